@@ -1,0 +1,1 @@
+"""When things are done: the order of stages. No computation here."""

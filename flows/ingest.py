@@ -1,0 +1,25 @@
+"""Raw logs -> conversations, battles, images, rejects."""
+
+from datetime import UTC, datetime
+
+from prefect import flow
+
+from schemas.run import StageReport
+from schemas.settings import Settings
+from tasks.ingest.steps import assemble, read_log_lines, take_in_pictures
+from tasks.measure.steps import PictureLook, report
+from tasks.providers import Providers
+from tasks.tables import Store
+
+
+@flow(name="ingest")
+def ingest(settings: Settings) -> list[StageReport]:
+    """Read the logs and take the pictures in. Picture signals look at the decode that gives a picture its identity."""
+    look = PictureLook(Store.open(settings.store), Providers(settings.providers), datetime.now(UTC))
+    lines = read_log_lines(settings)
+    pictures = take_in_pictures(settings, look.look, look.keep)
+    return [
+        lines,
+        pictures.model_copy(update=report("", look.done).model_dump(include={"model_calls", "failures"})),
+        assemble(settings),
+    ]

@@ -1,0 +1,28 @@
+"""Facts that are missing -> signals."""
+
+from prefect import flow
+
+from schemas.run import StageReport
+from schemas.settings import Settings
+from tasks.measure.steps import catch_up_pictures, measure_documents, measure_texts
+from tasks.providers import Providers
+
+
+@flow(name="screen")
+def screen(settings: Settings) -> list[StageReport]:
+    """Signals of everything: what may forbid a release."""
+    providers = Providers(settings.providers)
+    return [
+        catch_up_pictures(settings, providers),
+        measure_texts(settings, providers, "screen_texts", kept_only=False),
+    ]
+
+
+@flow(name="describe")
+def describe(settings: Settings) -> list[StageReport]:
+    """Signals of what the policy keeps: what makes it useful."""
+    providers = Providers(settings.providers)
+    return [
+        measure_texts(settings, providers, "describe_texts", kept_only=True),
+        measure_documents(settings, providers),
+    ]

@@ -1,0 +1,41 @@
+"""What can go wrong because of what a person gave us.
+
+    CurateError                 one clear line on stderr, exit status 2
+    ├── BadInput                a folder, file, date or id that cannot be used
+    ├── BadPolicy               a policy file with an unknown key, signal or value
+    ├── MissingProvider         a model or API that is not installed or has no key
+    └── ReleaseConflict         a version that exists already with other content
+
+Malformed log lines and pictures are not errors: they become rows of `rejects`.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class CurateError(Exception):
+    """Base of all errors that a user can mend; the text says what, the value, what is allowed."""
+
+
+class BadInput(CurateError):
+    """A path, date, id or option value that cannot be used."""
+
+
+class BadPolicy(CurateError):
+    """A policy file that does not say something this version understands."""
+
+
+class MissingProvider(CurateError):
+    """A provider whose package, weights or key is absent; the text is the way to get it."""
+
+
+class ReleaseConflict(CurateError):
+    """A release version that exists with different content; releases are never edited."""
+
+
+def known_values(value: str, allowed: Iterable[str]) -> str:
+    """`'nsfw_imge'. Known: faces, nsfw. Did you mean nsfw?`, for the end of an error line."""
+    allowed = sorted(allowed)
+    near = get_close_matches(value, allowed, n=1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    return f"{value!r}. Known: {', '.join(allowed)}.{hint}"

@@ -1,0 +1,63 @@
+"""Pictures and the files they came from."""
+
+from schemas.row import Float32, Int32, Row
+
+
+class Image(Row):
+    """One distinct picture."""
+
+    image_id: str
+    """Content id: hash of width, height and the decoded RGB pixels, orientation applied."""
+    bytes: bytes
+    """Encoded picture without any metadata."""
+    format: str
+    """png or jpeg."""
+    width: Int32
+    """Pixels, orientation applied."""
+    height: Int32
+    """Pixels, orientation applied."""
+
+
+class PictureFile(Row):
+    """What became of one picture file of the server's folder."""
+
+    name: str
+    """File name, 32 hex digits and an extension; presets have `preset:` and their path in the collection."""
+    size_bytes: int
+    """Size of the file when it was read."""
+    modified_ns: int
+    """Modification time of the file when it was read, nanoseconds since the epoch."""
+    image_id: str | None
+    """The picture it holds; null when it was rejected."""
+    problem: str | None
+    """Reject reason; null when it could be used."""
+    evidence: str
+    """What was seen, when it was rejected; else empty."""
+
+
+class Preset(Row):
+    """One picture of the server's preset collection, offered by its "random example" button."""
+
+    path: str
+    """File inside the preset collection."""
+    dataset: str
+    """The dataset it comes from, as the collection's index says."""
+    logged_name: str
+    """The name the server logs for it: 32 hex digits."""
+    image_id: str | None
+    """Content id of the picture; null when the file cannot be used."""
+
+
+class NearPicture(Row):
+    """Two different pictures that look the same."""
+
+    image_a: str
+    """Content id; the smaller of the two."""
+    image_b: str
+    """Content id."""
+    phash_distance: Int32
+    """Hamming distance of the 64-bit DCT hashes."""
+    pdq_distance: Int32
+    """Hamming distance of the 256-bit PDQ hashes."""
+    cosine: Float32
+    """Cosine of the image embeddings."""

@@ -1,0 +1,110 @@
+"""A policy: which facts drop or tag an item, and what a missing fact means."""
+
+from enum import StrEnum
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from schemas.row import Row
+
+
+class Over(StrEnum):
+    """Which parts of a conversation a rule looks at. One part that fires is enough."""
+
+    IMAGES = "images"
+    IMAGE_TEXTS = "image_texts"
+    MESSAGES = "messages"
+    USER_MESSAGES = "user_messages"
+    ASSISTANT_MESSAGES = "assistant_messages"
+    PROMPT = "prompt"
+    CONVERSATION = "conversation"
+    BATTLE = "battle"
+
+
+class Action(StrEnum):
+    """What happens when a rule fires."""
+
+    DROP = "drop"
+    TAG = "tag"
+
+
+class OnMissing(StrEnum):
+    """What happens when the fact has not been measured."""
+
+    DROP = "drop"
+    IGNORE = "ignore"
+
+
+class Rule(Row):
+    """One reviewed sentence of a policy."""
+
+    reason: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    """The name that decisions, reports and cards use."""
+    signal: str
+    """`<signal>.<column>`, or `conversation.<fact>` and `battle.<fact>` for what the tables already say."""
+    over: Over
+    """Which parts of the item are looked at."""
+    at_least: float | None = None
+    """Fires when a part's value is this or more."""
+    at_most: float | None = None
+    """Fires when a part's value is this or less."""
+    equals: bool | str | None = None
+    """Fires when a part's value equals this."""
+    contains_any: list[str] | None = None
+    """Fires when a list value holds one of these; an empty list means any value at all."""
+    action: Action = Action.DROP
+    """drop or tag."""
+    on_missing: OnMissing = OnMissing.DROP
+    """drop (fail closed) or ignore when the fact has not been measured."""
+
+    @model_validator(mode="after")
+    def _one_comparison(self) -> Self:
+        given = [self.at_least, self.at_most, self.equals, self.contains_any]
+        if sum(value is not None for value in given) != 1:
+            raise ValueError("give exactly one of at_least, at_most, equals, contains_any")
+        return self
+
+
+class DuplicateRule(Row):
+    """When a direct chat repeats another conversation. A voted battle is never dropped as a duplicate."""
+
+    reason: str = "duplicate"
+    """The name that decisions, reports and cards use."""
+    pictures: Literal["same", "near", "ignore"] = "near"
+    """Whether the pictures must be equal, may be near-duplicates, or do not matter (upstream's hot-prompt key)."""
+    prompt_cosine_min: float = Field(default=0.9, ge=0.0, le=1.0)
+    """Prompts whose embeddings are at least this similar count as the same prompt."""
+    copies_max: int = Field(default=1, ge=1)
+    """Conversations kept of one prompt and picture."""
+    action: Action = Action.DROP
+    """drop or tag."""
+
+
+class NearPictures(Row):
+    """When two different pictures count as near-duplicates; all three must hold."""
+
+    phash_distance_max: int = Field(default=8, ge=0, le=64)
+    """Hamming distance of the 64-bit DCT hashes."""
+    pdq_distance_max: int = Field(default=31, ge=0, le=256)
+    """Hamming distance of the 256-bit PDQ hashes."""
+    embedding_cosine_min: float = Field(default=0.84, ge=-1.0, le=1.0)
+    """Cosine of the image embeddings."""
+
+
+class Policy(Row):
+    """The rules a release is made under."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    """Name of the policy."""
+    about: str = ""
+    """One sentence for people: who this policy is for."""
+    rules: list[Rule]
+    """All rules; every one that fires is recorded."""
+    near_pictures: NearPictures = NearPictures()
+    """Radius of near-duplicate pictures."""
+    duplicates: DuplicateRule | None = DuplicateRule()
+    """The duplicate rule; null switches it off."""
+    excluded_models: list[str] = []
+    """Models whose conversations are not released."""
+    banned_users: list[str] = []
+    """Keyed user hashes whose conversations are not released."""

@@ -1,0 +1,56 @@
+"""Input that could not be used: one row each, never an exception."""
+
+from enum import StrEnum
+
+from schemas.row import Row
+
+
+class RejectReason(StrEnum):
+    """Why an input line or picture was not used."""
+
+    BLANK_LINE = "blank_line"
+    NOT_JSON = "not_json"
+    NOT_A_RECORD = "not_a_record"
+    LINE_TOO_LONG = "line_too_long"
+    UNKNOWN_TYPE = "unknown_type"
+    BAD_TIMESTAMP = "bad_timestamp"
+    BAD_STATE = "bad_state"
+    BAD_CONVERSATION_ID = "bad_conversation_id"
+    BAD_MODEL = "bad_model"
+    BAD_MESSAGES = "bad_messages"
+    BAD_OFFSET = "bad_offset"
+    NO_MESSAGES = "no_messages"
+    HALF_ANONYMOUS = "half_anonymous"
+    MODEL_MISMATCH = "model_mismatch"
+    CSAM_FLAGGED = "csam_flagged"
+    IMAGE_NAME_INVALID = "image_name_invalid"
+    IMAGE_PATH_ESCAPE = "image_path_escape"
+    IMAGE_MISSING = "image_missing"
+    IMAGE_EMPTY = "image_empty"
+    IMAGE_NOT_A_PICTURE = "image_not_a_picture"
+    IMAGE_TRUNCATED = "image_truncated"
+    IMAGE_TOO_LARGE = "image_too_large"
+    IMAGE_ANIMATED = "image_animated"
+    IMAGE_UNSUPPORTED = "image_unsupported"
+
+
+class Reject(Row):
+    """One input line or picture file that could not be used."""
+
+    source: str
+    """Log file relative to the log folder, or picture file name."""
+    line: int | None
+    """1-based line number; null for pictures."""
+    reason: RejectReason
+    """Why."""
+    evidence: str
+    """What was seen, in a few words of ours; never personal data or text from the log."""
+
+
+class Quarantined(Row):
+    """A conversation or picture that a server flagged as child abuse: never opened by any stage."""
+
+    kind: str
+    """conversation or picture."""
+    key: str
+    """conv_id or logged picture name (32 hex digits)."""

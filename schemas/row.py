@@ -1,0 +1,87 @@
+"""The base of every table row, and the way from a row type to its Arrow schema."""
+
+import types
+import typing
+from datetime import date, datetime
+from enum import StrEnum
+from functools import cache
+from typing import Annotated, Any
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict
+from pydantic.fields import FieldInfo
+
+
+class Row(BaseModel):
+    """One row of a declared table: frozen, no unknown keys, every field documented."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+# Annotated types for what Python's own types do not say.
+Int32 = Annotated[int, pa.int32()]
+Float32 = Annotated[float, pa.float32()]
+FloatVector = Annotated[list[float], pa.list_(pa.float32())]
+"""float32 (dimension,). Stored as a plain list, because the dimension depends on the model."""
+
+_SCALARS: dict[type, pa.DataType] = {
+    str: pa.string(),
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bytes: pa.binary(),
+    date: pa.date32(),
+    datetime: pa.timestamp("us", tz="UTC"),
+}
+
+
+def _arrow_type(annotation: Any, explicit: pa.DataType | None = None) -> pa.DataType:
+    origin = typing.get_origin(annotation)
+    if origin is Annotated:
+        inner, *marks = typing.get_args(annotation)
+        found = next((mark for mark in marks if isinstance(mark, pa.DataType)), None)
+        return found if found is not None else _arrow_type(inner, explicit)
+    if explicit is not None:
+        return explicit
+    if origin in (typing.Union, types.UnionType):
+        (inner,) = [a for a in typing.get_args(annotation) if a is not type(None)]
+        return _arrow_type(inner)
+    if origin is list or origin is tuple:
+        return pa.list_(_arrow_type(typing.get_args(annotation)[0]))
+    if origin is typing.Literal:
+        return pa.string()
+    if isinstance(annotation, type):
+        if issubclass(annotation, StrEnum):
+            return pa.string()
+        if issubclass(annotation, BaseModel):
+            return pa.struct(list(arrow_schema(annotation)))
+        if annotation in _SCALARS:
+            return _SCALARS[annotation]
+    raise TypeError(f"no Arrow type is declared for {annotation!r}")
+
+
+def _explicit(field: FieldInfo) -> pa.DataType | None:
+    return next((mark for mark in field.metadata if isinstance(mark, pa.DataType)), None)
+
+
+@cache
+def arrow_schema(row: type[BaseModel]) -> pa.Schema:
+    """The Arrow schema of a row type; each field's docstring becomes its `comment` metadata."""
+    fields = [
+        pa.field(
+            name,
+            _arrow_type(field.annotation, _explicit(field)),
+            metadata={"comment": (field.description or "").strip()},
+        )
+        for name, field in row.model_fields.items()
+    ]
+    return pa.schema(fields)
+
+
+def described_columns(row: type[BaseModel]) -> list[tuple[str, str, str]]:
+    """(name, type, description) of every column, for the dataset card and the documentation."""
+    schema = arrow_schema(row)
+    return [
+        (name, str(schema.field(name).type), (field.description or "").strip())
+        for name, field in row.model_fields.items()
+    ]

@@ -1,0 +1,72 @@
+"""What a run is told: where things are, who measures, and how much."""
+
+import os
+from datetime import date
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from schemas.errors import BadInput
+from schemas.row import Row
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class TopicSettings(Row):
+    """How topics are found (VisionArena sec. 4.2: UMAP and HDBSCAN)."""
+
+    members_min: int | None = Field(default=None, ge=2)
+    """Smallest topic; by default 1 % of the documents, between 5 and 100."""
+    neighbours: int = Field(default=15, ge=2)
+    """UMAP's neighbourhood."""
+    dimensions: int = Field(default=5, ge=2)
+    """Dimensions HDBSCAN clusters in."""
+    picture_weight: float = Field(default=0.5, ge=0.0, le=1.0)
+    """Weight of the picture against the prompt in a document's embedding."""
+
+
+class Settings(Row):
+    """Settings of one run; every key can be given on the command line, in prefect.yaml or in the UI."""
+
+    store: str
+    """Folder of all tables and releases, local or on an object store."""
+    logs: str | None = None
+    """Folder of raw arena logs."""
+    images: str | None = None
+    """Folder of the server's pictures; by default `serve_images` in the log folder."""
+    presets: str | None = None
+    """Folder of the preset collection (presets.json); by default `presets` in or beside the log folder."""
+    since: date | None = None
+    """First day of log files to read."""
+    until: date | None = None
+    """Last day of log files to read."""
+    policy: str = "public_release"
+    """Name of a shipped policy, or a YAML file."""
+    release: str | None = None
+    """Version of the release; by default the last day of its data, as 2024.9.18."""
+    providers: dict[str, str] = {}
+    """Capability -> provider; every other capability uses its embedded default."""
+    seed: int = 0
+    """Seed of topics, sample and bootstrap."""
+    workers: int = Field(default_factory=_cores, ge=1)
+    """Threads that decode and measure."""
+    topics: TopicSettings = TopicSettings()
+    """How topics are found."""
+    bench_size: int = Field(default=500, ge=0)
+    """Prompts drawn for the benchmark."""
+    bench_language: str | None = "en"
+    """Language of benchmark prompts (ISO 639); null for any."""
+    bootstraps: int = Field(default=100, ge=2)
+    """Bootstrap rounds of the leaderboards."""
+    anchor_model: str | None = None
+    """Model whose rating is fixed; by default the mean of all models is 1000."""
+    anchor_rating: float = 1000.0
+    """Rating of the anchor."""
+
+    @model_validator(mode="after")
+    def _window(self) -> Self:
+        if self.since and self.until and self.until < self.since:
+            raise BadInput(f"--until {self.until} is before --since {self.since}; give the earlier day as --since")
+        return self

@@ -1,0 +1,202 @@
+"""Signals: facts about one picture, text or document. No thresholds here.
+
+A stored row is `SignalKey` plus the columns of one value type below.
+"""
+
+from datetime import datetime
+
+from schemas.row import Float32, FloatVector, Int32, Row
+
+
+class SignalKey(Row):
+    """What a stored fact is about and where it comes from."""
+
+    content_id: str
+    """Content id of the picture, text or document."""
+    version: str
+    """Version of code, model and prompt together; another version is another fact."""
+    provider: str
+    """Provider that measured it."""
+    measured_at: datetime
+    """When it was measured (UTC)."""
+
+
+class Nsfw(Row):
+    """How likely a picture is pornographic."""
+
+    nsfw_probability: Float32
+    """0 to 1; OpenNSFW's authors call below 0.2 safe and above 0.8 unsafe."""
+
+
+class Face(Row):
+    """One human face."""
+
+    box: list[Int32]
+    """x, y, width, height in pixels of the stored picture."""
+    confidence: Float32
+    """0 to 1."""
+
+
+class Faces(Row):
+    """Human faces in a picture."""
+
+    faces: list[Face]
+    """All faces found, strongest first."""
+    confidence_max: Float32
+    """Confidence of the strongest face; 0 when none was found."""
+    area_fraction_max: Float32
+    """Largest face box as a fraction of the picture's area; 0 when none was found."""
+
+
+class ImageHash(Row):
+    """Perceptual hashes of a picture."""
+
+    phash: str
+    """64-bit DCT hash, 16 hex digits, bit order of the imagehash package."""
+    pdq: str
+    """256-bit PDQ hash, 64 hex digits, Meta's bit order."""
+    pdq_quality: Int32
+    """0 to 100; below 50 the PDQ hash should not be matched (ThreatExchange)."""
+
+
+class ImageLayout(Row):
+    """What tells drawings, documents and photographs apart."""
+
+    flat_fraction: Float32
+    """Share of pixels equal to the most common colour, to within 8 levels of 255 per channel."""
+    colour_count: Int32
+    """Distinct colours of the 64-pixel thumbnail at 4 bits a channel."""
+    saturation_mean: Float32
+    """Mean of (max - min) / 255 over the channels, 0 grey to 1."""
+    ink_fraction: Float32
+    """Share of pixels whose brightness differs by more than 96 levels from the most common one."""
+
+
+class ImageText(Row):
+    """Text that can be read in a picture."""
+
+    text: str
+    """All lines, top to bottom, joined by newlines; empty when there are none."""
+    line_count: Int32
+    """Number of lines."""
+    area_fraction: Float32
+    """Share of the picture's area covered by text boxes."""
+
+
+class Embedding(Row):
+    """A unit vector."""
+
+    vector: FloatVector
+    """float32 (dimension,), length 1; the version names the model."""
+
+
+class PiiSpan(Row):
+    """One piece of personal data in a text."""
+
+    type: str
+    """email, phone, card, iban, ip, national_id, passport, person, address, url_credentials, api_key."""
+    start: Int32
+    """First character, counted in Unicode code points."""
+    end: Int32
+    """One past the last character."""
+    confidence: Float32
+    """0 to 1; 1 when a checksum or a full pattern confirms it."""
+
+
+class TextPii(Row):
+    """Personal data in a text."""
+
+    spans: list[PiiSpan]
+    """Every finding in the whole text, in order, without overlaps."""
+    types: list[str]
+    """Distinct types, sorted."""
+
+
+class Language(Row):
+    """The language of a text."""
+
+    language: str
+    """ISO 639 code, or unknown."""
+    confidence: Float32
+    """0 to 1; 0 for unknown."""
+
+
+class Tokens(Row):
+    """Length of a text as language models count it."""
+
+    tokens: Int32
+    """Tokens of the cl100k_base vocabulary (gpt-3.5-turbo, gpt-4)."""
+
+
+class ServiceText(Row):
+    """Texts of the serving software that stand where a message should be."""
+
+    kinds: list[str]
+    """moderation_notice, network_error, rate_limit, conversation_limit, inactivity, api_error, error_code, cursor."""
+
+
+class ModelNames(Row):
+    """Model or vendor names that reveal who answers."""
+
+    names: list[str]
+    """Names found by our rule, sorted: distinctive names anywhere, ordinary words only in self-introductions."""
+    upstream_words: list[str]
+    """Words FastChat's plain-substring rule would find, sorted."""
+
+
+class Markdown(Row):
+    """Markdown elements outside fenced code."""
+
+    h1: Int32
+    """Level-1 headers."""
+    h2: Int32
+    """Level-2 headers."""
+    h3: Int32
+    """Level-3 headers."""
+    h4: Int32
+    """Level-4 headers."""
+    h5: Int32
+    """Level-5 headers."""
+    h6: Int32
+    """Level-6 headers."""
+    ordered: Int32
+    """Ordered list items."""
+    unordered: Int32
+    """Unordered list items."""
+    bold_stars: Int32
+    """Bold runs written with two stars."""
+    bold_underscores: Int32
+    """Bold runs written with two underscores."""
+
+
+class Code(Row):
+    """Whether a message contains or asks for program code."""
+
+    is_code: bool
+    """FastChat's code rule, with word boundaries."""
+
+
+class Refusal(Row):
+    """Whether an answer declines to answer."""
+
+    refusal: bool
+    """True when the answer declines."""
+
+
+class Categories(Row):
+    """What a prompt with its pictures asks for (VisionArena sec. 4.1). Null: could not be told."""
+
+    captioning: bool | None
+    """Asks to describe the picture as a whole."""
+    creative_writing: bool | None
+    """Asks for a story, poem, caption or other original text."""
+    diagram: bool | None
+    """The picture is a chart, diagram or figure."""
+    entity_recognition: bool | None
+    """Asks which particular object, person, place or species is shown."""
+    homework: bool | None
+    """The picture or prompt is an exercise or exam question."""
+    humor: bool | None
+    """Asks for or about something funny."""
+    ocr: bool | None
+    """Answering needs reading text in the picture."""

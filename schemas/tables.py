@@ -1,0 +1,82 @@
+"""Every table of a store: its row type and the columns its rows are sorted by."""
+
+from typing import NamedTuple
+
+from pydantic import BaseModel
+
+from schemas.battle import Battle
+from schemas.conversation import Conversation, Sighting
+from schemas.decision import Decision
+from schemas.image import Image, NearPicture, PictureFile, Preset
+from schemas.rating import Rating
+from schemas.reject import Quarantined, Reject
+from schemas.signals import (
+    Categories,
+    Code,
+    Embedding,
+    Faces,
+    ImageHash,
+    ImageLayout,
+    ImageText,
+    Language,
+    Markdown,
+    ModelNames,
+    Nsfw,
+    Refusal,
+    ServiceText,
+    SignalKey,
+    TextPii,
+    Tokens,
+)
+from schemas.topic import BenchItem, TopicMember
+
+
+class Table(NamedTuple):
+    """What a table holds."""
+
+    row: type[BaseModel]
+    sort: tuple[str, ...]
+
+
+TABLES: dict[str, Table] = {
+    "sightings": Table(Sighting, ("source", "line", "side")),
+    "conversations": Table(Conversation, ("tstamp", "conversation_id")),
+    "battles": Table(Battle, ("tstamp", "battle_id")),
+    "images": Table(Image, ("image_id",)),
+    "picture_files": Table(PictureFile, ("name",)),
+    "presets": Table(Preset, ("path",)),
+    "near_pictures": Table(NearPicture, ("image_a", "image_b")),
+    "rejects": Table(Reject, ("source", "line", "reason")),
+    "quarantine": Table(Quarantined, ("kind", "key")),
+    "decisions": Table(Decision, ("item_kind", "item_id")),
+    "topics": Table(TopicMember, ("document_id",)),
+    "bench": Table(BenchItem, ("document_id",)),
+    "ratings": Table(Rating, ("slice", "rank", "model")),
+}
+
+SIGNALS: dict[str, type[BaseModel]] = {
+    "nsfw": Nsfw,
+    "faces": Faces,
+    "image_hash": ImageHash,
+    "image_layout": ImageLayout,
+    "image_text": ImageText,
+    "image_embedding": Embedding,
+    "text_pii": TextPii,
+    "language": Language,
+    "tokens": Tokens,
+    "text_embedding": Embedding,
+    "service_text": ServiceText,
+    "model_names": ModelNames,
+    "markdown": Markdown,
+    "code": Code,
+    "refusal": Refusal,
+    "categories": Categories,
+}
+
+
+def _stored(name: str, value: type[BaseModel]) -> type[BaseModel]:
+    """`SignalKey` and the columns of `value` as one row type."""
+    return type(f"Stored{name.title().replace('_', '')}", (value, SignalKey), {"__doc__": value.__doc__})
+
+
+TABLES |= {f"signals/{name}": Table(_stored(name, value), ("content_id", "version")) for name, value in SIGNALS.items()}

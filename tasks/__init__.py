@@ -1,0 +1,1 @@
+"""What is done: one folder per stage, in the words of `flows/`."""

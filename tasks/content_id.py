@@ -1,0 +1,31 @@
+"""Content ids: 32 hex digits that depend on the content alone."""
+
+import hashlib
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+
+def _digest(*parts: bytes) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def text_id(text: str) -> str:
+    """Content id of a text, of its UTF-8 bytes exactly as they stand."""
+    return _digest(b"text", text.encode("utf-8", "surrogatepass"))
+
+
+def image_id(rgb: npt.NDArray[np.uint8]) -> str:
+    """Content id of decoded pixels: uint8 (height, width, 3), orientation applied."""
+    height, width, _ = rgb.shape
+    return _digest(b"rgb", height.to_bytes(4, "little"), width.to_bytes(4, "little"), rgb.tobytes())
+
+
+def combined_id(kind: str, ids: Iterable[str]) -> str:
+    """Content id of something made of others, such as a prompt with its pictures."""
+    return _digest(kind.encode(), *(part.encode() for part in ids))

@@ -1,0 +1,76 @@
+"""What the policy can ask about: the parts of every conversation, and facts the tables state already."""
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from schemas.policy import Over, Policy
+
+_ROLE = pl.col("turns").struct.field("role")
+
+CONVERSATION_FACTS: dict[str, pl.Expr] = {
+    "num_turns": pl.col("num_turns"),
+    "has_picture": pl.col("image_ids").list.len() > 0,
+    "image_problems": pl.col("image_problems"),
+    "empty_message": pl.col("turns").list.eval(pl.element().struct.field("content").str.strip_chars() == "").list.any(),
+    "ends_with_user": pl.col("turns").list.last().struct.field("role") == "user",
+    "prompt_characters": pl.col("turns")
+    .list.eval(pl.element().filter(pl.element().struct.field("role") == "user").struct.field("content").str.len_chars())
+    .list.sum(),
+    "feedback": pl.col("feedback"),
+    "is_preset": pl.col("preset_dataset").is_not_null(),
+    "model_excluded": pl.col("model_excluded"),
+    "user_banned": pl.col("user_banned"),
+}
+"""Facts of a conversation as a whole, by the name policies use."""
+
+BATTLE_FACTS: dict[str, pl.Expr] = {
+    "anonymous": pl.col("anonymous"),
+    "same_model": pl.col("model_a") == pl.col("model_b"),
+    "unequal_turns": pl.col("turns_a") != pl.col("turns_b"),
+    "winner": pl.col("winner"),
+}
+"""Facts of a vote, by the name policies use."""
+
+
+def conversation_facts(conversations: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """`item_id` and one column for every conversation fact. `conversations` has `preset_dataset` as well."""
+    listed = conversations.with_columns(
+        model_excluded=pl.col("model").is_in(policy.excluded_models),
+        user_banned=pl.col("user_id").is_in(policy.banned_users).fill_null(False),
+    )
+    return listed.select(item_id="conversation_id", **CONVERSATION_FACTS)
+
+
+def battle_facts(battles: pl.DataFrame) -> pl.DataFrame:
+    """`item_id` and one column for every battle fact."""
+    return battles.select(item_id="battle_id", **BATTLE_FACTS)
+
+
+def parts(conversations: pl.DataFrame, image_text_ids: Mapping[str, str]) -> dict[Over, pl.DataFrame]:
+    """For every kind of part: `item_id` and the `content_id` of each part of each conversation.
+
+    `image_text_ids` gives the text id of what was read in a picture, empty for a picture without text; a
+    picture that was not read has a null part, which counts as not measured.
+    """
+    turns = (
+        conversations.select("conversation_id", "turns")
+        .explode("turns")
+        .select(item_id="conversation_id", role=_ROLE, content_id=pl.col("turns").struct.field("text_id"))
+    )
+    images = (
+        conversations.select(item_id="conversation_id", content_id="image_ids")
+        .explode("content_id")
+        .drop_nulls("content_id")
+    )
+    texts = images.with_columns(
+        pl.col("content_id").replace_strict(image_text_ids, default=None, return_dtype=pl.String)
+    )
+    return {
+        Over.IMAGES: images,
+        Over.IMAGE_TEXTS: texts.filter(pl.col("content_id").is_null() | (pl.col("content_id") != "")),
+        Over.MESSAGES: turns.select("item_id", "content_id"),
+        Over.USER_MESSAGES: turns.filter(pl.col("role") == "user").select("item_id", "content_id"),
+        Over.ASSISTANT_MESSAGES: turns.filter(pl.col("role") == "assistant").select("item_id", "content_id"),
+        Over.PROMPT: conversations.select(item_id="conversation_id", content_id="prompt_id"),
+    }

@@ -1,0 +1,114 @@
+"""The Prefect skin of decide: near-duplicate pictures, then a decision for every conversation and battle."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from schemas.decision import Decision, ItemKind
+from schemas.policy import Action, Over, Policy
+from schemas.run import StageReport
+from schemas.settings import Settings
+from tasks.content_id import text_id
+from tasks.decide.duplicates import duplicates_of, preset_datasets
+from tasks.decide.facts import battle_facts, conversation_facts, parts
+from tasks.decide.near_pictures import near_pictures, representatives
+from tasks.decide.policy_file import load_policy, policy_hash
+from tasks.decide.rules import FIRED, fired, reasons_of
+from tasks.frames import frame_schema
+from tasks.stored_facts import Versions, facts
+from tasks.tables import Store
+
+
+@task(cache_policy=NO_CACHE)
+def find_near_pictures(settings: Settings, versions: Versions) -> StageReport:
+    """`image_hash` and `image_embedding` -> `near_pictures`."""
+    store = Store.open(settings.store)
+    hashes = facts(store, "image_hash", versions["image_hash"], ["phash", "pdq"])
+    vectors = facts(store, "image_embedding", versions["image_embedding"], ["vector"])
+    pictures = hashes.join(vectors, on="content_id").rename({"content_id": "image_id"}).sort("image_id")
+    pairs = near_pictures(pictures, load_policy(settings.policy).near_pictures)
+    store.replace("near_pictures", pairs)
+    return StageReport(stage="near_pictures", counts={"pictures": pictures.height, "pairs": pairs.height})
+
+
+@task(cache_policy=NO_CACHE)
+def decide_items(settings: Settings, versions: Versions) -> StageReport:
+    """Facts and the policy -> `decisions`."""
+    store = Store.open(settings.store)
+    policy = load_policy(settings.policy)
+    conversations = _with_presets(store)
+    of_conversations = _decide_conversations(store, conversations, policy, versions)
+    of_battles = _decide_battles(store.read("battles"), of_conversations, policy)
+    stamped = pl.concat([of_conversations, of_battles]).with_columns(
+        keep=pl.col("reasons").list.len() == 0, policy=pl.lit(policy.name), policy_hash=pl.lit(policy_hash(policy))
+    )
+    store.replace("decisions", stamped.select(frame_schema(Decision).names()))
+    kept = stamped.filter("keep")["item_kind"].value_counts().rows()
+    return StageReport(
+        stage="decide", counts={f"kept_{kind}s": count for kind, count in kept} | {"items": stamped.height}
+    )
+
+
+def _with_presets(store: Store) -> pl.DataFrame:
+    conversations = store.read("conversations")
+    sightings = store.read("sightings", ["conv_id", "pictures"])
+    datasets = preset_datasets(conversations, sightings, store.read("presets"), store.read("near_pictures"))
+    return conversations.with_columns(datasets)
+
+
+def _decide_conversations(
+    store: Store, conversations: pl.DataFrame, policy: Policy, versions: Versions
+) -> pl.DataFrame:
+    read = facts(store, "image_text", versions["image_text"], ["text"])
+    text_ids = {image_id: text_id(text) if text else "" for image_id, text in read.iter_rows()}
+    rules = [rule for rule in policy.rules if rule.over is not Over.BATTLE]
+    stated = {Over.CONVERSATION: conversation_facts(conversations, policy)}
+    hits = fired(rules, parts(conversations, text_ids), lambda name: facts(store, name, versions[name]), stated)
+    dropped = hits.filter(pl.col("action") == Action.DROP.value)["item_id"]
+    survivors = conversations.filter(~pl.col("conversation_id").is_in(dropped.implode()))
+    repeats = _repeats(store, survivors, policy, versions)
+    if policy.duplicates and repeats:
+        place, rule = len(policy.rules), policy.duplicates
+        rows = [(item, place, rule.reason, rule.action.value) for item in sorted(repeats)]
+        hits = pl.concat([hits, pl.DataFrame(rows, schema=FIRED, orient="row")])
+    return reasons_of(hits, conversations["conversation_id"]).with_columns(
+        item_kind=pl.lit(ItemKind.CONVERSATION.value),
+        duplicate_of=pl.col("item_id").replace_strict(repeats, default=None, return_dtype=pl.String),
+        preset_dataset=conversations["preset_dataset"],
+    )
+
+
+def _repeats(store: Store, survivors: pl.DataFrame, policy: Policy, versions: Versions) -> Mapping[str, str]:
+    if policy.duplicates is None:
+        return {}
+    stored = facts(store, "text_embedding", versions["text_embedding"], ["vector"])
+    vectors = {prompt: np.array(vector, np.float32) for prompt, vector in stored.iter_rows()}
+    first_use = survivors.sort("tstamp", "conversation_id")["image_ids"].explode().drop_nulls()
+    picture_of = representatives(first_use.unique(maintain_order=True), store.read("near_pictures"))
+    return duplicates_of(survivors, vectors, picture_of, policy.duplicates)
+
+
+def _decide_battles(battles: pl.DataFrame, of_conversations: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """A battle falls with either side, and by rules of its own. Being repeated does not make a vote worthless."""
+    rules = [rule for rule in policy.rules if rule.over is Over.BATTLE]
+    own = fired(rules, {}, lambda name: pl.DataFrame(), {Over.BATTLE: battle_facts(battles)})
+    duplicate = policy.duplicates.reason if policy.duplicates else ""
+    sides = pl.concat(
+        battles.select(item_id="battle_id", conversation_id=side) for side in ("conversation_a", "conversation_b")
+    )
+    inherited = (
+        sides.join(of_conversations, left_on="conversation_id", right_on="item_id")
+        .select("item_id", reason="reasons")
+        .explode("reason")
+        .filter(pl.col("reason").is_not_null() & (pl.col("reason") != duplicate))
+        .with_columns(place=pl.lit(-1, pl.Int64), action=pl.lit(Action.DROP.value))
+        .select(FIRED.names())
+    )
+    return reasons_of(pl.concat([inherited, own]), battles["battle_id"]).with_columns(
+        item_kind=pl.lit(ItemKind.BATTLE.value),
+        duplicate_of=pl.lit(None, pl.String),
+        preset_dataset=pl.lit(None, pl.String),
+    )

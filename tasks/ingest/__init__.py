@@ -1,0 +1,1 @@
+"""Raw log lines and picture files -> conversations, battles, images and rejects."""

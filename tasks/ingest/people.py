@@ -1,0 +1,62 @@
+"""People are keyed hashes of their address: stable over days and runs, and not reversible without the key."""
+
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+from functools import lru_cache
+
+from fsspec.implementations.local import LocalFileSystem
+
+from schemas.errors import BadInput
+from tasks.tables import Store
+
+KEY_VARIABLE = "CURATE_USER_KEY"
+_KEY_FILE = "secret/user_key"
+_FINGERPRINT_FILE = "secret/user_key_fingerprint"
+_KEY_BYTES_MIN = 16
+
+
+class Pseudonyms:
+    """Turns addresses into user ids. The address itself is never stored, logged or printed."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._cached = lru_cache(maxsize=65_536)(self._hash)
+
+    def user_id(self, address: object) -> str | None:
+        """24 hex digits, or None when the log holds no address."""
+        return self._cached(address.strip()) if isinstance(address, str) and address.strip() else None
+
+    def _hash(self, address: str) -> str:
+        return hmac.new(self._key, address.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:24]
+
+
+def store_pseudonyms(store: Store) -> Pseudonyms:
+    """The store's pseudonyms: keyed from the environment, else by a random key kept in the store.
+
+    Raises BadInput when the key is not the one the store was started with: one person would get two ids.
+    """
+    given = os.environ.get(KEY_VARIABLE, "").encode()
+    if given and len(given) < _KEY_BYTES_MIN:
+        raise BadInput(f"{KEY_VARIABLE} has {len(given)} bytes; give at least {_KEY_BYTES_MIN}")
+    key = given or _kept_key(store)
+    fingerprint = hashlib.sha256(b"fingerprint" + key).hexdigest()[:16].encode()
+    known = store.read_bytes(_FINGERPRINT_FILE)
+    if known is None:
+        store.write_bytes(_FINGERPRINT_FILE, fingerprint)
+    elif known != fingerprint:
+        raise BadInput(f"the user key differs from the one this store was started with; set {KEY_VARIABLE} as before")
+    return Pseudonyms(key)
+
+
+def _kept_key(store: Store) -> bytes:
+    kept = store.read_bytes(_KEY_FILE)
+    if kept is not None:
+        return kept
+    key = secrets.token_hex(32).encode()
+    store.write_bytes(_KEY_FILE, key)
+    if isinstance(store.fs, LocalFileSystem):
+        os.chmod(store.at(_KEY_FILE), stat.S_IRUSR | stat.S_IWUSR)
+    return key

@@ -1,0 +1,73 @@
+"""The server's preset collection, whose pictures its "random example" button offers.
+
+Nothing in a log says that a picture came from the button. A preset file passes through the server's own upload
+path (RGBA, longest edge at most 1024, MD5 of the pixels), so the same path is run here; servers with another
+limit are met by comparing the pictures themselves (`decide/duplicates.py`).
+"""
+
+import hashlib
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+import PIL.Image
+
+from schemas.errors import BadInput
+
+_EDGE_MAX = 1024
+INDEX = "presets.json"
+
+
+class PresetFile(NamedTuple):
+    """One picture of the preset collection."""
+
+    path: str
+    dataset: str
+    file: Path
+
+
+def preset_files(folder: Path) -> list[PresetFile]:
+    """Every picture of the preset collection's index.
+
+    Raises BadInput when the index cannot be read or names a picture outside the folder.
+    """
+    index = folder / INDEX
+    try:
+        entries = orjson.loads(index.read_bytes())
+        listed = [(str(entry["path"]), str(entry["dataset"])) for entry in entries]
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as error:
+        reason = f"{type(error).__name__}; expected a JSON list of objects with dataset and path"
+        raise BadInput(f"preset index {str(index)!r} cannot be read: {reason}") from None
+    return [PresetFile(path, dataset, _inside(folder, path)) for path, dataset in listed]
+
+
+def find_presets(logs: Path) -> Path | None:
+    """The preset collection beside the logs: a `presets` folder in the log folder or next to it."""
+    return next((folder for folder in (logs / "presets", logs.parent / "presets") if (folder / INDEX).is_file()), None)
+
+
+def logged_name(picture: Path) -> str:
+    """The name the server logs for an upload of this file: 32 hex digits."""
+    try:
+        with PIL.Image.open(picture) as opened:
+            image = opened.convert("RGBA")
+    except OSError as error:
+        raise BadInput(f"preset picture {picture.name!r} cannot be read ({type(error).__name__})") from None
+    if max(image.size) > _EDGE_MAX:
+        image = image.resize(_server_size(*image.size))
+    return hashlib.md5(image.tobytes(), usedforsecurity=False).hexdigest()
+
+
+def _server_size(width: int, height: int) -> tuple[int, int]:
+    """FastChat's own rounding: 3000 x 2000 becomes 1023 x 682."""
+    aspect = max(width, height) / min(width, height)
+    shortest = int(min(_EDGE_MAX / aspect, _EDGE_MAX, min(width, height)))
+    longest = int(shortest * aspect)
+    return (longest, shortest) if width > height else (shortest, longest)
+
+
+def _inside(folder: Path, path: str) -> Path:
+    picture = (folder / path).resolve()
+    if folder.resolve() not in picture.parents:
+        raise BadInput(f"preset path {path!r} leads out of {str(folder)!r}")
+    return picture

@@ -1,0 +1,101 @@
+"""Takes picture files in: one decode each, whose pixels whoever is looking may see as well.
+
+`look` is called with freshly decoded pictures on the worker's thread, and its result travels with them; that is
+how image signals are measured on the very decode that gave a picture its identity.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from schemas.image import Image, PictureFile
+from tasks.ingest.picture_files import PictureSource, file_stamp
+from tasks.parallel import map_ordered
+from tasks.pictures import Picture, PictureRejected, open_picture
+
+Seen = TypeVar("Seen")
+
+FILES_AT_ONCE = 16
+PIXELS_AT_ONCE = 32_000_000
+"""Decoded pixels a worker holds before it looks at them: 96 MB."""
+
+
+@dataclass
+class TakenIn(Generic[Seen]):
+    """What became of some picture files."""
+
+    images: list[Image] = field(default_factory=list)
+    files: list[PictureFile] = field(default_factory=list)
+    seen: list[Seen] = field(default_factory=list)
+
+
+def take_in(
+    files: Sequence[PictureSource],
+    known_ids: AbstractSet[str],
+    look: Callable[[Sequence[Picture]], Seen],
+    workers: int,
+) -> Iterator[TakenIn[Seen]]:
+    """Decode `files`, some at a time, in order. Pictures in `known_ids` are linked but not looked at again."""
+    seen_ids = set(known_ids)
+
+    def work(batch: Sequence[PictureSource]) -> TakenIn[Seen]:
+        return _take_in_batch(batch, seen_ids, look)  # reading a set that grows meanwhile is safe
+
+    batches = (files[start : start + FILES_AT_ONCE] for start in range(0, len(files), FILES_AT_ONCE))
+    for result in map_ordered(work, batches, workers):
+        result.images = [image for image in result.images if image.image_id not in seen_ids]
+        seen_ids.update(image.image_id for image in result.images)
+        yield result
+
+
+def _take_in_batch(
+    files: Sequence[PictureSource], known_ids: AbstractSet[str], look: Callable[[Sequence[Picture]], Seen]
+) -> TakenIn[Seen]:
+    result: TakenIn[Seen] = TakenIn()
+    fresh: dict[str, Picture] = {}
+    for file in files:
+        picture = _open(file, result)
+        if picture is not None and picture.image_id not in known_ids:
+            fresh.setdefault(picture.image_id, picture)
+        if sum(p.width * p.height for p in fresh.values()) >= PIXELS_AT_ONCE:
+            _hand_over(fresh, result, look)
+    _hand_over(fresh, result, look)
+    return result
+
+
+def _open(source: PictureSource, result: TakenIn[Seen]) -> Picture | None:
+    size_bytes, modified_ns = file_stamp(source.file)
+    picture, problem, evidence = None, None, ""
+    try:
+        picture = open_picture(source.file.read_bytes())
+    except PictureRejected as rejected:
+        problem, evidence = rejected.reason, rejected.evidence
+    row = PictureFile(
+        name=source.name,
+        size_bytes=size_bytes,
+        modified_ns=modified_ns,
+        image_id=picture.image_id if picture else None,
+        problem=problem,
+        evidence=evidence,
+    )
+    result.files.append(row)
+    return picture
+
+
+def _hand_over(fresh: dict[str, Picture], result: TakenIn[Seen], look: Callable[[Sequence[Picture]], Seen]) -> None:
+    pictures = list(fresh.values())
+    fresh.clear()
+    if pictures:
+        result.seen.append(look(pictures))
+        result.images += [_image(picture) for picture in pictures]
+
+
+def _image(picture: Picture) -> Image:
+    return Image(
+        image_id=picture.image_id,
+        bytes=picture.encoded,
+        format=picture.format,
+        width=picture.width,
+        height=picture.height,
+    )

@@ -1,0 +1,64 @@
+"""Facts about pictures, texts and documents, each measured once. The lists below are all there are."""
+
+from collections.abc import Callable
+from enum import StrEnum
+
+from tasks.measure import code, image_layout, markdown, model_names, refusal, service_text
+from tasks.measure.categories import categories
+from tasks.measure.embeddings import image_embedding, text_embedding
+from tasks.measure.faces import faces
+from tasks.measure.image_hash import image_hash
+from tasks.measure.image_text import image_text
+from tasks.measure.language import language
+from tasks.measure.nsfw import nsfw
+from tasks.measure.signal import Signal, by_rule
+from tasks.measure.text_pii import text_pii
+from tasks.measure.tokens import tokens
+from tasks.pictures import Picture
+from tasks.providers import Providers
+from tasks.providers.capabilities import Document
+
+
+class Texts(StrEnum):
+    """Which texts of a conversation a text signal is measured on."""
+
+    MESSAGES = "messages"
+    ASSISTANT_MESSAGES = "assistant_messages"
+    PROMPT = "prompt"
+
+
+PICTURE_SIGNALS: dict[str, Callable[[Providers], Signal[Picture]]] = {
+    "nsfw": nsfw,
+    "faces": faces,
+    "image_hash": lambda _: image_hash(),
+    "image_layout": lambda _: by_rule("image_layout", image_layout.VERSION, image_layout.image_layout),
+    "image_text": image_text,
+    "image_embedding": image_embedding,
+}
+"""Measured on every picture, from one decode."""
+
+SCREENING_TEXT_SIGNALS: dict[str, tuple[Texts, Callable[[Providers], Signal[str]]]] = {
+    "text_pii": (Texts.MESSAGES, text_pii),
+    "service_text": (
+        Texts.MESSAGES,
+        lambda _: by_rule("service_text", service_text.VERSION, service_text.service_text),
+    ),
+    "model_names": (
+        Texts.ASSISTANT_MESSAGES,
+        lambda _: by_rule("model_names", model_names.version(), model_names.model_names),
+    ),
+    "language": (Texts.PROMPT, language),
+    "text_embedding": (Texts.PROMPT, text_embedding),
+}
+"""Measured on every text: what a policy may need to forbid a release, and what finds duplicates."""
+
+DESCRIPTIVE_TEXT_SIGNALS: dict[str, tuple[Texts, Callable[[Providers], Signal[str]]]] = {
+    "tokens": (Texts.MESSAGES, tokens),
+    "markdown": (Texts.ASSISTANT_MESSAGES, lambda _: by_rule("markdown", markdown.VERSION, markdown.markdown)),
+    "code": (Texts.MESSAGES, lambda _: by_rule("code", code.VERSION, code.code)),
+    "refusal": (Texts.ASSISTANT_MESSAGES, lambda _: by_rule("refusal", refusal.version(), refusal.refusal)),
+}
+"""Measured on the texts of what the policy keeps."""
+
+DOCUMENT_SIGNALS: dict[str, Callable[[Providers], Signal[Document]]] = {"categories": categories}
+"""Measured on the prompts, with their pictures, of what the policy keeps."""

@@ -1,0 +1,55 @@
+"""Documents, prompts with their pictures, as taggers see them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import polars as pl
+
+from tasks.providers.capabilities import Document
+from tasks.stored_images import StoredImages
+
+
+class Documents:
+    """Builds documents by id from conversations and what is known of their pictures."""
+
+    def __init__(
+        self,
+        conversations: pl.DataFrame,
+        image_text: pl.DataFrame,
+        image_layout: pl.DataFrame,
+        images: StoredImages | None,
+    ) -> None:
+        """`conversations` has document_id, image_ids, turns; `images` is None when no tagger looks at pictures."""
+        first = conversations.unique("document_id", keep="first", maintain_order=True)
+        rows = first.select("document_id", "turns", "image_ids").iter_rows()
+        self._rows = {document: (_prompt(turns), image_ids) for document, turns, image_ids in rows}
+        self._text: Mapping[str, str] = dict(image_text.select("content_id", "text").iter_rows())
+        layout = image_layout.select("content_id", "flat_fraction", "colour_count")
+        self._layout = {image_id: (flat, colours) for image_id, flat, colours in layout.iter_rows()}
+        self._images = images
+
+    def load(self, document_ids: Sequence[str]) -> list[Document]:
+        """The documents, in order."""
+        return [self._document(document_id) for document_id in document_ids]
+
+    def _document(self, document_id: str) -> Document:
+        prompt, image_ids = self._rows[document_id]
+        layouts = [self._layout[image_id] for image_id in image_ids if image_id in self._layout]
+        return Document(
+            document_id=document_id,
+            prompt=prompt,
+            picture_count=len(image_ids),
+            pictures=self._encoded(image_ids),
+            picture_text="\n".join(self._text.get(image_id, "") for image_id in image_ids),
+            flat_fraction=max((flat for flat, _ in layouts), default=0.0),
+            colour_count=min((colours for _, colours in layouts), default=0),
+        )
+
+    def _encoded(self, image_ids: Iterable[str]) -> tuple[tuple[str, bytes], ...]:
+        if self._images is None:
+            return ()
+        stored = [self._images[image_id] for image_id in image_ids]
+        return tuple((image.format, image.bytes) for image in stored)
+
+
+def _prompt(turns: Iterable[Mapping[str, str]]) -> str:
+    return "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user")

@@ -1,0 +1,18 @@
+"""Perceptual hashes of a picture, for near-duplicates (DCT hash) and known-hash lists (PDQ)."""
+
+from schemas.signals import ImageHash
+from tasks.measure.perceptual_hash import hex_digits, pdq_bits, phash_bits
+from tasks.measure.signal import Signal, by_rule
+from tasks.pictures import Picture
+
+VERSION = "1"
+
+
+def image_hash() -> Signal[Picture]:
+    """Signal `image_hash`."""
+    return by_rule("image_hash", VERSION, _hash)
+
+
+def _hash(picture: Picture) -> ImageHash:
+    bits, quality = pdq_bits(picture.rgb)
+    return ImageHash(phash=hex_digits(phash_bits(picture.pil)), pdq=hex_digits(bits), pdq_quality=quality)

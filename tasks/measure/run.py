@@ -1,0 +1,93 @@
+"""Runs signals over what is missing: batches on several threads, facts stored part by part as they come."""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from tasks.measure.signal import Item, Signal
+from tasks.measure.store import Measured, append_facts, fact_rows
+from tasks.parallel import map_ordered
+from tasks.pictures import Picture, decode_stored
+from tasks.progress import Advance, silent
+from tasks.stored_images import StoredImages
+from tasks.tables import Store
+
+BATCH = 32
+PART_ROWS = 2048
+"""Rows that are stored at once: what a killed run has to measure again at most."""
+
+Rows = list[dict[str, Any]]
+
+
+def measure_items(
+    store: Store,
+    signal: Signal[Item],
+    content_ids: Sequence[str],
+    load: Callable[[Sequence[str]], Sequence[Item]],
+    *,
+    workers: int,
+    now: datetime,
+    advance: Advance = silent,
+) -> Measured:
+    """Measure one signal on the items that `load` gives for the content ids, and store the facts."""
+
+    def work(batch: Sequence[str]) -> tuple[Rows, Measured]:
+        return fact_rows(signal, batch, load(batch), now)
+
+    total, waiting = Measured(), []
+    for rows, done in map_ordered(work, _batches(content_ids), workers):
+        total.add(done)
+        waiting += rows
+        advance(done.calls[signal.name])
+        if len(waiting) >= PART_ROWS:
+            append_facts(store, signal.name, waiting)
+            waiting = []
+    append_facts(store, signal.name, waiting)
+    return total
+
+
+def look_at(
+    pictures: Sequence[Picture], signals: Sequence[Signal[Picture]], now: datetime
+) -> tuple[dict[str, Rows], Measured]:
+    """Every signal of some decoded pictures: rows by signal name."""
+    ids = [picture.image_id for picture in pictures]
+    total, rows = Measured(), {}
+    for signal in signals if pictures else ():
+        rows[signal.name], done = fact_rows(signal, ids, pictures, now)
+        total.add(done)
+    return rows, total
+
+
+def look_at_stored(
+    store: Store,
+    images: StoredImages,
+    image_ids: Sequence[str],
+    signals: Sequence[Signal[Picture]],
+    workers: int,
+    now: datetime,
+    advance: Advance = silent,
+) -> Measured:
+    """Decode stored pictures again, for signals that were added or failed after they were taken in."""
+
+    def work(batch: Sequence[str]) -> tuple[dict[str, Rows], Measured]:
+        stored = [images[image_id] for image_id in batch]
+        return look_at([decode_stored(s.bytes, s.format, s.image_id) for s in stored], signals, now)
+
+    total = Measured()
+    waiting: dict[str, Rows] = {signal.name: [] for signal in signals}
+    for rows, done in map_ordered(work, _batches(image_ids), workers):
+        total.add(done)
+        advance(max(done.calls.values()))
+        for name, of_signal in rows.items():
+            waiting[name] += of_signal
+            if len(waiting[name]) >= PART_ROWS:
+                append_facts(store, name, waiting[name])
+                waiting[name] = []
+    for name, of_signal in waiting.items():
+        append_facts(store, name, of_signal)
+    return total
+
+
+def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(ids), BATCH):
+        yield ids[start : start + BATCH]

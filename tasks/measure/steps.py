@@ -1,0 +1,155 @@
+"""The Prefect skin of measure: pictures on the decode that took them in, then texts and documents."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import polars as pl
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from schemas.run import StageReport
+from schemas.settings import Settings
+from tasks.content_id import text_id
+from tasks.measure import (
+    DESCRIPTIVE_TEXT_SIGNALS,
+    DOCUMENT_SIGNALS,
+    PICTURE_SIGNALS,
+    SCREENING_TEXT_SIGNALS,
+    Texts,
+)
+from tasks.measure.documents import Documents
+from tasks.measure.run import Rows, look_at, look_at_stored, measure_items
+from tasks.measure.signal import Signal
+from tasks.measure.store import Measured, append_facts, missing
+from tasks.pictures import Picture
+from tasks.progress import progress
+from tasks.providers import Providers
+from tasks.stored_facts import Versions, facts
+from tasks.stored_images import StoredImages
+from tasks.tables import Store
+
+
+def signal_versions(providers: Providers) -> Versions:
+    """The version of every signal under the chosen providers. Loads no model."""
+    texts = {
+        name: make(providers).version for name, (_, make) in (SCREENING_TEXT_SIGNALS | DESCRIPTIVE_TEXT_SIGNALS).items()
+    }
+    pictures = {name: make(providers).version for name, make in PICTURE_SIGNALS.items()}
+    documents = {name: make(providers).version for name, make in DOCUMENT_SIGNALS.items()}
+    return pictures | texts | documents
+
+
+def picture_signals(providers: Providers) -> list[Signal[Picture]]:
+    """Every picture signal, ready to measure."""
+    return [make(providers) for make in PICTURE_SIGNALS.values()]
+
+
+class PictureLook:
+    """What ingest is given so that pixel signals are measured on its decode: `look` sees, `keep` stores."""
+
+    def __init__(self, store: Store, providers: Providers, now: datetime) -> None:
+        self._store, self._now = store, now
+        self._signals = picture_signals(providers)
+        self.done = Measured()
+
+    def look(self, pictures: Sequence[Picture]) -> tuple[dict[str, Rows], Measured]:
+        """Measure every picture signal; safe on any thread."""
+        return look_at(pictures, self._signals, self._now)
+
+    def keep(self, seen: Sequence[tuple[dict[str, Rows], Measured]]) -> None:
+        """Store what was measured."""
+        for signal in self._signals:
+            append_facts(self._store, signal.name, [row for rows, _ in seen for row in rows[signal.name]])
+        for _, done in seen:
+            self.done.add(done)
+
+
+@task(cache_policy=NO_CACHE)
+def catch_up_pictures(settings: Settings, providers: Providers) -> StageReport:
+    """Picture signals that stored pictures lack: after a new signal, another provider, or a failure."""
+    store, now, total = Store.open(settings.store), datetime.now(UTC), Measured()
+    images = StoredImages(store)
+    lacking: dict[str, list[str]] = {}
+    signals = {signal.name: signal for signal in picture_signals(providers)}
+    for signal in signals.values():
+        for image_id in missing(store, signal, images.part_of):
+            lacking.setdefault(image_id, []).append(signal.name)
+    for names in sorted({tuple(names) for names in lacking.values()}):
+        wanted = images.ordered(image_id for image_id, of_image in lacking.items() if tuple(of_image) == names)
+        chosen = [signals[name] for name in names]
+        with progress("pictures to catch up", len(wanted)) as advance:
+            total.add(look_at_stored(store, images, wanted, chosen, settings.workers, now, advance))
+    return report("catch_up_pictures", total)
+
+
+@task(cache_policy=NO_CACHE)
+def measure_texts(settings: Settings, providers: Providers, stage: str, kept_only: bool) -> StageReport:
+    """Text signals: screening on every conversation, or descriptive ones on what the policy keeps."""
+    store, now, total = Store.open(settings.store), datetime.now(UTC), Measured()
+    chosen = DESCRIPTIVE_TEXT_SIGNALS if kept_only else SCREENING_TEXT_SIGNALS
+    texts = texts_of(_conversations(store, kept_only))
+    if not kept_only:
+        texts[Texts.MESSAGES] |= _picture_texts(store, PICTURE_SIGNALS["image_text"](providers).version)
+    for name, (which, make) in chosen.items():
+        signal, of_signal = make(providers), texts[which]
+        wanted = missing(store, signal, of_signal)
+
+        def load(ids: Sequence[str], of_signal: dict[str, str] = of_signal) -> list[str]:
+            return [of_signal[content_id] for content_id in ids]
+
+        with progress(name, len(wanted)) as advance:
+            total.add(measure_items(store, signal, wanted, load, workers=settings.workers, now=now, advance=advance))
+    return report(stage, total)
+
+
+@task(cache_policy=NO_CACHE)
+def measure_documents(settings: Settings, providers: Providers) -> StageReport:
+    """Document signals on what the policy keeps."""
+    store, now, total = Store.open(settings.store), datetime.now(UTC), Measured()
+    kept = _conversations(store, kept_only=True)
+    versions = signal_versions(providers)
+    text = facts(store, "image_text", versions["image_text"], ["text"])
+    layout = facts(store, "image_layout", versions["image_layout"])
+    images = StoredImages(store) if providers["categories"].looks_at_pictures else None
+    documents = Documents(kept, text, layout, images)
+    for name, make in DOCUMENT_SIGNALS.items():
+        signal = make(providers)
+        wanted = missing(store, signal, kept["document_id"])
+        with progress(name, len(wanted)) as advance:
+            total.add(
+                measure_items(store, signal, wanted, documents.load, workers=settings.workers, now=now, advance=advance)
+            )
+    return report("measure_documents", total)
+
+
+def report(stage: str, done: Measured) -> StageReport:
+    """What a measuring step did, as a report."""
+    failures = {f"{signal}: {reason}": count for (signal, reason), count in sorted(done.failures.items())}
+    return StageReport(stage=stage, model_calls=dict(sorted(done.calls.items())), failures=failures)
+
+
+def texts_of(conversations: pl.DataFrame) -> dict[Texts, dict[str, str]]:
+    """Text id -> text of all messages, assistant messages and prompts of some conversations."""
+    messages: dict[str, str] = {}
+    answers: dict[str, str] = {}
+    prompts: dict[str, str] = {}
+    for prompt_id, turns in conversations.select("prompt_id", "turns").iter_rows():
+        for turn in turns:
+            messages[turn["text_id"]] = turn["content"]
+            if turn["role"] == "assistant":
+                answers[turn["text_id"]] = turn["content"]
+        prompts[prompt_id] = "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user")
+    return {Texts.MESSAGES: messages, Texts.ASSISTANT_MESSAGES: answers, Texts.PROMPT: prompts}
+
+
+def _conversations(store: Store, kept_only: bool) -> pl.DataFrame:
+    conversations = store.read("conversations")
+    if not kept_only:
+        return conversations
+    kept = store.read("decisions").filter("keep", item_kind="conversation")["item_id"]
+    return conversations.filter(pl.col("conversation_id").is_in(kept.implode()))
+
+
+def _picture_texts(store: Store, version: str) -> dict[str, str]:
+    read = facts(store, "image_text", version, ["text"])["text"]
+    return {text_id(text): text for text in read if text}

@@ -1,0 +1,148 @@
+"""A picture, decoded once. Whoever needs pixels, for whatever signal, gets them from here.
+
+Identity is the decoded RGB pixels with orientation applied and transparency composited on white, so the
+same picture under two names, containers or EXIF orientations is one picture.
+"""
+
+import io
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import PIL.Image
+import PIL.ImageOps
+
+from schemas.reject import RejectReason
+from tasks.content_id import image_id
+from tasks.picture_metadata import strip_metadata
+
+Pixels = npt.NDArray[np.uint8]
+
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
+PIXELS_MAX = 100_000_000
+"""Largest picture that is decoded: 300 MB of pixels. Pillow's own limit only warns below twice its value."""
+_WIDE_GREY = {"I;16", "I;16B", "I;16L", "I"}
+
+PIL.Image.MAX_IMAGE_PIXELS = None  # the header is checked against PIXELS_MAX before anything is decoded
+
+
+class PictureRejected(Exception):
+    """A picture that cannot be used, with the reject reason and a few words that hold no personal data."""
+
+    def __init__(self, reason: RejectReason, evidence: str) -> None:
+        super().__init__(f"{reason}: {evidence}")
+        self.reason = reason
+        self.evidence = evidence
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One decoded picture."""
+
+    image_id: str
+    """Content id of the pixels."""
+    encoded: bytes = field(repr=False)
+    """PNG or JPEG without metadata; decodes to exactly `rgb`."""
+    format: str
+    """png or jpeg."""
+    rgb: Pixels = field(repr=False)
+    """uint8 (height, width, 3), orientation applied, transparency on white."""
+
+    @property
+    def height(self) -> int:
+        """Pixels."""
+        return int(self.rgb.shape[0])
+
+    @property
+    def width(self) -> int:
+        """Pixels."""
+        return int(self.rgb.shape[1])
+
+    @cached_property
+    def pil(self) -> PIL.Image.Image:
+        """The same pixels as a Pillow image, RGB."""
+        return PIL.Image.fromarray(self.rgb)
+
+    def fitted(self, side_max: int) -> PIL.Image.Image:
+        """The picture shrunk, never enlarged, until its longer side is at most `side_max` pixels."""
+        scale = side_max / max(self.width, self.height)
+        if scale >= 1:
+            return self.pil
+        size = (max(1, round(self.width * scale)), max(1, round(self.height * scale)))
+        return self.pil.resize(size, PIL.Image.Resampling.BILINEAR)
+
+
+def open_picture(content: bytes) -> Picture:
+    """Decode an untrusted file, once. Raises PictureRejected for anything that is not one whole, still picture."""
+    if not content:
+        raise PictureRejected(RejectReason.IMAGE_EMPTY, "0 bytes")
+    header = _header(content)
+    file_format = str(header.format)
+    orientation = _orientation(header)
+    kept = strip_metadata(content, file_format) if orientation == 1 else None
+    rgb = _decode(content if kept is None else kept, orientation)
+    if kept is None:
+        kept, file_format = _png(rgb), "PNG"
+    return Picture(image_id(rgb), kept, file_format.lower(), rgb)
+
+
+def decode_stored(encoded: bytes, stored_format: str, stored_id: str) -> Picture:
+    """A picture of the `images` table, decoded again because a signal was added later."""
+    return Picture(stored_id, encoded, stored_format, _decode(encoded, 1))
+
+
+def _header(content: bytes) -> PIL.Image.Image:
+    try:
+        header = PIL.Image.open(io.BytesIO(content), formats=FORMATS)
+        frames = getattr(header, "n_frames", 1)
+    except Exception as error:  # decoders raise whatever they like on hostile bytes
+        raise PictureRejected(RejectReason.IMAGE_NOT_A_PICTURE, type(error).__name__) from None
+    width, height = header.size
+    if width * height > PIXELS_MAX:
+        evidence = f"{width} x {height} pixels, at most {PIXELS_MAX:,} are decoded"
+        raise PictureRejected(RejectReason.IMAGE_TOO_LARGE, evidence)
+    if header.format == "MPO":  # a phone's JPEG with previews behind it: the first picture is the picture
+        header.format = "JPEG"
+    elif frames != 1:
+        raise PictureRejected(RejectReason.IMAGE_ANIMATED, f"{frames} frames")
+    return header
+
+
+def _orientation(header: PIL.Image.Image) -> int:
+    try:
+        value = header.getexif().get(0x0112, 1)
+    except Exception:  # broken EXIF says nothing about orientation, and is not kept
+        return 1
+    return value if isinstance(value, int) and 2 <= value <= 8 else 1
+
+
+def _decode(content: bytes, orientation: int) -> Pixels:
+    try:
+        image: PIL.Image.Image = PIL.Image.open(io.BytesIO(content), formats=FORMATS)
+        image.load()
+    except Exception as error:
+        raise PictureRejected(RejectReason.IMAGE_TRUNCATED, type(error).__name__) from None
+    if orientation != 1:
+        image = PIL.ImageOps.exif_transpose(image)
+    return _rgb(image)
+
+
+def _rgb(image: PIL.Image.Image) -> Pixels:
+    if image.mode in _WIDE_GREY:
+        grey = np.asarray(image)
+        shift = 8 if int(grey.max(initial=0)) > 255 else 0
+        image = PIL.Image.fromarray(np.clip(grey >> shift, 0, 255).astype(np.uint8))
+    if image.mode == "F":
+        raise PictureRejected(RejectReason.IMAGE_UNSUPPORTED, "floating-point pixels")
+    if image.has_transparency_data:
+        layer = image.convert("RGBA")
+        image = PIL.Image.new("RGBA", layer.size, "white")
+        image.alpha_composite(layer)
+    return np.asarray(image.convert("RGB"))
+
+
+def _png(rgb: Pixels) -> bytes:
+    sink = io.BytesIO()
+    PIL.Image.fromarray(rgb).save(sink, "PNG")
+    return sink.getvalue()

@@ -1,0 +1,79 @@
+"""Every model and API, behind one Protocol per capability (`capabilities.py`) and chosen by name."""
+
+import importlib
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from schemas.errors import BadInput, MissingProvider, known_values
+
+EMBEDDED = "embedded"
+_HERE = "tasks.providers"
+
+PROVIDERS: dict[str, dict[str, str]] = {
+    "nsfw": {EMBEDDED: "embedded.nsfw:OpenNsfw", "opennsfw2": "production.nsfw:OpenNsfw2"},
+    "faces": {EMBEDDED: "embedded.faces:CenterFace", "google_vision": "production.faces:VisionFaces"},
+    "image_text": {EMBEDDED: "embedded.image_text:RapidOcr", "google_vision": "production.image_text:VisionText"},
+    "image_embedding": {
+        EMBEDDED: "embedded.image_embedding:EfficientNet",
+        "open_clip": "production.embedding:OpenClip",
+    },
+    "text_embedding": {
+        EMBEDDED: "embedded.text_embedding:SentenceEncoder",
+        "open_clip": "production.embedding:OpenClip",
+    },
+    "text_pii": {EMBEDDED: "embedded.text_pii:PatternsAndNames"},
+    "language": {EMBEDDED: "embedded.language:FastText"},
+    "tokens": {EMBEDDED: "embedded.tokens:Cl100k"},
+    "categories": {
+        EMBEDDED: "embedded.categories:WordsAndLayout",
+        "gemini": "production.categories:GeminiTagger",
+        "openai": "production.categories:OpenAiTagger",
+    },
+    "topic_names": {
+        EMBEDDED: "embedded.topic_names:Keywords",
+        "gemini": "production.topic_names:GeminiNamer",
+        "openai": "production.topic_names:OpenAiNamer",
+    },
+}
+"""Capability -> provider name -> where the class lives."""
+
+_INSTALL = 'it needs the production extra; run: pip install -c constraints.txt -e ".[production]"'
+
+
+class Providers:
+    """The providers chosen for a run, each loaded when first used and shared by all threads."""
+
+    def __init__(self, chosen: Mapping[str, str] | None = None) -> None:
+        chosen = dict(chosen or {})
+        for capability, name in chosen.items():
+            if capability not in PROVIDERS:
+                raise BadInput(f"unknown capability {known_values(capability, PROVIDERS)}")
+            if name not in PROVIDERS[capability]:
+                raise BadInput(f"{capability}: unknown provider {known_values(name, PROVIDERS[capability])}")
+        self.names = {capability: chosen.get(capability, EMBEDDED) for capability in PROVIDERS}
+        self._loaded: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def __getitem__(self, capability: str) -> Any:
+        """The provider of a capability. Raises MissingProvider with the way to get it."""
+        path = PROVIDERS[capability][self.names[capability]]
+        with self._lock:
+            if path not in self._loaded:
+                self._loaded[path] = self._load(capability, path)
+            return self._loaded[path]
+
+    def _load(self, capability: str, path: str) -> Any:
+        module, _, name = path.partition(":")
+        try:
+            return getattr(importlib.import_module(f"{_HERE}.{module}"), name)()
+        except ImportError as error:
+            chosen = self.names[capability]
+            raise MissingProvider(
+                f"{capability}: provider {chosen!r} cannot be loaded ({error.name}); {_INSTALL}"
+            ) from None
+
+    @property
+    def all_embedded(self) -> bool:
+        """Whether no production provider is chosen."""
+        return set(self.names.values()) == {EMBEDDED}

@@ -1,0 +1,158 @@
+"""What a provider must be able to do: one Protocol per capability.
+
+Every method takes a batch and returns one entry per item, in order. An entry is the value, or `Failed` when
+that item could not be measured (refused, timed out, over quota): never a guess. A provider that cannot work
+at all raises; the caller then counts every item of the batch as failed. `version` changes with weights,
+preprocessing or prompt, because stored facts are keyed by it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas.signals import Categories, Face, ImageText, Language, PiiSpan
+from tasks.pictures import Picture
+
+Vectors = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Failed:
+    """One item was not measured. The reason is a word or two of ours, never text from the item."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Document:
+    """A prompt with its pictures, as a tagger sees it."""
+
+    document_id: str
+    """Content id."""
+    prompt: str
+    """All user messages, joined by blank lines."""
+    picture_count: int
+    """Number of pictures."""
+    pictures: tuple[tuple[str, bytes], ...]
+    """(png or jpeg, encoded picture without metadata); empty unless the tagger looks at pictures."""
+    picture_text: str
+    """Text read in the pictures; empty when there is none."""
+    flat_fraction: float
+    """Largest share of one flat colour among the pictures (see `ImageLayout`); 0 without pictures."""
+    colour_count: int
+    """Fewest colours among the pictures (see `ImageLayout`); 0 without pictures."""
+
+
+@dataclass(frozen=True)
+class TopicEvidence:
+    """What a topic is about, for whoever names it."""
+
+    keywords: tuple[str, ...]
+    """Class TF-IDF words, strongest first."""
+    exemplars: tuple[str, ...]
+    """Prompts nearest to the topic's centre."""
+
+
+class NsfwClassifier(Protocol):
+    """Scores pictures for pornography."""
+
+    version: str
+
+    def nsfw_probabilities(self, pictures: Sequence[Picture]) -> Sequence[float | Failed]:
+        """Probability, 0 to 1, of every picture."""
+        ...
+
+
+class FaceFinder(Protocol):
+    """Finds human faces."""
+
+    version: str
+
+    def find_faces(self, pictures: Sequence[Picture]) -> Sequence[list[Face] | Failed]:
+        """Faces of every picture in its own pixels, strongest first."""
+        ...
+
+
+class TextReader(Protocol):
+    """Reads text in pictures."""
+
+    version: str
+
+    def read(self, pictures: Sequence[Picture]) -> Sequence[ImageText | Failed]:
+        """The text of every picture."""
+        ...
+
+
+class ImageEmbedder(Protocol):
+    """Maps pictures to unit vectors."""
+
+    version: str
+
+    def embed_images(self, pictures: Sequence[Picture]) -> Vectors:
+        """float32 (n, dimension), unit length."""
+        ...
+
+
+class TextEmbedder(Protocol):
+    """Maps texts to unit vectors."""
+
+    version: str
+
+    def embed_texts(self, texts: Sequence[str]) -> Vectors:
+        """float32 (n, dimension), unit length."""
+        ...
+
+
+class PiiFinder(Protocol):
+    """Finds personal data in texts."""
+
+    version: str
+
+    def find_pii(self, texts: Sequence[str]) -> Sequence[list[PiiSpan] | Failed]:
+        """Spans of every text, in order, without overlaps; the whole text is read however long it is."""
+        ...
+
+
+class LanguageIdentifier(Protocol):
+    """Tells the language of texts."""
+
+    version: str
+
+    def identify(self, texts: Sequence[str]) -> Sequence[Language | Failed]:
+        """Language of every text; `unknown` when it cannot be told."""
+        ...
+
+
+class TokenCounter(Protocol):
+    """Counts tokens."""
+
+    version: str
+
+    def count_tokens(self, texts: Sequence[str]) -> Sequence[int]:
+        """Tokens of every text."""
+        ...
+
+
+class Tagger(Protocol):
+    """Tells what a prompt with its pictures asks for."""
+
+    version: str
+    looks_at_pictures: bool
+    """Whether documents must carry their encoded pictures."""
+
+    def tag(self, documents: Sequence[Document]) -> Sequence[Categories | Failed]:
+        """Categories of every document."""
+        ...
+
+
+class TopicNamer(Protocol):
+    """Names topics."""
+
+    version: str
+
+    def name_topics(self, topics: Sequence[TopicEvidence]) -> Sequence[str | Failed]:
+        """A few words for every topic."""
+        ...

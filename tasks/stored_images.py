@@ -1,0 +1,53 @@
+"""Encoded pictures of a store by content id, read part by part."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from tasks.tables import Store
+
+PARTS_IN_MEMORY = 3
+
+
+class StoredImage(NamedTuple):
+    """One picture as it is stored."""
+
+    image_id: str
+    bytes: bytes
+    format: str
+    width: int
+    height: int
+
+
+class StoredImages:
+    """Looks pictures up; keeps the last few parts in memory, so ask for neighbours together."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._parts: OrderedDict[str, dict[str, StoredImage]] = OrderedDict()
+        self._lock = threading.Lock()
+        self.part_of = {
+            image_id: part
+            for part in store.parts("images")
+            for image_id in store.read_part("images", part, ["image_id"])["image_id"]
+        }
+
+    def ordered(self, image_ids: Iterable[str]) -> list[str]:
+        """The ids that are stored, those of one part together."""
+        return sorted({i for i in image_ids if i in self.part_of}, key=lambda i: (self.part_of[i], i))
+
+    def __getitem__(self, image_id: str) -> StoredImage:
+        """The picture. Raises KeyError when it is not stored."""
+        part = self.part_of[image_id]
+        with self._lock:
+            if part not in self._parts:
+                self._parts[part] = {image.image_id: image for image in self._read(part)}
+                while len(self._parts) > PARTS_IN_MEMORY:
+                    self._parts.popitem(last=False)
+            self._parts.move_to_end(part)
+            return self._parts[part][image_id]
+
+    def _read(self, part: str) -> Iterator[StoredImage]:
+        columns = list(StoredImage._fields)
+        return map(StoredImage._make, self._store.read_part("images", part, columns).iter_rows())

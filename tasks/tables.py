@@ -1,0 +1,179 @@
+"""The only code that touches Parquet: the tables of a store, and loose Parquet files.
+
+A table is a folder of parts and a list of those that count (`parts.json`). Writers add a part first and
+list it last, so a reader never sees half a table, and a killed writer leaves only an unlisted file.
+"""
+
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import fsspec
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from fsspec.implementations.local import LocalFileSystem
+
+from schemas.errors import BadInput
+from schemas.row import arrow_schema
+from schemas.tables import TABLES
+
+_LIST = "parts.json"
+
+
+class Store:
+    """A folder, local or on an object store (`s3://…`, `gs://…`), that holds every table of one arena."""
+
+    def __init__(self, root: str) -> None:
+        fs, path = fsspec.core.url_to_fs(root)
+        self.root = root
+        self.fs: fsspec.AbstractFileSystem = fs
+        self.path: str = path.rstrip("/")
+
+    @classmethod
+    def open(cls, root: str) -> "Store":
+        """A store that can be written to, made if it does not exist. Raises BadInput otherwise."""
+        store = cls(root)
+        try:
+            store.write_bytes("tables/.writable", b"")
+            store.fs.rm_file(store.at("tables/.writable"))
+        except OSError as error:
+            raise BadInput(
+                f"store {root!r} cannot be written to ({_why(error)}); give a folder you may write"
+            ) from None
+        return store
+
+    @classmethod
+    def existing(cls, root: str) -> "Store":
+        """A store that holds tables already. Raises BadInput otherwise."""
+        store = cls(root)
+        if not store.fs.isdir(store.at("tables")):
+            raise BadInput(
+                f"{root!r} is not a store: it has no tables. Make one with `curate run --logs DIR --store {root}`"
+            )
+        return store
+
+    def at(self, relative: str) -> str:
+        """Full path of something inside the store."""
+        return f"{self.path}/{relative}"
+
+    # --- single files ---------------------------------------------------------------------------
+
+    def read_bytes(self, relative: str) -> bytes | None:
+        """Content of a file, or None when it does not exist."""
+        try:
+            return cast(bytes, self.fs.cat_file(self.at(relative)))
+        except FileNotFoundError:
+            return None
+
+    def write_bytes(self, relative: str, content: bytes) -> None:
+        """Write a file so that a reader sees all of it or nothing."""
+        target = self.at(relative)
+        self.fs.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
+        if isinstance(self.fs, LocalFileSystem):
+            temporary = f"{target}.{os.getpid()}.tmp"
+            self.fs.pipe_file(temporary, content)
+            os.replace(temporary, target)
+        else:
+            self.fs.pipe_file(target, content)
+
+    # --- tables ---------------------------------------------------------------------------------
+
+    def parts(self, table: str) -> list[str]:
+        """Names of the parts that make up a table now, oldest first."""
+        listed = self.read_bytes(f"tables/{table}/{_LIST}")
+        return [] if listed is None else cast(list[str], json.loads(listed))
+
+    def read(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """The whole table; an empty frame with its columns when nothing was written yet."""
+        schema = arrow_schema(TABLES[table].row)
+        wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
+        tables = [self._read_part(table, part, columns) for part in self.parts(table)]
+        return cast(pl.DataFrame, pl.from_arrow(pa.concat_tables([wanted.empty_table(), *tables])))
+
+    def read_parts(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
+        """The table part by part, so that memory does not grow with it."""
+        for part in self.parts(table):
+            yield self.read_part(table, part, columns)
+
+    def read_part(self, table: str, part: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """One part of a table."""
+        return cast(pl.DataFrame, pl.from_arrow(self._read_part(table, part, columns)))
+
+    def replace(self, table: str, frame: pl.DataFrame) -> None:
+        """Make `frame` the whole content of the table, sorted by the table's key."""
+        old = self.parts(table)
+        new = [self._write_part(table, frame)]
+        self._list(table, new)
+        self._remove(table, set(old) - set(new))
+
+    def append(self, table: str, frame: pl.DataFrame) -> None:
+        """Add the rows of `frame` as one part. The same rows again are the same part."""
+        if frame.is_empty():
+            return
+        name = self._write_part(table, frame)
+        listed = self.parts(table)
+        if name not in listed:
+            self._list(table, [*listed, name])
+
+    def _read_part(self, table: str, part: str, columns: Sequence[str] | None) -> pa.Table:
+        path = self.at(f"tables/{table}/{part}")
+        return pq.read_table(path, columns=columns, filesystem=self.fs).replace_schema_metadata(None)
+
+    def _write_part(self, table: str, frame: pl.DataFrame) -> str:
+        declared = TABLES[table]
+        content = encode_parquet(conform(frame.sort(declared.sort), arrow_schema(declared.row)))
+        name = f"{hashlib.blake2b(content, digest_size=10).hexdigest()}.parquet"
+        self.write_bytes(f"tables/{table}/{name}", content)
+        return name
+
+    def _list(self, table: str, parts: list[str]) -> None:
+        self.write_bytes(f"tables/{table}/{_LIST}", json.dumps(parts).encode())
+
+    def _remove(self, table: str, parts: set[str]) -> None:
+        for part in parts:
+            self.fs.rm_file(self.at(f"tables/{table}/{part}"))
+
+
+def conform(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
+    """`frame` with exactly the columns and types of `schema`. Raises when a column is missing or does not fit."""
+    return frame.select(schema.names).to_arrow().cast(schema)
+
+
+def encode_parquet(table: pa.Table, **options: Any) -> bytes:
+    """Parquet bytes: zstd for everything but encoded pictures, which do not shrink.
+
+    Columns that hold picture bytes (leaf name `bytes`) get neither compression, dictionary nor statistics:
+    that writes at the speed of a plain copy (benchmarks/release.py).
+    """
+    leaves = _leaf_paths(table.schema)
+    plain = {leaf for leaf in leaves if leaf.rsplit(".", 1)[-1] == "bytes"}
+    sink = io.BytesIO()
+    pq.write_table(
+        table,
+        sink,
+        compression={leaf: "none" if leaf in plain else "zstd" for leaf in leaves},
+        use_dictionary=[leaf for leaf in leaves if leaf not in plain],
+        write_statistics=[leaf for leaf in leaves if leaf not in plain],
+        **options,
+    )
+    return sink.getvalue()
+
+
+def _leaf_paths(schema: pa.Schema) -> list[str]:
+    parquet = pq.ParquetFile(_empty(schema)).schema
+    return [parquet.column(index).path for index in range(len(parquet.names))]
+
+
+def _empty(schema: pa.Schema) -> io.BytesIO:
+    sink = io.BytesIO()
+    pq.write_table(schema.empty_table(), sink)
+    sink.seek(0)
+    return sink
+
+
+def _why(error: OSError) -> str:
+    return error.strerror or type(error).__name__
