@@ -18,6 +18,8 @@ class StageReport(Row):
     """Items measured, by signal."""
     failures: dict[str, int] = {}
     """Items that could not be measured, by `signal: reason`."""
+    result: str = ""
+    """What the stage made, relative to the store; empty when it only filled tables."""
 
 
 class Funnel(Row):

@@ -54,8 +54,9 @@ class Settings(Row):
     """Threads that decode and measure."""
     topics: TopicSettings = TopicSettings()
     """How topics are found."""
-    bench_size: int = Field(default=500, ge=0)
-    """Prompts drawn for the benchmark."""
+    bench_size: int | None = Field(default=None, ge=0)
+    """Prompts drawn for the benchmark, exactly where there are as many; by default 500, or a fifth of the
+    eligible prompts when that is less, because what is in the benchmark is not in chat."""
     bench_language: str | None = "en"
     """Language of benchmark prompts (ISO 639); null for any."""
     bootstraps: int = Field(default=100, ge=2)

@@ -9,7 +9,9 @@ import io
 import json
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
 
 import fsspec
 import polars as pl
@@ -143,24 +145,62 @@ def conform(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
     return frame.select(schema.names).to_arrow().cast(schema)
 
 
-def encode_parquet(table: pa.Table, **options: Any) -> bytes:
-    """Parquet bytes: zstd for everything but encoded pictures, which do not shrink.
+def parquet_options(schema: pa.Schema) -> dict[str, Any]:
+    """Writer options: zstd for everything but encoded pictures, which do not shrink.
 
     Columns that hold picture bytes (leaf name `bytes`) get neither compression, dictionary nor statistics:
     that writes at the speed of a plain copy (benchmarks/release.py).
     """
-    leaves = _leaf_paths(table.schema)
+    leaves = _leaf_paths(schema)
     plain = {leaf for leaf in leaves if leaf.rsplit(".", 1)[-1] == "bytes"}
+    rest = [leaf for leaf in leaves if leaf not in plain]
+    compression = {leaf: "none" if leaf in plain else "zstd" for leaf in leaves}
+    return {"compression": compression, "use_dictionary": rest, "write_statistics": rest}
+
+
+def encode_parquet(table: pa.Table) -> bytes:
+    """A whole table as Parquet bytes."""
     sink = io.BytesIO()
-    pq.write_table(
-        table,
-        sink,
-        compression={leaf: "none" if leaf in plain else "zstd" for leaf in leaves},
-        use_dictionary=[leaf for leaf in leaves if leaf not in plain],
-        write_statistics=[leaf for leaf in leaves if leaf not in plain],
-        **options,
-    )
+    pq.write_table(table, sink, **parquet_options(table.schema))
     return sink.getvalue()
+
+
+class ParquetFile:
+    """A loose Parquet file that is written row group by row group, laid out for the Hub.
+
+    Page index and content-defined chunking are on: readers skip pages, and the next version of a dataset
+    uploads only the chunks that changed.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        options = parquet_options(schema)
+        self._writer = pq.ParquetWriter(
+            path, schema, write_page_index=True, use_content_defined_chunking=True, **options
+        )
+
+    def write(self, table: pa.Table) -> None:
+        """Add one row group."""
+        self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.close()
+
+
+def read_parquet_schema(path: Path) -> pa.Schema:
+    """Arrow schema of a loose Parquet file."""
+    return pq.read_schema(path)
+
+
+def read_parquet_groups(path: Path, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
+    """A loose Parquet file row group by row group."""
+    file = pq.ParquetFile(path)
+    for group in range(file.num_row_groups):
+        yield cast(pl.DataFrame, pl.from_arrow(file.read_row_group(group, columns)))
 
 
 def _leaf_paths(schema: pa.Schema) -> list[str]:

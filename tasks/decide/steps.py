@@ -20,9 +20,11 @@ from tasks.decide.rules import FIRED, fired, reasons_of
 from tasks.frames import frame_schema
 from tasks.stored_facts import Versions, facts
 from tasks.tables import Store
+from tasks.timing import timed
 
 
 @task(cache_policy=NO_CACHE)
+@timed
 def find_near_pictures(settings: Settings, versions: Versions) -> StageReport:
     """`image_hash` and `image_embedding` -> `near_pictures`."""
     store = Store.open(settings.store)
@@ -35,6 +37,7 @@ def find_near_pictures(settings: Settings, versions: Versions) -> StageReport:
 
 
 @task(cache_policy=NO_CACHE)
+@timed
 def decide_items(settings: Settings, versions: Versions) -> StageReport:
     """Facts and the policy -> `decisions`."""
     store = Store.open(settings.store)
@@ -45,6 +48,7 @@ def decide_items(settings: Settings, versions: Versions) -> StageReport:
     stamped = pl.concat([of_conversations, of_battles]).with_columns(
         keep=pl.col("reasons").list.len() == 0, policy=pl.lit(policy.name), policy_hash=pl.lit(policy_hash(policy))
     )
+    store.write_bytes(f"policies/{policy_hash(policy)}.json", policy.model_dump_json(indent=2).encode())
     store.replace("decisions", stamped.select(frame_schema(Decision).names()))
     kept = stamped.filter("keep")["item_kind"].value_counts().rows()
     return StageReport(

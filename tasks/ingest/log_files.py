@@ -40,7 +40,8 @@ def log_files(folder: Path, since: date | None = None, until: date | None = None
     chosen = [f for f in found if (since is None or f.day >= since) and (until is None or f.day <= until)]
     if not chosen:
         days = sorted(file.day for file in found)
-        raise BadInput(f"no log file between {since} and {until}; the folder holds {days[0]} to {days[-1]}")
+        window = f"from {since or 'the first day'} to {until or 'the last day'}"
+        raise BadInput(f"no log file {window}; the folder holds {days[0]} to {days[-1]}")
     return chosen
 
 

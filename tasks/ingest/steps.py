@@ -24,11 +24,13 @@ from tasks.ingest.take_in import Seen, take_in
 from tasks.pictures import Picture
 from tasks.progress import progress
 from tasks.tables import Store
+from tasks.timing import timed
 
 IMAGES_A_PART = 512
 
 
 @task(cache_policy=NO_CACHE)
+@timed
 def read_log_lines(settings: Settings) -> StageReport:
     """Log files of the window -> `sightings`, `rejects`, `quarantine`. Files read before are read anew."""
     store = Store.open(settings.store)
@@ -49,6 +51,7 @@ def read_log_lines(settings: Settings) -> StageReport:
 
 
 @task(cache_policy=NO_CACHE)
+@timed
 def take_in_pictures(
     settings: Settings,
     look: Callable[[Sequence[Picture]], Seen],
@@ -96,6 +99,7 @@ def take_in_pictures(
 
 
 @task(cache_policy=NO_CACHE)
+@timed
 def assemble(settings: Settings) -> StageReport:
     """`sightings` and `picture_files` -> `conversations` and `battles`."""
     store = Store.open(settings.store)

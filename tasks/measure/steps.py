@@ -27,6 +27,7 @@ from tasks.providers import Providers
 from tasks.stored_facts import Versions, facts
 from tasks.stored_images import StoredImages
 from tasks.tables import Store
+from tasks.timing import timed
 
 
 def signal_versions(providers: Providers) -> Versions:
@@ -65,6 +66,7 @@ class PictureLook:
 
 
 @task(cache_policy=NO_CACHE)
+@timed
 def catch_up_pictures(settings: Settings, providers: Providers) -> StageReport:
     """Picture signals that stored pictures lack: after a new signal, another provider, or a failure."""
     store, now, total = Store.open(settings.store), datetime.now(UTC), Measured()
@@ -83,6 +85,7 @@ def catch_up_pictures(settings: Settings, providers: Providers) -> StageReport:
 
 
 @task(cache_policy=NO_CACHE)
+@timed
 def measure_texts(settings: Settings, providers: Providers, stage: str, kept_only: bool) -> StageReport:
     """Text signals: screening on every conversation, or descriptive ones on what the policy keeps."""
     store, now, total = Store.open(settings.store), datetime.now(UTC), Measured()
@@ -103,6 +106,7 @@ def measure_texts(settings: Settings, providers: Providers, stage: str, kept_onl
 
 
 @task(cache_policy=NO_CACHE)
+@timed
 def measure_documents(settings: Settings, providers: Providers) -> StageReport:
     """Document signals on what the policy keeps."""
     store, now, total = Store.open(settings.store), datetime.now(UTC), Measured()

@@ -8,5 +8,6 @@ def one_thread() -> onnxruntime.SessionOptions:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
+    options.enable_cpu_mem_arena = False  # pictures differ in size, and an arena keeps the largest of every size
     options.log_severity_level = 3
     return options

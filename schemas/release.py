@@ -1,0 +1,193 @@
+"""The columns of a release (DESIGN section 6) and its manifest. Field texts become the dataset card's tables."""
+
+from typing import Any
+
+from schemas.row import Int32, Row
+
+
+class EncodedImage(Row):
+    """A picture as `datasets.Image` stores it."""
+
+    bytes: bytes
+    """PNG or JPEG without metadata."""
+    path: str
+    """Content id of the picture and its extension; not a path of any machine."""
+
+
+class Message(Row):
+    """One message."""
+
+    role: str
+    """user or assistant."""
+    content: str
+    """The text."""
+
+
+class ReleasedCategories(Row):
+    """Categories of a prompt; null where the tagger could not tell."""
+
+    captioning: bool | None
+    """Asks to describe the picture as a whole."""
+    creative_writing: bool | None
+    """Asks for a story, poem, caption or other original text."""
+    diagram: bool | None
+    """The picture is a chart, diagram or figure."""
+    entity_recognition: bool | None
+    """Asks which particular object, person, place or species is shown."""
+    homework: bool | None
+    """The picture or prompt is an exercise or exam question."""
+    humor: bool | None
+    """Asks for or about something funny."""
+    is_code: bool | None
+    """A message contains or asks for program code."""
+    ocr: bool | None
+    """Answering needs reading text in the picture."""
+    refusal: bool | None
+    """An answer declines to answer."""
+
+
+class ReleasedConversation(Row):
+    """One row of the `chat` configuration: a conversation with one model."""
+
+    images: list[EncodedImage]
+    """The pictures of the conversation, in order of first use; empty for text-only conversations."""
+    conversation_id: str
+    """Id of the conversation."""
+    model: str
+    """The model that answered."""
+    num_turns: Int32
+    """Number of user messages."""
+    conversation: list[Message]
+    """All messages, in order."""
+    language: str
+    """English name of the prompt's language, or unknown."""
+    user_id: str | None
+    """Keyed hash: equal for one user within this arena, not reversible without the key."""
+    tstamp: float
+    """Time of the last message, seconds since 1970 (UTC)."""
+    is_preset: bool
+    """Whether the first picture is one of the arena's own examples."""
+    preset_dataset: str | None
+    """Dataset the example comes from; null for uploads."""
+    categories: ReleasedCategories
+    """What the prompt asks for."""
+    topic: str | None
+    """Name of the prompt's topic; null when it was not clustered."""
+
+
+class SideMetadata(Row):
+    """Length and markdown of one side's answers."""
+
+    assistant_tokens: int | None
+    """Tokens of all answers (cl100k_base)."""
+    headers: int | None
+    """Markdown headers."""
+    list_items: int | None
+    """Markdown list items."""
+    bold: int | None
+    """Bold runs."""
+
+
+class BattleMetadata(Row):
+    """Length and markdown of both sides."""
+
+    context_tokens: int | None
+    """Tokens of all user messages (cl100k_base)."""
+    a: SideMetadata
+    """The left side."""
+    b: SideMetadata
+    """The right side."""
+
+
+class ReleasedBattle(Row):
+    """One row of the `battle` configuration: two anonymous models and a vote."""
+
+    question_id: str
+    """Conversation id of the left side."""
+    model_a: str
+    """Model on the left."""
+    model_b: str
+    """Model on the right."""
+    winner: str
+    """model_a, model_b, tie or tie (bothbad)."""
+    judge: str | None
+    """Keyed hash of the voter, in the same key as user_id."""
+    conversation_a: list[Message]
+    """Messages of the left side."""
+    conversation_b: list[Message]
+    """Messages of the right side."""
+    num_turns: Int32
+    """User messages on the left."""
+    anony: bool
+    """Whether the models' names were hidden until the vote."""
+    language: str
+    """English name of the prompt's language, or unknown."""
+    tstamp: float
+    """Time of the vote, seconds since 1970 (UTC)."""
+    images: list[EncodedImage]
+    """The pictures of the conversation, in order of first use."""
+    conv_metadata: BattleMetadata
+    """Length and markdown of both sides."""
+    categories: ReleasedCategories
+    """What the prompt asks for."""
+    in_bench: bool
+    """Whether the prompt was drawn for the benchmark of this release."""
+
+
+class BenchPrompt(Row):
+    """One row of the `bench` configuration: a single-turn prompt."""
+
+    question_id: str
+    """Id of the conversation the prompt comes from."""
+    turns: list[Message]
+    """The user message."""
+    images: list[EncodedImage]
+    """The pictures of the prompt."""
+    topic: str
+    """Name of the topic it was drawn from."""
+    categories: ReleasedCategories
+    """What the prompt asks for."""
+
+
+CONFIGS: dict[str, type[Row]] = {"chat": ReleasedConversation, "battle": ReleasedBattle, "bench": BenchPrompt}
+"""Configuration of the dataset -> its row."""
+
+
+class ReleasedFile(Row):
+    """One file of a release."""
+
+    bytes: int
+    """Size."""
+    sha256: str
+    """Checksum."""
+
+
+class Manifest(Row):
+    """What a release is and how it was made: enough to make it again and to check it."""
+
+    version: str
+    """Version of the release."""
+    software: str
+    """Version of the software that made it."""
+    embedded_providers: list[str]
+    """Capabilities measured by embedded stand-ins; a release with any of them must not be published."""
+    providers: dict[str, str]
+    """Capability -> provider."""
+    signal_versions: dict[str, str]
+    """Signal -> version."""
+    policy: dict[str, Any]
+    """The policy, whole."""
+    policy_hash: str
+    """Hash of the policy."""
+    settings: dict[str, Any]
+    """Settings that change what is released: seed, sizes, topics."""
+    first_day: str
+    """UTC day of the first released or dropped conversation."""
+    last_day: str
+    """UTC day of the last."""
+    counts: dict[str, int]
+    """Rows of every configuration, and conversations withheld from chat because their prompt is in the benchmark."""
+    funnel: dict[str, Any]
+    """Where every input line went."""
+    files: dict[str, ReleasedFile]
+    """Every other file of the release."""

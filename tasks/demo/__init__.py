@@ -1,0 +1,1 @@
+"""A drawn arena with planted problems, and how many of them a pipeline caught."""

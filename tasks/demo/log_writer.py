@@ -1,0 +1,105 @@
+"""Writes log lines in the order of their times, each into the file of its day, and the truth about planted ones."""
+
+import hashlib
+import heapq
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+Fact = dict[str, Any]
+
+VISION_FILES_SINCE = date(2024, 5, 9)
+
+
+class Channel(StrEnum):
+    """Which of the server's logs a line goes to."""
+
+    VISION = "vision"
+    TEXT = "text"
+    CSAM = "csam"
+
+
+class LogLine(NamedTuple):
+    """One line that is to be written."""
+
+    at: float
+    """Seconds since the epoch: decides the order and the file."""
+    content: bytes
+    """The line without its end."""
+    channel: Channel = Channel.VISION
+    facts: tuple[Fact, ...] = ()
+    """Planted facts that the line completes."""
+    ended: bool = True
+    """False for the torn last line of a crashed server."""
+
+
+def record_line(record: dict[str, Any], channel: Channel = Channel.VISION, facts: tuple[Fact, ...] = ()) -> LogLine:
+    """A record as the server dumps it."""
+    return LogLine(record["tstamp"], json.dumps(record).encode(), channel, facts)
+
+
+def file_name(at: float, channel: Channel) -> str:
+    """The log file that a line written at that time goes to."""
+    day = datetime.fromtimestamp(at, UTC).date()
+    if channel is Channel.CSAM:
+        return f"vision-csam-{day}-conv.json"
+    if channel is Channel.VISION and day >= VISION_FILES_SINCE:
+        return f"vision-tmp-{day}-conv.json"
+    return f"{day}-conv.json"
+
+
+class LogWriter:
+    """Holds lines back until their time has come, so memory depends on what overlaps and not on the total."""
+
+    def __init__(self, logs: Path, truth: Path) -> None:
+        self._logs = logs
+        self._truth = truth.open("w", encoding="utf-8")
+        self._waiting: list[tuple[float, int, LogLine]] = []
+        self._pushed = 0
+        self._lines: Counter[str] = Counter()
+        self._open: dict[str, BinaryIO] = {}
+
+    def push(self, lines: Iterable[LogLine]) -> None:
+        """Take lines that are written when their time comes."""
+        for line in lines:
+            self._pushed += 1
+            heapq.heappush(self._waiting, (line.at, self._pushed, line))
+
+    def advance(self, now: float = math.inf) -> None:
+        """Write every line whose time has come."""
+        while self._waiting and self._waiting[0][0] <= now:
+            self._write(heapq.heappop(self._waiting)[2])
+
+    def end_day(self) -> None:
+        """Write what is left and close the day's files."""
+        self.advance()
+        for stream in self._open.values():
+            stream.close()
+        self._open.clear()
+
+    def state_fact(self, fact: Fact) -> None:
+        """Write one planted fact."""
+        self._truth.write(json.dumps(fact, ensure_ascii=False) + "\n")
+
+    def close(self) -> None:
+        """Write what is left and close everything."""
+        self.end_day()
+        self._truth.close()
+
+    def _write(self, line: LogLine) -> None:
+        name = file_name(line.at, line.channel)
+        if name not in self._open:
+            self._open[name] = (self._logs / name).open("ab")
+        self._open[name].write(line.content + b"\n" * line.ended)
+        self._lines[name] += 1
+        for fact in line.facts:
+            if fact["kind"] == "bad_line":
+                place = {"file": name, "line": self._lines[name], "sha256": hashlib.sha256(line.content).hexdigest()}
+                self.state_fact(fact | place)
+            else:
+                self.state_fact(fact)

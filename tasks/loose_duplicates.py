@@ -1,0 +1,101 @@
+"""Duplicate pictures of a folder, found exactly as a release finds them, without a store."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from schemas.policy import NearPictures
+from tasks.decide.near_pictures import near_pictures, representatives
+from tasks.measure import PICTURE_SIGNALS
+from tasks.measure.run import look_at
+from tasks.parallel import map_ordered
+from tasks.pictures import PictureRejected, open_picture
+from tasks.progress import progress
+from tasks.providers import Providers
+
+SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp"}
+
+
+class Pair(NamedTuple):
+    """Two files that show the same picture."""
+
+    a: str
+    b: str
+    relation: str
+    """exact: equal pixels; perceptual: they look the same."""
+    distance: int
+    """Hamming distance of the 64-bit DCT hashes; 0 for equal pixels."""
+
+
+@dataclass(frozen=True)
+class LooseDuplicates:
+    """What was found in a folder; names are relative to it."""
+
+    pictures: int
+    pairs: list[Pair]
+    groups: list[list[str]]
+    """Each group's representative first."""
+    rejected: list[tuple[str, str]]
+    """(file, reject reason) of files that are not usable pictures."""
+
+
+def loose_duplicates(
+    folder: Path, providers: Providers, workers: int, radius: NearPictures | None = None
+) -> LooseDuplicates:
+    """All duplicate pairs and groups of the pictures below `folder`."""
+    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    signals = [PICTURE_SIGNALS[name](providers) for name in ("image_hash", "image_embedding")]
+    now = datetime.now(UTC)
+
+    def look(file: Path) -> tuple[str, dict[str, Any] | str]:
+        name = file.relative_to(folder).as_posix()
+        try:
+            rows, done = look_at([open_picture(file.read_bytes())], signals, now)
+        except PictureRejected as rejected:
+            return name, rejected.reason
+        if done.failures:
+            return name, next(iter(done.failures))[1]
+        hashes, vectors = (rows[signal.name][0] for signal in signals)
+        return name, {"image_id": hashes["content_id"], **hashes, **vectors}
+
+    seen: dict[str, dict[str, Any]] = {}
+    names: dict[str, list[str]] = {}
+    rejected: list[tuple[str, str]] = []
+    with progress("pictures", len(files)) as advance:
+        for name, found in map_ordered(look, files, workers):
+            advance()
+            if isinstance(found, str):
+                rejected.append((name, found))
+            else:
+                seen[found["image_id"]] = found
+                names.setdefault(found["image_id"], []).append(name)
+    return _found(names, seen, rejected, radius or NearPictures())
+
+
+def _found(
+    names: dict[str, list[str]],
+    seen: dict[str, dict[str, Any]],
+    rejected: Sequence[tuple[str, str]],
+    radius: NearPictures,
+) -> LooseDuplicates:
+    columns = ["image_id", "phash", "pdq", "vector"]
+    pictures = pl.DataFrame(
+        [{c: row[c] for c in columns} for row in seen.values()], schema_overrides={"image_id": pl.String}
+    )
+    near = near_pictures(pictures.sort("image_id"), radius) if seen else None
+    pairs = [Pair(of[0], twin, "exact", 0) for of in names.values() for twin in of[1:]]
+    chosen = {image_id: image_id for image_id in names}
+    if near is not None:
+        for a, b, distance in near.select("image_a", "image_b", "phash_distance").iter_rows():
+            first, second = sorted((names[a][0], names[b][0]))
+            pairs.append(Pair(first, second, "perceptual", distance))
+        chosen = representatives(names, near)
+    groups: dict[str, list[str]] = {}
+    for image_id, representative in chosen.items():
+        groups.setdefault(representative, []).extend(names[image_id])
+    together = [group for group in groups.values() if len(group) > 1]
+    return LooseDuplicates(sum(map(len, names.values())), sorted(pairs), sorted(together), list(rejected))

@@ -1,0 +1,51 @@
+"""Asking a remote service again when the failure may pass, with growing and scattered waits."""
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+_random = secrets.SystemRandom()
+
+
+class CallFailed(Exception):
+    """One call gave no usable answer. The reason is ours: the service's own text may quote the item."""
+
+    def __init__(self, reason: str, *, may_pass: bool = False, wait_seconds: float = 0.0) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.may_pass = may_pass
+        """Whether the same call may succeed a little later."""
+        self.wait_seconds = wait_seconds
+        """How long the service asks us to wait; 0 when it does not say."""
+
+
+@dataclass(frozen=True)
+class Retries:
+    """How often and how patiently a call is repeated."""
+
+    attempts: int = 5
+    """Calls in all, the first included."""
+    first_seconds: float = 1.0
+    """Wait after the first failure; doubled after each further one."""
+    longest_seconds: float = 60.0
+    """No wait is longer. A service that asks for more has no room for us in this run, so the call fails at once."""
+
+    def call(self, work: Callable[[], Result]) -> Result:
+        """The result of `work`. Raises CallFailed when it fails for good, or failed every time."""
+        for attempt in range(self.attempts - 1):
+            try:
+                return work()
+            except CallFailed as failure:
+                if not failure.may_pass or failure.wait_seconds > self.longest_seconds:
+                    raise
+                time.sleep(self._wait(attempt, failure.wait_seconds))
+        return work()
+
+    def _wait(self, attempt: int, asked_seconds: float) -> float:
+        """Seconds: what was asked, or half to all of the doubling wait, so that many callers do not return at once."""
+        growing = min(self.longest_seconds, self.first_seconds * 2.0**attempt)
+        return max(asked_seconds, growing * _random.uniform(0.5, 1.0))

@@ -1,0 +1,1 @@
+"""Votes -> leaderboards with intervals."""

@@ -1,0 +1,1 @@
+"""Decisions, topics and ratings -> a release on disk that is never edited."""

@@ -1,0 +1,99 @@
+"""A release is built in a staging folder, sealed with its manifest, and moved into place whole."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fsspec.implementations.local import LocalFileSystem
+
+from schemas.errors import BadInput, ReleaseConflict
+from schemas.release import Manifest, ReleasedFile
+from tasks.tables import Store
+
+MANIFEST = "manifest.json"
+_VERSION_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_")
+
+
+def checked_version(version: str) -> str:
+    """The version, when it can be a folder name everywhere. Raises BadInput otherwise."""
+    if not version or len(version) > 40 or not set(version) <= _VERSION_LETTERS or version.startswith((".", "-")):
+        raise BadInput(f"release version {version!r}: use letters, digits, dots, dashes and underscores, such as 1.2.0")
+    return version
+
+
+def released_files(folder: Path) -> dict[str, ReleasedFile]:
+    """Every file below a folder but the manifest, by relative path, with size and checksum."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
+    return {path.relative_to(folder).as_posix(): _described(path) for path in files}
+
+
+def _described(path: Path) -> ReleasedFile:
+    with path.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    return ReleasedFile(bytes=path.stat().st_size, sha256=digest)
+
+
+def write_manifest(manifest: Manifest, folder: Path) -> None:
+    """The manifest, readable and with its keys in order."""
+    content = json.dumps(manifest.model_dump(mode="json"), indent=2, sort_keys=True, ensure_ascii=False)
+    (folder / MANIFEST).write_text(content + "\n", encoding="utf-8")
+
+
+def place(store: Store, staging: Path, version: str, chosen_by_user: bool) -> tuple[str, bool]:
+    """Move a sealed staging folder to `releases/<version>`: the version it got, and whether it is new.
+
+    The same content again is the release that exists. Other content under a version that the user chose raises
+    ReleaseConflict; under a default version the next free one (`.1`, `.2`, …) is taken.
+    """
+    sealed = json.loads((staging / MANIFEST).read_text(encoding="utf-8"))
+    number = 0
+    while True:
+        candidate = version if number == 0 else f"{version}.{number}"
+        existing = store.read_bytes(f"releases/{candidate}/{MANIFEST}")
+        if existing is None:
+            break
+        if _same_content(json.loads(existing), sealed):
+            shutil.rmtree(staging)
+            return candidate, False
+        if chosen_by_user:
+            raise ReleaseConflict(
+                f"release {version!r} exists with other content; releases are never edited, choose another version"
+            )
+        number += 1
+    if candidate != version:
+        _rename(staging, sealed, candidate)
+    _move(store, staging, f"releases/{candidate}")
+    return candidate, True
+
+
+def _same_content(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    """Whether two manifests describe the same rows and rules, whatever their versions are called."""
+
+    def rows(manifest: Mapping[str, Any]) -> dict[str, str]:
+        return {path: file["sha256"] for path, file in manifest["files"].items() if path.endswith(".parquet")}
+
+    return rows(a) == rows(b) and a["policy_hash"] == b["policy_hash"]
+
+
+def _rename(staging: Path, sealed: Mapping[str, Any], version: str) -> None:
+    card = staging / "README.md"
+    card.write_text(
+        card.read_text(encoding="utf-8").replace(f"Version {sealed['version']} ", f"Version {version} ", 1),
+        encoding="utf-8",
+    )
+    manifest = Manifest.model_validate({**sealed, "version": version})
+    write_manifest(manifest.model_copy(update={"files": released_files(staging)}), staging)
+
+
+def _move(store: Store, staging: Path, target: str) -> None:
+    """A rename on a local disk; on an object store a copy whose manifest comes last."""
+    if isinstance(store.fs, LocalFileSystem):
+        staging.rename(store.at(target))
+        return
+    for path in sorted(staging.rglob("*"), key=lambda path: path.name == MANIFEST):
+        if path.is_file():
+            store.fs.put_file(str(path), store.at(f"{target}/{path.relative_to(staging).as_posix()}"))
+    shutil.rmtree(staging)

@@ -1,0 +1,84 @@
+"""Joins the tables of a store into the rows of the three configurations."""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from tasks.conversation_features import conversation_features
+from tasks.release.columns import battle_rows, bench_rows, chat_rows
+from tasks.stored_facts import Versions
+from tasks.tables import Store
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Rows of a release, without pictures, and what was withheld."""
+
+    rows: dict[str, pl.DataFrame]
+    """Configuration -> rows with `image_ids` in place of images."""
+    withheld_for_bench: int
+    """Kept conversations that are not in chat because their prompt is in the benchmark."""
+
+
+def gather(store: Store, versions: Versions) -> Gathered:
+    """All rows of the release that the store's decisions allow."""
+    conversations = _conversations(store, versions)
+    kept = conversations.filter("keep")
+    bench = store.read("bench")
+    withheld = _bench_conversations(kept, bench, store.read("near_pictures"))
+    chat = kept.filter(~pl.col("conversation_id").is_in(list(withheld)))
+    drawn = kept.filter(pl.col("conversation_id").is_in(bench["conversation_id"].implode()))
+    battles = _battles(store, conversations, withheld)
+    rows = {"chat": chat_rows(chat), "battle": battle_rows(battles), "bench": bench_rows(drawn)}
+    return Gathered(rows, kept.height - chat.height)
+
+
+def _conversations(store: Store, versions: Versions) -> pl.DataFrame:
+    """Every conversation with its decision, features and topic."""
+    decided = store.read("decisions", ["item_kind", "item_id", "keep", "preset_dataset"])
+    decisions = decided.filter(item_kind="conversation").select("keep", "preset_dataset", conversation_id="item_id")
+    topics = store.read("topics", ["document_id", "name"]).rename({"name": "topic"})
+    conversations = store.read("conversations")
+    return (
+        conversations.join(decisions, on="conversation_id", maintain_order="left")
+        .join(conversation_features(store, conversations, versions), on="conversation_id", maintain_order="left")
+        .join(topics, on="document_id", how="left", maintain_order="left")
+    )
+
+
+def _bench_conversations(kept: pl.DataFrame, bench: pl.DataFrame, near: pl.DataFrame) -> set[str]:
+    """Kept conversations that show a benchmark prompt: the same document, or the same prompt on a near picture."""
+    drawn = kept.filter(pl.col("document_id").is_in(bench["document_id"].implode()))
+    pairs = pl.concat(
+        [
+            near.select(image="image_a", other="image_b"),
+            near.select(image="image_b", other="image_a"),
+        ]
+    )
+    first = pl.col("image_ids").list.first()
+    shown = drawn.select("prompt_id", image=first).drop_nulls("image").unique()
+    alike = shown.join(pairs, on="image").select("prompt_id", image="other").unique()
+    similar = kept.select("conversation_id", "prompt_id", image=first).join(alike, on=["prompt_id", "image"])
+    return {*drawn["conversation_id"], *similar["conversation_id"]}
+
+
+def _battles(store: Store, conversations: pl.DataFrame, bench_conversations: set[str]) -> pl.DataFrame:
+    """Kept battles with both sides; the prompt's columns are the left side's."""
+    kept = store.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="battle")
+    battles = store.read("battles").join(kept.select(battle_id="item_id"), on="battle_id", maintain_order="left")
+    style = ["assistant_tokens", "headers", "list_items", "bold"]
+    for letter in ("a", "b"):
+        side = conversations.select(
+            pl.col("conversation_id").alias(f"conversation_{letter}"),
+            pl.col("turns").alias(f"turns_{letter}_side"),
+            *(pl.col(name).alias(f"{name}_{letter}") for name in style),
+        )
+        battles = battles.join(side, on=f"conversation_{letter}", maintain_order="left")
+    own = [*conversations.columns]
+    prompt = conversations.select(
+        pl.col("conversation_id").alias("conversation_a"),
+        *(pl.col(name) for name in own if name not in {"conversation_id", *battles.columns, *style}),
+    )
+    return battles.join(prompt, on="conversation_a", maintain_order="left").with_columns(
+        in_bench=pl.col("conversation_a").is_in(list(bench_conversations))
+    )

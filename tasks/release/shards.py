@@ -1,0 +1,65 @@
+"""Rows of a configuration -> Parquet shards that `datasets` and the Hub's viewer open as they are."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+from datasets import Features, Image, List
+
+from schemas.release import CONFIGS
+from schemas.row import arrow_schema
+from tasks.release.spool import SpooledImages
+from tasks.tables import ParquetFile
+
+SHARD_BYTES = 256 * 1024 * 1024
+ROW_GROUP_BYTES = 32 * 1024 * 1024
+ROW_BYTES = 2_000
+"""What a row weighs beside its pictures, roughly: enough to plan shards with."""
+
+
+def features(config: str) -> Features:
+    """The `datasets` features of a configuration, from its declared row."""
+    described = Features.from_arrow_schema(arrow_schema(CONFIGS[config]))
+    described["images"] = List(Image())
+    return described
+
+
+def shard_schema(config: str) -> pa.Schema:
+    """Arrow schema of a shard, with the metadata that lets `datasets` decode the pictures."""
+    return features(config).arrow_schema
+
+
+def write_shards(config: str, rows: pl.DataFrame, images: SpooledImages, folder: Path) -> list[Path]:
+    """Write `train-00000-of-0000N.parquet` files; one file, without rows, when there are none."""
+    sizes = [ROW_BYTES + sum(images.size(i) for i in ids) for ids in rows["image_ids"]]
+    shards = list(_cut(sizes, 0, len(sizes), SHARD_BYTES)) or [(0, 0)]
+    folder.mkdir(parents=True, exist_ok=True)
+    schema, paths = shard_schema(config), []
+    for number, (start, end) in enumerate(shards):
+        path = folder / f"train-{number:05d}-of-{len(shards):05d}.parquet"
+        with ParquetFile(path, schema) as file:
+            for first, last in _cut(sizes, start, end, ROW_GROUP_BYTES):
+                file.write(_with_images(rows[first:last], images, schema))
+        paths.append(path)
+    return paths
+
+
+def _cut(sizes: list[int], start: int, end: int, limit: int) -> Iterator[tuple[int, int]]:
+    """Consecutive stretches of rows whose sizes add up to about `limit`."""
+    first, total = start, 0
+    for row in range(start, end):
+        if total and total + sizes[row] > limit:
+            yield first, row
+            first, total = row, 0
+        total += sizes[row]
+    if first < end:
+        yield first, end
+
+
+def _with_images(rows: pl.DataFrame, images: SpooledImages, schema: pa.Schema) -> pa.Table:
+    encoded: list[list[dict[str, Any]]] = [[images.encoded(i) for i in ids] for ids in rows["image_ids"]]
+    table = rows.drop("image_ids").to_arrow()
+    filled = table.append_column("images", pa.array(encoded, schema.field("images").type))
+    return filled.select(schema.names).cast(schema)

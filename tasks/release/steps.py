@@ -1,0 +1,92 @@
+"""The Prefect skin of release: build in a staging folder, seal with manifest and card, move into place."""
+
+import json
+import shutil
+import tempfile
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+from fsspec.implementations.local import LocalFileSystem
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from schemas.errors import BadInput
+from schemas.release import CONFIGS, Manifest
+from schemas.run import StageReport
+from schemas.settings import Settings
+from tasks.funnel import funnel
+from tasks.providers import EMBEDDED, Providers
+from tasks.release.build import checked_version, place, released_files, write_manifest
+from tasks.release.dataset_card import dataset_card
+from tasks.release.gather import Gathered, gather
+from tasks.release.leaderboards import write_leaderboards
+from tasks.release.shards import write_shards
+from tasks.release.spool import SpooledImages
+from tasks.stored_facts import Versions
+from tasks.tables import Store
+from tasks.timing import timed
+
+_RELEVANT = {"seed", "topics", "bench_size", "bench_language", "bootstraps", "anchor_model", "anchor_rating"}
+
+
+@task(cache_policy=NO_CACHE)
+def build_release(settings: Settings, versions: Versions) -> Path:
+    """Shards and leaderboards in a staging folder, which is returned."""
+    store = Store.open(settings.store)
+    if store.read("decisions", ["item_id"]).is_empty():
+        raise BadInput(f"store {settings.store!r} holds no decisions to release; run the stages before it first")
+    staging = _staging(store)
+    gathered = gather(store, versions)
+    wanted = {i for rows in gathered.rows.values() for i in rows["image_ids"].explode().drop_nulls()}
+    with SpooledImages(store, wanted) as images:
+        for config in CONFIGS:
+            write_shards(config, gathered.rows[config], images, staging / config / "data")
+    write_leaderboards(store.read("ratings"), staging / "leaderboard")
+    return staging
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def seal_release(settings: Settings, providers: Providers, versions: Versions, staging: Path) -> StageReport:
+    """Card and manifest, then the move to `releases/<version>`."""
+    store = Store.open(settings.store)
+    gathered = gather(store, versions)
+    manifest = _manifest(store, settings, providers, versions, gathered)
+    card = dataset_card(manifest, funnel(store), gathered.rows)
+    (staging / "README.md").write_text(card, encoding="utf-8")
+    write_manifest(manifest.model_copy(update={"files": released_files(staging)}), staging)
+    version, new = place(store, staging, manifest.version, settings.release is not None)
+    return StageReport(stage="release", counts=manifest.counts | {"new": int(new)}, result=f"releases/{version}")
+
+
+def _manifest(
+    store: Store, settings: Settings, providers: Providers, versions: Versions, gathered: Gathered
+) -> Manifest:
+    decided = store.read("decisions", ["policy_hash"])["policy_hash"][0]
+    days = sorted(store.read("conversations", ["day"])["day"].unique().to_list())
+    counts = {config: rows.height for config, rows in gathered.rows.items()}
+    return Manifest(
+        version=checked_version(settings.release or f"{days[-1]:%Y.%m.%d}"),
+        software=installed_version("arena-curation"),
+        embedded_providers=sorted(c for c, name in providers.names.items() if name == EMBEDDED),
+        providers=providers.names,
+        signal_versions=dict(sorted(versions.items())),
+        policy=json.loads(store.read_bytes(f"policies/{decided}.json") or b"{}"),
+        policy_hash=decided,
+        settings=settings.model_dump(mode="json", include=_RELEVANT),
+        first_day=str(days[0]),
+        last_day=str(days[-1]),
+        counts=counts | {"withheld_for_bench": gathered.withheld_for_bench},
+        funnel=funnel(store).model_dump(),
+        files={},
+    )
+
+
+def _staging(store: Store) -> Path:
+    """An empty folder; on the store's own disk when that is local, so that the last move is a rename."""
+    if not isinstance(store.fs, LocalFileSystem):
+        return Path(tempfile.mkdtemp(prefix="release-"))
+    staging = Path(store.at("releases/.building"))
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir(parents=True)
+    return staging

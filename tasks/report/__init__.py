@@ -1,0 +1,1 @@
+"""Tables and figures of a release, in one page that opens offline."""

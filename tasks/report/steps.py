@@ -1,0 +1,34 @@
+"""The Prefect skin of report."""
+
+from pathlib import Path
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from schemas.run import StageReport
+from schemas.settings import Settings
+from tasks.providers import EMBEDDED, Providers
+from tasks.report.content import report_parts
+from tasks.report.page import write_report
+from tasks.stored_facts import Versions
+from tasks.tables import Store
+from tasks.timing import timed
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def report_release(settings: Settings, providers: Providers, versions: Versions, staging: Path) -> StageReport:
+    """The report of the release that is being built in `staging`."""
+    store = Store.open(settings.store)
+    funnel, parts = report_parts(store, versions)
+    days = store.read("conversations", ["day"])["day"]
+    decided = store.read("decisions", ["policy", "policy_hash"]).row(0)
+    about = {
+        "first_day": days.min(),
+        "last_day": days.max(),
+        "policy": decided[0],
+        "policy_hash": decided[1],
+        "embedded": sorted(c for c, name in providers.names.items() if name == EMBEDDED),
+    }
+    write_report(staging / "report", funnel, parts, about)
+    return StageReport(stage="report", counts={"sections": len(parts)})

@@ -1,0 +1,1 @@
+"""Kept prompts -> topics, and a benchmark drawn uniformly over them."""

@@ -1,0 +1,28 @@
+"""How long a step took and how much memory the process has needed so far, added to the step's report."""
+
+import functools
+import resource
+import sys
+import time
+from collections.abc import Callable
+from typing import ParamSpec
+
+from schemas.run import StageReport
+
+Parameters = ParamSpec("Parameters")
+
+_BYTES_A_UNIT = 1 if sys.platform == "darwin" else 1024
+
+
+def timed(step: Callable[Parameters, StageReport]) -> Callable[Parameters, StageReport]:
+    """A step whose report says seconds and peak memory."""
+
+    @functools.wraps(step)
+    def measured(*args: Parameters.args, **kwargs: Parameters.kwargs) -> StageReport:
+        started = time.monotonic()
+        report = step(*args, **kwargs)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _BYTES_A_UNIT / 1e6
+        seconds = round(time.monotonic() - started, 2)
+        return report.model_copy(update={"seconds": seconds, "peak_memory_mb": round(peak)})
+
+    return measured

@@ -1,0 +1,297 @@
+"""Servers on 127.0.0.1 that speak the vendors' protocols, for the vendors' real SDKs to talk to."""
+
+import base64
+import io
+import json
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import PIL.Image
+import PIL.ImageDraw
+import pytest
+
+from tasks.pictures import open_picture
+from tasks.providers.capabilities import Document
+
+
+@dataclass
+class Reply:
+    """What the HTTP server answers once; `body` None hangs up without an answer."""
+
+    body: object = None
+    status: int = 200
+    headers: dict = field(default_factory=dict)
+
+
+class HttpServer:
+    """Answers POSTs with the scripted replies, the last of them for ever, and remembers what it was sent."""
+
+    def __init__(self):
+        self.requests, self.replies = [], deque()
+        self._lock = threading.Lock()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                outer.respond(self)
+
+            def log_message(self, *_):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    def answer(self, *replies):
+        self.replies = deque(replies)
+
+    def respond(self, handler):
+        body = handler.rfile.read(int(handler.headers["content-length"]))
+        with self._lock:
+            self.requests.append(json.loads(body))
+            reply = self.replies.popleft() if len(self.replies) > 1 else self.replies[0]
+        if callable(reply.body):
+            reply = Reply(reply.body(self.requests[-1]), reply.status, reply.headers)
+        if reply.body is None:
+            handler.close_connection = True
+            return
+        content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+        handler.send_response(reply.status)
+        for name, value in {"content-type": "application/json", **reply.headers}.items():
+            handler.send_header(name, value)
+        handler.send_header("content-length", str(len(content)))
+        handler.end_headers()
+        handler.wfile.write(content)
+
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def no_proxy(monkeypatch):
+    """Loopback traffic stays on this machine, whatever proxy the machine has."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+@pytest.fixture
+def http_server(no_proxy):
+    server = HttpServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def reply():
+    return Reply
+
+
+@pytest.fixture
+def quick():
+    """Retries that are as many as in production, and nearly without waits."""
+    from tasks.providers.production.retries import Retries
+
+    return Retries(first_seconds=0.01, longest_seconds=2.0)
+
+
+def encode(image, file_format="PNG"):
+    sink = io.BytesIO()
+    image.save(sink, file_format)
+    return sink.getvalue()
+
+
+@pytest.fixture(scope="session")
+def picture():
+    """Makes a drawn picture that differs with `seed`."""
+
+    def make(seed=0, width=96, height=64, file_format="PNG"):
+        rng = np.random.default_rng(seed)
+        image = PIL.Image.fromarray(rng.integers(0, 256, (height // 8, width // 8, 3), np.uint8))
+        return open_picture(encode(image.resize((width, height)), file_format))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def noise():
+    """Makes a picture that no encoder can make small."""
+
+    def make(seed):
+        rng = np.random.default_rng(seed)
+        return open_picture(encode(PIL.Image.fromarray(rng.integers(0, 256, (800, 1200, 3), np.uint8))))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def text_picture():
+    """Makes a picture of black words on white."""
+
+    def make(words, width=480, height=120):
+        image = PIL.Image.new("RGB", (width, height), "white")
+        PIL.ImageDraw.Draw(image).text((20, 30), words, fill="black", font_size=48)
+        return open_picture(encode(image))
+
+    return make
+
+
+@pytest.fixture
+def document():
+    """Makes a document; its pictures travel encoded, as a tagger that looks at them gets them."""
+
+    def make(prompt="What does the sign say?", pictures=()):
+        shown = tuple((p.format, p.encoded) for p in pictures)
+        return Document(
+            document_id="d1",
+            prompt=prompt,
+            picture_count=len(shown),
+            pictures=shown,
+            picture_text="",
+            flat_fraction=0.0,
+            colour_count=0,
+        )
+
+    return make
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """One language-model vendor: its providers, and how its protocol says things."""
+
+    key: str
+    tagger: type
+    namer: type
+    model: type
+    completed: object
+    refused: dict
+    truncated: dict
+    told: object
+    """request -> system text."""
+    asked: object
+    """request -> user text."""
+    shown: object
+    """request -> bytes of each picture."""
+
+
+def _openai():
+    from tasks.providers.production import categories, openai_api, topic_names
+
+    def completed(content, finish_reason="stop", refusal=None):
+        message = {"role": "assistant", "content": content, "refusal": refusal}
+        choice = {"index": 0, "finish_reason": finish_reason, "message": message}
+        return {"id": "c1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+
+    def parts(request, kind):
+        return [part for part in request["messages"][1]["content"] if part["type"] == kind]
+
+    return Vendor(
+        key="OPENAI_API_KEY",
+        tagger=categories.OpenAiTagger,
+        namer=topic_names.OpenAiNamer,
+        model=openai_api.OpenAiApi,
+        completed=completed,
+        refused=completed(None, refusal="I can't help with that."),
+        truncated=completed('{"captioning": tr', finish_reason="length"),
+        told=lambda request: request["messages"][0]["content"],
+        asked=lambda request: parts(request, "text")[0]["text"],
+        shown=lambda request: [
+            base64.b64decode(p["image_url"]["url"].split("base64,")[1]) for p in parts(request, "image_url")
+        ],
+    )
+
+
+def _gemini():
+    from tasks.providers.production import categories, gemini_api, topic_names
+
+    def completed(content, finish_reason="STOP"):
+        parts = [] if content is None else [{"text": content}]
+        return {"candidates": [{"finishReason": finish_reason, "content": {"role": "model", "parts": parts}}]}
+
+    def parts(request):
+        return request["contents"][0]["parts"]
+
+    return Vendor(
+        key="GEMINI_API_KEY",
+        tagger=categories.GeminiTagger,
+        namer=topic_names.GeminiNamer,
+        model=gemini_api.GeminiApi,
+        completed=completed,
+        refused={"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}},
+        truncated=completed('{"captioning": tr', finish_reason="MAX_TOKENS"),
+        told=lambda request: request["systemInstruction"]["parts"][0]["text"],
+        asked=lambda request: parts(request)[0]["text"],
+        shown=lambda request: [base64.urlsafe_b64decode(p["inlineData"]["data"]) for p in parts(request)[1:]],
+    )
+
+
+@pytest.fixture(params=["openai", "gemini"])
+def vendor(request, http_server, monkeypatch):
+    """Each vendor in turn, with its SDK pointed at `http_server`."""
+    pytest.importorskip("openai")
+    pytest.importorskip("google.genai")
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    monkeypatch.setenv("GEMINI_API_KEY", "test-key")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{http_server.url}/v1")
+    monkeypatch.setenv("CURATE_GEMINI_BASE_URL", http_server.url)
+    return {"openai": _openai, "gemini": _gemini}[request.param]()
+
+
+class VisionServer:
+    """Speaks Cloud Vision's gRPC service with the package's own messages."""
+
+    def __init__(self):
+        from concurrent.futures import ThreadPoolExecutor
+
+        import grpc
+        from google.cloud.vision_v1 import (
+            AnnotateImageResponse,
+            BatchAnnotateImagesRequest,
+            BatchAnnotateImagesResponse,
+        )
+
+        self.requests, self.failures = [], deque()
+        self.answer = lambda image: AnnotateImageResponse()
+
+        def respond(request, context):
+            self.requests.append(request)
+            if len(request.requests) > 16:
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, "too many images")
+            if self.failures:
+                context.abort(self.failures.popleft(), "secret words of the item")
+            return BatchAnnotateImagesResponse(responses=[self.answer(image) for image in request.requests])
+
+        method = grpc.unary_unary_rpc_method_handler(
+            respond,
+            request_deserializer=BatchAnnotateImagesRequest.deserialize,
+            response_serializer=BatchAnnotateImagesResponse.serialize,
+        )
+        service = grpc.method_handlers_generic_handler(
+            "google.cloud.vision.v1.ImageAnnotator", {"BatchAnnotateImages": method}
+        )
+        self._server = grpc.server(ThreadPoolExecutor(4), options=[("grpc.max_receive_message_length", -1)])
+        self._server.add_generic_rpc_handlers([service])
+        self.endpoint = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+        self._server.start()
+
+    @property
+    def images(self):
+        return [image for request in self.requests for image in request.requests]
+
+    def close(self):
+        self._server.stop(None).wait()
+
+
+@pytest.fixture
+def vision_server(no_proxy, monkeypatch):
+    pytest.importorskip("google.cloud.vision_v1")
+    server = VisionServer()
+    monkeypatch.setenv("CURATE_VISION_ENDPOINT", server.endpoint)
+    yield server
+    server.close()

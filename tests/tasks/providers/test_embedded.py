@@ -1,0 +1,141 @@
+"""What every embedded provider promises: one entry an item, in order, the same every time, and a version."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from schemas.signals import Categories, Face, ImageText, Language, PiiSpan
+from tasks.providers import PROVIDERS, Providers
+from tasks.providers.capabilities import TopicEvidence
+
+pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")  # bpe-openai 0.1.4
+
+TEXTS = [
+    "What does this sign say?",
+    "",
+    "Écrivez à jeanne.dupont@example.org ou au +33 6 12 34 56 78, s'il vous plaît.",
+    "请描述这张图片。",
+    "solve 2x + 3 = 7 " * 200,
+]
+TOPICS = [
+    TopicEvidence(("chart", "axis", "trend", "bar", "pie"), ("What does this chart show?",)),
+    TopicEvidence((), ()),
+    TopicEvidence(("cat",), ("Which breed is this cat?",)),
+]
+
+
+@dataclass(frozen=True)
+class Promise:
+    """How a capability is called, and what kind of value each entry is."""
+
+    method: str
+    items: str
+    kind: Any
+
+
+PROMISES = {
+    "nsfw": Promise("nsfw_probabilities", "pictures", float),
+    "faces": Promise("find_faces", "pictures", list[Face]),
+    "image_text": Promise("read", "pictures", ImageText),
+    "image_embedding": Promise("embed_images", "pictures", np.float32),
+    "text_embedding": Promise("embed_texts", "texts", np.float32),
+    "text_pii": Promise("find_pii", "texts", list[PiiSpan]),
+    "language": Promise("identify", "texts", Language),
+    "tokens": Promise("count_tokens", "texts", int),
+    "categories": Promise("tag", "documents", Categories),
+    "topic_names": Promise("name_topics", "topics", str),
+}
+
+
+@pytest.fixture(scope="module")
+def providers():
+    return Providers()
+
+
+@pytest.fixture
+def items(picture, text_picture, document):
+    pictures = [picture(1), text_picture("EXIT"), picture(2, 8, 8), picture(3, 64, 200, "JPEG")]
+    documents = [document(text) for text in TEXTS] + [document("Describe this.", pictures)]
+    return {"pictures": pictures, "texts": TEXTS, "documents": documents, "topics": TOPICS}
+
+
+def measured(providers, capability, items):
+    return getattr(providers[capability], PROMISES[capability].method)(items)
+
+
+def same(one, other):
+    return all(np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b for a, b in zip(one, other, strict=True))
+
+
+def is_kind(value, kind):
+    if kind is np.float32:
+        return value.dtype == np.float32
+    (inner,) = getattr(kind, "__args__", (None,))
+    return isinstance(value, kind) if inner is None else all(isinstance(part, inner) for part in value)
+
+
+def test_every_capability_is_promised_something():
+    assert set(PROMISES) == set(PROVIDERS)
+
+
+@pytest.mark.parametrize("capability", PROMISES)
+def test_one_entry_of_the_right_kind_for_every_item(providers, capability, items):
+    wanted = items[PROMISES[capability].items]
+    values = measured(providers, capability, wanted)
+    assert len(values) == len(wanted)
+    assert all(is_kind(value, PROMISES[capability].kind) for value in values)
+
+
+@pytest.mark.parametrize("capability", PROMISES)
+def test_entries_keep_the_order_and_ignore_their_neighbours(providers, capability, items):
+    wanted = items[PROMISES[capability].items]
+    forwards = measured(providers, capability, wanted)
+    assert same(forwards[::-1], measured(providers, capability, wanted[::-1]))
+    assert same(forwards[:1], measured(providers, capability, wanted[:1]))
+
+
+@pytest.mark.parametrize("capability", PROMISES)
+def test_another_instance_measures_exactly_the_same(providers, capability, items):
+    wanted = items[PROMISES[capability].items]
+    assert same(measured(providers, capability, wanted), measured(Providers(), capability, wanted))
+
+
+@pytest.mark.parametrize("capability", PROMISES)
+def test_version_is_a_word_that_two_instances_share(providers, capability):
+    version = providers[capability].version
+    assert isinstance(version, str)
+    assert version.strip() == version != ""
+    assert Providers()[capability].version == version
+
+
+@pytest.mark.parametrize("capability", ["image_embedding", "text_embedding"])
+def test_vectors_have_unit_length(providers, capability, items):
+    vectors = measured(providers, capability, items[PROMISES[capability].items])
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+def test_versions_differ_between_capabilities(providers):
+    versions = [providers[capability].version for capability in PROMISES]
+    assert len(set(versions)) == len(versions)
+
+
+def test_probabilities_are_probabilities(providers, items):
+    assert all(0 <= score <= 1 for score in measured(providers, "nsfw", items["pictures"]))
+
+
+def test_drawn_text_is_read(providers, text_picture):
+    assert "EXIT" in measured(providers, "image_text", [text_picture("EXIT")])[0].text
+
+
+def test_planted_address_and_number_are_found_where_they_stand(providers):
+    text = TEXTS[2]
+    found = [text[span.start : span.end] for span in measured(providers, "text_pii", [text])[0]]
+    assert "jeanne.dupont@example.org" in found
+    assert any("6 12 34 56 78" in piece for piece in found)
+
+
+def test_languages_are_told_apart_and_nothing_is_unknown(providers):
+    french, chinese, empty = measured(providers, "language", [TEXTS[2], TEXTS[3], ""])
+    assert (french.language, chinese.language, empty.language) == ("fr", "zh", "unknown")

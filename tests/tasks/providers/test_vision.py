@@ -1,0 +1,199 @@
+"""Google Cloud Vision through its real client, over gRPC, against a server on this machine."""
+
+import pytest
+
+from schemas.errors import BadInput, MissingProvider
+from schemas.signals import Face, ImageText
+from tasks.pictures import open_picture
+from tasks.providers.capabilities import Failed
+
+pytest.importorskip("google.cloud.vision_v1", reason="production extra")
+import grpc
+from google.cloud import vision_v1
+from google.rpc.status_pb2 import Status
+
+from tasks.providers import Providers
+from tasks.providers.production.faces import VisionFaces
+from tasks.providers.production.image_text import VisionText
+from tasks.providers.production.vision import VisionClient
+
+FACE, TEXT = vision_v1.Feature.Type.FACE_DETECTION, vision_v1.Feature.Type.TEXT_DETECTION
+
+
+def poly(left, top, right, bottom):
+    corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
+    return vision_v1.BoundingPoly(vertices=[vision_v1.Vertex(x=x, y=y) for x, y in corners])
+
+
+def face(box, confidence):
+    return vision_v1.FaceAnnotation(bounding_poly=poly(*box), detection_confidence=confidence)
+
+
+def words(whole, *boxes):
+    found = [vision_v1.EntityAnnotation(description=whole, bounding_poly=poly(0, 0, 96, 64))]
+    return found + [vision_v1.EntityAnnotation(description="w", bounding_poly=poly(*box)) for box in boxes]
+
+
+@pytest.fixture
+def client(vision_server, quick):
+    return VisionClient(retries=quick)
+
+
+@pytest.fixture
+def faces(client):
+    return VisionFaces(client)
+
+
+def test_faces_come_strongest_first_as_left_top_width_height(faces, vision_server, picture):
+    vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(
+        face_annotations=[face((1, 2, 11, 22), 0.5), face((40, 10, 60, 40), 0.875)]
+    )
+    assert faces.find_faces([picture()]) == [
+        [Face(box=[40, 10, 20, 30], confidence=0.875), Face(box=[1, 2, 10, 20], confidence=0.5)]
+    ]
+
+
+def test_box_beyond_the_edge_is_cut_at_the_edge(faces, vision_server, picture):
+    vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(face_annotations=[face((-9, -9, 200, 20), 0.5)])
+    assert faces.find_faces([picture(width=96, height=64)]) == [[Face(box=[0, 0, 96, 20], confidence=0.5)]]
+
+
+def test_picture_without_faces_has_an_empty_list(faces, picture):
+    assert faces.find_faces([picture()]) == [[]]
+
+
+def test_large_picture_is_sent_small_and_boxes_come_back_in_its_own_pixels(faces, vision_server, picture):
+    vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(face_annotations=[face((0, 0, 800, 400), 0.5)])
+    large = picture(width=3200, height=1600)
+    assert faces.find_faces([large]) == [[Face(box=[0, 0, 1600, 800], confidence=0.5)]]
+    sent = open_picture(vision_server.images[0].image.content)
+    assert (sent.width, sent.height, sent.format) == (1600, 800, "jpeg")
+
+
+def test_more_than_ten_faces_are_asked_for(faces, vision_server, picture):
+    faces.find_faces([picture()])
+    assert [feature.max_results for feature in vision_server.images[0].features] == [100]
+
+
+def test_text_has_its_lines_and_the_area_of_its_words(client, vision_server, picture):
+    vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(
+        text_annotations=words("EXIT\n24 HOURS\n", (0, 0, 48, 32), (48, 32, 96, 64))
+    )
+    assert VisionText(client).read([picture(width=96, height=64)]) == [
+        ImageText(text="EXIT\n24 HOURS", line_count=2, area_fraction=0.5)
+    ]
+
+
+def test_picture_without_text_is_empty(client, picture):
+    assert VisionText(client).read([picture()]) == [ImageText(text="", line_count=0, area_fraction=0.0)]
+
+
+def test_faces_and_text_of_a_picture_cost_one_request(client, vision_server, picture):
+    faces, text = VisionFaces(client), VisionText(client)
+    vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(
+        face_annotations=[face((0, 0, 8, 8), 0.5)], text_annotations=words("HI")
+    )
+    pictures = [picture(seed) for seed in range(5)]
+    assert all(found for found in faces.find_faces(pictures))
+    assert [found.text for found in text.read(pictures)] == ["HI"] * 5
+    assert len(vision_server.requests) == 1
+    assert {feature.type_ for feature in vision_server.images[0].features} == {FACE, TEXT}
+
+
+def test_faces_alone_do_not_pay_for_text(faces, vision_server, picture):
+    faces.find_faces([picture()])
+    assert [feature.type_ for feature in vision_server.images[0].features] == [FACE]
+
+
+def test_text_wanted_later_is_not_taken_from_an_answer_about_faces(faces, client, vision_server, picture):
+    faces.find_faces([picture()])
+    vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(text_annotations=words("HI"))
+    assert VisionText(client).read([picture()])[0].text == "HI"
+
+
+def test_both_capabilities_of_a_run_share_one_client(vision_server, picture):
+    providers = Providers({"faces": "google_vision", "image_text": "google_vision"})
+    faces, text = providers["faces"], providers["image_text"]
+    faces.find_faces([picture()])
+    text.read([picture()])
+    assert len(vision_server.requests) == 1
+
+
+def test_more_than_sixteen_pictures_are_split_and_stay_in_order(faces, vision_server, picture):
+    pictures = [picture(seed, width=80 + 8 * seed) for seed in range(40)]
+    vision_server.answer = lambda image: vision_v1.AnnotateImageResponse(
+        face_annotations=[face((0, 0, open_picture(image.image.content).width, 8), 0.5)]
+    )
+    assert [found[0].box[2] for found in faces.find_faces(pictures)] == [p.width for p in pictures]
+    assert sorted(len(request.requests) for request in vision_server.requests) == [8, 16, 16]
+
+
+def test_same_picture_twice_is_sent_once(faces, vision_server, picture):
+    assert faces.find_faces([picture(), picture()]) == [[], []]
+    assert len(vision_server.images) == 1
+
+
+def test_requests_stay_below_the_byte_limit(faces, vision_server, noise):
+    faces.find_faces([noise(seed) for seed in range(10)])
+    sizes = [sum(len(image.image.content) for image in request.requests) for request in vision_server.requests]
+    assert len(sizes) > 1
+    assert max(sizes) <= 7_000_000
+
+
+def test_failed_picture_does_not_fail_its_neighbours(faces, vision_server, picture):
+    good, bad = picture(1), picture(2)
+
+    def answer(image):
+        broken = image.image.content == bad.encoded
+        return vision_v1.AnnotateImageResponse(error=Status(code=3, message="quotes the item") if broken else None)
+
+    vision_server.answer = answer
+    assert faces.find_faces([good, bad, good]) == [[], Failed("invalid_argument"), []]
+
+
+def test_failure_is_not_remembered_as_an_answer(faces, vision_server, picture):
+    vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(error=Status(code=13))
+    assert faces.find_faces([picture()]) == [Failed("internal")]
+    vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(face_annotations=[face((0, 0, 8, 8), 0.5)])
+    assert faces.find_faces([picture()]) == [[Face(box=[0, 0, 8, 8], confidence=0.5)]]
+
+
+@pytest.mark.parametrize("status", ["RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED"])
+def test_passing_failure_is_survived(faces, vision_server, picture, status):
+    vision_server.failures.extend([grpc.StatusCode[status]] * 2)
+    assert faces.find_faces([picture()]) == [[]]
+    assert len(vision_server.requests) == 3
+
+
+def test_exhausted_quota_is_a_failure_after_five_calls(faces, vision_server, picture):
+    vision_server.failures.extend([grpc.StatusCode.RESOURCE_EXHAUSTED] * 9)
+    assert faces.find_faces([picture(1), picture(2)]) == [Failed("resource_exhausted")] * 2
+    assert len(vision_server.requests) == 5
+
+
+@pytest.mark.parametrize("status", ["PERMISSION_DENIED", "UNAUTHENTICATED", "INVALID_ARGUMENT"])
+def test_lasting_failure_is_a_failure_and_not_repeated(faces, vision_server, picture, status):
+    vision_server.failures.append(grpc.StatusCode[status])
+    assert faces.find_faces([picture()]) == [Failed(status.lower())]
+    assert len(vision_server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["vision.example.org:443", "10.0.0.7:80", "127.0.0.1", "localhost:http", "[::]:80"]
+)
+def test_unencrypted_channel_leads_nowhere_but_this_machine(monkeypatch, endpoint):
+    monkeypatch.setenv("CURATE_VISION_ENDPOINT", endpoint)
+    with pytest.raises(BadInput, match="on this machine"):
+        VisionClient()
+
+
+def test_missing_credentials_are_told_before_the_first_picture(monkeypatch, tmp_path):
+    monkeypatch.delenv("CURATE_VISION_ENDPOINT", raising=False)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "no-such-key.json"))
+    with pytest.raises(MissingProvider, match="GOOGLE_APPLICATION_CREDENTIALS") as caught:
+        VisionFaces(VisionClient())
+    assert "no-such-key" not in str(caught.value)
+
+
+def test_versions_of_the_two_capabilities_differ():
+    assert VisionFaces.version != VisionText.version
