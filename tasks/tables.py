@@ -8,7 +8,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -18,6 +18,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from fsspec.implementations.local import LocalFileSystem
+from pydantic import BaseModel
 
 from schemas.errors import BadInput
 from schemas.row import arrow_schema
@@ -138,6 +139,16 @@ class Store:
     def _remove(self, table: str, parts: set[str]) -> None:
         for part in parts:
             self.fs.rm_file(self.at(f"tables/{table}/{part}"))
+
+
+def frame_schema(row: type[BaseModel]) -> pl.Schema:
+    """The polars schema of a row type."""
+    return cast(pl.DataFrame, pl.from_arrow(arrow_schema(row).empty_table())).schema
+
+
+def frame_of(row: type[BaseModel], rows: Iterable[BaseModel]) -> pl.DataFrame:
+    """Rows of a declared type as a frame, with the declared columns even when there are no rows."""
+    return pl.DataFrame([each.model_dump() for each in rows], schema=frame_schema(row))
 
 
 def conform(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:

@@ -55,7 +55,7 @@ def duplicates(
     provider: ProviderOption = None,
 ) -> None:
     """Pictures that are the same or look the same: pairs with their distance, then groups."""
-    from tasks.loose_duplicates import loose_duplicates
+    from tasks.lookup.loose_duplicates import loose_duplicates
     from tasks.providers import Providers
 
     if not folder.is_dir():
@@ -84,7 +84,7 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Why a conversation, battle, picture or log line is in or out, with every signal behind it."""
-    from tasks.explain import explain_item
+    from tasks.lookup.explain import explain_item
     from tasks.tables import Store
 
     account = explain_item(Store.existing(store), item)

@@ -61,7 +61,7 @@ def run_all(settings: Settings) -> list[StageReport]:
     """Check, run every stage, print the funnel and where things lie."""
     check_before_work(settings)
     reports = run_flow(_flow("flows.curate", "curate"), settings)
-    from tasks.funnel import funnel
+    from tasks.lookup.funnel import funnel
     from tasks.run_record import keep_run_record
     from tasks.tables import Store
 

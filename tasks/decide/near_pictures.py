@@ -8,7 +8,7 @@ import polars as pl
 
 from schemas.image import NearPicture
 from schemas.policy import NearPictures
-from tasks.frames import frame_of
+from tasks.tables import frame_of
 
 Hashes = npt.NDArray[np.uint64]
 Vectors = npt.NDArray[np.float32]

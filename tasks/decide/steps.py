@@ -17,9 +17,8 @@ from tasks.decide.facts import battle_facts, conversation_facts, parts
 from tasks.decide.near_pictures import near_pictures, representatives
 from tasks.decide.policy_file import load_policy, policy_hash
 from tasks.decide.rules import FIRED, fired, reasons_of
-from tasks.frames import frame_schema
-from tasks.stored_facts import Versions, facts
-from tasks.tables import Store
+from tasks.lookup.facts import Versions, facts
+from tasks.tables import Store, frame_schema
 from tasks.timing import timed
 
 

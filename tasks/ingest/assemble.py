@@ -8,7 +8,7 @@ import polars as pl
 
 from schemas.conversation import Conversation
 from tasks.content_id import combined_id, text_id
-from tasks.frames import frame_schema
+from tasks.tables import frame_schema
 
 _VOTES = ["leftvote", "rightvote", "tievote", "bothbad_vote"]
 _FEEDBACK = ["upvote", "downvote", "flag"]

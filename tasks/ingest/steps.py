@@ -13,7 +13,6 @@ from schemas.image import Image, PictureFile, Preset
 from schemas.reject import Quarantined, Reject
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.frames import frame_of
 from tasks.ingest.assemble import battles, conversations, with_conversation_ids
 from tasks.ingest.log_files import log_files
 from tasks.ingest.people import store_pseudonyms
@@ -23,7 +22,7 @@ from tasks.ingest.read_logs import quarantine, read_logs
 from tasks.ingest.take_in import Seen, take_in
 from tasks.pictures import Picture
 from tasks.progress import progress
-from tasks.tables import Store
+from tasks.tables import Store, frame_of
 from tasks.timing import timed
 
 IMAGES_A_PART = 512

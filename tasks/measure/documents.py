@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
+from tasks.lookup.images import StoredImages
 from tasks.providers.capabilities import Document
-from tasks.stored_images import StoredImages
 
 
 class Documents:

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+from tasks.lookup.images import StoredImages
 from tasks.measure.signal import Item, Signal
 from tasks.measure.store import Measured, append_facts, fact_rows
 from tasks.parallel import map_ordered
 from tasks.pictures import Picture, decode_stored
 from tasks.progress import Advance, silent
-from tasks.stored_images import StoredImages
 from tasks.tables import Store
 
 BATCH = 32

@@ -10,6 +10,8 @@ from prefect.cache_policies import NO_CACHE
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.content_id import text_id
+from tasks.lookup.facts import Versions, facts
+from tasks.lookup.images import StoredImages
 from tasks.measure import (
     DESCRIPTIVE_TEXT_SIGNALS,
     DOCUMENT_SIGNALS,
@@ -24,8 +26,6 @@ from tasks.measure.store import Measured, append_facts, missing
 from tasks.pictures import Picture
 from tasks.progress import progress
 from tasks.providers import Providers
-from tasks.stored_facts import Versions, facts
-from tasks.stored_images import StoredImages
 from tasks.tables import Store
 from tasks.timing import timed
 

@@ -9,11 +9,10 @@ from typing import Any
 import polars as pl
 
 from schemas.tables import TABLES
-from tasks.frames import frame_schema
+from tasks.lookup.facts import facts, table_name
 from tasks.measure.signal import Item, Signal
 from tasks.providers.capabilities import Failed
-from tasks.stored_facts import facts, table_name
-from tasks.tables import Store
+from tasks.tables import Store, frame_schema
 
 
 @dataclass

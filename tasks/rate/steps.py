@@ -8,16 +8,15 @@ from prefect.cache_policies import NO_CACHE
 from schemas.rating import Rating
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.conversation_features import CATEGORIES, conversation_features
-from tasks.frames import frame_of
+from tasks.lookup.conversation_features import CATEGORIES, conversation_features
+from tasks.lookup.facts import Versions
 from tasks.rate.bradley_terry import ratings, win_matrix
 from tasks.rate.intervals import interval95
 from tasks.rate.leaderboard import board, leaderboard
 from tasks.rate.slices import slice_battles
 from tasks.rate.style_control import COVARIATES, fit_style, style_differences
 from tasks.rate.votes import votes
-from tasks.stored_facts import Versions
-from tasks.tables import Store
+from tasks.tables import Store, frame_of
 from tasks.timing import timed
 
 STYLE_CONTROL = "style_control"

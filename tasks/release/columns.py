@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from tasks.conversation_features import CATEGORIES
+from tasks.lookup.conversation_features import CATEGORIES
 from tasks.release.languages import english_name
 
 WINNERS = {"model_a": "model_a", "model_b": "model_b", "tie": "tie", "tie_bothbad": "tie (bothbad)"}

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tasks.conversation_features import conversation_features
+from tasks.lookup.conversation_features import conversation_features
+from tasks.lookup.facts import Versions
 from tasks.release.columns import battle_rows, bench_rows, chat_rows
-from tasks.stored_facts import Versions
 from tasks.tables import Store
 
 

@@ -14,7 +14,8 @@ from schemas.errors import BadInput
 from schemas.release import CONFIGS, Manifest
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.funnel import funnel
+from tasks.lookup.facts import Versions
+from tasks.lookup.funnel import funnel
 from tasks.providers import EMBEDDED, Providers
 from tasks.release.build import checked_version, place, released_files, write_manifest
 from tasks.release.dataset_card import dataset_card
@@ -22,7 +23,6 @@ from tasks.release.gather import Gathered, gather
 from tasks.release.leaderboards import write_leaderboards
 from tasks.release.shards import write_shards
 from tasks.release.spool import SpooledImages
-from tasks.stored_facts import Versions
 from tasks.tables import Store
 from tasks.timing import timed
 

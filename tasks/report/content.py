@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 
 from schemas.run import Funnel
-from tasks.conversation_features import CATEGORIES, conversation_features
-from tasks.funnel import funnel
+from tasks.lookup.conversation_features import CATEGORIES, conversation_features
+from tasks.lookup.facts import Versions
+from tasks.lookup.funnel import funnel
 from tasks.report.figures import RED, bars, matrix, rating_intervals, topic_map
-from tasks.stored_facts import Versions
 from tasks.tables import Store
 
 MOST = 20

@@ -7,10 +7,10 @@ from prefect.cache_policies import NO_CACHE
 
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.lookup.facts import Versions
 from tasks.providers import EMBEDDED, Providers
 from tasks.report.content import report_parts
 from tasks.report.page import write_report
-from tasks.stored_facts import Versions
 from tasks.tables import Store
 from tasks.timing import timed
 

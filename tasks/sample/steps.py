@@ -8,15 +8,14 @@ from prefect.cache_policies import NO_CACHE
 from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.topic import BenchItem, TopicMember
-from tasks.frames import frame_of
+from tasks.lookup.facts import Versions, facts
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
 from tasks.sample.clusters import Clustering, cluster
 from tasks.sample.document_vectors import Vectors, document_vectors
 from tasks.sample.draw import draw
 from tasks.sample.topic_words import topic_evidence
-from tasks.stored_facts import Versions, facts
-from tasks.tables import Store
+from tasks.tables import Store, frame_of
 from tasks.timing import timed
 
 OUTLIERS = "outliers"

@@ -5,8 +5,8 @@ from typing import Any
 import polars as pl
 
 from schemas.tables import SIGNALS
-from tasks.funnel import line_fates
-from tasks.stored_facts import table_name
+from tasks.lookup.facts import table_name
+from tasks.lookup.funnel import line_fates
 from tasks.tables import Store
 
 Account = dict[str, Any]

@@ -3,7 +3,7 @@
 import polars as pl
 
 from schemas.signals import Categories, Markdown
-from tasks.stored_facts import Versions, facts
+from tasks.lookup.facts import Versions, facts
 from tasks.tables import Store
 
 CATEGORIES = tuple(Categories.model_fields)
