@@ -59,7 +59,7 @@ class OpenClip:
         """One batch through the model; pictures were prepared before, so that threads only queue for the model."""
         on_gpu = self._device.type == "cuda"
         with self._one_at_a_time, torch.inference_mode(), torch.autocast(self._device.type, torch.bfloat16, on_gpu):
-            vectors = encode(batch.to(self._device)).float().cpu()
+            vectors = torch.nn.functional.normalize(encode(batch.to(self._device)).float(), dim=-1).cpu()
         if not torch.isfinite(vectors).all():
             raise ValueError("a vector is not finite")  # stored, it would be near to everything or nothing
         return vectors.numpy()

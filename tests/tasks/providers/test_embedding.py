@@ -17,9 +17,10 @@ from tasks.providers.production.clip_weights import find_checkpoint
 from tasks.providers.production.embedding import OpenClip
 
 MODEL = "curation-test-tiny"
+VISION = {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 16}
 CONFIG = {
     "embed_dim": 24,
-    "vision_cfg": {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 16},
+    "vision_cfg": VISION | {"patch_dropout": 0.5},  # noisy unless the model is in evaluation mode
     "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1},
 }
 
