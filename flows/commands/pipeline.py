@@ -1,7 +1,7 @@
 """`curate run` and the single stages."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from flows.commands.options import (
     settings_of,
 )
 from flows.commands.summary import print_funnel, print_stages
+from schemas.errors import BadInput
 from schemas.run import StageReport
 from schemas.settings import Settings
 
@@ -54,13 +55,18 @@ def run(
     anchor: AnchorOption = None,
 ) -> None:
     """Raw logs to a finished release: the nightly job by hand."""
-    run_all(settings_of(**locals()))
+    settings = settings_of(**locals())
+    print_result(settings, curate_all(settings))
 
 
-def run_all(settings: Settings) -> list[StageReport]:
-    """Check, run every stage, print the funnel and where things lie."""
+def curate_all(settings: Settings) -> list[StageReport]:
+    """Check the settings, then run every stage."""
     check_before_work(settings)
-    reports = run_flow(_flow("flows.curate", "curate"), settings)
+    return run_flow(_flow("flows.curate", "curate"), settings)
+
+
+def print_result(settings: Settings, reports: Sequence[StageReport]) -> None:
+    """What the stages did, where record, release and report lie, and the funnel, last. Keeps the record."""
     from tasks.lookup.funnel import funnel
     from tasks.run_record import keep_run_record
     from tasks.tables import Store
@@ -69,12 +75,11 @@ def run_all(settings: Settings) -> list[StageReport]:
     gone = funnel(store)
     record = keep_run_record(store, settings, reports, gone, datetime.now(UTC))
     print_stages(reports)
-    made = next((report.result for report in reversed(reports) if report.result), "")
+    released = reports[-1]
     print(f"record   {settings.store}/{record}")
-    print(f"release  {settings.store}/{made}" + ("" if reports[-1].counts["new"] else "  (unchanged)"))
-    print(f"report   {settings.store}/{made}/report/index.html")
+    print(f"release  {settings.store}/{released.result}" + ("" if released.counts["new"] else "  (unchanged)"))
+    print(f"report   {settings.store}/{released.result}/report/index.html")
     print_funnel(gone)
-    return reports
 
 
 def ingest(
@@ -153,12 +158,17 @@ def check_before_work(settings: Settings) -> None:
     """Everything that can be known to be wrong before a stage starts. Raises CurateError."""
     from tasks.decide.policy_file import load_policy
     from tasks.ingest.log_files import log_files
+    from tasks.ingest.presets import preset_files
     from tasks.providers import Providers
     from tasks.release.build import checked_version
     from tasks.tables import Store
 
     if settings.logs is not None:
         log_files(Path(settings.logs), settings.since, settings.until)
+    if settings.presets is not None:
+        preset_files(Path(settings.presets))
+    if settings.images is not None and not Path(settings.images).is_dir():
+        raise BadInput(f"picture folder {settings.images!r} does not exist or is not a folder")
     load_policy(settings.policy)
     if settings.release is not None:
         checked_version(settings.release)

@@ -47,9 +47,7 @@ class Phrasebook:
         return _joined([opening, *kept, *closing], language)
 
 
-def _sentences(
-    rng: Random, topic: Topic, facts: Mapping[str, str], language: str
-) -> tuple[str, list[str]]:
+def _sentences(rng: Random, topic: Topic, facts: Mapping[str, str], language: str) -> tuple[str, list[str]]:
     """An opening and all details in random order, with their slots filled."""
     if language == "en":
         opening = rng.choice(topic.openings).format_map(facts)

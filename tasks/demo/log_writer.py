@@ -56,9 +56,10 @@ def file_name(at: float, channel: Channel) -> str:
 class LogWriter:
     """Holds lines back until their time has come, so memory depends on what overlaps and not on the total."""
 
-    def __init__(self, logs: Path, truth: Path) -> None:
+    def __init__(self, logs: Path, expected: Path) -> None:
         self._logs = logs
-        self._truth = truth.open("w", encoding="utf-8")
+        self._expected = expected
+        self._truth = expected.with_suffix(".partial").open("w", encoding="utf-8")
         self._waiting: list[tuple[float, int, LogLine]] = []
         self._pushed = 0
         self._lines: Counter[str] = Counter()
@@ -87,9 +88,10 @@ class LogWriter:
         self._truth.write(json.dumps(fact, ensure_ascii=False) + "\n")
 
     def close(self) -> None:
-        """Write what is left and close everything."""
+        """Write what is left and close everything. The truth gets its name last: an arena without it is unfinished."""
         self.end_day()
         self._truth.close()
+        Path(self._truth.name).replace(self._expected)
 
     def _write(self, line: LogLine) -> None:
         name = file_name(line.at, line.channel)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import NamedTuple
 
+from tasks.demo.chance import chance
 from tasks.demo.drawings import FAMILIES
 from tasks.demo.drawings.canvas import Drawing
 from tasks.demo.photographs import photographs, view, views
@@ -48,7 +49,7 @@ class PicturePool:
 
 def _drawings(size: int, seed: int) -> Iterator[tuple[str, Drawing]]:
     """(topic, drawing) of `size` pictures; photographs while there are any, then drawings in their place."""
-    rng = Random(f"{seed}:pool")
+    rng = chance(seed, "pool")
     names, weights = list(topics()), [topic.share for topic in topics().values()]
     shots = _photograph_views(rng)
     made = 0
@@ -56,7 +57,7 @@ def _drawings(size: int, seed: int) -> Iterator[tuple[str, Drawing]]:
         topic = rng.choices(names, weights)[0]
         family = rng.choice(topics()[topic].families)
         if family in FAMILIES:
-            yield topic, FAMILIES[family](Random(f"{seed}:{family}:{made}"))
+            yield topic, FAMILIES[family](chance(seed, family, made))
         elif shots.get(family):
             yield topic, shots[family].pop()()
         else:

@@ -90,9 +90,7 @@ def feedback(kind: str, talk: Talk, era: Era, at: float, address: str) -> dict[s
     }
 
 
-def vote(
-    kind: str, talks: Sequence[Talk], shown: Sequence[str], era: Era, at: float, address: str
-) -> dict[str, Any]:
+def vote(kind: str, talks: Sequence[Talk], shown: Sequence[str], era: Era, at: float, address: str) -> dict[str, Any]:
     """The line of a vote between two conversations; `shown` are the names as the page showed them."""
     return {
         "tstamp": round(at, 4),

@@ -10,6 +10,7 @@ from tasks.demo.models import Model, models, quality, verdict
 from tasks.demo.people import Crowd, Person
 from tasks.demo.picture_folder import PictureFolder
 from tasks.demo.picture_pool import PicturePool, PoolPicture
+from tasks.demo.preset_folder import PresetFolder
 from tasks.demo.records import Talk, Turn, chat, new_conv_id, vote
 from tasks.demo.timeline import Moment
 
@@ -21,6 +22,7 @@ class Stage(NamedTuple):
     """Everything a scene can use."""
 
     pictures: PictureFolder
+    presets: PresetFolder
     pool: PicturePool
     phrases: Phrasebook
     crowd: Crowd
@@ -35,13 +37,16 @@ class Stage(NamedTuple):
         return [self.phrases.prompt(rng, picture, language), *later]
 
     def talk(
-        self, rng: Random, picture: PoolPicture, prompts: Sequence[str], language: str = "en", model: Model | None = None
+        self,
+        rng: Random,
+        picture: PoolPicture,
+        prompts: Sequence[str],
+        language: str = "en",
+        model: Model | None = None,
     ) -> Talk:
         """The prompts answered by a model, by default any."""
         model = model or rng.choice(models())
-        answers = [
-            self.phrases.answer(rng, picture.topic, picture.facts, language, quality(model)) for _ in prompts
-        ]
+        answers = [self.phrases.answer(rng, picture.topic, picture.facts, language, quality(model)) for _ in prompts]
         turns = tuple(Turn(prompt, answer) for prompt, answer in zip(prompts, answers, strict=True))
         return Talk(new_conv_id(rng), model, turns, picture.name)
 

@@ -1,6 +1,7 @@
 """Abstract pictures, and one pattern that a pornography classifier takes for what it is not."""
 
 import math
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -16,9 +17,9 @@ def rectangles(rng: Random) -> Drawing:
     """Coloured fields between black bars."""
     canvas = Canvas.any_size(rng)
     xs = sorted([0, canvas.width, *(rng.randint(0, canvas.width) for _ in range(rng.randint(2, 5)))])
-    for left, right in zip(xs, xs[1:], strict=False):
+    for left, right in pairwise(xs):
         ys = sorted([0, canvas.height, *(rng.randint(0, canvas.height) for _ in range(rng.randint(1, 4)))])
-        for top, bottom in zip(ys, ys[1:], strict=False):
+        for top, bottom in pairwise(ys):
             fill = rng.choice([*canvas.colours(5), canvas.paper, canvas.paper])
             canvas.draw.rectangle((left, top, right, bottom), fill=fill, outline=INK, width=rng.randint(3, 9))
     return _abstract(canvas, "arrangement of rectangles")

@@ -35,7 +35,9 @@ def comic(rng: Random) -> Drawing:
         for colour in canvas.colours(rng.randint(1, 3)):
             x, high = left + rng.uniform(16, wide - 60), rng.uniform(30, 100)
             bottom = canvas.height - 10 - rng.uniform(0, 20)
-            canvas.draw.rectangle((x, bottom - high, x + rng.uniform(24, 50), bottom), fill=colour, outline=INK, width=2)
+            canvas.draw.rectangle(
+                (x, bottom - high, x + rng.uniform(24, 50), bottom), fill=colour, outline=INK, width=2
+            )
         canvas.draw.rounded_rectangle((left + 10, 12, left + wide - 10, 84), 14, fill=WHITE, outline=INK, width=2)
         _bubble(canvas, left, wide, line)
     return Drawing(canvas.image, {"what": "comic strip", **joke})

@@ -17,7 +17,11 @@ def fish(rng: Random) -> Drawing:
         x, y, size = rng.uniform(70, canvas.width - 70), rng.uniform(60, canvas.height - 60), rng.uniform(26, 80)
         way, colour = rng.choice([-1, 1]), shade(rng.random(), 0.8, rng.uniform(0.5, 1.0))
         flat = rng.uniform(0.35, 0.7)
-        tail = [(x - way * size * 0.8, y), (x - way * size * 1.5, y - size * 0.5), (x - way * size * 1.5, y + size * 0.5)]
+        tail = [
+            (x - way * size * 0.8, y),
+            (x - way * size * 1.5, y - size * 0.5),
+            (x - way * size * 1.5, y + size * 0.5),
+        ]
         canvas.draw.polygon(tail, fill=colour)
         canvas.draw.ellipse((x - size, y - size * flat, x + size, y + size * flat), fill=colour, outline=INK)
         eye = x + way * size * 0.6

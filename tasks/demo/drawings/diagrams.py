@@ -1,6 +1,7 @@
 """Diagrams: flow charts, trees, overlapping circles, timelines and circuits of made-up processes."""
 
 import math
+from itertools import pairwise
 from random import Random
 
 from tasks.demo.drawings.canvas import INK, Canvas, Drawing
@@ -16,7 +17,7 @@ def flow_chart(rng: Random) -> Drawing:
     wide, high = canvas.width / columns, (canvas.height - 40) / rows
     places = [(column, row) for row in range(rows) for column in _snake(row, columns)]
     centres = [((column + 0.5) * wide, 40 + (row + 0.5) * high) for column, row in places]
-    for (x0, y0), (x1, y1) in zip(centres, centres[1:], strict=False):
+    for (x0, y0), (x1, y1) in pairwise(centres):
         way_x, way_y = math.copysign(wide * 0.38, x1 - x0), math.copysign(high * 0.3, y1 - y0)
         if x0 == x1:
             canvas.arrow((x0, y0 + way_y), (x1, y1 - way_y))

@@ -12,8 +12,9 @@ def receipt(rng: Random, shop: str | None = None, items: int | None = None) -> D
     """A till receipt. Receipts of one shop look alike and differ in what was bought."""
     bought = rng.sample(things("groceries"), items or rng.randint(4, 10))
     prices = [rng.randint(40, 1900) / 100 for _ in bought]
+    width = 290 if shop else rng.randint(250, 330)
     shop = shop or f"{rng.choice(things('shop_words'))} {rng.choice(things('shops'))}"
-    canvas = Canvas(rng, rng.randint(250, 330), 150 + 24 * len(bought), rng.choice([WHITE, (250, 248, 240)]))
+    canvas = Canvas(rng, width, 150 + 24 * len(bought), rng.choice([WHITE, (250, 248, 240)]))
     canvas.face = rng.choice(["mono", "plain"])
     day = f"{rng.randint(1, 28):02}.{rng.randint(1, 12):02}.{rng.randint(2018, 2024)}"
     _receipt_lines(canvas, shop, day, list(zip(bought, prices, strict=True)))
@@ -48,7 +49,8 @@ def invoice(rng: Random) -> Drawing:
 
 def text_page(rng: Random, title: str | None = None) -> Drawing:
     """A page of a story or a notice. Pages of one book look alike and say different things."""
-    canvas = Canvas(rng, rng.randint(380, 500), rng.randint(360, 480), rng.choice([WHITE, (247, 243, 232)]))
+    width, height = (440, 420) if title else (rng.randint(380, 500), rng.randint(360, 480))
+    canvas = Canvas(rng, width, height, rng.choice([WHITE, (247, 243, 232)]))
     title = title or rng.choice(things("titles"))
     sentences = rng.sample(things("sentences"), rng.randint(4, 7))
     canvas.text((canvas.width / 2, 18), title, canvas.fitting(title, canvas.width - 40, 22), anchor="mt")

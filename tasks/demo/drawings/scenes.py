@@ -11,8 +11,9 @@ def landscape(rng: Random) -> Drawing:
     """Hills under a sun or moon."""
     canvas = Canvas.any_size(rng)
     top, bottom, light = rng.random(), rng.random(), rng.uniform(0.5, 1.0)
-    for y in range(canvas.height):
-        canvas.draw.line((0, y, canvas.width, y), fill=shade(top + (bottom - top) * 0.2 * y / canvas.height, 0.4, light))
+    for row in range(canvas.height):
+        hue = top + (bottom - top) * 0.2 * row / canvas.height
+        canvas.draw.line((0, row, canvas.width, row), fill=shade(hue, 0.4, light))
     x, y, size = rng.uniform(40, canvas.width - 40), rng.uniform(30, canvas.height * 0.45), rng.uniform(16, 60)
     canvas.draw.ellipse((x - size, y - size, x + size, y + size), fill=shade(rng.uniform(0.02, 0.17), 0.5, 1.0))
     for layer in range(rng.randint(2, 5)):
@@ -31,7 +32,9 @@ def skyline(rng: Random) -> Drawing:
         top = canvas.height - high
         canvas.draw.rectangle((x, top, x + wide, canvas.height), fill=shade(canvas.hue, 0.3, rng.uniform(0.1, 0.6)))
         if rng.random() < 0.4:
-            canvas.draw.polygon([(x, top), (x + wide / 2, top - wide * 0.6), (x + wide, top)], fill=canvas.colours(3)[0])
+            canvas.draw.polygon(
+                [(x, top), (x + wide / 2, top - wide * 0.6), (x + wide, top)], fill=canvas.colours(3)[0]
+            )
         for row in range(int(high // 22)):
             for column in range(int(wide // 18)):
                 if rng.random() < 0.6:
@@ -90,7 +93,9 @@ def night_sky(rng: Random) -> Drawing:
     for _ in range(rng.randint(60, 260)):
         x, y, size = rng.uniform(0, canvas.width), rng.uniform(0, canvas.height), rng.expovariate(1.2)
         canvas.draw.ellipse((x - size, y - size, x + size, y + size), fill=shade(rng.random(), 0.15, 1.0))
-    stars = [(rng.uniform(30, canvas.width - 30), rng.uniform(30, canvas.height - 30)) for _ in range(rng.randint(4, 8))]
+    stars = [
+        (rng.uniform(30, canvas.width - 30), rng.uniform(30, canvas.height - 30)) for _ in range(rng.randint(4, 8))
+    ]
     canvas.draw.line(stars, fill=(150, 170, 220), width=2)
     for x, y in stars:
         canvas.draw.ellipse((x - 6, y - 6, x + 6, y + 6), fill=(255, 250, 225))

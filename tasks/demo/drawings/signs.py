@@ -46,7 +46,9 @@ def _board(canvas: Canvas, box: tuple[float, float, float, float], text: str) ->
     left, top, right, bottom = box
     fill: Colour = canvas.rng.choice([WHITE, (30, 90, 190), (20, 120, 70), (250, 205, 40), (190, 30, 40)])
     ink = INK if sum(fill) > 400 else WHITE
-    canvas.draw.rounded_rectangle(box, canvas.rng.uniform(0, 30), fill=fill, outline=ink, width=canvas.rng.randint(2, 7))
+    canvas.draw.rounded_rectangle(
+        box, canvas.rng.uniform(0, 30), fill=fill, outline=ink, width=canvas.rng.randint(2, 7)
+    )
     words = text.split()
     middle = len(words) // 2 if canvas.text_width(text, 24, "bold") > right - left - 30 else len(words)
     lines = [" ".join(part) for part in (words[:middle], words[middle:]) if part]

@@ -1,0 +1,62 @@
+"""`curate demo` and `curate planted`: an arena with known problems, and how many of them were caught."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.commands.options import StoreOption, settings_of
+from flows.commands.pipeline import curate_all, print_result
+from schemas.errors import BadInput
+from schemas.planted import PlantedScore
+
+EXPECTED = "expected.jsonl"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(demo)
+    app.command()(planted)
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the arena, its store and its release.")] = Path("demo"),
+    conversations: Annotated[int, typer.Option(min=0, help="Direct chats to draw.")] = 600,
+    battles: Annotated[int, typer.Option(min=0, help="Battles to draw, of two conversations each.")] = 400,
+    seed: Annotated[int, typer.Option(help="Seed of the arena.")] = 0,
+) -> None:
+    """Draw an arena with planted problems and curate it: no logs, keys, network or GPU needed."""
+    from tasks.demo.arena import generate_arena
+
+    if (out / EXPECTED).is_file():
+        print(f"{out} holds an arena already; curating it again", file=sys.stderr)
+    else:
+        generate_arena(out, conversations=conversations, battles=battles, seed=seed)
+    settings = settings_of(logs=str(out / "logs"), store=str(out))
+    reports = curate_all(settings)
+    planted(out / EXPECTED, str(out))
+    print_result(settings, reports)
+
+
+def planted(
+    expected: Annotated[Path, typer.Argument(help="What was planted: one fact a line (expected.jsonl).")],
+    store: StoreOption,
+) -> None:
+    """How many planted problems a curated store caught and missed, per kind."""
+    from tasks.demo.planted import score_planted
+    from tasks.tables import Store
+
+    if not expected.is_file():
+        raise BadInput(f"{str(expected)!r} does not exist or is not a file")
+    _print_scores(score_planted(expected, Store.existing(store)))
+
+
+def _print_scores(scores: Sequence[PlantedScore]) -> None:
+    print(f"{'planted':<28}{'caught':>8}{'missed':>8}")
+    for score in scores:
+        print(f"  {score.kind:<26}{score.caught:>8}{score.missed:>8}")
+        for item in score.missed_ids[:5]:
+            print(f"      missed {item}")
+    print(f"  {'all kinds':<26}{sum(s.caught for s in scores):>8}{sum(s.missed for s in scores):>8}")

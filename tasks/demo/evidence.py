@@ -1,0 +1,139 @@
+"""What a store's tables say about planted items."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tasks.tables import Store
+
+Fact = dict[str, Any]
+"""One line of `expected.jsonl`."""
+
+_CONV_ID = r"^(.+?)(?:-[0-9a-f]{8})?$"
+"""A conversation_id is the server's conv_id; a later conversation under it has eight digits appended."""
+
+
+def read_facts(expected: Path) -> dict[str, list[Fact]]:
+    """Planted facts by kind, in the order of the file."""
+    found: dict[str, list[Fact]] = {}
+    with expected.open(encoding="utf-8") as lines:
+        for line in lines:
+            fact = json.loads(line)
+            found.setdefault(fact["kind"], []).append(fact)
+    return found
+
+
+class Evidence:
+    """Looks planted items up in the tables; each table is read once, and only its rows about them are kept."""
+
+    def __init__(self, store: Store, facts: Iterable[Fact], logs: Path) -> None:
+        self._store = store
+        self._logs = logs
+        self._facts = list(facts)
+        self._planted = {fact[key] for fact in self._facts for key in ("conversation_id", "battle") if key in fact}
+
+    @cached_property
+    def _conversations(self) -> dict[str, list[Fact]]:
+        columns = ["conversation_id", "turns", "num_turns", "image_ids", "image_problems", "tstamp"]
+        found: dict[str, list[Fact]] = {}
+        for part in self._store.read_parts("conversations", columns):
+            named = part.with_columns(conv_id=pl.col("conversation_id").str.extract(_CONV_ID))
+            for row in named.filter(pl.col("conv_id").is_in(self._planted)).sort("tstamp").iter_rows(named=True):
+                found.setdefault(row["conv_id"], []).append(row)
+        return found
+
+    def conversations(self, conv_id: str) -> list[Fact]:
+        """The conversations under a server's conv_id, earliest first."""
+        return self._conversations.get(conv_id, [])
+
+    @cached_property
+    def _decisions(self) -> dict[tuple[str, str], Fact]:
+        columns = ["item_kind", "item_id", "keep", "reasons", "tags", "duplicate_of", "preset_dataset"]
+        rows = self._store.read("decisions", columns).filter(
+            pl.col("item_id").str.extract(_CONV_ID).is_in(self._planted)
+        )
+        return {(row["item_kind"], row["item_id"]): row for row in rows.iter_rows(named=True)}
+
+    def decision(self, kind: str, item_id: str) -> Fact | None:
+        """The decision on a conversation or battle, None when there is none."""
+        return self._decisions.get((kind, item_id))
+
+    @cached_property
+    def _battles(self) -> dict[str, Fact]:
+        rows = self._store.read("battles").filter(pl.col("battle_id").is_in(self._planted))
+        return {row["battle_id"]: row for row in rows.iter_rows(named=True)}
+
+    def battle(self, battle_id: str) -> Fact | None:
+        """A vote, None when there is none."""
+        return self._battles.get(battle_id)
+
+    @cached_property
+    def rejected_lines(self) -> set[tuple[str, int]]:
+        """(log file, line number) of every rejected line."""
+        rejects = self._store.read("rejects", ["source", "line"]).drop_nulls("line")
+        return set(rejects.iter_rows())
+
+    @cached_property
+    def quarantined(self) -> set[str]:
+        """conv_ids and picture names that are held back unopened."""
+        return set(self._store.read("quarantine", ["key"])["key"])
+
+    @cached_property
+    def opened_pictures(self) -> set[str]:
+        """Logged names of the picture files that were read."""
+        return {name.partition(".")[0] for name in self._store.read("picture_files", ["name"])["name"]}
+
+    @cached_property
+    def _near(self) -> set[frozenset[str]]:
+        pairs = self._store.read("near_pictures", ["image_a", "image_b"])
+        return {frozenset(pair) for pair in pairs.iter_rows()}
+
+    def same_picture(self, conv_id: str, other: str) -> bool:
+        """Whether the first pictures of two conversations are equal or near-duplicates of each other."""
+        first, second = self._first_picture(conv_id), self._first_picture(other)
+        return None not in (first, second) and (first == second or frozenset((first, second)) in self._near)
+
+    def _first_picture(self, conv_id: str) -> str | None:
+        rows = self.conversations(conv_id)
+        return rows[0]["image_ids"][0] if rows and rows[0]["image_ids"] else None
+
+    def stored_pictures(self, conv_id: str) -> list[bytes]:
+        """The encoded pictures of a conversation, as they are stored."""
+        wanted = [image_id for row in self.conversations(conv_id) for image_id in row["image_ids"]]
+        found: list[bytes] = []
+        for part in self._store.read_parts("images", ["image_id", "bytes"]) if wanted else ():
+            found += part.filter(pl.col("image_id").is_in(wanted))["bytes"].to_list()
+        return found
+
+    def count_conversations(self, where: pl.Expr) -> int:
+        """How many conversations of the whole store meet a condition."""
+        columns = ["turns", "image_ids", "image_problems"]
+        return sum(part.filter(where).height for part in self._store.read_parts("conversations", columns))
+
+    def ratings(self) -> dict[str, Fact]:
+        """Model -> its row of the overall leaderboard; empty before models were rated."""
+        rows = self._store.read("ratings").filter(pl.col("slice") == "overall")
+        return {row["model"]: row for row in rows.iter_rows(named=True)}
+
+    def places(self, fact: Fact) -> Sequence[tuple[str, int]]:
+        """(log file, line number) of a planted line that is known by its number or by the hash of its bytes."""
+        if "line" in fact:
+            return [(fact["file"], fact["line"])]
+        return self._places_by_hash.get((fact["file"], fact["sha256"]), [])
+
+    @cached_property
+    def _places_by_hash(self) -> dict[tuple[str, str], list[tuple[str, int]]]:
+        wanted = {(fact["file"], fact["sha256"]) for fact in self._facts if fact["kind"] == "bad_line"}
+        found: dict[tuple[str, str], list[tuple[str, int]]] = {}
+        for name in sorted({file for file, _ in wanted if (self._logs / file).is_file()}):
+            with (self._logs / name).open("rb") as lines:
+                for number, line in enumerate(lines, 1):
+                    key = (name, hashlib.sha256(line.rstrip(b"\r\n")).hexdigest())
+                    if key in wanted:
+                        found.setdefault(key, []).append((name, number))
+        return found

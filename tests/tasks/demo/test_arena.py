@@ -1,0 +1,221 @@
+"""The drawn arena: repeatable, complete, of the asked size, and readable except where it is meant not to be."""
+
+import hashlib
+import ipaddress
+import json
+import re
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import PIL.Image
+import pytest
+
+from schemas.errors import BadInput
+from tasks.demo.arena import generate_arena
+from tasks.demo.evidence import read_facts
+from tasks.demo.planted import EXPECTATIONS
+from tasks.demo.problems import PLANTERS
+from tasks.demo.problems.lines import SPOILERS
+from tasks.demo.server_log import NAME as SERVER_LOG
+from tasks.ingest.log_files import lines, log_files
+from tasks.ingest.people import Pseudonyms
+from tasks.ingest.presets import preset_files
+from tasks.ingest.read_logs import LogContent, read_logs
+
+DOCUMENTATION = [
+    ipaddress.ip_network(block) for block in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32")
+]
+FILE_NAMES = re.compile(r"(vision-(tmp|csam)-)?2024-0[4-8]-\d\d-conv\.json")
+
+
+def tree(folder: Path) -> dict[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def read(arena: Path) -> LogContent:
+    return read_logs(log_files(arena / "logs"), Pseudonyms(b"0123456789abcdef"))
+
+
+def records(arena: Path, file_glob: str = "*-conv.json"):
+    """(file name, record) of every line that is a JSON object."""
+    for file in log_files(arena / "logs"):
+        if file.path.match(file_glob):
+            for _, raw in lines(file):
+                try:
+                    record = json.loads(raw)
+                except (ValueError, RecursionError):
+                    continue
+                if isinstance(record, dict):
+                    yield file.source, record
+
+
+def test_same_seed_gives_the_same_bytes(arena, tmp_path):
+    generate_arena(tmp_path / "again", conversations=40, battles=20, seed=5)
+    assert tree(tmp_path / "again") == tree(arena)
+
+
+def test_another_seed_gives_another_arena(clean_arena, tmp_path):
+    generate_arena(tmp_path / "other", conversations=40, battles=20, seed=6, problems=False)
+    first, second = tree(clean_arena), tree(tmp_path / "other")
+    shared = {name for name in first if first[name] == second.get(name)}
+    assert not {name for name in shared if name.endswith("-conv.json")}
+    assert len(shared) < len(first) / 4  # shipped photographs are the same pictures in every arena
+
+
+def test_every_kind_is_planted_and_every_kind_can_be_scored(arena):
+    facts = read_facts(arena / "expected.jsonl")
+    assert set(facts) == {*PLANTERS, "model_strengths"}
+    assert set(facts) <= set(EXPECTATIONS)
+
+
+def test_every_kind_is_planted_more_than_once(arena):
+    facts = read_facts(arena / "expected.jsonl")
+    assert [kind for kind in PLANTERS if len(facts[kind]) < 2] == ["hot_prompt"]
+    assert facts["hot_prompt"][0]["count"] > 10
+
+
+def test_problems_are_planted_once_more_for_each_tenfold(arena, tmp_path):
+    generate_arena(tmp_path / "larger", conversations=10_000, battles=0, seed=5, pictures_max=30)
+    once, twice = (Counter(fact["kind"] for fact in facts_of(folder)) for folder in (arena, tmp_path / "larger"))
+    assert {kind: twice[kind] for kind in PLANTERS} == {kind: 2 * once[kind] for kind in PLANTERS}
+
+
+def facts_of(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "expected.jsonl").read_text().splitlines()]
+
+
+def test_ordinary_traffic_is_exactly_what_was_asked_for(clean_arena):
+    content = read(clean_arena)
+    voted = {s.conv_id for s in content.sightings if s.winner is not None}
+    assert len({s.conv_id for s in content.sightings} - voted) == 40
+    assert len(voted) == 2 * 20
+    assert sum(s.winner is not None and s.side == 0 for s in content.sightings) == 20
+    assert content.rejects == []
+    assert [fact["kind"] for fact in facts_of(clean_arena)] == ["model_strengths"]
+
+
+def test_problems_come_on_top_of_ordinary_traffic(arena, clean_arena):
+    planted = {value for fact in facts_of(arena) for key, value in fact.items() if key in ("conversation_id", "battle")}
+    conversations = {s.conv_id for s in read(arena).sightings}
+    assert len(conversations - planted) >= 40 + 2 * 20
+    assert len(conversations) > len({s.conv_id for s in read(clean_arena).sightings}) + 100
+
+
+def test_bad_lines_are_rejected_where_they_were_planted_and_all_others_are_read(arena):
+    content = read(arena)
+    rejected = {(row.source, row.line) for row in content.rejects if row.reason != "csam_flagged"}
+    assert rejected == {(fact["file"], fact["line"]) for fact in read_facts(arena / "expected.jsonl")["bad_line"]}
+    assert len(rejected) == len(SPOILERS) + 1
+
+
+def test_bad_lines_are_known_by_the_hash_of_their_bytes_too(arena):
+    for fact in read_facts(arena / "expected.jsonl")["bad_line"]:
+        with (arena / "logs" / fact["file"]).open("rb") as stream:
+            line = list(stream)[fact["line"] - 1]
+        assert hashlib.sha256(line.rstrip(b"\r\n")).hexdigest() == fact["sha256"]
+
+
+def test_flagged_conversations_are_rejected_unread(arena):
+    content = read(arena)
+    flagged = {fact["conversation_id"] for fact in read_facts(arena / "expected.jsonl")["csam_flag"]}
+    assert flagged <= content.flagged_conv_ids
+    assert {row.reason for row in content.rejects} >= {"csam_flagged"}
+
+
+def test_log_files_are_named_as_the_servers_of_each_era_did(arena):
+    names = {path.name for path in (arena / "logs").iterdir() if path.is_file()}
+    assert SERVER_LOG in names
+    assert all(FILE_NAMES.fullmatch(name) for name in names - {SERVER_LOG})
+    assert {name[:10] for name in names if name.startswith("vision")} == {"vision-tmp", "vision-csa"}
+    assert SERVER_LOG not in {file.path.name for file in log_files(arena / "logs")}
+
+
+def test_early_lines_name_pictures_beside_the_messages_and_votes_name_none(clean_arena):
+    early = [record for _, record in records(clean_arena, "2024-04-*")]
+    assert {type(text) for record in early for state in states(record) for _, text in state["messages"]} == {str}
+    assert all(("images" in record) == (record["type"] == "chat") for record in early if record["type"] != "upvote")
+
+
+def test_later_lines_name_pictures_in_the_first_message(clean_arena):
+    for name, record in records(clean_arena, "vision-tmp-*"):
+        for state in states(record):
+            assert re.fullmatch(r"[0-9a-f]{32}", state["messages"][0][1][1][0])
+            assert ("has_csam_image" in state) == ("2024-08" in name)
+
+
+def states(record: dict) -> list[dict]:
+    return record["states"] if "states" in record else [record["state"]]
+
+
+def test_lines_of_a_file_are_in_the_order_of_their_times(clean_arena):
+    times: dict[str, list[float]] = {}
+    for name, record in records(clean_arena):
+        times.setdefault(name, []).append(record["tstamp"])
+    assert all(first <= second for stamps in times.values() for first, second in pairwise(stamps))
+
+
+def test_addresses_come_from_documentation_ranges(arena):
+    addresses = {record["ip"] for _, record in records(arena) if "ip" in record}
+    text_log = (arena / "logs" / SERVER_LOG).read_text()
+    addresses |= set(re.findall(r"ip: (\S+)", text_log))
+    for address in addresses:
+        assert any(ipaddress.ip_address(address) in block for block in DOCUMENTATION), address
+
+
+def test_png_files_are_named_by_their_pixels(clean_arena):
+    files = sorted((clean_arena / "logs" / "serve_images").glob("*.png"))
+    assert len(files) > 20
+    for file in files:
+        with PIL.Image.open(file) as image:
+            assert image.mode == "RGBA"
+            assert max(image.size) <= 512
+            assert hashlib.md5(image.tobytes(), usedforsecurity=False).hexdigest() == file.stem
+
+
+def test_every_logged_picture_of_ordinary_traffic_has_its_file(clean_arena):
+    present = {path.stem for path in (clean_arena / "logs" / "serve_images").iterdir()}
+    named = {name for sighting in read(clean_arena).sightings for name in sighting.pictures}
+    assert named <= present
+
+
+def test_presets_have_an_index_that_names_every_file(arena):
+    listed = {preset.path for preset in preset_files(arena / "presets")}
+    assert listed == {path.name for path in (arena / "presets").glob("*.jpg")}
+
+
+def test_stronger_models_win_more_often(tmp_path):
+    generate_arena(tmp_path / "votes", conversations=0, battles=1500, problems=False, pictures_max=20)
+    wins: Counter[str] = Counter()
+    for _, record in records(tmp_path / "votes"):
+        if record["type"] in ("leftvote", "rightvote"):
+            wins[record["states"][record["type"] == "rightvote"]["model_name"]] += 1
+    (strengths,) = (fact["models"] for fact in facts_of(tmp_path / "votes"))
+    ordered = [wins[model] for model in sorted(strengths, key=strengths.get, reverse=True)]
+    assert sum(ordered[:3]) > 1.5 * sum(ordered[3:6]) > 1.5 * sum(ordered[6:])
+
+
+@pytest.mark.parametrize(("conversations", "battles"), [(1, 0), (0, 1), (10, 0)])
+def test_an_arena_of_any_size_can_be_drawn(tmp_path, conversations, battles):
+    generate_arena(tmp_path / "tiny", conversations=conversations, battles=battles, problems=False)
+    found = {state["conv_id"] for _, record in records(tmp_path / "tiny") for state in states(record)}
+    assert len(found) == conversations + 2 * battles
+
+
+def test_an_arena_is_never_drawn_over_another(clean_arena):
+    with pytest.raises(BadInput, match="holds an arena already"):
+        generate_arena(clean_arena)
+
+
+def test_an_interrupted_arena_is_not_taken_for_a_finished_one(tmp_path):
+    (tmp_path / "logs").mkdir()
+    with pytest.raises(BadInput, match="unfinished"):
+        generate_arena(tmp_path)
+
+
+@pytest.mark.parametrize("wrong", [{"conversations": -1}, {"battles": -1}, {"pictures_max": 0}])
+def test_impossible_sizes_are_refused(tmp_path, wrong):
+    with pytest.raises(BadInput, match="cannot draw"):
+        generate_arena(tmp_path / "none", **wrong)
+    assert not (tmp_path / "none").exists()
