@@ -42,29 +42,29 @@ def cluster(vectors: Vectors, settings: TopicSettings, seed: int) -> Clustering:
     smallest = members_min(count, settings)
     if len(np.unique(vectors, axis=0)) < TOPICS_NEED * smallest:
         return Clustering(np.zeros(count, np.int32), np.ones(count, np.float32), _plane(vectors))
-    from hdbscan import HDBSCAN  # seconds to import, and only needed here
-
     reduced = _umap(vectors, settings.dimensions, settings.neighbours, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scikit-learn's renamed arguments, which the package has not followed
+        from hdbscan import HDBSCAN  # seconds to import, and only needed here
+
         found = HDBSCAN(min_cluster_size=smallest, core_dist_n_jobs=1).fit(reduced)
     labels = _by_size(found.labels_)
     return Clustering(labels, found.probabilities_.astype(np.float32), _umap(vectors, 2, settings.neighbours, seed))
 
 
 def _umap(vectors: Vectors, dimensions: int, neighbours: int, seed: int) -> Vectors:
-    from umap import UMAP
-
-    reducer = UMAP(
-        n_neighbors=min(neighbours, len(vectors) - 1),
-        n_components=dimensions,
-        min_dist=0.0,
-        metric="cosine",
-        random_state=seed,
-        n_jobs=1,
-    )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # it tells of optional packages, and of the seed making it serial
+        from umap import UMAP
+
+        reducer = UMAP(
+            n_neighbors=min(neighbours, len(vectors) - 1),
+            n_components=dimensions,
+            min_dist=0.0,
+            metric="cosine",
+            random_state=seed,
+            n_jobs=1,
+        )
         reduced: Vectors = np.asarray(reducer.fit_transform(vectors), np.float32)
     return reduced
 
