@@ -1,0 +1,96 @@
+"""One small demo arena, curated twice by the real flow on a real Prefect server, for all flow tests."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from schemas.run import StageReport
+from schemas.settings import Settings
+from tasks.demo.arena import generate_arena
+from tasks.tables import Store
+
+OPENED: list[str] = []
+_LISTENING = False
+
+
+def _listen(event: str, arguments: tuple[object, ...]) -> None:
+    if _LISTENING and event == "open" and isinstance(arguments[0], str):
+        OPENED.append(arguments[0])
+
+
+sys.addaudithook(_listen)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All flow tests run in one worker: they share one server and one curated arena."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("flows"))
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A temporary Prefect server; heartbeats off, because they cost a second a flow."""
+    os.environ |= {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+    os.environ |= {"PREFECT_HOME": str(tmp_path_factory.mktemp("prefect")), "PREFECT_LOGGING_LEVEL": "CRITICAL"}
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+    from prefect.testing.utilities import prefect_test_harness
+
+    with (
+        prefect_test_harness(server_startup_timeout=180),
+        temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}),
+    ):
+        yield
+
+
+@pytest.fixture(scope="session")
+def arena(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with logs, presets and expected.jsonl."""
+    folder = tmp_path_factory.mktemp("arena")
+    generate_arena(folder, conversations=40, battles=30, seed=3, pictures_max=30)
+    return folder
+
+
+@dataclass(frozen=True)
+class Curated:
+    """Two runs over one store."""
+
+    arena: Path
+    settings: Settings
+    store: Store
+    first: list[StageReport]
+    second: list[StageReport]
+    opened_first: list[str]
+    opened_second: list[str]
+    first_release: Path
+    """Copy of the release as the first run left it."""
+
+    @property
+    def release(self) -> Path:
+        """The release as the second run left it."""
+        return Path(self.settings.store) / self.second[-1].result
+
+
+@pytest.fixture(scope="session")
+def curated(prefect_server: None, arena: Path, tmp_path_factory: pytest.TempPathFactory) -> Curated:
+    """The arena curated twice."""
+    global _LISTENING
+    from flows.curate import curate
+
+    settings = Settings(logs=str(arena / "logs"), store=str(tmp_path_factory.mktemp("store")), workers=2)
+    runs, opened = [], []
+    copy = tmp_path_factory.mktemp("first") / "release"
+    for number in range(2):
+        OPENED.clear()
+        _LISTENING = True
+        runs.append(curate(settings))
+        _LISTENING = False
+        opened.append(list(OPENED))
+        if number == 0:
+            shutil.copytree(Path(settings.store) / runs[0][-1].result, copy)
+    return Curated(arena, settings, Store.open(settings.store), *runs, *opened, copy)

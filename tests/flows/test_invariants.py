@@ -1,0 +1,160 @@
+"""The invariants of the design, on a whole run."""
+
+import io
+import json
+import re
+import shutil
+from pathlib import Path
+
+import PIL.Image
+import polars as pl
+import pytest
+import yaml
+from datasets import load_dataset
+
+from schemas.run import StageReport
+from schemas.tables import TABLES
+from tasks.lookup.funnel import funnel, line_fates
+from tasks.release.verify import verify_release
+
+
+def _calls(reports: list[StageReport]) -> int:
+    return sum(sum(report.model_calls.values()) for report in reports)
+
+
+def _expected(arena: Path, kind: str) -> list[dict]:
+    lines = (arena / "expected.jsonl").read_text().splitlines()
+    return [fact for fact in map(json.loads, lines) if fact["kind"] == kind]
+
+
+def _log_lines(arena: Path) -> dict[str, int]:
+    contents = {path.name: path.read_bytes() for path in (arena / "logs").glob("*-conv.json")}
+    return {name: content.count(b"\n") + (not content.endswith(b"\n")) for name, content in contents.items()}
+
+
+def test_every_input_line_is_kept_dropped_or_rejected_exactly_once(curated):
+    fates = line_fates(curated.store)
+    assert dict(fates.group_by("source").len().rows()) == _log_lines(curated.arena)
+    gone = funnel(curated.store)
+    assert gone.kept + gone.dropped + gone.rejected == gone.lines == sum(_log_lines(curated.arena).values())
+    assert sum(gone.dropped_by.values()) == gone.dropped
+    assert sum(gone.rejected_by.values()) == gone.rejected
+
+
+def test_nothing_failed_to_be_measured(curated):
+    assert {name: n for report in curated.first for name, n in report.failures.items()} == {}
+
+
+def test_second_run_makes_no_model_call_and_opens_no_picture(curated):
+    assert _calls(curated.first) > 1000
+    assert _calls(curated.second) == 0
+    assert [path for path in curated.opened_second if "serve_images" in path] == []
+
+
+def test_every_picture_file_is_opened_once(curated):
+    opened = [Path(path).name for path in curated.opened_first if "/serve_images/" in path]
+    assert len(opened) > 30
+    assert sorted(opened) == sorted(set(opened))
+
+
+def test_second_run_gives_the_same_bytes(curated):
+    def files(folder: Path) -> dict[str, bytes]:
+        return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+    assert curated.second[-1].counts["new"] == 0
+    assert files(curated.first_release) == files(curated.release)
+
+
+def test_two_stores_with_one_key_release_the_same_bytes(curated, arena, tmp_path, monkeypatch):
+    from flows.curate import curate
+
+    key = (Path(curated.settings.store) / "secret" / "user_key").read_text()
+    monkeypatch.setenv("CURATE_USER_KEY", key)
+    for table in ("signals", "images", "picture_files"):
+        shutil.copytree(Path(curated.settings.store) / "tables" / table, tmp_path / "tables" / table)
+    other = curate(curated.settings.model_copy(update={"store": str(tmp_path), "workers": 1}))
+    for path in sorted(curated.release.rglob("*.parquet")):
+        twin = tmp_path / other[-1].result / path.relative_to(curated.release)
+        assert twin.read_bytes() == path.read_bytes(), path.name
+
+
+def test_no_address_of_a_log_is_in_any_table_or_release(curated):
+    logs = b"".join(path.read_bytes() for path in (curated.arena / "logs").glob("*-conv.json"))
+    addresses = {address.decode() for address in re.findall(rb'"ip": "([0-9a-f.:]{7,})"', logs)}
+    assert len(addresses) > 10
+    hidden = re.compile("|".join(re.escape(address) for address in addresses))
+    texts = {turn["content"] for turns in curated.store.read("conversations")["turns"] for turn in turns}
+    said_by_users = {found for text in texts for found in hidden.findall(text)}
+    for name in TABLES:
+        for cell in _strings(curated.store.read(name)):
+            assert cell in texts or not set(hidden.findall(cell)) - said_by_users, name
+    for path in curated.release.rglob("*.*"):
+        if path.suffix in (".md", ".json", ".html", ".csv"):
+            assert not hidden.search(path.read_text())
+
+
+def _strings(frame: pl.DataFrame) -> list[str]:
+    return [cell for column in frame.select(pl.col(pl.String)).iter_columns() for cell in column.drop_nulls().unique()]
+
+
+def test_released_pictures_carry_no_metadata(curated):
+    chat = load_dataset(str(curated.release), "chat", split="train").with_format("arrow")
+    images = [image["bytes"] for row in chat["images"].to_pylist() for image in row]
+    assert len(images) > 30
+    for content in images:
+        header = PIL.Image.open(io.BytesIO(content))
+        assert not header.getexif() and "exif" not in header.info
+
+
+def test_flagged_pictures_are_never_opened_and_leave_no_trace(curated):
+    flagged = _expected(curated.arena, "csam_flag")
+    assert len(flagged) >= 2
+    names = {fact["image"] for fact in flagged if fact.get("image")}
+    assert any((curated.arena / "logs" / "serve_images" / f"{name}.png").exists() for name in names)
+    assert not [path for path in curated.opened_first if any(name in path for name in names)]
+    files = curated.store.read("picture_files")["name"].str.slice(0, 32)
+    assert names.isdisjoint(files)
+    conversations = set(curated.store.read("sightings")["conv_id"])
+    assert conversations.isdisjoint(curated.store.read("quarantine").filter(kind="conversation")["key"])
+
+
+@pytest.mark.parametrize("config", ["chat", "battle", "bench"])
+def test_datasets_opens_the_release_offline_and_pictures_decode(curated, config):
+    rows = load_dataset(str(curated.release), config, split="train")
+    assert rows.num_rows > 0
+    decoded = [image.convert("RGB").size for row in rows.select(range(min(5, len(rows)))) for image in row["images"]]
+    assert all(width > 0 and height > 0 for width, height in decoded)
+
+
+def test_release_passes_its_own_check(curated):
+    assert verify_release(curated.release) == []
+
+
+def test_unmeasured_items_are_not_released(curated, tmp_path):
+    from flows.decide import decide
+
+    shutil.copytree(curated.settings.store, tmp_path / "store", ignore=shutil.ignore_patterns("releases"))
+    shutil.rmtree(tmp_path / "store" / "tables" / "signals" / "nsfw")
+    decide(curated.settings.model_copy(update={"store": str(tmp_path / "store")}))
+    store = type(curated.store)(str(tmp_path / "store"))
+    decided = store.read("conversations").join(
+        store.read("decisions").filter(item_kind="conversation"), left_on="conversation_id", right_on="item_id"
+    )
+    pictured = decided.filter(pl.col("image_ids").list.len() > 0)
+    assert pictured.height > 50
+    assert not pictured["keep"].any()
+    assert pictured["reasons"].list.contains("unmeasured_nsfw").all()
+
+
+def test_changed_threshold_measures_nothing(curated, tmp_path):
+    from flows.curate import curate
+
+    policy = yaml.safe_load(Path("tasks/decide/policies/public_release.yaml").read_text())
+    next(rule for rule in policy["rules"] if rule["reason"] == "nsfw_image")["at_least"] = 0.0001
+    file = tmp_path / "strict.yaml"
+    file.write_text(yaml.safe_dump(policy | {"name": "strict"}))
+    shutil.copytree(curated.settings.store, tmp_path / "store")
+    reports = curate(curated.settings.model_copy(update={"store": str(tmp_path / "store"), "policy": str(file)}))
+    assert _calls(reports) == 0
+    assert reports[-1].counts["chat"] < curated.second[-1].counts["chat"]
+    assert reports[-1].result != curated.second[-1].result
