@@ -13,16 +13,16 @@ from schemas.settings import Settings
 StoreOption = Annotated[str, typer.Option("--store", help="Folder of all tables and releases; local, s3:// or gs://.")]
 LogsOption = Annotated[str, typer.Option("--logs", help="Folder of raw arena logs.")]
 ImagesOption = Annotated[
-    str | None, typer.Option("--images", help="Folder of the server's pictures [default: LOGS/serve_images].")
+    str | None, typer.Option("--images", help="Folder of the server's pictures.", show_default="LOGS/serve_images")
 ]
 PresetsOption = Annotated[
-    str | None, typer.Option("--presets", help="Preset collection [default: presets in or beside the log folder].")
+    str | None, typer.Option("--presets", help="Preset collection.", show_default="presets in or beside the log folder")
 ]
 SinceOption = Annotated[str | None, typer.Option("--since", help="First day of log files, YYYY-MM-DD.")]
 UntilOption = Annotated[str | None, typer.Option("--until", help="Last day of log files, YYYY-MM-DD.")]
 PolicyOption = Annotated[str, typer.Option("--policy", help="Policy: public_release, internal, or a YAML file.")]
 ReleaseOption = Annotated[
-    str | None, typer.Option("--release", help="Version of the release [default: last day of its data].")
+    str | None, typer.Option("--release", help="Version of the release.", show_default="last day of its data")
 ]
 ProviderOption = Annotated[
     list[str] | None,
@@ -31,16 +31,17 @@ ProviderOption = Annotated[
     ),
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of topics, sample and bootstrap.")]
-WorkersOption = Annotated[int | None, typer.Option("--workers", min=1, help="Threads [default: one a core].")]
+WorkersOption = Annotated[int | None, typer.Option("--workers", min=1, help="Threads.", show_default="one a core")]
 BenchSizeOption = Annotated[
     int | None,
     typer.Option(
-        "--bench-size", min=0, help="Prompts in the benchmark [default: 500, at most a fifth of the eligible]."
+        "--bench-size", min=0, help="Prompts in the benchmark.", show_default="500, at most a fifth of the eligible"
     ),
 ]
 BootstrapsOption = Annotated[int, typer.Option("--bootstraps", min=2, help="Bootstrap rounds of the leaderboards.")]
 AnchorOption = Annotated[
-    str | None, typer.Option("--anchor", help="MODEL=RATING that is fixed [default: the mean of all models is 1000].")
+    str | None,
+    typer.Option("--anchor", help="MODEL=RATING that is fixed.", show_default="the mean of all models is 1000"),
 ]
 
 

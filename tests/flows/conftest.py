@@ -50,7 +50,9 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def arena(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with logs, presets and expected.jsonl."""
+    """A folder with logs, presets and expected.jsonl; CURATE_TEST_ARENA names one to use instead of the drawn one."""
+    if given := os.environ.get("CURATE_TEST_ARENA"):
+        return Path(given)
     folder = tmp_path_factory.mktemp("arena")
     generate_arena(folder, conversations=40, battles=30, seed=3, pictures_max=30)
     return folder
