@@ -1,6 +1,7 @@
 """`curate verify` and `curate doctor`: is a release as it was made, and what can run here."""
 
 import importlib.util
+import os
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -31,7 +32,8 @@ def verify(release: Annotated[Path, typer.Argument(help="Folder of a release.")]
 
 
 def doctor() -> None:
-    """What is installed, which providers can run, what is missing and how to get it."""
+    """What is installed, which providers can run, what is missing and how to get it. Downloads nothing."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
     from tasks.providers import PROVIDERS, Providers
 
     for package in ("arena-curation", "prefect", "polars", "pyarrow", "datasets", "onnxruntime", "torch"):

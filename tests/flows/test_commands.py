@@ -145,6 +145,8 @@ def test_verify_tells_a_changed_release_from_a_whole_one(curate, curated, tmp_pa
 
 def test_doctor_says_what_is_missing_and_how_to_get_it(curate, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "")  # which `doctor` overrules; restored afterwards
+    monkeypatch.setenv("NO_GCE_CHECK", "true")  # asks the network whether this is one of Google's machines
     code, out, _ = curate("doctor")
     assert code == 0
     assert "ready    nsfw             embedded" in out
