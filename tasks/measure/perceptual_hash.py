@@ -5,6 +5,7 @@
 
 from functools import cache
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 import PIL.Image
@@ -45,8 +46,7 @@ def pdq_bits(rgb: npt.NDArray[np.uint8]) -> tuple[Bits, int]:
     luma = rgb.astype(np.float32) @ _LUMA
     height, width = luma.shape
     for _ in range(2):
-        luma = _box(luma, -(-width // 128), axis=1)
-        luma = _box(luma, -(-height // 128), axis=0)
+        luma = _box(luma, -(-width // 128), -(-height // 128))
     centres = np.arange(_PDQ_SIDE) + 0.5
     rows = (centres * height / _PDQ_SIDE).astype(int)
     columns = (centres * width / _PDQ_SIDE).astype(int)
@@ -62,20 +62,22 @@ def _pdq_quality(small: Plane) -> int:
     return min(100, total // _PDQ_QUALITY_DIVISOR)
 
 
-def _box(plane: Plane, window: int, axis: int) -> Plane:
-    """Mean over a window that shrinks at the borders, as the reference does."""
-    if window <= 1:
-        return plane
-    length = plane.shape[axis]
-    ahead = (window + 2) // 2
-    low = np.maximum(np.arange(length) - (window - ahead), 0)
-    high = np.minimum(np.arange(length) + ahead, length)
-    pad = [(0, 0), (0, 0)]
-    pad[axis] = (1, 0)
-    sums = np.pad(np.cumsum(plane, axis, dtype=np.float64), pad)
-    counts = np.expand_dims(high - low, 1 - axis)
-    means: Plane = ((sums.take(high, axis) - sums.take(low, axis)) / counts).astype(np.float32)
-    return means
+def _box(plane: Plane, width: int, height: int) -> Plane:
+    """Mean over windows that shrink at the borders, as the reference does; float32 like `plane`."""
+    behind = [window - (window + 2) // 2 for window in (width, height)]
+    sums = cv2.boxFilter(
+        plane, cv2.CV_32F, (width, height), anchor=behind, normalize=False, borderType=cv2.BORDER_CONSTANT
+    )
+    rows, columns = plane.shape
+    sums /= _inside(rows, height, behind[1])[:, None]
+    sums /= _inside(columns, width, behind[0])
+    return np.asarray(sums, np.float32)
+
+
+def _inside(length: int, window: int, behind: int) -> Plane:
+    """How many points of the window at each position lie on the picture, float32 (length,)."""
+    start = np.arange(length) - behind
+    return (np.minimum(start + window, length) - np.maximum(start, 0)).astype(np.float32)
 
 
 def hex_digits(bits: Bits) -> str:

@@ -9,8 +9,6 @@ from huggingface_hub.errors import EntryNotFoundError
 
 from schemas.errors import MissingProvider
 
-OFFLINE = "HF_HUB_OFFLINE"
-"""The hub's own switch: when set, only what is on this machine is used."""
 PROBE_SECONDS = 5.0
 """How long the hub may take to say that it has a file; a download without a network is retried for most of a minute."""
 
@@ -25,13 +23,18 @@ def hub_file(repository: str, names: Sequence[str]) -> Callable[[], Path]:
         if isinstance(cached, str):
             file = Path(cached)
             return lambda: file
-    offered = None if os.environ.get(OFFLINE) else _offered(repository, names)
+    offered = None if offline() else _offered(repository, names)
     if offered is None:
         raise MissingProvider(
             f"the weights of {repository} are not in the Hugging Face cache, and the hub does not give them now; "
             f"on a machine with a network run: hf download {repository} {names[0]}"
         )
     return lambda: Path(huggingface_hub.hf_hub_download(repository, offered))
+
+
+def offline() -> bool:
+    """Whether the hub's own switch says that only what is on this machine may be used."""
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in huggingface_hub.constants.ENV_VARS_TRUE_VALUES
 
 
 def _offered(repository: str, names: Sequence[str]) -> str | None:

@@ -21,7 +21,7 @@ import torch
 from schemas.errors import MissingProvider
 from tasks.pictures import Picture
 from tasks.providers.capabilities import Failed
-from tasks.providers.production.hub_file import OFFLINE
+from tasks.providers.production.hub_file import offline
 from tasks.providers.production.weight_files import fingerprint
 
 WEIGHTS = "CURATE_OPENNSFW2_WEIGHTS"
@@ -73,7 +73,7 @@ def _default() -> Path:
     file = home / ".opennsfw2" / "weights" / "open_nsfw_weights.h5"
     try:
         if not file.is_file():
-            if os.environ.get(OFFLINE):
+            if offline():
                 raise FileNotFoundError(file)
             with contextlib.redirect_stdout(sys.stderr):  # the download talks on the stream our answers go to
                 opennsfw2.make_open_nsfw_model(weights_path=str(file))
