@@ -27,10 +27,10 @@ sys.addaudithook(_listen)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All flow tests run in one worker: they share one server and one curated arena."""
+    """Flow tests run in one worker, because they share one server and one curated arena; the crash test has its own."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("flows"))
+            item.add_marker(pytest.mark.xdist_group("crash" if item.path.stem == "test_crash" else "flows"))
 
 
 @pytest.fixture(scope="session")
