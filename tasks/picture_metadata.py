@@ -28,16 +28,17 @@ def strip_metadata(content: bytes, file_format: str) -> bytes | None:
 def _strip_png(content: bytes) -> bytes:
     out = bytearray(_PNG_SIGNATURE)
     at = len(_PNG_SIGNATURE)
-    while at < len(content):
+    while True:
         length = int.from_bytes(content[at : at + 4], "big")
         kind = content[at + 4 : at + 8]
         end = at + 12 + length
+        if end > len(content):
+            raise ValueError("the last chunk is cut off")
         if kind in _PNG_KEPT:
             out += content[at:end]
         if kind == b"IEND":
-            break
+            return bytes(out)
         at = end
-    return bytes(out)
 
 
 def _strip_jpeg(content: bytes) -> bytes:

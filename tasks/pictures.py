@@ -11,7 +11,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 import PIL.Image
-import PIL.ImageOps
 
 from schemas.reject import RejectReason
 from tasks.content_id import image_id
@@ -23,6 +22,16 @@ FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 PIXELS_MAX = 100_000_000
 """Largest picture that is decoded: 300 MB of pixels. Pillow's own limit only warns below twice its value."""
 _WIDE_GREY = {"I;16", "I;16B", "I;16L", "I"}
+_TO_UPRIGHT = {
+    2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
+    3: PIL.Image.Transpose.ROTATE_180,
+    4: PIL.Image.Transpose.FLIP_TOP_BOTTOM,
+    5: PIL.Image.Transpose.TRANSPOSE,
+    6: PIL.Image.Transpose.ROTATE_270,
+    7: PIL.Image.Transpose.TRANSVERSE,
+    8: PIL.Image.Transpose.ROTATE_90,
+}
+"""EXIF orientation -> what turns the stored pixels upright. 1 is upright."""
 
 PIL.Image.MAX_IMAGE_PIXELS = None  # the header is checked against PIXELS_MAX before anything is decoded
 
@@ -114,7 +123,7 @@ def _orientation(header: PIL.Image.Image) -> int:
         value = header.getexif().get(0x0112, 1)
     except Exception:  # broken EXIF says nothing about orientation, and is not kept
         return 1
-    return value if isinstance(value, int) and 2 <= value <= 8 else 1
+    return value if value in _TO_UPRIGHT else 1
 
 
 def _decode(content: bytes, orientation: int) -> Pixels:
@@ -123,9 +132,7 @@ def _decode(content: bytes, orientation: int) -> Pixels:
         image.load()
     except Exception as error:
         raise PictureRejected(RejectReason.IMAGE_TRUNCATED, type(error).__name__) from None
-    if orientation != 1:
-        image = PIL.ImageOps.exif_transpose(image)
-    return _rgb(image)
+    return _rgb(image.transpose(_TO_UPRIGHT[orientation]) if orientation != 1 else image)
 
 
 def _rgb(image: PIL.Image.Image) -> Pixels:

@@ -31,7 +31,12 @@ class Store:
     """A folder, local or on an object store (`s3://…`, `gs://…`), that holds every table of one arena."""
 
     def __init__(self, root: str) -> None:
-        fs, path = fsspec.core.url_to_fs(root)
+        try:
+            if not root:
+                raise ValueError("it is empty")
+            fs, path = fsspec.core.url_to_fs(root)
+        except (ValueError, ImportError) as error:  # an unknown protocol, or one whose package is not installed
+            raise BadInput(f"store {root!r} cannot be opened ({error}); give a folder, or s3://… or gs://…") from None
         self.root = root
         self.fs: fsspec.AbstractFileSystem = fs
         self.path: str = path.rstrip("/")
@@ -43,7 +48,7 @@ class Store:
         try:
             store.write_bytes("tables/.writable", b"")
             store.fs.rm_file(store.at("tables/.writable"))
-        except OSError as error:
+        except Exception as error:  # every object store has its own errors
             raise BadInput(
                 f"store {root!r} cannot be written to ({_why(error)}); give a folder you may write"
             ) from None
@@ -94,7 +99,13 @@ class Store:
         """The whole table; an empty frame with its columns when nothing was written yet."""
         schema = arrow_schema(TABLES[table].row)
         wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
-        tables = [self._read_part(table, part, columns) for part in self.parts(table)]
+        parts = self.parts(table)
+        try:
+            tables = [self._read_part(table, part, columns) for part in parts]
+        except FileNotFoundError:  # a writer replaced the table in between: its new parts are listed by now
+            if self.parts(table) == parts:
+                raise
+            return self.read(table, columns)
         return cast(pl.DataFrame, pl.from_arrow(pa.concat_tables([wanted.empty_table(), *tables])))
 
     def read_parts(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
@@ -107,11 +118,10 @@ class Store:
         return cast(pl.DataFrame, pl.from_arrow(self._read_part(table, part, columns)))
 
     def replace(self, table: str, frame: pl.DataFrame) -> None:
-        """Make `frame` the whole content of the table, sorted by the table's key."""
-        old = self.parts(table)
-        new = [self._write_part(table, frame)]
-        self._list(table, new)
-        self._remove(table, set(old) - set(new))
+        """Make `frame` the whole content of the table, sorted by the table's key. Nothing else stays on disk."""
+        part = self._write_part(table, frame)
+        self._list(table, [part])
+        self._remove_all_but(table, {part, _LIST})
 
     def append(self, table: str, frame: pl.DataFrame) -> None:
         """Add the rows of `frame` as one part. The same rows again are the same part."""
@@ -122,13 +132,27 @@ class Store:
         if name not in listed:
             self._list(table, [*listed, name])
 
+    def write_part(self, table: str, rows: pl.DataFrame | pa.Table) -> str:
+        """Write rows as a part that does not count until it is listed, and return its name.
+
+        A frame is sorted by the table's key; an Arrow table has its order and schema already.
+        """
+        return self._write_part(table, rows)
+
+    def list_parts(self, table: str, parts: Sequence[str]) -> None:
+        """Make exactly these parts the table. Nothing else stays on disk."""
+        self._list(table, list(parts))
+        self._remove_all_but(table, {*parts, _LIST})
+
     def _read_part(self, table: str, part: str, columns: Sequence[str] | None) -> pa.Table:
         path = self.at(f"tables/{table}/{part}")
         return pq.read_table(path, columns=columns, filesystem=self.fs).replace_schema_metadata(None)
 
-    def _write_part(self, table: str, frame: pl.DataFrame) -> str:
+    def _write_part(self, table: str, rows: pl.DataFrame | pa.Table) -> str:
         declared = TABLES[table]
-        content = encode_parquet(conform(frame.sort(declared.sort), arrow_schema(declared.row)))
+        if isinstance(rows, pl.DataFrame):
+            rows = conform(rows.sort(declared.sort, maintain_order=True), arrow_schema(declared.row))
+        content = encode_parquet(rows)
         name = f"{hashlib.blake2b(content, digest_size=10).hexdigest()}.parquet"
         self.write_bytes(f"tables/{table}/{name}", content)
         return name
@@ -136,9 +160,11 @@ class Store:
     def _list(self, table: str, parts: list[str]) -> None:
         self.write_bytes(f"tables/{table}/{_LIST}", json.dumps(parts).encode())
 
-    def _remove(self, table: str, parts: set[str]) -> None:
-        for part in parts:
-            self.fs.rm_file(self.at(f"tables/{table}/{part}"))
+    def _remove_all_but(self, table: str, names: set[str]) -> None:
+        """Old parts, and what killed writers left: content that was replaced is content that is gone."""
+        for path in self.fs.ls(self.at(f"tables/{table}"), detail=False, refresh=True):
+            if path.rsplit("/", 1)[-1] not in names:
+                self.fs.rm_file(path)
 
 
 def frame_schema(row: type[BaseModel]) -> pl.Schema:
@@ -226,5 +252,5 @@ def _empty(schema: pa.Schema) -> io.BytesIO:
     return sink
 
 
-def _why(error: OSError) -> str:
-    return error.strerror or type(error).__name__
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or type(error).__name__

@@ -2,7 +2,8 @@
 
 import re
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
+_FORMULA = tuple("=+-@＝＋－＠")  # spreadsheets of some countries read the wide forms too
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+.!|>~<&-])")
 
 
@@ -15,7 +16,7 @@ def one_line(text: str, characters_max: int = 200) -> str:
 def csv_cell(text: str) -> str:
     """A cell that no spreadsheet takes for a formula."""
     flat = one_line(text)
-    return f"'{flat}" if flat[:1] in "=+-@" else flat
+    return f"'{flat}" if flat.startswith(_FORMULA) else flat
 
 
 def markdown_text(text: str) -> str:

@@ -1,6 +1,6 @@
 """Conversations that repeat another one: the same picture, and a prompt that says the same."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -10,13 +10,17 @@ from schemas.policy import DuplicateRule
 
 Vectors = npt.NDArray[np.float32]
 
+ROWS_AT_ONCE = 512
+ROUNDING = 1e-5
+
 
 def preset_datasets(
     conversations: pl.DataFrame, sightings: pl.DataFrame, presets: pl.DataFrame, pairs: pl.DataFrame
 ) -> pl.Series:
     """Dataset of the preset collection that each conversation's first picture comes from, null for uploads.
 
-    A preset is known by the name the server logs for it, by equal pixels, or by being a near-duplicate.
+    A preset is known by equal pixels or by being a near-duplicate; where the conversation's picture is lost, by
+    the name the server logs for it. Not elsewhere: one conv_id can hold an upload and, after a reset, a preset.
     """
     by_picture: dict[str, str] = {}
     for dataset, image_id in presets.drop_nulls("image_id").select("dataset", "image_id").iter_rows():
@@ -27,7 +31,7 @@ def preset_datasets(
     named = sightings.filter(pl.col("pictures").list.first().is_in(list(by_name)))
     by_conv_id = {c: by_name[p] for c, p in named.select("conv_id", pl.col("pictures").list.first()).iter_rows()}
     first = conversations.select("conversation_id", pl.col("image_ids").list.first())
-    values = [by_picture.get(image or "") or by_conv_id.get(conversation) for conversation, image in first.iter_rows()]
+    values = [by_picture.get(image) if image else by_conv_id.get(name) for name, image in first.iter_rows()]
     return pl.Series("preset_dataset", values, dtype=pl.String)
 
 
@@ -40,35 +44,57 @@ def duplicates_of(
     conversations come first and are never repeats; then the earliest represents the others.
     """
     ordered = conversations.sort(["voted", "tstamp", "conversation_id"], descending=[True, False, False])
-    groups: dict[tuple[str, ...], list[_Group]] = {}
-    repeats: dict[str, str] = {}
+    of_picture: dict[tuple[str, ...], list[tuple[str, str, bool]]] = {}
     columns = ordered.select("conversation_id", "prompt_id", "image_ids", "voted")
     for conversation_id, prompt_id, image_ids, voted in columns.iter_rows():
-        known = groups.setdefault(_picture_key(image_ids, picture_of, rule), [])
-        group = next((g for g in known if g.holds(prompt_id, vectors, rule.prompt_cosine_min)), None)
-        if group is None:
-            known.append(_Group(conversation_id, prompt_id, vectors.get(prompt_id)))
-        elif voted or group.copies < rule.copies_max:
-            group.copies += 1
-        else:
-            repeats[conversation_id] = group.representative
+        known = of_picture.setdefault(_picture_key(image_ids, picture_of, rule), [])
+        known.append((conversation_id, prompt_id, voted))
+    repeats: dict[str, str] = {}
+    for members in of_picture.values():
+        near = near_prompts([prompt_id for _, prompt_id, _ in members], vectors, rule.prompt_cosine_min)
+        repeats |= _repeats(members, near, rule.copies_max)
     return repeats
 
 
-class _Group:
-    """Conversations with one picture whose prompts are like the representative's."""
+def near_prompts(prompt_ids: Iterable[str], vectors: Mapping[str, Vectors], cosine_min: float) -> dict[str, list[str]]:
+    """Each prompt -> the earlier ones whose embeddings are at least this similar.
 
-    def __init__(self, representative: str, prompt_id: str, vector: Vectors | None) -> None:
-        self.representative = representative
-        self.prompt_id = prompt_id
-        self.vector = vector
-        self.copies = 1
+    A matrix product's rounding depends on the machine: where it is too close to call, a sum in a fixed order decides.
+    """
+    known = [prompt_id for prompt_id in dict.fromkeys(prompt_ids) if prompt_id in vectors]
+    near: dict[str, list[str]] = {}
+    if len(known) < 2:
+        return near
+    matrix = np.stack([vectors[prompt_id] for prompt_id in known])
+    for start in range(0, len(known), ROWS_AT_ONCE):
+        block = matrix[start : start + ROWS_AT_ONCE]
+        cosines = block @ matrix[: start + len(block)].T
+        rows, columns = np.nonzero(abs(cosines - cosine_min) < ROUNDING)
+        cosines[rows, columns] = np.einsum("nd,nd->n", block[rows], matrix[columns])
+        for row, column in zip(*np.nonzero(np.tril(cosines >= cosine_min, start - 1)), strict=True):
+            near.setdefault(known[start + row], []).append(known[column])
+    return near
 
-    def holds(self, prompt_id: str, vectors: Mapping[str, Vectors], cosine_min: float) -> bool:
-        if prompt_id == self.prompt_id:
-            return True
-        vector = vectors.get(prompt_id)
-        return self.vector is not None and vector is not None and float(self.vector @ vector) >= cosine_min
+
+def _repeats(
+    members: Iterable[tuple[str, str, bool]], near: Mapping[str, list[str]], copies_max: int
+) -> dict[str, str]:
+    """Groups around representatives: whoever joins no earlier group starts one. `members` are in order of rank."""
+    place: dict[str, int] = {}
+    representatives: list[str] = []
+    copies: list[int] = []
+    repeats: dict[str, str] = {}
+    for conversation_id, prompt_id, voted in members:
+        groups = [place[prompt] for prompt in (prompt_id, *near.get(prompt_id, ())) if prompt in place]
+        if not groups:
+            place[prompt_id] = len(representatives)
+            representatives.append(conversation_id)
+            copies.append(1)
+        elif voted or copies[min(groups)] < copies_max:
+            copies[min(groups)] += 1
+        else:
+            repeats[conversation_id] = representatives[min(groups)]
+    return repeats
 
 
 def _picture_key(image_ids: list[str], picture_of: Mapping[str, str], rule: DuplicateRule) -> tuple[str, ...]:

@@ -1,10 +1,14 @@
 """What the policy can ask about: the parts of every conversation, and facts the tables state already."""
 
 from collections.abc import Mapping
+from functools import cache
 
 import polars as pl
 
+from schemas.battle import Battle
+from schemas.conversation import Conversation
 from schemas.policy import Over, Policy
+from tasks.tables import frame_of
 
 _ROLE = pl.col("turns").struct.field("role")
 
@@ -32,6 +36,23 @@ BATTLE_FACTS: dict[str, pl.Expr] = {
 }
 """Facts of a vote, by the name policies use."""
 
+_TEXTS = (Over.MESSAGES, Over.USER_MESSAGES, Over.ASSISTANT_MESSAGES, Over.IMAGE_TEXTS)
+
+MEASURED_ON: dict[str, tuple[Over, ...]] = {
+    "nsfw": (Over.IMAGES,),
+    "faces": (Over.IMAGES,),
+    "image_hash": (Over.IMAGES,),
+    "image_layout": (Over.IMAGES,),
+    "image_text": (Over.IMAGES,),
+    "image_embedding": (Over.IMAGES,),
+    "text_pii": _TEXTS,
+    "service_text": _TEXTS,
+    "model_names": (Over.ASSISTANT_MESSAGES,),
+    "language": (Over.PROMPT,),
+    "text_embedding": (Over.PROMPT,),
+}
+"""Signals that are known before anything is decided, and the parts they are measured on."""
+
 
 def conversation_facts(conversations: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """`item_id` and one column for every conversation fact. `conversations` has `preset_dataset` as well."""
@@ -45,6 +66,16 @@ def conversation_facts(conversations: pl.DataFrame, policy: Policy) -> pl.DataFr
 def battle_facts(battles: pl.DataFrame) -> pl.DataFrame:
     """`item_id` and one column for every battle fact."""
     return battles.select(item_id="battle_id", **BATTLE_FACTS)
+
+
+@cache
+def fact_types() -> dict[str, pl.Schema]:
+    """The columns of `conversation` and `battle` facts and their types."""
+    conversations = frame_of(Conversation, []).with_columns(preset_dataset=pl.lit(None, pl.String))
+    return {
+        "conversation": conversation_facts(conversations, Policy(name="none", rules=[])).drop("item_id").schema,
+        "battle": battle_facts(frame_of(Battle, [])).drop("item_id").schema,
+    }
 
 
 def parts(conversations: pl.DataFrame, image_text_ids: Mapping[str, str]) -> dict[Over, pl.DataFrame]:

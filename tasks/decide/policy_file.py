@@ -1,43 +1,61 @@
 """Policy files: found by name or path, checked against the signals that exist before anything is decided."""
 
 import hashlib
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import yaml
 from pydantic import ValidationError
 
 from schemas.errors import BadPolicy, known_values
-from schemas.policy import Over, Policy, Rule
-from schemas.row import arrow_schema
+from schemas.policy import DuplicateRule, NearPictures, Policy, Rule
+from schemas.row import Row
 from schemas.tables import SIGNALS
-from tasks.decide.facts import BATTLE_FACTS, CONVERSATION_FACTS
+from tasks.decide.facts import MEASURED_ON, fact_types
+from tasks.tables import frame_schema
 
 _SHIPPED = Path(__file__).parent / "policies"
-_TABLES = {"conversation": CONVERSATION_FACTS, "battle": BATTLE_FACTS}
+_SECTIONS: dict[str, type[Row]] = {"rules": Rule, "near_pictures": NearPictures, "duplicates": DuplicateRule}
 
 
 def load_policy(name_or_file: str) -> Policy:
     """A shipped policy by name, or a YAML file. Raises BadPolicy with the first thing that is wrong."""
     path = _find(name_or_file)
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)  # noqa: S506 - a SafeLoader
         policy = Policy.model_validate(content)
     except (OSError, UnicodeDecodeError) as error:
         raise BadPolicy(f"policy {name_or_file!r} cannot be read ({type(error).__name__})") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}" if mark else "somewhere"
+        where = f"line {mark.line + 1}, {getattr(error, 'problem', '')}" if mark else "it holds control characters"
         raise BadPolicy(f"policy {name_or_file!r} is not YAML: {where}") from None
     except ValidationError as error:
         raise BadPolicy(f"policy {name_or_file!r}: {_first_problem(error)}") from None
     for number, rule in enumerate(policy.rules, 1):
-        _check_signal(policy.name, number, rule)
+        where = f"policy {policy.name!r}, rule {number} ({rule.reason})"
+        _check_comparison(where, rule, _type_of_fact(where, rule))
     return policy
 
 
 def policy_hash(policy: Policy) -> str:
     """12 hex digits that change whenever the policy would decide differently."""
     return hashlib.sha256(policy.model_dump_json(exclude={"about"}).encode()).hexdigest()[:12]
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """YAML where a key that is given twice is an error; PyYAML would silently forget the first."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for place, key in enumerate(keys):
+            if key.value in (earlier.value for earlier in keys[:place]):
+                raise yaml.constructor.ConstructorError(
+                    problem=f"{key.value!r} is given twice", problem_mark=key.start_mark
+                )
+        return super().construct_mapping(node, deep)
 
 
 def _find(name_or_file: str) -> Path:
@@ -53,28 +71,49 @@ def _first_problem(error: ValidationError) -> str:
     problem = error.errors()[0]
     place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        model = Rule if problem["loc"][0] == "rules" else Policy
-        return f"unknown key at {place}: {known_values(str(problem['loc'][-1]), model.model_fields)}"
-    return f"{place}: {problem['msg']}"
+        section = _SECTIONS.get(str(problem["loc"][0]), Policy) if len(problem["loc"]) > 1 else Policy
+        return f"unknown key at {place}: {known_values(str(problem['loc'][-1]), section.model_fields)}"
+    return f"{place or 'the whole file'}: {problem['msg']}"
 
 
-def _check_signal(policy: str, number: int, rule: Rule) -> None:
-    where = f"policy {policy!r}, rule {number} ({rule.reason})"
+def _type_of_fact(where: str, rule: Rule) -> pl.DataType:
+    """The type of the column that the rule looks at. Raises BadPolicy when there is none on those parts."""
     table, _, column = rule.signal.partition(".")
-    if table in _TABLES:
-        if column not in _TABLES[table]:
-            raise BadPolicy(
-                f"{where}: unknown fact {known_values(rule.signal, (f'{table}.{c}' for c in _TABLES[table]))}"
-            )
+    stated = fact_types()
+    if table in stated:
+        if column not in stated[table]:
+            known = known_values(rule.signal, (f"{table}.{c}" for c in stated[table]))
+            raise BadPolicy(f"{where}: unknown fact {known}")
         if rule.over != table:
             raise BadPolicy(
-                f"{where}: {rule.signal} is a fact of the {table}, so over must be {table!r}, not {rule.over!r}"
+                f"{where}: {rule.signal} is a fact of the {table}, so over must be {table!r}, not {rule.over.value!r}"
             )
-        return
-    known = [f"{name}.{c}" for name, value in SIGNALS.items() for c in arrow_schema(value).names]
-    if rule.signal not in known:
-        raise BadPolicy(f"{where}: unknown signal {known_values(rule.signal, known)}")
-    if rule.over in (Over.CONVERSATION, Over.BATTLE):
+        return stated[table][column]
+    if table in SIGNALS and table not in MEASURED_ON:
+        raise BadPolicy(f"{where}: {table} is measured only on what a policy keeps, so no rule can look at it")
+    if rule.signal not in _measured_types():
+        raise BadPolicy(f"{where}: unknown signal {known_values(rule.signal, _measured_types())}")
+    if rule.over not in MEASURED_ON[table]:
         raise BadPolicy(
-            f"{where}: {rule.signal} is measured on parts of a conversation, so over cannot be {rule.over!r}"
+            f"{where}: {table} is measured on {', '.join(MEASURED_ON[table])}, so over cannot be {rule.over.value!r}"
         )
+    return _measured_types()[rule.signal]
+
+
+@cache
+def _measured_types() -> dict[str, pl.DataType]:
+    """`<signal>.<column>` -> its type, for all that is measured before anything is decided."""
+    return {f"{name}.{c}": dtype for name in MEASURED_ON for c, dtype in frame_schema(SIGNALS[name]).items()}
+
+
+def _check_comparison(where: str, rule: Rule, column: pl.DataType) -> None:
+    """Raises BadPolicy when the rule compares a number, a text, a truth value or a list as something else."""
+    fits = {
+        "at_least": column.is_numeric(),
+        "at_most": column.is_numeric(),
+        "equals": column == (pl.Boolean if isinstance(rule.equals, bool) else pl.String),
+        "contains_any": column == pl.List(pl.String) or (column == pl.List and rule.contains_any == []),
+    }
+    given = next(name for name in fits if getattr(rule, name) is not None)
+    if not fits[given]:
+        raise BadPolicy(f"{where}: {rule.signal} is {column}, which {given}: {getattr(rule, given)!r} cannot compare")

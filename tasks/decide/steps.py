@@ -42,8 +42,9 @@ def decide_items(settings: Settings, versions: Versions) -> StageReport:
     store = Store.open(settings.store)
     policy = load_policy(settings.policy)
     conversations = _with_presets(store)
-    of_conversations = _decide_conversations(store, conversations, policy, versions)
-    of_battles = _decide_battles(store.read("battles"), of_conversations, policy)
+    hits = _fired(store, conversations, policy, versions)
+    of_conversations = _decide_conversations(store, conversations, hits, policy, versions)
+    of_battles = _decide_battles(store.read("battles"), conversations, hits, policy)
     stamped = pl.concat([of_conversations, of_battles]).with_columns(
         keep=pl.col("reasons").list.len() == 0, policy=pl.lit(policy.name), policy_hash=pl.lit(policy_hash(policy))
     )
@@ -58,18 +59,25 @@ def decide_items(settings: Settings, versions: Versions) -> StageReport:
 def _with_presets(store: Store) -> pl.DataFrame:
     conversations = store.read("conversations")
     sightings = store.read("sightings", ["conv_id", "pictures"])
-    datasets = preset_datasets(conversations, sightings, store.read("presets"), store.read("near_pictures"))
+    presets = store.read("presets")
+    served = store.read("picture_files", ["image_id", "name"]).with_columns(logged_name=pl.col("name").str.slice(0, 32))
+    as_served = presets.drop("image_id").join(served, on="logged_name").select(presets.columns)
+    datasets = preset_datasets(conversations, sightings, presets.vstack(as_served), store.read("near_pictures"))
     return conversations.with_columns(datasets)
 
 
-def _decide_conversations(
-    store: Store, conversations: pl.DataFrame, policy: Policy, versions: Versions
-) -> pl.DataFrame:
+def _fired(store: Store, conversations: pl.DataFrame, policy: Policy, versions: Versions) -> pl.DataFrame:
+    """Every rule that fires on every conversation."""
     read = facts(store, "image_text", versions["image_text"], ["text"])
     text_ids = {image_id: text_id(text) if text else "" for image_id, text in read.iter_rows()}
     rules = [rule for rule in policy.rules if rule.over is not Over.BATTLE]
     stated = {Over.CONVERSATION: conversation_facts(conversations, policy)}
-    hits = fired(rules, parts(conversations, text_ids), lambda name: facts(store, name, versions[name]), stated)
+    return fired(rules, parts(conversations, text_ids), lambda name: facts(store, name, versions[name]), stated)
+
+
+def _decide_conversations(
+    store: Store, conversations: pl.DataFrame, hits: pl.DataFrame, policy: Policy, versions: Versions
+) -> pl.DataFrame:
     dropped = hits.filter(pl.col("action") == Action.DROP.value)["item_id"]
     survivors = conversations.filter(~pl.col("conversation_id").is_in(dropped.implode()))
     repeats = _repeats(store, survivors, policy, versions)
@@ -94,23 +102,24 @@ def _repeats(store: Store, survivors: pl.DataFrame, policy: Policy, versions: Ve
     return duplicates_of(survivors, vectors, picture_of, policy.duplicates)
 
 
-def _decide_battles(battles: pl.DataFrame, of_conversations: pl.DataFrame, policy: Policy) -> pl.DataFrame:
-    """A battle falls with either side, and by rules of its own. Being repeated does not make a vote worthless."""
+def _decide_battles(
+    battles: pl.DataFrame, conversations: pl.DataFrame, hits: pl.DataFrame, policy: Policy
+) -> pl.DataFrame:
+    """A battle falls with either side, and then by rules of its own; that a side is repeated does not matter.
+
+    A side that is no longer there, because somebody asked for its removal, counts as not measured.
+    """
     rules = [rule for rule in policy.rules if rule.over is Over.BATTLE]
     own = fired(rules, {}, lambda name: pl.DataFrame(), {Over.BATTLE: battle_facts(battles)})
-    duplicate = policy.duplicates.reason if policy.duplicates else ""
-    sides = pl.concat(
-        battles.select(item_id="battle_id", conversation_id=side) for side in ("conversation_a", "conversation_b")
+    sides = pl.concat(battles.select("battle_id", item_id=side) for side in ("conversation_a", "conversation_b"))
+    gone = sides.join(conversations, left_on="item_id", right_on="conversation_id", how="anti").with_columns(
+        place=pl.lit(0, pl.Int64), reason=pl.lit("unmeasured_conversation"), action=pl.lit(Action.DROP.value)
     )
-    inherited = (
-        sides.join(of_conversations, left_on="conversation_id", right_on="item_id")
-        .select("item_id", reason="reasons")
-        .explode("reason")
-        .filter(pl.col("reason").is_not_null() & (pl.col("reason") != duplicate))
-        .with_columns(place=pl.lit(-1, pl.Int64), action=pl.lit(Action.DROP.value))
-        .select(FIRED.names())
-    )
-    return reasons_of(pl.concat([inherited, own]), battles["battle_id"]).with_columns(
+    dropping = hits.filter(pl.col("action") == Action.DROP.value)
+    inherited = pl.concat([sides.join(dropping, on="item_id"), gone.select("battle_id", *FIRED.names())])
+    later = own.with_columns(pl.col("place") + len(policy.rules))
+    all_hits = pl.concat([inherited.drop("item_id").rename({"battle_id": "item_id"}), later])
+    return reasons_of(all_hits, battles["battle_id"]).with_columns(
         item_kind=pl.lit(ItemKind.BATTLE.value),
         duplicate_of=pl.lit(None, pl.String),
         preset_dataset=pl.lit(None, pl.String),

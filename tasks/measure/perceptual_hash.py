@@ -68,10 +68,9 @@ def _box(plane: Plane, width: int, height: int) -> Plane:
     sums = cv2.boxFilter(
         plane, cv2.CV_32F, (width, height), anchor=behind, normalize=False, borderType=cv2.BORDER_CONSTANT
     )
-    rows, columns = plane.shape
-    sums /= _inside(rows, height, behind[1])[:, None]
-    sums /= _inside(columns, width, behind[0])
-    return np.asarray(sums, np.float32)
+    down = _inside(plane.shape[0], height, behind[1])[:, None]
+    across = _inside(plane.shape[1], width, behind[0])
+    return np.asarray(sums, np.float32) / down / across
 
 
 def _inside(length: int, window: int, behind: int) -> Plane:

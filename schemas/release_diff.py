@@ -1,0 +1,48 @@
+"""What changed from one release to another."""
+
+from enum import StrEnum
+
+from schemas.row import Row
+
+
+class Bump(StrEnum):
+    """Which part of a semantic version the change asks for."""
+
+    MAJOR = "major"
+    """A column left or changed its type: code that reads it breaks."""
+    MINOR = "minor"
+    """Rows came or left, or a column came: numbers computed on it are other numbers."""
+    PATCH = "patch"
+    """The same rows with other values."""
+    NONE = "none"
+    """Nothing changed."""
+
+
+class RowChange(Row):
+    """One row that is not the same in both releases."""
+
+    config: str
+    """chat, battle or bench."""
+    id: str
+    """conversation_id or question_id."""
+    change: str
+    """added, removed or changed."""
+    columns: list[str]
+    """Columns that differ; empty for added and removed rows."""
+    why: list[str]
+    """Reasons on record in the store: of a removed row what drops it now, of an added one nothing."""
+
+
+class ReleaseDiff(Row):
+    """Two releases compared."""
+
+    rules: list[str]
+    """Policy rules, signal versions, providers and settings that differ, each in words."""
+    schema_changes: list[str]
+    """Columns that came, left or changed their type, each in words."""
+    rows: dict[str, int]
+    """`config added`, `config removed`, `config changed`, `config same` -> rows."""
+    changes: list[RowChange]
+    """Every row that is not the same, by configuration and id."""
+    bump: Bump
+    """What the next semantic version should raise."""

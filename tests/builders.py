@@ -1,0 +1,202 @@
+"""Rows with good defaults for the tests of every stage: a conversation in one call, a measured store in three.
+
+a = conversation("a", "What is this?", "A cat.", image_ids=["1" * 32])
+store = store_with(tmp_path, conversations=[a, b], battles=[battle(a, b)])
+measure_clean(store, [a, b], nsfw={a.image_ids[0]: {"nsfw_probability": 0.9}, b.image_ids[0]: None})
+"""
+
+import hashlib
+import io
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import polars as pl
+
+from schemas.battle import Battle
+from schemas.conversation import Conversation, IdentifiedTurn
+from schemas.decision import Decision, ItemKind
+from schemas.image import Image
+from schemas.row import Row
+from schemas.tables import SIGNALS, TABLES
+from tasks.content_id import combined_id, text_id
+from tasks.pictures import Picture, open_picture
+from tasks.tables import Store, frame_of
+
+NOON = datetime(2024, 9, 18, 12, tzinfo=UTC)
+VERSIONS = dict.fromkeys(SIGNALS, "1")
+"""Signal -> the version under which `facts_frame` stores it."""
+
+
+def conversation(conversation_id: str = "c1", *texts: str, **changes: Any) -> Conversation:
+    """A conversation; `texts` are the user's and the model's messages in turn."""
+    texts = texts or (f"What is {conversation_id}?", f"This is {conversation_id}.")
+    turns = [
+        IdentifiedTurn(role="assistant" if place % 2 else "user", content=text, text_id=text_id(text))
+        for place, text in enumerate(texts)
+    ]
+    prompt_id = text_id("\n\n".join(texts[::2]))
+    defaults = {
+        "conversation_id": conversation_id,
+        "model": "vicuna-13b",
+        "turns": turns,
+        "num_turns": len(texts[::2]),
+        "prompt_id": prompt_id,
+        "document_id": combined_id("document", [prompt_id, *changes.get("image_ids", [])]),
+        "image_ids": [],
+        "image_problems": [],
+        "tstamp": NOON,
+        "day": changes.get("tstamp", NOON).date(),
+        "user_id": text_id("a user"),
+        "anonymous": None,
+        "voted": False,
+        "feedback": [],
+        "source": "2024-09-18-conv.json",
+        "line": 1,
+    }
+    return Conversation(**defaults | changes)
+
+
+def sides(battle_id: str = "b1", *texts: str, **changes: Any) -> tuple[Conversation, Conversation]:
+    """The two conversations of an anonymous battle over one prompt: `<battle_id>` and `<battle_id>-right`."""
+    texts = texts or (f"What is {battle_id}?", f"This is {battle_id}.")
+    both = {"anonymous": True, "voted": True} | changes
+    left = conversation(battle_id, *texts, **{"model": "vicuna-13b"} | both)
+    right = conversation(f"{battle_id}-right", *texts[:-1], f"{texts[-1]}!", **{"model": "llava-34b"} | both)
+    return left, right
+
+
+def battle(left: Conversation, right: Conversation, winner: str = "model_a", **changes: Any) -> Battle:
+    """A vote on two conversations."""
+    defaults = {
+        "battle_id": left.conversation_id,
+        "conversation_a": left.conversation_id,
+        "conversation_b": right.conversation_id,
+        "model_a": left.model,
+        "model_b": right.model,
+        "winner": winner,
+        "anonymous": True,
+        "turns_a": left.num_turns,
+        "turns_b": right.num_turns,
+        "tstamp": left.tstamp,
+        "day": left.tstamp.date(),
+        "judge": left.user_id,
+        "source": left.source,
+        "line": left.line,
+    }
+    return Battle(**defaults | changes)
+
+
+def decision(item: Conversation | Battle, *reasons: str, **changes: Any) -> Decision:
+    """The verdict on a conversation or battle: dropped for `reasons`, kept without any."""
+    of_battle = isinstance(item, Battle)
+    defaults = {
+        "item_kind": ItemKind.BATTLE if of_battle else ItemKind.CONVERSATION,
+        "item_id": item.battle_id if of_battle else item.conversation_id,
+        "keep": not reasons,
+        "reasons": list(reasons),
+        "tags": [],
+        "duplicate_of": None,
+        "preset_dataset": None,
+        "policy": "public_release",
+        "policy_hash": "0" * 12,
+    }
+    return Decision(**defaults | changes)
+
+
+def picture_bytes(seed: int = 0, size: tuple[int, int] = (32, 24), file_format: str = "PNG", **options: Any) -> bytes:
+    """A file with a smooth drawing that differs with the seed; `size` is (width, height)."""
+    coarse = np.random.default_rng(seed).integers(0, 256, (4, 4, 3), np.uint8)
+    sink = io.BytesIO()
+    PIL.Image.fromarray(coarse).resize(size, PIL.Image.Resampling.BICUBIC).save(sink, file_format, **options)
+    return sink.getvalue()
+
+
+def picture(seed: int = 0, size: tuple[int, int] = (32, 24)) -> Picture:
+    """A decoded picture that differs with the seed."""
+    return open_picture(picture_bytes(seed, size))
+
+
+def image(of: Picture | None = None) -> Image:
+    """The stored row of a picture."""
+    of = of or picture()
+    return Image(image_id=of.image_id, bytes=of.encoded, format=of.format, width=of.width, height=of.height)
+
+
+def clean_value(signal: str, content_id: str) -> dict[str, Any]:
+    """The columns of a harmless fact; hashes and vectors differ between content ids."""
+    digest = hashlib.sha256(content_id.encode()).hexdigest()
+    vector = np.random.default_rng(int(digest[:8], 16)).normal(size=64)
+    unit = (vector / np.linalg.norm(vector)).tolist()
+    return {
+        "nsfw": {"nsfw_probability": 0.01},
+        "faces": {"faces": [], "confidence_max": 0.0, "area_fraction_max": 0.0},
+        "image_hash": {"phash": digest[:16], "pdq": digest, "pdq_quality": 100},
+        "image_layout": {"flat_fraction": 0.1, "colour_count": 500, "saturation_mean": 0.4, "ink_fraction": 0.2},
+        "image_text": {"text": "", "line_count": 0, "area_fraction": 0.0},
+        "image_embedding": {"vector": unit},
+        "text_pii": {"spans": [], "types": []},
+        "language": {"language": "en", "confidence": 0.99},
+        "tokens": {"tokens": 5},
+        "text_embedding": {"vector": unit},
+        "service_text": {"kinds": []},
+        "model_names": {"names": [], "upstream_words": []},
+        "markdown": dict.fromkeys(SIGNALS["markdown"].model_fields, 0),
+        "code": {"is_code": False},
+        "refusal": {"refusal": False},
+        "categories": dict.fromkeys(SIGNALS["categories"].model_fields, False),
+    }[signal]
+
+
+def facts_frame(signal: str, values: Mapping[str, Mapping[str, Any]], version: str = "1") -> pl.DataFrame:
+    """Rows of `signals/<signal>`: content id -> the columns that differ from `clean_value`."""
+    row = TABLES[f"signals/{signal}"].row
+    key = {"version": version, "provider": "rules", "measured_at": NOON}
+    return frame_of(
+        row, [row(content_id=name, **key, **clean_value(signal, name) | value) for name, value in values.items()]
+    )
+
+
+def store_with(folder: Path, **tables: Iterable[Row]) -> Store:
+    """A store whose named tables hold these rows: `store_with(tmp_path, conversations=[…], battles=[…])`."""
+    store = Store.open(str(folder / "store"))
+    for name, rows in tables.items():
+        store.replace(name, frame_of(TABLES[name].row, rows))
+    return store
+
+
+_MEASURED_ON = {
+    "images": ["nsfw", "faces", "image_hash", "image_layout", "image_text", "image_embedding"],
+    "messages": ["text_pii", "service_text", "tokens", "code"],
+    "answers": ["model_names", "markdown", "refusal"],
+    "prompt": ["language", "text_embedding"],
+    "document": ["categories"],
+}
+
+
+def measure_clean(
+    store: Store, conversations: Iterable[Conversation], **other: Mapping[str, Mapping[str, Any] | None]
+) -> None:
+    """A harmless fact of every signal on every part. `other` names facts that differ; None is a missing fact."""
+    for signal in SIGNALS:
+        values = {content_id: {} for content_id in _content_ids(signal, conversations)} | other.get(signal, {})
+        known = {name: value for name, value in values.items() if value is not None}
+        store.replace(f"signals/{signal}", facts_frame(signal, known))
+
+
+def _content_ids(signal: str, conversations: Iterable[Conversation]) -> list[str]:
+    part = next(part for part, signals in _MEASURED_ON.items() if signal in signals)
+    found: dict[str, None] = {}
+    for each in conversations:
+        parts = {
+            "images": each.image_ids,
+            "messages": [turn.text_id for turn in each.turns],
+            "answers": [turn.text_id for turn in each.turns if turn.role == "assistant"],
+            "prompt": [each.prompt_id],
+            "document": [each.document_id],
+        }
+        found |= dict.fromkeys(parts[part])
+    return list(found)

@@ -1,0 +1,44 @@
+"""No test reaches another machine: connections, datagrams and name look-ups stay on this one."""
+
+import ipaddress
+import os
+import socket
+import sys
+
+import pytest
+
+_HERE = {"localhost", socket.gethostname()}
+
+
+def _on_this_machine(host: object) -> bool:
+    """Whether a host, as a name or an address, is this machine. No host means this machine."""
+    name = host.decode() if isinstance(host, bytes) else host
+    if not name or name in _HERE:
+        return True
+    try:
+        address = ipaddress.ip_address(str(name).partition("%")[0])
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+def _refuse_other_machines(event: str, arguments: tuple) -> None:
+    """An audit hook: it sees every Python socket, whichever library opened it."""
+    if event == "socket.getaddrinfo":
+        host = arguments[0]
+    elif event in ("socket.connect", "socket.sendto", "socket.sendmsg"):
+        opened, address = arguments
+        if opened.family not in (socket.AF_INET, socket.AF_INET6) or address is None:
+            return
+        host = address[0]
+    else:
+        return
+    if not _on_this_machine(host):
+        # Not an Exception: code that shrugs off network errors must not shrug this off.
+        pytest.fail(f"a test may only reach this machine, not {host!r} ({event})")
+
+
+for _name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+    del os.environ[_name]  # a proxy on this machine would be a way out
+
+sys.addaudithook(_refuse_other_machines)

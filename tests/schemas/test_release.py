@@ -1,0 +1,52 @@
+"""The columns of a release are a promise to the people who load it."""
+
+import pyarrow as pa
+import pytest
+
+from schemas.release import CONFIGS, ReleasedCategories
+from schemas.row import arrow_schema
+from schemas.signals import Categories
+
+PROMISED = {
+    "chat": "images conversation_id model num_turns conversation language user_id tstamp is_preset preset_dataset "
+    "categories topic",
+    "battle": "question_id model_a model_b winner judge conversation_a conversation_b num_turns anony language tstamp "
+    "images conv_metadata categories in_bench",
+    "bench": "question_id turns images topic categories",
+}
+MESSAGES = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
+IMAGES = pa.list_(pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
+
+
+@pytest.mark.parametrize("config", PROMISED)
+def test_a_configuration_has_exactly_the_promised_columns(config):
+    assert arrow_schema(CONFIGS[config]).names == PROMISED[config].split()
+
+
+def test_there_are_three_configurations():
+    assert set(CONFIGS) == set(PROMISED)
+
+
+@pytest.mark.parametrize("config", PROMISED)
+def test_pictures_are_stored_as_the_datasets_library_stores_them(config):
+    assert arrow_schema(CONFIGS[config]).field("images").type == IMAGES
+
+
+@pytest.mark.parametrize(
+    ("config", "column"),
+    [("chat", "conversation"), ("battle", "conversation_a"), ("battle", "conversation_b"), ("bench", "turns")],
+)
+def test_messages_are_pairs_of_role_and_content(config, column):
+    assert arrow_schema(CONFIGS[config]).field(column).type == MESSAGES
+
+
+def test_categories_are_booleans_that_may_be_unknown():
+    schema = arrow_schema(ReleasedCategories)
+    assert set(schema.types) == {pa.bool_()}
+    assert all(field.nullable for field in schema)
+    assert set(Categories.model_fields) <= set(schema.names)
+
+
+@pytest.mark.parametrize("config", PROMISED)
+def test_no_released_column_is_for_addresses_or_files_of_the_server(config):
+    assert {"ip", "source", "line", "file", "email"}.isdisjoint(arrow_schema(CONFIGS[config]).names)

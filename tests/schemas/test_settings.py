@@ -1,0 +1,67 @@
+"""Settings refuse what no run could use, and say which key is wrong."""
+
+from datetime import date
+
+import pytest
+from pydantic import ValidationError
+
+from schemas.errors import BadInput, CurateError
+from schemas.settings import Settings
+
+
+def test_a_store_is_all_that_must_be_given():
+    settings = Settings(store="s")
+    assert settings.policy == "public_release"
+    assert settings.workers >= 1
+    assert settings.providers == {}
+    with pytest.raises(ValidationError, match="store"):
+        Settings()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("since", "yesterday"),
+        ("until", "2024-13-01"),
+        ("seed", "many"),
+        ("workers", 0),
+        ("bench_size", -1),
+        ("bootstraps", 1),
+        ("anchor_rating", "high"),
+        ("providers", ["nsfw"]),
+        ("topics", {"members_min": 1}),
+        ("topics", {"neighbours": 1}),
+        ("topics", {"dimensions": 1}),
+        ("topics", {"picture_weight": 1.5}),
+        ("topics", {"picture_weight": -0.1}),
+        ("topics", {"clusters": 5}),
+        ("no_such_key", 1),
+    ],
+)
+def test_a_bad_value_is_refused_by_the_name_of_its_key(key, value):
+    with pytest.raises(ValidationError) as refused:
+        Settings.model_validate({"store": "s", key: value})
+    (problem,) = refused.value.errors()
+    inner = list(value) if isinstance(value, dict) else []
+    assert problem["loc"] == (key, *inner)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("workers", 1), ("bench_size", 0), ("bench_size", None), ("bootstraps", 2), ("bench_language", None)],
+)
+def test_the_smallest_usable_value_is_accepted(key, value):
+    assert getattr(Settings.model_validate({"store": "s", key: value}), key) == value
+
+
+def test_a_window_that_ends_before_it_starts_is_one_clear_line():
+    with pytest.raises(BadInput) as refused:
+        Settings(store="s", since=date(2024, 9, 18), until=date(2024, 9, 17))
+    text = str(refused.value)
+    assert "2024-09-18" in text and "2024-09-17" in text and "\n" not in text
+    assert isinstance(refused.value, CurateError)
+
+
+def test_a_window_of_one_day_is_accepted():
+    day = date(2024, 9, 18)
+    assert Settings(store="s", since=day, until=day).since == day

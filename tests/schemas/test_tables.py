@@ -1,0 +1,57 @@
+"""Every table and signal of a store has a schema that its rows survive."""
+
+import io
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from schemas.release import CONFIGS
+from schemas.row import arrow_schema
+from schemas.signals import SignalKey
+from schemas.tables import SIGNALS, TABLES
+from tasks.tables import conform, encode_parquet, frame_of
+from tests.schemas.strategies import rows
+
+STORED = {name: table.row for name, table in TABLES.items()} | {f"release {name}": row for name, row in CONFIGS.items()}
+
+
+@pytest.mark.parametrize("name", STORED)
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_rows_survive_parquet(name, data):
+    row = STORED[name]
+    written = data.draw(st.lists(rows(row), max_size=3))
+    content = encode_parquet(conform(frame_of(row, written), arrow_schema(row)))
+    read = pl.from_arrow(pq.read_table(io.BytesIO(content)))
+    assert [row.model_validate(each) for each in read.to_dicts()] == written
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_descriptions_survive_parquet(name):
+    schema = arrow_schema(STORED[name])
+    read = pq.read_schema(io.BytesIO(encode_parquet(schema.empty_table())))
+    for field in schema:
+        assert read.field(field.name).type == field.type
+        assert read.field(field.name).metadata[b"comment"] == field.metadata[b"comment"] != b""
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_sorted_by_columns_it_has(name):
+    assert TABLES[name].sort
+    assert set(TABLES[name].sort) <= set(arrow_schema(TABLES[name].row).names)
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+def test_a_stored_fact_says_what_it_is_about_and_where_it_comes_from(name):
+    key, value = list(SignalKey.model_fields), list(SIGNALS[name].model_fields)
+    assert set(key).isdisjoint(value)
+    assert arrow_schema(TABLES[f"signals/{name}"].row).names == key + value
+
+
+def test_no_value_of_a_signal_is_a_verdict():
+    verdicts = ("keep", "drop", "safe", "unsafe", "allowed", "blocked", "threshold")
+    columns = {f"{name}.{column}" for name, value in SIGNALS.items() for column in value.model_fields}
+    assert [column for column in columns if column.rpartition(".")[2].startswith(verdicts)] == []

@@ -1,0 +1,141 @@
+"""Pictures that look the same: three witnesses must agree, and likeness is not handed on."""
+
+from datetime import timedelta
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.image import NearPicture
+from schemas.policy import NearPictures
+from tasks.decide.near_pictures import ROWS_AT_ONCE, hamming_pairs, hashes_from_hex, near_pictures, representatives
+from tasks.tables import frame_of
+from tests.builders import NOON, conversation
+
+A, B, C = "a" * 32, "b" * 32, "c" * 32
+RADIUS = NearPictures()
+
+
+def _bits(count: int, digits: int) -> str:
+    return f"{(1 << count) - 1:0{digits}x}"
+
+
+def _picture(image_id: str, phash_bits: int = 0, pdq_bits: int = 0, cosine: float = 1.0) -> dict:
+    """A picture that far from the one with no bits set and the vector (1, 0)."""
+    vector = [cosine, float(np.sqrt(1 - cosine**2))]
+    return {"image_id": image_id, "phash": _bits(phash_bits, 16), "pdq": _bits(pdq_bits, 64), "vector": vector}
+
+
+def _pairs(*pictures: dict) -> list[tuple[str, str]]:
+    return near_pictures(pl.DataFrame(pictures), RADIUS).select("image_a", "image_b").rows()
+
+
+def test_a_picture_at_the_limit_of_all_three_is_near():
+    found = near_pictures(pl.DataFrame([_picture(A), _picture(B, 8, 31, 0.841)]), RADIUS)
+    (row,) = found.iter_rows(named=True)
+    assert (row["image_a"], row["image_b"], row["phash_distance"], row["pdq_distance"]) == (A, B, 8, 31)
+    assert row["cosine"] == pytest.approx(0.841, abs=1e-6)
+
+
+@pytest.mark.parametrize("far", [(9, 0, 1.0), (0, 32, 1.0), (0, 0, 0.839)], ids=["phash", "pdq", "embedding"])
+def test_one_witness_against_it_is_enough(far):
+    assert _pairs(_picture(A), _picture(B, *far)) == []
+
+
+def test_the_radius_is_the_policys():
+    wide = NearPictures(phash_distance_max=9, pdq_distance_max=32, embedding_cosine_min=0.5)
+    pictures = pl.DataFrame([_picture(A), _picture(B, 9, 32, 0.6)])
+    assert near_pictures(pictures, wide).height == 1
+    assert near_pictures(pictures, RADIUS).height == 0
+
+
+@pytest.mark.parametrize("pictures", [[], [_picture(A)]])
+def test_fewer_than_two_pictures_make_no_pair(pictures):
+    schema = {"image_id": pl.String, "phash": pl.String, "pdq": pl.String, "vector": pl.List(pl.Float32)}
+    assert near_pictures(pl.DataFrame(pictures, schema=schema), RADIUS).height == 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 255), max_size=30), st.integers(0, 64))
+def test_all_pairs_within_the_radius_are_found_once(values, radius):
+    found = [tuple(pair) for pair in hamming_pairs(np.array(values, np.uint64), radius).tolist()]
+    pairs = [(i, j) for j in range(len(values)) for i in range(j)]
+    assert sorted(found) == sorted((i, j) for i, j in pairs if (values[i] ^ values[j]).bit_count() <= radius)
+
+
+def test_pairs_are_found_across_blocks():
+    hashes = np.arange(2 * ROWS_AT_ONCE + 10, dtype=np.uint64) << np.uint64(20)
+    places = [0, 5, ROWS_AT_ONCE - 1, ROWS_AT_ONCE, ROWS_AT_ONCE + 9, len(hashes) - 1]
+    hashes[places] = 7
+    assert sorted(map(tuple, hamming_pairs(hashes, 0).tolist())) == sorted(combinations(places, 2))
+
+
+@given(st.lists(st.integers(0, 2**256 - 1), min_size=1, max_size=4))
+def test_hexadecimal_hashes_keep_every_bit(values):
+    words = hashes_from_hex([f"{value:064x}" for value in values])
+    assert words.shape == (len(values), 4)
+    assert [sum(int(w) << 64 * (3 - place) for place, w in enumerate(row)) for row in words] == values
+
+
+def _near(*pairs: tuple[str, str, int]) -> pl.DataFrame:
+    rows = [
+        NearPicture(image_a=min(a, b), image_b=max(a, b), phash_distance=0, pdq_distance=distance, cosine=1.0)
+        for a, b, distance in pairs
+    ]
+    return frame_of(NearPicture, rows)
+
+
+def test_likeness_is_not_handed_on():
+    assert representatives([A, B, C], _near((A, B, 1), (B, C, 1))) == {A: A, B: A, C: C}
+
+
+def test_the_earlier_picture_stands_for_the_later():
+    assert representatives([B, A], _near((A, B, 1))) == {B: B, A: B}
+
+
+def test_of_two_that_could_stand_for_it_the_nearer_does():
+    assert representatives([A, B, C], _near((A, C, 5), (B, C, 4)))[C] == B
+    assert representatives([A, B, C], _near((A, C, 4), (B, C, 4)))[C] == A
+
+
+NAMES = st.sampled_from("abcdefg")
+
+
+@given(st.permutations("abcdefg"), st.sets(st.tuples(NAMES, NAMES), max_size=12), st.randoms(use_true_random=False))
+def test_laws_of_representatives(order, pairs, chance):
+    pairs = sorted({(min(pair), max(pair)) for pair in pairs if len(set(pair)) == 2})
+    listed = [(a, b, (ord(a) * ord(b)) % 3) for a, b in pairs]
+    chosen = representatives(order, _near(*listed))
+    for name, stands in chosen.items():
+        assert chosen[stands] == stands
+        assert name == stands or (min(name, stands), max(name, stands)) in pairs
+        assert order.index(stands) <= order.index(name)
+    alone = [name for name in order if chosen[name] == name]
+    assert not [pair for pair in pairs if pair[0] in alone and pair[1] in alone]
+    chance.shuffle(listed)
+    assert representatives(order, _near(*listed)) == chosen
+
+
+def _copies(deciding, second_prompt: str) -> dict:
+    chats = [
+        conversation("original", "What is this?", "A cat.", image_ids=[A]),
+        conversation("resized", second_prompt, "Cat.", image_ids=[B], tstamp=NOON + timedelta(minutes=1)),
+    ]
+    near, embedded = {}, {}
+    for each in (_picture(A), _picture(B, 4, 20, 0.95)):
+        near[each["image_id"]] = {"phash": each["phash"], "pdq": each["pdq"]}
+        embedded[each["image_id"]] = {"vector": each["vector"]}
+    decided = deciding.given(chats, facts={"image_hash": near, "image_embedding": embedded}).decide()
+    assert deciding.store.read("near_pictures").select("image_a", "image_b").rows() == [(A, B)]
+    return decided
+
+
+def test_the_same_question_about_a_copy_of_the_picture_is_a_repeat(deciding):
+    assert _copies(deciding, "What is this?")["resized"]["duplicate_of"] == "original"
+
+
+def test_another_question_about_a_copy_of_the_picture_is_no_repeat(deciding):
+    assert _copies(deciding, "Who painted it?")["resized"]["keep"]

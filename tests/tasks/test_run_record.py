@@ -1,0 +1,42 @@
+"""The record of a run: all it did, and no path of the machine."""
+
+import json
+from datetime import timedelta
+
+from schemas.run import Funnel, StageReport
+from schemas.settings import Settings
+from tasks.run_record import keep_run_record
+from tasks.tables import Store
+from tests.builders import NOON
+
+GONE = Funnel(lines=3, kept=1, dropped=1, rejected=1, dropped_by={"face": 1}, rejected_by={"not_json": 1})
+
+
+def _kept(folder, now=NOON) -> tuple[Store, str]:
+    folders = {name: str(folder / name) for name in ("store", "logs", "images", "presets")}
+    store = Store.open(folders["store"])
+    reports = [StageReport(stage="ingest", counts={"lines": 3}), StageReport(stage="screen", failures={"nsfw: x": 1})]
+    return store, keep_run_record(store, Settings(**folders, seed=7), reports, GONE, now)
+
+
+def test_a_record_says_what_was_asked_and_what_was_done(tmp_path):
+    store, path = _kept(tmp_path)
+    record = json.loads(store.read_bytes(path))
+    assert record["finished_at"] == "2024-09-18T12:00:00+00:00"
+    assert record["settings"]["seed"] == 7
+    assert [stage["stage"] for stage in record["stages"]] == ["ingest", "screen"]
+    assert record["stages"][1]["failures"] == {"nsfw: x": 1}
+    assert Funnel(**record["funnel"]) == GONE
+
+
+def test_no_path_of_the_machine_is_in_the_record(tmp_path):
+    store, path = _kept(tmp_path)
+    assert str(tmp_path) not in store.read_bytes(path).decode()
+    assert not path.startswith("/")
+
+
+def test_each_run_has_its_own_record(tmp_path):
+    store, first = _kept(tmp_path)
+    _, second = _kept(tmp_path, NOON + timedelta(seconds=1))
+    assert first != second
+    assert store.read_bytes(first) and store.read_bytes(second)

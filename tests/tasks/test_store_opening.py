@@ -1,0 +1,32 @@
+"""Stores that cannot be used are refused in one line, before anything is read or measured."""
+
+import pytest
+
+from schemas.errors import BadInput
+from tasks.tables import Store
+
+
+@pytest.mark.parametrize("root", ["", "nosuch://x", "{file}", "{file}/below", "/proc/nothing/here", "a\0b"])
+def test_a_store_that_cannot_be_written_is_refused(root, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("not a folder")
+    with pytest.raises(BadInput) as refused:
+        Store.open(root.format(file=file))
+    assert "\n" not in str(refused.value)
+    assert "give a folder" in str(refused.value)
+
+
+def test_a_folder_without_tables_is_no_store_and_is_left_as_it_is(tmp_path):
+    with pytest.raises(BadInput, match=r"is not a store.*curate run"):
+        Store.existing(str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_opening_a_store_leaves_nothing_in_it(tmp_path):
+    Store.open(str(tmp_path / "new" / "store"))
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_store_that_was_opened_once_exists(tmp_path):
+    Store.open(str(tmp_path))
+    assert Store.existing(str(tmp_path)).read("rejects").height == 0

@@ -1,0 +1,60 @@
+"""The guard in conftest.py: tests reach this machine and no other."""
+
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from urllib.request import urlopen
+
+import pytest
+
+ELSEWHERE = "192.0.2.1"  # reserved for documentation (RFC 5737)
+
+
+@pytest.mark.parametrize("host", [ELSEWHERE, "2001:db8::1", "example.com"])
+def test_a_connection_to_another_machine_is_refused(host):
+    with pytest.raises(pytest.fail.Exception, match="only reach this machine"):
+        socket.create_connection((host, 80), timeout=0.1)
+
+
+def test_a_datagram_to_another_machine_is_refused():
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened,
+        pytest.raises(pytest.fail.Exception, match=ELSEWHERE),
+    ):
+        opened.sendto(b"x", (ELSEWHERE, 53))
+
+
+def test_code_that_ignores_errors_does_not_get_past_the_guard():
+    def careless():
+        try:
+            socket.create_connection((ELSEWHERE, 80), timeout=0.1)
+        except Exception:
+            return "offline"
+
+    with pytest.raises(pytest.fail.Exception):
+        careless()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_server_on_this_machine_can_be_reached(host):
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        with urlopen(f"http://{host}:{server.server_port}/", timeout=5) as answer:
+            assert answer.status == 204
+        thread.join()
+
+
+def test_a_unix_socket_can_be_reached():
+    left, right = socket.socketpair(socket.AF_UNIX)
+    with left, right:
+        left.sendmsg([b"hello"])
+        assert right.recv(5) == b"hello"
