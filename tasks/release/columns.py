@@ -2,8 +2,8 @@
 
 import polars as pl
 
+from tasks.language_names import english_name
 from tasks.lookup.conversation_features import CATEGORIES
-from tasks.release.languages import english_name
 
 WINNERS = {"model_a": "model_a", "model_b": "model_b", "tie": "tie", "tie_bothbad": "tie (bothbad)"}
 """Our winner -> the spelling of VisionArena-Battle."""

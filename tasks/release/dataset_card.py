@@ -15,7 +15,8 @@ from tasks.untrusted import markdown_text
 
 _TEMPLATE = Path(__file__).with_suffix(".md")
 LICENCE = "Not yet chosen: the publisher names it before this dataset leaves the building."
-_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+_SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
+"""The Hub's size categories: fewer rows than the limit have the name."""
 
 
 def dataset_card(manifest: Manifest, funnel: Funnel, rows: Mapping[str, pl.DataFrame]) -> str:
@@ -49,7 +50,7 @@ def _front_matter(manifest: Manifest) -> str:
         "license": "other",
         "task_categories": ["image-text-to-text", "visual-question-answering"],
         "tags": ["arena", "human-preference", "vision-language"],
-        "size_categories": [next((name for limit, name in _SIZES if total < limit), "n>1M")],
+        "size_categories": [next((name for limit, name in _SIZES if total < limit), "10M<n<100M")],
         "configs": configs,
     }
     return f"---\n{yaml.safe_dump(about, sort_keys=False)}---"

@@ -13,6 +13,7 @@ BOARDS = {
     "overall": pl.col("slice").is_in(["overall", "exclude_ties", "exclude_refusal", "exclude_preset"]),
     "by_category": pl.col("slice").str.starts_with("category:"),
     "by_language": pl.col("slice").str.starts_with("language:"),
+    "by_month": pl.col("slice").str.starts_with("month:"),
     "style_control": pl.col("slice") == "style_control",
 }
 """File name -> which slices of the `ratings` table it holds."""

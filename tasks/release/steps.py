@@ -26,7 +26,9 @@ from tasks.release.spool import SpooledImages
 from tasks.tables import Store
 from tasks.timing import timed
 
-_RELEVANT = {"seed", "topics", "bench_size", "bench_language", "bootstraps", "anchor_model", "anchor_rating"}
+_RELEVANT = {"seed", "topics", "bench_size", "bench_language"} | {
+    "bootstraps", "anchor_model", "anchor_rating", "interval", "both_bad", "style_preset", "exclude_outlier_judges"
+}  # fmt: skip
 
 
 @task(cache_policy=NO_CACHE)

@@ -1,4 +1,4 @@
-"""Checks a release from its own files: checksums, columns, counts, pictures without metadata, no leaks."""
+"""Checks a release from its own files: checksums, columns, counts, no metadata, no personal data, no leaks."""
 
 import io
 import json
@@ -11,20 +11,23 @@ import polars as pl
 from pydantic import ValidationError
 
 from schemas.errors import BadInput
+from schemas.policy import Action, Over, Policy
 from schemas.release import CONFIGS, Manifest
+from tasks.picture_metadata import strip_metadata
+from tasks.providers.embedded.pii_patterns import PATTERNS, find_patterns
+from tasks.providers.embedded.text_pii import without_overlaps
 from tasks.release.build import MANIFEST, released_files
 from tasks.release.shards import shard_schema
 from tasks.tables import read_parquet_groups, read_parquet_schema
 
+_MESSAGES = {"conversation", "conversation_a", "conversation_b", "turns"}
 _USER = re.compile(r"[0-9a-f]{24}")
 _IMAGE_PATH = re.compile(r"[0-9a-f]{32}\.(?:png|jpeg)")
-_HARMLESS_INFO = {"jfif", "jfif_version", "jfif_unit", "jfif_density", "dpi", "adobe", "adobe_transform"}
-_HARMLESS_INFO |= {"progressive", "progression", "transparency", "interlace"}
 
 
 def verify_release(folder: Path) -> list[str]:
     """Everything that is wrong, in plain words; empty when the release is as it was made."""
-    manifest = _manifest(folder)
+    manifest = read_manifest(folder)
     problems = list(_files(folder, manifest))
     if problems:
         return problems  # what the shards hold means nothing when they are not the ones that were sealed
@@ -33,14 +36,26 @@ def verify_release(folder: Path) -> list[str]:
     return problems + list(_bench_leaks(folder))
 
 
-def _manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a release. Raises BadInput when the folder is none."""
     path = folder / MANIFEST
     try:
-        return Manifest.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        manifest = Manifest.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        Policy.model_validate(manifest.policy)
+        return manifest
     except OSError:
         raise BadInput(f"{str(folder)!r} is not a release: it has no {MANIFEST}") from None
     except (ValueError, ValidationError) as error:
         raise BadInput(f"{str(path)!r} is not a manifest this version understands ({type(error).__name__})") from None
+
+
+def _forbidden(manifest: Manifest) -> frozenset[str]:
+    """Types of personal data that the release's own policy drops from messages."""
+    found: set[str] = set()
+    for rule in Policy.model_validate(manifest.policy).rules:
+        if (rule.signal, rule.over, rule.action) == ("text_pii.types", Over.MESSAGES, Action.DROP):
+            found |= set(rule.contains_any or (pattern.type for pattern in PATTERNS))
+    return frozenset(found)
 
 
 def _files(folder: Path, manifest: Manifest) -> Iterator[str]:
@@ -56,27 +71,34 @@ def _files(folder: Path, manifest: Manifest) -> Iterator[str]:
 
 def _config(folder: Path, config: str, manifest: Manifest) -> list[str]:
     problems, rows = [], 0
-    for shard in _shards(folder, config):
-        if read_parquet_schema(shard).names != shard_schema(config).names:
-            problems.append(f"{config}/{shard.name}: columns differ from the declared ones")
+    forbidden = _forbidden(manifest)
+    for shard in shards(folder, config):
+        if not read_parquet_schema(shard).equals(shard_schema(config)):
+            problems.append(f"{config}/{shard.name}: columns or their types differ from the declared ones")
             continue
         for group in read_parquet_groups(shard):
             rows += group.height
-            problems += [f"{config}/{shard.name}: {problem}" for problem in _contents(group)]
+            problems += [f"{config}/{shard.name}: {problem}" for problem in _contents(group, forbidden)]
     if rows != manifest.counts[config]:
         problems.append(f"{config}: {rows} rows, the manifest says {manifest.counts[config]}")
     return problems
 
 
-def _shards(folder: Path, config: str) -> list[Path]:
+def shards(folder: Path, config: str) -> list[Path]:
+    """The Parquet files of a configuration, in order."""
     return sorted((folder / config / "data").glob("train-*.parquet"))
 
 
-def _contents(group: pl.DataFrame) -> Iterator[str]:
-    """Identifiers that are not keyed hashes, and pictures that carry more than pixels."""
+def _contents(group: pl.DataFrame, forbidden: frozenset[str]) -> Iterator[str]:
+    """Identifiers that are not keyed hashes, personal data in messages, pictures that carry more than pixels."""
     for column in {"user_id", "judge"} & set(group.columns):
         if any(not _USER.fullmatch(value) for value in group[column].drop_nulls()):
             yield f"{column} holds something that is not a keyed hash"
+    for column in sorted(_MESSAGES & set(group.columns)):
+        for turn in group[column].explode().drop_nulls():
+            found = {span.type for span in without_overlaps(find_patterns(turn["content"]))} & forbidden
+            if found:
+                yield f"a message in {column} holds personal data: {', '.join(sorted(found))}"
     for images in group["images"].to_list():
         for image in images:
             if not _IMAGE_PATH.fullmatch(image["path"]):
@@ -85,24 +107,32 @@ def _contents(group: pl.DataFrame) -> Iterator[str]:
 
 
 def _picture(name: str, content: bytes) -> Iterator[str]:
+    """EXIF, GPS, XMP, profiles, comments, thumbnails, bytes after the end: all that stripping would take away."""
     try:
         with PIL.Image.open(io.BytesIO(content)) as header:
-            if header.getexif() or set(header.info) - _HARMLESS_INFO:
-                yield f"{name} carries metadata: {', '.join(sorted(map(str, header.info)))}"
+            file_format = header.format
     except Exception as error:  # any decoder error means the same here
         yield f"{name} does not open as a picture ({type(error).__name__})"
+        return
+    if content != strip_metadata(content, file_format or ""):
+        yield f"{name} carries more than its pixels"
 
 
 def _bench_leaks(folder: Path) -> Iterator[str]:
-    bench = {key for shard in _shards(folder, "bench") for key in _prompts(shard, "turns")}
-    for shard in _shards(folder, "chat"):
-        for key in bench & set(_prompts(shard, "conversation")):
+    """Benchmark prompts in chat, or in battles that are not marked with `in_bench`."""
+    bench = {key for shard in shards(folder, "bench") for key, _ in _prompts(shard, "turns")}
+    for shard in shards(folder, "chat"):
+        for key in bench & {key for key, _ in _prompts(shard, "conversation")}:
             yield f"chat/{shard.name}: a benchmark prompt is in chat, on picture {key[1]}"
+    for shard in shards(folder, "battle"):
+        for key in bench & {key for key, marked in _prompts(shard, "conversation_a", "in_bench") if not marked}:
+            yield f"battle/{shard.name}: a benchmark prompt is not marked, on picture {key[1]}"
 
 
-def _prompts(shard: Path, column: str) -> Iterator[tuple[str, str]]:
-    """(user messages, picture) of every row."""
-    for group in read_parquet_groups(shard, [column, "images"]):
-        for turns, images in group.select(column, "images").iter_rows():
+def _prompts(shard: Path, column: str, mark: str | None = None) -> Iterator[tuple[tuple[str, str], bool]]:
+    """((user messages, picture), mark) of every row."""
+    marks = [] if mark is None else [mark]
+    for group in read_parquet_groups(shard, [column, "images", *marks]):
+        for turns, images, *marked in group.select(column, "images", *marks).iter_rows():
             text = "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user")
-            yield from ((text, image["path"].partition(".")[0]) for image in images)
+            yield from (((text, image["path"].partition(".")[0]), any(marked)) for image in images)

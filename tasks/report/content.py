@@ -1,62 +1,104 @@
 """What the report shows, computed from the tables of a store."""
 
-from dataclasses import dataclass
+import json
 
-import numpy as np
 import polars as pl
 
+from schemas.policy import Policy
 from schemas.run import Funnel
+from tasks.language_names import UNKNOWN, english_name
 from tasks.lookup.conversation_features import CATEGORIES, conversation_features
 from tasks.lookup.facts import Versions
 from tasks.lookup.funnel import funnel
-from tasks.report.figures import RED, bars, matrix, rating_intervals, topic_map
+from tasks.report.boards import battle_parts, kept_battles
+from tasks.report.figures import RED, bars, days, topic_map
+from tasks.report.part import Content, Part
+from tasks.report.reasons import REPEATS, reason_texts
 from tasks.tables import Store
 
 MOST = 20
 """Rows of a bar chart; the table holds all."""
 
 
-@dataclass(frozen=True)
-class Part:
-    """One section of the report: a table that is also a CSV file, and a figure that is also an SVG file."""
-
-    key: str
-    title: str
-    about: str
-    table: pl.DataFrame
-    figure: str | None
-
-
-def report_parts(store: Store, versions: Versions) -> tuple[Funnel, list[Part]]:
-    """Where the lines went, and every section in reading order. Sections without data are left out."""
+def report_content(store: Store, versions: Versions) -> Content:
+    """Everything on the page. Sections without data are left out."""
     gone = funnel(store)
-    conversations = store.read("conversations").sort("tstamp", "conversation_id")
-    features = conversations.join(
-        conversation_features(store, conversations, versions), on="conversation_id", maintain_order="left"
-    )
-    kept_ids = store.read("decisions").filter("keep", item_kind="conversation")["item_id"]
-    kept = features.filter(pl.col("conversation_id").is_in(kept_ids.implode()))
+    kept = _kept(store, versions)
+    battles = kept_battles(store)
+    topics = store.read("topics")
     parts = [
-        _lost(gone),
+        _removed(gone, _policy(store)),
+        _days(kept, battles),
         _counts("models", "Models", "Kept conversations of each model.", kept["model"]),
-        _counts("languages", "Languages", "Language of the prompt, ISO 639 (paper: Fig. 4).", kept["language"]),
+        _counts("languages", "Languages", "Language of the prompt (VisionArena Fig. 4).", _languages(kept)),
         _categories(kept),
         _counts("turns", "Turns", "User messages in a kept conversation.", kept["num_turns"].cast(pl.String)),
-        _topics(store.read("topics")),
-        *_boards(store.read("ratings")),
-        _battle_counts(store),
+        _topics(topics),
+        *battle_parts(store),
     ]
-    return gone, [part for part in parts if part is not None]
+    numbers = {
+        "conversations": kept.height,
+        "battles": battles.height,
+        "models": kept["model"].n_unique(),
+        "languages": kept.filter(_languages(kept) != UNKNOWN)["language"].n_unique(),
+        "users": kept["user_id"].drop_nulls().n_unique(),
+        "pictures": kept["image_ids"].explode().drop_nulls().n_unique(),
+        "topics": topics.filter(pl.col("topic") >= 0)["topic"].n_unique(),
+        "benchmark prompts": store.read("bench").height,
+    }
+    return Content(gone, numbers, [part for part in parts if part is not None])
 
 
-def _lost(gone: Funnel) -> Part:
-    rows = [("dropped", r, n) for r, n in gone.dropped_by.items()] + [
-        ("rejected", r, n) for r, n in gone.rejected_by.items()
-    ]
-    table = pl.DataFrame(rows, schema={"fate": pl.String, "reason": pl.String, "lines": pl.Int64}, orient="row")
-    counts = {f"{fate}: {reason}": lines for fate, reason, lines in rows[:MOST]}
-    about = "Input lines that are not in the release, by the first reason in the policy's order."
-    return Part("removed", "What was removed, and why", about, table, bars(counts, "lines", RED) if counts else None)
+def _kept(store: Store, versions: Versions) -> pl.DataFrame:
+    decided = store.read("decisions", ["item_kind", "item_id", "keep"])
+    ids = decided.filter("keep", item_kind="conversation")["item_id"]
+    conversations = store.read("conversations").filter(pl.col("conversation_id").is_in(ids.implode()))
+    features = conversation_features(store, conversations, versions)
+    return conversations.join(features, on="conversation_id", maintain_order="left").sort("tstamp", "conversation_id")
+
+
+def _policy(store: Store) -> Policy | None:
+    """The policy of the decisions; null where there are none."""
+    hashes = store.read("decisions", ["policy_hash"])["policy_hash"]
+    stored = None if hashes.is_empty() else store.read_bytes(f"policies/{hashes[0]}.json")
+    return None if stored is None else Policy.model_validate(json.loads(stored))
+
+
+def _languages(kept: pl.DataFrame) -> pl.Series:
+    return kept["language"].map_elements(english_name, return_dtype=pl.String, skip_nulls=False)
+
+
+def _removed(gone: Funnel, policy: Policy | None) -> Part | None:
+    texts = reason_texts(policy) if policy else REPEATS
+    by_fate = {"dropped": gone.dropped_by, "rejected": gone.rejected_by}
+    rows = [(fate, r, n, texts.get(r, "")) for fate, counts in by_fate.items() for r, n in counts.items()]
+    schema = {"fate": pl.String, "reason": pl.String, "lines": pl.Int64, "means": pl.String}
+    table = pl.DataFrame(rows, schema=schema, orient="row")
+    if table.is_empty():
+        return None
+    shown = table.filter(~pl.col("reason").is_in(list(REPEATS)))
+    counts = {f"{reason} ({fate})": lines for fate, reason, lines, _ in shown.head(MOST).iter_rows()}
+    repeats = sum(n for reason, n in gone.dropped_by.items() if reason in REPEATS)
+    about = (
+        "Input lines that are not in the release, by the first reason in the policy's order. "
+        f"Lines that only repeat what other lines hold ({', '.join(REPEATS)}: {repeats:,}) are not in the figure."
+    )
+    return Part("removed", "What was removed, and why", about, table, bars(counts, "lines", RED))
+
+
+def _days(kept: pl.DataFrame, battles: pl.DataFrame) -> Part | None:
+    table = (
+        kept.group_by("day")
+        .agg(conversations=pl.len())
+        .join(battles.group_by("day").agg(battles=pl.len()), on="day", how="full", coalesce=True)
+        .with_columns(pl.col("conversations", "battles").fill_null(0).cast(pl.Int64))
+        .sort("day")
+    )
+    if table.is_empty():
+        return None
+    series = {name: table[name].to_list() for name in ("conversations", "battles")}
+    about = "Kept conversations and battles of each UTC day on which there were any."
+    return Part("days", "Days", about, table, days(table["day"].to_list(), series))
 
 
 def _counts(key: str, title: str, about: str, values: pl.Series) -> Part | None:
@@ -78,9 +120,9 @@ def _categories(kept: pl.DataFrame) -> Part | None:
     names = (*CATEGORIES, "code", "refusal", "multi_turn")
     rows = [(name, int(kept[name].sum()), int(kept[name].null_count())) for name in names]
     schema = {"category": pl.String, "conversations": pl.Int64, "not_measured": pl.Int64}
-    table = pl.DataFrame(rows, schema=schema, orient="row").sort("conversations", descending=True)
+    table = pl.DataFrame(rows, schema=schema, orient="row").sort("conversations", descending=True, maintain_order=True)
     figure = bars(dict(table.select("category", "conversations").iter_rows()), "conversations")
-    about = "Kept conversations of each category; one may have several (paper: Fig. 5)."
+    about = "Kept conversations of each category; one may have several (VisionArena Fig. 5)."
     return Part("categories", "Categories", about, table, figure)
 
 
@@ -88,42 +130,10 @@ def _topics(topics: pl.DataFrame) -> Part | None:
     if topics.is_empty():
         return None
     table = topics.group_by("topic", "name").agg(documents=pl.len()).sort("topic")
-    names = dict(topics.filter(pl.col("topic") >= 0).select("topic", "name").unique().sort("topic").iter_rows())
+    names = dict(table.filter(pl.col("topic") >= 0).select("topic", "name").iter_rows())
     figure = topic_map(topics["x"].to_numpy(), topics["y"].to_numpy(), topics["topic"].to_numpy(), names)
-    about = "UMAP and HDBSCAN over prompts with their pictures; grey points and topic -1 are outliers."
+    about = (
+        "Kept prompts with their pictures, near each other when they are alike (UMAP), in topics (HDBSCAN). "
+        f"The largest {MOST} are named; grey points, topic -1 in the table, belong to none."
+    )
     return Part("topics", "Topics", about, table, figure)
-
-
-def _boards(ratings: pl.DataFrame) -> list[Part]:
-    titles = {"overall": "Leaderboard", "style_control": "Leaderboard under style control"}
-    parts = []
-    for key, title in titles.items():
-        board = ratings.filter(slice=key).sort("rating", "model", descending=[True, False])
-        if board.is_empty():
-            continue
-        columns = [board[name].to_list() for name in ("model", "rating", "ci95_low", "ci95_high")]
-        shown = board.select(
-            "rank",
-            "model",
-            pl.col("rating", "ci95_low", "ci95_high").round(1),
-            "battles",
-            pl.col("flags").list.join(" "),
-        )
-        about = "Kept anonymous battles; ties are half a win each; rank 1 + models whose interval lies wholly above."
-        parts.append(Part(f"leaderboard_{key}", title, about, shown, rating_intervals(*columns)))
-    return parts
-
-
-def _battle_counts(store: Store) -> Part | None:
-    kept = store.read("decisions").filter("keep", item_kind="battle").select(battle_id="item_id")
-    battles = store.read("battles").join(kept, on="battle_id")
-    if battles.is_empty():
-        return None
-    both = pl.concat([battles.select(a="model_a", b="model_b"), battles.select(a="model_b", b="model_a")])
-    table = both.group_by("a", "b").len("battles").sort("a", "b")
-    names = sorted(both["a"].unique())
-    values = np.zeros((len(names), len(names)))
-    for a, b, count in table.iter_rows():
-        values[names.index(a), names.index(b)] = count
-    about = "How often each pair of models met in kept battles (paper: Fig. 12)."
-    return Part("battle_counts", "Battles of each pair", about, table, matrix(names, values, "battles"))

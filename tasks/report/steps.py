@@ -9,7 +9,7 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.lookup.facts import Versions
 from tasks.providers import EMBEDDED, Providers
-from tasks.report.content import report_parts
+from tasks.report.content import report_content
 from tasks.report.page import write_report
 from tasks.tables import Store
 from tasks.timing import timed
@@ -20,7 +20,7 @@ from tasks.timing import timed
 def report_release(settings: Settings, providers: Providers, versions: Versions, staging: Path) -> StageReport:
     """The report of the release that is being built in `staging`."""
     store = Store.open(settings.store)
-    funnel, parts = report_parts(store, versions)
+    content = report_content(store, versions)
     days = store.read("conversations", ["day"])["day"]
     decided = store.read("decisions", ["policy", "policy_hash"]).row(0)
     about = {
@@ -30,5 +30,5 @@ def report_release(settings: Settings, providers: Providers, versions: Versions,
         "policy_hash": decided[1],
         "embedded": sorted(c for c, name in providers.names.items() if name == EMBEDDED),
     }
-    write_report(staging / "report", funnel, parts, about)
-    return StageReport(stage="report", counts={"sections": len(parts)})
+    write_report(staging / "report", content, about)
+    return StageReport(stage="report", counts={"sections": len(content.parts)})

@@ -5,19 +5,15 @@ from collections.abc import Mapping, Sequence
 
 
 def quotas(sizes: Mapping[int, int], total: int) -> dict[int, int]:
-    """Seats for each topic: equal shares, topics smaller than their share give the rest back to the others.
+    """Seats for each topic: equal shares, topics smaller than their share leave the rest to the others.
 
-    Seats that do not divide evenly go one each to the largest topics, then to the lower numbers.
+    Two topics with documents to spare differ by one seat at most. Seats that do not divide evenly go to the largest
+    topics, then to the lower numbers.
     """
-    seats = dict.fromkeys(sizes, 0)
-    left = min(total, sum(sizes.values()))
-    while left:
-        open_topics = sorted((t for t in sizes if seats[t] < sizes[t]), key=lambda t: (-sizes[t], t))
-        share, extra = divmod(left, len(open_topics))
-        for place, topic in enumerate(open_topics):
-            given = min(share + (place < extra), sizes[topic] - seats[topic])
-            seats[topic] += given
-            left -= given
+    seats, left = {}, min(total, sum(sizes.values()))
+    for place, topic in enumerate(sorted(sizes, key=lambda t: (sizes[t], -t))):
+        seats[topic] = min(sizes[topic], left // (len(sizes) - place))
+        left -= seats[topic]
     return seats
 
 

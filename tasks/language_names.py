@@ -15,7 +15,7 @@ def english_name(code: str | None) -> str:
     name = Locale("en").languages.get(code)
     if name is None:
         try:
-            name = Locale.parse(code).get_language_name("en")
+            name = Locale.parse(code, sep="-").get_language_name("en")
         except (UnknownLocaleError, ValueError):
             return UNKNOWN
     return str(name or UNKNOWN)

@@ -1,0 +1,82 @@
+"""Every notebook runs on a small store, says what the tables say, and is committed without outputs."""
+
+import ast
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tasks.lookup.funnel import funnel
+from tests.small_store import HOSTILE_PROMPT, small_store
+
+FOLDER = Path(__file__).parents[2] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return small_store(tmp_path_factory.mktemp("notebooks"))
+
+
+@pytest.fixture(scope="module")
+def executed(store):
+    """Notebook name -> the notebook with its outputs, run where Jupyter runs it."""
+    done = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CURATE_STORE", store.root)
+        patch.setenv("PYDEVD_DISABLE_FILE_VALIDATION", "1")
+        for path in NOTEBOOKS:
+            notebook = nbformat.read(path, as_version=4)
+            NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(FOLDER)}}).execute()
+            done[path.name] = notebook
+    return done
+
+
+def _outputs(notebook):
+    """Everything that is shown, as text."""
+    shown = []
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            shown += [output.get("text", ""), *map(str, output.get("data", {}).values())]
+    return "\n".join(shown)
+
+
+def test_there_are_notebooks():
+    assert [path.name for path in NOTEBOOKS][:1] == ["01_what_was_dropped.ipynb"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_committed_without_outputs_and_defines_no_functions(path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert cells
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in cells)
+    nodes = [node for cell in cells for node in ast.walk(ast.parse(cell.source))]
+    assert not [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda)]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_to_its_end_and_every_section_shows_something(executed, path):
+    cells = [cell for cell in executed[path.name].cells if cell.cell_type == "code"]
+    assert all(cell.outputs for cell in cells[1:])  # the first one opens the store
+    assert not [o for cell in cells for o in cell.outputs if o.output_type == "error" or o.get("name") == "stderr"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_no_notebook_shows_a_message_of_a_user(executed, path):
+    shown = _outputs(executed[path.name])
+    assert HOSTILE_PROMPT not in shown
+    assert "What is in picture" not in shown
+
+
+def test_what_was_dropped_shows_the_funnel_a_figure_and_an_example_for_each_reason(executed, store):
+    gone = funnel(store)
+    shown = _outputs(executed["01_what_was_dropped.ipynb"])
+    assert f"in {gone.lines} = kept {gone.kept} + dropped {gone.dropped} + rejected {gone.rejected}" in shown
+    assert "<svg" in shown
+    for reason in {**gone.dropped_by, **gone.rejected_by}:
+        assert reason in shown
+    for line in (50, 51, 52, 199, 500, 600, 602):  # one example for each of the seven reasons
+        assert f"2024-09-18-conv.json:{line}" in shown

@@ -1,0 +1,182 @@
+"""A small measured, decided, sampled and rated store, built from rows without any model, and releases made from it.
+
+Twelve direct chats and six battles are kept; a face, an e-mail address, a duplicate and a vote between equals are
+dropped; three lines are rejected and one was replaced. Names and texts are as hostile as a log may hold.
+"""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import polars as pl
+
+from schemas.battle import Battle
+from schemas.conversation import Conversation, Sighting
+from schemas.rating import RankChange, Rating, StyleCoefficient, VoteShare
+from schemas.reject import Reject, RejectReason
+from schemas.run import StageReport
+from schemas.settings import Settings
+from schemas.topic import BenchItem, TopicMember
+from tasks.decide.policy_file import load_policy, policy_hash
+from tasks.pictures import Picture
+from tasks.providers import Providers
+from tasks.release.steps import build_release, seal_release
+from tasks.report.steps import report_release
+from tasks.tables import Store, frame_schema
+from tests.builders import (
+    NOON,
+    VERSIONS,
+    battle,
+    conversation,
+    decision,
+    image,
+    measure_clean,
+    picture,
+    sides,
+    store_with,
+)
+
+HOSTILE_MODEL = '<script src="https://evil.test/m.js"></script>|$x_1$ \u202e`'
+HOSTILE_TOPIC = '=1+1"><img src=x onerror=alert(1)> & [a](javascript:b) |'
+HOSTILE_PROMPT = "</style></script><script>alert(2)</script> | ![x](https://evil.test/p.png)"
+MODELS = ("vicuna-13b", "llava-34b", HOSTILE_MODEL)
+SOURCE = "2024-09-18-conv.json"
+USER = "0123456789abcdef01234567"
+POLICY = load_policy("public_release")
+
+
+def small_store(folder: Path) -> Store:
+    """The store described above, in `folder`/store."""
+    pictures = [picture(seed) for seed in range(6)]
+    kept = _chats(pictures)
+    dropped = _dropped(pictures)
+    votes = _votes(pictures)
+    useless = [
+        side.model_copy(update={"line": 90 + n, "model": MODELS[0]})
+        for n, side in enumerate(sides("b9", image_ids=[pictures[0].image_id], user_id=USER))
+    ]
+    battles = [battle(*pair, winner=winner, line=100 + n) for n, (pair, winner) in enumerate(votes)]
+    same = battle(*useless, line=199)
+    both = [side for pair in [*(pair for pair, _ in votes), useless] for side in pair]
+    conversations = [*kept, *(each for each, _ in dropped), *both]
+    decisions = [decision(each) for each in [*kept, *both, *battles]]
+    decisions += [decision(each, reason) for each, reason in dropped] + [decision(same, "same_model")]
+    store = store_with(
+        folder,
+        conversations=conversations,
+        battles=[*battles, same],
+        images=[image(each) for each in pictures],
+        decisions=[each.model_copy(update={"policy_hash": policy_hash(POLICY)}) for each in decisions],
+        topics=_topics([*kept, *both]),
+        bench=[BenchItem(conversation_id="c00", document_id=kept[0].document_id, topic=0)],
+        ratings=[rating for name in ("overall", "style_control", "category:ocr") for rating in _ratings(name)],
+        vote_shares=[
+            VoteShare(slice=name, battles=6, decisive_fraction=0.5, tie_fraction=0.3, both_bad_fraction=0.2, flags=[])
+            for name in ("overall", "language:de")
+        ],
+        style_coefficients=[
+            StyleCoefficient(
+                covariate="tokens", coefficient=0.2, ci95_low=0.1, ci95_high=0.3, preset="fastchat", battles=6, flags=[]
+            )
+        ],
+        rank_changes=[
+            RankChange(model=model, rank=n, rank_style=n, rank_change=0, rating=1200.0 - n, rating_style=1200.0 - n)
+            for n, model in enumerate(MODELS, 1)
+        ],
+        rejects=[
+            Reject(source=SOURCE, line=600 + n, reason=reason, evidence="")
+            for n, reason in enumerate([RejectReason.NOT_JSON, RejectReason.NOT_JSON, RejectReason.BLANK_LINE])
+        ],
+    )
+    store.replace("sightings", _sightings([*conversations, *battles, same]))
+    languages = {each.prompt_id: {"language": ("en", "de", "unknown")[n % 3]} for n, each in enumerate(kept)}
+    measure_clean(store, conversations, language=languages)
+    store.write_bytes(f"policies/{policy_hash(POLICY)}.json", POLICY.model_dump_json().encode())
+    return store
+
+
+def _chats(pictures: list[Picture]) -> list[Conversation]:
+    texts = [(f"What is in picture {n}?", f"Thing {n}.") for n in range(12)]
+    texts[1] = (HOSTILE_PROMPT, "I see.", "And now?", "The same.")
+    return [
+        conversation(
+            f"c{n:02d}",
+            *texts[n],
+            model=MODELS[n % 3],
+            image_ids=[pictures[n % 6].image_id],
+            tstamp=NOON + timedelta(hours=10 * n, milliseconds=1),
+            user_id=USER if n % 4 else None,
+            line=1 + n,
+        )
+        for n in range(12)
+    ]
+
+
+def _dropped(pictures: list[Picture]) -> list[tuple[Conversation, str]]:
+    reasons = ("face", "pii_text", "duplicate")
+    return [
+        (conversation(f"d{n}", image_ids=[pictures[n].image_id], user_id=USER, line=50 + n), reason)
+        for n, reason in enumerate(reasons)
+    ]
+
+
+def _votes(pictures: list[Picture]) -> list[tuple[list[Conversation], str]]:
+    """Six battles, every kind of verdict; the first is about the benchmark's prompt."""
+    winners = ("model_a", "model_b", "tie", "tie_bothbad", "model_a", "model_b")
+    votes = []
+    for n, winner in enumerate(winners):
+        texts = ("What is in picture 0?", "Thing 0.") if n == 0 else (f"Which is larger, {n} or 3?", "Three.")
+        left, right = sides(f"b{n}", *texts, image_ids=[pictures[n].image_id], user_id=USER)
+        named = [
+            side.model_copy(update={"model": MODELS[(n + place) % 3], "line": 60 + 2 * n + place})
+            for place, side in enumerate((left, right))
+        ]
+        votes.append((named, winner))
+    return votes
+
+
+def _topics(kept: list[Conversation]) -> list[TopicMember]:
+    """Topics 0 and 1, and outliers: one row for each distinct document."""
+    documents = dict.fromkeys(each.document_id for each in kept)
+    names = {0: "picture, thing", 1: HOSTILE_TOPIC, -1: "outliers"}
+    numbers = [(0, 0, 1, -1)[n % 4] for n in range(len(documents))]
+    return [
+        TopicMember(document_id=document, topic=number, probability=0.5, name=names[number], x=n % 5, y=n % 3)
+        for n, (document, number) in enumerate(zip(documents, numbers, strict=True))
+    ]
+
+
+def _ratings(name: str) -> list[Rating]:
+    return [
+        Rating(
+            slice=name,
+            model=model,
+            rating=1100.0 - 100 * n,
+            ci95_low=1040.0 - 100 * n,
+            ci95_high=1160.0 - 100 * n,
+            rank=n + 1,
+            battles=4,
+            flags=["few_battles"],
+        )
+        for n, model in enumerate(MODELS)
+    ]
+
+
+def _sightings(items: list[Conversation | Battle]) -> pl.DataFrame:
+    """The log lines that the items stand for, and one that a later line replaced: what a funnel needs of them."""
+    lines = [(item.source, item.line, "leftvote" if isinstance(item, Battle) else "chat") for item in items]
+    rows = [{"source": s, "line": n, "side": 0, "record_type": kind} for s, n, kind in [*lines, (SOURCE, 500, "chat")]]
+    return pl.DataFrame(rows, schema=frame_schema(Sighting))
+
+
+def make_release(store: Store, **settings: object) -> StageReport:
+    """Build, report on, seal and place a release of the store, as `flows/release.py` does."""
+    chosen, providers = Settings(store=store.root, **settings), Providers()
+    staging = build_release.fn(chosen, VERSIONS)
+    report_release.fn(chosen, providers, VERSIONS, staging)
+    return seal_release.fn(chosen, providers, VERSIONS, staging)
+
+
+def manifest_of(release: Path) -> dict:
+    """The manifest of a release on disk."""
+    return json.loads((release / "manifest.json").read_text(encoding="utf-8"))

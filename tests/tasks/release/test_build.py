@@ -1,0 +1,120 @@
+"""A release appears whole, under its version, and never changes afterwards."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.errors import BadInput, ReleaseConflict
+from schemas.release import CONFIGS, Manifest
+from schemas.settings import Settings
+from schemas.tables import SIGNALS
+from tasks.providers import PROVIDERS
+from tasks.release.build import checked_version, released_files
+from tasks.release.steps import build_release
+from tests.builders import VERSIONS
+from tests.small_store import POLICY, make_release, manifest_of, small_store
+
+
+def _contents(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def _releases(store):
+    return sorted(path.name for path in Path(store.at("releases")).iterdir())
+
+
+def _drop(store, conversation_id):
+    """Another decision, so that the next release has other content."""
+    decisions = store.read("decisions")
+    dropped = pl.col("item_id") == conversation_id
+    store.replace("decisions", decisions.with_columns(keep=pl.col("keep") & ~dropped))
+
+
+def test_the_same_content_again_is_the_release_that_exists(own_store):
+    before = _contents(Path(own_store.at("releases/first")))
+    again = make_release(own_store, release="first")
+    assert (again.result, again.counts["new"]) == ("releases/first", 0)
+    assert _contents(Path(own_store.at("releases/first"))) == before
+    assert _releases(own_store) == ["first"]
+
+
+def test_other_content_under_a_chosen_version_is_an_error_and_changes_nothing(own_store):
+    before = _contents(Path(own_store.at("releases/first")))
+    _drop(own_store, "c03")
+    with pytest.raises(ReleaseConflict, match="'first' exists with other content"):
+        make_release(own_store, release="first")
+    assert _contents(Path(own_store.at("releases/first"))) == before
+
+
+def test_other_content_under_the_default_version_becomes_the_next_one(own_store):
+    made = [make_release(own_store).result]
+    for conversation_id in ("c03", "c04"):
+        _drop(own_store, conversation_id)
+        made.append(make_release(own_store).result)
+    assert made == [f"releases/2024.09.23{suffix}" for suffix in ("", ".1", ".2")]
+    folder = Path(own_store.at(made[1]))
+    assert manifest_of(folder)["version"] == "2024.09.23.1"
+    assert "Version 2024.09.23.1 of" in (folder / "README.md").read_text()
+    assert make_release(own_store).result == made[2]
+
+
+def test_two_stores_with_the_same_rows_release_the_same_bytes(release, tmp_path):
+    other = small_store(tmp_path)
+    make_release(other, release="first")
+    assert _contents(Path(other.at("releases/first"))) == _contents(release)
+
+
+def test_an_interrupted_build_leaves_no_release_and_nothing_of_it_in_the_next(own_store, release):
+    interrupted = small_store(Path(own_store.root).parent / "other")
+    staging = build_release.fn(Settings(store=interrupted.root), VERSIONS)
+    (staging / "chat" / "data" / "train-00001-of-00002.parquet").write_bytes(b"half a shard")
+    assert _releases(interrupted) == [staging.name]
+    assert staging.name.startswith(".")
+    make_release(interrupted, release="first")
+    assert _releases(interrupted) == ["first"]
+    assert _contents(Path(interrupted.at("releases/first"))) == _contents(release)
+
+
+def test_the_manifest_lists_every_other_file_and_everything_needed_to_make_it_again(release):
+    manifest = Manifest.model_validate(manifest_of(release))
+    assert manifest.files == released_files(release)
+    assert set(_contents(release)) == {*manifest.files, "manifest.json"}
+    assert manifest.signal_versions.keys() == SIGNALS.keys()
+    assert manifest.providers.keys() == PROVIDERS.keys()
+    assert manifest.embedded_providers == sorted(PROVIDERS)
+    assert manifest.policy == json.loads(POLICY.model_dump_json())
+    assert manifest.settings.keys() >= {"seed", "topics", "bench_size", "bench_language", "bootstraps"}
+    assert manifest.software
+    assert (manifest.first_day, manifest.last_day) == ("2024-09-18", "2024-09-23")
+
+
+def test_counts_of_the_manifest_are_the_rows_of_the_files(release):
+    counts = manifest_of(release)["counts"]
+    rows = {c: pl.scan_parquet(release / c / "data" / "*.parquet").select(pl.len()).collect().item() for c in CONFIGS}
+    assert counts == rows | {"withheld_for_bench": 3}
+
+
+def test_no_path_of_this_machine_is_in_a_release(store, release):
+    for name, content in _contents(release).items():
+        assert store.root.encode() not in content, name
+        assert str(Path.home()).encode() + b"/" not in content, name
+
+
+def test_a_store_without_decisions_is_one_clear_error(tmp_path):
+    with pytest.raises(BadInput, match="holds no decisions to release"):
+        build_release.fn(Settings(store=str(tmp_path)), VERSIONS)
+
+
+@pytest.mark.parametrize("version", ["", ".", "..", "../x", "a/b", "-rf", ".hidden", "a b", "1\n", "ü", "x" * 41])
+def test_a_version_that_cannot_be_a_folder_name_is_refused(version):
+    with pytest.raises(BadInput, match="release version"):
+        checked_version(version)
+
+
+@given(st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,39}", fullmatch=True))
+def test_ordinary_versions_are_accepted_as_they_are(version):
+    assert checked_version(version) == version

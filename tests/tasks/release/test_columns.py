@@ -1,0 +1,122 @@
+"""What a released row looks like, to Parquet and to `datasets`."""
+
+import io
+import os
+
+import PIL.Image
+import pyarrow.parquet as pq
+import pytest
+from datasets import Features, Image, List, Value, load_dataset
+
+from tasks.release.shards import features
+from tests.builders import NOON, picture
+from tests.small_store import HOSTILE_PROMPT, USER
+
+MESSAGES = List({"role": Value("string"), "content": Value("string")})
+NAMES = "captioning creative_writing diagram entity_recognition homework humor is_code ocr refusal"
+CATEGORIES = dict.fromkeys(NAMES.split(), Value("bool"))
+SIDE = {name: Value("int64") for name in ("assistant_tokens", "headers", "list_items", "bold")}
+EXPECTED = {
+    "chat": {
+        "images": List(Image()),
+        "conversation_id": Value("string"),
+        "model": Value("string"),
+        "num_turns": Value("int32"),
+        "conversation": MESSAGES,
+        "language": Value("string"),
+        "user_id": Value("string"),
+        "tstamp": Value("float64"),
+        "is_preset": Value("bool"),
+        "preset_dataset": Value("string"),
+        "categories": CATEGORIES,
+        "topic": Value("string"),
+    },
+    "battle": {
+        "question_id": Value("string"),
+        "model_a": Value("string"),
+        "model_b": Value("string"),
+        "winner": Value("string"),
+        "judge": Value("string"),
+        "conversation_a": MESSAGES,
+        "conversation_b": MESSAGES,
+        "num_turns": Value("int32"),
+        "anony": Value("bool"),
+        "language": Value("string"),
+        "tstamp": Value("float64"),
+        "images": List(Image()),
+        "conv_metadata": {"context_tokens": Value("int64"), "a": SIDE, "b": SIDE},
+        "categories": CATEGORIES,
+        "in_bench": Value("bool"),
+    },
+    "bench": {
+        "question_id": Value("string"),
+        "turns": MESSAGES,
+        "images": List(Image()),
+        "topic": Value("string"),
+        "categories": CATEGORIES,
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def loaded(release, tmp_path_factory):
+    """Every configuration as a user opens it: offline, from the folder and its card."""
+    os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+    cache = str(tmp_path_factory.mktemp("datasets"))
+    return {config: load_dataset(str(release), config, split="train", cache_dir=cache) for config in EXPECTED}
+
+
+@pytest.mark.parametrize("config", EXPECTED)
+def test_columns_and_types_are_the_documented_ones(loaded, release, config):
+    assert features(config) == Features(EXPECTED[config])
+    assert loaded[config].features == Features(EXPECTED[config])
+    for shard in (release / config / "data").glob("*.parquet"):
+        assert pq.read_schema(shard).names == list(EXPECTED[config])
+
+
+@pytest.mark.parametrize("config", EXPECTED)
+def test_every_picture_decodes_to_the_stored_pixels(loaded, config):
+    rows = loaded[config]
+    stored = {each.image_id: each.encoded for each in map(picture, range(6))}
+    encoded = rows.with_format("arrow")["images"].to_pylist()
+    assert sum(map(len, encoded)) == rows.num_rows > 0
+    for row, images in zip(rows, encoded, strict=True):
+        for decoded, image in zip(row["images"], images, strict=True):
+            original = stored[image["path"].partition(".")[0]]
+            assert decoded.convert("RGB").tobytes() == PIL.Image.open(io.BytesIO(original)).convert("RGB").tobytes()
+
+
+def test_the_default_configuration_is_chat(release, loaded, tmp_path):
+    default = load_dataset(str(release), split="train", cache_dir=str(tmp_path))
+    assert default["conversation_id"][:] == loaded["chat"]["conversation_id"][:]
+
+
+def test_chat_rows_say_what_the_tables_say(loaded):
+    rows = {row["conversation_id"]: row for row in loaded["chat"].remove_columns("images")}
+    assert rows["c03"]["language"] == "English"
+    assert rows["c04"]["language"] == "German"
+    assert rows["c05"]["language"] == "unknown"
+    assert rows["c03"]["tstamp"] == pytest.approx(NOON.timestamp() + 30 * 3600 + 0.001, abs=1e-6)
+    assert rows["c03"]["user_id"] == USER
+    assert rows["c04"]["user_id"] is None
+    assert rows["c01"]["num_turns"] == 2
+    assert rows["c01"]["conversation"][0] == {"role": "user", "content": HOSTILE_PROMPT}
+    assert [turn["role"] for turn in rows["c01"]["conversation"]] == ["user", "assistant"] * 2
+    assert not rows["c03"]["is_preset"]
+
+
+def test_battle_rows_have_both_sides_and_the_published_spelling_of_winners(loaded):
+    rows = {row["question_id"]: row for row in loaded["battle"].remove_columns("images")}
+    assert {row["winner"] for row in rows.values()} == {"model_a", "model_b", "tie", "tie (bothbad)"}
+    assert rows["b3"]["winner"] == "tie (bothbad)"
+    assert rows["b1"]["conversation_a"][1]["content"] == "Three."
+    assert rows["b1"]["conversation_b"][1]["content"] == "Three.!"
+    assert rows["b1"]["conv_metadata"]["context_tokens"] == 5
+    assert rows["b1"]["conv_metadata"]["b"]["assistant_tokens"] == 5
+    assert rows["b1"]["anony"]
+
+
+def test_the_benchmark_holds_prompts_without_answers(loaded):
+    (row,) = loaded["bench"].remove_columns("images")
+    assert row["turns"] == [{"role": "user", "content": "What is in picture 0?"}]
+    assert row["topic"] == "picture, thing"

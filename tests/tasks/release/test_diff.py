@@ -1,0 +1,79 @@
+"""A difference between two releases names every row, column and rule that is not the same."""
+
+import shutil
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from schemas.errors import BadInput
+from schemas.release_diff import Bump
+from tasks.lookup.why_out import why_out
+from tasks.release.diff import diff_releases
+
+
+def _rewrite(release, config, change):
+    (shard,) = (release / config / "data").glob("*.parquet")
+    pq.write_table(change(pq.read_table(shard)), shard)
+
+
+def _ids(release):
+    (shard,) = (release / "chat" / "data").glob("*.parquet")
+    return pq.read_table(shard, columns=["conversation_id"])["conversation_id"].to_pylist()
+
+
+def test_a_release_does_not_differ_from_itself(release):
+    found = diff_releases(release, release)
+    assert (found.rules, found.schema_changes, found.changes, found.bump) == ([], [], [], Bump.NONE)
+    assert found.rows["chat same"] == len(_ids(release))
+
+
+def test_a_row_that_left_is_removed_one_way_and_added_the_other(release, own_release):
+    gone = _ids(release)[2]
+    _rewrite(own_release, "chat", lambda table: table.filter(pa.compute.not_equal(table["conversation_id"], gone)))
+    (there,), (back,) = (diff_releases(*pair).changes for pair in ((release, own_release), (own_release, release)))
+    assert (there.config, there.id, there.change) == ("chat", gone, "removed")
+    assert (back.id, back.change) == (gone, "added")
+    assert diff_releases(release, own_release).bump == Bump.MINOR
+
+
+def test_a_changed_value_names_its_column_and_asks_for_a_patch(release, own_release):
+    def rename(table):
+        models = ["another", *table["model"].to_pylist()[1:]]
+        return table.set_column(table.schema.get_field_index("model"), table.schema.field("model"), pa.array(models))
+
+    _rewrite(own_release, "chat", rename)
+    found = diff_releases(release, own_release)
+    assert [(row.id, row.change, row.columns) for row in found.changes] == [(_ids(release)[0], "changed", ["model"])]
+    assert found.bump == Bump.PATCH
+
+
+def test_a_column_that_left_breaks_readers_and_one_that_came_does_not(release, own_release):
+    _rewrite(own_release, "bench", lambda table: table.drop_columns(["topic"]))
+    less, more = diff_releases(release, own_release), diff_releases(own_release, release)
+    assert (less.schema_changes, less.bump) == (["bench.topic: left"], Bump.MAJOR)
+    assert (more.schema_changes, more.bump) == (["bench.topic: came"], Bump.MINOR)
+
+
+def test_another_rule_and_seed_are_named(release, own_release):
+    manifest = own_release / "manifest.json"
+    text = manifest.read_text()
+    assert '"seed": 0' in text and '"nsfw_image"' in text
+    manifest.write_text(text.replace('"seed": 0', '"seed": 7').replace('"nsfw_image"', '"naked"'))
+    rules = diff_releases(release, own_release).rules
+    assert "settings.seed: 0 became 7" in rules
+    assert any(rule.startswith("policy no longer") and "nsfw_image" in rule for rule in rules)
+    assert any(rule.startswith("policy now") and "naked" in rule for rule in rules)
+
+
+def test_a_row_that_left_says_what_drops_it(store):
+    why = why_out(store)
+    assert why("chat", "d0") == ["face"]
+    assert why("chat", "c00") == ["its prompt is in the benchmark"]
+    assert why("chat", "never seen") == ["not in the store"]
+
+
+def test_a_folder_without_manifest_is_no_release(release, tmp_path):
+    shutil.copytree(release / "chat", tmp_path / "chat")
+    with pytest.raises(BadInput, match="not a release"):
+        diff_releases(release, tmp_path)

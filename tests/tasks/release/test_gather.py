@@ -1,0 +1,69 @@
+"""Which rows are released: what decisions keep, less the benchmark's prompts in chat."""
+
+import polars as pl
+
+from schemas.image import NearPicture
+from tasks.language_names import english_name
+from tasks.release.gather import gather
+from tests.builders import VERSIONS, conversation, decision, image, measure_clean, picture, store_with
+
+
+def _ids(store, config, column):
+    return set(gather(store, VERSIONS).rows[config][column])
+
+
+def test_only_what_was_kept_is_released(store):
+    assert not {"d0", "d1", "d2"} & _ids(store, "chat", "conversation_id")
+    assert _ids(store, "battle", "question_id") == {f"b{n}" for n in range(6)}
+
+
+def test_an_undecided_conversation_is_not_released(own_store):
+    before = _ids(own_store, "chat", "conversation_id")
+    decisions = own_store.read("decisions")
+    own_store.replace("decisions", decisions.filter(pl.col("item_id") != "c03"))
+    assert before - _ids(own_store, "chat", "conversation_id") == {"c03"}
+
+
+def test_every_conversation_on_a_benchmark_prompt_is_withheld_from_chat_and_counted(store):
+    gathered = gather(store, VERSIONS)
+    chat = set(gathered.rows["chat"]["conversation_id"])
+    assert not {"c00", "b0", "b0-right"} & chat
+    assert gathered.withheld_for_bench == 3
+    assert "c06" in chat  # another prompt on the same picture
+
+
+def test_battles_on_a_benchmark_prompt_are_kept_and_marked(store):
+    battles = gather(store, VERSIONS).rows["battle"]
+    assert battles.filter("in_bench")["question_id"].to_list() == ["b0"]
+
+
+def test_the_same_prompt_on_a_near_picture_is_withheld_too(own_store):
+    near = own_store.read("near_pictures")
+    pictures = sorted(picture(seed).image_id for seed in (0, 1))
+    pair = NearPicture(image_a=pictures[0], image_b=pictures[1], phash_distance=2, pdq_distance=10, cosine=0.99)
+    copy = conversation("copy", "What is in picture 0?", "Thing 0.", image_ids=[picture(1).image_id])
+    rows = own_store.read("conversations")
+    own_store.append("conversations", pl.DataFrame([copy.model_dump()], schema=rows.schema))
+    decided = own_store.read("decisions")
+    own_store.append("decisions", pl.DataFrame([decision(copy).model_dump()], schema=decided.schema))
+    assert "copy" in _ids(own_store, "chat", "conversation_id")
+    own_store.replace("near_pictures", pl.DataFrame([pair.model_dump()], schema=near.schema))
+    assert "copy" not in _ids(own_store, "chat", "conversation_id")
+    assert "c01" in _ids(own_store, "chat", "conversation_id")  # the near picture with another prompt
+
+
+def test_what_was_not_measured_is_null_and_not_false(tmp_path):
+    lone = conversation("lone", image_ids=[picture().image_id])
+    store = store_with(tmp_path, conversations=[lone], decisions=[decision(lone)], images=[image()])
+    measure_clean(store, [lone], categories={lone.document_id: None}, language={lone.prompt_id: None})
+    (row,) = gather(store, VERSIONS).rows["chat"].to_dicts()
+    assert row["categories"]["ocr"] is None
+    assert row["categories"]["is_code"] is False
+    assert row["language"] == "unknown"
+    assert row["topic"] is None
+
+
+def test_languages_are_spelled_as_english_names():
+    codes = ["en", "zh", "pt", "yue", "zh-Hant", "unknown", "", None, "qqq", "../x"]
+    names = ["English", "Chinese", "Portuguese", "Cantonese", "Chinese", "unknown", "unknown", "unknown", "unknown"]
+    assert [english_name(code) for code in codes] == [*names, "unknown"]

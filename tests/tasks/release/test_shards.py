@@ -1,0 +1,88 @@
+"""Rows become shards of bounded size, in order, with the same bytes each time."""
+
+import math
+from itertools import pairwise
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from schemas.release import CONFIGS
+from tasks.release import shards
+from tasks.release.gather import gather
+from tasks.release.spool import SpooledImages
+from tests.builders import VERSIONS
+
+FREE = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture(scope="module")
+def rows(store):
+    return gather(store, VERSIONS).rows
+
+
+@pytest.fixture(scope="module")
+def images(store, rows):
+    wanted = {i for frame in rows.values() for i in frame["image_ids"].explode().drop_nulls()}
+    with SpooledImages(store, wanted) as spooled:
+        yield spooled
+
+
+def _row_bytes(rows, images):
+    return [shards.ROW_BYTES + sum(images.size(i) for i in ids) for ids in rows["image_ids"]]
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_the_same_rows_give_the_same_bytes(rows, images, tmp_path, config):
+    one, two = (shards.write_shards(config, rows[config], images, tmp_path / name)[0] for name in "ab")
+    assert one.read_bytes() == two.read_bytes()
+
+
+@FREE
+@given(limit=st.integers(1, 60_000))
+def test_shards_hold_all_rows_in_order_and_keep_their_size(rows, images, tmp_path_factory, limit):
+    chat, folder = rows["chat"], tmp_path_factory.mktemp("shards")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shards, "SHARD_BYTES", limit)
+        paths = shards.write_shards("chat", chat, images, folder)
+    count = len(paths)
+    assert [p.name for p in paths] == [f"train-{n:05d}-of-{count:05d}.parquet" for n in range(count)]
+    held = [pl.read_parquet(path, columns=["conversation_id"])["conversation_id"].to_list() for path in paths]
+    assert [each for shard in held for each in shard] == chat["conversation_id"].to_list()
+    weight = dict(zip(chat["conversation_id"], _row_bytes(chat, images), strict=True))
+    weights = [sum(weight[each] for each in shard) for shard in held]
+    assert all(total <= limit or len(shard) == 1 for shard, total in zip(held, weights, strict=True))
+    assert all(total + weight[after[0]] > limit for total, (_, after) in zip(weights, pairwise(held), strict=False))
+
+
+def test_row_groups_keep_their_size_too(rows, images, tmp_path, monkeypatch):
+    weights = _row_bytes(rows["chat"], images)
+    monkeypatch.setattr(shards, "ROW_GROUP_BYTES", 3 * max(weights))
+    (path,) = shards.write_shards("chat", rows["chat"], images, tmp_path)
+    file = pq.ParquetFile(path)
+    groups = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
+    assert sum(groups) == len(weights)
+    assert min(groups[:-1]) >= 3
+    assert max(groups) <= 3 * math.ceil(max(weights) / min(weights))
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_no_rows_are_one_file_with_all_columns(rows, images, tmp_path, config):
+    (path,) = shards.write_shards(config, rows[config][:0], images, tmp_path)
+    assert path.name == "train-00000-of-00001.parquet"
+    assert pq.read_schema(path).equals(shards.shard_schema(config))
+    assert pq.read_metadata(path).num_rows == 0
+
+
+def test_pictures_are_written_once_each_row_and_as_they_are_stored(store, rows, images, tmp_path):
+    (path,) = shards.write_shards("chat", rows["chat"], images, tmp_path)
+    stored = dict(store.read("images", ["image_id", "bytes"]).iter_rows())
+    for ids, written in zip(rows["chat"]["image_ids"], pl.read_parquet(path)["images"], strict=True):
+        assert [image["bytes"] for image in written] == [stored[i] for i in ids]
+
+
+def test_a_picture_that_is_not_stored_stops_the_release(store, rows, tmp_path):
+    with SpooledImages(store, set()) as nothing, pytest.raises(KeyError):
+        shards.write_shards("chat", rows["chat"], nothing, tmp_path)

@@ -1,0 +1,189 @@
+"""`curate verify` notices every way to spoil a release, also when the checksums were made to fit."""
+
+import io
+import json
+
+import PIL.Image
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from schemas.errors import BadInput
+from tasks.release.build import released_files
+from tasks.release.verify import verify_release
+from tests.builders import picture_bytes
+from tests.small_store import manifest_of
+
+CHAT = "chat/data/train-00000-of-00001.parquet"
+BATTLE = "battle/data/train-00000-of-00001.parquet"
+
+
+def _write_manifest(release, **changes):
+    (release / "manifest.json").write_text(json.dumps(manifest_of(release) | changes))
+
+
+def _reseal(release):
+    """Checksums that fit what lies there now, as someone who hides a change would write them."""
+    _write_manifest(release, files={name: file.model_dump() for name, file in released_files(release).items()})
+
+
+def _rewrite(release, shard, change):
+    """Put `change(rows)` in place of the rows of a shard, with honest-looking checksums."""
+    schema = pq.read_schema(release / shard)
+    rows = change(pq.read_table(release / shard).to_pylist())
+    pq.write_table(type(pq.read_table(release / shard)).from_pylist(rows, schema=schema), release / shard)
+    _reseal(release)
+
+
+def _changed(release, shard, **columns):
+    _rewrite(release, shard, lambda rows: [rows[0] | columns, *rows[1:]])
+
+
+def _with_image(release, content, path=None):
+    def change(rows):
+        image = {"bytes": content, "path": path or rows[0]["images"][0]["path"]}
+        return [rows[0] | {"images": [image]}, *rows[1:]]
+
+    _rewrite(release, CHAT, change)
+
+
+def test_a_release_as_it_was_made_has_no_problems(release):
+    assert verify_release(release) == []
+
+
+def test_a_rewritten_and_resealed_but_equal_shard_has_no_problems(own_release):
+    _rewrite(own_release, CHAT, lambda rows: rows)  # so that the findings below are about what they change
+    assert verify_release(own_release) == []
+
+
+@pytest.mark.parametrize("name", [CHAT, "README.md", "leaderboard/overall.csv", "report/index.html"])
+def test_a_changed_byte_in_any_file_is_found(own_release, name):
+    content = bytearray((own_release / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (own_release / name).write_bytes(content)
+    assert verify_release(own_release) == [f"{name}: changed since the release was sealed"]
+
+
+def test_missing_and_additional_files_are_found(own_release):
+    (own_release / "README.md").unlink()
+    (own_release / "chat" / "data" / "train-00001-of-00002.parquet").write_bytes(b"")
+    assert verify_release(own_release) == [
+        "README.md: missing",
+        "chat/data/train-00001-of-00002.parquet: not in the manifest",
+    ]
+
+
+@pytest.mark.parametrize("config", ["chat", "battle", "bench"])
+def test_a_changed_count_in_the_manifest_is_found(own_release, config):
+    counts = manifest_of(own_release)["counts"]
+    _write_manifest(own_release, counts=counts | {config: counts[config] + 1})
+    assert verify_release(own_release) == [f"{config}: {counts[config]} rows, the manifest says {counts[config] + 1}"]
+
+
+def test_an_added_row_is_found(own_release):
+    _rewrite(own_release, CHAT, lambda rows: [*rows, rows[-1]])
+    assert verify_release(own_release) == ["chat: 24 rows, the manifest says 23"]
+
+
+@pytest.mark.parametrize(
+    ("change", "about"),
+    [
+        (lambda frame: frame.rename({"model": "name"}), "columns"),
+        (lambda frame: frame.with_columns(ip=pl.lit("x")), "columns"),
+        (lambda frame: frame.with_columns(pl.col("num_turns").cast(pl.Int64)), "types"),
+    ],
+)
+def test_other_columns_or_types_are_found(own_release, change, about):
+    change(pl.read_parquet(own_release / CHAT)).write_parquet(own_release / CHAT)
+    _reseal(own_release)
+    assert about in verify_release(own_release)[0]
+    assert "train-00000-of-00001.parquet: columns or their types differ" in verify_release(own_release)[0]
+
+
+@pytest.mark.parametrize("raw", ["203.0.113.7", "someone@example.com", "ABCDEF0123456789abcdef01", ""])
+@pytest.mark.parametrize(("shard", "column"), [(CHAT, "user_id"), (BATTLE, "judge")])
+def test_a_raw_identifier_of_a_person_is_found(own_release, shard, column, raw):
+    _changed(own_release, shard, **{column: raw})
+    assert any(f"{column} holds something that is not a keyed hash" in p for p in verify_release(own_release))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("My router is 203.0.113.7, help.", "ip"), ("Write to a.b@example.com", "email"), ("2001:db8::17", "ip")],
+)
+@pytest.mark.parametrize(("shard", "column"), [(CHAT, "conversation"), (BATTLE, "conversation_b")])
+def test_personal_data_in_a_message_is_found_and_not_repeated(own_release, shard, column, text, kind):
+    _changed(own_release, shard, **{column: [{"role": "user", "content": text}]})
+    (problem,) = verify_release(own_release)
+    assert problem.endswith(f"a message in {column} holds personal data: {kind}")
+
+
+def test_personal_data_that_the_policy_keeps_is_no_problem(own_release):
+    policy = manifest_of(own_release)["policy"]
+    _write_manifest(own_release, policy=policy | {"rules": [r for r in policy["rules"] if r["reason"] != "pii_text"]})
+    _changed(own_release, CHAT, conversation=[{"role": "user", "content": "203.0.113.7"}])
+    assert verify_release(own_release) == []
+
+
+def _with_exif():
+    exif = PIL.Image.Exif()
+    exif[0x010E] = "a description"
+    return picture_bytes(0, exif=exif.tobytes())
+
+
+SPOILED = {
+    "exif in png": _with_exif(),
+    "exif in jpeg": picture_bytes(0, file_format="JPEG", exif=PIL.Image.Exif().tobytes() + b"GPS"),
+    "comment in jpeg": picture_bytes(0, file_format="JPEG", comment=b"taken at home"),
+    "bytes after the end": picture_bytes(0) + b"hidden",
+    "not a picture": b"<svg/>",
+    "another format": picture_bytes(0, file_format="GIF"),
+    "empty": b"",
+}
+
+
+@pytest.mark.parametrize("why", SPOILED)
+def test_a_picture_that_carries_more_than_pixels_or_is_none_is_found(own_release, why):
+    _with_image(own_release, SPOILED[why])
+    (problem,) = verify_release(own_release)
+    assert "carries more than its pixels" in problem or "does not open as a picture" in problem
+
+
+@pytest.mark.parametrize("file_format", ["PNG", "JPEG"])
+def test_a_plain_picture_in_its_place_is_no_problem(own_release, file_format):
+    plain = io.BytesIO()
+    PIL.Image.new("RGB", (8, 8), "red").save(plain, file_format)
+    _with_image(own_release, plain.getvalue())
+    assert verify_release(own_release) == []
+
+
+@pytest.mark.parametrize("path", ["/home/me/cat.png", "cat.png", "0" * 32 + ".svg", "../" + "0" * 32 + ".png"])
+def test_an_image_path_that_is_no_content_id_is_found(own_release, path):
+    _with_image(own_release, picture_bytes(0), path)
+    assert any("not a content id" in problem for problem in verify_release(own_release))
+
+
+def test_a_benchmark_prompt_in_chat_is_found(own_release):
+    (item,) = pq.read_table(own_release / "bench/data/train-00000-of-00001.parquet").to_pylist()
+    answered = [*item["turns"], {"role": "assistant", "content": "It is a cat."}]
+    _changed(own_release, CHAT, conversation=answered, images=item["images"])
+    (problem,) = verify_release(own_release)
+    assert "a benchmark prompt is in chat" in problem
+
+
+def test_an_unmarked_battle_on_a_benchmark_prompt_is_found(own_release):
+    _rewrite(own_release, BATTLE, lambda rows: [row | {"in_bench": False} for row in rows])
+    (problem,) = verify_release(own_release)
+    assert "a benchmark prompt is not marked" in problem
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"version": "1"}', "\xff"])
+def test_a_broken_manifest_is_one_clear_error(own_release, content):
+    (own_release / "manifest.json").write_bytes(content.encode("latin-1"))
+    with pytest.raises(BadInput, match="is not a manifest this version understands"):
+        verify_release(own_release)
+
+
+def test_a_folder_that_is_no_release_is_one_clear_error(tmp_path):
+    with pytest.raises(BadInput, match=r"is not a release: it has no manifest\.json"):
+        verify_release(tmp_path)

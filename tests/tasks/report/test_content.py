@@ -1,0 +1,165 @@
+"""Every number of the report is a number of the tables."""
+
+import csv
+import re
+
+import polars as pl
+import pytest
+
+from schemas.policy import Policy, Rule
+from tasks.lookup.funnel import funnel
+from tasks.report.content import MOST, report_content
+from tasks.report.reasons import REPEATS, reason_texts
+from tests.builders import VERSIONS, store_with
+from tests.small_store import HOSTILE_TOPIC, MODELS, POLICY
+
+
+@pytest.fixture(scope="module")
+def content(reported_store):
+    return report_content(reported_store, VERSIONS)
+
+
+@pytest.fixture(scope="module")
+def tables(content):
+    return {part.key: part.table for part in content.parts}
+
+
+@pytest.fixture(scope="module")
+def kept(reported_store):
+    decided = reported_store.read("decisions").filter("keep")
+    ids = {kind: decided.filter(item_kind=kind)["item_id"].to_list() for kind in ("conversation", "battle")}
+    conversations = reported_store.read("conversations").filter(pl.col("conversation_id").is_in(ids["conversation"]))
+    battles = reported_store.read("battles").filter(pl.col("battle_id").is_in(ids["battle"]))
+    return conversations, battles
+
+
+def test_sections_come_in_reading_order(content):
+    assert [part.key for part in content.parts] == [
+        *("removed", "days", "models", "languages", "categories", "turns", "topics"),
+        *("leaderboard_overall", "leaderboard_style_control", "ranks", "votes"),
+        *("battle_counts", "win_rates", "style_coefficients", "rank_changes"),
+    ]
+
+
+def test_the_funnel_on_the_page_is_that_of_the_tables(content, reported_store, report):
+    assert content.funnel == funnel(reported_store)
+    html = (report / "index.html").read_text(encoding="utf-8")
+    tiles = re.findall(r"<b>([\d,]+)</b>([^<]+)</div>", html)
+    gone = content.funnel
+    lines = [("log lines", gone.lines), ("kept", gone.kept), ("dropped", gone.dropped), ("rejected", gone.rejected)]
+    assert [(name.strip(), int(number)) for number, name in tiles] == [*lines, *content.numbers.items()]
+
+
+def test_removed_lines_add_up_to_what_was_dropped_and_rejected(content, tables):
+    removed = tables["removed"]
+    assert dict(removed.group_by("fate").agg(pl.col("lines").sum()).iter_rows()) == {
+        "dropped": content.funnel.dropped,
+        "rejected": content.funnel.rejected,
+    }
+    assert dict(removed.filter(fate="dropped").select("reason", "lines").iter_rows()) == content.funnel.dropped_by
+
+
+def test_the_csv_of_removed_lines_says_the_same(tables, report):
+    with (report / "tables" / "removed.csv").open(newline="", encoding="utf-8") as stream:
+        rows = [(row["fate"], row["reason"], int(row["lines"])) for row in csv.DictReader(stream)]
+    assert rows == list(tables["removed"].select("fate", "reason", "lines").iter_rows())
+
+
+def test_the_head_counts_what_was_kept(content, kept, reported_store):
+    conversations, battles = kept
+    assert content.numbers == {
+        "conversations": conversations.height,
+        "battles": battles.height,
+        "models": len(MODELS),
+        "languages": 2,
+        "users": 1,
+        "pictures": 6,
+        "topics": 2,
+        "benchmark prompts": 1,
+    }
+
+
+@pytest.mark.parametrize(("key", "column"), [("models", "model"), ("turns", "num_turns"), ("days", "day")])
+def test_counts_of_conversations_are_those_of_the_table(tables, kept, key, column):
+    counted = {str(name): count for name, count in kept[0].group_by(column).len().iter_rows()}
+    shown = tables[key].select(tables[key].columns[0], "conversations")
+    assert {str(name): count for name, count in shown.iter_rows()} == counted
+
+
+def test_languages_have_names(tables):
+    assert set(tables["languages"]["languages"]) == {"English", "German", "unknown"}
+
+
+def test_every_topic_is_listed_once_with_its_documents(tables, reported_store):
+    assert tables["topics"]["topic"].to_list() == [-1, 0, 1]
+    assert tables["topics"]["documents"].sum() == reported_store.read("topics").height
+    assert tables["topics"].filter(topic=1)["name"].item() == HOSTILE_TOPIC
+
+
+def test_boards_are_the_ratings_best_first(tables, reported_store):
+    ratings = reported_store.read("ratings")
+    for key in ("overall", "style_control"):
+        board = tables[f"leaderboard_{key}"]
+        assert board["rating"].to_list() == sorted(ratings.filter(slice=key)["rating"].round(1), reverse=True)
+    assert tables["ranks"].columns == ["model", "overall", "category:ocr"]
+    assert tables["ranks"]["overall"].to_list() == [1, 2, 3]
+
+
+def test_pairs_count_every_kept_battle_from_both_sides(tables, kept):
+    pairs = tables["battle_counts"]
+    assert pairs["battles"].sum() == 2 * kept[1].height
+    decisive = kept[1].filter(pl.col("winner").is_in(["model_a", "model_b"])).height
+    assert pairs["won"].sum() == pairs["lost"].sum() == decisive
+
+
+def test_votes_are_shown_slice_by_slice(content, tables):
+    assert tables["votes"].select("slice", "decisive_fraction").rows() == [("language:de", 0.5), ("overall", 0.5)]
+    figure = next(part.figure for part in content.parts if part.key == "votes")
+    assert ">German<" in figure
+    assert ">both_bad<" in figure
+
+
+def test_win_rates_are_the_share_of_decisive_votes(content, tables):
+    figure = next(part.figure for part in content.parts if part.key == "win_rates")
+    decisive = tables["win_rates"].filter(pl.col("won") + pl.col("lost") > 0)
+    expected = sorted(f"{100 * won / (won + lost):.0f}" for *_, won, lost in decisive.iter_rows())
+    assert sorted(re.findall(r">(\d+)</text>", figure)) == expected
+
+
+def test_the_figure_of_removed_lines_leaves_out_what_only_repeats_and_says_so(content):
+    removed = content.parts[0]
+    assert "superseded" not in removed.figure
+    assert "(superseded, share_record: 1)" in removed.about
+    assert "face (dropped)" in removed.figure
+
+
+def test_a_bar_chart_shows_the_most_frequent_and_the_table_everything(content, reported_store):
+    models = reported_store.read("conversations")["model"].n_unique()
+    assert models <= MOST
+    assert content.parts[2].figure.count("<text") >= models
+
+
+def test_the_same_tables_give_the_same_figures(content, reported_store):
+    again = report_content(reported_store, VERSIONS)
+    assert [part.figure for part in again.parts] == [part.figure for part in content.parts]
+
+
+def test_every_reason_of_the_policy_is_explained(tables):
+    texts = reason_texts(POLICY)
+    assert {rule.reason for rule in POLICY.rules} | {POLICY.duplicates.reason, *REPEATS} <= texts.keys()
+    assert texts["nsfw_image"] == "nsfw.nsfw_probability of the images: 0.8 or more"
+    assert texts["unmeasured_nsfw"] == "no measurement, which counts against it"
+    dropped = tables["removed"].filter(fate="dropped")
+    assert set(dropped.filter(pl.col("means") == "")["reason"]) == set()
+
+
+def test_a_policy_without_a_duplicate_rule_can_be_explained():
+    rule = Rule(reason="quiet", signal="tokens.tokens", over="prompt", at_most=1)
+    policy = Policy(name="small", rules=[rule], duplicates=None)
+    assert reason_texts(policy)["quiet"] == "tokens.tokens of the prompt: 1.0 or less"
+
+
+def test_an_empty_store_has_a_report_without_sections(tmp_path):
+    content = report_content(store_with(tmp_path), VERSIONS)
+    assert content.parts == []
+    assert set(content.numbers.values()) == {0}

@@ -1,0 +1,168 @@
+"""The page: whole, offline, and deaf to what names and texts in a log try to do."""
+
+import base64
+import csv
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+
+import PIL.Image
+import polars as pl
+import pytest
+
+from schemas.run import Funnel
+from tasks.report.page import ROWS_MAX, write_report
+from tasks.report.part import Content, Part
+from tests.small_store import HOSTILE_MODEL, HOSTILE_PROMPT, HOSTILE_TOPIC
+
+VOID = {"meta", "img", "br", "link", "input"}
+ALLOWED = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "div", "b", "span", "nav", "a", "section"}
+ALLOWED |= {"figure", "img", "details", "summary", "table", "thead", "tbody", "tr", "th", "td"}
+CHROMIUM = Path("/usr/bin/chromium")
+QUIET = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+QUIET += ["--disable-background-networking", "--disable-component-update", "--enable-logging=stderr", "--v=0"]
+
+
+class Page(HTMLParser):
+    """Elements and text of a page; tags that do not nest fail."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.open, self.elements, self.texts = [], [], []
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+    def of(self, tag, attribute):
+        return [attributes[attribute] for name, attributes in self.elements if name == tag and attribute in attributes]
+
+
+@pytest.fixture(scope="module")
+def html(report):
+    return (report / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(html):
+    return Page(html)
+
+
+@pytest.fixture(scope="module")
+def sections(page):
+    return page.of("section", "id")
+
+
+def test_elements_nest_and_ids_are_unique(html, page, sections):
+    assert html.startswith("<!doctype html>")
+    assert {tag for tag, _ in page.elements} <= ALLOWED
+    assert len(sections) == len(set(sections)) > 8
+    assert [link for link in page.of("a", "href") if link.startswith("#")] == [f"#{key}" for key in sections]
+
+
+def test_the_page_asks_nothing_of_the_network_and_runs_nothing(html, page):
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in page.of("img", "src"))
+    assert all(re.match(r"#|tables/\w+\.csv$|figures/\w+\.svg$", link) for link in page.of("a", "href"))
+    assert not {name for _, attributes in page.elements for name in attributes if name.startswith("on")}
+    assert "default-src 'none'" in page.of("meta", "content")[1]
+    (style,) = re.findall(r"<style>(.*?)</style>", html, re.DOTALL)
+    assert not re.search(r"url\(|@import|@font-face", style)
+
+
+def test_every_section_has_its_figure_and_its_table_and_both_are_files(report, page, sections):
+    images = [base64.b64decode(source.partition(",")[2]).decode() for source in page.of("img", "src")]
+    files = [(report / "figures" / f"{key}.svg").read_text(encoding="utf-8") for key in sections]
+    assert images == files
+    for folder, ending in (("figures", "svg"), ("tables", "csv")):
+        assert {path.name for path in (report / folder).iterdir()} == {f"{key}.{ending}" for key in sections}
+    assert all((report / link).is_file() for link in page.of("a", "href") if not link.startswith("#"))
+
+
+def test_every_picture_says_in_words_what_it_shows(page):
+    assert len(page.of("img", "alt")) == len(page.of("img", "src"))
+    assert all(page.of("img", "alt"))
+
+
+def test_every_figure_is_well_formed_and_holds_no_script_and_no_outside_reference(report):
+    for path in (report / "figures").iterdir():
+        for element in ET.parse(path).iter():
+            assert element.tag.rpartition("}")[2] not in {"script", "image", "foreignObject", "a", "iframe"}
+            for name, value in element.attrib.items():
+                assert not name.rpartition("}")[2].startswith("on"), path.name
+                assert not name.endswith("href") or value.startswith("#"), path.name
+
+
+def test_hostile_names_are_shown_as_text(html, page, report):
+    shown = "".join(page.texts)
+    for hostile in (HOSTILE_MODEL.replace("\u202e", " "), HOSTILE_TOPIC):
+        assert hostile in shown
+    assert not re.search(r"<script|<img src=x|javascript:[^)]*\)[^ ]*\"", html)
+    assert "\u202e" not in html
+    svg = (report / "figures" / "models.svg").read_text(encoding="utf-8")
+    assert "&lt;script" in svg
+    assert "<script" not in svg
+
+
+def test_no_message_of_a_user_is_in_the_report(report):
+    for path in report.rglob("*.*"):
+        assert HOSTILE_PROMPT not in path.read_text(encoding="utf-8")
+        assert "What is in picture" not in path.read_text(encoding="utf-8")
+
+
+def test_no_cell_of_a_csv_is_a_formula(report):
+    with (report / "tables" / "topics.csv").open(newline="", encoding="utf-8") as stream:
+        rows = list(csv.reader(stream))
+    assert rows[0] == ["topic", "name", "documents"]
+    assert f"'{HOSTILE_TOPIC}" in [row[1] for row in rows]
+    for path in (report / "tables").iterdir():
+        with path.open(newline="", encoding="utf-8") as stream:
+            cells = [cell for row in csv.reader(stream) for cell in row]
+        assert not [cell for cell in cells if re.match(r"[=+@]|-(?!\d)", cell)], path.name
+
+
+ABOUT = {"first_day": "a", "last_day": "b", "policy": "p", "policy_hash": "0", "embedded": []}
+NOTHING = Funnel(lines=0, kept=0, dropped=0, rejected=0, dropped_by={}, rejected_by={})
+
+
+def test_a_long_table_is_cut_on_the_page_and_whole_in_its_file(tmp_path):
+    table = pl.DataFrame({"name": [f"row {n}" for n in range(ROWS_MAX + 5)], "share": [None] * (ROWS_MAX + 5)})
+    write_report(tmp_path, Content(NOTHING, {}, [Part("long", "Long", "", table, "<svg/>")]), ABOUT)
+    html = (tmp_path / "index.html").read_text()
+    assert html.count("<td>row ") == ROWS_MAX
+    assert f"the first {ROWS_MAX} of {ROWS_MAX + 5} rows" in html
+    assert "None" not in html
+    assert len((tmp_path / "tables" / "long.csv").read_text().splitlines()) == ROWS_MAX + 6
+
+
+def test_only_an_embedded_build_is_marked_as_not_for_publishing(html, tmp_path):
+    assert "Not for publishing" in html
+    write_report(tmp_path, Content(NOTHING, {}, []), ABOUT)
+    assert "Not for publishing" not in (tmp_path / "index.html").read_text()
+
+
+@pytest.mark.skipif(not CHROMIUM.exists(), reason="no chromium on this machine")
+def test_a_browser_shows_the_page_without_a_complaint(report, tmp_path):
+    copy = shutil.copytree(report, tmp_path / "report")
+    picture = tmp_path / "page.png"
+    where = [f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={picture}", "--window-size=1200,4000"]
+    shown = subprocess.run(
+        [str(CHROMIUM), *QUIET, *where, f"file://{copy}/index.html"],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert [line for line in shown.stderr.splitlines() if "CONSOLE" in line] == []
+    colours = PIL.Image.open(picture).convert("RGB").resize((300, 1000)).getcolors(300 * 1000)
+    assert len(colours) > 50  # text, tiles and coloured bars, not a blank or an error page
+    blue = sum(count for count, (r, g, b) in colours if b > 150 and r < 90)
+    assert blue > 1000  # the figures, which are images of their own, are there

@@ -1,0 +1,48 @@
+"""One unit vector for each document, from its prompt and pictures."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tasks.sample.document_vectors import document_vectors
+
+
+def _unit(*values):
+    return np.array(values, np.float32) / np.linalg.norm(values)
+
+
+PROMPTS = {"p": _unit(1, 0), "q": _unit(1, 1)}
+PICTURES = {"i": _unit(1, 0, 0), "j": _unit(0, 3, 4)}
+DOCUMENTS = pl.DataFrame(
+    {"prompt_id": ["p", "q", "p", "p"], "image_ids": [["i"], ["j"], ["i", "j"], []]},
+    schema_overrides={"image_ids": pl.List(pl.String)},
+)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
+def test_cosine_of_documents_is_the_weighted_mean_of_prompt_and_picture_cosines(weight):
+    a, b = document_vectors(DOCUMENTS[:2], PROMPTS, PICTURES, weight, joint=False)
+    prompts, pictures = PROMPTS["p"] @ PROMPTS["q"], PICTURES["i"] @ PICTURES["j"]
+    assert a @ b == pytest.approx((1 - weight) * prompts + weight * pictures, abs=1e-6)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_every_document_has_unit_length_with_or_without_pictures(joint):
+    pictures = {name: vector[:2] / np.linalg.norm(vector[:2]) for name, vector in PICTURES.items()}
+    vectors = document_vectors(DOCUMENTS, PROMPTS, pictures, 0.5, joint)
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1.0, abs=1e-6)
+    assert vectors.dtype == np.float32
+
+
+def test_in_a_joint_space_a_document_lies_between_its_prompt_and_its_picture():
+    vectors = document_vectors(DOCUMENTS[:1], {"p": _unit(1, 0)}, {"i": _unit(0, 1)}, 0.5, joint=True)
+    assert vectors[0] == pytest.approx(_unit(1, 1), abs=1e-6)
+
+
+def test_several_pictures_count_as_their_mean():
+    vectors = document_vectors(DOCUMENTS[2:3], PROMPTS, PICTURES, 1.0, joint=False)
+    assert vectors[0, 2:] == pytest.approx(_unit(5, 3, 4), abs=1e-6)
+
+
+def test_no_documents_are_no_vectors():
+    assert len(document_vectors(DOCUMENTS[:0], {}, {}, 0.5, joint=False)) == 0

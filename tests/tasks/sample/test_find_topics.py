@@ -1,0 +1,107 @@
+"""The step from kept conversations to the `topics` table."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from schemas.settings import Settings, TopicSettings
+from tasks.providers import Providers
+from tasks.sample.steps import find_topics
+from tasks.tables import Store
+from tests.builders import VERSIONS, conversation, decision, measure_clean, store_with
+
+PROVIDERS = Providers()
+WORDS = ("giraffe savanna", "receipt total", "triangle angle")
+
+
+def _conversations(count):
+    return [conversation(f"c{n:03d}", f"{WORDS[n % 3]} {n}", "Yes.", image_ids=[f"{n:032x}"]) for n in range(count)]
+
+
+def _planted(conversations):
+    """Vectors of prompts around one direction for each of the three subjects."""
+    random = np.random.default_rng(0)
+    axes = np.eye(8)
+    vectors = {}
+    for number, each in enumerate(conversations):
+        vector = axes[number % 3] + random.normal(scale=0.05, size=8)
+        vectors[each.prompt_id] = {"vector": (vector / np.linalg.norm(vector)).tolist()}
+    return vectors
+
+
+def _topics(folder, conversations, seed=0, vectors=None, reasons=None):
+    reasons = reasons or {}
+    decisions = [decision(each, *reasons.get(each.conversation_id, ())) for each in conversations]
+    store = store_with(folder, conversations=conversations, decisions=decisions)
+    same = {each.image_ids[0]: {"vector": [1.0, 0.0]} for each in conversations if each.image_ids}
+    measure_clean(store, conversations, text_embedding=vectors or _planted(conversations), image_embedding=same)
+    return _find(store, seed)
+
+
+def _find(store, seed=0):
+    settings = Settings(store=store.root, seed=seed, topics=TopicSettings(neighbours=8, dimensions=2))
+    report = find_topics.fn(settings, PROVIDERS, VERSIONS)
+    return report.counts, store.read("topics")
+
+
+@pytest.fixture(scope="module")
+def sixty(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sixty")
+    counts, topics = _topics(folder, _conversations(60))
+    return folder, counts, topics
+
+
+def test_prompts_of_one_subject_share_a_topic_named_after_its_words(sixty):
+    _, counts, topics = sixty
+    assert counts["documents"] == topics.height == 60
+    assert counts["topics"] == 3
+    assert counts["outliers"] == topics.filter(topic=-1).height
+    names = set(topics.filter(pl.col("topic") >= 0)["name"])
+    assert {tuple(sorted(name.split(", "))) for name in names} == {tuple(sorted(words.split())) for words in WORDS}
+
+
+def test_row_order_of_the_tables_does_not_change_topics(sixty, tmp_path):
+    folder, _, topics = sixty
+    store = Store.open(str(folder / "store"))
+    shuffled = Store.open(str(tmp_path / "shuffled"))
+    for table in ("conversations", "decisions", "signals/text_embedding", "signals/image_embedding"):
+        rows = store.read(table)
+        order = np.random.default_rng(7).permutation(rows.height)
+        for start in range(0, rows.height, 7):
+            shuffled.append(table, rows[order[start : start + 7]])
+        assert not shuffled.read(table).equals(rows)
+    assert _find(shuffled)[1].equals(topics)
+
+
+def test_another_seed_gives_another_map(sixty):
+    folder, _, topics = sixty
+    assert not _find(Store.open(str(folder / "store")), seed=1)[1]["x"].equals(topics["x"])
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_few_prompts_are_one_topic_and_the_report_says_so(tmp_path, count):
+    counts, topics = _topics(tmp_path, _conversations(count))
+    assert counts == {"documents": count, "topics": min(count, 1), "outliers": 0}
+    assert topics["topic"].to_list() == [0] * count
+
+
+def test_identical_prompts_on_different_pictures_are_one_topic(tmp_path):
+    alike = [conversation(f"c{n}", "What is this?", "A cat.", image_ids=[f"{n:032x}"]) for n in range(20)]
+    counts, topics = _topics(tmp_path, alike, vectors={alike[0].prompt_id: {"vector": [0.6, 0.8]}})
+    assert counts == {"documents": 20, "topics": 1, "outliers": 0}
+    assert set(topics["name"]) == {"untitled"}
+
+
+def test_the_same_prompt_and_picture_asked_twice_is_one_document(tmp_path):
+    twice = [conversation(f"c{n}", "A giraffe?", f"Answer {n}.", image_ids=["1" * 32]) for n in range(2)]
+    counts, topics = _topics(tmp_path, twice)
+    assert counts["documents"] == 1
+    assert topics["document_id"].to_list() == [twice[0].document_id]
+
+
+def test_dropped_and_unmeasured_prompts_have_no_topic(tmp_path):
+    several = _conversations(4)
+    unmeasured = _planted(several) | {several[3].prompt_id: None}
+    counts, topics = _topics(tmp_path, several, vectors=unmeasured, reasons={"c001": ("face",)})
+    assert counts["documents"] == 2
+    assert set(topics["document_id"]) == {several[0].document_id, several[2].document_id}

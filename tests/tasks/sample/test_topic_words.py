@@ -1,0 +1,75 @@
+"""What a topic is about: its class TF-IDF words and its most central documents."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from tasks.sample.topic_words import EXEMPLARS, WORDS, topic_evidence
+
+TEXTS = ["red fish river", "red fish lake", "red chart axis", "red chart legend chart", "zebra zebra zebra"]
+LABELS = np.array([0, 0, 1, 1, -1], np.int32)
+
+
+def _flat(count):
+    return np.ones((count, 2), np.float32)
+
+
+def _score(word, topic):
+    """Grootendorst 2022 (arXiv 2203.05794), eq. 1, with the frequency in the topic normalised as BERTopic does."""
+    topics = [Counter(" ".join(t for t, n in zip(TEXTS, LABELS, strict=True) if n == k).split()) for k in (0, 1)]
+    frequency = topics[topic][word] / topics[topic].total()
+    return frequency * math.log(1 + sum(t.total() for t in topics) / 2 / sum(t[word] for t in topics))
+
+
+@pytest.mark.parametrize("topic", [0, 1])
+def test_words_are_ranked_by_class_tf_idf(topic):
+    words = topic_evidence(TEXTS, LABELS, _flat(5))[topic].keywords
+    scores = [_score(word, topic) for word in words]
+    assert len(words) == 4
+    assert scores == sorted(scores, reverse=True)
+    assert words[0] == ("fish", "chart")[topic]
+    assert words.index("red") > 0
+
+
+def test_outliers_describe_nothing():
+    evidence = topic_evidence(TEXTS, LABELS, _flat(5))
+    assert len(evidence) == 2
+    assert not any("zebra" in each.keywords or TEXTS[4] in each.exemplars for each in evidence)
+
+
+def test_stop_words_numbers_and_single_letters_are_no_words():
+    (only,) = topic_evidence(["what is the x of 1234, a giraffe, 7 in it"], np.zeros(1, np.int32), _flat(1))
+    assert only.keywords == ("giraffe",)
+
+
+def test_words_of_any_script_count():
+    (only,) = topic_evidence(["бабочка бабочка 蝴蝶"], np.zeros(1, np.int32), _flat(1))
+    assert only.keywords == ("бабочка", "蝴蝶")
+
+
+@pytest.mark.parametrize("texts", [["", ""], ["1 2 3", "?"], ["the the", "is"]])
+def test_a_topic_without_words_has_none(texts):
+    (only,) = topic_evidence(texts, np.zeros(2, np.int32), _flat(2))
+    assert only.keywords == ()
+
+
+def test_no_documents_give_no_evidence():
+    assert topic_evidence([], np.zeros(0, np.int32), _flat(0)) == []
+    assert topic_evidence(["a"], np.array([-1], np.int32), _flat(1)) == []
+
+
+def test_a_topic_has_a_bounded_number_of_words_and_exemplars():
+    texts = [f"word{chr(97 + n)} other{chr(97 + n)}" for n in range(20)]
+    (only,) = topic_evidence(texts, np.zeros(20, np.int32), _flat(20))
+    assert len(only.keywords) == WORDS
+    assert len(only.exemplars) == EXEMPLARS
+
+
+def test_exemplars_are_the_distinct_prompts_nearest_to_the_centre():
+    angles = np.deg2rad([0, 50, 10, 10, -12])
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)  # their mean points to 11 degrees
+    texts = ["at 0", "at 50", "at 10", "at 10", "at -12"]
+    (only,) = topic_evidence(texts, np.zeros(5, np.int32), vectors)
+    assert only.exemplars == ("at 10", "at 0", "at -12", "at 50")
