@@ -25,7 +25,7 @@ def conversation_features(store: Store, conversations: pl.DataFrame, versions: V
     for part in (_over_messages(store, conversations, versions), _over_answers(store, conversations, versions)):
         joined = joined.join(part, on="conversation_id", how="left", maintain_order="left")
     return joined.drop("prompt_id", "document_id").with_columns(
-        headers=pl.sum_horizontal(f"h{level}" for level in range(1, 7)),
+        headers=pl.sum_horizontal((f"h{level}" for level in range(1, 7)), ignore_nulls=False),
         list_items=pl.col("ordered") + pl.col("unordered"),
         bold=pl.col("bold_stars") + pl.col("bold_underscores"),
     )
@@ -44,9 +44,9 @@ def _over_messages(store: Store, conversations: pl.DataFrame, versions: Versions
     turns = _turns(conversations).join(code, on="content_id", how="left").join(tokens, on="content_id", how="left")
     counted = pl.col("tokens").cast(pl.Int64)
     return turns.group_by("conversation_id").agg(
-        code=pl.col("is_code").any(),
-        context_tokens=counted.filter(pl.col("role") == "user").sum(),
-        assistant_tokens=counted.filter(pl.col("role") == "assistant").sum(),
+        code=pl.col("is_code").any(ignore_nulls=False),
+        context_tokens=_sum(counted.filter(pl.col("role") == "user")),
+        assistant_tokens=_sum(counted.filter(pl.col("role") == "assistant")),
     )
 
 
@@ -56,5 +56,10 @@ def _over_answers(store: Store, conversations: pl.DataFrame, versions: Versions)
     markdown = facts(store, "markdown", versions["markdown"], list(MARKDOWN))
     answers = _turns(conversations).filter(pl.col("role") == "assistant")
     joined = answers.join(refusal, on="content_id", how="left").join(markdown, on="content_id", how="left")
-    counts = [pl.col(name).cast(pl.Int64).sum() for name in MARKDOWN]
-    return joined.group_by("conversation_id").agg(pl.col("refusal").any(), *counts)
+    counts = [_sum(pl.col(name).cast(pl.Int64)) for name in MARKDOWN]
+    return joined.group_by("conversation_id").agg(pl.col("refusal").any(ignore_nulls=False), *counts)
+
+
+def _sum(counts: pl.Expr) -> pl.Expr:
+    """The sum, or null where a part was not measured: too short a length is worse than none."""
+    return pl.when(counts.is_not_null().all()).then(counts.sum())

@@ -40,15 +40,19 @@ def _conversation(store: Store, item: str) -> Account | None:
         "messages": messages,
         "prompt": _signals(store, row["prompt_id"]),
         "document": _signals(store, row["document_id"]),
+        "battle": _battle(store, item),
     }
 
 
 def _battle(store: Store, item: str) -> Account | None:
-    row = _row(store.read("battles").filter(battle_id=item))
+    """The battle of this id, which its left side shares, or the one that the conversation is a side of."""
+    sought = (pl.col("battle_id") == item) | (pl.col("conversation_a") == item) | (pl.col("conversation_b") == item)
+    row = _row(store.read("battles").filter(sought))
     if row is None:
         return None
     sides = {side: _decision(store, "conversation", row[side]) for side in ("conversation_a", "conversation_b")}
-    return {"battle": item, "decision": _decision(store, "battle", item), "vote": row, "sides": sides}
+    battle_id = row["battle_id"]
+    return {"battle": battle_id, "decision": _decision(store, "battle", battle_id), "vote": row, "sides": sides}
 
 
 def _picture(store: Store, item: str) -> Account | None:

@@ -10,8 +10,8 @@ _PLAIN_FENCE = re.compile(r"```(?:plaintext|markdown|text)\b")
 _SIGNS = re.compile(
     r"```|\b(?:git|github|pull request|dataframe|nginx|pip install|apt-get|import (?:pandas|numpy|torch)|tensorflow"
     r"|pytorch|keras|scikit-learn|sklearn|python|java|javascript|typescript|html|css|sql|bash|powershell|matlab|golang"
-    r"|linux|ubuntu|jax)\b|(?<!\w)c\+\+(?!\w)|\bcpp\b|^\s*#include\s*[<\"]|^\s*(?:from\s+\w+\s+)?import\s+\w+\s*$"
-    r"|\bconda install\b",
+    r"|linux|ubuntu|jax)\b|(?<!\w)c\+\+(?!\w)|\bcpp\b|\bconda install\b|^[^\S\n]*#include\s*[<\"]"
+    r"|^[^\S\n]*(?:from\s+\w+\s+)?import\s+\w+[^\S\n]*$",  # [^\S\n]*, not \s*: see markdown.py
     re.I | re.M,
 )
 

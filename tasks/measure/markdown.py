@@ -6,10 +6,11 @@ from schemas.signals import Markdown
 
 VERSION = "1"
 
+# Line starts are [^\S\n]*, not \s*: a text of nothing but line breaks must not take quadratic time.
 _FENCED = re.compile(r"```.*?(?:```|\Z)", re.S)
 _HEADERS = {f"h{level}": re.compile(rf"^#{{{level}}}\s+\S", re.M) for level in range(1, 7)}
-_ORDERED = re.compile(r"^\s*\d+\.\s", re.M)
-_UNORDERED = re.compile(r"^\s*[-*+]\s", re.M)
+_ORDERED = re.compile(r"^[^\S\n]*\d+\.\s", re.M)
+_UNORDERED = re.compile(r"^[^\S\n]*[-*+]\s", re.M)
 _BOLD_STARS = re.compile(r"\*\*[^*\n]+\*\*")
 _BOLD_UNDERSCORES = re.compile(r"__[^_\n]+__")
 

@@ -9,11 +9,23 @@ import yaml
 
 from schemas.signals import ModelNames
 
-_INTRODUCTION = (
-    r"(?:\bI\s+am|\bI['’]m|\bmy\s+name\s+is|\bcall\s+me|\byou\s+can\s+call\s+me|\bthis\s+is|^\s*as|\bI\s+was\s+(?:made|created|built|trained|developed)\s+by"
-    r"|\b(?:made|created|built|trained|developed|designed)\s+by|\bsoy|\bje\s+suis|\bich\s+bin|\bsono|\bя|我是|由|私は)"
-    r"\s*(?:an?\s+|the\s+)?(?:AI\s+|large\s+|language\s+|model\s+|assistant\s+|called\s+|named\s+|from\s+|by\s+|,\s*)*"
+_LETTER = r"[A-Za-z0-9_\u00c0-\u024f]"  # what a name may not touch; Chinese and Japanese put no spaces around names
+_KIND = r"(?:AI|LLM|large|language|model|assistant|chatbot)"
+_SELF = r"(?:\bI\s+am|\bI['’]m|\bmy\s+name\s+is|\bcall\s+me|\bsoy|\bje\s+suis|\bich\s+bin|\bsono|\bя|我是|私は)"
+_SPEAKER = r"(?:\bI\s+(?:am|was|have\s+been)\b|\bI['’](?:m|ve)\b|\bme\b|\b(?:AI|LLM|model|assistant|chatbot)\b)"
+_MADE_BY = r"\b(?:made|created|built|trained|developed|designed)\s+by\s+(?:(?:an?\s+|the\s+)?team\s+(?:at|from|of)\s+)?"
+# "I am a large language model called"; an article counts only before such a word: "the bard" is no name.
+_CALLED = rf"\s*(?:(?:an?|the)\s+(?={_KIND}\b))?(?:(?:{_KIND}|called|named|from|by)\s+|,\s*)*"
+_LINE = r"^[^\S\n]*"
+_MADE_ZH = "(?:开发|開發|训练|訓練|研发|研發|创建|創建|推出|打造)"
+_INTRODUCTIONS = (
+    rf"{_SELF}{_CALLED}NAME",
+    rf"{_LINE}as{_CALLED}NAME,?\s+(?:an?\s[^.,\n]{{1,60}},\s+)?(?:I|my)\b",
+    rf"(?:{_SELF}|{_LINE}as|\bthis\s+is)\s+(?:(?:an?|the|your)\s+)?NAME(?:['’]s)?,?\s+(?:[\w-]+\s+){{0,3}}{_KIND}\b",
+    rf"{_SPEAKER}[^.!?\n]{{0,60}}{_MADE_BY}(?:the\s+)?NAME",
+    rf"(?:我|作为|作為|模型)[^。\n]{{0,20}}由\s*NAME[^。\n]{{0,6}}{_MADE_ZH}",
 )
+"""How a speaker says who it is or who made it; NAME stands for an ambiguous name."""
 
 
 @cache
@@ -23,25 +35,22 @@ def _words() -> dict[str, Any]:
 
 
 @cache
-def _forms() -> tuple[re.Pattern[str], re.Pattern[str]]:
+def _forms() -> list[re.Pattern[str]]:
     words = _words()
-    distinctive = "|".join(words["distinctive"])
-    ambiguous = "|".join(words["ambiguous"])
-    return (
-        re.compile(rf"(?<![\w-])(?:{distinctive})(?!\w)", re.I),
-        re.compile(rf"{_INTRODUCTION}(?P<name>{ambiguous})(?![\w])", re.I | re.M),
+    distinctive, ambiguous = (
+        rf"(?P<name>{'|'.join(words[kind])})(?!{_LETTER})" for kind in ("distinctive", "ambiguous")
     )
+    introductions = [form.replace("NAME", ambiguous) for form in _INTRODUCTIONS]
+    return [re.compile(form, re.I | re.M) for form in (rf"(?<!-)(?<!{_LETTER}){distinctive}", *introductions)]
 
 
 def version() -> str:
     """Version of the rule and of the words."""
-    return f"2.{_words()['version']}"
+    return f"3.{_words()['version']}"
 
 
 def model_names(text: str) -> ModelNames:
     """Names in a text, by our rule and by upstream's."""
-    distinctive, introduced = _forms()
-    names = {match.group().lower() for match in distinctive.finditer(text)}
-    names |= {match["name"].lower() for match in introduced.finditer(text)}
+    names = {match["name"].lower() for form in _forms() for match in form.finditer(text)}
     lowered = text.lower()
     return ModelNames(names=sorted(names), upstream_words=sorted(w for w in _words()["upstream"] if w in lowered))

@@ -55,7 +55,11 @@ def _ip(text: str) -> float | None:
     return None if address.is_unspecified or address.is_loopback else CERTAIN
 
 
-_DATE = re.compile(r"(?:19|20)\d\d[-/. ]\d{1,2}[-/. ]\d{1,2}|\d{1,2}[-/. ]\d{1,2}[-/. ](?:19|20)\d\d")
+_DATE = re.compile(  # and the hour of a time that may follow
+    r"(?:(?:19|20)\d\d[-/. ]\d{1,2}[-/. ]\d{1,2}|\d{1,2}[-/. ]\d{1,2}[-/. ](?:19|20)\d\d)(?: \d\d?)?"
+)
+_QUANTITY = re.compile(r"[1-9](?:[\s.]\d{3}){2,3}|[1-9]\d{0,2}(?:[\s.]\d{3})*(?:[\s.]000){2}")
+"""Thousands set apart. Nobody's number is one digit and groups of three, or ends in six noughts."""
 _SSN = re.compile(r"\d{3}-\d{2}-\d{4}")
 _PHONE_MARKS = re.compile(r"^\+|^\(|^00[1-9]|\(\d{2,5}\)|x\s?\d|ext")
 
@@ -64,7 +68,7 @@ def _phone(text: str) -> float | None:
     number = _digits(text)
     if not 7 <= len(number) <= 15 or len(set(number)) < 3:
         return None
-    if _DATE.fullmatch(text.strip()) or _SSN.fullmatch(text) or _isbn(number):
+    if any(form.fullmatch(text) for form in (_DATE, _QUANTITY, _SSN)) or _isbn(number):
         return None
     if _PHONE_MARKS.search(text):
         return LIKELY
@@ -88,7 +92,7 @@ _EMAIL = r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}"
 _IPV4 = r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d]|\.\d)"
 _IPV6 = r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}(?![\w:])"
 _LOOSE_PHONE = (
-    r"(?<![\w.@/=-])\+\d{1,3}(?:[\s./-]?\(?\d{1,10}\)?){1,7}(?!\w)"
+    r"(?<![\w.@/=-])\+\d(?:[\s./()-]{0,3}\d){6,15}(?!\w)"
     r"|(?<![\w.@/=-])(?:\+?\d{1,3}[\s.-]?)?(?:\(\d{1,5}\)[\s.-]?)?\d{2,5}(?:[\s.-]\(?\d{2,5}\)?){1,5}"
     r"(?:\s?(?:x|ext\.?)\s?\d{1,6})?(?![\w@/=-]|\.\d)|(?<![\w.@/=-])\+?\d{9,12}(?![\w@/=-]|\.\d)"
 )
@@ -104,7 +108,7 @@ _CARD_NAMED = r"(?i)(?<=\bcard )(?:number |no\.? )?(?:is )?\d(?:[ -]?\d){11,18}\
 _US_SSN = r"(?<![\w-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])"
 _ID_NAMED = (
     r"(?i)\b(?:ssn|social security(?: number)?|national id(?: number)?|tax id|nino|aadhaar)"
-    r"\W{0,12}(?:is\W+)?(?=[\w -]*\d)[0-9A-Z][0-9A-Z -]{6,16}"
+    r"\W{0,12}(?:is\W+)?(?=[\w -]{0,17}\d)[0-9A-Z][0-9A-Z -]{6,16}"
 )
 _PASSPORT = r"(?i)\bpassport(?:\s+(?:number|no\.?|nr\.?|#))?\W{0,6}(?:is\W+)?(?=\w*\d)[A-Z0-9]{6,10}\b"
 

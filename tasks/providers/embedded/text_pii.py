@@ -11,7 +11,7 @@ from tasks.providers.embedded.pii_patterns import find_patterns
 class PatternsAndNames:
     """Spans of the whole text, however long it is."""
 
-    version = f"patterns-2+{NameFinder.version}"
+    version = f"patterns-3+{NameFinder.version}"
 
     @cached_property
     def _names(self) -> NameFinder:

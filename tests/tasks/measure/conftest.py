@@ -1,0 +1,68 @@
+"""Providers that answer at once and count what they were asked, and the embedded ones, loaded once."""
+
+import threading
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from schemas.signals import Categories, Face, ImageText, Language, PiiSpan
+from tasks.providers import PROVIDERS, Providers
+from tasks.providers.capabilities import Failed
+
+ANSWERS = {
+    "nsfw": lambda picture: picture.width / 1000,
+    "faces": lambda picture: [Face(box=[0, 0, picture.width // 2, picture.height // 2], confidence=0.7)],
+    "image_text": lambda picture: ImageText(text=f"text {picture.image_id}", line_count=1, area_fraction=0.1),
+    "image_embedding": lambda picture: np.eye(4, dtype=np.float32)[int(picture.image_id, 16) % 4],
+    "text_embedding": lambda text: np.eye(4, dtype=np.float32)[len(text) % 4],
+    "text_pii": lambda text: [PiiSpan(type="email", start=0, end=1, confidence=1.0)] if "@" in text else [],
+    "language": lambda text: Language(language="en", confidence=0.9),
+    "tokens": len,
+    "categories": lambda document: Categories(**dict.fromkeys(Categories.model_fields, "?" in document.prompt)),
+}
+"""Capability -> what its provider says of an item."""
+
+
+class CountingProvider:
+    """Every capability's methods. What it says depends on the item alone."""
+
+    looks_at_pictures = False
+
+    def __init__(self, owner, capability):
+        self._owner, self._capability = owner, capability
+        self.version = owner.versions[capability]
+
+    def _answer(self, items):
+        owner, capability = self._owner, self._capability
+        with owner.lock:
+            owner.asked[capability] += len(items)
+        if capability in owner.down:
+            raise RuntimeError("secret words of the item")
+        fails = owner.fails.get(capability, lambda item: False)
+        return [Failed("over_quota") if fails(item) else ANSWERS[capability](item) for item in items]
+
+    nsfw_probabilities = find_faces = read = embed_images = embed_texts = find_pii = identify = _answer
+    count_tokens = tag = _answer
+
+
+class CountingProviders:
+    """Stands where `Providers` stands. `down` capabilities raise; `fails` says which items a capability fails on."""
+
+    def __init__(self):
+        self.names = dict.fromkeys(PROVIDERS, "counting")
+        self.versions = dict.fromkeys(PROVIDERS, "v1")
+        self.asked, self.down, self.fails, self.lock = Counter(), set(), {}, threading.Lock()
+
+    def __getitem__(self, capability):
+        return CountingProvider(self, capability)
+
+
+@pytest.fixture
+def counting():
+    return CountingProviders()
+
+
+@pytest.fixture(scope="session")
+def embedded():
+    return Providers()

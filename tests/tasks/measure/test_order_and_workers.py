@@ -1,0 +1,63 @@
+"""Order of the items and number of threads leave no trace in the tables."""
+
+from random import Random
+
+import pytest
+
+from schemas.tables import SIGNALS
+from tasks.lookup.facts import table_name
+from tasks.lookup.images import StoredImages
+from tasks.measure import DESCRIPTIVE_TEXT_SIGNALS, DOCUMENT_SIGNALS, PICTURE_SIGNALS, SCREENING_TEXT_SIGNALS
+from tasks.measure.run import BATCH, look_at, look_at_stored, measure_items
+from tasks.measure.steps import picture_signals
+from tasks.measure.store import append_facts
+from tasks.measure.text_pii import text_pii
+from tests.builders import NOON, image, picture, store_with
+
+TEXTS = {f"{number:032x}": f"text {number} of {'@' if number % 5 else '-'}" for number in range(4 * BATCH + 1)}
+PICTURES = [picture(seed) for seed in range(BATCH + 8)]
+
+
+def rows(store, signal):
+    return store.read(table_name(signal)).sort("content_id").to_dicts()
+
+
+@pytest.mark.parametrize("workers", [2, 7])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_facts_of_texts_are_the_same(tmp_path, counting, workers, seed):
+    stores = [store_with(tmp_path / name) for name in ("one", "other")]
+    shuffled = Random(seed).sample(list(TEXTS), len(TEXTS))
+    for store, ids, threads in zip(stores, (list(TEXTS), shuffled), (1, workers), strict=True):
+        measure_items(store, text_pii(counting), ids, lambda ids: [TEXTS[i] for i in ids], workers=threads, now=NOON)
+    one, other = (rows(store, "text_pii") for store in stores)
+    assert one == other
+    assert len(one) == len(TEXTS)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_tables_of_one_order_are_the_same_bytes(tmp_path, counting, workers):
+    stores = [store_with(tmp_path / name) for name in ("one", "other")]
+    for store, threads in zip(stores, (1, workers), strict=True):
+        measure_items(
+            store, text_pii(counting), sorted(TEXTS), lambda ids: [TEXTS[i] for i in ids], workers=threads, now=NOON
+        )
+    one, other = (store.parts("signals/text_pii") for store in stores)  # parts are named by their content
+    assert one == other
+
+
+def test_pictures_measured_while_taken_in_and_later_have_the_same_facts(tmp_path, counting):
+    stores = [store_with(tmp_path / name, images=[image(each) for each in PICTURES]) for name in ("one", "other")]
+    signals, images = picture_signals(counting), StoredImages(stores[1])
+    seen, _ = look_at(PICTURES, signals, NOON)
+    for name, found in seen.items():
+        append_facts(stores[0], name, found)
+    look_at_stored(stores[1], images, images.ordered(p.image_id for p in reversed(PICTURES)), signals, 3, NOON)
+    for name in PICTURE_SIGNALS:
+        one, other = (rows(store, name) for store in stores)
+        assert one == other
+        assert len(one) == len(PICTURES)
+
+
+def test_every_signal_has_a_table():
+    listed = [*PICTURE_SIGNALS, *SCREENING_TEXT_SIGNALS, *DESCRIPTIVE_TEXT_SIGNALS, *DOCUMENT_SIGNALS]
+    assert sorted(listed) == sorted(SIGNALS)

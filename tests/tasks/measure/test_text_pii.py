@@ -1,0 +1,152 @@
+"""Personal data is found where it stands, whole; checksums refuse what only looks like it."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.measure.text_pii import text_pii
+from tasks.providers.embedded.pii_names import OVERLAP_CHARACTERS, WINDOW_CHARACTERS, windows
+from tasks.providers.embedded.pii_patterns import find_patterns, iban, luhn
+
+FOUND = [
+    ("email", "lena.farrow@example.co.uk"),
+    ("phone", "+44 20 7946 0958"),
+    ("phone", "(415) 555-0132"),
+    ("phone", "030 9018 2055"),
+    ("card", "4111 1111 1111 1111"),
+    ("card", "5555-5555-5555-4444"),
+    ("iban", "DE89 3704 0044 0532 0130 00"),
+    ("iban", "GB29NWBK60161331926819"),
+    ("ip", "203.0.113.45"),
+    ("ip", "2001:db8::8a2e:370:7334"),
+    ("national_id", "536-22-8726"),
+    ("passport", "passport number is X4729183"),
+    ("url_credentials", "https://bob:hunter2@example.org/x"),
+    ("api_key", "AKIAIOSFODNN7EXAMPLE"),
+    ("address", "48 Willow Lane, Springfield"),
+    ("person", "Margaret Hamilton"),
+]
+HARMLESS = [
+    "",
+    "The book has ISBN 978-0-306-40615-7.",
+    "Version 10.4.22 came out on 2024-05-17.",
+    "The log says 2024-05-17 12:30:45 and then 17.05.2024 8:30.",
+    "It is 12:30:45 and the slope is 3.14159265358979.",
+    "The earth is 4 500 000 000 years old.",
+    "It costs 12.500.000 rupiah, not 1.234.567.",
+    "Is 1234 5678 9012 3456 a plausible reading?",
+    "What does the @ sign mean, and why?",
+    "The server answers on 127.0.0.1 and on 0.0.0.0.",
+]
+FILLER = st.text(st.sampled_from("abc é图🎉\n,."), max_size=60)
+
+
+def spans(embedded, text):
+    return text_pii(embedded).values([text])[0].spans
+
+
+@pytest.mark.parametrize(("kind", "data"), FOUND)
+@pytest.mark.parametrize("text", ["Please note {} for later.", "👩‍🚀🏳️‍🌈 图片\n\n{}"])
+def test_a_span_is_exactly_what_was_written(embedded, kind, data, text):
+    text = text.format(data)
+    assert [(span.type, text[span.start : span.end]) for span in spans(embedded, text)] == [(kind, data)]
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_numbers_that_belong_to_nobody_are_left_alone(embedded, text):
+    assert spans(embedded, text) == []
+
+
+@pytest.mark.parametrize("text", ["600 123 456", "78 651 450 21", "415 555 0000", "+4 500 000 000"])
+def test_a_number_grouped_as_telephones_are_is_one(text):
+    assert "phone" in [span.type for span in find_patterns(text)]
+
+
+def test_all_kinds_in_one_text_are_found_in_order_and_summed_up(embedded):
+    text = "John Smith lives at 12 High Street, Leeds. Mail john@example.com or call +44 20 7946 0958."
+    (value,) = text_pii(embedded).values([text])
+    assert [span.type for span in value.spans] == ["person", "address", "email", "phone"]
+    assert value.types == ["address", "email", "person", "phone"]
+
+
+def check_digit(digits):
+    return next(str(d) for d in range(10) if luhn(digits + str(d)))
+
+
+@settings(deadline=None)
+@given(st.from_regex(r"[2-6][0-9]{14}", fullmatch=True), st.integers(0, 15), st.integers(1, 9))
+def test_a_card_with_one_wrong_digit_is_no_card(digits, place, change):
+    card = digits + check_digit(digits)
+    wrong = f"{card[:place]}{(int(card[place]) + change) % 10}{card[place + 1 :]}"
+    assert (0, 16) in [(s.start, s.end) for s in find_patterns(card) if s.type == "card"] or len(set(card)) == 1
+    assert "card" not in [span.type for span in find_patterns(wrong)]
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(["DE", "GB", "FR", "NL"]),
+    st.from_regex(r"[A-Z]{0,4}[0-9]{12}", fullmatch=True),
+    st.integers(1, 12),
+    st.integers(1, 9),
+)
+def test_an_account_number_with_one_wrong_digit_is_none(country, account, place, change):
+    as_digits = "".join(str(int(c, 36)) for c in f"{account}{country}00")
+    number = f"{country}{98 - int(as_digits) % 97:02d}{account}"
+    digit = (int(number[-place]) + change) % 10
+    wrong = f"{number[:-place]}{digit}{number[len(number) - place + 1 :]}"
+    assert iban(number)
+    assert "iban" in [span.type for span in find_patterns(number)]
+    assert "iban" not in [span.type for span in find_patterns(wrong)]
+
+
+@settings(deadline=None)
+@given(FILLER, st.sampled_from(FOUND[:-2]), FILLER)
+def test_offsets_count_characters_whatever_stands_around(before, planted, after):
+    kind, data = planted
+    text = f"{before} | {data} | {after}"
+    assert (kind, data) in [(span.type, text[span.start : span.end]) for span in find_patterns(text)]
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    st.lists(st.one_of(st.sampled_from([data for _, data in FOUND]), FILLER), max_size=6), st.sampled_from(["", " "])
+)
+def test_spans_are_in_order_and_never_overlap(embedded, pieces, glue):
+    text = glue.join(pieces)
+    found = spans(embedded, text)
+    edges = [edge for span in found for edge in (span.start, span.end)]
+    assert edges == sorted(edges)
+    assert all(0 <= span.start < span.end <= len(text) and 0 < span.confidence <= 1 for span in found)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 5000))
+def test_windows_cover_every_character_and_overlap(length):
+    found = list(windows("x" * length))
+    assert found[0][0] == 0
+    assert found[-1][1] == length
+    for (start, end), (following, _) in itertools.pairwise(found):
+        assert end - start == WINDOW_CHARACTERS
+        assert end - following == OVERLAP_CHARACTERS
+
+
+@pytest.mark.parametrize("place", [0, 380, 430, 470, 1000, 1990])
+def test_a_name_is_found_wherever_it_stands_in_a_text_of_many_windows(embedded, place):
+    filler = "the line goes up and then it goes down again. " * 45
+    cut = filler.rfind(". ", 0, place) + 2 if place else 0
+    text = f"{filler[:cut]}My name is Margaret Hamilton. {filler[cut:]}"
+    assert "Margaret Hamilton" in [text[span.start : span.end] for span in spans(embedded, text)]
+
+
+def test_the_very_end_of_a_long_text_is_read(embedded):
+    text = "图" * 200_000 + " I live at 48 Willow Lane, Springfield. Write to lena@example.com"
+    found = [(span.type, text[span.start : span.end]) for span in spans(embedded, text)]
+    assert found == [("address", "48 Willow Lane, Springfield"), ("email", "lena@example.com")]
+
+
+def test_a_window_of_too_many_tokens_is_read_in_halves(embedded):
+    dense = "图é" * 220 + " Margaret Hamilton lives here"
+    assert len(dense) < WINDOW_CHARACTERS
+    assert "person" in [span.type for span in spans(embedded, dense)]
