@@ -1,53 +1,114 @@
-"""A leaderboard with 100 bootstraps: ours from rows against evalica, the fastest public library, from rows."""
+"""Leaderboards with 100 bootstraps, from columns of names to ratings with intervals, against other ways to make them.
 
+Peers that take minutes run fewer bootstraps; their seconds are then scaled, and `peer_rounds` says from how many.
+"""
+
+from collections.abc import Callable
 from typing import Any
 
-import evalica
 import numpy as np
 import polars as pl
-from evalica import Winner
 
+from benchmarks import rate_peers as peers
 from benchmarks.timing import compare
-from tasks.rate.leaderboard import leaderboard
-from tasks.rate.votes import votes
+from schemas.rating import RatingMethod
+from tasks.rate.leaderboard import leaderboard, slice_boards
+from tasks.rate.slices import slice_masks
+from tasks.rate.style_control import COVARIATES, style_board
+from tasks.rate.votes import rateable, votes
 
-BATTLES, MODELS, ROUNDS = 30_000, 20, 100
+ROUNDS = 100
+STYLE = COVARIATES[:4]
 
 
-def _battles(seed: int = 0) -> pl.DataFrame:
-    generator = np.random.default_rng(seed)
-    strength = generator.normal(0, 1, MODELS)
-    first, second = generator.integers(0, MODELS, (2, BATTLES))
+def battles(rows: int, models: int, **more: object) -> pl.DataFrame:
+    """Battles of models with normal log-strengths, 30 % ties, and whatever columns `more` has."""
+    generator = np.random.default_rng(0)
+    strength = generator.normal(0, 1, models)
+    first = generator.integers(0, models, rows)
+    second = (first + generator.integers(1, models, rows)) % models
     chance = 1 / (1 + np.exp(strength[second] - strength[first]))
-    drawn = generator.random(BATTLES)
-    winner = np.where(generator.random(BATTLES) < 0.3, "tie", np.where(drawn < chance, "model_a", "model_b"))
-    frame = pl.DataFrame({"a": first, "b": second, "winner": winner}).filter(pl.col("a") != pl.col("b"))
-    return frame.select(
-        pl.format("model-{}", "a").alias("model_a"), pl.format("model-{}", "b").alias("model_b"), "winner"
-    )
+    won = np.where(generator.random(rows) < chance, "model_a", "model_b")
+    names = np.array([f"model-{n}" for n in range(models)])
+    winner = np.where(generator.random(rows) < 0.3, "tie", won)
+    return pl.DataFrame({"model_a": names[first], "model_b": names[second], "winner": winner, **more})
 
 
 def run() -> list[dict[str, Any]]:
-    """Seconds from string columns to ratings with intervals."""
-    battles = _battles()
-    outcome = {"model_a": Winner.X, "model_b": Winner.Y, "tie": Winner.Draw}
-    xs, ys = battles["model_a"].to_list(), battles["model_b"].to_list()
-    winners = [outcome[label] for label in battles["winner"]]
-    generator = np.random.default_rng(0)
+    """Every comparison; `points_apart` is the largest difference of point estimates."""
+    many = battles(2_000_000, 200)
+    return [
+        _plain(battles(30_000, 20), "evalica.bradley_terry on rows", peers.evalica_on_rows, 10),
+        _plain(many, "evalica.bradley_terry on rows", peers.evalica_on_rows, 2),
+        _plain(many, "pandas pivot and LogisticRegression (FastChat notebook)", peers.pivot_and_regression, 1),
+        _style(),
+        _slices(),
+    ]
+
+
+def _plain(table: pl.DataFrame, peer: str, method: Callable[[pl.DataFrame], peers.Peer], rounds: int) -> dict[str, Any]:
+    def ours() -> dict[str, float]:
+        return {row.model: row.rating for row in leaderboard(votes(rateable(table)), method=RatingMethod())}
+
+    run_peer = method(table)
+    theirs = run_peer(0)
+    return compare(
+        f"rate: {table['model_a'].n_unique()} models",
+        table.height,
+        ours,
+        peer,
+        lambda: run_peer(rounds),
+        peer_times=ROUNDS / rounds,
+        peer_rounds=rounds,
+        points_apart=max(abs(value - theirs[model]) for model, value in ours().items()),
+    )
+
+
+def _style() -> dict[str, Any]:
+    generator = np.random.default_rng(1)
+    means = dict(zip(STYLE, (200, 1, 4, 3), strict=True))
+    counts = {f"{name}_{s}": generator.poisson(mean, 300_000) for name, mean in means.items() for s in ("a", "b")}
+    table = battles(300_000, 100, **counts)
+    ours = {row.model: row.rating for row in style_board(table, RatingMethod(bootstraps=2))[0]}
+    run_peer = peers.contextual_descent(table, STYLE)
+    theirs = run_peer(0)
+    return compare(
+        "rate: style control, 100 models, 4 covariates",
+        table.height,
+        lambda: style_board(rateable(table), RatingMethod()),
+        "L-BFGS on rows (FastChat rating_systems)",
+        lambda: run_peer(1),
+        peer_times=ROUNDS,
+        peer_rounds=1,
+        points_apart=max(abs(value - theirs[model]) for model, value in ours.items()),
+    )
+
+
+def _slices() -> dict[str, Any]:
+    generator, rows = np.random.default_rng(2), 300_000
+    language = np.minimum(26, generator.geometric(0.15, rows) - 1)
+    tags = {f"category:c{n}": generator.random(rows) < 0.2 for n in range(9)}
+    exclusions = {"refusal": generator.random(rows) < 0.05, "is_preset": generator.random(rows) < 0.1}
+    table = battles(rows, 100, language=np.array([f"l{n:02}" for n in range(27)])[language], **tags, **exclusions)
 
     def ours() -> object:
-        return leaderboard(votes(battles), "overall", bootstraps=ROUNDS)
+        told = rateable(table)
+        return slice_boards(votes(told), slice_masks(told), RatingMethod())
 
-    def peer() -> None:
-        for _ in range(ROUNDS):
-            weights = generator.multinomial(len(xs), np.full(len(xs), 1 / len(xs))).astype(float)
-            evalica.bradley_terry(xs, ys, winners, weights=weights.tolist())
+    masks = slice_masks(rateable(table))
+    told = votes(rateable(table))
+    run_peers = [peers.evalica_on_counts(told, told.counts(mask)) for mask in masks.values()]
 
-    scores = evalica.bradley_terry(xs, ys, winners).scores
-    rated = {row.model: row.rating for row in leaderboard(votes(battles), "overall", bootstraps=2)}
-    theirs = 400 * np.log10(np.array([scores[model] for model in rated]))
-    mine = np.array(list(rated.values()))
-    difference = float(np.abs((mine - mine.mean()) - (theirs - theirs.mean())).max())
-    return [
-        compare("rate: 100 bootstraps", BATTLES, ours, "evalica.bradley_terry on rows", peer, points_apart=difference)
-    ]
+    def theirs() -> None:
+        for run_peer in run_peers:
+            run_peer(1)
+
+    return compare(
+        f"rate: {len(masks)} slices, 100 models",
+        rows,
+        ours,
+        "evalica.bradley_terry on counts",
+        theirs,
+        peer_times=ROUNDS,
+        peer_rounds=1,
+    )

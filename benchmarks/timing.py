@@ -12,11 +12,18 @@ ROUNDS = 3
 
 
 def compare(
-    bench: str, n: int, ours: Callable[[], object], peer: str, theirs: Callable[[], object], **more: Any
+    bench: str,
+    n: int,
+    ours: Callable[[], object],
+    peer: str,
+    theirs: Callable[[], object],
+    peer_times: float = 1,
+    **more: Any,
 ) -> dict[str, Any]:
     """Run ours and theirs in turn, A B A B A B, after one warm-up of ours; ratio = theirs / ours in CPU seconds.
 
-    CPU seconds, because machines are shared; `ours_s` and `peer_s` are medians.
+    CPU seconds, because machines are shared; `ours_s` and `peer_s` are medians. A peer that was measured on a
+    share of the work has its seconds multiplied by `peer_times`.
     """
     ours()
     seconds: dict[str, list[float]] = {"ours": [], "peer": []}
@@ -25,7 +32,7 @@ def compare(
             started = time.process_time()
             work()
             seconds[name].append(time.process_time() - started)
-    mine, other = statistics.median(seconds["ours"]), statistics.median(seconds["peer"])
+    mine, other = statistics.median(seconds["ours"]), statistics.median(seconds["peer"]) * peer_times
     row = {
         "bench": bench,
         "n": n,

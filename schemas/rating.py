@@ -1,6 +1,50 @@
-"""Leaderboards."""
+"""Leaderboards and the tables beside them."""
+
+from enum import StrEnum
+
+from pydantic import Field
 
 from schemas.row import Int32, Row
+
+
+class Interval(StrEnum):
+    """How 95 % intervals are made."""
+
+    BOOTSTRAP = "bootstrap"
+    SANDWICH = "sandwich"
+
+
+class BothBad(StrEnum):
+    """What a vote that both answers are bad counts as."""
+
+    TIE = "tie"
+    EXCLUDE = "exclude"
+
+
+class StylePreset(StrEnum):
+    """A published way to normalise and penalise style covariates."""
+
+    FASTCHAT = "fastchat"
+    ARENA_RANK = "arena-rank"
+
+
+class RatingMethod(Row):
+    """How votes become ratings."""
+
+    bootstraps: int = Field(default=100, ge=2)
+    """Bootstrap rounds."""
+    seed: int = 0
+    """Seed of the bootstrap and of shuffled Elo."""
+    anchor_model: str | None = None
+    """Model whose rating is fixed; by default the mean of all models is 1000."""
+    anchor_rating: float = Field(default=1000.0, allow_inf_nan=False)
+    """Rating of the anchor."""
+    interval: Interval = Interval.BOOTSTRAP
+    """How 95 % intervals are made."""
+    both_bad: BothBad = BothBad.TIE
+    """What a both-bad vote counts as."""
+    style: StylePreset = StylePreset.FASTCHAT
+    """Normalisation and penalty of style control."""
 
 
 class Rating(Row):
@@ -13,12 +57,152 @@ class Rating(Row):
     rating: float
     """Bradley-Terry rating: scale 400, base 10."""
     ci95_low: float
-    """2.5 % quantile of the bootstrap."""
+    """Lower end of the 95 % interval."""
     ci95_high: float
-    """97.5 % quantile of the bootstrap."""
+    """Upper end of the 95 % interval."""
     rank: Int32
     """1 + number of models whose interval lies wholly above this one's (rank UB)."""
     battles: int
     """Battles of the model in the slice."""
     flags: list[str]
-    """few_battles, only_wins, only_losses, separate_group: why a rating may mislead."""
+    """few_battles, only_wins, only_losses, unbounded, separate_group, anchor_missing: why a rating may mislead."""
+
+
+class StyleCoefficient(Row):
+    """How much one style covariate moves votes, all else equal."""
+
+    covariate: str
+    """tokens, headers, list_items, bold or entities."""
+    coefficient: float
+    """Change of log-odds for one standard deviation of the normalised difference."""
+    ci95_low: float
+    """Lower end of the 95 % interval."""
+    ci95_high: float
+    """Upper end of the 95 % interval."""
+    preset: str
+    """Normalisation and penalty: fastchat or arena-rank."""
+    battles: int
+    """Battles the fit is made on."""
+    flags: list[str]
+    """constant: both sides never differ, so the votes say nothing about it."""
+
+
+class RankChange(Row):
+    """What style control does to one model."""
+
+    model: str
+    """The model."""
+    rank: Int32
+    """Rank without style control, on the same battles."""
+    rank_style: Int32
+    """Rank under style control."""
+    rank_change: Int32
+    """Places gained under style control; negative when lost."""
+    rating: float
+    """Rating without style control."""
+    rating_style: float
+    """Rating under style control."""
+
+
+class PairRecord(Row):
+    """How two models fared against each other; one row for each order."""
+
+    slice: str
+    """Which battles."""
+    model: str
+    """The model."""
+    opponent: str
+    """Its opponent."""
+    battles: int
+    """All their battles, on either side."""
+    wins: int
+    """Votes for the model."""
+    losses: int
+    """Votes for the opponent."""
+    ties: int
+    """Ties, without both-bad votes."""
+    both_bad: int
+    """Votes that both answers are bad."""
+    win_fraction: float | None
+    """wins / (wins + losses); null when no vote was decisive."""
+
+
+class WinRate(Row):
+    """How often one model wins, without any model of the votes."""
+
+    model: str
+    """The model."""
+    battles: int
+    """Its battles."""
+    average_win_rate: float | None
+    """Mean over opponents of win_fraction: every opponent weighs the same."""
+    wins_vs_reference: int
+    """Votes for it against the reference."""
+    battles_vs_reference: int
+    """Its battles against the reference."""
+    win_rate_vs_reference: float | None
+    """Wins over decisive battles against the reference, ties left out as VisIT-Bench does; null without any."""
+
+
+class VoteShare(Row):
+    """What people voted in one slice (VisionArena Table 2)."""
+
+    slice: str
+    """Which battles."""
+    battles: int
+    """Votes, of two different models."""
+    decisive_fraction: float
+    """Share of votes for one side, 0 to 1."""
+    tie_fraction: float
+    """Share of ties, 0 to 1."""
+    both_bad_fraction: float
+    """Share of votes that both answers are bad, 0 to 1."""
+    flags: list[str]
+    """few_battles: under 100 votes."""
+
+
+class EloRating(Row):
+    """One model after sequential Elo updates."""
+
+    order: str
+    """given: in the order of the votes (online Elo); shuffled: in a seeded random order (VisIT-Bench)."""
+    model: str
+    """The model."""
+    rating: float
+    """Elo rating: K 4, start 1000, scale 400, base 10."""
+    battles: int
+    """Battles of the model."""
+
+
+class OutlierJudge(Row):
+    """A voter whose votes contradict everybody else's."""
+
+    judge: str
+    """The voter, as the battles name them."""
+    votes: int
+    """Votes of theirs that were tested, at most 100."""
+    evidence: float
+    """Largest product of 1 / (2 p) over the votes; above 20 a voter is an outlier."""
+
+
+class Agreement(Row):
+    """How far a board agrees with a reference board on the models both rate."""
+
+    models: int
+    """Models on both boards."""
+    spearman: float | None
+    """Rank correlation; null when a board does not vary."""
+    kendall: float | None
+    """Kendall's tau-b."""
+    pearson: float | None
+    """Correlation of ratings."""
+    agreement: float | None
+    """Over pairs the reference separates: 1 same order, 0.5 not separated, 0 reversed (Arena-Hard's notebook)."""
+    agreement_strict: float | None
+    """The same with 1, 0 and -1 (Arena-Hard's paper)."""
+    separability: float | None
+    """Share of pairs whose 95 % intervals do not overlap on the board."""
+    separability_reference: float | None
+    """The same on the reference."""
+    brier: float | None
+    """Mean squared error of the board's normal probability that one model is better, against the reference's order."""

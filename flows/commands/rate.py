@@ -1,8 +1,9 @@
-"""`curate rate`: a leaderboard from any battle table, or the rating stage of a store."""
+"""`curate rate`: leaderboards and their tables from any battle table, or the rating stage of a store."""
 
 import json
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,13 +13,18 @@ from flows.commands.options import (
     ProviderOption,
     SeedOption,
     anchor_of,
+    day_of,
     settings_of,
 )
 from flows.commands.pipeline import run_stages
-from schemas.errors import BadInput
-from schemas.rating import Rating
+from flows.commands.rating_output import print_rows
+from schemas.errors import BadInput, known_values
+from schemas.rating import BothBad, Interval, Rating, RatingMethod, StylePreset
 
-_COLUMNS = ("model", "rating", "ci95_low", "ci95_high", "rank", "battles")
+if TYPE_CHECKING:
+    from tasks.rate.rating_tables import RatingTables
+
+_COLUMNS = {"model", "rating", "ci95_low", "ci95_high", "rank", "battles"}
 
 
 def register(app: typer.Typer) -> None:
@@ -28,44 +34,112 @@ def register(app: typer.Typer) -> None:
 
 def rate(
     battles: Annotated[
-        Path | None, typer.Argument(help="Battle table: Parquet, CSV or JSONL with model_a, model_b, winner.")
+        Path | None,
+        typer.Argument(
+            help="Battle table: Parquet, CSV or JSONL with model_a, model_b, winner; or a folder of Parquet."
+        ),
     ] = None,
     store: Annotated[str | None, typer.Option("--store", help="Rate the kept battles of this store instead.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    table: Annotated[
+        str,
+        typer.Option(
+            "--table",
+            help="ratings, style_control, style_coefficients, rank_changes, pair_records, win_rates, vote_shares, "
+            "elo_ratings or outlier_judges.",
+        ),
+    ] = "ratings",
+    slices: Annotated[
+        list[str] | None, typer.Option("--slice", help="Slice such as language:English, or all; may be repeated.")
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option("--against", help="Agreement of the board with this one: a table of ratings.")
+    ] = None,
     anchor: AnchorOption = None,
+    reference: Annotated[str | None, typer.Option("--reference", help="Model that win rates are against.")] = None,
+    interval: Annotated[Interval, typer.Option("--interval", help="How intervals are made.")] = Interval.BOOTSTRAP,
+    both_bad: Annotated[BothBad, typer.Option("--both-bad", help="What both-bad votes count as.")] = BothBad.TIE,
+    style: Annotated[
+        StylePreset, typer.Option("--style", help="Normalisation and penalty of style control.")
+    ] = StylePreset.FASTCHAT,
+    exclude_outliers: Annotated[
+        bool, typer.Option("--exclude-outliers", help="Leave out voters that contradict everybody else.")
+    ] = False,
+    since: Annotated[str | None, typer.Option("--since", help="First day of votes, YYYY-MM-DD (UTC).")] = None,
+    until: Annotated[str | None, typer.Option("--until", help="Last day of votes, YYYY-MM-DD (UTC).")] = None,
     bootstraps: BootstrapsOption = 100,
     seed: SeedOption = 0,
     provider: ProviderOption = None,
 ) -> None:
-    """Bradley-Terry ratings with 95 % bootstrap intervals."""
+    """Bradley-Terry ratings with 95 % intervals, and the tables beside them."""
     if (battles is None) == (store is None):
         raise BadInput("give either a battle table or --store DIR")
     if battles is None:
-        settings = settings_of(store=store, anchor=anchor, bootstraps=bootstraps, seed=seed, provider=provider)
+        if table != "ratings" or slices or against or reference or since or until:
+            raise BadInput("--table, --slice, --against, --reference, --since and --until need a battle table")
+        settings = settings_of(
+            store=store,
+            anchor=anchor,
+            bootstraps=bootstraps,
+            seed=seed,
+            provider=provider,
+            interval=interval,
+            both_bad=both_bad,
+            style_preset=style,
+            exclude_outlier_judges=exclude_outliers,
+        )
         run_stages(settings, ("flows.rate", "rate"))
         return
-    from tasks.rate.leaderboard import leaderboard
-    from tasks.rate.votes import read_battles, votes
+    from tasks.rate.battle_files import read_battles
+    from tasks.rate.rating_tables import TABLES, RatingTables, within
 
+    if table not in TABLES:
+        raise BadInput(f"--table {known_values(table, TABLES)}")
     model, rating = anchor_of(anchor) if anchor else (None, 1000.0)
-    told = votes(read_battles(battles))
-    if not len(told.score):
+    method = RatingMethod(
+        bootstraps=bootstraps,
+        seed=seed,
+        anchor_model=model,
+        anchor_rating=rating,
+        interval=interval,
+        both_bad=both_bad,
+        style=style,
+    )
+    chosen = within(read_battles(battles), day_of("since", since), day_of("until", until))
+    tables = RatingTables(chosen, method, tuple(slices or ["overall"]), reference, exclude_outliers)
+    if against is not None:
+        _print_agreement(tables, table, against, as_json)
+        return
+    if tables.rated.is_empty():
         raise BadInput(f"{str(battles)!r} holds no battle between two different models")
-    rows = leaderboard(told, "overall", bootstraps=bootstraps, seed=seed, anchor_model=model, anchor_rating=rating)
+    rows = tables.rows(table)
+    plain = as_json and table == "ratings" and not slices
+    if plain:
+        _warn([row for row in rows if isinstance(row, Rating)])
     for row in rows if as_json else ():
-        print(json.dumps(row.model_dump(include=set(_COLUMNS))))
+        print(json.dumps(row.model_dump(mode="json", include=_COLUMNS if plain else None)))
     if not as_json:
-        _print(rows)
+        print_rows(table, rows)
 
 
-def _print(rows: list[Rating]) -> None:
-    from rich.console import Console
-    from rich.table import Table
+def _print_agreement(tables: "RatingTables", table: str, against: Path, as_json: bool) -> None:
+    from tasks.rate.agreement import agreement
+    from tasks.rate.board_files import read_board
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("rank", "model", "rating", "95 % interval", "battles", ""):
-        table.add_column(column, justify="left" if column in ("model", "") else "right")
-    for row in rows:
-        interval = f"{row.ci95_low:.0f} to {row.ci95_high:.0f}"
-        table.add_row(str(row.rank), row.model, f"{row.rating:.1f}", interval, f"{row.battles:,}", " ".join(row.flags))
-    Console(markup=False).print(table)
+    if table not in ("ratings", "style_control") or len(tables.slices) != 1 or tables.slices[0] == "all":
+        raise BadInput("--against compares one board: give --table ratings or style_control, and at most one --slice")
+    board = [row for row in tables.rows(table) if isinstance(row, Rating)]
+    name = "style_control" if table == "style_control" else tables.slices[0]
+    found = agreement(board, read_board(against, name))
+    if as_json:
+        print(json.dumps(found.model_dump(mode="json")))
+    else:
+        print_rows("agreement", [found])
+
+
+def _warn(rows: list[Rating]) -> None:
+    """The plain JSON rows have no flags: what would mislead is said on stderr."""
+    for flag in ("only_wins", "only_losses", "unbounded", "separate_group"):
+        models = [row.model for row in rows if flag in row.flags]
+        if models:
+            print(f"curate: note: {flag}: {', '.join(models[:10])}{' …' if len(models) > 10 else ''}", file=sys.stderr)

@@ -1,81 +1,149 @@
-"""Bradley-Terry with style covariates (VisionArena eq. 2): what is left of a rating when answers look alike.
+"""Leaderboards under style control: what is left of a rating when answers look alike (VisionArena sec. 4.4)."""
 
-Each covariate is the normalised difference (a - b) / (a + b + 1) of both sides, then divided by its standard
-deviation over the votes, as FastChat's `rating_systems.py` does.
-"""
-
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+import polars as pl
 
-from tasks.rate.bradley_terry import Matrix, Vector
-from tasks.rate.votes import Votes
+from schemas.errors import BadInput
+from schemas.rating import Interval, RankChange, Rating, RatingMethod, StyleCoefficient, StylePreset
+from tasks.rate.bradley_terry import SCALE, place
+from tasks.rate.connected import structure
+from tasks.rate.intervals import NORMAL95, interval95, placed_deviation
+from tasks.rate.leaderboard import battles_of, board, board_flags
+from tasks.rate.one_thread import one_blas_thread
+from tasks.rate.style_fit import Ridge, bootstrap_fits, fit, sandwich
+from tasks.rate.style_sums import styled
+from tasks.rate.votes import Matrix, Vector, Votes, votes
 
-COVARIATES = ("tokens", "headers", "list_items", "bold")
-_STEPS_MAX = 50
-_GRADIENT_MAX = 1e-8
-_RIDGE = 1e-3
-"""Weight of a wide normal prior that keeps models without a finite rating, and constant covariates, finite."""
+STYLE_CONTROL = "style_control"
+COVARIATES = ("tokens", "headers", "list_items", "bold", "entities")
+"""Length, markdown and specificity (named entities); each is a column `<name>_a` and `<name>_b`, where measured."""
+_PAIR_VOTES_MIN = 50
 
 
 @dataclass(frozen=True)
-class StyleFit:
-    """A joint fit of log-strengths and style coefficients."""
+class _Preset:
+    ridge_strengths: float
+    ridge_coefficients: float
+    """Fixed, or for each vote where `per_vote`."""
+    per_vote: bool
+    pairs_weigh_the_same: bool
 
-    strengths: Matrix
-    """(…, models), mean zero."""
-    coefficients: Matrix
-    """(…, covariates): change of log-odds for one standard deviation."""
+
+_PRESETS = {
+    # rating_systems.py: half of 0.5 times the squares of coefficients and of ratings in units of 400 points.
+    StylePreset.FASTCHAT: _Preset(0.5 / np.log(10) ** 2, 0.5, per_vote=False, pairs_weigh_the_same=False),
+    # contextual_bradley_terry.py: the penalty stands beside the mean log-likelihood; votes of a pair share one weight.
+    StylePreset.ARENA_RANK: _Preset(1e-5, 1.0, per_vote=True, pairs_weigh_the_same=True),
+}
 
 
-def style_differences(a: Matrix, b: Matrix) -> Matrix:
-    """Normalised differences float64 (votes, covariates) of counts (votes, covariates) on both sides.
+def measured_covariates(battles: pl.DataFrame) -> tuple[str, ...]:
+    """The covariates that both sides have a column for."""
+    return tuple(name for name in COVARIATES if {f"{name}_a", f"{name}_b"} <= set(battles.columns))
 
-    A covariate that never differs stays zero instead of becoming undefined.
+
+def style_differences(battles: pl.DataFrame, covariates: Sequence[str]) -> Matrix:
+    """float64 (battles, covariates): (a - b) / (a + b + 1), less its mean, over its standard deviation.
+
+    A covariate that never differs is zero. Raises BadInput for counts that are missing, negative or no numbers.
     """
+    sides = []
+    for side in ("a", "b"):
+        counts = battles.select(pl.col(f"{name}_{side}").cast(pl.Float64) for name in covariates)
+        for column in counts:
+            wrong = int((column.is_null() | ~column.is_finite() | (column < 0)).fill_null(True).sum())
+            if wrong:
+                raise BadInput(f"{column.name} is missing, negative or no number in {wrong} of {len(column)} battles")
+        sides.append(counts.to_numpy())
+    a, b = sides
     difference = (a - b) / (a + b + 1)
     spread = difference.std(axis=0)
-    return difference / np.where(spread > 0, spread, 1)
+    varies = spread > 1e-12
+    return np.where(varies, (difference - difference.mean(axis=0)) / np.where(varies, spread, 1), 0.0)
 
 
-def fit_style(votes: Votes, style: Matrix, bootstraps: int, seed: int) -> tuple[StyleFit, StyleFit]:
-    """The fit on all votes, and on `bootstraps` resamples of them."""
-    design = _design(votes, style)
-    every = np.ones(len(votes.score))
-    start = np.zeros(design.shape[1])
-    point = _newton(design, votes.score, every, start)
-    generator = np.random.default_rng(seed)
-    total = len(votes.score)
-    resamples = [generator.multinomial(total, every / total).astype(np.float64) for _ in range(bootstraps)]
-    samples = np.stack([_newton(design, votes.score, weights, point) for weights in resamples])
-    return _split(point, len(votes.models)), _split(samples, len(votes.models))
+@one_blas_thread
+def style_board(
+    battles: pl.DataFrame, method: RatingMethod, level: dict[str, float] | None = None
+) -> tuple[list[Rating], list[StyleCoefficient]]:
+    """The board under style control and the coefficients, of `rateable` battles with covariate columns.
+
+    `level` holds the ratings whose mean is kept. Raises BadInput when there is no covariate to control.
+    """
+    covariates = measured_covariates(battles)
+    if not covariates:
+        raise BadInput(f"no style covariate; give one or more of {', '.join(COVARIATES)}, as tokens_a and tokens_b")
+    if battles.is_empty():
+        return [], []
+    told, style = votes(battles), style_differences(battles, covariates)
+    data, ridge = styled(told, style, _weights(told, method.style)), _ridge(len(told.pair), method.style)
+    models, counts = len(told.models), told.counts()
+    group, core = structure(told.pairs, counts, models)
+    anchor = told.models.index(method.anchor_model) if method.anchor_model in told.models else None
+    wanted = np.array([level[name] for name in told.models]) if level else None
+    parameters = fit(data, ridge)
+    point = place(parameters[:models], group, anchor, method.anchor_rating, wanted)
+    if method.interval is Interval.SANDWICH:
+        covariance = sandwich(data, ridge, parameters)
+        half = NORMAL95 * SCALE * placed_deviation(covariance[:models, :models], group, anchor)
+        spread = NORMAL95 * np.sqrt(covariance.diagonal()[models:])
+        of_models = (point - half, point + half)
+        of_covariates = (parameters[models:] - spread, parameters[models:] + spread)
+    else:
+        samples = bootstrap_fits(data, ridge, parameters, method.bootstraps, method.seed)
+        of_models = interval95(place(samples[:, :models], group, anchor, method.anchor_rating, wanted), point)
+        of_covariates = interval95(samples[:, models:], parameters[models:])
+    flags = board_flags(told.pairs, counts, group, core, method.anchor_model is not None and anchor is None)
+    rows = board(told.models, STYLE_CONTROL, point, of_models, group, battles_of(told.pairs, counts, models), flags)
+    return rows, _coefficients(covariates, parameters[models:], of_covariates, style, method.style)
 
 
-def _design(votes: Votes, style: Matrix) -> Matrix:
-    """float64 (votes, models + covariates): +1 for the first model, -1 for the second, then the covariates."""
-    rows = np.arange(len(votes.score))
-    models = np.zeros((len(rows), len(votes.models)))
-    models[rows, votes.first] = 1
-    models[rows, votes.second] = -1
-    return np.hstack([models, style])
+def rank_changes(plain: Sequence[Rating], under_control: Sequence[Rating]) -> list[RankChange]:
+    """What style control does to the rank of each model that both boards have (VisionArena Fig. 8), largest first."""
+    before = {row.model: row for row in plain}
+    rows = [
+        RankChange(
+            model=row.model,
+            rank=before[row.model].rank,
+            rank_style=row.rank,
+            rank_change=before[row.model].rank - row.rank,
+            rating=before[row.model].rating,
+            rating_style=row.rating,
+        )
+        for row in under_control
+        if row.model in before
+    ]
+    return sorted(rows, key=lambda row: (-abs(row.rank_change), row.rank_style, row.model))
 
 
-def _newton(design: Matrix, score: Vector, weights: Vector, start: Vector) -> Vector:
-    """Maximiser of the weighted log-likelihood with scores between 0 and 1."""
-    parameters = start.copy()
-    ridge: npt.NDArray[np.float64] = _RIDGE * np.eye(design.shape[1])
-    for _ in range(_STEPS_MAX):
-        chance = 1 / (1 + np.exp(-design @ parameters))
-        gradient = design.T @ (weights * (score - chance)) - _RIDGE * parameters
-        if np.abs(gradient).max() <= _GRADIENT_MAX * len(score):
-            break
-        curvature = weights * chance * (1 - chance)
-        hessian = (design * curvature[:, None]).T @ design + ridge
-        parameters += np.clip(np.linalg.solve(hessian, gradient), -2, 2)
-    return parameters
+def _coefficients(
+    names: Sequence[str], point: Vector, interval: tuple[Vector, Vector], style: Matrix, preset: StylePreset
+) -> list[StyleCoefficient]:
+    low, high = interval
+    return [
+        StyleCoefficient(
+            covariate=name,
+            coefficient=float(point[n]),
+            ci95_low=float(low[n]),
+            ci95_high=float(high[n]),
+            preset=preset,
+            battles=len(style),
+            flags=[] if style[:, n].any() else ["constant"],
+        )
+        for n, name in enumerate(names)
+    ]
 
 
-def _split(parameters: Matrix, models: int) -> StyleFit:
-    strengths = parameters[..., :models]
-    return StyleFit(strengths - strengths.mean(axis=-1, keepdims=True), parameters[..., models:])
+def _ridge(told: int, preset: StylePreset) -> Ridge:
+    chosen = _PRESETS[preset]
+    return Ridge(chosen.ridge_strengths, chosen.ridge_coefficients * (told if chosen.per_vote else 1))
+
+
+def _weights(told: Votes, preset: StylePreset) -> Vector:
+    if not _PRESETS[preset].pairs_weigh_the_same:
+        return np.ones(len(told.pair))
+    weight = 1 / np.maximum(np.bincount(told.pair), _PAIR_VOTES_MIN)[told.pair]
+    return np.asarray(weight / weight.mean())

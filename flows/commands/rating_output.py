@@ -1,0 +1,53 @@
+"""Rating tables as people read them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from schemas.rating import Rating
+from schemas.row import Row
+
+_FILE_WIDTH = 160
+_DIGITS = {"rating": 1, "rating_style": 1, "evidence": 1}
+
+
+def print_rows(name: str, rows: Sequence[Row]) -> None:
+    """Print rows of one table; boards with their interval in one column."""
+    if not rows:
+        Console(markup=False).print(f"{name}: no rows")
+        return
+    shown = [_board_row(row) if isinstance(row, Rating) else row.model_dump(mode="json") for row in rows]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column, value in shown[0].items():
+        table.add_column("" if column == "flags" else column, justify="left" if _is_text(value) else "right")
+    for row in shown:
+        table.add_row(*(_text(column, value) for column, value in row.items()))
+    terminal = Console().is_terminal
+    Console(markup=False, highlight=False, width=None if terminal else _FILE_WIDTH).print(table)
+
+
+def _board_row(row: Rating) -> dict[str, Any]:
+    interval = f"{row.ci95_low:.0f} to {row.ci95_high:.0f}"
+    where = {} if row.slice == "overall" else {"slice": row.slice}
+    return where | {
+        "rank": row.rank,
+        "model": row.model,
+        "rating": row.rating,
+        "95 % interval": interval,
+        "battles": row.battles,
+        "flags": row.flags,
+    }
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, (str, list)) and " to " not in str(value)
+
+
+def _text(column: str, value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.{_DIGITS.get(column, 3)}f}"
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
