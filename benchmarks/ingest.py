@@ -1,37 +1,145 @@
-"""Reading a log: our reader against parsing alone, with orjson (the floor) and with json (what FastChat uses)."""
+"""Reading a log into tables: ours against parsing alone, and against FastChat's own reading and cleaning.
+
+The peer follows FastChat's published steps (`monitor/clean_battle_data.py`): read every line with `json`, keep the
+votes, sort them, then for each: anonymity rule, language of the first prompt, all messages lower-cased and searched for
+model names and error texts, tokens of every message. It is given list content, which upstream crashes on. It writes
+nothing; ours writes tables that hold every conversation, not only the voted ones.
+"""
 
 import json
+import resource
+import statistics
+import subprocess
+import sys
 import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from benchmarks.timing import compare
-from tasks.demo.arena import generate_arena
-from tasks.ingest.log_files import log_files
-from tasks.ingest.people import Pseudonyms
-from tasks.ingest.read_logs import read_logs
+from benchmarks.large_log import write_large_log
+from schemas.settings import Settings
+from tasks.ingest.assemble_step import assemble_store
+from tasks.ingest.formats.detect import source_files
+from tasks.ingest.read_step import read_new
+from tasks.tables import Store
 
-CONVERSATIONS, BATTLES = 6_000, 2_000
+LINES, LINES_A_DAY, ROUNDS = 200_000, 50_000, 3
+_VOTES = ("leftvote", "rightvote", "tievote", "bothbad_vote")
+_IDENTITY = """vicuna lmsys koala uc_berkeley open_assistant laion chatglm chatgpt gpt-4 openai anthropic claude bard
+palm lamda google gemini llama qianwan qwen alibaba mistral zhipu keg_lab 01.ai ai2 tülu tulu deepseek hermes cohere
+dbrx databricks"""
+_IDENTITY_WORDS = [word.replace("_", " ") for word in _IDENTITY.split()]
+_ERRORS = ("network error", "$moderation$ your input", "api request error", "▌")
 
 
 def run() -> list[dict[str, Any]]:
-    """Seconds to read the lines of a drawn log."""
+    """Wall seconds and CPU seconds, our processes included, of a drawn log; in turn, medians."""
     with tempfile.TemporaryDirectory() as folder:
-        arena = Path(folder) / "arena"
-        generate_arena(arena, conversations=CONVERSATIONS, battles=BATTLES, pictures_max=24, problems=False)
-        files = log_files(arena / "logs")
-        people = Pseudonyms(b"benchmark key 16")
-        lines = sum(file.path.read_bytes().count(b"\n") for file in files)
+        logs = Path(folder) / "logs"
+        size = write_large_log(logs, LINES, LINES_A_DAY)
+        workers = Settings(store="").workers
+        work: dict[str, Callable[[], object]] = {
+            "read": lambda: _ours(folder, logs, tables=False),
+            "read and assemble": lambda: _ours(folder, logs, tables=True),
+            "orjson.loads alone": lambda: sum(len(orjson.loads(line)) for line in _lines(logs)),
+            "FastChat's reading and cleaning": lambda: _fastchat(logs, annotate=True),
+            "FastChat's without language and tokens": lambda: _fastchat(logs, annotate=False),
+        }
+        taken: dict[str, list[tuple[float, float]]] = {name: [] for name in work}
+        for _ in range(ROUNDS):
+            for name, job in work.items():
+                taken[name].append(_timed(job))
+    medians = {
+        name: tuple(statistics.median(column) for column in zip(*rows, strict=True)) for name, rows in taken.items()
+    }
+    ours = ("read", "read and assemble")
+    return [_row(mine, peer, medians, size, workers) for mine in ours for peer in work if peer not in ours]
 
-        def ours() -> int:
-            return len(read_logs(files, people).sightings)
 
-        def parse(loads: Any) -> int:
-            return sum(len(loads(line)) for file in files for line in file.path.open("rb"))
+def _row(mine: str, peer: str, medians: dict[str, tuple[float, ...]], size: int, workers: int) -> dict[str, Any]:
+    (wall, cpu), (peer_wall, peer_cpu) = medians[mine], medians[peer]
+    row = {
+        "bench": f"ingest: {mine}",
+        "n": LINES,
+        "ours_s": round(wall, 2),
+        "peer": peer,
+        "peer_s": round(peer_wall, 2),
+        "ratio": round(peer_wall / wall, 2),
+        "ours_cpu_s": round(cpu, 2),
+        "peer_cpu_s": round(peer_cpu, 2),
+        "megabytes": size // 1_000_000,
+        "processes": workers,
+    }
+    print(json.dumps(row), flush=True)
+    return row
 
-        return [
-            compare("ingest: read lines", lines, ours, "orjson.loads alone", lambda: parse(orjson.loads)),
-            compare("ingest: read lines", lines, ours, "json.loads alone", lambda: parse(json.loads)),
-        ]
+
+def _timed(work: Callable[[], object]) -> tuple[float, float]:
+    started, cpu = time.perf_counter(), _cpu_seconds()
+    work()
+    return time.perf_counter() - started, _cpu_seconds() - cpu
+
+
+def _cpu_seconds() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def _ours(folder: str, logs: Path, *, tables: bool) -> None:
+    """In a process of its own, start included, because the workers import what their parent's main module imports."""
+    with tempfile.TemporaryDirectory(dir=folder) as root:
+        program = f"import benchmarks.ingest as b; b.ingest_once({root!r}, {str(logs)!r}, {tables})"
+        subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def ingest_once(root: str, logs: str, tables: bool) -> None:
+    """Read `logs` into a new store at `root`; with `tables`, assemble as well."""
+    store, workers = Store.open(root), Settings(store=root).workers
+    read_new(store, source_files(Path(logs)), Path(logs), workers)
+    if tables:
+        assemble_store(store, workers)
+
+
+def _lines(logs: Path) -> Iterator[bytes]:
+    for path in sorted(logs.iterdir()):
+        with path.open("rb") as stream:
+            yield from stream
+
+
+def _fastchat(logs: Path, *, annotate: bool) -> int:
+    votes = [record for record in map(json.loads, _lines(logs)) if record["type"] in _VOTES]
+    votes.sort(key=lambda record: record["tstamp"])
+    return sum(_cleaned(record, annotate) is not None for record in votes)
+
+
+def _cleaned(record: dict[str, Any], annotate: bool) -> dict[str, Any] | None:
+    language, encoding = _annotators()
+    names = [state["model_name"] for state in record["states"]]
+    anonymous = record["models"][0] in ("", "Model A")
+    if not anonymous and any(name not in shown for name, shown in zip(names, record["models"], strict=True)):
+        return None
+    sides = [[_text(message[1]) for message in state["messages"][state["offset"] :]] for state in record["states"]]
+    spoken = language.identify([sides[0][0]])[0].language if annotate else "unknown"
+    everything = "".join(text for side in sides for text in side).lower()
+    if any(word in everything for word in _IDENTITY_WORDS) or any(text in everything for text in _ERRORS):
+        return None
+    tokens = [len(encoding.encode(text)) for side in sides for text in side] if annotate else []
+    return {"models": names, "language": spoken, "num_tokens": tokens, "judge": record["ip"], "anony": anonymous}
+
+
+@cache
+def _annotators() -> tuple[Any, Any]:
+    """Language and tokens; both faster than upstream's own."""
+    import bpe_openai
+
+    from tasks.providers.embedded.language import FastText
+
+    return FastText(), bpe_openai.get_encoding("cl100k_base")
+
+
+def _text(content: Any) -> str:
+    return content[0] if isinstance(content, list) else content

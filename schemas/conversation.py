@@ -27,15 +27,6 @@ class Role(StrEnum):
     ASSISTANT = "assistant"
 
 
-class Turn(Row):
-    """One message."""
-
-    role: Role
-    """Who wrote it: user or assistant."""
-    content: str | None
-    """The text; null when the log holds no answer yet."""
-
-
 class IdentifiedTurn(Row):
     """One message of an assembled conversation."""
 
@@ -66,10 +57,12 @@ class Sighting(Row):
     """Content id of the first user text; with the first picture it tells conversations under one conv_id apart."""
     model: str
     """The model's name as the log spells it."""
-    turns: list[Turn]
-    """All messages after the template's few-shot offset."""
+    texts: list[str | None]
+    """All messages after the template's few-shot offset, the user's first; null where the log holds no answer yet."""
+    num_messages: Int32
+    """Number of texts."""
     pictures: list[str]
-    """Picture names as logged: 32 hex digits, in order of first use."""
+    """Picture names without extension, in order of first use: 32 hex digits, or what WildVision-Arena links."""
     picture_problems: list[str]
     """Why a logged picture name cannot be used at all, as reject reasons."""
     user_id: str | None
@@ -115,3 +108,24 @@ class Conversation(Row):
     """Log file of the line that holds the final state, relative to the log folder."""
     line: int
     """1-based number of that line."""
+
+
+class LogFileRead(Row):
+    """How far one file of records was read. An unchanged file is not opened again, a grown one from `offset` on."""
+
+    source: str
+    """The file, relative to the log folder, without .gz or .zst."""
+    format: str
+    """What it was read as."""
+    size_bytes: int
+    """Size when it was read."""
+    modified_ns: int
+    """Modification time when it was read, nanoseconds since the epoch."""
+    offset: int
+    """Bytes of whole lines that were read; 0 for files that can only be read from the beginning."""
+    lines: int
+    """Whole lines that were read."""
+    tail_lines: Int32
+    """1 when an unfinished last line was read as well; it is read again when the file grows."""
+    end_digest: str
+    """Hash of the last bytes before `offset`: a file that differs there was not appended to but rewritten."""

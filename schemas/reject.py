@@ -22,6 +22,8 @@ class RejectReason(StrEnum):
     NO_MESSAGES = "no_messages"
     HALF_ANONYMOUS = "half_anonymous"
     MODEL_MISMATCH = "model_mismatch"
+    UNKNOWN_WINNER = "unknown_winner"
+    UNEXPECTED_ROW = "unexpected_row"
     CSAM_FLAGGED = "csam_flagged"
     IMAGE_NAME_INVALID = "image_name_invalid"
     IMAGE_PATH_ESCAPE = "image_path_escape"

@@ -7,6 +7,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from schemas.errors import BadInput
+from schemas.rating import BothBad, Interval, StylePreset
 from schemas.row import Row
 
 
@@ -34,6 +35,8 @@ class Settings(Row):
     """Folder of all tables and releases, local or on an object store."""
     logs: str | None = None
     """Folder of raw arena logs."""
+    format: str | None = None
+    """What `logs` holds, as `arena-logs` or `lmsys-chat`; by default known by file names and columns."""
     images: str | None = None
     """Folder of the server's pictures; by default `serve_images` in the log folder."""
     presets: str | None = None
@@ -65,6 +68,14 @@ class Settings(Row):
     """Model whose rating is fixed; by default the mean of all models is 1000."""
     anchor_rating: float = 1000.0
     """Rating of the anchor."""
+    interval: Interval = Interval.BOOTSTRAP
+    """How the leaderboards' 95 % intervals are made: bootstrap or sandwich."""
+    both_bad: BothBad = BothBad.TIE
+    """What a both-bad vote counts as on the leaderboards: tie or exclude."""
+    style_preset: StylePreset = StylePreset.FASTCHAT
+    """Normalisation and penalty of style control: fastchat or arena-rank."""
+    exclude_outlier_judges: bool = False
+    """Whether voters that the outlier test finds are left out of the leaderboards."""
 
     @model_validator(mode="after")
     def _window(self) -> Self:

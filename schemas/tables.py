@@ -5,10 +5,10 @@ from typing import NamedTuple
 from pydantic import BaseModel
 
 from schemas.battle import Battle
-from schemas.conversation import Conversation, Sighting
+from schemas.conversation import Conversation, LogFileRead, Sighting
 from schemas.decision import Decision
 from schemas.image import Image, NearPicture, PictureFile, Preset
-from schemas.rating import Rating
+from schemas.rating import EloRating, OutlierJudge, PairRecord, RankChange, Rating, StyleCoefficient, VoteShare, WinRate
 from schemas.reject import Quarantined, Reject
 from schemas.signals import (
     Categories,
@@ -39,6 +39,7 @@ class Table(NamedTuple):
 
 
 TABLES: dict[str, Table] = {
+    "log_files": Table(LogFileRead, ("source",)),
     "sightings": Table(Sighting, ("source", "line", "side")),
     "conversations": Table(Conversation, ("tstamp", "conversation_id")),
     "battles": Table(Battle, ("tstamp", "battle_id")),
@@ -52,6 +53,13 @@ TABLES: dict[str, Table] = {
     "topics": Table(TopicMember, ("document_id",)),
     "bench": Table(BenchItem, ("document_id",)),
     "ratings": Table(Rating, ("slice", "rank", "model")),
+    "style_coefficients": Table(StyleCoefficient, ("covariate",)),
+    "rank_changes": Table(RankChange, ("rank_style", "model")),
+    "pair_records": Table(PairRecord, ("slice", "model", "opponent")),
+    "win_rates": Table(WinRate, ("model",)),
+    "vote_shares": Table(VoteShare, ("slice",)),
+    "elo_ratings": Table(EloRating, ("order", "model")),
+    "outlier_judges": Table(OutlierJudge, ("judge",)),
 }
 
 SIGNALS: dict[str, type[BaseModel]] = {

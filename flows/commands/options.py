@@ -1,5 +1,6 @@
 """Options that several commands share, and the settings they make."""
 
+import math
 from collections.abc import Iterable
 from datetime import date, datetime
 from typing import Annotated, Any
@@ -11,7 +12,11 @@ from schemas.errors import BadInput
 from schemas.settings import Settings
 
 StoreOption = Annotated[str, typer.Option("--store", help="Folder of all tables and releases; local, s3:// or gs://.")]
-LogsOption = Annotated[str, typer.Option("--logs", help="Folder of raw arena logs.")]
+LogsOption = Annotated[str, typer.Option("--logs", help="Folder of raw arena logs, or of a published dataset.")]
+FormatOption = Annotated[
+    str | None,
+    typer.Option("--format", help="arena-logs, or a dataset's format.", show_default="known by file names and columns"),
+]
 ImagesOption = Annotated[
     str | None, typer.Option("--images", help="Folder of the server's pictures.", show_default="LOGS/serve_images")
 ]
@@ -50,7 +55,7 @@ def settings_of(**given: Any) -> Settings:
     values = {name: value for name, value in given.items() if value is not None}
     for name in ("since", "until"):
         if name in values:
-            values[name] = _day(name, values[name])
+            values[name] = day_of(name, values[name])
     if "provider" in values:
         values["providers"] = _pairs("--provider", values.pop("provider"))
     if "anchor" in values:
@@ -67,16 +72,20 @@ def anchor_of(text: str) -> tuple[str, float]:
     """(model, rating) of MODEL=RATING; the model's name may hold equals signs."""
     model, separator, rating = text.rpartition("=")
     try:
-        return (model, float(rating)) if separator and model else _bad_anchor(text)
+        points = float(rating)
     except ValueError:
         return _bad_anchor(text)
+    return (model, points) if separator and model and math.isfinite(points) else _bad_anchor(text)
 
 
 def _bad_anchor(text: str) -> tuple[str, float]:
     raise BadInput(f"--anchor {text!r}: give MODEL=RATING, for example gpt-4=1150")
 
 
-def _day(name: str, text: str | date) -> date:
+def day_of(name: str, text: str | date | None) -> date | None:
+    """The day that an option `--name` gives, if it is given."""
+    if text is None:
+        return None
     try:
         return datetime.strptime(str(text), "%Y-%m-%d").date()  # noqa: DTZ007 - a calendar day of the server's
     except ValueError:

@@ -13,6 +13,7 @@ from flows.commands.options import (
     AnchorOption,
     BenchSizeOption,
     BootstrapsOption,
+    FormatOption,
     ImagesOption,
     LogsOption,
     PolicyOption,
@@ -34,13 +35,14 @@ from schemas.settings import Settings
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (run, ingest, measure, decide, sample, release):
+    for command in (run, measure, decide, sample, release):
         app.command()(command)
 
 
 def run(
     logs: LogsOption,
     store: StoreOption,
+    format: FormatOption = None,
     images: ImagesOption = None,
     presets: PresetsOption = None,
     since: SinceOption = None,
@@ -80,22 +82,6 @@ def print_result(settings: Settings, reports: Sequence[StageReport]) -> None:
     print(f"release  {settings.store}/{released.result}" + ("" if released.counts["new"] else "  (unchanged)"))
     print(f"report   {settings.store}/{released.result}/report/index.html")
     print_funnel(gone)
-
-
-def ingest(
-    logs: LogsOption,
-    store: StoreOption,
-    images: ImagesOption = None,
-    presets: PresetsOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    provider: ProviderOption = None,
-    workers: WorkersOption = None,
-) -> None:
-    """Raw logs to conversations, battles, pictures and rejects."""
-    settings = settings_of(**locals())
-    check_before_work(settings)
-    print_stages(run_flow(_flow("flows.ingest", "ingest"), settings))
 
 
 def measure(
@@ -157,14 +143,14 @@ def _flow(module: str, name: str) -> Callable[[], Any]:
 def check_before_work(settings: Settings) -> None:
     """Everything that can be known to be wrong before a stage starts. Raises CurateError."""
     from tasks.decide.policy_file import load_policy
-    from tasks.ingest.log_files import log_files
+    from tasks.ingest.formats.detect import source_files
     from tasks.ingest.presets import preset_files
     from tasks.providers import Providers
     from tasks.release.build import checked_version
     from tasks.tables import Store
 
     if settings.logs is not None:
-        log_files(Path(settings.logs), settings.since, settings.until)
+        source_files(Path(settings.logs), settings.format, settings.since, settings.until)
     if settings.presets is not None:
         preset_files(Path(settings.presets))
     if settings.images is not None and not Path(settings.images).is_dir():

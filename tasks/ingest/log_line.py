@@ -1,30 +1,36 @@
 """One raw line -> the conversation states it shows, or a named reject. Facts: FastChat `serve/`, all three eras."""
 
-import math
 import re
-from datetime import UTC, datetime
+from contextlib import suppress
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
 
 from schemas.battle import Winner
-from schemas.conversation import RecordType, Role, Sighting, Turn
+from schemas.conversation import RecordType
 from schemas.reject import RejectReason
 from tasks.content_id import text_id
 from tasks.ingest.people import Pseudonyms
 from tasks.ingest.picture_names import picture_names
 
-_WINNERS = {
-    RecordType.LEFT_VOTE: Winner.MODEL_A,
-    RecordType.RIGHT_VOTE: Winner.MODEL_B,
-    RecordType.TIE_VOTE: Winner.TIE,
-    RecordType.BOTH_BAD_VOTE: Winner.BOTH_BAD,
+_WINNERS: dict[object, str] = {
+    RecordType.LEFT_VOTE.value: Winner.MODEL_A.value,
+    RecordType.RIGHT_VOTE.value: Winner.MODEL_B.value,
+    RecordType.TIE_VOTE.value: Winner.TIE.value,
+    RecordType.BOTH_BAD_VOTE.value: Winner.BOTH_BAD.value,
 }
-_SIDE_BY_SIDE = {*_WINNERS, RecordType.SHARE}
-_CONV_ID = re.compile(r"[0-9A-Za-z_-]{8,64}")
-_REVEALED = re.compile(r"\s*(?:<h3>|###)\s*Model [AB]\s*(?::|$)")
-_ARENA_FIRST, _ARENA_LAST = datetime(2023, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
+_SIDE_BY_SIDE = {*_WINNERS, RecordType.SHARE.value}
+_STATES_OF = {kind.value: 2 if kind.value in _SIDE_BY_SIDE else 1 for kind in RecordType}
+_CONV_ID = re.compile(r"[0-9A-Za-z_-]{8,64}").fullmatch
+_REVEALED = re.compile(r"\s*(?:<h3>|#{1,4})\s*Model [AB]\s*(?::|$)")
+_SURROGATE = re.compile(
+    rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
+"""An escaped backslash, a whole pair, or half a pair."""
+_FIRST_SECOND, _LAST_SECOND = 1_672_531_200, 4_102_444_800  # 2023-01-01 to 2100-01-01
 _MODEL_CHARACTERS_MAX = 200
+_opening_id = lru_cache(maxsize=1024)(text_id)
 
 
 class LineRejected(Exception):
@@ -43,104 +49,102 @@ class Place(NamedTuple):
     line: int
 
 
-def flagged_conv_ids(record: dict[str, Any]) -> list[str] | None:
-    """conv_ids of a record with a CSAM-flagged state on either side; None when no state is flagged."""
-    states = [state for state in _states_leniently(record) if isinstance(state, dict)]
-    if not any(state.get("has_csam_image") not in (None, False) for state in states):
-        return None
-    return [str(state["conv_id"]) for state in states if isinstance(state.get("conv_id"), str)]
+class Seen(NamedTuple):
+    """A `schemas.conversation.Sighting` before it is a row; a plain tuple, because there are millions."""
+
+    source: str
+    line: int
+    side: int
+    record_type: str
+    tstamp: int
+    """Microseconds since the epoch, UTC."""
+    conv_id: str
+    opening_id: str
+    model: str
+    texts: list[str | None]
+    pictures: list[str]
+    picture_problems: list[str]
+    user_id: str | None
+    anonymous: bool | None
+    winner: str | None
 
 
 def parse_json(raw: bytes) -> dict[str, Any]:
     """The record of a line. Raises LineRejected when it is blank, not JSON or not an object."""
-    if not raw.strip():
-        raise LineRejected(RejectReason.BLANK_LINE, "nothing on the line")
     try:
         record = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        raise LineRejected(RejectReason.NOT_JSON, f"at character {error.pos} of {len(raw)} bytes") from None
-    if not isinstance(record, dict):
+        record = _parse_again(raw, error)
+    if type(record) is not dict:
         raise LineRejected(RejectReason.NOT_A_RECORD, f"a JSON {type(record).__name__}, not an object")
     return record
 
 
-def sightings(record: dict[str, Any], place: Place, people: Pseudonyms) -> list[Sighting]:
+def _parse_again(raw: bytes, error: orjson.JSONDecodeError) -> Any:
+    """Half a surrogate pair, which Python's own JSON writes without complaint, becomes U+FFFD."""
+    if not raw.strip():
+        raise LineRejected(RejectReason.BLANK_LINE, "nothing on the line") from None
+    if "surrogate" in error.msg:
+        with suppress(orjson.JSONDecodeError):
+            return orjson.loads(_SURROGATE.sub(lambda found: rb"\ufffd" if found["lone"] else found[0], raw))
+    raise LineRejected(RejectReason.NOT_JSON, f"at character {error.pos} of {len(raw)} bytes") from None
+
+
+def sightings(record: dict[str, Any], states: list[Any], place: Place, people: Pseudonyms) -> list[Seen]:
     """The one or two conversation states of a record. Raises LineRejected with the first thing that is wrong."""
-    record_type = _record_type(record)
-    states = _states(record, record_type)
-    shared: dict[str, Any] = {
-        "source": place.source,
-        "line": place.line,
-        "record_type": record_type,
-        "tstamp": _time(record.get("tstamp")),
-        "user_id": people.user_id(record.get("ip")),
-        "anonymous": _anonymous(record, states) if record_type in _SIDE_BY_SIDE else None,
-        "winner": _WINNERS.get(record_type),
-    }
-    return [Sighting(side=side, **shared, **_conversation(record, state)) for side, state in enumerate(states)]
-
-
-def _conversation(record: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
-    """The columns of a sighting that come from the conversation state."""
-    messages = _messages(state)
-    logged = [name for _, names in messages for name in names] or _list(_unstringified(record.get("images")))
-    pictures, problems = picture_names(logged)
-    turns = [
-        Turn(role=Role.ASSISTANT if index % 2 else Role.USER, content=content)
-        for index, (content, _) in enumerate(messages)
-    ]
-    return {
-        "conv_id": _conv_id(state.get("conv_id")),
-        "opening_id": text_id(turns[0].content or ""),
-        "model": _model(record.get("model") if "state" in record else state.get("model_name")),
-        "turns": turns,
-        "pictures": pictures,
-        "picture_problems": problems,
-    }
-
-
-def _conv_id(value: object) -> str:
-    if not isinstance(value, str) or not _CONV_ID.fullmatch(value):
-        raise LineRejected(RejectReason.BAD_CONVERSATION_ID, f"{type(value).__name__}, not 8 to 64 letters and digits")
-    return value
-
-
-def _record_type(record: dict[str, Any]) -> RecordType:
-    try:
-        return RecordType(str(record.get("type")))
-    except ValueError:
-        raise LineRejected(RejectReason.UNKNOWN_TYPE, "not one of the nine record types") from None
-
-
-def _time(value: object) -> datetime:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise LineRejected(RejectReason.BAD_TIMESTAMP, f"{type(value).__name__}, not a finite number of seconds")
-    try:
-        moment = datetime.fromtimestamp(value, UTC)
-    except (OverflowError, OSError, ValueError):
-        raise LineRejected(RejectReason.BAD_TIMESTAMP, "outside the calendar") from None
-    if not _ARENA_FIRST <= moment < _ARENA_LAST:
-        raise LineRejected(RejectReason.BAD_TIMESTAMP, f"year {moment.year}; logs start in 2023")
-    return moment
-
-
-def _states(record: dict[str, Any], record_type: RecordType) -> list[dict[str, Any]]:
-    wanted = 2 if record_type in _SIDE_BY_SIDE else 1
-    states = _states_leniently(record)
-    if len(states) != wanted or not all(isinstance(state, dict) for state in states):
+    record_type = record.get("type")
+    wanted = _STATES_OF.get(record_type) if type(record_type) is str else None
+    if wanted is None:
+        raise LineRejected(RejectReason.UNKNOWN_TYPE, "not one of the nine record types")
+    if len(states) != wanted or type(states[0]) is not dict or type(states[-1]) is not dict:
         raise LineRejected(RejectReason.BAD_STATE, f"{len(states)} states, {wanted} needed as objects")
-    return states
+    tstamp = _microseconds(record.get("tstamp"))
+    anonymous = _anonymous(record, states) if wanted == 2 else None
+    user_id = people.user_id(record.get("ip"))
+    winner = _WINNERS.get(record_type)
+    found = []
+    for side, state in enumerate(states):
+        texts, names = _messages(state)
+        if not names and "images" in record:
+            names = _images(record)
+        pictures, problems = picture_names(names) if names else ([], [])
+        conv_id = state.get("conv_id")
+        if type(conv_id) is not str or not _CONV_ID(conv_id):
+            evidence = f"{type(conv_id).__name__}, not 8 to 64 letters and digits"
+            raise LineRejected(RejectReason.BAD_CONVERSATION_ID, evidence)
+        model = state.get("model_name") if wanted == 2 else record.get("model")
+        if type(model) is not str or not _is_name(model):
+            raise LineRejected(RejectReason.BAD_MODEL, f"{type(model).__name__}, not a printable name")
+        seen = (
+            place.source, place.line, side, record_type, tstamp, conv_id, _opening_id(texts[0] or ""), model,
+            texts, pictures, problems, user_id, anonymous, winner,
+        )  # fmt: skip
+        found.append(Seen._make(seen))
+    if wanted == 2 and found[0].conv_id == found[1].conv_id:
+        raise LineRejected(RejectReason.BAD_STATE, "both sides are one conversation")
+    return found
 
 
-def _states_leniently(record: dict[str, Any]) -> list[Any]:
+def _microseconds(value: object) -> int:
+    if type(value) is not float and type(value) is not int:
+        raise LineRejected(RejectReason.BAD_TIMESTAMP, f"{type(value).__name__}, not a number of seconds")
+    if not _FIRST_SECOND <= value < _LAST_SECOND:
+        raise LineRejected(RejectReason.BAD_TIMESTAMP, "not between 2023 and 2099")
+    return round(value * 1_000_000)
+
+
+def states_of(record: dict[str, Any]) -> list[Any]:
     """The states, whether nested or, as the remote logger posts them, turned into JSON strings."""
     if "states" in record:
-        return [_unstringified(state) for state in _list(_unstringified(record["states"]))]
-    return [_unstringified(record["state"])] if "state" in record else []
+        states = unstringified(record["states"])
+        return [unstringified(state) for state in states] if type(states) is list else []
+    state = record.get("state")
+    return [unstringified(state) if type(state) is str else state] if "state" in record else []
 
 
-def _unstringified(value: Any) -> Any:
-    if not isinstance(value, str):
+def unstringified(value: Any) -> Any:
+    """The JSON value that a string holds; anything else as it is."""
+    if type(value) is not str:
         return value
     try:
         return orjson.loads(value)
@@ -148,57 +152,56 @@ def _unstringified(value: Any) -> Any:
         return value
 
 
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+def _images(record: dict[str, Any]) -> list[Any]:
+    """The early era's pictures stand beside the state, not in it."""
+    images = unstringified(record.get("images"))
+    return images if type(images) is list else []
 
 
-def _model(value: object) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= _MODEL_CHARACTERS_MAX or not value.isprintable():
-        raise LineRejected(RejectReason.BAD_MODEL, f"{type(value).__name__}, not a printable name")
-    return value
+@lru_cache(maxsize=4096)
+def _is_name(value: str) -> bool:
+    return 0 < len(value) <= _MODEL_CHARACTERS_MAX and value.isprintable()
 
 
-def _messages(state: dict[str, Any]) -> list[tuple[str | None, list[Any]]]:
-    """(text, logged picture names) of every message after the template's few-shot examples."""
+def _messages(state: dict[str, Any]) -> tuple[list[str | None], list[Any]]:
+    """The texts after the template's few-shot examples, and all picture names in them as logged."""
     messages, offset = state.get("messages"), state.get("offset", 0)
-    if not isinstance(messages, list):
+    if type(messages) is not list:
         raise LineRejected(RejectReason.BAD_MESSAGES, f"messages are a {type(messages).__name__}")
-    if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
+    if type(offset) is not int or offset < 0:
         raise LineRejected(RejectReason.BAD_OFFSET, f"offset is a {type(offset).__name__}")
     if offset >= len(messages):
         raise LineRejected(RejectReason.NO_MESSAGES, f"offset {offset} of {len(messages)} messages")
-    return [_message(message) for message in messages[offset:]]
-
-
-def _message(message: Any) -> tuple[str | None, list[Any]]:
-    if not isinstance(message, list) or len(message) != 2:
-        raise LineRejected(RejectReason.BAD_MESSAGES, "a message is not [role, content]")
-    content = message[1]
-    if content is None or isinstance(content, str):
-        return content, []
-    if isinstance(content, list) and len(content) == 2 and isinstance(content[1], list):
-        text, names = content
-        if text is None or isinstance(text, str):
-            return text, names
-    raise LineRejected(
-        RejectReason.BAD_MESSAGES, f"content is neither text nor [text, pictures]: {type(content).__name__}"
-    )
+    texts: list[str | None] = []
+    logged: list[Any] = []
+    for message in messages[offset:] if offset else messages:
+        if type(message) is not list or len(message) != 2:
+            raise LineRejected(RejectReason.BAD_MESSAGES, "a message is not [role, content]")
+        content = message[1]
+        if type(content) is list and len(content) == 2 and type(content[1]) is list:
+            content, names = content
+            logged += names
+        if content is not None and type(content) is not str:
+            evidence = f"content is neither text nor [text, pictures]: {type(content).__name__}"
+            raise LineRejected(RejectReason.BAD_MESSAGES, evidence)
+        texts.append(content)
+    return texts, logged
 
 
 def _anonymous(record: dict[str, Any], states: list[dict[str, Any]]) -> bool:
     """Whether the names were hidden until the vote.
 
     Hidden: empty, `Model A`, or revealed after the vote as `<h3>Model A: name</h3>` or `### Model A: name`
-    (upstream's rule calls the last spelling named). Named: the plain model name.
+    (upstream's rule calls the last spelling named; WildVision-Arena writes two marks). Named: the plain model name.
     """
-    shown = _unstringified(record.get("models"))
-    if not isinstance(shown, list) or len(shown) != 2 or not all(isinstance(name, str) for name in shown):
+    shown = unstringified(record.get("models"))
+    if type(shown) is not list or len(shown) != 2 or not all(type(name) is str for name in shown):
         raise LineRejected(RejectReason.BAD_MODEL, "models is not a pair of names")
     hidden = [not name.strip() or name in ("Model A", "Model B") or bool(_REVEALED.match(name)) for name in shown]
     if hidden[0] != hidden[1]:
         raise LineRejected(RejectReason.HALF_ANONYMOUS, "one name shown, the other hidden")
     for name, state in zip(shown, states, strict=True):
         actual = state.get("model_name")
-        if not hidden[0] and isinstance(actual, str) and actual not in name:
+        if not hidden[0] and type(actual) is str and actual not in name:
             raise LineRejected(RejectReason.MODEL_MISMATCH, "the shown name is not the answering model")
     return hidden[0]

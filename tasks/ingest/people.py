@@ -27,14 +27,22 @@ class Pseudonyms:
 
     def user_id(self, address: object) -> str | None:
         """24 hex digits, or None when the log holds no address."""
-        return self._cached(address.strip()) if isinstance(address, str) and address.strip() else None
+        return self._cached(address) if isinstance(address, str) else None
 
-    def _hash(self, address: str) -> str:
-        return hmac.new(self._key, address.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:24]
+    def _hash(self, address: str) -> str | None:
+        address = address.strip()
+        if not address:
+            return None
+        return hmac.digest(self._key, address.encode("utf-8", "replace"), "sha256").hex()[:24]
 
 
 def store_pseudonyms(store: Store) -> Pseudonyms:
-    """The store's pseudonyms: keyed from the environment, else by a random key kept in the store.
+    """The store's pseudonyms. Raises BadInput when the key is not the one the store was started with."""
+    return Pseudonyms(store_key(store))
+
+
+def store_key(store: Store) -> bytes:
+    """The store's key: from the environment, else a random key kept in the store.
 
     Raises BadInput when the key is not the one the store was started with: one person would get two ids.
     """
@@ -48,7 +56,7 @@ def store_pseudonyms(store: Store) -> Pseudonyms:
         store.write_bytes(_FINGERPRINT_FILE, fingerprint)
     elif known != fingerprint:
         raise BadInput(f"the user key differs from the one this store was started with; set {KEY_VARIABLE} as before")
-    return Pseudonyms(key)
+    return key
 
 
 def _kept_key(store: Store) -> bytes:

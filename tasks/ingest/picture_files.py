@@ -1,7 +1,7 @@
 """Picture names -> files of the server's picture folder, and the files not yet taken in."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,31 +14,46 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif")
 
 
 class PictureSource(NamedTuple):
-    """A picture file and the name it goes by in the store."""
+    """A picture and the name it goes by in the store."""
 
     name: str
     file: Path
+    """The picture's file, or the data file that carries it."""
+    content: bytes | None = None
+    """The encoded picture, when it is not a file of its own."""
+
+    def read(self) -> bytes:
+        """The encoded picture."""
+        return self.file.read_bytes() if self.content is None else self.content
 
 
-def find_files(folder: Path, names: Iterable[str]) -> tuple[list[PictureSource], list[Reject]]:
+def find_files(folders: Sequence[Path], names: Iterable[str]) -> tuple[list[PictureSource], list[Reject]]:
     """The file of every picture name, sorted by name, and a reject for each name without a usable file.
 
-    A link that leads out of the folder is refused: names come from logs that users write into.
+    The first folder that has a file counts: two servers name a picture alike only when it is the same.
+    A link that leads out of its folder is refused: names come from logs that users write into.
     """
-    inside = Path(os.path.realpath(folder))
-    present = {entry.name: entry for entry in os.scandir(folder)} if folder.is_dir() else {}
+    present: dict[str, os.DirEntry[str]] = {}
+    for folder in folders:
+        for entry in os.scandir(folder) if folder.is_dir() else ():
+            present.setdefault(entry.name, entry)
     files, rejects = [], []
     for name in sorted(set(names)):
         file = next((name + suffix for suffix in SUFFIXES if name + suffix in present), None)
         if file is None:
             row = Reject(source=name, line=None, reason=RejectReason.IMAGE_MISSING, evidence="no such file")
             rejects.append(row)
-        elif present[file].is_symlink() and inside not in Path(os.path.realpath(present[file].path)).parents:
+        elif _leads_out(present[file]):
             evidence = "a link out of the picture folder"
             rejects.append(Reject(source=file, line=None, reason=RejectReason.IMAGE_PATH_ESCAPE, evidence=evidence))
         else:
-            files.append(PictureSource(file, folder / file))
+            files.append(PictureSource(file, Path(present[file].path)))
     return files, rejects
+
+
+def _leads_out(entry: os.DirEntry[str]) -> bool:
+    folder = Path(os.path.realpath(Path(entry.path).parent))
+    return entry.is_symlink() and folder not in Path(os.path.realpath(entry.path)).parents
 
 
 def not_taken_in(files: Iterable[PictureSource], taken_in: pl.DataFrame) -> list[PictureSource]:

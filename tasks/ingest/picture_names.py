@@ -1,19 +1,27 @@
 """Picture names as logged -> names that are safe to look up, or the reason why not."""
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from schemas.reject import RejectReason
 
 _HASH = re.compile(r"[0-9a-f]{32}")
 _BUCKET_URL = re.compile(r"https?://[^\s\\]+/([0-9a-f]{32})(?:\.[a-z]{3,4})?")
+_WILDVISION = re.compile(r"(input_image_(?P<conv_id>[0-9A-Za-z-]{8,64})_(?P<tstamp>\d+(?:\.\d+)?))\.(?:png|jpe?g)")
+
+LinkedPictures = Mapping[str, Sequence[tuple[float, str]]]
+"""conv_id -> (seconds, picture name) of the pictures that only their file names link to it, in time order."""
 
 
-def picture_names(logged: Iterable[object]) -> tuple[list[str], list[str]]:
+def picture_names(logged: Sequence[object]) -> tuple[list[str], list[str]]:
     """(names of 32 hex digits in order of first use, reject reasons of the others).
 
     A name is the MD5 of the decoded pixels; an early-era line may hold the bucket's address instead.
     """
+    if len(logged) == 1 and type(logged[0]) is str and _HASH.fullmatch(logged[0]):
+        return [logged[0]], []
     names: dict[str, None] = {}
     problems: list[str] = []
     for value in logged:
@@ -25,3 +33,26 @@ def picture_names(logged: Iterable[object]) -> tuple[list[str], list[str]]:
         else:
             problems.append(RejectReason.IMAGE_NAME_INVALID)
     return list(names), problems
+
+
+def linked_pictures(logs: Path) -> LinkedPictures:
+    """WildVision-Arena's pictures: `input_images/input_image_<conv_id>_<tstamp>.png`, which no log line names."""
+    found: dict[str, list[tuple[float, str]]] = {}
+    for folder in picture_folders(logs):
+        for entry in os.scandir(folder) if folder.name == "input_images" else ():
+            if match := _WILDVISION.fullmatch(entry.name):
+                found.setdefault(match["conv_id"], []).append((float(match["tstamp"]), match[1]))
+    return {conv_id: sorted(pictures) for conv_id, pictures in found.items()}
+
+
+def picture_at(pictures: Sequence[tuple[float, str]], seconds: float) -> str:
+    """The picture a line of that time is about: the last one saved before, else the first."""
+    return next((name for saved, name in reversed(pictures) if saved <= seconds + 1), pictures[0][1])
+
+
+def picture_folders(logs: Path) -> list[Path]:
+    """The servers' picture folders: in the log folder, and in each folder below it."""
+    above = [logs, *sorted(path for path in logs.iterdir() if path.is_dir())] if logs.is_dir() else []
+    return [
+        folder for parent in above for name in ("serve_images", "input_images") if (folder := parent / name).is_dir()
+    ]

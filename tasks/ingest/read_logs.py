@@ -1,18 +1,20 @@
-"""Log files -> sightings, rejects and quarantine. Every line ends in exactly one of sightings and rejects."""
+"""Lines -> sightings, rejects and what is flagged. Every line ends in exactly one of sightings and rejects."""
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
-from schemas.conversation import Sighting
-from schemas.reject import Quarantined, Reject, RejectReason
-from tasks.ingest.log_files import LINE_BYTES_MAX, LogFile, lines
-from tasks.ingest.log_line import LineRejected, Place, flagged_conv_ids, parse_json, sightings
+from schemas.reject import Reject, RejectReason
+from tasks.ingest.log_files import BYTE_ORDER_MARK, LINE_BYTES_MAX, LogFile, lines
+from tasks.ingest.log_line import LineRejected, Place, Seen, parse_json, sightings, states_of
 from tasks.ingest.people import Pseudonyms
+from tasks.ingest.picture_names import LinkedPictures, picture_at
 from tasks.progress import Advance, silent
 
 _PICTURE_NAME = re.compile(rb"[0-9a-f]{32}")
+_FLAG = "has_csam_image"
+_FLAG_SET = re.compile(rb'has_csam_image(?!\\*"\s*:\s*(?:false|null)\b)')
+"""The flag, followed by anything but a plain no."""
 
 
 @dataclass
@@ -20,7 +22,7 @@ class LogContent:
     """What the lines of some log files hold."""
 
     line_count: int = 0
-    sightings: list[Sighting] = field(default_factory=list)
+    sightings: list[Seen] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     flagged_conv_ids: set[str] = field(default_factory=set)
     flagged_pictures: set[str] = field(default_factory=set)
@@ -31,69 +33,48 @@ def read_logs(files: Iterable[LogFile], people: Pseudonyms, advance: Advance = s
     content = LogContent()
     for file in files:
         for number, raw in lines(file):
-            content.line_count += 1
-            try:
-                content.sightings += _read_line(raw, Place(file.source, number), file, people, content)
-            except LineRejected as rejected:
-                row = Reject(source=file.source, line=number, reason=rejected.reason, evidence=rejected.evidence)
-                content.rejects.append(row)
-            advance()
+            read_line(raw, Place(file.source, number), file.csam, people, {}, content)
+        advance()
     return content
 
 
-def _read_line(raw: bytes, place: Place, file: LogFile, people: Pseudonyms, content: LogContent) -> list[Sighting]:
-    if len(raw) > LINE_BYTES_MAX:
-        raise LineRejected(RejectReason.LINE_TOO_LONG, f"more than {LINE_BYTES_MAX:,} bytes")
-    record = parse_json(raw)
-    flagged = flagged_conv_ids(record)
-    if flagged is not None or file.csam:
-        content.flagged_conv_ids.update(_conv_ids(record) if flagged is None else flagged)
-        content.flagged_pictures.update(_named_pictures(raw))
-        content.flagged_pictures -= content.flagged_conv_ids
-        raise LineRejected(RejectReason.CSAM_FLAGGED, "flagged by the server; not read any further")
-    return sightings(record, place, people)
+def read_line(
+    raw: bytes, place: Place, csam: bool, people: Pseudonyms, linked: LinkedPictures, content: LogContent
+) -> None:
+    """Add what one line holds to `content`. `csam` says that the server keeps flagged conversations in the file."""
+    content.line_count += 1
+    try:
+        if len(raw) > LINE_BYTES_MAX:
+            raise LineRejected(RejectReason.LINE_TOO_LONG, f"more than {LINE_BYTES_MAX:,} bytes")
+        record = parse_json(raw.removeprefix(BYTE_ORDER_MARK) if place.line == 1 else raw)
+        states = states_of(record)
+        if csam or any(type(state) is dict and state.get(_FLAG) not in (None, False) for state in states):
+            conv_ids = [state.get("conv_id") for state in states if type(state) is dict]
+            raise _hold(raw, content, {conv_id for conv_id in conv_ids if type(conv_id) is str})
+        seen = sightings(record, states, place, people)
+        content.sightings += _linked(seen, linked) if linked else seen
+    except LineRejected as rejected:
+        if rejected.reason is not RejectReason.CSAM_FLAGGED and (csam or _FLAG_SET.search(raw)):
+            rejected = _hold(raw, content, None)
+        content.rejects.append(Reject(**place._asdict(), reason=rejected.reason, evidence=rejected.evidence))
 
 
-def _named_pictures(raw: bytes) -> set[str]:
-    """Everything in the line that looks like a picture name: too much is better than too little here."""
-    return {name.decode() for name in _PICTURE_NAME.findall(raw)}
+def _hold(raw: bytes, content: LogContent, conv_ids: set[str] | None) -> LineRejected:
+    """Quarantine everything in the line that looks like a picture name: too much is better than too little here.
 
-
-def _conv_ids(record: dict[str, Any]) -> list[str]:
-    states = record.get("states") or [record.get("state")]
-    return [state["conv_id"] for state in states if isinstance(state, dict) and isinstance(state.get("conv_id"), str)]
-
-
-def quarantine(
-    content: LogContent, known: Iterable[Quarantined]
-) -> tuple[list[Sighting], list[Reject], list[Quarantined]]:
-    """Withdraw every line that touches a flagged conversation or picture, in this content or known from before.
-
-    Returns the remaining sightings, the rejects of withdrawn lines, and all that is quarantined now.
+    Of a line too broken to tell its conversations, whatever looks like an id is held as both.
     """
-    conversations = set(content.flagged_conv_ids)
-    pictures = set(content.flagged_pictures)
-    for row in known:
-        (conversations if row.kind == "conversation" else pictures).add(row.key)
-    withdrawn: set[Place] = set()
-    while touched := _touching(content.sightings, conversations, pictures) - withdrawn:
-        withdrawn |= touched
-        lines_out = [s for s in content.sightings if Place(s.source, s.line) in withdrawn]
-        conversations.update(s.conv_id for s in lines_out)
-    remaining = [s for s in content.sightings if Place(s.source, s.line) not in withdrawn]
-    evidence = "shares a conversation or picture with a flagged one"
-    rejects = [
-        Reject(source=place.source, line=place.line, reason=RejectReason.CSAM_FLAGGED, evidence=evidence)
-        for place in sorted(withdrawn)
+    names = {name.decode() for name in _PICTURE_NAME.findall(raw)}
+    content.flagged_conv_ids |= names if conv_ids is None else conv_ids
+    content.flagged_pictures |= names if conv_ids is None else names - conv_ids
+    return LineRejected(RejectReason.CSAM_FLAGGED, "flagged by the server; not read any further")
+
+
+def _linked(seen: list[Seen], linked: LinkedPictures) -> list[Seen]:
+    """The sightings with the pictures that only their file names link to them."""
+    return [
+        each._replace(pictures=[picture_at(linked[each.conv_id], each.tstamp / 1e6)])
+        if not each.pictures and each.conv_id in linked
+        else each
+        for each in seen
     ]
-    rows = [Quarantined(kind="conversation", key=key) for key in sorted(conversations)]
-    rows += [Quarantined(kind="picture", key=key) for key in sorted(pictures)]
-    return remaining, rejects, rows
-
-
-def _touching(rows: Iterable[Sighting], conversations: set[str], pictures: set[str]) -> set[Place]:
-    return {
-        Place(row.source, row.line)
-        for row in rows
-        if row.conv_id in conversations or not pictures.isdisjoint(row.pictures)
-    }

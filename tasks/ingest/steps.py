@@ -1,24 +1,27 @@
 """The Prefect skin of ingest: read log lines, take pictures in, assemble conversations and battles."""
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 
 import polars as pl
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from schemas.conversation import Sighting
 from schemas.errors import BadInput
 from schemas.image import Image, PictureFile, Preset
-from schemas.reject import Quarantined, Reject
+from schemas.reject import Reject
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.ingest.assemble import battles, conversations, with_conversation_ids
-from tasks.ingest.log_files import log_files
-from tasks.ingest.people import store_pseudonyms
+from tasks.ingest.assemble_step import assemble_store
+from tasks.ingest.formats.detect import source_files
+from tasks.ingest.formats.embedded import SUFFIX, embedded_pictures
+from tasks.ingest.log_files import LogFile
 from tasks.ingest.picture_files import PictureSource, find_files, not_taken_in
+from tasks.ingest.picture_names import picture_folders
 from tasks.ingest.presets import PresetFile, find_presets, logged_name, preset_files
-from tasks.ingest.read_logs import quarantine, read_logs
+from tasks.ingest.quarantine import rows_without
+from tasks.ingest.read_step import read_new
 from tasks.ingest.take_in import Seen, take_in
 from tasks.pictures import Picture
 from tasks.progress import progress
@@ -31,22 +34,10 @@ IMAGES_A_PART = 512
 @task(cache_policy=NO_CACHE)
 @timed
 def read_log_lines(settings: Settings) -> StageReport:
-    """Log files of the window -> `sightings`, `rejects`, `quarantine`. Files read before are read anew."""
-    store = Store.open(settings.store)
-    files = log_files(_log_folder(settings), settings.since, settings.until)
-    with progress("log files", len(files)) as advance:
-        content = read_logs(files, store_pseudonyms(store), advance)
-    known = [Quarantined(**row) for row in store.read("quarantine").iter_rows(named=True)]
-    read_now = [file.source for file in files]
-    earlier = store.read("sightings").filter(~pl.col("source").is_in(read_now))
-    content.sightings += [Sighting(**row) for row in earlier.iter_rows(named=True)]
-    remaining, withdrawn, held = quarantine(content, known)
-    old_rejects = store.read("rejects").filter(pl.col("line").is_not_null() & ~pl.col("source").is_in(read_now))
-    store.replace("quarantine", frame_of(Quarantined, held))
-    store.replace("sightings", frame_of(Sighting, remaining))
-    store.replace("rejects", pl.concat([old_rejects, frame_of(Reject, [*content.rejects, *withdrawn])]))
-    counts = {"files": len(files), "lines": content.line_count, "rejected": len(content.rejects) + len(withdrawn)}
-    return StageReport(stage="read_logs", counts=counts)
+    """Files of the window -> `sightings`, `rejects`, `quarantine`. Only what is new in them is read."""
+    store, logs = Store.open(settings.store), _log_folder(settings)
+    files = source_files(logs, settings.format, settings.since, settings.until)
+    return StageReport(stage="read_logs", counts=read_new(store, files, logs, settings.workers))
 
 
 @task(cache_policy=NO_CACHE)
@@ -65,25 +56,29 @@ def take_in_pictures(
     preset_folder = _preset_folder(settings)
     presets = preset_files(preset_folder) if preset_folder else []
     preset_sources = [PictureSource(f"preset:{preset.path}", preset.file) for preset in presets]
-    logged = set(store.read("sightings", ["pictures"])["pictures"].explode().drop_nulls())
-    found, rejects = find_files(_picture_folder(settings), logged)
-    new = not_taken_in([*found, *preset_sources], store.read("picture_files"))
+    logged = {name for part in store.read_parts("sightings", ["pictures"]) for name in _names(part)}
+    found, missing = find_files(_picture_folders(settings), logged)
+    known_files = store.read("picture_files")
+    new = not_taken_in([*found, *preset_sources], known_files)
+    carried = {row.source for row in missing} - {name.removesuffix(SUFFIX) for name in known_files["name"]}
+    sources = chain(new, embedded_pictures(_data_files(settings), carried))
     known_ids = {image_id for part in store.read_parts("images", ["image_id"]) for image_id in part["image_id"]}
     images: list[Image] = []
     files: list[PictureFile] = []
     seen: list[Seen] = []
-    counts = {"named": len(logged), "files": len(new), "images": 0}
+    counts = {"named": len(logged), "files": 0, "images": 0}
 
     def store_part() -> None:
         keep(seen)
         store.append("images", frame_of(Image, images))
         store.append("picture_files", frame_of(PictureFile, files))
+        counts["files"] += len(files)
         counts["images"] += len(images)
         for waiting in (images, files, seen):
             waiting.clear()
 
-    with progress("pictures", len(new)) as advance:
-        for batch in take_in(new, known_ids, look, settings.workers):
+    with progress("pictures", len(new) + len(carried)) as advance:
+        for batch in take_in(sources, known_ids, look, settings.workers):
             images += batch.images
             files += batch.files
             seen += batch.seen
@@ -93,21 +88,17 @@ def take_in_pictures(
     store_part()
     taken_in = store.read("picture_files").unique("name", keep="last")
     _store_presets(store, presets, taken_in)
-    _store_picture_rejects(store, rejects, [source.name for source in found], taken_in)
-    return StageReport(stage="take_in_pictures", counts=counts | {"missing": len(rejects)})
+    carried_names = {name for name in taken_in["name"] if name.endswith(SUFFIX)}
+    missing = [row for row in missing if row.source + SUFFIX not in carried_names]
+    _store_picture_rejects(store, missing, [*carried_names, *(source.name for source in found)], taken_in)
+    return StageReport(stage="take_in_pictures", counts=counts | {"missing": len(missing)})
 
 
 @task(cache_policy=NO_CACHE)
 @timed
 def assemble(settings: Settings) -> StageReport:
     """`sightings` and `picture_files` -> `conversations` and `battles`."""
-    store = Store.open(settings.store)
-    identified = with_conversation_ids(store.read("sightings"))
-    assembled = conversations(identified, store.read("picture_files").unique("name", keep="last"))
-    voted = battles(identified, assembled)
-    store.replace("conversations", assembled)
-    store.replace("battles", voted)
-    return StageReport(stage="assemble", counts={"conversations": assembled.height, "battles": voted.height})
+    return StageReport(stage="assemble", counts=assemble_store(Store.open(settings.store), settings.workers))
 
 
 def _log_folder(settings: Settings) -> Path:
@@ -116,11 +107,20 @@ def _log_folder(settings: Settings) -> Path:
     return Path(settings.logs)
 
 
-def _picture_folder(settings: Settings) -> Path:
-    folder = Path(settings.images) if settings.images else _log_folder(settings) / "serve_images"
-    if settings.images and not folder.is_dir():
+def _data_files(settings: Settings) -> list[tuple[LogFile, str]]:
+    return source_files(_log_folder(settings), settings.format, settings.since, settings.until)
+
+
+def _picture_folders(settings: Settings) -> list[Path]:
+    if settings.images is None:
+        return picture_folders(_log_folder(settings))
+    if not Path(settings.images).is_dir():
         raise BadInput(f"picture folder {settings.images!r} does not exist or is not a folder")
-    return folder
+    return [Path(settings.images)]
+
+
+def _names(part: pl.DataFrame) -> pl.Series:
+    return part["pictures"].explode().drop_nulls().unique()
 
 
 def _preset_folder(settings: Settings) -> Path | None:
@@ -147,5 +147,6 @@ def _store_picture_rejects(
         Reject(source=row["name"], line=None, reason=row["problem"], evidence=row["evidence"])
         for row in broken.iter_rows(named=True)
     ]
-    of_lines = store.read("rejects").filter(pl.col("line").is_not_null())
-    store.replace("rejects", pl.concat([of_lines, frame_of(Reject, [*missing, *rows])]))
+    parts = rows_without(store, "rejects", store.parts("rejects"), pl.col("line").is_null(), ["line"])
+    pictures = frame_of(Reject, [*missing, *rows])
+    store.list_parts("rejects", [*parts, *([store.write_part("rejects", pictures)] if pictures.height else [])])

@@ -4,9 +4,10 @@
 how image signals are measured on the very decode that gave a picture its identity.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Generic, TypeVar
 
 from schemas.image import Image, PictureFile
@@ -31,7 +32,7 @@ class TakenIn(Generic[Seen]):
 
 
 def take_in(
-    files: Sequence[PictureSource],
+    files: Iterable[PictureSource],
     known_ids: AbstractSet[str],
     look: Callable[[Sequence[Picture]], Seen],
     workers: int,
@@ -42,7 +43,8 @@ def take_in(
     def work(batch: Sequence[PictureSource]) -> TakenIn[Seen]:
         return _take_in_batch(batch, seen_ids, look)  # reading a set that grows meanwhile is safe
 
-    batches = (files[start : start + FILES_AT_ONCE] for start in range(0, len(files), FILES_AT_ONCE))
+    ahead = iter(files)
+    batches = iter(lambda: list(islice(ahead, FILES_AT_ONCE)), [])
     for result in map_ordered(work, batches, workers):
         result.images = [image for image in result.images if image.image_id not in seen_ids]
         seen_ids.update(image.image_id for image in result.images)
@@ -68,7 +70,7 @@ def _open(source: PictureSource, result: TakenIn[Seen]) -> Picture | None:
     size_bytes, modified_ns = file_stamp(source.file)
     picture, problem, evidence = None, None, ""
     try:
-        picture = open_picture(source.file.read_bytes())
+        picture = open_picture(source.read())
     except PictureRejected as rejected:
         problem, evidence = rejected.reason, rejected.evidence
     row = PictureFile(

@@ -1,0 +1,111 @@
+"""What rows of published datasets have in common: they become the records that an arena server would have logged."""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import Any
+
+from schemas.reject import RejectReason
+from tasks.content_id import text_id
+from tasks.ingest.log_line import LineRejected, Place
+
+Row = Mapping[str, Any]
+Record = dict[str, Any]
+
+UNDATED_SECONDS = 1_672_531_200
+"""2023-01-01: the time of rows without one. Rows keep their order by microseconds."""
+_VOTES = {
+    "model_a": "leftvote",
+    "model_b": "rightvote",
+    "tie": "tievote",
+    "tie (bothbad)": "bothbad_vote",
+    "tie_bothbad": "bothbad_vote",
+    "both_bad": "bothbad_vote",
+    "bothbad": "bothbad_vote",
+}
+_ID = re.compile(r"[0-9A-Za-z_-]{8,60}")
+_HASH_NAME = re.compile(r"[0-9a-f]{32}")
+
+
+def chat(row: Row, place: Place, pictures: Sequence[Row], *, id_column: str = "conversation_id") -> Record:
+    """A `chat` record of a row with `model` and `conversation`."""
+    state = {"conv_id": _id(row.get(id_column), place), "messages": messages(row["conversation"], place, pictures)}
+    return {"type": "chat", "model": row["model"], "state": state, "tstamp": seconds(row, place), "ip": person(row)}
+
+
+def battle(row: Row, place: Place, pictures: Sequence[Row], *, id_column: str = "question_id") -> Record:
+    """A vote record of a row with `model_a`, `model_b`, `winner` and both conversations."""
+    vote = _VOTES.get(str(row["winner"]).strip().lower())
+    if vote is None:
+        raise LineRejected(RejectReason.UNKNOWN_WINNER, "not model_a, model_b, tie, tie (bothbad) or both_bad")
+    question = _id(row.get(id_column), place)
+    states = [
+        {
+            "conv_id": question + suffix,
+            "model_name": row[f"model_{side}"],
+            "messages": messages(row[f"conversation_{side}"], place, pictures),
+        }
+        for side, suffix in (("a", ""), ("b", "-b"))
+    ]
+    shown = [state["model_name"] for state in states] if row.get("anony") is False else ["", ""]
+    return {"type": vote, "models": shown, "states": states, "tstamp": seconds(row, place), "ip": person(row)}
+
+
+def messages(conversation: Any, place: Place, pictures: Sequence[Row]) -> list[list[Any]]:
+    """[role, content] of {role, content} messages, which some releases wrap in one-item lists.
+
+    Pictures go to the first user message. System messages are the operator's and left out.
+    Raises LineRejected unless user and assistant take turns, the user first.
+    """
+    found: list[list[Any]] = []
+    for message in conversation:
+        message = message[0] if isinstance(message, list) and len(message) == 1 else message
+        if message["role"] in ("system", "developer"):
+            continue
+        if message["role"] != ("assistant" if len(found) % 2 else "user"):
+            raise LineRejected(RejectReason.BAD_MESSAGES, "user and assistant do not take turns")
+        found.append([message["role"], text_of(message["content"])])
+    if found and pictures:
+        found[0][1] = [found[0][1], [picture_name(place, index, each) for index, each in enumerate(pictures)]]
+    return found
+
+
+def text_of(content: Any) -> Any:
+    """The text of a message; of a list of typed parts, its text parts a line each."""
+    if not isinstance(content, list):
+        return content
+    texts = [part["text"] for part in content if part["type"] in ("text", "input_text", "output_text")]
+    return "\n".join(text for text in texts if text)
+
+
+def picture_name(place: Place, index: int, picture: Row) -> str:
+    """32 hex digits: the file's own name where it is one, else a hash of where the picture stands."""
+    stem = PurePosixPath(str(picture.get("path") or "")).stem
+    return stem if _HASH_NAME.fullmatch(stem) else text_id(f"{place.source}:{place.line}:{index}")
+
+
+def seconds(row: Row, place: Place) -> Any:
+    """The row's time in seconds, as the log line will check it."""
+    value = next(
+        (row[key] for key in ("tstamp", "timestamp", "created", "created_at") if row.get(key) is not None), None
+    )
+    if value is None:
+        return UNDATED_SECONDS + place.line / 1e6
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+    return value
+
+
+def person(row: Row) -> str | None:
+    """Whom the row is from, as the release names them; a keyed hash replaces it like an address."""
+    keys = ("judge", "judge_hash", "user_id", "user", "evaluation_session_id")
+    return next((str(row[key]) for key in keys if row.get(key) is not None), None)
+
+
+def _id(value: Any, place: Place) -> str:
+    if value is None:
+        return text_id(f"{place.source}:{place.line}")
+    return str(value) if _ID.fullmatch(str(value)) else text_id(str(value))

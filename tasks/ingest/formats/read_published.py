@@ -1,0 +1,32 @@
+"""Rows of a published dataset -> sightings and rejects, through the same checks as a log line."""
+
+from typing import Any
+
+from schemas.reject import Reject, RejectReason
+from tasks.ingest.formats.door import Door
+from tasks.ingest.log_files import LINE_BYTES_MAX
+from tasks.ingest.log_line import LineRejected, Place, parse_json, sightings, states_of
+from tasks.ingest.people import Pseudonyms
+from tasks.ingest.read_logs import LogContent
+
+
+def read_published(row: Any, place: Place, door: Door, people: Pseudonyms, content: LogContent) -> None:
+    """Add what one row (bytes of a JSON line, or a table's row) holds to `content`."""
+    content.line_count += 1
+    try:
+        record = _record(row, place, door)
+        content.sightings += sightings(record, states_of(record), place, people)
+    except LineRejected as rejected:
+        content.rejects.append(Reject(**place._asdict(), reason=rejected.reason, evidence=rejected.evidence))
+
+
+def _record(row: Any, place: Place, door: Door) -> dict[str, Any]:
+    if isinstance(row, bytes):
+        if len(row) > LINE_BYTES_MAX:
+            raise LineRejected(RejectReason.LINE_TOO_LONG, f"more than {LINE_BYTES_MAX:,} bytes")
+        row = parse_json(row)
+    try:
+        return door.record(row, place)
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        evidence = f"{type(error).__name__} where {door.name} has a value of another type"
+        raise LineRejected(RejectReason.UNEXPECTED_ROW, evidence) from None

@@ -1,0 +1,81 @@
+"""Rows of data files: Parquet, a `datasets` folder's Arrow files, JSON Lines."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas.errors import BadInput
+from tasks.ingest.log_files import LogFile, lines, open_stream
+
+TABLES = (".parquet", ".arrow")
+LINES = (".jsonl", ".json")
+ROWS_AT_ONCE = 256
+
+
+def columns_of(path: Path) -> frozenset[str]:
+    """Names of a data file's columns, or the keys of its first line; empty when it is neither."""
+    try:
+        if path.suffix == ".parquet":
+            return frozenset(pq.read_schema(path).names)
+        if path.suffix == ".arrow":
+            with pa.memory_map(str(path)) as mapped, pa.ipc.open_stream(mapped) as stream:
+                return frozenset(stream.schema.names)
+        with open_stream(path) as stream:
+            record = orjson.loads(stream.readline(1 << 26))
+        return frozenset(record) if isinstance(record, dict) else frozenset()
+    except (OSError, pa.ArrowException, orjson.JSONDecodeError):
+        return frozenset()
+
+
+def table_rows(path: Path, columns: Sequence[str] | None = None, *, picture_bytes: bool) -> Iterator[dict[str, Any]]:
+    """Rows of a Parquet or Arrow file. Raises BadInput when it cannot be read.
+
+    Without `picture_bytes`, whatever is called `bytes` is left out, and in Parquet not even read.
+    """
+    try:
+        for batch in _batches(path, columns, picture_bytes):
+            yield from batch.to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise BadInput(f"data file {path.name!r} cannot be read ({type(error).__name__})") from None
+
+
+def _batches(path: Path, columns: Sequence[str] | None, picture_bytes: bool) -> Iterable[pa.RecordBatch]:
+    if path.suffix == ".parquet":
+        file = pq.ParquetFile(path)
+        leaves = [file.schema.column(index).path for index in range(len(file.schema.names))]
+        wanted = [leaf for leaf in leaves if columns is None or leaf.split(".")[0] in columns]
+        wanted = [leaf for leaf in wanted if picture_bytes or not leaf.endswith(".bytes")]
+        yield from file.iter_batches(ROWS_AT_ONCE, columns=wanted)
+        return
+    with pa.memory_map(str(path)) as mapped, pa.ipc.open_stream(mapped) as stream:
+        for batch in stream:
+            chosen = batch.select(columns) if columns is not None else batch
+            chosen = chosen if picture_bytes else _without_bytes(chosen)
+            yield from (chosen.slice(start, ROWS_AT_ONCE) for start in range(0, chosen.num_rows, ROWS_AT_ONCE))
+
+
+def _without_bytes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [_paths_only(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _paths_only(column: pa.Array) -> pa.Array:
+    """A picture column, or a list of pictures, with an empty place for the bytes."""
+    if pa.types.is_list(column.type):
+        return pa.ListArray.from_arrays(column.offsets, _paths_only(column.values), mask=column.is_null())
+    if pa.types.is_struct(column.type) and {field.name for field in column.type} == {"bytes", "path"}:
+        return pa.StructArray.from_arrays([column.field("path")], ["path"], mask=column.is_null())
+    return column
+
+
+def line_rows(file: LogFile) -> Iterator[tuple[int, Any]]:
+    """(line number, JSON value) of every line that is JSON."""
+    for number, raw in lines(file):
+        try:
+            yield number, orjson.loads(raw)
+        except orjson.JSONDecodeError:
+            continue

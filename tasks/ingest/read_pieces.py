@@ -1,0 +1,148 @@
+"""Pieces of files -> parts of the `sightings` and `rejects` tables, in as many processes as there are workers."""
+
+import gc
+import multiprocessing
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from schemas.reject import Reject
+from tasks.ingest.formats import ARENA_LOGS, DOORS
+from tasks.ingest.formats.read_published import read_published
+from tasks.ingest.formats.rows import TABLES, table_rows
+from tasks.ingest.log_files import split_lines
+from tasks.ingest.log_line import Place
+from tasks.ingest.people import Pseudonyms
+from tasks.ingest.picture_names import LinkedPictures, linked_pictures
+from tasks.ingest.read_logs import LogContent, read_line
+from tasks.ingest.read_plan import PIECE_BYTES, Piece, piece_blocks
+from tasks.ingest.sighting_frame import sighting_table
+from tasks.parallel import map_in_pool
+from tasks.tables import Store, frame_of
+
+BATCHES_ALONE = 6
+"""As many are read in this process sooner than others have started."""
+_ROWS_A_BLOCK = 1024
+
+
+class PartsRead(NamedTuple):
+    """What one batch of pieces became."""
+
+    sightings: list[str]
+    """Parts of the table, not yet listed."""
+    rejects: list[str]
+    lines: Counter[str]
+    """Lines by source."""
+    reasons: Counter[str]
+    """Rejected lines by reason."""
+    bytes_read: int
+    flagged_conv_ids: set[str]
+    flagged_pictures: set[str]
+
+
+class PieceReader(NamedTuple):
+    """Reads batches of pieces; travels to other processes."""
+
+    store: str
+    key: bytes
+    logs: Path
+
+    def read(self, batch: Sequence[Piece]) -> PartsRead:
+        """Read a batch and write its parts. Nothing in a line can stop the reading."""
+        people, linked = Pseudonyms(self.key), linked_pictures(self.logs)
+        size = sum(
+            piece.file.path.stat().st_size if piece.stop is None else piece.stop - piece.start for piece in batch
+        )
+        result = PartsRead([], [], Counter(), Counter(), size, set(), set())
+        part = _Part(Store(self.store), result)
+        with _collector_paused():
+            for piece in batch:
+                number = piece.lines_before
+                for size, rows in _blocks(piece):
+                    content = LogContent()
+                    for row in rows:
+                        number += 1
+                        _read_row(row, Place(piece.file.source, number), piece, people, linked, content)
+                    part.add(content, size)
+                result.lines[piece.file.source] += number - piece.lines_before
+            part.write()
+        return result
+
+
+class _Part:
+    """Collects what blocks hold until it is enough for a part. Their sightings wait as columns, not as objects."""
+
+    def __init__(self, store: Store, result: PartsRead) -> None:
+        self._store = store
+        self._result = result
+        self._sightings: list[pa.Table] = []
+        self._rejects: list[Reject] = []
+        self._bytes = 0
+
+    def add(self, content: LogContent, size: int) -> None:
+        if content.sightings:
+            self._sightings.append(sighting_table(content.sightings))
+        self._rejects += content.rejects
+        self._result.flagged_conv_ids.update(content.flagged_conv_ids)
+        self._result.flagged_pictures.update(content.flagged_pictures)
+        self._bytes += size
+        if self._bytes >= PIECE_BYTES:
+            self.write()
+
+    def write(self) -> None:
+        if self._sightings:
+            self._result.sightings.append(self._store.write_part("sightings", pa.concat_tables(self._sightings)))
+        if self._rejects:
+            self._result.rejects.append(self._store.write_part("rejects", frame_of(Reject, self._rejects)))
+            self._result.reasons.update(row.reason.value for row in self._rejects)
+        self._sightings, self._rejects, self._bytes = [], [], 0
+
+
+def read_batches(reader: PieceReader, batches: Iterable[Sequence[Piece]], workers: int) -> Iterator[PartsRead]:
+    """What became of each batch, in order; more than a few are read by `workers` processes."""
+    ahead = iter(batches)
+    first = list(islice(ahead, BATCHES_ALONE + 1))
+    if workers == 1 or len(first) <= BATCHES_ALONE:
+        yield from map(reader.read, chain(first, ahead))
+        return
+    spawn = multiprocessing.get_context("spawn")  # a fork would copy the locks of Prefect's and polars' threads
+    with ProcessPoolExecutor(workers, mp_context=spawn) as pool:
+        yield from map_in_pool(pool, reader.read, chain(first, ahead), 2 * workers)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Millions of small objects without cycles: looking for cycles would take a third of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _blocks(piece: Piece) -> Iterator[tuple[int, Iterable[Any]]]:
+    """(about how many bytes, raw lines or rows) of a piece, some at a time."""
+    if piece.file.path.suffix in TABLES:
+        rows = table_rows(piece.file.path, picture_bytes=False)
+        while some := list(islice(rows, _ROWS_A_BLOCK)):
+            yield PIECE_BYTES // 16, some
+    else:
+        for block in piece_blocks(piece):
+            yield len(block), split_lines(block)
+
+
+def _read_row(
+    row: Any, place: Place, piece: Piece, people: Pseudonyms, linked: LinkedPictures, content: LogContent
+) -> None:
+    if piece.format == ARENA_LOGS:
+        read_line(row, place, piece.file.csam, people, linked, content)
+    else:
+        read_published(row, place, DOORS[piece.format], people, content)

@@ -1,0 +1,121 @@
+"""Which bytes of which files are new, cut into pieces that can be read at the same time.
+
+An unchanged file costs a stat. A grown file is read from its last whole line on. A file that was rewritten, or that
+can only be read from its beginning, is read anew.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from schemas.conversation import LogFileRead
+from tasks.ingest.log_files import READ_BYTES, LogFile, blocks, open_stream
+
+PIECE_BYTES = 32 * 1024 * 1024
+"""What one reader reads at a time and writes as one part."""
+_DIGEST_BYTES = 4096
+
+
+class Piece(NamedTuple):
+    """Part of a file that one reader reads."""
+
+    file: LogFile
+    format: str
+    start: int
+    """First byte."""
+    stop: int | None
+    """Byte after the last; null for a file that is read as a whole."""
+    lines_before: int
+    """Lines of the file before the piece."""
+
+
+@dataclass(frozen=True)
+class FilePlan:
+    """What is to be read of one file."""
+
+    read: LogFileRead
+    """The ledger's row when it has been read; files read as a whole get their lines then."""
+    lines_kept: int
+    """Lines of the file that earlier runs read and that still stand."""
+    pieces: list[Piece]
+
+
+def changed(files: Iterable[tuple[LogFile, str]], ledger: Mapping[str, LogFileRead]) -> list[tuple[LogFile, str]]:
+    """The (file, format) that are not as the ledger says."""
+    return [each for each in files if not _as_known(*each, ledger.get(each[0].source))]
+
+
+def _as_known(file: LogFile, name: str, known: LogFileRead | None) -> bool:
+    status = file.path.stat()
+    stamp = (name, status.st_size, status.st_mtime_ns)
+    return known is not None and (known.format, known.size_bytes, known.modified_ns) == stamp
+
+
+def plan(file: LogFile, name: str, known: LogFileRead | None) -> FilePlan:
+    """What is to be read of a file, as format `name`, that the ledger knows as `known`."""
+    modified_ns = file.path.stat().st_mtime_ns
+    known = known if known and known.format == name else None
+    seen = {"source": file.source, "format": name, "modified_ns": modified_ns}
+    if file.compressed or file.path.suffix in (".parquet", ".arrow"):
+        size = file.path.stat().st_size
+        row = LogFileRead(**seen, size_bytes=size, offset=0, lines=0, tail_lines=0, end_digest="")
+        return FilePlan(row, 0, [Piece(file, name, 0, None, 0)])
+    grown = known is not None and known.offset > 0 and known.end_digest == _end_digest(file, known.offset)
+    offset, lines = (known.offset, known.lines) if known and grown else (0, 0)
+    kept = lines
+    pieces: list[Piece] = []
+    start, lines_before, end = offset, lines, offset
+    with file.path.open("rb") as stream:
+        stream.seek(offset)
+        while some := stream.read(READ_BYTES):
+            last_line_end = some.rfind(b"\n") + 1
+            if last_line_end:
+                lines, offset = lines + some.count(b"\n"), end + last_line_end
+            end += len(some)
+            if offset - start >= PIECE_BYTES:
+                pieces.append(Piece(file, name, start, offset, lines_before))
+                start, lines_before = offset, lines
+    if end > start:
+        pieces.append(Piece(file, name, start, end, lines_before))
+    row = LogFileRead(
+        **seen,
+        size_bytes=end,
+        offset=offset,
+        lines=lines,
+        tail_lines=int(end > offset),
+        end_digest=_end_digest(file, offset),
+    )
+    return FilePlan(row, kept, pieces)
+
+
+def _end_digest(file: LogFile, offset: int) -> str:
+    """Hash of the bytes before `offset`; empty when the file is shorter."""
+    start = max(0, offset - _DIGEST_BYTES)
+    with file.path.open("rb") as stream:
+        stream.seek(start)
+        content = stream.read(offset - start)
+    return hashlib.blake2b(content, digest_size=16).hexdigest() if len(content) == offset - start else ""
+
+
+def batches(plans: Iterable[FilePlan]) -> Iterator[list[Piece]]:
+    """Pieces together of about one block, so that many small files are one part."""
+    waiting: list[Piece] = []
+    waiting_bytes = 0
+    for piece in (piece for each in plans for piece in each.pieces):
+        size = PIECE_BYTES if piece.stop is None else piece.stop - piece.start
+        if waiting and waiting_bytes + size > PIECE_BYTES:
+            yield waiting
+            waiting, waiting_bytes = [], 0
+        waiting.append(piece)
+        waiting_bytes += size
+    if waiting:
+        yield waiting
+
+
+def piece_blocks(piece: Piece) -> Iterator[bytes]:
+    """The bytes of a piece of a line file, some whole lines at a time."""
+    with open_stream(piece.file.path) as stream:
+        stream.seek(piece.start)
+        size = None if piece.stop is None else piece.stop - piece.start
+        yield from (block for block, _ in blocks(stream, size))

@@ -1,0 +1,128 @@
+"""Lines -> conversations and battles: what the last of many lines says, once."""
+
+import datetime
+
+from tasks.content_id import text_id
+from tests.tasks.ingest.logs import (
+    DAY,
+    chat,
+    conv_id,
+    conversations_of,
+    ingested,
+    picture,
+    rejected,
+    state,
+    texts,
+    vote,
+    write,
+)
+
+ONE, TWO = picture("one"), picture("two")
+
+
+def test_growing_lines_become_the_final_conversation(tmp_path):
+    (row,) = conversations_of(
+        tmp_path, chat("a", "Q1", "A1"), chat("a", "Q1", "A1", "Q2", "A2", at=60), chat("a", "Q1", "A1", at=1)
+    ).to_dicts()
+    assert (texts(row), row["num_turns"], row["line"]) == (["Q1", "A1", "Q2", "A2"], 2, 2)
+    assert row["prompt_id"] == text_id("Q1\n\nQ2")
+    assert [turn["text_id"] for turn in row["turns"]] == [text_id(text) for text in texts(row)]
+    assert [turn["role"] for turn in row["turns"]] == ["user", "assistant"] * 2
+
+
+def test_a_regenerated_answer_replaces_the_first_one(tmp_path):
+    (row,) = conversations_of(tmp_path, chat("a", "Q", "first"), chat("a", "Q", "second", at=5)).to_dicts()
+    assert texts(row) == ["Q", "second"]
+
+
+def test_a_new_picture_under_one_conv_id_is_another_conversation(tmp_path):
+    rows = conversations_of(
+        tmp_path,
+        chat("a", "Q1", "A1", pictures=[ONE]),
+        chat("a", "Q1", "A1", "Q2", "A2", pictures=[ONE], at=10),
+        chat("a", "Q1", "B1", pictures=[TWO], at=20),
+    ).to_dicts()
+    assert [texts(row) for row in rows] == [["Q1", "A1", "Q2", "A2"], ["Q1", "B1"]]
+    assert rows[0]["conversation_id"] == conv_id("a")
+    assert rows[1]["conversation_id"].startswith(conv_id("a") + "-")
+
+
+def test_an_early_vote_without_a_picture_finds_the_conversation_of_its_own_picture(tmp_path):
+    records = [
+        chat("a", images=[ONE]),
+        chat("b", images=[ONE]),
+        vote("a", "b", at=5),
+        chat("a", images=[TWO], at=20),
+        chat("b", images=[TWO], at=20),
+        vote("a", "b", "rightvote", at=25),
+    ]
+    assert conversations_of(tmp_path, *records, name="2024-04-20-conv.json").height == 4
+    battles = ingested(tmp_path / "logs", tmp_path / "store").read("battles")
+    assert battles["winner"].to_list() == ["model_a", "model_b"]
+    assert battles["conversation_a"].n_unique() == 2
+
+
+def test_a_conversation_across_midnight_stays_one_and_keeps_its_first_day(tmp_path):
+    logs, half_a_day = tmp_path / "logs", 12 * 3600
+    write(logs, DAY, chat("a", "Q1", "A1", at=half_a_day - 60))
+    write(logs, "vision-tmp-2024-06-21-conv.json", chat("a", "Q1", "A1", "Q2", "A2", at=half_a_day + 60))
+    (row,) = ingested(logs, tmp_path / "store").read("conversations").to_dicts()
+    assert (row["num_turns"], row["day"]) == (2, datetime.date(2024, 6, 20))
+
+
+def test_a_vote_links_two_conversations_and_the_last_vote_counts(tmp_path):
+    write(tmp_path / "logs", DAY, chat("a"), chat("b"), vote("a", "b", at=5), vote("a", "b", "tievote", at=9))
+    store = ingested(tmp_path / "logs", tmp_path / "store")
+    (battle,) = store.read("battles").to_dicts()
+    assert (battle["battle_id"], battle["conversation_b"]) == (conv_id("a"), conv_id("b"))
+    assert (battle["winner"], battle["model_a"], battle["model_b"], battle["line"]) == ("tie", "x", "y", 4)
+    assert store.read("conversations")["voted"].to_list() == [True, True]
+
+
+def test_a_vote_without_chat_lines_brings_its_own_conversations(tmp_path):
+    rows = conversations_of(tmp_path, vote(state("a", "Q", "A", "Q2", "A2"), state("b", "Q", "B"))).to_dicts()
+    assert [(row["num_turns"], row["anonymous"]) for row in rows] == [(2, True), (1, True)]
+    (battle,) = ingested(tmp_path / "logs", tmp_path / "store").read("battles").to_dicts()
+    assert (battle["turns_a"], battle["turns_b"]) == (2, 1)
+
+
+def test_a_battle_of_one_model_with_itself_is_a_battle(tmp_path):
+    conversations_of(tmp_path, vote(state("a"), state("b")))
+    (battle,) = ingested(tmp_path / "logs", tmp_path / "store").read("battles").to_dicts()
+    assert battle["model_a"] == battle["model_b"] == "model-x"
+
+
+def test_a_share_is_no_vote(tmp_path):
+    conversations_of(tmp_path, vote("a", "b", "share"))
+    assert ingested(tmp_path / "logs", tmp_path / "store").read("battles").is_empty()
+
+
+def test_buttons_are_remembered_once_each(tmp_path):
+    pressed = ("upvote", "flag", "upvote")
+    records = [chat("a", kind=kind, at=at) for at, kind in enumerate(pressed)]
+    (row,) = conversations_of(tmp_path, chat("a"), *records).to_dicts()
+    assert row["feedback"] == ["upvote", "flag"]
+
+
+def test_overlapping_windows_do_not_double_anything(tmp_path):
+    logs, store = tmp_path / "logs", tmp_path / "store"
+    for day in (19, 20, 21):
+        write(logs, f"2024-06-{day}-conv.json", chat(f"c{day}", at=(day - 20) * 86400), vote(f"l{day}", f"r{day}"))
+    ingested(logs, store, since="2024-06-19", until="2024-06-20")
+    overlapping = ingested(logs, store, since="2024-06-20", until="2024-06-21")
+    whole = ingested(logs, tmp_path / "whole")
+    for table in ("conversations", "battles"):
+        assert (
+            overlapping.read(table)
+            .drop("user_id", "judge", strict=False)
+            .equals(whole.read(table).drop("user_id", "judge", strict=False))
+        )
+    assert overlapping.read("conversations").height == 9
+
+
+def test_lines_of_several_servers_meet_in_one_table(tmp_path):
+    write(tmp_path / "logs", f"server0/{DAY}", chat("a"), b"{")
+    write(tmp_path / "logs", f"server13/{DAY}", chat("b"), vote("a", "b"))
+    store = ingested(tmp_path / "logs", tmp_path / "store")
+    assert store.read("conversations").height == 2
+    assert rejected(store) == {(f"server0/{DAY}", 2): "not_json"}

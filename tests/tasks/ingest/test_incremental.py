@@ -1,0 +1,134 @@
+"""What was read is not read again, and reading bit by bit ends where reading at once does."""
+
+import hashlib
+import os
+import random
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tasks.ingest import read_step
+from tasks.ingest.formats.detect import source_files
+from tasks.ingest.people import KEY_VARIABLE
+from tasks.tables import Store
+from tests.tasks.ingest.logs import DAY, chat, ingested, line, picture, rejected, state, vote, write
+
+TABLES = ("conversations", "battles", "rejects", "quarantine")
+RECORDS = [
+    chat("a", "Q1", "A1", pictures=[picture("p")]),
+    chat("b", "Q1", "B1", pictures=[picture("p")]),
+    b"{broken",
+    vote("a", "b", at=30),
+    chat("a", "Q1", "A1", "Q2", "A2", at=60, pictures=[picture("p")]),
+    chat("a", "Q1", "A", at=90, pictures=[picture("q")]),
+    b"",
+    chat("c", at=95, has_csam_image=True),
+    vote(state("c"), state("d"), at=96),
+    chat("e", "Q", "é" * 50, at=97),
+]
+
+
+@pytest.fixture(autouse=True)
+def one_key(monkeypatch):
+    monkeypatch.setenv(KEY_VARIABLE, "the key of every store here")
+
+
+def files_of(store: Path) -> dict[str, str]:
+    """Every part of the tables that later stages read, by content."""
+    return {
+        f"{table}/{path.name}": hashlib.md5(path.read_bytes()).hexdigest()
+        for table in ("conversations", "battles")
+        for path in (store / "tables" / table).iterdir()
+    }
+
+
+def test_the_same_logs_twice_give_the_same_bytes_and_read_nothing(tmp_path):
+    write(tmp_path / "logs", DAY, *RECORDS)
+    ingested(tmp_path / "logs", tmp_path / "store")
+    before = {path: path.read_bytes() for path in (tmp_path / "store" / "tables").rglob("*.parquet")}
+    ingested(tmp_path / "logs", tmp_path / "store")
+    assert before == {path: path.read_bytes() for path in (tmp_path / "store" / "tables").rglob("*.parquet")}
+    counts = read_again(tmp_path)
+    assert (counts["files_read"], counts["lines"]) == (0, 0)
+
+
+def read_again(tmp_path) -> dict[str, int]:
+    return read_step.read_new(Store(str(tmp_path / "store")), source_files(tmp_path / "logs"), tmp_path / "logs", 1)
+
+
+def test_an_unchanged_file_is_not_even_opened(tmp_path):
+    path = write(tmp_path / "logs", DAY, *RECORDS)
+    ingested(tmp_path / "logs", tmp_path / "store")
+    stamp = path.stat()
+    path.write_bytes(b"x" * stamp.st_size)
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert read_again(tmp_path)["lines"] == 0
+
+
+def test_a_grown_file_costs_its_new_lines(tmp_path):
+    write(tmp_path / "logs", DAY, *RECORDS[:7])
+    ingested(tmp_path / "logs", tmp_path / "store")
+    write(tmp_path / "logs", DAY, *RECORDS)
+    assert read_again(tmp_path)["lines"] == len(RECORDS) - 7
+
+
+def test_a_rewritten_file_is_read_anew_and_its_old_lines_are_gone(tmp_path):
+    write(tmp_path / "logs", DAY, chat("old"), b"{", chat("older"))
+    ingested(tmp_path / "logs", tmp_path / "store")
+    write(tmp_path / "logs", DAY, chat("new"), chat("newer", "Q" * 1000))
+    store = ingested(tmp_path / "logs", tmp_path / "store")
+    write(tmp_path / "alone", DAY, chat("new"), chat("newer", "Q" * 1000))
+    assert store.read("conversations").equals(ingested(tmp_path / "alone", tmp_path / "other").read("conversations"))
+    assert rejected(store) == {}
+
+
+def test_a_line_that_a_server_was_still_writing_is_read_again_when_it_is_whole(tmp_path):
+    half = line(chat("b"))[:-20]
+    write(tmp_path / "logs", DAY, chat("a"), half, end=b"")
+    assert rejected(ingested(tmp_path / "logs", tmp_path / "store")) == {(DAY, 2): "not_json"}
+    write(tmp_path / "logs", DAY, chat("a"), chat("b"))
+    store = ingested(tmp_path / "logs", tmp_path / "store")
+    assert (rejected(store), store.read("conversations").height) == ({}, 2)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(cuts=st.lists(st.integers(0, 5000), max_size=4), seed=st.integers(0, 3))
+def test_reading_bit_by_bit_ends_where_reading_at_once_does(tmp_path_factory, cuts, seed):
+    folder = tmp_path_factory.mktemp("cuts")
+    records = random.Random(seed).sample(RECORDS, len(RECORDS))
+    content = write(folder / "logs", DAY, *records).read_bytes()
+    whole = ingested(folder / "logs", folder / "whole")
+    for cut in sorted({min(cut, len(content)) for cut in cuts} | {len(content)}):
+        (folder / "logs" / DAY).write_bytes(content[:cut])
+        bits = ingested(folder / "logs", folder / "bits")
+    assert files_of(folder / "bits") == files_of(folder / "whole")
+    for table in TABLES:
+        order = whole.read(table).columns
+        assert bits.read(table).sort(order[:3]).equals(whole.read(table).sort(order[:3])), table
+
+
+@pytest.mark.parametrize("step", ["write_part", "list_parts", "replace"])
+@pytest.mark.parametrize("survived", range(4))
+def test_a_run_that_was_killed_anywhere_leaves_no_line_twice(tmp_path, monkeypatch, step, survived):
+    logs = tmp_path / "logs"
+    write(logs, DAY, *RECORDS[:4])
+    ingested(logs, tmp_path / "store")
+    write(logs, DAY, *RECORDS)
+    write(logs, "2024-06-21-conv.json", chat("z", at=86400), b"{")
+    calls, whole = iter(range(100)), getattr(Store, step)
+
+    def killed(self, *given):
+        if next(calls) >= survived:
+            raise KeyboardInterrupt
+        return whole(self, *given)
+
+    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+        patch.setattr(Store, step, killed)
+        ingested(logs, tmp_path / "store")
+    store, expected = ingested(logs, tmp_path / "store"), ingested(logs, tmp_path / "calm")
+    for table in ("sightings", *TABLES):
+        order = expected.read(table).columns[:3]
+        assert store.read(table).sort(order).equals(expected.read(table).sort(order)), table

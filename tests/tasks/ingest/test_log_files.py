@@ -1,0 +1,116 @@
+"""Which files are read, and how their bytes become lines."""
+
+import random
+from datetime import date
+
+import pytest
+
+from schemas.errors import BadInput
+from tasks.ingest import log_files as module
+from tasks.ingest.log_files import lines, log_files
+from tests.tasks.ingest.logs import DAY, chat, ingested, rejected, write
+
+NAMES = [
+    "2024-03-11-conv.json",
+    "vision-tmp-2024-06-20-conv.json",
+    "vision-csam-2024-06-20-conv.json",
+    "2024-06-21-conv.jsonl",
+    "2024-06-22-conv.json.gz",
+    "2024-06-23-conv.jsonl.zst",
+]
+
+
+def test_logs_of_every_name_and_packing_hold_the_same_lines(tmp_path):
+    for name in NAMES:
+        write(tmp_path, name, {"n": 1}, {"n": 2})
+    found = log_files(tmp_path)
+    assert {file.path.name for file in found} == set(NAMES)
+    assert [file.path.name for file in found if file.csam] == [NAMES[2]]
+    for file in found:
+        assert list(lines(file)) == [(1, b'{"n": 1}'), (2, b'{"n": 2}')]
+
+
+@pytest.mark.parametrize(
+    "name", ["gradio_web_server.log", "2024-13-40-conv.json", "conv.json", "2024-06-20-conv.json.bak"]
+)
+def test_other_files_beside_the_logs_are_left_alone(tmp_path, name):
+    write(tmp_path, DAY, {})
+    write(tmp_path, name, {})
+    assert [file.source for file in log_files(tmp_path)] == [DAY]
+
+
+def test_a_window_holds_both_of_its_ends(tmp_path):
+    for day in (18, 19, 20, 21):
+        write(tmp_path, f"2024-06-{day}-conv.json", {})
+    found = log_files(tmp_path, since=date(2024, 6, 19), until=date(2024, 6, 20))
+    assert [file.day.day for file in found if file.day] == [19, 20]
+
+
+def test_an_empty_window_says_what_the_folder_holds(tmp_path):
+    write(tmp_path, DAY, {})
+    with pytest.raises(BadInput, match="no log file from 2025-01-01 to the last day; the folder holds 2024-06-20"):
+        log_files(tmp_path, since=date(2025, 1, 1))
+
+
+def test_a_file_and_its_compressed_copy_are_read_once(tmp_path):
+    write(tmp_path, DAY, {})
+    write(tmp_path, f"{DAY}.gz", {})
+    assert [file.path.name for file in log_files(tmp_path)] == [DAY]
+
+
+def test_a_log_that_was_rotated_into_an_archive_is_not_read_as_a_second_one(tmp_path):
+    plain = write(tmp_path / "logs", DAY, chat("a"), b"{")
+    before = ingested(tmp_path / "logs", tmp_path / "store").read("conversations")
+    plain.unlink()
+    write(tmp_path / "logs", f"{DAY}.zst", chat("a"), b"{")
+    store = ingested(tmp_path / "logs", tmp_path / "store")
+    assert store.read("conversations").equals(before)
+    assert rejected(store) == {(DAY, 2): "not_json"}
+
+
+@pytest.mark.parametrize("packing", [".gz", ".zst"])
+def test_a_cut_off_archive_gives_the_lines_it_still_holds_and_one_reject(tmp_path, packing):
+    noise = random.Random(0)
+    records = [chat(f"c{n}", noise.randbytes(500).hex()) for n in range(400)]
+    path = write(tmp_path / "logs", DAY + packing, *records)
+    path.write_bytes(path.read_bytes()[:-20_000])
+    store = ingested(tmp_path / "logs", tmp_path / "store")
+    read = store.read("conversations").height
+    assert 100 < read < 400
+    assert rejected(store) == {(DAY, read + 1): "not_json"}
+
+
+def test_an_archive_that_is_none_is_one_reject(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / f"{DAY}.gz").write_bytes(b"not an archive")
+    (tmp_path / "logs" / "2024-06-21-conv.json.zst").write_bytes(b"not an archive")
+    store = ingested(tmp_path / "logs", tmp_path / "store")
+    assert rejected(store) == {(DAY, 1): "not_json", ("2024-06-21-conv.json", 1): "not_json"}
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
+def test_windows_line_ends_and_a_missing_last_one_change_nothing(tmp_path, end):
+    path = tmp_path / DAY
+    path.write_bytes(b"\r\n".join([b"1", b"", b"2"]) + end)
+    (file,) = log_files(tmp_path)
+    assert list(lines(file)) == [(1, b"1"), (2, b""), (3, b"2")]
+
+
+@pytest.mark.parametrize("read_bytes", [1, 7, 64, 1 << 20])
+def test_an_overlong_line_is_skipped_whatever_the_size_of_a_read(tmp_path, monkeypatch, read_bytes):
+    monkeypatch.setattr(module, "READ_BYTES", read_bytes)
+    monkeypatch.setattr(module, "LINE_BYTES_MAX", 50)
+    rows = [b"a" * 10, b"b" * 500, b"c" * 50, b"", b"d" * 51]
+    (tmp_path / DAY).write_bytes(b"\n".join(rows) + b"\n")
+    (file,) = log_files(tmp_path)
+    found = list(lines(file))
+    assert [number for number, _ in found] == [1, 2, 3, 4, 5]
+    assert [len(raw) > 50 for _, raw in found] == [False, True, False, False, True]
+    assert [raw for _, raw in found if len(raw) <= 50] == [rows[0], rows[2], rows[3]]
+
+
+def test_a_line_longer_than_any_memory_should_hold_is_one_reject(tmp_path):
+    write(tmp_path / "logs", DAY, chat("a"), b"x" * (40 * 1024 * 1024), chat("b"))
+    store = ingested(tmp_path / "logs", tmp_path / "store")
+    assert rejected(store) == {(DAY, 2): "line_too_long"}
+    assert store.read("conversations")["line"].to_list() == [1, 3]

@@ -1,0 +1,181 @@
+"""What one line says: every record type, era and spelling; and the reason when it says nothing usable."""
+
+import json
+
+import pytest
+
+from schemas.conversation import RecordType
+from schemas.reject import RejectReason
+from tasks.ingest.log_line import Place
+from tasks.ingest.people import Pseudonyms
+from tasks.ingest.read_logs import LogContent, read_line
+from tests.tasks.ingest.logs import chat, conv_id, line, picture, state, vote
+
+PEOPLE = Pseudonyms(b"0123456789abcdef")
+HASH = picture("p")
+
+
+def read(record, number: int = 2) -> LogContent:
+    content = LogContent()
+    read_line(line(record), Place("log", number), False, PEOPLE, {}, content)
+    return content
+
+
+def reason_of(record) -> str:
+    (reject,) = read(record).rejects
+    return str(reject.reason)
+
+
+@pytest.mark.parametrize("kind", ["chat", "upvote", "downvote", "flag"])
+def test_direct_records_show_one_conversation(kind):
+    (seen,) = read(chat("a", kind=kind)).sightings
+    assert (seen.record_type, seen.side, seen.anonymous, seen.winner) == (kind, 0, None, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "winner"),
+    [
+        ("leftvote", "model_a"),
+        ("rightvote", "model_b"),
+        ("tievote", "tie"),
+        ("bothbad_vote", "tie_bothbad"),
+        ("share", None),
+    ],
+)
+def test_side_by_side_records_show_both_conversations(kind, winner):
+    left, right = read(vote("a", "b", kind)).sightings
+    assert (left.side, left.conv_id, left.model, left.winner) == (0, conv_id("a"), "x", winner)
+    assert (right.side, right.conv_id, right.model, right.winner) == (1, conv_id("b"), "y", winner)
+
+
+def test_the_nine_record_types_are_all_there_are():
+    assert len(RecordType) == 9
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        chat("a", images=[HASH]),
+        chat("a", images=[f"https://storage.example.com/bucket/{HASH}.jpg"]),
+        chat("a", images=json.dumps([HASH])),
+        chat("a", pictures=[HASH]),
+        chat("a", pictures=[HASH], has_csam_image=False),
+    ],
+    ids=["early", "early with an address", "early and stringified", "in the message", "with a flag that is off"],
+)
+def test_every_era_names_its_picture(record):
+    (seen,) = read(record).sightings
+    assert (seen.pictures, seen.picture_problems, seen.texts) == ([HASH], [], ["What is this?", "A cat."])
+
+
+def test_a_follow_up_in_plain_text_keeps_the_picture_of_the_first_turn():
+    (seen,) = read(chat("a", "Q1", "A1", "Q2", "A2", pictures=[HASH])).sightings
+    assert (seen.texts, seen.pictures) == (["Q1", "A1", "Q2", "A2"], [HASH])
+
+
+def test_records_of_the_remote_logger_are_the_same_records():
+    for record in (chat("a", pictures=[HASH]), vote("a", "b")):
+        nested = {key: json.dumps(value) if isinstance(value, dict | list) else value for key, value in record.items()}
+        inner = dict(record, states=[json.dumps(s) for s in record["states"]]) if "states" in record else nested
+        assert read(nested).sightings == read(inner).sightings == read(record).sightings
+
+
+def test_few_shot_examples_before_the_offset_are_not_user_data():
+    (seen,) = read(chat("a", "shot", "shot", "Q", "A", offset=2)).sightings
+    assert seen.texts == ["Q", "A"]
+
+
+def test_an_answer_that_is_still_pending_is_null():
+    (seen,) = read(chat(state=state("a") | {"messages": [["user", "Q"], ["assistant", None]]})).sightings
+    assert seen.texts == ["Q", None]
+
+
+@pytest.mark.parametrize(
+    ("names", "anonymous"),
+    [
+        (["", ""], True),
+        (["Model A", "Model B"], True),
+        (["<h3>Model A: x</h3>\n", "<h3>Model B: y</h3>\n"], True),
+        (["### Model A: x", "### Model B: y"], True),
+        (["## Model A: x", "## Model B: y"], True),
+        (["x", "y"], False),
+    ],
+)
+def test_every_spelling_of_shown_names_is_known(names, anonymous):
+    assert [seen.anonymous for seen in read(vote(models=names)).sightings] == [anonymous, anonymous]
+
+
+def test_sides_of_unequal_length_and_twins_of_one_model_are_read():
+    left, right = read(vote(state("a", "Q", "A", "Q2", "A2"), state("b", "Q", "A"))).sightings
+    assert (len(left.texts), len(right.texts), left.model) == (4, 2, right.model)
+
+
+def test_half_a_surrogate_pair_does_not_cost_the_line():
+    (seen,) = read(line(chat("a", "broken \ud83d emoji", "A \\ud83d backslash"))).sightings
+    assert seen.texts == ["broken � emoji", "A \\ud83d backslash"]
+
+
+def test_a_byte_order_mark_does_not_cost_the_first_line():
+    assert read(b"\xef\xbb\xbf" + line(chat("a")), number=1).sightings
+
+
+BAD = {
+    RejectReason.BLANK_LINE: b"  ",
+    RejectReason.NOT_JSON: line(chat("a"))[:-5],
+    RejectReason.NOT_A_RECORD: b'["chat"]',
+    RejectReason.LINE_TOO_LONG: b"x" * (16 * 1024 * 1024 + 1),
+    RejectReason.UNKNOWN_TYPE: chat("a", kind="regenerate"),
+    RejectReason.BAD_TIMESTAMP: chat("a") | {"tstamp": 1e30},
+    RejectReason.BAD_STATE: vote() | {"states": [state("a")]},
+    RejectReason.BAD_CONVERSATION_ID: chat(state=state("a", conv_id="../../etc")),
+    RejectReason.BAD_MODEL: chat("a", model="x\x1b[2J"),
+    RejectReason.BAD_MESSAGES: chat(state=state("a") | {"messages": [["user", {"text": "Q"}]]}),
+    RejectReason.BAD_OFFSET: chat("a", offset=-1),
+    RejectReason.NO_MESSAGES: chat("a", offset=2),
+    RejectReason.HALF_ANONYMOUS: vote(models=["", "y"]),
+    RejectReason.MODEL_MISMATCH: vote(models=["x", "z"]),
+    RejectReason.CSAM_FLAGGED: chat("a", has_csam_image=True),
+}
+
+
+@pytest.mark.parametrize(("reason", "record"), BAD.items(), ids=map(str, BAD))
+def test_a_line_that_cannot_be_used_is_rejected_by_name(reason, record):
+    content = read(record)
+    assert [row.reason for row in content.rejects] == [reason]
+    assert (content.sightings, content.line_count) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (chat("a") | {"type": ["chat"]}, "unknown_type"),
+        (chat("a") | {"tstamp": None}, "bad_timestamp"),
+        (chat("a") | {"tstamp": True}, "bad_timestamp"),
+        (chat("a") | {"tstamp": 12.0}, "bad_timestamp"),
+        (chat("a") | {"state": "{not json"}, "bad_state"),
+        (vote("a", "a"), "bad_state"),
+        (vote(models=None), "bad_model"),
+        (vote(state("a", model_name=None), "b"), "bad_model"),
+        (chat(state=state("a") | {"messages": [["user", "Q", "extra"]]}), "bad_messages"),
+        (chat(state=state("a") | {"messages": "Q"}), "bad_messages"),
+        (chat("a", offset=True), "bad_offset"),
+        (b'{"tstamp": NaN}', "not_json"),
+        (b"[" * 100_000, "not_json"),
+        (b"\xff\xfe{}", "not_json"),
+    ],
+)
+def test_other_shapes_of_the_same_mistakes(record, reason):
+    assert reason_of(record) == reason
+
+
+def test_picture_names_that_are_no_names_are_problems_of_the_conversation_and_no_paths():
+    (seen,) = read(chat("a", pictures=["../../etc/passwd", 7, "x.png", HASH])).sightings
+    assert seen.pictures == [HASH]
+    assert seen.picture_problems == ["image_path_escape", "image_name_invalid", "image_name_invalid"]
+
+
+def test_evidence_never_quotes_the_line():
+    secret = "alice@example.com"
+    for record in (*BAD.values(), chat(secret, state=state("a", conv_id=secret)), chat("a", kind=secret, ip=secret)):
+        for row in read(record).rejects:
+            assert secret not in row.evidence and "203.0.113" not in row.evidence

@@ -1,0 +1,153 @@
+"""Pictures from the side of ingest: what a name leads to, and what hostile files come to."""
+
+import json
+
+import pytest
+
+from schemas.errors import BadInput
+from tasks.ingest.presets import logged_name
+from tests.builders import picture_bytes
+from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, state, vote, write
+
+P, Q = picture("p"), picture("q")
+
+
+def put(logs, name: str, content: bytes, folder: str = "serve_images"):
+    path = logs / folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def only(store, table: str = "conversations") -> dict:
+    (row,) = store.read(table).to_dicts()
+    return row
+
+
+def test_one_picture_under_two_names_and_containers_is_one_picture(tmp_path):
+    logs = tmp_path / "logs"
+    put(logs, f"{P}.png", picture_bytes(1))
+    put(logs, f"{Q}.png", picture_bytes(1, file_format="BMP"))
+    write(logs, DAY, chat("a", pictures=[P]), chat("b", pictures=[Q]))
+    store = ingested(logs, tmp_path / "store")
+    assert store.read("images").height == 1
+    assert store.read("conversations")["image_ids"].n_unique() == 1
+
+
+def test_the_exact_png_of_a_later_era_is_preferred_to_the_jpeg_of_an_earlier_one(tmp_path):
+    logs = tmp_path / "logs"
+    put(logs, f"{P}.jpg", picture_bytes(1, file_format="JPEG"))
+    put(logs, f"{P}.png", picture_bytes(1))
+    write(logs, DAY, chat("a", pictures=[P]))
+    assert only(ingested(logs, tmp_path / "store"), "images")["format"] == "png"
+
+
+HOSTILE = {
+    "image_empty": b"",
+    "image_not_a_picture": b"<svg onload=alert(1)>",
+    "image_truncated": picture_bytes(1, (200, 200))[:2000],
+    "image_animated": None,
+    "image_too_large": None,
+}
+
+
+def hostile(reason: str) -> bytes:
+    import io
+    import struct
+    import zlib
+
+    import PIL.Image
+
+    if reason == "image_animated":
+        sink = io.BytesIO()
+        frames = [PIL.Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
+        frames[0].save(sink, "GIF", save_all=True, append_images=frames[1:])
+        return sink.getvalue()
+    if reason == "image_too_large":  # 60,000 x 60,000 pixels in 70 bytes
+        header = b"IHDR" + struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
+        chunk = struct.pack(">I", 13) + header + struct.pack(">I", zlib.crc32(header))
+        return b"\x89PNG\r\n\x1a\n" + chunk + b"\0\0\0\0IDAT\x35\xaf\x06\x1e"
+    return HOSTILE[reason] or b""
+
+
+@pytest.mark.parametrize("reason", HOSTILE)
+def test_a_hostile_picture_is_a_reject_and_a_problem_of_its_conversation(tmp_path, reason):
+    logs = tmp_path / "logs"
+    put(logs, f"{P}.png", hostile(reason))
+    write(logs, DAY, chat("a", pictures=[P]))
+    store = ingested(logs, tmp_path / "store")
+    assert only(store)["image_problems"] == [reason]
+    assert [(row["source"], row["line"], row["reason"]) for row in store.read("rejects").to_dicts()] == [
+        (f"{P}.png", None, reason)
+    ]
+
+
+def test_a_missing_picture_that_turns_up_later_is_taken_in_then(tmp_path):
+    logs = tmp_path / "logs"
+    write(logs, DAY, chat("a", pictures=[P]))
+    assert only(ingested(logs, tmp_path / "store"))["image_problems"] == ["image_missing"]
+    put(logs, f"{P}.png", picture_bytes(1))
+    store = ingested(logs, tmp_path / "store")
+    assert (only(store)["image_problems"], len(only(store)["image_ids"])) == ([], 1)
+    assert store.read("rejects").is_empty()
+
+
+def test_a_link_out_of_the_picture_folder_is_not_followed(tmp_path):
+    secret = put(tmp_path, "secret.png", picture_bytes(9), folder="elsewhere")
+    link = tmp_path / "logs" / "serve_images" / f"{P}.png"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(secret)
+    write(tmp_path / "logs", DAY, chat("a", pictures=[P]))
+    store = ingested(tmp_path / "logs", tmp_path / "store")
+    assert store.read("images").is_empty()
+    assert only(store, "rejects")["reason"] == "image_path_escape"
+
+
+def test_every_server_below_the_log_folder_has_its_own_pictures(tmp_path):
+    logs = tmp_path / "logs"
+    for number, name in enumerate((P, Q)):
+        put(logs, f"{name}.png", picture_bytes(number), folder=f"server{number}/serve_images")
+        write(logs, f"server{number}/{DAY}", chat(f"c{number}", pictures=[name]))
+    store = ingested(logs, tmp_path / "store")
+    assert [len(ids) for ids in store.read("conversations")["image_ids"]] == [1, 1]
+
+
+def test_wildvision_pictures_are_found_by_the_conversation_and_time_in_their_names(tmp_path):
+    logs, a = tmp_path / "logs", conv_id("a")
+    for seed, at in enumerate((0, 100)):
+        put(logs, f"input_image_{a}_{1718884800 + at}.png", picture_bytes(seed), folder="input_images")
+    put(logs, f"input_image_{conv_id('b')}_1718884800.png", picture_bytes(2), folder="input_images")
+    put(logs, f"input_video_{a}.mp4", b"", folder="input_videos")
+    records = [chat("a", at=5), vote("a", "b", at=9), chat("a", "Another question", "A", at=105), chat("none", at=6)]
+    write(logs, "2024-06-20-conv.json", *records)
+    store = ingested(logs, tmp_path / "store")
+    pictures = {row["line"]: row["image_ids"] for row in store.read("conversations").to_dicts()}
+    assert [len(pictures[number]) for number in (1, 2, 3, 4)] == [1, 1, 1, 0]
+    assert len({image for ids in pictures.values() for image in ids}) == 3
+    assert store.read("rejects").is_empty()
+
+
+def test_a_preset_is_known_by_the_name_the_server_logs_for_it(tmp_path):
+    logs, presets = tmp_path / "logs", tmp_path / "presets"
+    drawn = put(presets, "meme.jpg", picture_bytes(3, (40, 30), "JPEG"), folder="memes")
+    (presets / "presets.json").write_text(json.dumps([{"dataset": "Memes", "question": "", "path": "memes/meme.jpg"}]))
+    write(logs, DAY, chat("a", pictures=[logged_name(drawn)]))
+    preset = only(ingested(logs, tmp_path / "store"), "presets")
+    assert (preset["dataset"], preset["logged_name"]) == ("Memes", logged_name(drawn))
+    assert preset["image_id"] is not None
+
+
+def test_a_preset_outside_its_collection_is_refused(tmp_path):
+    write(tmp_path / "logs", DAY, chat("a"))
+    put(tmp_path, "presets.json", b'[{"dataset": "x", "path": "../secret.png"}]', folder="presets")
+    with pytest.raises(BadInput, match="leads out of"):
+        ingested(tmp_path / "logs", tmp_path / "store")
+
+
+def test_both_sides_of_a_battle_share_one_picture(tmp_path):
+    logs = tmp_path / "logs"
+    put(logs, f"{P}.png", picture_bytes(1))
+    write(logs, DAY, vote(state("a", pictures=[P]), state("b", pictures=[P])))
+    store = ingested(logs, tmp_path / "store")
+    assert store.read("images").height == 1
+    assert [len(ids) for ids in store.read("conversations")["image_ids"]] == [1, 1]

@@ -1,0 +1,106 @@
+"""What a server flagged is never opened, whatever else says otherwise."""
+
+import os
+import sys
+
+import pytest
+
+from tests.builders import picture_bytes
+from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, line, picture, rejected, state, vote, write
+
+CSAM_DAY = "vision-csam-2024-06-20-conv.json"
+BAD, GOOD = picture("bad"), picture("good")
+OPENED: list[str] = []
+sys.addaudithook(
+    lambda event, given: (
+        OPENED.append(os.fsdecode(given[0]))
+        if event == "open" and isinstance(given[0], (str, bytes, os.PathLike))
+        else None
+    )
+)
+
+
+@pytest.fixture
+def arena(tmp_path):
+    folder = tmp_path / "logs"
+    for seed, name in enumerate((BAD, GOOD)):
+        path = folder / "serve_images" / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(picture_bytes(seed))
+    OPENED.clear()
+    return folder
+
+
+def opened_pictures() -> set[str]:
+    return {path.rsplit("/", 1)[-1].removesuffix(".png") for path in OPENED if path.endswith(".png")}
+
+
+FLAGGED = {
+    "a flagged file": (CSAM_DAY, chat("bad", pictures=[BAD])),
+    "a flagged chat": (DAY, chat("bad", pictures=[BAD], has_csam_image=True)),
+    "a flag of another kind than yes or no": (DAY, chat("bad", pictures=[BAD], has_csam_image="maybe")),
+    "a flag on the left side": (DAY, vote(state("bad", pictures=[BAD], has_csam_image=True), "b")),
+    "a flag on the right side": (DAY, vote("b", state("bad", pictures=[BAD], has_csam_image=True))),
+    "a flag in a stringified state": (
+        DAY,
+        chat("bad") | {"state": line(state("bad", pictures=[BAD], has_csam_image=True)).decode()},
+    ),
+    "a broken line with a flag": (DAY, line(chat("bad", pictures=[BAD], has_csam_image=True))[:-9]),
+    "a broken line of a flagged file": (CSAM_DAY, line(chat("bad", pictures=[BAD]))[:-30]),
+    "a flagged record of an unknown type": (DAY, chat("bad", kind="load", pictures=[BAD], has_csam_image=True)),
+}
+
+
+@pytest.mark.parametrize(("name", "record"), FLAGGED.values(), ids=FLAGGED)
+def test_a_flagged_picture_is_not_opened_even_when_another_line_shows_it(arena, tmp_path, name, record):
+    write(arena, name, record)
+    write(arena, "vision-tmp-2024-06-21-conv.json", chat("other", pictures=[BAD]), chat("good", pictures=[GOOD]))
+    store = ingested(arena, tmp_path / "store")
+    assert opened_pictures() == {GOOD}
+    assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
+    assert set(rejected(store).values()) == {"csam_flagged"}
+    assert BAD in set(store.read("quarantine").filter(kind="picture")["key"])
+    assert BAD not in set(store.read("sightings")["pictures"].explode())
+
+
+def test_the_other_side_of_a_flagged_battle_goes_too_and_everything_it_touches(arena, tmp_path):
+    write(
+        arena,
+        DAY,
+        chat("b", pictures=[GOOD]),
+        chat("bad", pictures=[BAD], has_csam_image=True),
+        vote("e", "d"),
+        vote("b", "d"),
+        vote("b", state("bad", pictures=[BAD])),
+        chat("c"),
+    )
+    store = ingested(arena, tmp_path / "store")
+    assert store.read("conversations")["conversation_id"].to_list() == [conv_id("c")]
+    assert rejected(store) == {(DAY, number): "csam_flagged" for number in range(1, 6)}
+
+
+def test_a_flag_that_comes_a_day_later_withdraws_what_was_there(arena, tmp_path):
+    write(arena, DAY, chat("a", pictures=[BAD]), chat("good", pictures=[GOOD]))
+    assert ingested(arena, tmp_path / "store").read("conversations").height == 2
+    write(arena, CSAM_DAY, chat("later", pictures=[BAD]))
+    store = ingested(arena, tmp_path / "store")
+    assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
+    assert rejected(store) == {(DAY, 1): "csam_flagged", (CSAM_DAY, 1): "csam_flagged"}
+
+
+def test_a_flag_from_before_holds_new_lines(arena, tmp_path):
+    write(arena, CSAM_DAY, chat("bad", pictures=[BAD]))
+    ingested(arena, tmp_path / "store")
+    write(arena, DAY, chat("new", pictures=[BAD]), chat("bad", "other", "text"))
+    store = ingested(arena, tmp_path / "store")
+    assert store.read("sightings").is_empty()
+    assert opened_pictures() == set()
+
+
+def test_what_a_user_writes_about_the_flag_flags_nothing(arena, tmp_path):
+    write(
+        arena,
+        DAY,
+        chat("a", 'What does "has_csam_image": true mean?', "A field.", pictures=[GOOD], has_csam_image=False),
+    )
+    assert ingested(arena, tmp_path / "store").read("conversations").height == 1

@@ -1,0 +1,77 @@
+"""Cutting the work up, in rounds, slices, pieces and processes, changes nothing but memory and time."""
+
+import random
+
+import pytest
+
+from tasks.ingest import assemble_step, conversation_parts, read_pieces, read_plan
+from tasks.ingest.people import KEY_VARIABLE
+from tests.tasks.ingest.logs import DAY, chat, ingested, picture, rejected, vote, write
+
+TABLES = ("sightings", "conversations", "battles", "rejects", "log_files")
+
+
+@pytest.fixture
+def logs(tmp_path, monkeypatch):
+    monkeypatch.setenv(KEY_VARIABLE, "the key of every store here")
+    noise = random.Random(0)
+    for day in (20, 21, 22):
+        records = []
+        for _ in range(60):
+            left, right = f"{noise.randrange(40)}l", f"{noise.randrange(40)}r"
+            shown = [picture(str(noise.randrange(3)))] if noise.random() < 0.5 else None
+            at = noise.randrange(3 * 86400)
+            records += [chat(left, noise.choice("QR"), pictures=shown, at=at), vote(left, right, at=at + 9), b"{"]
+        write(tmp_path / "logs", f"2024-06-{day}-conv.json", *records)
+    return tmp_path / "logs"
+
+
+def same(one, other) -> bool:
+    return all(
+        one.read(t)
+        .drop("modified_ns", strict=False)
+        .sort(one.read(t).columns[:3])
+        .equals(other.read(t).drop("modified_ns", strict=False).sort(one.read(t).columns[:3]))
+        for t in TABLES
+    )
+
+
+@pytest.mark.parametrize(("rounds_of", "conversations"), [(7, 10_000), (10_000, 3), (50, 11)])
+def test_rounds_and_slices_change_nothing(logs, tmp_path, monkeypatch, rounds_of, conversations):
+    whole = ingested(logs, tmp_path / "whole")
+    monkeypatch.setattr(assemble_step, "SIGHTINGS_AT_ONCE", rounds_of)
+    monkeypatch.setattr(conversation_parts, "CONVERSATIONS_A_PART", conversations)
+    cut = ingested(logs, tmp_path / "cut")
+    assert same(whole, cut)
+    assert cut.read("conversations").equals(whole.read("conversations"))
+    assert len(cut.parts("conversations")) == -(-whole.read("conversations").height // conversations)
+
+
+@pytest.mark.parametrize("piece_bytes", [300, 5_000, 40_000])
+def test_pieces_of_a_file_have_the_line_numbers_of_the_file(logs, tmp_path, monkeypatch, piece_bytes):
+    whole = ingested(logs, tmp_path / "whole")
+    for module in (read_plan, read_pieces):
+        monkeypatch.setattr(module, "PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr(read_plan, "READ_BYTES", 700)
+    assert same(whole, ingested(logs, tmp_path / "cut"))
+
+
+def test_other_processes_read_the_same(logs, tmp_path, monkeypatch):
+    whole = ingested(logs, tmp_path / "whole")
+    monkeypatch.setattr(read_plan, "PIECE_BYTES", 20_000)
+    monkeypatch.setattr(read_pieces, "BATCHES_ALONE", 1)
+    monkeypatch.setattr(assemble_step, "CONVERSATIONS_ALONE", 50)
+    monkeypatch.setattr(conversation_parts, "CONVERSATIONS_A_PART", 50)
+    shared = ingested(logs, tmp_path / "shared", workers=2)
+    assert same(whole, shared)
+    assert len(shared.parts("sightings")) > 2
+
+
+def test_an_archive_of_any_size_is_read_a_piece_at_a_time(logs, tmp_path, monkeypatch):
+    monkeypatch.setattr(read_pieces, "PIECE_BYTES", 4_000)
+    records = [chat(f"c{n}", "Q" * 200, str(n)) for n in range(200)]
+    write(tmp_path / "archive", f"{DAY}.gz", *records, b"{")
+    monkeypatch.setattr("tasks.ingest.log_files.READ_BYTES", 3_000)
+    store = ingested(tmp_path / "archive", tmp_path / "store")
+    assert (store.read("conversations").height, rejected(store)) == (200, {(DAY, 201): "not_json"})
+    assert len(store.parts("sightings")) > 10
