@@ -169,6 +169,13 @@ class Markdown(Row):
     """Bold runs written with two underscores."""
 
 
+class NamedEntities(Row):
+    """How specific a message is."""
+
+    entities: Int32
+    """Distinct names outside code, headings and labels, by capitals; near 0 in scripts without upper case."""
+
+
 class Code(Row):
     """Whether a message contains or asks for program code."""
 

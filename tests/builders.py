@@ -145,6 +145,7 @@ def clean_value(signal: str, content_id: str) -> dict[str, Any]:
         "service_text": {"kinds": []},
         "model_names": {"names": [], "upstream_words": []},
         "markdown": dict.fromkeys(SIGNALS["markdown"].model_fields, 0),
+        "named_entities": {"entities": 0},
         "code": {"is_code": False},
         "refusal": {"refusal": False},
         "categories": dict.fromkeys(SIGNALS["categories"].model_fields, False),
@@ -171,7 +172,7 @@ def store_with(folder: Path, **tables: Iterable[Row]) -> Store:
 _MEASURED_ON = {
     "images": ["nsfw", "faces", "image_hash", "image_layout", "image_text", "image_embedding"],
     "messages": ["text_pii", "service_text", "tokens", "code"],
-    "answers": ["model_names", "markdown", "refusal"],
+    "answers": ["model_names", "markdown", "named_entities", "refusal"],
     "prompt": ["language", "text_embedding"],
     "document": ["categories"],
 }

@@ -76,8 +76,9 @@ def small_store(folder: Path) -> Store:
         ],
         style_coefficients=[
             StyleCoefficient(
-                covariate="tokens", coefficient=0.2, ci95_low=0.1, ci95_high=0.3, preset="fastchat", battles=6, flags=[]
+                covariate=name, coefficient=0.2, ci95_low=0.1, ci95_high=0.3, preset="fastchat", battles=6, flags=[]
             )
+            for name in ("entities", "tokens")
         ],
         rank_changes=[
             RankChange(model=model, rank=n, rank_style=n, rank_change=0, rating=1200.0 - n, rating_style=1200.0 - n)

@@ -14,7 +14,8 @@ def conversation_features(store: Store, conversations: pl.DataFrame, versions: V
     """One row for each row of `conversations`, in its order; null where something was not measured.
 
     Columns: conversation_id, language, the seven categories, code, refusal, multi_turn, context_tokens and
-    assistant_tokens, the ten markdown counts of the assistant's messages, and headers, list_items and bold.
+    assistant_tokens, the ten markdown counts of the assistant's messages, their entities, and headers, list_items
+    and bold.
     """
     base = conversations.select("conversation_id", "prompt_id", "document_id", multi_turn=pl.col("num_turns") > 1)
     language = facts(store, "language", versions["language"], ["language"])
@@ -51,13 +52,15 @@ def _over_messages(store: Store, conversations: pl.DataFrame, versions: Versions
 
 
 def _over_answers(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """Refusal in any answer, and markdown summed over answers."""
+    """Refusal in any answer; markdown and named entities summed over answers."""
     refusal = facts(store, "refusal", versions["refusal"], ["refusal"])
     markdown = facts(store, "markdown", versions["markdown"], list(MARKDOWN))
+    named = facts(store, "named_entities", versions["named_entities"], ["entities"])
     answers = _turns(conversations).filter(pl.col("role") == "assistant")
-    joined = answers.join(refusal, on="content_id", how="left").join(markdown, on="content_id", how="left")
-    counts = [_sum(pl.col(name).cast(pl.Int64)) for name in MARKDOWN]
-    return joined.group_by("conversation_id").agg(pl.col("refusal").any(ignore_nulls=False), *counts)
+    for measured in (refusal, markdown, named):
+        answers = answers.join(measured, on="content_id", how="left")
+    counts = [_sum(pl.col(name).cast(pl.Int64)) for name in (*MARKDOWN, "entities")]
+    return answers.group_by("conversation_id").agg(pl.col("refusal").any(ignore_nulls=False), *counts)
 
 
 def _sum(counts: pl.Expr) -> pl.Expr:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from enum import StrEnum
 
-from tasks.measure import code, image_layout, markdown, model_names, refusal, service_text
+from tasks.measure import code, image_layout, markdown, model_names, named_entities, refusal, service_text
 from tasks.measure.categories import categories
 from tasks.measure.embeddings import image_embedding, text_embedding
 from tasks.measure.faces import faces
@@ -55,6 +55,10 @@ SCREENING_TEXT_SIGNALS: dict[str, tuple[Texts, Callable[[Providers], Signal[str]
 DESCRIPTIVE_TEXT_SIGNALS: dict[str, tuple[Texts, Callable[[Providers], Signal[str]]]] = {
     "tokens": (Texts.MESSAGES, tokens),
     "markdown": (Texts.ASSISTANT_MESSAGES, lambda _: by_rule("markdown", markdown.VERSION, markdown.markdown)),
+    "named_entities": (
+        Texts.ASSISTANT_MESSAGES,
+        lambda _: by_rule("named_entities", named_entities.VERSION, named_entities.named_entities),
+    ),
     "code": (Texts.MESSAGES, lambda _: by_rule("code", code.VERSION, code.code)),
     "refusal": (Texts.ASSISTANT_MESSAGES, lambda _: by_rule("refusal", refusal.version(), refusal.refusal)),
 }

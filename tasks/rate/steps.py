@@ -15,7 +15,7 @@ from tasks.rate.slices import CATEGORY
 from tasks.tables import Store, frame_of
 from tasks.timing import timed
 
-_FEATURES = {"assistant_tokens": "tokens", "headers": "headers", "list_items": "list_items", "bold": "bold"}
+_FEATURES = {"assistant_tokens": "tokens", **{name: name for name in ("headers", "list_items", "bold", "entities")}}
 """What is known of a side's answers -> the style covariate it is."""
 
 

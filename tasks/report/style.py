@@ -20,7 +20,7 @@ def _coefficients(table: pl.DataFrame) -> Part | None:
     if table.is_empty():
         return None
     names, point, low, high = (table[name].to_list() for name in ("covariate", "coefficient", "ci95_low", "ci95_high"))
-    about = "How many more votes an answer gets for being longer or having more markdown (VisionArena Fig. 6)."
+    about = "How many more votes an answer gets for being longer or having more markdown or names (VisionArena Fig. 6)."
     shown = table.with_columns(pl.col(pl.Float64).round(4), pl.col("flags").list.join(" "))
     figure = rating_intervals(names, point, low, high, unit=_UNIT)
     return Part("style_coefficients", "What style is worth", about, shown, figure, show_table=True)

@@ -32,6 +32,11 @@ def test_markdown_is_summed_over_answers_and_grouped_for_style_control(tmp_path)
     assert {name: row[name] for name in MARKDOWN} == dict.fromkeys(MARKDOWN, 0) | counts | {"h1": 11}
 
 
+def test_named_entities_are_summed_over_answers(tmp_path):
+    row = features(tmp_path, named_entities={text(TALK, 1): {"entities": 2}, text(TALK, 3): {"entities": 5}})["talk"]
+    assert row["entities"] == 7
+
+
 def test_code_in_any_message_and_refusal_in_any_answer_count(tmp_path):
     rows = features(tmp_path, code={text(TALK, 2): {"is_code": True}}, refusal={text(TALK, 3): {"refusal": True}})
     assert (rows["talk"]["code"], rows["talk"]["refusal"], rows["talk"]["multi_turn"]) == (True, True, True)
@@ -54,8 +59,9 @@ def test_what_was_not_measured_is_null(tmp_path):
 
 def test_a_sum_with_a_part_that_was_not_measured_is_null(tmp_path):
     missing = {text(TALK, 3): None}
-    row = features(tmp_path, tokens=missing, markdown=missing, refusal=missing)["talk"]
-    assert [row[name] for name in ("assistant_tokens", "headers", "list_items", "bold", "refusal")] == [None] * 5
+    row = features(tmp_path, tokens=missing, markdown=missing, named_entities=missing, refusal=missing)["talk"]
+    names = ("assistant_tokens", "headers", "list_items", "bold", "entities", "refusal")
+    assert [row[name] for name in names] == [None] * 6
     assert row["context_tokens"] == 10
 
 

@@ -15,7 +15,7 @@ WINNERS = ["model_a", "model_b", "model_a", "tie", "tie_bothbad", "model_a"]
 
 @pytest.fixture
 def store(tmp_path):
-    """Six kept battles, one dropped and one not anonymous; the right answer of the first has bold text."""
+    """Six kept battles, one dropped and one not anonymous; the right answer of the first has bold text and names."""
     pairs = [sides(f"b{n}") for n in range(8)]
     battles = [battle(*pair, winner) for pair, winner in zip(pairs, [*WINNERS, "model_a", "model_a"], strict=True)]
     battles[7] = battle(*pairs[7], "model_a", anonymous=False)
@@ -25,12 +25,14 @@ def store(tmp_path):
     verdicts[0] = decision(conversations[0], preset_dataset="memes")
     made = store_with(tmp_path, conversations=conversations, battles=battles, decisions=verdicts)
     bold = {conversations[1].turns[1].text_id: {"bold_stars": 3}}
+    named = {conversations[1].turns[1].text_id: {"entities": 4}}
     refused = {conversations[2].turns[1].text_id: {"refusal": True}}
     unmeasured = {conversations[4].turns[1].text_id: None}
     measure_clean(
         made,
         conversations,
         markdown=bold | unmeasured,
+        named_entities=named,
         refusal=refused,
         categories={conversations[6].document_id: {"ocr": True}},
     )
@@ -45,6 +47,7 @@ def test_kept_anonymous_battles_are_rated_with_what_is_known_of_them(store):
     battles = rated_battles(store, VERSIONS).sort("battle_id")
     assert battles["battle_id"].to_list() == [f"b{n}" for n in range(6)]
     assert battles["bold_b"].to_list()[:2] == [3, 0] and battles["refusal"].to_list()[:2] == [False, True]
+    assert battles["entities_b"].to_list() == [4] + [0] * 5 and battles["entities_a"].to_list() == [0] * 6
     assert battles["is_preset"].to_list() == [True] + [False] * 5
 
 
@@ -62,6 +65,21 @@ def test_boards_hold_the_battles_of_their_slice(store):
     battles = dict(ratings.group_by("slice").agg(pl.col("battles").max()).iter_rows())
     assert (battles["overall"], battles["exclude_ties"]) == (6, 4)
     assert (battles["exclude_refusal"], battles["exclude_preset"], battles["category:ocr"]) == (5, 5, 1)
+
+
+def test_specificity_is_controlled_beside_length_and_markdown(store):
+    rated(store)
+    flags = dict(store.read("style_coefficients").select("covariate", "flags").iter_rows())
+    assert flags == {name: ["constant"] for name in ("tokens", "headers", "list_items")} | {"bold": [], "entities": []}
+
+
+@pytest.mark.parametrize("signal", ["tokens", "markdown", "named_entities"])
+def test_style_control_needs_every_covariate_of_both_answers(store, signal):
+    answer = store.read("conversations").filter(conversation_id="b5-right")["turns"][0][1]["text_id"]
+    known = store.read(f"signals/{signal}")
+    store.replace(f"signals/{signal}", known.filter(pl.col("content_id") != answer))
+    rated(store)
+    assert set(store.read("style_coefficients")["battles"]) == {4}
 
 
 def test_a_battle_with_an_unmeasured_answer_is_left_out_of_style_control_only(store):

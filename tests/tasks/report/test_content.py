@@ -119,6 +119,12 @@ def test_votes_are_shown_slice_by_slice(content, tables):
     assert ">both_bad<" in figure
 
 
+def test_every_style_covariate_is_shown(content, tables):
+    assert tables["style_coefficients"]["covariate"].to_list() == ["entities", "tokens"]
+    figure = next(part.figure for part in content.parts if part.key == "style_coefficients")
+    assert ">entities<" in figure and ">tokens<" in figure
+
+
 def test_win_rates_are_the_share_of_decisive_votes(content, tables):
     figure = next(part.figure for part in content.parts if part.key == "win_rates")
     decisive = tables["win_rates"].filter(pl.col("won") + pl.col("lost") > 0)
