@@ -44,6 +44,6 @@ clean: ## Remove the virtual environment and the demo
 
 .venv/full: .venv/core
 	@echo "installing the production extra and the test tools (about 6 GB more, some minutes) …"
-	@$(PIP) install -c constraints.txt -e '.[production,dev]'
+	@$(PIP) install --no-warn-conflicts -c constraints.txt -e '.[production,dev]'
 	@$(PIP) install --force-reinstall --no-deps $(HEADLESS)
 	@touch $@
