@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,7 @@ from flows.commands.pipeline import run_stages
 from flows.commands.rating_output import print_rows
 from schemas.errors import BadInput, known_values
 from schemas.rating import BothBad, Interval, Rating, RatingMethod, StylePreset
+from schemas.row import Row
 
 if TYPE_CHECKING:
     from tasks.rate.rating_tables import RatingTables
@@ -109,17 +111,21 @@ def rate(
     tables = RatingTables(chosen, method, tuple(slices or ["overall"]), reference, exclude_outliers)
     if against is not None:
         _print_agreement(tables, table, against, as_json)
-        return
-    if tables.rated.is_empty():
+    elif tables.rated.is_empty():
         raise BadInput(f"{str(battles)!r} holds no battle between two different models")
-    rows = tables.rows(table)
-    plain = as_json and table == "ratings" and not slices
-    if plain:
-        _warn([row for row in rows if isinstance(row, Rating)])
-    for row in rows if as_json else ():
-        print(json.dumps(row.model_dump(mode="json", include=_COLUMNS if plain else None)))
+    else:
+        _print_table(tables.rows(table), table, as_json, only_stable=table == "ratings" and not slices)
+
+
+def _print_table(rows: Sequence[Row], table: str, as_json: bool, only_stable: bool) -> None:
+    """The rows; as JSON a plain board has its six stable columns only, and what would mislead goes to stderr."""
     if not as_json:
         print_rows(table, rows)
+        return
+    if only_stable:
+        _warn([row for row in rows if isinstance(row, Rating)])
+    for row in rows:
+        print(json.dumps(row.model_dump(mode="json", include=_COLUMNS if only_stable else None)))
 
 
 def _print_agreement(tables: "RatingTables", table: str, against: Path, as_json: bool) -> None:
