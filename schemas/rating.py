@@ -45,6 +45,8 @@ class RatingMethod(Row):
     """What a both-bad vote counts as."""
     style: StylePreset = StylePreset.FASTCHAT
     """Normalisation and penalty of style control."""
+    elo_k: float = Field(default=4.0, gt=0, allow_inf_nan=False)
+    """Rating points that one vote can move a model in sequential Elo."""
 
 
 class Rating(Row):

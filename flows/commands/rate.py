@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -64,6 +65,7 @@ def rate(
     style: Annotated[
         StylePreset, typer.Option("--style", help="Normalisation and penalty of style control.")
     ] = StylePreset.FASTCHAT,
+    elo_k: Annotated[float, typer.Option("--elo-k", help="Rating points one vote can move in elo_ratings.")] = 4.0,
     exclude_outliers: Annotated[
         bool, typer.Option("--exclude-outliers", help="Leave out voters that contradict everybody else.")
     ] = False,
@@ -97,6 +99,8 @@ def rate(
 
     if table not in TABLES:
         raise BadInput(f"--table {known_values(table, TABLES)}")
+    if not 0 < elo_k < inf:
+        raise BadInput(f"--elo-k {elo_k}: give a number above 0")
     model, rating = anchor_of(anchor) if anchor else (None, 1000.0)
     method = RatingMethod(
         bootstraps=bootstraps,
@@ -106,15 +110,18 @@ def rate(
         interval=interval,
         both_bad=both_bad,
         style=style,
+        elo_k=elo_k,
     )
     chosen = within(read_battles(battles), day_of("since", since), day_of("until", until))
     tables = RatingTables(chosen, method, tuple(slices or ["overall"]), reference, exclude_outliers)
-    if against is not None:
-        _print_agreement(tables, table, against, as_json)
-    elif tables.rated.is_empty():
+    if tables.rated.is_empty():
         raise BadInput(f"{str(battles)!r} holds no battle between two different models")
-    else:
+    if tables.same_model:
+        print(f"curate: note: {tables.same_model:,} battles of a model with itself are left out", file=sys.stderr)
+    if against is None:
         _print_table(tables.rows(table), table, as_json, only_stable=table == "ratings" and not slices)
+    else:
+        _print_agreement(tables, table, against, as_json)
 
 
 def _print_table(rows: Sequence[Row], table: str, as_json: bool, only_stable: bool) -> None:

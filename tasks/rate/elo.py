@@ -6,15 +6,16 @@ from schemas.rating import EloRating
 from tasks.rate.votes import Votes
 
 _K = 4.0
+"""FastChat's."""
 _SCALE = 400.0
 _START = 1000.0
 
 
-def elo_ratings(votes: Votes, shuffle_seed: int | None = None) -> list[EloRating]:
+def elo_ratings(votes: Votes, shuffle_seed: int | None = None, k: float = _K) -> list[EloRating]:
     """Elo ratings after one update a vote, best first; ties and both-bad votes are half a win.
 
     Votes are taken in their order (online Elo: FastChat, WildVision), or, given a seed, in a random order, as
-    VisIT-Bench does. K 4, start 1000; the expectation is 1 / (1 + 10^((r_b - r_a) / 400)).
+    VisIT-Bench does. Start 1000; the expectation is 1 / (1 + 10^((r_b - r_a) / 400)).
     """
     order = np.arange(len(votes.pair))
     if shuffle_seed is not None:
@@ -23,7 +24,7 @@ def elo_ratings(votes: Votes, shuffle_seed: int | None = None) -> list[EloRating
     ends = votes.pairs[votes.pair[order]].tolist()
     for (first, second), result in zip(ends, votes.result[order].tolist(), strict=True):
         expected = 1 / (1 + 10 ** ((ratings[second] - ratings[first]) / _SCALE))
-        change = _K * (result / 2 - expected)
+        change = k * (result / 2 - expected)
         ratings[first] += change
         ratings[second] -= change
     battles = np.bincount(votes.pairs[votes.pair].ravel(), minlength=len(votes.models))

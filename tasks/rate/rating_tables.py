@@ -44,6 +44,11 @@ class RatingTables:
         told = rateable(self.battles)
         return outlier_judges(votes(told), told["judge"])
 
+    @property
+    def same_model(self) -> int:
+        """Battles of a model with itself, which say nothing and are left out."""
+        return self.battles.filter(pl.col("model_a") == pl.col("model_b")).height
+
     @cached_property
     def told(self) -> pl.DataFrame:
         """The battles that count, before both-bad votes are left out."""
@@ -130,4 +135,4 @@ def within(battles: pl.DataFrame, since: date | None, until: date | None) -> pl.
 
 def _both_orders(of: RatingTables) -> Sequence[Row]:
     told = votes(of.rated)
-    return [*elo_ratings(told), *elo_ratings(told, shuffle_seed=of.method.seed)]
+    return [*elo_ratings(told, k=of.method.elo_k), *elo_ratings(told, of.method.seed, of.method.elo_k)]

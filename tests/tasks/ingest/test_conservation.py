@@ -77,7 +77,7 @@ def test_a_mutated_line_never_raises_and_is_always_counted(record, damage):
         raw = bytes(raw).replace(b"\n", b"")
     else:
         raw = line(_with_another_value(record, damage))
-    _counted(raw)
+    _assert_counted(raw)
 
 
 def _with_another_value(record, damage):
@@ -95,7 +95,7 @@ def _with_another_value(record, damage):
         return record
 
 
-def _counted(raw: bytes) -> LogContent:
+def _assert_counted(raw: bytes) -> LogContent:
     content = LogContent()
     read_line(raw, Place("log", 2), False, Pseudonyms(b"k" * 16), {}, content)
     lines = {seen.line for seen in content.sightings} | {row.line for row in content.rejects}

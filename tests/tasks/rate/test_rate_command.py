@@ -152,3 +152,27 @@ def test_tables_without_voters_or_covariates_say_what_is_lacking(curate, tmp_pat
     assert "column judge" in curate(tmp_path / "v.csv", "--table", "outlier_judges")[2]
     assert "tokens_a and tokens_b" in curate(tmp_path / "v.csv", "--table", "style_control")[2]
     assert "column tstamp" in curate(tmp_path / "v.csv", "--since", "2024-01-01")[2]
+
+
+def test_battles_of_a_model_with_itself_are_left_out_and_said(curate, tmp_path):
+    pl.DataFrame(games(*beats("A", "B", 3), *beats("B", "A", 1))).write_csv(tmp_path / "plain.csv")
+    pl.DataFrame(games(*beats("A", "B", 3), *beats("B", "A", 1), *beats("A", "A", 2))).write_csv(tmp_path / "more.csv")
+    plain, more = (curate(tmp_path / name, "--json") for name in ("plain.csv", "more.csv"))
+    assert plain[:2] == more[:2]
+    assert "itself" not in plain[2] and "note: 2 battles of a model with itself are left out" in more[2]
+
+
+def test_twice_the_elo_k_moves_the_first_vote_twice_as_far(curate, tmp_path):
+    pl.DataFrame(games(*beats("A", "B", 1))).write_csv(tmp_path / "one.csv")
+
+    def best(*options: object) -> float:
+        code, out, err = curate(tmp_path / "one.csv", "--table", "elo_ratings", "--json", *options)
+        assert code == 0, err
+        return max(json.loads(row)["rating"] for row in out.splitlines()) - 1000
+
+    assert (best(), best("--elo-k", 8)) == pytest.approx((2.0, 4.0))
+
+
+def test_an_elo_k_of_nothing_is_one_clear_line(curate, table):
+    code, _, err = curate(table, "--elo-k", "0")
+    assert code == 2 and err.count("\n") == 1 and "above 0" in err
