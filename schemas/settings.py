@@ -72,6 +72,8 @@ class Settings(Row):
     """How the leaderboards' 95 % intervals are made: bootstrap or sandwich."""
     both_bad: BothBad = BothBad.TIE
     """What a both-bad vote counts as on the leaderboards: tie or exclude."""
+    elo_k: float = Field(default=4.0, gt=0, allow_inf_nan=False)
+    """Rating points that one vote can move a model in sequential Elo."""
     style_preset: StylePreset = StylePreset.FASTCHAT
     """Normalisation and penalty of style control: fastchat or arena-rank."""
     exclude_outlier_judges: bool = False

@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Sequence
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,14 +13,13 @@ from flows.commands.options import (
     BootstrapsOption,
     ProviderOption,
     SeedOption,
-    anchor_of,
     day_of,
     settings_of,
 )
 from flows.commands.pipeline import run_stages
 from flows.commands.rating_output import print_rows
 from schemas.errors import BadInput, known_values
-from schemas.rating import BothBad, Interval, Rating, RatingMethod, StylePreset
+from schemas.rating import BothBad, Interval, Rating, StylePreset
 from schemas.row import Row
 
 if TYPE_CHECKING:
@@ -78,42 +76,31 @@ def rate(
     """Bradley-Terry ratings with 95 % intervals, and the tables beside them."""
     if (battles is None) == (store is None):
         raise BadInput("give either a battle table or --store DIR")
+    settings = settings_of(
+        store=store or "",
+        anchor=anchor,
+        bootstraps=bootstraps,
+        seed=seed,
+        provider=provider,
+        interval=interval,
+        both_bad=both_bad,
+        style_preset=style,
+        exclude_outlier_judges=exclude_outliers,
+        elo_k=elo_k,
+    )
     if battles is None:
         if table != "ratings" or slices or against or reference or since or until:
             raise BadInput("--table, --slice, --against, --reference, --since and --until need a battle table")
-        settings = settings_of(
-            store=store,
-            anchor=anchor,
-            bootstraps=bootstraps,
-            seed=seed,
-            provider=provider,
-            interval=interval,
-            both_bad=both_bad,
-            style_preset=style,
-            exclude_outlier_judges=exclude_outliers,
-        )
         run_stages(settings, ("flows.rate", "rate"))
         return
     from tasks.rate.battle_files import read_battles
+    from tasks.rate.method import method_of
     from tasks.rate.rating_tables import TABLES, RatingTables, within
 
     if table not in TABLES:
         raise BadInput(f"--table {known_values(table, TABLES)}")
-    if not 0 < elo_k < inf:
-        raise BadInput(f"--elo-k {elo_k}: give a number above 0")
-    model, rating = anchor_of(anchor) if anchor else (None, 1000.0)
-    method = RatingMethod(
-        bootstraps=bootstraps,
-        seed=seed,
-        anchor_model=model,
-        anchor_rating=rating,
-        interval=interval,
-        both_bad=both_bad,
-        style=style,
-        elo_k=elo_k,
-    )
     chosen = within(read_battles(battles), day_of("since", since), day_of("until", until))
-    tables = RatingTables(chosen, method, tuple(slices or ["overall"]), reference, exclude_outliers)
+    tables = RatingTables(chosen, method_of(settings), tuple(slices or ["overall"]), reference, exclude_outliers)
     if tables.rated.is_empty():
         raise BadInput(f"{str(battles)!r} holds no battle between two different models")
     if tables.same_model:

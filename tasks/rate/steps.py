@@ -4,12 +4,12 @@ import polars as pl
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from schemas.rating import RatingMethod
 from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.tables import TABLES as STORED
 from tasks.lookup.conversation_features import CATEGORIES, conversation_features
 from tasks.lookup.facts import Versions
+from tasks.rate.method import method_of
 from tasks.rate.rating_tables import ALL_SLICES, TABLES, RatingTables
 from tasks.rate.slices import CATEGORY
 from tasks.tables import Store, frame_of
@@ -41,19 +41,6 @@ def rate_models(settings: Settings, versions: Versions) -> StageReport:
         "outlier_judges": len(tables.outliers),
     }
     return StageReport(stage="rate", counts=counts)
-
-
-def method_of(settings: Settings) -> RatingMethod:
-    """The part of the settings that says how votes become ratings."""
-    return RatingMethod(
-        bootstraps=settings.bootstraps,
-        seed=settings.seed,
-        anchor_model=settings.anchor_model,
-        anchor_rating=settings.anchor_rating,
-        interval=settings.interval,
-        both_bad=settings.both_bad,
-        style=settings.style_preset,
-    )
 
 
 def rated_battles(store: Store, versions: Versions) -> pl.DataFrame:
