@@ -48,6 +48,15 @@ class Preset(Row):
     """Content id of the picture; null when the file cannot be used."""
 
 
+class SearchedPicture(Row):
+    """A picture whose near-duplicates among all others of the table have been found."""
+
+    image_id: str
+    """Content id."""
+    search: str
+    """Hash of the radius and of the signal versions the search used."""
+
+
 class NearPicture(Row):
     """Two different pictures that look the same."""
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from schemas.battle import Battle
 from schemas.conversation import Conversation, LogFileRead, Sighting
 from schemas.decision import Decision
-from schemas.image import Image, NearPicture, PictureFile, Preset
+from schemas.image import Image, NearPicture, PictureFile, Preset, SearchedPicture
 from schemas.rating import EloRating, OutlierJudge, PairRecord, RankChange, Rating, StyleCoefficient, VoteShare, WinRate
 from schemas.reject import Quarantined, Reject
 from schemas.signals import (
@@ -48,6 +48,7 @@ TABLES: dict[str, Table] = {
     "picture_files": Table(PictureFile, ("name",)),
     "presets": Table(Preset, ("path",)),
     "near_pictures": Table(NearPicture, ("image_a", "image_b")),
+    "searched_pictures": Table(SearchedPicture, ("image_id",)),
     "rejects": Table(Reject, ("source", "line", "reason")),
     "quarantine": Table(Quarantined, ("kind", "key")),
     "decisions": Table(Decision, ("item_kind", "item_id")),

@@ -108,6 +108,11 @@ class Store:
             return self.read(table, columns)
         return cast(pl.DataFrame, pl.from_arrow(pa.concat_tables([wanted.empty_table(), *tables])))
 
+    def empty(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """No rows, with the table's columns."""
+        frame = cast(pl.DataFrame, pl.from_arrow(arrow_schema(TABLES[table].row).empty_table()))
+        return frame if columns is None else frame.select(columns)
+
     def read_parts(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """The table part by part, so that memory does not grow with it."""
         for part in self.parts(table):

@@ -1,69 +1,60 @@
 """Pictures that look the same: all pairs within a radius, and groups around representatives."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from schemas.image import NearPicture
 from schemas.policy import NearPictures
-from tasks.tables import frame_of
+from tasks.decide.hamming import hamming_pairs, hashes_from_hex
+from tasks.tables import frame_of, frame_schema
 
-Hashes = npt.NDArray[np.uint64]
-Vectors = npt.NDArray[np.float32]
-
-ROWS_AT_ONCE = 512
+_HASH_PAIR = {"image_a": pl.String, "image_b": pl.String, "phash_distance": pl.Int32, "pdq_distance": pl.Int32}
 
 
-def hashes_from_hex(digits: Sequence[str]) -> Hashes:
-    """uint64 (n, words) from hexadecimal digits, 16 for each word."""
-    raw = np.frombuffer(bytes.fromhex("".join(digits)), ">u8")
-    return raw.astype(np.uint64).reshape(len(digits), -1)
+def near_hashes(pictures: pl.DataFrame, radius: NearPictures, searched: Iterable[str] = ()) -> pl.DataFrame:
+    """Pairs of pictures whose hashes agree: image_a, image_b, phash_distance, pdq_distance, sorted.
 
-
-def hamming_pairs(hashes: Hashes, radius: int) -> npt.NDArray[np.int64]:
-    """Every pair (i, j), i < j, of 64-bit hashes uint64 (n,) that differ in at most `radius` bits; int64 (pairs, 2)."""
-    found = []
-    for start in range(0, len(hashes), ROWS_AT_ONCE):
-        block = hashes[start : start + ROWS_AT_ONCE]
-        distances = np.bitwise_count(block[:, None] ^ hashes[None, start:])
-        rows, columns = np.nonzero(distances <= radius)
-        ahead = columns > rows
-        found.append(np.stack([rows[ahead], columns[ahead]], axis=1) + start)
-    return np.concatenate(found) if found else np.empty((0, 2), np.int64)
-
-
-def near_pictures(pictures: pl.DataFrame, radius: NearPictures) -> pl.DataFrame:
-    """The `near_pictures` table. `pictures` has image_id, phash, pdq (hex digits) and vector, sorted by image_id.
-
-    The DCT hash proposes; PDQ and the embedding must both confirm, because different receipts, maps and pages
-    of text have equal DCT hashes.
+    The DCT hash proposes and PDQ must confirm, because different receipts, maps and pages of text have equal DCT
+    hashes. `pictures` has image_id, phash, pdq (hex digits), sorted by image_id. Pairs of two pictures that both are
+    among `searched` are not looked for again.
     """
     if pictures.is_empty():
-        return frame_of(NearPicture, [])
+        return pl.DataFrame(schema=_HASH_PAIR)
     phash = hashes_from_hex(pictures["phash"].to_list())[:, 0]
     pdq = hashes_from_hex(pictures["pdq"].to_list())
-    vectors = np.array(pictures["vector"].to_list(), np.float32)
-    i, j = hamming_pairs(phash, radius.phash_distance_max).T
-    pdq_distance = np.bitwise_count(pdq[i] ^ pdq[j]).sum(axis=1, dtype=np.int64)
-    cosine = np.einsum("nd,nd->n", vectors[i], vectors[j])
-    same = (pdq_distance <= radius.pdq_distance_max) & (cosine >= radius.embedding_cosine_min)
-    ids = pictures["image_id"].to_numpy()
-    rows = zip(i[same], j[same], pdq_distance[same], cosine[same], strict=True)
-    return frame_of(
-        NearPicture,
-        [
-            NearPicture(
-                image_a=ids[a],
-                image_b=ids[b],
-                phash_distance=int(np.bitwise_count(phash[a] ^ phash[b])),
-                pdq_distance=int(distance),
-                cosine=float(similarity),
-            )
-            for a, b, distance, similarity in rows
-        ],
-    )
+    ids = pictures["image_id"]
+    i, j = hamming_pairs(
+        phash,
+        radius.phash_distance_max,
+        confirming=pdq,
+        confirming_radius=radius.pdq_distance_max,
+        fresh=~ids.is_in(list(searched)).to_numpy(),
+    ).T
+    columns = {
+        "image_a": ids.gather(i),
+        "image_b": ids.gather(j),
+        "phash_distance": np.bitwise_count(phash[i] ^ phash[j]),
+        "pdq_distance": np.bitwise_count(pdq[i] ^ pdq[j]).sum(axis=1, dtype=np.int64),
+    }
+    return pl.DataFrame(columns, schema=_HASH_PAIR)
+
+
+def near_pictures(hash_pairs: pl.DataFrame, vectors: pl.DataFrame, radius: NearPictures) -> pl.DataFrame:
+    """The rows of `near_pictures`: those of `hash_pairs` whose embeddings agree as well.
+
+    `vectors` has image_id and vector for every picture of a pair; a picture without one is near to none.
+    """
+    place = dict(zip(vectors["image_id"], range(vectors.height), strict=True))
+    known = hash_pairs.filter(pl.all_horizontal(pl.col("image_a", "image_b").is_in(list(place))))
+    if known.is_empty():
+        return frame_of(NearPicture, [])
+    matrix = vectors["vector"].explode().to_numpy().astype(np.float32).reshape(vectors.height, -1)
+    i, j = (known[side].replace_strict(place, return_dtype=pl.Int64).to_numpy() for side in ("image_a", "image_b"))
+    cosine = np.einsum("nd,nd->n", matrix[i], matrix[j])
+    near = known.with_columns(cosine=pl.Series(cosine, dtype=pl.Float32)).filter(cosine >= radius.embedding_cosine_min)
+    return near.select(frame_schema(NearPicture).names())
 
 
 def representatives(ordered_ids: Iterable[str], pairs: pl.DataFrame) -> dict[str, str]:

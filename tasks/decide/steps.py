@@ -14,7 +14,8 @@ from schemas.settings import Settings
 from tasks.content_id import text_id
 from tasks.decide.duplicates import duplicates_of, preset_datasets
 from tasks.decide.facts import battle_facts, conversation_facts, parts
-from tasks.decide.near_pictures import near_pictures, representatives
+from tasks.decide.near_pictures import representatives
+from tasks.decide.near_search import update_near_pictures
 from tasks.decide.policy_file import load_policy, policy_hash
 from tasks.decide.rules import FIRED, fired, reasons_of
 from tasks.lookup.facts import Versions, facts
@@ -25,14 +26,10 @@ from tasks.timing import timed
 @task(cache_policy=NO_CACHE)
 @timed
 def find_near_pictures(settings: Settings, versions: Versions) -> StageReport:
-    """`image_hash` and `image_embedding` -> `near_pictures`."""
-    store = Store.open(settings.store)
-    hashes = facts(store, "image_hash", versions["image_hash"], ["phash", "pdq"])
-    vectors = facts(store, "image_embedding", versions["image_embedding"], ["vector"])
-    pictures = hashes.join(vectors, on="content_id").rename({"content_id": "image_id"}).sort("image_id")
-    pairs = near_pictures(pictures, load_policy(settings.policy).near_pictures)
-    store.replace("near_pictures", pairs)
-    return StageReport(stage="near_pictures", counts={"pictures": pictures.height, "pairs": pairs.height})
+    """`image_hash` and `image_embedding` -> `near_pictures`; only what is new is searched for."""
+    radius = load_policy(settings.policy).near_pictures
+    counts = update_near_pictures(Store.open(settings.store), radius, versions)
+    return StageReport(stage="near_pictures", counts=counts)
 
 
 @task(cache_policy=NO_CACHE)

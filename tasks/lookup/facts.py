@@ -1,6 +1,6 @@
 """Reads the facts that signals left in a store."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import polars as pl
 
@@ -15,8 +15,23 @@ def table_name(signal: str) -> str:
     return f"signals/{signal}"
 
 
-def facts(store: Store, signal: str, version: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
-    """The stored facts of one signal and version: `content_id` and the columns, one row for each content id."""
+def facts(
+    store: Store,
+    signal: str,
+    version: str,
+    columns: Sequence[str] | None = None,
+    content_ids: Collection[str] | None = None,
+) -> pl.DataFrame:
+    """The stored facts of one signal and version: `content_id` and the columns, one row for each content id.
+
+    With `content_ids` only those are kept in memory.
+    """
     names = None if columns is None else ["content_id", "version", *columns]
-    rows = store.read(table_name(signal), names).filter(pl.col("version") == version)
+    wanted = pl.col("version") == version
+    if content_ids is None:
+        rows = store.read(table_name(signal), names).filter(wanted)
+    else:
+        among = wanted & pl.col("content_id").is_in(list(content_ids))
+        none = store.empty(table_name(signal), names)
+        rows = pl.concat([none, *(part.filter(among) for part in store.read_parts(table_name(signal), names))])
     return rows.unique("content_id", keep="first", maintain_order=True).drop("version")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from schemas.policy import NearPictures
-from tasks.decide.near_pictures import near_pictures, representatives
+from tasks.decide.near_pictures import near_hashes, near_pictures, representatives
 from tasks.measure import PICTURE_SIGNALS
 from tasks.measure.run import look_at
 from tasks.parallel import map_ordered
@@ -86,7 +86,8 @@ def _found(
     pictures = pl.DataFrame(
         [{c: row[c] for c in columns} for row in seen.values()], schema_overrides={"image_id": pl.String}
     )
-    near = near_pictures(pictures.sort("image_id"), radius) if seen else None
+    pairs_of_hashes = near_hashes(pictures.sort("image_id"), radius) if seen else None
+    near = None if pairs_of_hashes is None else near_pictures(pairs_of_hashes, pictures, radius)
     pairs = [Pair(of[0], twin, "exact", 0) for of in names.values() for twin in of[1:]]
     chosen = {image_id: image_id for image_id in names}
     if near is not None:
