@@ -1,16 +1,23 @@
-"""Facts and a policy -> decisions."""
+"""Facts and a policy -> decisions, and what is redacted."""
 
 from prefect import flow
 
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.decide.steps import decide_items, find_near_pictures
-from tasks.measure.steps import signal_versions
+from tasks.decide.redact import ROUNDS
+from tasks.decide.steps import decide_items, find_near_pictures, redact_items
+from tasks.measure.steps import measure_redacted, signal_versions
 from tasks.providers import Providers
 
 
 @flow(name="decide")
 def decide(settings: Settings) -> list[StageReport]:
-    """Keep or drop every conversation and battle, with every reason."""
-    versions = signal_versions(Providers(settings.providers))
-    return [find_near_pictures(settings, versions), decide_items(settings, versions)]
+    """Keep or drop every conversation and battle, with every reason. What is redacted is measured again, as proof."""
+    providers = Providers(settings.providers)
+    versions = signal_versions(providers)
+    reports = [find_near_pictures(settings, versions)]
+    for _ in range(ROUNDS):
+        reports += [redact_items(settings, versions), measure_redacted(settings, providers)]
+        if not reports[-1].model_calls:
+            break
+    return [*reports, decide_items(settings, versions)]

@@ -3,6 +3,7 @@
 from datetime import date, datetime
 from enum import StrEnum
 
+from schemas.decision import Redaction
 from schemas.row import Int32, Row
 
 
@@ -108,6 +109,15 @@ class Conversation(Row):
     """Log file of the line that holds the final state, relative to the log folder."""
     line: int
     """1-based number of that line."""
+
+
+class RedactedConversation(Conversation):
+    """A conversation as its policy lets it out. Its texts, prompt, document and pictures have ids of their own."""
+
+    redactions: list[Redaction]
+    """What was taken out."""
+    policy_hash: str
+    """The policy it was redacted under."""
 
 
 class LogFileRead(Row):

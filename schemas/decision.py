@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from schemas.row import Row
+from schemas.row import Int32, Row
 
 
 class ItemKind(StrEnum):
@@ -10,6 +10,21 @@ class ItemKind(StrEnum):
 
     CONVERSATION = "conversation"
     BATTLE = "battle"
+
+
+class Redaction(Row):
+    """What was taken out of one part of a conversation; never what it said."""
+
+    reason: str
+    """The rule that asked for it; `repeated` for what a rule found in another part only."""
+    part: str
+    """message or picture."""
+    place: Int32
+    """Number of the message or picture in its conversation, from 0."""
+    type: str
+    """Type of personal data, or face."""
+    count: Int32
+    """Stretches of text that were replaced, or boxes that were filled."""
 
 
 class Decision(Row):
@@ -21,10 +36,14 @@ class Decision(Row):
     """conversation_id or battle_id."""
     keep: bool
     """Whether it is released."""
+    held: bool
+    """Whether nothing but a review stands between it and its release; held items are not kept."""
     reasons: list[str]
-    """Every rule that dropped it, in the policy's order; empty when kept."""
+    """Every rule that dropped or held it, in the policy's order; empty when kept."""
     tags: list[str]
-    """Every tagging rule that fired, in the policy's order."""
+    """Every tagging or redacting rule that fired, in the policy's order."""
+    redactions: list[Redaction]
+    """What was taken out of it; empty for battles, whose sides have their own."""
     duplicate_of: str | None
     """The conversation that represents this one; null when it is not a duplicate."""
     preset_dataset: str | None

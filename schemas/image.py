@@ -18,6 +18,15 @@ class Image(Row):
     """Pixels, orientation applied."""
 
 
+class RedactedImage(Image):
+    """A picture with some boxes filled: a picture of its own, beside the one it was made from."""
+
+    source_image_id: str
+    """Content id of the picture it was made from."""
+    boxes: list[list[Int32]]
+    """What was filled: left, top, right, bottom in pixels, right and bottom exclusive."""
+
+
 class PictureFile(Row):
     """What became of one picture file of the server's folder."""
 

@@ -25,7 +25,9 @@ class Action(StrEnum):
     """What happens when a rule fires."""
 
     DROP = "drop"
+    REDACT = "redact"
     TAG = "tag"
+    HOLD = "hold"
 
 
 class OnMissing(StrEnum):
@@ -53,7 +55,7 @@ class Rule(Row):
     contains_any: list[str] | None = None
     """Fires when a list value holds one of these; an empty list means any value at all."""
     action: Action = Action.DROP
-    """drop or tag."""
+    """drop; redact (replace texts, fill boxes, and prove it); tag; or hold until somebody has looked."""
     on_missing: OnMissing = OnMissing.DROP
     """drop (fail closed) or ignore when the fact has not been measured."""
 
@@ -76,7 +78,7 @@ class DuplicateRule(Row):
     """Prompts whose embeddings are at least this similar count as the same prompt."""
     copies_max: int = Field(default=1, ge=1)
     """Conversations kept of one prompt and picture."""
-    action: Action = Action.DROP
+    action: Literal[Action.DROP, Action.TAG] = Action.DROP
     """drop or tag."""
 
 

@@ -72,6 +72,17 @@ class ImageLayout(Row):
     """Share of pixels whose brightness differs by more than 96 levels from the most common one."""
 
 
+class TextBox(Row):
+    """Where one stretch of a picture's text stands."""
+
+    box: list[Int32]
+    """x, y, width, height in pixels of the stored picture."""
+    start: Int32
+    """First character of `text`, counted in Unicode code points."""
+    end: Int32
+    """One past the last character."""
+
+
 class ImageText(Row):
     """Text that can be read in a picture."""
 
@@ -81,6 +92,8 @@ class ImageText(Row):
     """Number of lines."""
     area_fraction: Float32
     """Share of the picture's area covered by text boxes."""
+    boxes: list[TextBox]
+    """A box for every line or word of `text`, upright around it however it is turned."""
 
 
 class Embedding(Row):

@@ -5,9 +5,9 @@ from typing import NamedTuple
 from pydantic import BaseModel
 
 from schemas.battle import Battle
-from schemas.conversation import Conversation, LogFileRead, Sighting
+from schemas.conversation import Conversation, LogFileRead, RedactedConversation, Sighting
 from schemas.decision import Decision
-from schemas.image import Image, NearPicture, PictureFile, Preset, SearchedPicture
+from schemas.image import Image, NearPicture, PictureFile, Preset, RedactedImage, SearchedPicture
 from schemas.rating import EloRating, OutlierJudge, PairRecord, RankChange, Rating, StyleCoefficient, VoteShare, WinRate
 from schemas.reject import Quarantined, Reject
 from schemas.signals import (
@@ -51,6 +51,8 @@ TABLES: dict[str, Table] = {
     "searched_pictures": Table(SearchedPicture, ("image_id",)),
     "rejects": Table(Reject, ("source", "line", "reason")),
     "quarantine": Table(Quarantined, ("kind", "key")),
+    "redacted_images": Table(RedactedImage, ("image_id", "source_image_id")),
+    "redacted_conversations": Table(RedactedConversation, ("tstamp", "conversation_id")),
     "decisions": Table(Decision, ("item_kind", "item_id")),
     "topics": Table(TopicMember, ("document_id",)),
     "bench": Table(BenchItem, ("document_id",)),

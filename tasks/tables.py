@@ -106,7 +106,9 @@ class Store:
             if self.parts(table) == parts:
                 raise
             return self.read(table, columns)
-        return cast(pl.DataFrame, pl.from_arrow(pa.concat_tables([wanted.empty_table(), *tables])))
+        # Parts of an earlier version of this software may lack columns: they are null there.
+        joined = pa.concat_tables([wanted.empty_table(), *tables], promote_options="default")
+        return cast(pl.DataFrame, pl.from_arrow(joined.select(wanted.names)))
 
     def empty(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """No rows, with the table's columns."""

@@ -10,7 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from schemas.errors import BadPolicy, known_values
-from schemas.policy import DuplicateRule, NearPictures, Policy, Rule
+from schemas.policy import Action, DuplicateRule, NearPictures, Over, Policy, Rule
 from schemas.row import Row
 from schemas.tables import SIGNALS
 from tasks.decide.facts import MEASURED_ON, fact_types
@@ -37,6 +37,7 @@ def load_policy(name_or_file: str) -> Policy:
     for number, rule in enumerate(policy.rules, 1):
         where = f"policy {policy.name!r}, rule {number} ({rule.reason})"
         _check_comparison(where, rule, _type_of_fact(where, rule))
+        _check_action(where, rule)
     return policy
 
 
@@ -98,6 +99,18 @@ def _type_of_fact(where: str, rule: Rule) -> pl.DataType:
             f"{where}: {table} is measured on {', '.join(MEASURED_ON[table])}, so over cannot be {rule.over.value!r}"
         )
     return _measured_types()[rule.signal]
+
+
+_REDACTABLE = ("text_pii.types", "faces.confidence_max", "faces.area_fraction_max")
+"""Signals that say where the thing is that a rule wants out."""
+
+
+def _check_action(where: str, rule: Rule) -> None:
+    """Raises BadPolicy for an action that the rule cannot have."""
+    if rule.action is Action.REDACT and rule.signal not in _REDACTABLE:
+        raise BadPolicy(f"{where}: {rule.signal} cannot be redacted. Known: {', '.join(_REDACTABLE)}.")
+    if rule.action is Action.HOLD and rule.over is Over.BATTLE:
+        raise BadPolicy(f"{where}: a battle is held with its sides; give the rule over the conversation's parts")
 
 
 @cache

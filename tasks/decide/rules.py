@@ -9,6 +9,8 @@ from schemas.policy import Action, OnMissing, Over, Rule
 Facts = Callable[[str], pl.DataFrame]
 """Signal name -> its facts: `content_id` and the value columns."""
 
+STOPS = (Action.DROP.value, Action.HOLD.value)
+"""Actions that keep an item from being released."""
 FIRED = pl.Schema({"item_id": pl.String, "place": pl.Int64, "reason": pl.String, "action": pl.String})
 
 
@@ -72,16 +74,17 @@ def _fired(items: pl.DataFrame, place: int, reason: str, action: Action) -> pl.D
 
 
 def reasons_of(fired_rules: pl.DataFrame, item_ids: pl.Series) -> pl.DataFrame:
-    """`item_id`, `reasons` and `tags` of every item, each in the policy's order and without repeats."""
+    """`item_id`, `reasons`, `tags` and `held` of every item; the lists in the policy's order and without repeats."""
     ordered = fired_rules.sort("place", "reason")
-    drop = pl.col("action") == Action.DROP.value
+    stops = pl.col("action").is_in(STOPS)
     lists = ordered.group_by("item_id").agg(
-        reasons=pl.col("reason").filter(drop).unique(maintain_order=True),
-        tags=pl.col("reason").filter(~drop).unique(maintain_order=True),
+        reasons=pl.col("reason").filter(stops).unique(maintain_order=True),
+        tags=pl.col("reason").filter(~stops).unique(maintain_order=True),
+        held=(pl.col("action") == Action.HOLD.value).any() & (pl.col("action") != Action.DROP.value).all(),
     )
     empty = pl.lit([], dtype=pl.List(pl.String))
     return (
         pl.DataFrame({"item_id": item_ids})
         .join(lists, on="item_id", how="left", maintain_order="left")
-        .with_columns(pl.col("reasons", "tags").fill_null(empty))
+        .with_columns(pl.col("reasons", "tags").fill_null(empty), pl.col("held").fill_null(False))
     )

@@ -21,16 +21,20 @@ class StoredImage(NamedTuple):
 
 
 class StoredImages:
-    """Looks pictures up; keeps the last few parts in memory, so ask for neighbours together."""
+    """Looks pictures up; keeps the last few parts in memory, so ask for neighbours together.
 
-    def __init__(self, store: Store) -> None:
+    `tables`: `images`, what was taken in, and `redacted_images`, what was made of it.
+    """
+
+    def __init__(self, store: Store, *tables: str) -> None:
         self._store = store
-        self._parts: OrderedDict[str, dict[str, StoredImage]] = OrderedDict()
+        self._parts: OrderedDict[tuple[str, str], dict[str, StoredImage]] = OrderedDict()
         self._lock = threading.Lock()
         self.part_of = {
-            image_id: part
-            for part in store.parts("images")
-            for image_id in store.read_part("images", part, ["image_id"])["image_id"]
+            image_id: (table, part)
+            for table in tables or ("images",)
+            for part in store.parts(table)
+            for image_id in store.read_part(table, part, ["image_id"])["image_id"]
         }
 
     def ordered(self, image_ids: Iterable[str]) -> list[str]:
@@ -42,12 +46,12 @@ class StoredImages:
         part = self.part_of[image_id]
         with self._lock:
             if part not in self._parts:
-                self._parts[part] = {image.image_id: image for image in self._read(part)}
+                self._parts[part] = {image.image_id: image for image in self._read(*part)}
                 while len(self._parts) > PARTS_IN_MEMORY:
                     self._parts.popitem(last=False)
             self._parts.move_to_end(part)
             return self._parts[part][image_id]
 
-    def _read(self, part: str) -> Iterator[StoredImage]:
+    def _read(self, table: str, part: str) -> Iterator[StoredImage]:
         columns = list(StoredImage._fields)
-        return map(StoredImage._make, self._store.read_part("images", part, columns).iter_rows())
+        return map(StoredImage._make, self._store.read_part(table, part, columns).iter_rows())

@@ -16,4 +16,4 @@ def image_text(providers: Providers) -> Signal[Picture]:
     def measure(pictures: Sequence[Picture]) -> list[ImageText | Failed]:
         return list(reader.read(pictures))
 
-    return Signal("image_text", f"1+{reader.version}", providers.names["image_text"], measure)
+    return Signal("image_text", f"2+{reader.version}", providers.names["image_text"], measure)

@@ -1,6 +1,6 @@
 """The Prefect skin of measure: pictures on the decode that took them in, then texts and documents."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import polars as pl
@@ -12,6 +12,7 @@ from schemas.settings import Settings
 from tasks.content_id import text_id
 from tasks.lookup.facts import Versions, facts
 from tasks.lookup.images import StoredImages
+from tasks.lookup.released import conversations_as_released
 from tasks.measure import (
     DESCRIPTIVE_TEXT_SIGNALS,
     DOCUMENT_SIGNALS,
@@ -28,6 +29,9 @@ from tasks.progress import progress
 from tasks.providers import Providers
 from tasks.tables import Store
 from tasks.timing import timed
+
+OF_ORIGINALS = frozenset({"nsfw", "image_hash"})
+"""Picture signals that nobody asks of a redacted picture: rules and duplicates look at what was taken in."""
 
 
 def signal_versions(providers: Providers) -> Versions:
@@ -71,38 +75,78 @@ def catch_up_pictures(settings: Settings, providers: Providers) -> StageReport:
     """Picture signals that stored pictures lack: after a new signal, another provider, or a failure."""
     store, now, total = Store.open(settings.store), datetime.now(UTC), Measured()
     images = StoredImages(store)
+    total.add(_measure_pictures(settings, store, images, list(images.part_of), picture_signals(providers), now))
+    return report("catch_up_pictures", total)
+
+
+def _measure_pictures(
+    settings: Settings,
+    store: Store,
+    images: StoredImages,
+    image_ids: Sequence[str],
+    signals: Sequence[Signal[Picture]],
+    now: datetime,
+) -> Measured:
+    """What each picture lacks; pictures that lack the same signals are decoded once for all of them."""
+    total, by_name = Measured(), {signal.name: signal for signal in signals}
     lacking: dict[str, list[str]] = {}
-    signals = {signal.name: signal for signal in picture_signals(providers)}
-    for signal in signals.values():
-        for image_id in missing(store, signal, images.part_of):
+    for signal in signals:
+        for image_id in missing(store, signal, image_ids):
             lacking.setdefault(image_id, []).append(signal.name)
     for names in sorted({tuple(names) for names in lacking.values()}):
         wanted = images.ordered(image_id for image_id, of_image in lacking.items() if tuple(of_image) == names)
-        chosen = [signals[name] for name in names]
+        chosen = [by_name[name] for name in names]
         with progress("pictures to catch up", len(wanted)) as advance:
             total.add(look_at_stored(store, images, wanted, chosen, settings.workers, now, advance))
-    return report("catch_up_pictures", total)
+    return total
 
 
 @task(cache_policy=NO_CACHE)
 @timed
 def measure_texts(settings: Settings, providers: Providers, stage: str, kept_only: bool) -> StageReport:
     """Text signals: screening on every conversation, or descriptive ones on what the policy keeps."""
-    store, now, total = Store.open(settings.store), datetime.now(UTC), Measured()
+    store = Store.open(settings.store)
     chosen = DESCRIPTIVE_TEXT_SIGNALS if kept_only else SCREENING_TEXT_SIGNALS
     texts = texts_of(_conversations(store, kept_only))
     if not kept_only:
         texts[Texts.MESSAGES] |= _picture_texts(store, PICTURE_SIGNALS["image_text"](providers).version)
+    return report(stage, _measure_texts(store, settings, providers, texts, chosen))
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def measure_redacted(settings: Settings, providers: Providers) -> StageReport:
+    """What is said of redacted pictures and texts: whether something is left to find, and what later stages need."""
+    store, now, total = Store.open(settings.store), datetime.now(UTC), Measured()
+    redacted = store.read("redacted_conversations")
+    images = StoredImages(store, "redacted_images")
+    shown = images.ordered(redacted["image_ids"].explode().drop_nulls())
+    signals = [signal for signal in picture_signals(providers) if signal.name not in OF_ORIGINALS]
+    total.add(_measure_pictures(settings, store, images, shown, signals, now))
+    texts = texts_of(redacted)
+    texts[Texts.MESSAGES] |= _picture_texts(store, PICTURE_SIGNALS["image_text"](providers).version)
+    total.add(_measure_texts(store, settings, providers, texts, SCREENING_TEXT_SIGNALS))
+    return report("measure_redacted", total)
+
+
+def _measure_texts(
+    store: Store,
+    settings: Settings,
+    providers: Providers,
+    texts: Mapping[Texts, Mapping[str, str]],
+    chosen: Mapping[str, tuple[Texts, Callable[[Providers], Signal[str]]]],
+) -> Measured:
+    now, total = datetime.now(UTC), Measured()
     for name, (which, make) in chosen.items():
         signal, of_signal = make(providers), texts[which]
         wanted = missing(store, signal, of_signal)
 
-        def load(ids: Sequence[str], of_signal: dict[str, str] = of_signal) -> list[str]:
+        def load(ids: Sequence[str], of_signal: Mapping[str, str] = of_signal) -> list[str]:
             return [of_signal[content_id] for content_id in ids]
 
         with progress(name, len(wanted)) as advance:
             total.add(measure_items(store, signal, wanted, load, workers=settings.workers, now=now, advance=advance))
-    return report(stage, total)
+    return total
 
 
 @task(cache_policy=NO_CACHE)
@@ -114,7 +158,7 @@ def measure_documents(settings: Settings, providers: Providers) -> StageReport:
     versions = signal_versions(providers)
     text = facts(store, "image_text", versions["image_text"], ["text"])
     layout = facts(store, "image_layout", versions["image_layout"])
-    images = StoredImages(store) if providers["categories"].looks_at_pictures else None
+    images = StoredImages(store, "images", "redacted_images") if providers["categories"].looks_at_pictures else None
     documents = Documents(kept, text, layout, images)
     for name, make in DOCUMENT_SIGNALS.items():
         signal = make(providers)
@@ -147,9 +191,9 @@ def texts_of(conversations: pl.DataFrame) -> dict[Texts, dict[str, str]]:
 
 
 def _conversations(store: Store, kept_only: bool) -> pl.DataFrame:
-    conversations = store.read("conversations")
     if not kept_only:
-        return conversations
+        return store.read("conversations")
+    conversations = conversations_as_released(store)
     kept = store.read("decisions").filter("keep", item_kind="conversation")["item_id"]
     return conversations.filter(pl.col("conversation_id").is_in(kept.implode()))
 

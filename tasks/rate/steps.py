@@ -9,6 +9,7 @@ from schemas.settings import Settings
 from schemas.tables import TABLES as STORED
 from tasks.lookup.conversation_features import CATEGORIES, conversation_features
 from tasks.lookup.facts import Versions
+from tasks.lookup.released import conversations_as_released
 from tasks.rate.method import method_of
 from tasks.rate.rating_tables import ALL_SLICES, TABLES, RatingTables
 from tasks.rate.slices import CATEGORY
@@ -51,7 +52,7 @@ def rated_battles(store: Store, versions: Versions) -> pl.DataFrame:
     presets = decisions.filter(item_kind="conversation").select(
         conversation_id="item_id", is_preset=pl.col("preset_dataset").is_not_null()
     )
-    sides = store.read("conversations").filter(
+    sides = conversations_as_released(store).filter(
         pl.col("conversation_id").is_in(pl.concat([battles["conversation_a"], battles["conversation_b"]]).implode())
     )
     known = conversation_features(store, sides, versions)

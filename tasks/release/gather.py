@@ -6,6 +6,7 @@ import polars as pl
 
 from tasks.lookup.conversation_features import conversation_features
 from tasks.lookup.facts import Versions
+from tasks.lookup.released import conversations_as_released
 from tasks.release.columns import battle_rows, bench_rows, chat_rows
 from tasks.tables import Store
 
@@ -25,7 +26,9 @@ def gather(store: Store, versions: Versions) -> Gathered:
     conversations = _conversations(store, versions)
     kept = conversations.filter("keep")
     bench = store.read("bench")
-    withheld = _bench_conversations(kept, bench, store.read("near_pictures"))
+    originals = store.read("conversations").join(kept, on="conversation_id", how="semi")
+    near = store.read("near_pictures")  # of pictures as they were taken in; redacting tells nobody apart
+    withheld = _bench_conversations(kept, bench, near) | _bench_conversations(originals, bench, near)
     chat = kept.filter(~pl.col("conversation_id").is_in(list(withheld)))
     drawn = kept.filter(pl.col("conversation_id").is_in(bench["conversation_id"].implode()))
     battles = _battles(store, conversations, withheld)
@@ -38,7 +41,7 @@ def _conversations(store: Store, versions: Versions) -> pl.DataFrame:
     decided = store.read("decisions", ["item_kind", "item_id", "keep", "preset_dataset"])
     decisions = decided.filter(item_kind="conversation").select("keep", "preset_dataset", conversation_id="item_id")
     topics = store.read("topics", ["document_id", "name"]).rename({"name": "topic"})
-    conversations = store.read("conversations")
+    conversations = conversations_as_released(store)
     return (
         conversations.join(decisions, on="conversation_id", maintain_order="left")
         .join(conversation_features(store, conversations, versions), on="conversation_id", maintain_order="left")
@@ -48,7 +51,8 @@ def _conversations(store: Store, versions: Versions) -> pl.DataFrame:
 
 def _bench_conversations(kept: pl.DataFrame, bench: pl.DataFrame, near: pl.DataFrame) -> set[str]:
     """Kept conversations that show a benchmark prompt: the same document, or the same prompt on a near picture."""
-    drawn = kept.filter(pl.col("document_id").is_in(bench["document_id"].implode()))
+    documents = kept.filter(pl.col("conversation_id").is_in(bench["conversation_id"].implode()))["document_id"]
+    drawn = kept.filter(pl.col("document_id").is_in(documents.implode()))
     pairs = pl.concat(
         [
             near.select(image="image_a", other="image_b"),

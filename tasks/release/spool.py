@@ -3,6 +3,7 @@
 import os
 import tempfile
 from collections.abc import Collection
+from itertools import chain
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -22,8 +23,9 @@ class SpooledImages:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
         self._places: dict[str, _Place] = {}
         end = 0
-        for part in store.parts("images"):
-            for image_id, content, kind in store.read_part("images", part, ["image_id", "bytes", "format"]).iter_rows():
+        columns = ["image_id", "bytes", "format"]
+        for part in chain(store.read_parts("images", columns), store.read_parts("redacted_images", columns)):
+            for image_id, content, kind in part.iter_rows():
                 if image_id in wanted and image_id not in self._places:
                     self._places[image_id] = _Place(end, len(content), kind)
                     self._file.write(content)

@@ -50,10 +50,11 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _forbidden(manifest: Manifest) -> frozenset[str]:
-    """Types of personal data that the release's own policy drops from messages."""
+    """Types of personal data that the release's own policy drops or redacts in messages."""
     found: set[str] = set()
     for rule in Policy.model_validate(manifest.policy).rules:
-        if (rule.signal, rule.over, rule.action) == ("text_pii.types", Over.MESSAGES, Action.DROP):
+        stops = rule.action in (Action.DROP, Action.REDACT)
+        if stops and (rule.signal, rule.over) == ("text_pii.types", Over.MESSAGES):
             found |= set(rule.contains_any or (pattern.type for pattern in PATTERNS))
     return frozenset(found)
 

@@ -10,6 +10,7 @@ from tasks.language_names import UNKNOWN, english_name
 from tasks.lookup.conversation_features import CATEGORIES, conversation_features
 from tasks.lookup.facts import Versions
 from tasks.lookup.funnel import funnel
+from tasks.lookup.released import conversations_as_released
 from tasks.report.boards import battle_parts, kept_battles
 from tasks.report.figures import RED, bars, days, topic_map
 from tasks.report.part import Content, Part
@@ -52,7 +53,7 @@ def report_content(store: Store, versions: Versions) -> Content:
 def _kept(store: Store, versions: Versions) -> pl.DataFrame:
     decided = store.read("decisions", ["item_kind", "item_id", "keep"])
     ids = decided.filter("keep", item_kind="conversation")["item_id"]
-    conversations = store.read("conversations").filter(pl.col("conversation_id").is_in(ids.implode()))
+    conversations = conversations_as_released(store).filter(pl.col("conversation_id").is_in(ids.implode()))
     features = conversation_features(store, conversations, versions)
     return conversations.join(features, on="conversation_id", maintain_order="left").sort("tstamp", "conversation_id")
 

@@ -9,6 +9,7 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.topic import BenchItem, TopicMember
 from tasks.lookup.facts import Versions, facts
+from tasks.lookup.released import conversations_as_released
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
 from tasks.sample.clusters import Clustering, cluster
@@ -80,7 +81,7 @@ def _kept(store: Store) -> pl.DataFrame:
     kept = store.read("decisions", ["item_kind", "item_id", "keep", "preset_dataset"]).filter(
         "keep", item_kind="conversation"
     )
-    conversations = store.read("conversations").sort("tstamp", "conversation_id")
+    conversations = conversations_as_released(store)
     columns = kept.select(conversation_id="item_id", preset_dataset="preset_dataset")
     return conversations.join(columns, on="conversation_id", maintain_order="left")
 

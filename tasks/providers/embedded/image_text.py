@@ -3,11 +3,12 @@
 import logging
 import threading
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from schemas.signals import ImageText
+from schemas.signals import ImageText, TextBox
 from tasks.pictures import Picture
 
 SIDE = 640
@@ -30,10 +31,16 @@ class RapidOcr:
     def _read(self, picture: Picture) -> ImageText:
         found = self._engine()(np.ascontiguousarray(picture.rgb[:, :, ::-1]))
         if found.txts is None or found.boxes is None:
-            return ImageText(text="", line_count=0, area_fraction=0.0)
-        covered = sum(_area(np.asarray(box, np.float64)) for box in found.boxes)
-        fraction = min(1.0, covered / (picture.width * picture.height))
-        return ImageText(text="\n".join(found.txts), line_count=len(found.txts), area_fraction=fraction)
+            return ImageText(text="", line_count=0, area_fraction=0.0, boxes=[])
+        corners = [np.asarray(box, np.float64) for box in found.boxes]
+        fraction = min(1.0, sum(map(_area, corners)) / (picture.width * picture.height))
+        ends = accumulate(len(line) + 1 for line in found.txts)  # the newline between two lines belongs to neither
+        boxes = [
+            TextBox(box=_around(of_line), start=end - 1 - len(line), end=end - 1)
+            for line, end, of_line in zip(found.txts, ends, corners, strict=True)
+        ]
+        text = "\n".join(found.txts)
+        return ImageText(text=text, line_count=len(found.txts), area_fraction=fraction, boxes=boxes)
 
     def _engine(self) -> Any:
         """One engine for each thread: an engine keeps state between calls."""
@@ -51,6 +58,13 @@ class RapidOcr:
                 }
             )
         return self._engines.engine
+
+
+def _around(corners: np.ndarray) -> list[int]:
+    """x, y, width, height of the upright box around corners float64 (n, 2)."""
+    left, top = np.floor(corners.min(axis=0)).astype(int).tolist()
+    right, bottom = np.ceil(corners.max(axis=0)).astype(int).tolist()
+    return [left, top, right - left, bottom - top]
 
 
 def _area(corners: np.ndarray) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 from google.cloud.vision_v1 import AnnotateImageResponse, BoundingPoly, EntityAnnotation, FaceAnnotation
 from google.rpc.code_pb2 import Code
 
-from schemas.signals import Face, ImageText
+from schemas.signals import Face, ImageText, TextBox
 from tasks.pictures import Picture
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.upload import Upload
@@ -32,7 +32,7 @@ def annotated(
     if said.error.code:
         return Failed(_status_name(said.error.code))
     faces = sorted((_face(face, picture, upload) for face in said.face_annotations), key=lambda face: -face.confidence)
-    return Annotated(features, faces, _text(said.text_annotations, upload))
+    return Annotated(features, faces, _text(said.text_annotations, picture, upload))
 
 
 def _status_name(code: int) -> str:
@@ -41,11 +41,15 @@ def _status_name(code: int) -> str:
 
 
 def _face(face: FaceAnnotation, picture: Picture, upload: Upload) -> Face:
+    return Face(box=_box(face.bounding_poly, picture, upload), confidence=face.detection_confidence)
+
+
+def _box(polygon: BoundingPoly, picture: Picture, upload: Upload) -> list[int]:
+    """x, y, width, height in the picture's own pixels."""
     scale = (picture.width / upload.width, picture.height / upload.height)
-    limit = (picture.width, picture.height)
-    left, right = _span((x for x, _ in _corners(face.bounding_poly)), scale[0], limit[0])
-    top, bottom = _span((y for _, y in _corners(face.bounding_poly)), scale[1], limit[1])
-    return Face(box=[left, top, right - left, bottom - top], confidence=face.detection_confidence)
+    left, right = _span((x for x, _ in _corners(polygon)), scale[0], picture.width)
+    top, bottom = _span((y for _, y in _corners(polygon)), scale[1], picture.height)
+    return [left, top, right - left, bottom - top]
 
 
 def _span(values: Iterable[int], scale: float, limit: int) -> tuple[int, int]:
@@ -54,14 +58,28 @@ def _span(values: Iterable[int], scale: float, limit: int) -> tuple[int, int]:
     return min(inside), max(inside)
 
 
-def _text(found: Sequence[EntityAnnotation], upload: Upload) -> ImageText:
+def _text(found: Sequence[EntityAnnotation], picture: Picture, upload: Upload) -> ImageText:
     """The first annotation is the whole text, the others are its words."""
     text = found[0].description.strip("\n") if found else ""
     lines = [line for line in text.split("\n") if line.strip()]
     covered = sum(_area(_corners(word.bounding_poly)) for word in found[1:])
     return ImageText(
-        text="\n".join(lines), line_count=len(lines), area_fraction=min(1.0, covered / (upload.width * upload.height))
+        text="\n".join(lines),
+        line_count=len(lines),
+        area_fraction=min(1.0, covered / (upload.width * upload.height)),
+        boxes=_word_boxes("\n".join(lines), found[1:], picture, upload),
     )
+
+
+def _word_boxes(text: str, words: Sequence[EntityAnnotation], picture: Picture, upload: Upload) -> list[TextBox]:
+    """The words in the order of the text. One that is not found after the last stands for the whole text."""
+    boxes, end = [], 0
+    for word in words:
+        start = text.find(word.description, end)
+        span = (0, len(text)) if start < 0 else (start, start + len(word.description))
+        end = end if start < 0 else span[1]
+        boxes.append(TextBox(box=_box(word.bounding_poly, picture, upload), start=span[0], end=span[1]))
+    return boxes
 
 
 def _corners(polygon: BoundingPoly) -> list[tuple[int, int]]:

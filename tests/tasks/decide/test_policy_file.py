@@ -34,8 +34,8 @@ def _with_rule(**changes) -> dict:
     return {"name": "mine", "rules": [RULE, {k: v for k, v in (RULE | changes).items() if v is not None}]}
 
 
-def test_two_policies_are_shipped():
-    assert SHIPPED == ["internal", "public_release"]
+def test_the_presets_are_shipped():
+    assert {"internal", "public_release", "redact"} <= set(SHIPPED)
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -97,7 +97,12 @@ def test_a_broken_file_is_one_clear_line(tmp_path, content, said):
         ({"at_most": 1.0}, ["rules.2", "exactly one of"]),
         ({"reason": "Face it"}, ["rules.2.reason", "pattern"]),
         ({"over": "pictures"}, ["rules.2.over", "'images'"]),
-        ({"action": "delete"}, ["rules.2.action", "'drop' or 'tag'"]),
+        ({"action": "delete"}, ["rules.2.action", "'drop', 'redact', 'tag' or 'hold'"]),
+        ({"action": "redact", "signal": "nsfw.nsfw_probability"}, ["not be redacted", "text_pii.types"]),
+        (
+            {"action": "hold", "signal": "battle.winner", "over": "battle", "at_least": None, "equals": "tie"},
+            ["a battle is held with its sides"],
+        ),
         ({"on_missing": "keep"}, ["rules.2.on_missing", "'drop' or 'ignore'"]),
         ({"signal": "faces.confidence"}, ["rule 2 (face)", "unknown signal", "Did you mean faces.confidence_max?"]),
         ({"signal": "faces"}, ["rule 2 (face)", "unknown signal"]),
@@ -130,7 +135,7 @@ def test_a_broken_rule_is_one_clear_line_that_names_it(tmp_path, changes, said):
     ("name", "said"),
     [
         ("public_relase", "Did you mean public_release?"),
-        ("nothing_like_it", "Known: internal, public_release."),
+        ("nothing_like_it", "Known: internal, public_release, redact"),
         ("missing.yaml", "cannot be read (FileNotFoundError)"),
         ("./", "cannot be read (IsADirectoryError)"),
         ("../../etc/passwd", "policy '../../etc/passwd'"),

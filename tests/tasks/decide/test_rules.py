@@ -33,7 +33,7 @@ def _rule(draw) -> Rule:
         reason=draw(st.sampled_from(["first", "second", "third"])),
         signal=f"{signal}.value_column",
         over=draw(st.sampled_from([Over.IMAGES, Over.MESSAGES])),
-        action=draw(st.sampled_from(["drop", "tag"])),
+        action=draw(st.sampled_from(["drop", "redact", "tag", "hold"])),
         on_missing=draw(st.sampled_from(["drop", "ignore"])),
         **draw(COMPARISONS[signal]),
     )
@@ -50,18 +50,21 @@ def _fires(rule: Rule, value: Any) -> bool:
 
 
 def _read_plainly(rules: list[Rule], items: dict[str, dict[Over, list[str]]], known: dict) -> dict:
-    """item -> (reasons, tags), read off the rules one by one."""
+    """item -> (reasons, tags, held), read off the rules one by one."""
     result = {}
     for item, parts in items.items():
-        hits: dict[str, dict[str, None]] = {"drop": {}, "tag": {}}
+        reasons: dict[str, None] = {}
+        tags: dict[str, None] = {}
+        actions: set[str] = set()
         for rule in rules:
             signal = rule.signal.partition(".")[0]
             values = [known[signal].get(part) for part in parts[rule.over]]
             found = [(rule.reason, rule.action.value)] * any(v is not None and _fires(rule, v) for v in values)
             found += [(f"unmeasured_{signal}", "drop")] * (None in values and rule.on_missing.value == "drop")
             for reason, action in sorted(found):
-                hits[action][reason] = None
-        result[item] = (list(hits["drop"]), list(hits["tag"]))
+                (reasons if action in ("drop", "hold") else tags)[reason] = None
+                actions.add(action)
+        result[item] = (list(reasons), list(tags), "hold" in actions and "drop" not in actions)
     return result
 
 
@@ -90,7 +93,7 @@ def test_rules_do_what_a_plain_reading_of_them_says(rules, items, known):
         return pl.DataFrame(list(known[signal].items()), schema=columns, orient="row")
 
     decided = reasons_of(fired(rules, parts, facts, {}), pl.Series("item_id", list(items), dtype=pl.String))
-    assert {item: (reasons, tags) for item, reasons, tags in decided.iter_rows()} == _read_plainly(rules, items, known)
+    assert {item: tuple(verdict) for item, *verdict in decided.iter_rows()} == _read_plainly(rules, items, known)
     assert decided["item_id"].to_list() == list(items)
 
 
@@ -116,4 +119,4 @@ def test_a_fact_of_the_tables_that_is_unknown_counts_as_not_measured():
 def test_a_reason_that_two_rules_give_is_recorded_once():
     stated = {Over.CONVERSATION: pl.DataFrame({"item_id": ["1"], "number": [5]})}
     hits = fired([_number_rule(at_least=1), _number_rule(at_least=2)], {}, None, stated)
-    assert reasons_of(hits, pl.Series(["1"])).rows() == [("1", ["hit"], [])]
+    assert reasons_of(hits, pl.Series(["1"])).rows() == [("1", ["hit"], [], False)]

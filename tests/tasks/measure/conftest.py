@@ -13,7 +13,7 @@ from tasks.providers.capabilities import Failed
 ANSWERS = {
     "nsfw": lambda picture: picture.width / 1000,
     "faces": lambda picture: [Face(box=[0, 0, picture.width // 2, picture.height // 2], confidence=0.7)],
-    "image_text": lambda picture: ImageText(text=f"text {picture.image_id}", line_count=1, area_fraction=0.1),
+    "image_text": lambda picture: ImageText(text=f"text {picture.image_id}", line_count=1, area_fraction=0.1, boxes=[]),
     "image_embedding": lambda picture: np.eye(4, dtype=np.float32)[int(picture.image_id, 16) % 4],
     "text_embedding": lambda text: np.eye(4, dtype=np.float32)[len(text) % 4],
     "text_pii": lambda text: [PiiSpan(type="email", start=0, end=1, confidence=1.0)] if "@" in text else [],

@@ -129,6 +129,16 @@ def test_drawn_text_is_read(providers, text_picture):
     assert "EXIT" in measured(providers, "image_text", [text_picture("EXIT")])[0].text
 
 
+def test_every_line_that_is_read_has_a_box_where_it_stands(providers, text_picture):
+    drawn = text_picture("EXIT")
+    read = measured(providers, "image_text", [drawn])[0]
+    assert [read.text[box.start : box.end] for box in read.boxes] == read.text.split("\n")
+    ink_y, ink_x = np.nonzero(drawn.rgb.min(axis=2) < 128)
+    x, y, width, height = read.boxes[0].box
+    assert abs(x - ink_x.min()) < 16 and abs(x + width - ink_x.max()) < 16
+    assert abs(y - ink_y.min()) < 16 and abs(y + height - ink_y.max()) < 16
+
+
 def test_planted_address_and_number_are_found_where_they_stand(providers):
     text = TEXTS[2]
     found = [text[span.start : span.end] for span in measured(providers, "text_pii", [text])[0]]

@@ -3,7 +3,7 @@
 import pytest
 
 from schemas.errors import BadInput, MissingProvider
-from schemas.signals import Face, ImageText
+from schemas.signals import Face, ImageText, TextBox
 from tasks.pictures import open_picture
 from tasks.providers.capabilities import Failed
 
@@ -29,9 +29,9 @@ def face(box, confidence):
     return vision_v1.FaceAnnotation(bounding_poly=poly(*box), detection_confidence=confidence)
 
 
-def words(whole, *boxes):
+def words(whole, **boxes):
     found = [vision_v1.EntityAnnotation(description=whole, bounding_poly=poly(0, 0, 96, 64))]
-    return found + [vision_v1.EntityAnnotation(description="w", bounding_poly=poly(*box)) for box in boxes]
+    return found + [vision_v1.EntityAnnotation(description=w, bounding_poly=poly(*box)) for w, box in boxes.items()]
 
 
 @pytest.fixture
@@ -77,15 +77,21 @@ def test_more_than_ten_faces_are_asked_for(faces, vision_server, picture):
 
 def test_text_has_its_lines_and_the_area_of_its_words(client, vision_server, picture):
     vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(
-        text_annotations=words("EXIT\n24 HOURS\n", (0, 0, 48, 32), (48, 32, 96, 64))
+        text_annotations=words("EXIT\nHOURS\n", EXIT=(0, 0, 48, 32), HOURS=(48, 32, 96, 64))
     )
+    boxes = [TextBox(box=[0, 0, 48, 32], start=0, end=4), TextBox(box=[48, 32, 48, 32], start=5, end=10)]
     assert VisionText(client).read([picture(width=96, height=64)]) == [
-        ImageText(text="EXIT\n24 HOURS", line_count=2, area_fraction=0.5)
+        ImageText(text="EXIT\nHOURS", line_count=2, area_fraction=0.5, boxes=boxes)
     ]
 
 
+def test_a_word_that_is_not_in_the_text_stands_for_all_of_it(client, vision_server, picture):
+    vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(text_annotations=words("EXIT", EX1T=(0, 0, 9, 9)))
+    assert VisionText(client).read([picture()])[0].boxes == [TextBox(box=[0, 0, 9, 9], start=0, end=4)]
+
+
 def test_picture_without_text_is_empty(client, picture):
-    assert VisionText(client).read([picture()]) == [ImageText(text="", line_count=0, area_fraction=0.0)]
+    assert VisionText(client).read([picture()]) == [ImageText(text="", line_count=0, area_fraction=0.0, boxes=[])]
 
 
 def test_faces_and_text_of_a_picture_cost_one_request(client, vision_server, picture):

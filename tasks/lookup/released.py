@@ -1,0 +1,24 @@
+"""Conversations as they may leave the store: redacted where the policy said so. Later stages see no other form."""
+
+import polars as pl
+
+from schemas.errors import BadInput
+from tasks.tables import Store
+
+
+def conversations_as_released(store: Store) -> pl.DataFrame:
+    """The `conversations` table with every redacted conversation in place of the original, in the table's order.
+
+    Whether a conversation is kept is for `decisions` to say. Raises BadInput when a redaction that a decision tells
+    of is not there, as after a run that was killed between redacting and deciding: nothing may be released then.
+    """
+    conversations = store.read("conversations")
+    decided = store.read("decisions", ["item_kind", "item_id", "redactions", "policy_hash"])
+    wanted = decided.filter(pl.col("redactions").list.len() > 0, item_kind="conversation")
+    made = store.read("redacted_conversations").join(
+        wanted.select("policy_hash", conversation_id="item_id"), on=["conversation_id", "policy_hash"], how="semi"
+    )
+    if made.height < wanted.height:
+        raise BadInput(f"store {store.root!r} lacks redactions that its decisions name; run `curate decide` again")
+    originals = conversations.join(made, on="conversation_id", how="anti")
+    return pl.concat([originals, made.select(conversations.columns)]).sort("tstamp", "conversation_id")
