@@ -2,8 +2,9 @@
 
 Each vote gets two p-values: how often the decisive votes on the same pair are at most, and at least, as favourable.
 Products of 1 / (2 p) over a voter's votes grow when the voter keeps being extreme; above 1 / 0.05 the voter is an
-outlier. As in the paper of Chatbot Arena one's own vote counts once more, (1 + k) / (1 + n): FastChat's code leaves
-that out, so that one tie on a pair whose decisive votes all agree has p = 0 and makes an outlier by itself.
+outlier. A p-value is (1 + k) / (1 + n) of n decisive votes, as in the paper of Chatbot Arena (arXiv 2403.04132, sec.
+5.1, eq. 10, which then goes on with Fisher's method). FastChat's code leaves the ones out, so that one tie on a pair
+whose decisive votes all agree has p = 0 and makes an outlier by itself.
 """
 
 import numpy as np

@@ -1,26 +1,24 @@
 """The joint fit of log-strengths and style coefficients on votes (VisionArena eq. 2), with a ridge penalty."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from tasks.rate.style_sums import (
-    StyledVotes,
-    derivatives,
-    drawn_votes,
-    gradient_of,
-    information,
-    residual_and_curvature,
-    towards_parameters,
-)
-from tasks.rate.votes import Matrix, Vector
+from tasks.rate.poisson import nearly_all, resampled_times
+from tasks.rate.style_sums import InformationSums, StyledVotes, Times, derivatives, linear_sums
+from tasks.rate.votes import Mask, Matrix, Vector
 
 _STEPS_MAX = 200
 _NEAR = 0.02
 """So short a way changes the Hessian little."""
+_SINGLE = 1e-3
+"""As far from a Hessian as its single precision is taken to be worth."""
 _BOOTSTRAP_TOLERANCE = 1e-7
 """A fifty-thousandth of a rating point, of intervals that are known to about one."""
 _CAREFUL = 0.5
+_DRAWN_TOGETHER = 50
+"""Rounds that are fitted together: enough that reading a vote costs little, few enough that memory stays small."""
 
 
 @dataclass(frozen=True)
@@ -31,30 +29,43 @@ class Ridge:
     coefficients: float
 
 
-def fit(data: StyledVotes, ridge: Ridge, start: Vector | None = None, tolerance: float = 1e-9) -> Vector:
-    """Parameters float64 (models + covariates,) that maximise the penalised likelihood.
+def fit(data: StyledVotes, ridge: Ridge, start: Vector | None = None) -> Vector:
+    """Parameters float64 (models + covariates,) that maximise the penalised likelihood; the ridge makes them unique."""
+    guess = np.zeros(len(_penalty(data, ridge))) if start is None else start
+    once = np.ones((1, len(data.pair)), np.uint8)
+    won = linear_sums(data, once, data.score[None])[0]
+    return np.asarray(fits(data, ridge, once, won, guess[None], 1e-9)[0])
 
-    The ridge makes the optimum finite and unique. The Hessian of a short step serves the next ones too; the error
-    after a step is about the step times the way gone since the Hessian was taken, and ends below `tolerance`.
+
+def fits(data: StyledVotes, ridge: Ridge, times: Times, won: Matrix, start: Matrix, tolerance: float) -> Matrix:
+    """Parameters float64 (rounds, models + covariates) of the votes of each round, by Newton's method.
+
+    The Hessian of a short step serves the next ones too; the error after a step is about the step times the way
+    gone since the Hessian was taken, and ends below `tolerance`. Steps with a Hessian are taken in single precision,
+    the last ones never.
     """
-    penalty = _penalty(data, ridge)
-    parameters = np.zeros(len(penalty)) if start is None else start.copy()
-    hessian, gone = np.diag(penalty), np.inf
+    found, penalty = start.copy(), _penalty(data, ridge)
+    left, gone = np.arange(len(start)), np.full(len(start), np.inf)  # rounds that are not done yet
+    hessians = np.empty(0)
     for _ in range(_STEPS_MAX):
-        if gone > _NEAR:
-            gradient, hessian = derivatives(data, parameters)
-            hessian, gone = hessian + np.diag(penalty), 0.0
-        else:
-            gradient = gradient_of(data, parameters)
-        step = np.asarray(np.linalg.solve(hessian, gradient - penalty * parameters), np.float64)
-        size = np.abs(step)
-        reach = 2 * float(size.max())
-        swing = 2 * size[: data.models].max() + size[data.models :] @ data.furthest  # the most any log-odds change
-        parameters += step if swing < _CAREFUL else step * np.log1p(swing) / swing
+        curved = bool((gone > _NEAR).any())
+        gradients, fresh = derivatives(data.single if curved else data, times, won, found[left], curved)
+        if fresh is not None:
+            hessians, gone = fresh + np.diag(penalty), np.full(len(left), _SINGLE)
+        steps = np.linalg.solve(hessians, (gradients - penalty * found[left])[..., None])[..., 0]
+        size = np.abs(steps)
+        reach = 2 * size.max(axis=1)
+        # The most any log-odds change. A step is scaled by log(1 + r) / r, which never overshoots.
+        swing = 2 * size[:, : data.models].max(axis=1) + size[:, data.models :] @ data.furthest
+        scale = np.where(swing < _CAREFUL, 1.0, np.log1p(swing) / np.maximum(swing, _CAREFUL))
+        found[left] += steps * scale[:, None]
         gone += reach
-        if reach * gone < tolerance:
+        more = curved | (reach * gone >= tolerance)
+        if not more.any():
             break
-    return parameters
+        if not more.all():
+            left, gone, hessians, times, won = (each[more] for each in (left, gone, hessians, times, won))
+    return found
 
 
 def bootstrap_fits(data: StyledVotes, ridge: Ridge, point: Vector, rounds: int, seed: int) -> Matrix:
@@ -62,30 +73,55 @@ def bootstrap_fits(data: StyledVotes, ridge: Ridge, point: Vector, rounds: int, 
 
     Each fit starts where one step with the curvature at `point` leads.
     """
-    generator = np.random.Generator(np.random.SFC64(seed))
-    votes, penalty = len(data.score), _penalty(data, ridge)
-    residual, curvature = residual_and_curvature(data, point)
-    bread = np.linalg.inv(information(data, curvature) + np.diag(penalty))
-    fits = np.empty((rounds, len(point)))
-    for number in range(rounds):
-        times = np.bincount(generator.integers(0, votes, votes), minlength=votes)
-        drawn = drawn_votes(data, times)
-        pull = residual * times
-        step = bread @ (
-            towards_parameters(data, np.add.reduceat(pull, data.starts), data.style @ pull) - penalty * point
-        )
-        guess = point + step if np.abs(step).max() < 1 else point
-        fits[number] = fit(drawn, ridge, guess, _BOOTSTRAP_TOLERANCE)
-        absent = np.bincount(drawn.pairs.ravel(), minlength=data.models) == 0
-        fits[number, : data.models][absent] = np.nan
-    return fits
+    penalty = _penalty(data, ridge)
+    tangent = _tangent(data, point)
+    bread = np.linalg.inv(_information(data, (1 - tangent**2) / 4) + np.diag(penalty))
+    found = []
+    for times in draws(len(data.pair), rounds, seed):
+        won, expected = linear_sums(data, times, np.stack([data.score, tangent]))
+        steps = ((won - expected) / 2 - penalty * point) @ bread
+        near = np.abs(steps).max(axis=1, keepdims=True) < 1
+        parameters = fits(data, ridge, times, won, np.where(near, point + steps, point), _BOOTSTRAP_TOLERANCE)
+        parameters[:, : data.models][~_drawn_models(data, times)] = np.nan
+        found.append(parameters)
+    return np.concatenate(found)
+
+
+def _drawn_models(data: StyledVotes, times: Times) -> Mask:
+    """Bool (rounds, models): whether any vote on the model was drawn."""
+    starts = np.flatnonzero(np.diff(data.pair, prepend=-1))
+    most = np.maximum.reduceat(times, starts, axis=1)
+    return np.asarray(most.astype(np.float64) @ abs(data.ends).T > 0)
+
+
+def draws(votes: int, rounds: int, seed: int) -> Iterator[Times]:
+    """How often each vote was drawn, some rounds at a time."""
+    generator, counts = np.random.Generator(np.random.SFC64(seed)), nearly_all(votes)
+    for first in range(0, rounds, _DRAWN_TOGETHER):
+        many = min(_DRAWN_TOGETHER, rounds - first)
+        yield np.stack([resampled_times(generator, counts, votes) for _ in range(many)])
 
 
 def sandwich(data: StyledVotes, ridge: Ridge, point: Vector) -> Matrix:
     """Covariance float64 (parameters, parameters): H^-1 (sum of g g') H^-1, g the gradient of one vote."""
-    residual, curvature = residual_and_curvature(data, point)
-    bread = np.linalg.inv(information(data, curvature) + np.diag(_penalty(data, ridge)))
-    return np.asarray(bread @ information(data, residual**2) @ bread)
+    tangent = _tangent(data, point)
+    bread = np.linalg.inv(_information(data, (1 - tangent**2) / 4) + np.diag(_penalty(data, ridge)))
+    return np.asarray(bread @ _information(data, data.weight * (data.score - tangent) ** 2 / 4) @ bread)
+
+
+def _tangent(data: StyledVotes, point: Vector) -> Vector:
+    """Of every vote (votes,): twice its chance less 1, which is tanh(log-odds / 2)."""
+    strengths = point[: data.models]
+    gap = strengths[data.pairs[:, 0]] - strengths[data.pairs[:, 1]]
+    return np.tanh((gap[data.pair] + point[data.models :] @ data.style) / 2)
+
+
+def _information(data: StyledVotes, value: Vector) -> Matrix:
+    """float64 (parameters, parameters): the sum of weight value x x' over votes."""
+    sums = InformationSums(data, 1)
+    for block in data.blocks(1):
+        sums.add(block, value[block.votes, None])
+    return np.asarray(sums.matrices()[0])
 
 
 def _penalty(data: StyledVotes, ridge: Ridge) -> Vector:

@@ -1,22 +1,46 @@
-"""Votes with style covariates, and the sums over them that a fit needs.
+"""Votes with style covariates, and the sums over them that fits need: those of all rounds of a bootstrap at once.
 
-Votes are kept in the order of their pairs, so that one pass over them adds up pair by pair, and pairs, of which
-there are few, are added up into models.
+Votes are kept in the order of their pairs and taken a block at a time. Each is read once for many rounds, in arrays
+(votes, rounds); a sparse matrix adds them up into pairs, and pairs, of which there are few, into models.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
 
-from tasks.rate.bradley_terry import logistic
-from tasks.rate.intervals import laplacian
 from tasks.rate.votes import Matrix, Numbers, Vector, Votes
 
-_BLOCK_VOTES = 16_384
+Times = npt.NDArray[np.uint8]
+"""uint8 (rounds, votes): how often each vote was drawn."""
+_BLOCK_VOTES, _LONG_BLOCK_VOTES = 2048, 16_384
+"""For many rounds and for one."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive votes that are handled together: few enough for the processor's cache."""
+
+    votes: slice
+    pairs: slice
+    """The pairs they are on; the first and the last may go on in other blocks."""
+    pair: Numbers
+    """int64 (votes of the block,): pair of each, counted from the block's first."""
+    weighted: Matrix
+    """(1 + covariates, votes of the block): the weight of each vote, and its weighted covariates."""
+
+    @cached_property
+    def adding(self) -> csr_array:
+        """(pairs, votes): adds up weight x value over the votes of each pair."""
+        return adding(self.pair, self.weighted[:1])
+
+    @cached_property
+    def adding_all(self) -> csr_array:
+        """((1 + covariates) pairs, votes): the same for each row of `weighted`."""
+        return adding(self.pair, self.weighted)
 
 
 @dataclass(frozen=True)
@@ -26,166 +50,167 @@ class StyledVotes:
     models: int
     pairs: Numbers
     """int64 (pairs, 2); every pair has votes."""
-    lengths: Numbers
-    """int64 (pairs,): votes of each pair."""
+    pair: Numbers
+    """int64 (votes,): which pair, in order."""
     score: Vector
-    """(votes,): what the pair's first model got: 1, 0.5 or 0."""
+    """(votes,): what the pair's first model got: 1, 0 for a tie, -1."""
     style: Matrix
     """float64 (covariates, votes), of the pair's first model against the second."""
     weight: Vector
     """(votes,): how much each counts."""
     furthest: Vector
-    """(covariates,): the largest difference of each, either way, or more."""
+    """(covariates,): the largest difference of each, either way."""
 
     @cached_property
-    def starts(self) -> Numbers:
-        """int64 (pairs,): first vote of each pair."""
-        return np.cumsum(self.lengths) - self.lengths
+    def single(self) -> "StyledVotes":
+        """The same in single precision, for steps that others follow: half as much to read and compute."""
+        halved: dict[str, Any] = {name: getattr(self, name).astype(np.float32) for name in ("score", "style", "weight")}
+        return replace(self, **halved)
+
+    def blocks(self, rounds: int) -> list[Block]:
+        """All votes, in blocks that suit so many rounds."""
+        return self._long_blocks if rounds == 1 else self._short_blocks
 
     @cached_property
-    def blocks(self) -> list["Block"]:
-        """Consecutive pairs with about as many votes as the processor's cache holds."""
-        ends = np.cumsum(self.lengths)
-        cuts = [0, *(np.flatnonzero(np.diff(ends // _BLOCK_VOTES)) + 1).tolist(), len(ends)]
-        starts = self.starts
-        return [
-            Block(slice(first, last), slice(starts[first], ends[last - 1]), starts[first:last] - starts[first])
-            for first, last in pairwise(cuts)
-        ]
+    def _long_blocks(self) -> list[Block]:
+        return [self._block(start, _LONG_BLOCK_VOTES) for start in range(0, len(self.pair), _LONG_BLOCK_VOTES)]
+
+    @cached_property
+    def _short_blocks(self) -> list[Block]:
+        return [self._block(start, _BLOCK_VOTES) for start in range(0, len(self.pair), _BLOCK_VOTES)]
+
+    @cached_property
+    def ends(self) -> csr_array:
+        """(models, pairs): 1 for the first model of each pair, -1 for the second."""
+        number, one = np.arange(len(self.pairs)), np.ones(len(self.pairs))
+        at = (self.pairs.T.ravel(), np.concatenate([number, number]))
+        return csr_array((np.concatenate([one, -one]), at), shape=(self.models, len(self.pairs)))
+
+    def _block(self, start: int, length: int) -> Block:
+        votes = slice(start, start + length)
+        whole, weight = self.pair[votes], self.weight[votes]
+        weighted = np.concatenate([weight[None], weight * self.style[:, votes]])
+        return Block(votes, slice(int(whole[0]), int(whole[-1]) + 1), whole - whole[0], weighted)
 
 
-class Block(NamedTuple):
-    """Pairs and votes that are handled together."""
+def adding(pair: Numbers, factors: Matrix) -> csr_array:
+    """(rows x pairs, votes): adds up each row of `factors` (rows, votes) times a value over the votes of each pair.
 
-    pairs: slice
-    votes: slice
-    starts: Numbers
-    """int64 (pairs of the block,): first vote of each, counted from the block's first."""
+    `pair` (votes,) is the pair of each vote, in order.
+    """
+    rows, votes = factors.shape
+    ends = np.bincount(pair).cumsum()
+    all_ends = (np.arange(rows)[:, None] * votes + ends).ravel()
+    at = np.tile(np.arange(votes, dtype=np.int32), rows), np.append(0, all_ends).astype(np.int32)
+    return csr_array((factors.ravel(), *at), shape=(rows * len(ends), votes))
 
 
 def styled(votes: Votes, style: Matrix, weight: Vector | None = None) -> StyledVotes:
     """`style` float64 (votes, covariates) of the left side against the right."""
-    order = np.argsort(votes.pair, kind="stable")
+    order = np.argsort(votes.pair.astype(np.min_scalar_type(len(votes.pairs))), kind="stable")  # 16 bits: by radix
     turned = np.where(votes.swapped, -1.0, 1.0)[:, None] * style
     return StyledVotes(
         len(votes.models),
         votes.pairs,
-        np.bincount(votes.pair, minlength=len(votes.pairs)),
-        votes.result[order] / 2,
+        votes.pair[order],
+        votes.result[order].astype(np.float64) - 1,
         np.ascontiguousarray(turned[order].T),
         np.ones(len(order)) if weight is None else weight[order],
         np.abs(style).max(axis=0, initial=0),
     )
 
 
-def drawn_votes(data: StyledVotes, times: Numbers) -> StyledVotes:
-    """The votes that were drawn, weighted by how often (votes,)."""
-    once = times > 0
-    kept = np.flatnonzero(once)  # of truth values: several times as fast as of numbers
-    lengths = np.add.reduceat(once, data.starts, dtype=np.int64)
-    used = lengths > 0
-    return StyledVotes(
-        data.models,
-        data.pairs[used],
-        lengths[used],
-        data.score[kept],
-        data.style.take(kept, axis=1),
-        data.weight[kept] * times[kept],
-        data.furthest,
-    )
+def derivatives(
+    data: StyledVotes, times: Times, won: Matrix, parameters: Matrix, curved: bool
+) -> tuple[Matrix, Matrix | None]:
+    """Gradients (rounds, parameters) of the log-likelihood, and where `curved` its negated Hessians.
+
+    `won` is `linear_sums` of the scores; `parameters` float64 (rounds, parameters); Hessians float64 (rounds,
+    parameters, parameters). With t = tanh(log-odds / 2), a residual is half of score - t and the curvature, chance
+    times its complement, a quarter of 1 - t^2.
+    """
+    sums, squares = GradientSums(data, len(times)), InformationSums(data, len(times)) if curved else None
+    halves, kind = parameters.T / 2, data.style.dtype
+    gap = (halves[data.pairs[:, 0]] - halves[data.pairs[:, 1]]).astype(kind)
+    slopes = halves[data.models :].astype(kind)
+    for block in data.blocks(len(times)):
+        tangent = gap[block.pairs].take(block.pair, axis=0)
+        tangent += data.style[:, block.votes].T @ slopes
+        np.tanh(tangent, out=tangent)
+        counted = _by_vote(data, times, block)
+        told = tangent * counted
+        sums.add(block, told)
+        if squares is not None:
+            counted -= np.multiply(tangent, told, out=told)
+            squares.add(block, counted)
+    return (won - sums.gradients()) / 2, None if squares is None else squares.matrices() / 4
 
 
-def information(data: StyledVotes, weight: Vector) -> Matrix:
-    """float64 (parameters, parameters): the sum of weight x x' over votes, x the +1, -1 and covariates of one."""
-    sums = _InformationSums(data)
-    for block in data.blocks:
-        sums.add(block, weight[block.votes])
-    return sums.matrix()
+def linear_sums(data: StyledVotes, times: Times, factor: Matrix) -> list[Matrix]:
+    """For each row of `factor` (rows, votes): the sum of factor x over the drawn votes, (rounds, parameters).
+
+    x is the +1, -1 and covariates of a vote.
+    """
+    found = [GradientSums(data, len(times)) for _ in factor]
+    for block in data.blocks(len(times)):
+        counted = _by_vote(data, times, block)
+        for sums, row in zip(found, factor[:, block.votes], strict=True):
+            sums.add_times(row, block, counted)
+    return [sums.gradients() for sums in found]
 
 
-def derivatives(data: StyledVotes, parameters: Vector) -> tuple[Vector, Matrix]:
-    """Gradient and negated Hessian of the log-likelihood, in one pass over the votes."""
-    sums, information_sums = _GradientSums(data), _InformationSums(data)
-    for block, residual, chance in _residuals(data, parameters):
-        sums.add(block, residual)
-        information_sums.add(block, data.weight[block.votes] * chance * (1 - chance))
-    return sums.gradient(), information_sums.matrix()
+def _by_vote(data: StyledVotes, times: Times, block: Block) -> Matrix:
+    """(votes of the block, rounds)."""
+    return times[:, block.votes].T.astype(data.style.dtype, order="C")
 
 
-def gradient_of(data: StyledVotes, parameters: Vector) -> Vector:
-    """The gradient alone."""
-    sums = _GradientSums(data)
-    for block, residual, _ in _residuals(data, parameters):
-        sums.add(block, residual)
-    return sums.gradient()
+class GradientSums:
+    """Adds up weight value x over votes, block by block."""
 
-
-def residual_and_curvature(data: StyledVotes, parameters: Vector) -> tuple[Vector, Vector]:
-    """Of every vote (votes,): score less chance, and chance times its complement, both weighted."""
-    parts = [(residual, chance) for _, residual, chance in _residuals(data, parameters)]
-    chance = np.concatenate([part[1] for part in parts])
-    return np.concatenate([part[0] for part in parts]), data.weight * chance * (1 - chance)
-
-
-def _residuals(data: StyledVotes, parameters: Vector) -> Iterator[tuple[Block, Vector, Vector]]:
-    """Block by block: weighted score less chance, and the chance."""
-    gap = parameters[data.pairs[:, 0]] - parameters[data.pairs[:, 1]]
-    for block in data.blocks:
-        log_odds = parameters[data.models :] @ data.style[:, block.votes]
-        log_odds += np.repeat(gap[block.pairs], data.lengths[block.pairs])
-        chance = logistic(log_odds)
-        yield block, data.weight[block.votes] * (data.score[block.votes] - chance), chance
-
-
-class _GradientSums:
-    """Adds up residual x block by block."""
-
-    def __init__(self, data: StyledVotes) -> None:
+    def __init__(self, data: StyledVotes, rounds: int) -> None:
         self._data = data
-        self._of_pairs = np.empty(len(data.pairs))
-        self._of_style = np.zeros(len(data.style))
+        self._of_pairs = np.zeros((len(data.pairs), rounds))
+        self._of_style = np.zeros((len(data.style), rounds))
 
-    def add(self, block: Block, residual: Vector) -> None:
-        """Add the votes of a block."""
-        self._of_pairs[block.pairs] = np.add.reduceat(residual, block.starts)
-        self._of_style += self._data.style[:, block.votes] @ residual
+    def add(self, block: Block, value: Matrix) -> None:
+        """Add the votes of a block; `value` (votes of the block, rounds)."""
+        self._of_pairs[block.pairs] += block.adding @ value
+        self._of_style += block.weighted[1:] @ value
 
-    def gradient(self) -> Vector:
-        """float64 (parameters,)."""
-        return towards_parameters(self._data, self._of_pairs, self._of_style)
+    def add_times(self, factor: Vector, block: Block, value: Matrix) -> None:
+        """Add `factor` (votes of the block,) times `value`, without an array of their products."""
+        self._of_pairs[block.pairs] += adding(block.pair, block.weighted[:1] * factor) @ value
+        self._of_style += (block.weighted[1:] * factor) @ value
 
-
-class _InformationSums:
-    """Adds up weight x x' block by block."""
-
-    def __init__(self, data: StyledVotes) -> None:
-        self._data = data
-        self._of_pairs = np.empty((1 + len(data.style), len(data.pairs)))
-        self._of_style = np.zeros((len(data.style), len(data.style)))
-
-    def add(self, block: Block, weight: Vector) -> None:
-        """Add the votes of a block; `weight` (votes of the block,)."""
-        style = self._data.style[:, block.votes]
-        weighted = style * weight
-        self._of_pairs[0, block.pairs] = np.add.reduceat(weight, block.starts)
-        self._of_pairs[1:, block.pairs] = np.add.reduceat(weighted, block.starts, axis=1)
-        self._of_style += weighted @ style.T
-
-    def matrix(self) -> Matrix:
-        """float64 (parameters, parameters)."""
-        data, (first, second) = self._data, self._data.pairs.T
-        parameters = data.models + len(data.style)
-        matrix = np.empty((parameters, parameters))
-        matrix[: data.models, : data.models] = laplacian(data.pairs, self._of_pairs[0], data.models)
-        for at, of_pairs in enumerate(self._of_pairs[1:], data.models):
-            across = np.bincount(first, of_pairs, data.models) - np.bincount(second, of_pairs, data.models)
-            matrix[: data.models, at] = matrix[at, : data.models] = across
-        matrix[data.models :, data.models :] = self._of_style
-        return matrix
+    def gradients(self) -> Matrix:
+        """float64 (rounds, parameters)."""
+        return np.concatenate([self._data.ends @ self._of_pairs, self._of_style]).T
 
 
-def towards_parameters(data: StyledVotes, of_pairs: Vector, of_style: Vector) -> Vector:
-    """Gradient (parameters,) from the residuals summed over each pair and times the covariates."""
-    first, second = data.pairs.T
-    of_models = np.bincount(first, of_pairs, data.models) - np.bincount(second, of_pairs, data.models)
-    return np.concatenate([of_models, of_style])
+class InformationSums:
+    """Adds up weight value x x' over votes, block by block."""
+
+    def __init__(self, data: StyledVotes, rounds: int) -> None:
+        self._data, covariates = data, len(data.style)
+        self._of_pairs = np.zeros((1 + covariates, len(data.pairs), rounds))
+        self._row, self._column = np.triu_indices(covariates)
+        self._of_style = np.zeros((len(self._row), rounds))
+
+    def add(self, block: Block, value: Matrix) -> None:
+        """Add the votes of a block; `value` (votes of the block, rounds)."""
+        self._of_pairs[:, block.pairs] += (block.adding_all @ value).reshape(len(block.weighted), -1, value.shape[1])
+        products = block.weighted[1:][self._row] * self._data.style[:, block.votes][self._column]
+        self._of_style += products @ value
+
+    def matrices(self) -> Matrix:
+        """float64 (rounds, parameters, parameters)."""
+        data, (first, second), of_pairs = self._data, self._data.pairs.T, self._of_pairs
+        parameters, at = data.models + len(data.style), np.arange(data.models)
+        found = np.zeros((of_pairs.shape[2], parameters, parameters))
+        found[:, first, second] = found[:, second, first] = -of_pairs[0].T
+        found[:, at, at] = (abs(data.ends) @ of_pairs[0]).T
+        for number, values in enumerate(of_pairs[1:], data.models):
+            found[:, : data.models, number] = found[:, number, : data.models] = (data.ends @ values).T
+        row, column = self._row + data.models, self._column + data.models
+        found[:, row, column] = found[:, column, row] = self._of_style.T
+        return found

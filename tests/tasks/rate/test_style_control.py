@@ -1,5 +1,8 @@
 """Style control recovers what style does to votes, under either published recipe."""
 
+import tracemalloc
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -10,7 +13,7 @@ from schemas.rating import Interval, RatingMethod, StylePreset
 from tasks.rate.bradley_terry import SCALE
 from tasks.rate.leaderboard import leaderboard
 from tasks.rate.style_control import rank_changes, style_board, style_differences
-from tasks.rate.style_fit import Ridge, fit
+from tasks.rate.style_fit import Ridge, bootstrap_fits, draws, fit
 from tasks.rate.style_sums import styled
 from tasks.rate.votes import votes
 
@@ -95,11 +98,43 @@ def test_a_model_that_only_writes_longer_loses_its_lead():
 
 def test_style_intervals_by_sandwich_and_bootstrap_agree():
     battles = styled_battles()
-    both = [style_board(battles, RatingMethod(bootstraps=400, interval=interval)) for interval in Interval]
+    both = [style_board(battles, RatingMethod(bootstraps=1500, interval=interval)) for interval in Interval]
     for bootstrap, sandwich in zip(*(rows + coefficients for rows, coefficients in both), strict=True):
         assert sandwich.ci95_high - sandwich.ci95_low == pytest.approx(
-            bootstrap.ci95_high - bootstrap.ci95_low, rel=0.15
+            bootstrap.ci95_high - bootstrap.ci95_low, rel=0.1
         )
+
+
+def test_every_round_is_the_optimum_of_its_drawn_votes():
+    battles = styled_battles(2000)
+    data, ridge = styled(votes(battles), style_differences(battles, COVARIATES)), Ridge(0.1, 0.5)
+    point = fit(data, ridge)
+    found = bootstrap_fits(data, ridge, point, rounds=3, seed=5)
+    for times, parameters in zip(next(draws(2000, 3, 5)), found, strict=True):
+        chosen = np.repeat(np.arange(2000), times)
+        again = replace(
+            data,
+            pair=data.pair[chosen],
+            score=data.score[chosen],
+            style=data.style[:, chosen],
+            weight=data.weight[chosen],
+        )
+        assert parameters == pytest.approx(fit(again, ridge), abs=1e-6)
+        assert np.abs(parameters - point).max() > 0.01
+
+
+def test_memory_does_not_grow_with_the_rounds():
+    battles = styled_battles(20_000)
+    data, ridge = styled(votes(battles), style_differences(battles, COVARIATES)), Ridge(0.1, 0.5)
+    point = fit(data, ridge)
+    bootstrap_fits(data, ridge, point, 2, 0)  # what is kept for all rounds
+    peaks = []
+    for rounds in (100, 400):
+        tracemalloc.start()
+        bootstrap_fits(data, ridge, point, rounds, 0)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 2 * 8 * 300 * len(point)
 
 
 def test_differences_are_relative_and_standardised():
