@@ -76,7 +76,7 @@ class ReleasedConversation(Row):
 
 
 class SideMetadata(Row):
-    """Length and markdown of one side's answers."""
+    """Length, markdown and named entities of one side's answers."""
 
     assistant_tokens: int | None
     """Tokens of all answers (cl100k_base)."""
@@ -86,10 +86,12 @@ class SideMetadata(Row):
     """Markdown list items."""
     bold: int | None
     """Bold runs."""
+    entities: int | None
+    """Named entities: distinct names by their capitals, summed over answers."""
 
 
 class BattleMetadata(Row):
-    """Length and markdown of both sides."""
+    """Length, markdown and named entities of both sides."""
 
     context_tokens: int | None
     """Tokens of all user messages (cl100k_base)."""
@@ -127,7 +129,7 @@ class ReleasedBattle(Row):
     images: list[EncodedImage]
     """The pictures of the conversation, in order of first use."""
     conv_metadata: BattleMetadata
-    """Length and markdown of both sides."""
+    """Length, markdown and named entities of both sides."""
     categories: ReleasedCategories
     """What the prompt asks for."""
     in_bench: bool

@@ -30,7 +30,8 @@ _STYLE = {
     "entities": ("entity_count_{}", "entities_{}"),
 }
 """Covariate -> its names elsewhere, with the side in braces; counts may be split by kind (h1 … h6)."""
-_OWN_STYLE = {"tokens": "assistant_tokens", "headers": "headers", "list_items": "list_items", "bold": "bold"}
+_OWN_STYLE = {"tokens": "assistant_tokens"}
+"""Covariate -> its name in our releases, where that is another."""
 
 SOURCES = {name for names in _NAMES.values() for name in names} | {*_ONE_HOT, *_STRUCTS}
 SOURCES |= {name.format(side) for names in _STYLE.values() for name in names for side in ("a", "b")}
@@ -89,7 +90,7 @@ def _style(raw: pl.DataFrame) -> Iterator[tuple[str, pl.Series]]:
         for side in ("a", "b"):
             own = dict(_fields(fields[side])) if side in fields else {}  # our releases: conv_metadata.a.headers
             found = next((fields[n.format(side)] for n in names if n.format(side) in fields), None)
-            found = own.get(_OWN_STYLE.get(covariate, "")) if found is None else found
+            found = own.get(_OWN_STYLE.get(covariate, covariate)) if found is None else found
             if found is not None:
                 yield f"{covariate}_{side}", _total(found)
 

@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from schemas.release import SideMetadata
 from tasks.language_names import english_name
 from tasks.lookup.conversation_features import CATEGORIES
 
@@ -66,8 +67,7 @@ def battle_rows(kept: pl.DataFrame) -> pl.DataFrame:
 
 def _battle_metadata() -> pl.Expr:
     def side(letter: str) -> pl.Expr:
-        names = ("assistant_tokens", "headers", "list_items", "bold")
-        return pl.struct(pl.col(f"{name}_{letter}").cast(pl.Int64).alias(name) for name in names)
+        return pl.struct(pl.col(f"{name}_{letter}").cast(pl.Int64).alias(name) for name in SideMetadata.model_fields)
 
     return pl.struct(context_tokens=pl.col("context_tokens").cast(pl.Int64), a=side("a"), b=side("b"))
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from schemas.release import SideMetadata
 from tasks.lookup.conversation_features import conversation_features
 from tasks.lookup.facts import Versions
 from tasks.lookup.released import conversations_as_released
@@ -70,7 +71,7 @@ def _battles(store: Store, conversations: pl.DataFrame, bench_conversations: set
     """Kept battles with both sides; the prompt's columns are the left side's."""
     kept = store.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="battle")
     battles = store.read("battles").join(kept.select(battle_id="item_id"), on="battle_id", maintain_order="left")
-    style = ["assistant_tokens", "headers", "list_items", "bold"]
+    style = list(SideMetadata.model_fields)
     for letter in ("a", "b"):
         side = conversations.select(
             pl.col("conversation_id").alias(f"conversation_{letter}"),

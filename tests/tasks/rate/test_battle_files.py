@@ -52,8 +52,8 @@ PREFERENCE = {
 RELEASED = VISION_ARENA | {
     "conv_metadata": {
         "context_tokens": 9,
-        "a": {"assistant_tokens": 120, "headers": 3, "list_items": 5, "bold": 3},
-        "b": {"assistant_tokens": 80, "headers": 3, "list_items": 0, "bold": 0},
+        "a": {"assistant_tokens": 120, "headers": 3, "list_items": 5, "bold": 3, "entities": 7},
+        "b": {"assistant_tokens": 80, "headers": 3, "list_items": 0, "bold": 0, "entities": 2},
     }
 }
 
@@ -69,6 +69,14 @@ def test_style_lies_in_the_metadata_of_every_published_make(tmp_path, row):
     found = read_battles(parquet(tmp_path, row)).row(0, named=True)
     assert {name: found[name] for name in STYLE} == STYLE
     assert votes(rateable(read_battles(tmp_path / "battles.parquet"))).both_bad.tolist() == [True]
+
+
+def test_a_release_tells_its_named_entities_and_one_made_without_them_has_none(tmp_path):
+    found = read_battles(parquet(tmp_path, RELEASED))
+    assert found.select("entities_a", "entities_b").row(0) == (7, 2)
+    sides = {side: {n: v for n, v in RELEASED["conv_metadata"][side].items() if n != "entities"} for side in ("a", "b")}
+    older = read_battles(parquet(tmp_path, RELEASED | {"conv_metadata": sides}))
+    assert "entities_a" not in older.columns and older["bold_a"].item() == 3
 
 
 def test_metadata_that_is_missing_is_not_zero(tmp_path):

@@ -15,7 +15,7 @@ from tests.small_store import HOSTILE_PROMPT, USER
 MESSAGES = List({"role": Value("string"), "content": Value("string")})
 NAMES = "captioning creative_writing diagram entity_recognition homework humor is_code ocr refusal"
 CATEGORIES = dict.fromkeys(NAMES.split(), Value("bool"))
-SIDE = {name: Value("int64") for name in ("assistant_tokens", "headers", "list_items", "bold")}
+SIDE = {name: Value("int64") for name in ("assistant_tokens", "headers", "list_items", "bold", "entities")}
 EXPECTED = {
     "chat": {
         "images": List(Image()),
@@ -113,6 +113,7 @@ def test_battle_rows_have_both_sides_and_the_published_spelling_of_winners(loade
     assert rows["b1"]["conversation_b"][1]["content"] == "Three.!"
     assert rows["b1"]["conv_metadata"]["context_tokens"] == 5
     assert rows["b1"]["conv_metadata"]["b"]["assistant_tokens"] == 5
+    assert rows["b1"]["conv_metadata"]["b"]["entities"] == 0
     assert rows["b1"]["anony"]
 
 
