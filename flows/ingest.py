@@ -7,6 +7,7 @@ from prefect import flow
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.ingest.steps import assemble, read_log_lines, take_in_pictures
+from tasks.measure.perceptual_hash import pdq_digits
 from tasks.measure.steps import PictureLook, report
 from tasks.providers import Providers
 from tasks.tables import Store
@@ -17,7 +18,7 @@ def ingest(settings: Settings) -> list[StageReport]:
     """Read the logs and take the pictures in. Picture signals look at the decode that gives a picture its identity."""
     look = PictureLook(Store.open(settings.store), Providers(settings.providers), datetime.now(UTC))
     lines = read_log_lines(settings)
-    pictures = take_in_pictures(settings, look.look, look.keep)
+    pictures = take_in_pictures(settings, look.look, look.keep, pdq_digits)
     return [
         lines,
         pictures.model_copy(update=report("", look.done).model_dump(include={"model_calls", "failures"})),

@@ -42,6 +42,12 @@ class PictureFile(Row):
     """Reject reason; null when it could be used."""
     evidence: str
     """What was seen, when it was rejected; else empty."""
+    md5: str
+    """Digest of the file's bytes, so that a list of known hashes can be asked about files that were read before."""
+    sha1: str
+    """Digest of the file's bytes."""
+    sha256: str
+    """Digest of the file's bytes."""
 
 
 class Preset(Row):

@@ -25,6 +25,7 @@ class RejectReason(StrEnum):
     UNKNOWN_WINNER = "unknown_winner"
     UNEXPECTED_ROW = "unexpected_row"
     CSAM_FLAGGED = "csam_flagged"
+    KNOWN_HASH = "known_hash"
     IMAGE_NAME_INVALID = "image_name_invalid"
     IMAGE_PATH_ESCAPE = "image_path_escape"
     IMAGE_MISSING = "image_missing"
@@ -49,10 +50,19 @@ class Reject(Row):
     """What was seen, in a few words of ours; never personal data or text from the log."""
 
 
+class QuarantineCause(StrEnum):
+    """Why something is quarantined."""
+
+    FLAGGED = "flagged"
+    KNOWN_HASH = "known_hash"
+
+
 class Quarantined(Row):
-    """A conversation or picture that a server flagged as child abuse: never opened by any stage."""
+    """A conversation or picture that is never opened by any stage."""
 
     kind: str
     """conversation or picture."""
     key: str
-    """conv_id or logged picture name (32 hex digits)."""
+    """conv_id, logged picture name (32 hex digits), or `preset:` and a path in the preset collection."""
+    cause: QuarantineCause
+    """flagged by a server as child abuse, or known_hash: on a list of the operator's."""

@@ -41,6 +41,8 @@ class Settings(Row):
     """Folder of the server's pictures; by default `serve_images` in the log folder."""
     presets: str | None = None
     """Folder of the preset collection (presets.json); by default `presets` in or beside the log folder."""
+    known_hashes: list[str] = []
+    """Files of hashes of known pictures, which are quarantined and never opened again."""
     since: date | None = None
     """First day of log files to read."""
     until: date | None = None

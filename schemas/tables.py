@@ -50,7 +50,7 @@ TABLES: dict[str, Table] = {
     "near_pictures": Table(NearPicture, ("image_a", "image_b")),
     "searched_pictures": Table(SearchedPicture, ("image_id",)),
     "rejects": Table(Reject, ("source", "line", "reason")),
-    "quarantine": Table(Quarantined, ("kind", "key")),
+    "quarantine": Table(Quarantined, ("kind", "key", "cause")),
     "redacted_images": Table(RedactedImage, ("image_id", "source_image_id")),
     "redacted_conversations": Table(RedactedConversation, ("tstamp", "conversation_id")),
     "decisions": Table(Decision, ("item_kind", "item_id")),

@@ -15,7 +15,7 @@ def keep_run_record(
     """Write the record; returns its path relative to the store. Machine paths are left out of it."""
     record = {
         "finished_at": now.isoformat(timespec="seconds"),
-        "settings": settings.model_dump(mode="json", exclude={"store", "logs", "images", "presets"}),
+        "settings": settings.model_dump(mode="json", exclude={"store", "logs", "images", "presets", "known_hashes"}),
         "stages": [report.model_dump(mode="json") for report in reports],
         "funnel": gone.model_dump(mode="json"),
     }

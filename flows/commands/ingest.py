@@ -8,6 +8,7 @@ from flows.commands.engine import run_flow
 from flows.commands.options import (
     FormatOption,
     ImagesOption,
+    KnownHashesOption,
     LogsOption,
     PresetsOption,
     ProviderOption,
@@ -34,6 +35,7 @@ def ingest(
     format: FormatOption = None,
     images: ImagesOption = None,
     presets: PresetsOption = None,
+    known_hashes: KnownHashesOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     provider: ProviderOption = None,

@@ -23,9 +23,15 @@ ImagesOption = Annotated[
 PresetsOption = Annotated[
     str | None, typer.Option("--presets", help="Preset collection.", show_default="presets in or beside the log folder")
 ]
+KnownHashesOption = Annotated[
+    list[str] | None,
+    typer.Option("--known-hashes", help="File of hashes of known pictures: quarantined, never opened; repeatable."),
+]
 SinceOption = Annotated[str | None, typer.Option("--since", help="First day of log files, YYYY-MM-DD.")]
 UntilOption = Annotated[str | None, typer.Option("--until", help="Last day of log files, YYYY-MM-DD.")]
-PolicyOption = Annotated[str, typer.Option("--policy", help="Policy: public_release, internal, or a YAML file.")]
+PolicyOption = Annotated[
+    str, typer.Option("--policy", help="Policy: public_release, redact, internal, or a YAML file.")
+]
 ReleaseOption = Annotated[
     str | None, typer.Option("--release", help="Version of the release.", show_default="last day of its data")
 ]

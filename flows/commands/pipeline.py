@@ -15,6 +15,7 @@ from flows.commands.options import (
     BootstrapsOption,
     FormatOption,
     ImagesOption,
+    KnownHashesOption,
     LogsOption,
     PolicyOption,
     PresetsOption,
@@ -45,6 +46,7 @@ def run(
     format: FormatOption = None,
     images: ImagesOption = None,
     presets: PresetsOption = None,
+    known_hashes: KnownHashesOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     policy: PolicyOption = "public_release",
@@ -144,6 +146,7 @@ def check_before_work(settings: Settings) -> None:
     """Everything that can be known to be wrong before a stage starts. Raises CurateError."""
     from tasks.decide.policy_file import load_policy
     from tasks.ingest.formats.detect import source_files
+    from tasks.ingest.known_hashes import load_known_hashes
     from tasks.ingest.presets import preset_files
     from tasks.providers import Providers
     from tasks.release.build import checked_version
@@ -155,6 +158,7 @@ def check_before_work(settings: Settings) -> None:
         preset_files(Path(settings.presets))
     if settings.images is not None and not Path(settings.images).is_dir():
         raise BadInput(f"picture folder {settings.images!r} does not exist or is not a folder")
+    load_known_hashes(settings.known_hashes)
     load_policy(settings.policy)
     if settings.release is not None:
         checked_version(settings.release)

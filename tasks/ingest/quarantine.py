@@ -1,13 +1,17 @@
-"""Withdraws every line that touches a conversation or picture which a server flagged as child abuse."""
+"""Withdraws every line that touches a conversation or picture which is flagged as child abuse or on a hash list."""
 
 from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from schemas.reject import Quarantined, Reject, RejectReason
+from schemas.reject import QuarantineCause, Quarantined, Reject, RejectReason
 from tasks.tables import Store, frame_of
 
 _KEYS = ["source", "line", "conv_id", "pictures"]
+_REASONS: dict[QuarantineCause, tuple[RejectReason, str]] = {
+    QuarantineCause.FLAGGED: (RejectReason.CSAM_FLAGGED, "shares a conversation or picture with a flagged one"),
+    QuarantineCause.KNOWN_HASH: (RejectReason.KNOWN_HASH, "shares a conversation or picture with a known one"),
+}
 
 
 def rows_without(
@@ -28,10 +32,43 @@ def rows_without(
     return kept
 
 
+def hold(
+    store: Store,
+    earlier: list[str],
+    new: list[str],
+    known: pl.DataFrame,
+    cause: QuarantineCause,
+    conversations: Iterable[str] = (),
+    pictures: Iterable[str] = (),
+) -> tuple[list[str], list[str], pl.DataFrame, pl.DataFrame]:
+    """Withdraw lines from parts of `sightings` for one cause; of `earlier` ones only when more is held than before.
+
+    `known` is the `quarantine` table so far, to which conv_ids and picture names are added.
+
+    Returns:
+        (earlier parts, new parts, rows of `quarantine` for the cause, rejects of withdrawn lines)
+    """
+    known = known.filter(cause=cause.value)
+    keys = {kind: set(known.filter(kind=kind)["key"]) for kind in ("conversation", "picture")}
+    added = (keys["conversation"].union(conversations), keys["picture"].union(pictures))
+    held = quarantined(store, new, *added, cause)
+    rejects = [frame_of(Reject, [])]
+    if held.height != known.height:  # what earlier runs read was withdrawn by them
+        held = quarantined(store, earlier + new, *added, cause)
+        earlier, withdrawn = withdraw(store, earlier, held, *_REASONS[cause])
+        rejects.append(withdrawn)
+    new, withdrawn = withdraw(store, new, held, *_REASONS[cause])
+    return earlier, new, held, pl.concat([*rejects, withdrawn])
+
+
 def quarantined(
-    store: Store, parts: Sequence[str], conversations: Iterable[str], pictures: Iterable[str]
+    store: Store,
+    parts: Sequence[str],
+    conversations: Iterable[str],
+    pictures: Iterable[str],
+    cause: QuarantineCause = QuarantineCause.FLAGGED,
 ) -> pl.DataFrame:
-    """All that is quarantined when these conv_ids and picture names are: the `quarantine` table.
+    """All that is quarantined when these conv_ids and picture names are: rows of the `quarantine` table.
 
     A vote line that shows a flagged conversation takes its other side along, and so on.
     """
@@ -45,8 +82,8 @@ def quarantined(
             found.update(rows.join(lines, on=["source", "line"], how="semi")["conv_id"])
         grown = not found <= held
         held |= found
-    flagged = [Quarantined(kind="conversation", key=key) for key in sorted(held)]
-    return frame_of(Quarantined, flagged + [Quarantined(kind="picture", key=key) for key in sorted(named)])
+    keys = [("conversation", key) for key in sorted(held)] + [("picture", key) for key in sorted(named)]
+    return frame_of(Quarantined, [Quarantined(kind=kind, key=key, cause=cause) for kind, key in keys])
 
 
 def touches(conversations: Iterable[str], pictures: Iterable[str]) -> pl.Expr:
@@ -56,8 +93,14 @@ def touches(conversations: Iterable[str], pictures: Iterable[str]) -> pl.Expr:
     return pl.col("conv_id").is_in(sorted(conversations)) | shown
 
 
-def withdraw(store: Store, parts: Sequence[str], held: pl.DataFrame) -> tuple[list[str], pl.DataFrame]:
-    """(parts without the lines that touch what is quarantined, the rejects of those lines)."""
+def withdraw(
+    store: Store,
+    parts: Sequence[str],
+    held: pl.DataFrame,
+    reason: RejectReason = RejectReason.CSAM_FLAGGED,
+    evidence: str = "shares a conversation or picture with a flagged one",
+) -> tuple[list[str], pl.DataFrame]:
+    """(parts without the lines that touch what is held, the rejects of those lines)."""
     keys = {kind: set(held.filter(kind=kind)["key"]) for kind in ("conversation", "picture")}
     unwanted = touches(keys["conversation"], keys["picture"])
     withdrawn: set[tuple[str, int]] = set()
@@ -65,10 +108,6 @@ def withdraw(store: Store, parts: Sequence[str], held: pl.DataFrame) -> tuple[li
         withdrawn.update(
             store.read_part("sightings", part, _KEYS).filter(unwanted).select("source", "line").iter_rows()
         )
-    evidence = "shares a conversation or picture with a flagged one"
-    rejects = [
-        Reject(source=source, line=line, reason=RejectReason.CSAM_FLAGGED, evidence=evidence)
-        for source, line in sorted(withdrawn)
-    ]
+    rejects = [Reject(source=source, line=line, reason=reason, evidence=evidence) for source, line in sorted(withdrawn)]
     kept = rows_without(store, "sightings", parts, unwanted, ["conv_id", "pictures"]) if withdrawn else list(parts)
     return kept, frame_of(Reject, rejects)

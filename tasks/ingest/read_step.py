@@ -7,9 +7,10 @@ from pathlib import Path
 import polars as pl
 
 from schemas.conversation import LogFileRead
+from schemas.reject import QuarantineCause
 from tasks.ingest.log_files import LogFile
 from tasks.ingest.people import store_key
-from tasks.ingest.quarantine import quarantined, rows_without, withdraw
+from tasks.ingest.quarantine import hold, rows_without
 from tasks.ingest.read_pieces import PartsRead, PieceReader, read_batches
 from tasks.ingest.read_plan import FilePlan, batches, changed, plan
 from tasks.progress import progress
@@ -83,15 +84,11 @@ def _quarantine(
 ) -> tuple[list[str], pl.DataFrame, pl.DataFrame]:
     """(parts without what is quarantined, the `quarantine` table, rejects of withdrawn lines)."""
     known = store.read("quarantine")
-    conversations = set(known.filter(kind="conversation")["key"]).union(*(each.flagged_conv_ids for each in read))
-    pictures = set(known.filter(kind="picture")["key"]).union(*(each.flagged_pictures for each in read))
-    held = quarantined(store, new, conversations, pictures)
-    if held.height == known.height:  # what earlier runs read was withdrawn by them
-        kept, rejects = withdraw(store, new, held)
-        return earlier + kept, held, rejects
-    held = quarantined(store, earlier + new, conversations, pictures)
-    kept, rejects = withdraw(store, earlier + new, held)
-    return kept, held, rejects
+    conversations = set[str]().union(*(each.flagged_conv_ids for each in read))
+    pictures = set[str]().union(*(each.flagged_pictures for each in read))
+    flagged = hold(store, earlier, new, known, QuarantineCause.FLAGGED, conversations, pictures)
+    listed = hold(store, flagged[0], flagged[1], known, QuarantineCause.KNOWN_HASH)
+    return listed[0] + listed[1], pl.concat([flagged[2], listed[2]]), pl.concat([flagged[3], listed[3]])
 
 
 def _ledger_row(each: FilePlan, lines: Counter[str]) -> LogFileRead:

@@ -16,6 +16,8 @@ from schemas.settings import Settings
 from tasks.ingest.assemble_step import assemble_store
 from tasks.ingest.formats.detect import source_files
 from tasks.ingest.formats.embedded import SUFFIX, embedded_pictures
+from tasks.ingest.known_hashes import load_known_hashes
+from tasks.ingest.known_pictures import apply_lists, hold_pictures, not_held
 from tasks.ingest.log_files import LogFile
 from tasks.ingest.picture_files import PictureSource, find_files, not_taken_in
 from tasks.ingest.picture_names import picture_folders
@@ -23,7 +25,7 @@ from tasks.ingest.presets import PresetFile, find_presets, logged_name, preset_f
 from tasks.ingest.quarantine import rows_without
 from tasks.ingest.read_step import read_new
 from tasks.ingest.take_in import Seen, take_in
-from tasks.pictures import Picture
+from tasks.pictures import Picture, Pixels
 from tasks.progress import progress
 from tasks.tables import Store, frame_of
 from tasks.timing import timed
@@ -46,15 +48,20 @@ def take_in_pictures(
     settings: Settings,
     look: Callable[[Sequence[Picture]], Seen],
     keep: Callable[[Sequence[Seen]], None],
+    pdq: Callable[[Pixels], str],
 ) -> StageReport:
     """Picture files that the sightings name -> `images`, `picture_files`, `rejects`; and the presets.
+
+    What is on a list of known hashes (`pdq` hashes pixels for it) goes to `quarantine` instead, with its lines.
 
     `look` sees every new picture on the decode that gives it its identity; `keep` stores what was seen
     before the pictures are listed, so that a killed run measures again rather than leaves a gap.
     """
     store = Store.open(settings.store)
+    listed = load_known_hashes(settings.known_hashes)
+    apply_lists(store, listed)
     preset_folder = _preset_folder(settings)
-    presets = preset_files(preset_folder) if preset_folder else []
+    presets = not_held(store, preset_files(preset_folder) if preset_folder else [])
     preset_sources = [PictureSource(f"preset:{preset.path}", preset.file) for preset in presets]
     logged = {name for part in store.read_parts("sightings", ["pictures"]) for name in _names(part)}
     found, missing = find_files(_picture_folders(settings), logged)
@@ -77,21 +84,26 @@ def take_in_pictures(
         for waiting in (images, files, seen):
             waiting.clear()
 
+    known: list[str] = []
     with progress("pictures", len(new) + len(carried)) as advance:
-        for batch in take_in(sources, known_ids, look, settings.workers):
+        for batch in take_in(sources, known_ids, look, settings.workers, listed, pdq):
+            known += batch.known
             images += batch.images
             files += batch.files
             seen += batch.seen
-            advance(len(batch.files))
+            advance(len(batch.files) + len(batch.known))
             if len(images) >= IMAGES_A_PART:
                 store_part()
     store_part()
+    if known:
+        hold_pictures(store, known)
+        presets = not_held(store, presets)
     taken_in = store.read("picture_files").unique("name", keep="last")
     _store_presets(store, presets, taken_in)
     carried_names = {name for name in taken_in["name"] if name.endswith(SUFFIX)}
     missing = [row for row in missing if row.source + SUFFIX not in carried_names]
     _store_picture_rejects(store, missing, [*carried_names, *(source.name for source in found)], taken_in)
-    return StageReport(stage="take_in_pictures", counts=counts | {"missing": len(missing)})
+    return StageReport(stage="take_in_pictures", counts=counts | {"known": len(known), "missing": len(missing)})
 
 
 @task(cache_policy=NO_CACHE)

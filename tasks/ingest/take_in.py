@@ -11,9 +11,10 @@ from itertools import islice
 from typing import Generic, TypeVar
 
 from schemas.image import Image, PictureFile
+from tasks.ingest.known_hashes import KnownHashes, file_digests
 from tasks.ingest.picture_files import PictureSource, file_stamp
 from tasks.parallel import map_ordered
-from tasks.pictures import Picture, PictureRejected, open_picture
+from tasks.pictures import Picture, PictureRejected, Pixels, open_picture
 
 Seen = TypeVar("Seen")
 
@@ -29,6 +30,8 @@ class TakenIn(Generic[Seen]):
     images: list[Image] = field(default_factory=list)
     files: list[PictureFile] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
+    known: list[str] = field(default_factory=list)
+    """Names of pictures that are on a list of known hashes: neither listed above nor looked at."""
 
 
 def take_in(
@@ -36,12 +39,17 @@ def take_in(
     known_ids: AbstractSet[str],
     look: Callable[[Sequence[Picture]], Seen],
     workers: int,
+    listed: KnownHashes,
+    pdq: Callable[[Pixels], str],
 ) -> Iterator[TakenIn[Seen]]:
-    """Decode `files`, some at a time, in order. Pictures in `known_ids` are linked but not looked at again."""
+    """Decode `files`, some at a time, in order. Pictures in `known_ids` are linked but not looked at again.
+
+    What is `listed` by its bytes is not decoded, and by its pixels, of which `pdq` gives the hash, not looked at.
+    """
     seen_ids = set(known_ids)
 
     def work(batch: Sequence[PictureSource]) -> TakenIn[Seen]:
-        return _take_in_batch(batch, seen_ids, look)  # reading a set that grows meanwhile is safe
+        return _take_in_batch(batch, seen_ids, look, listed, pdq)  # reading a set that grows meanwhile is safe
 
     ahead = iter(files)
     batches = iter(lambda: list(islice(ahead, FILES_AT_ONCE)), [])
@@ -52,12 +60,16 @@ def take_in(
 
 
 def _take_in_batch(
-    files: Sequence[PictureSource], known_ids: AbstractSet[str], look: Callable[[Sequence[Picture]], Seen]
+    files: Sequence[PictureSource],
+    known_ids: AbstractSet[str],
+    look: Callable[[Sequence[Picture]], Seen],
+    listed: KnownHashes,
+    pdq: Callable[[Pixels], str],
 ) -> TakenIn[Seen]:
     result: TakenIn[Seen] = TakenIn()
     fresh: dict[str, Picture] = {}
     for file in files:
-        picture = _open(file, result)
+        picture = _open(file, result, listed, pdq)
         if picture is not None and picture.image_id not in known_ids:
             fresh.setdefault(picture.image_id, picture)
         if sum(p.width * p.height for p in fresh.values()) >= PIXELS_AT_ONCE:
@@ -66,11 +78,21 @@ def _take_in_batch(
     return result
 
 
-def _open(source: PictureSource, result: TakenIn[Seen]) -> Picture | None:
+def _open(
+    source: PictureSource, result: TakenIn[Seen], listed: KnownHashes, pdq: Callable[[Pixels], str]
+) -> Picture | None:
     size_bytes, modified_ns = file_stamp(source.file)
     picture, problem, evidence = None, None, ""
+    content = source.read()
+    digests = file_digests(content)
+    if listed.holds_file(digests):
+        result.known.append(source.name)
+        return None
     try:
-        picture = open_picture(source.read())
+        opened = picture = open_picture(content)
+        if listed.holds_picture(opened.image_id, lambda: pdq(opened.rgb)):
+            result.known.append(source.name)
+            return None
     except PictureRejected as rejected:
         problem, evidence = rejected.reason, rejected.evidence
     row = PictureFile(
@@ -80,6 +102,7 @@ def _open(source: PictureSource, result: TakenIn[Seen]) -> Picture | None:
         image_id=picture.image_id if picture else None,
         problem=problem,
         evidence=evidence,
+        **digests._asdict(),
     )
     result.files.append(row)
     return picture

@@ -56,6 +56,11 @@ def pdq_bits(rgb: npt.NDArray[np.uint8]) -> tuple[Bits, int]:
     return (low > np.sort(low)[127])[::-1], _pdq_quality(small)
 
 
+def pdq_digits(rgb: npt.NDArray[np.uint8]) -> str:
+    """The PDQ hash as 64 hexadecimal digits."""
+    return hex_digits(pdq_bits(rgb)[0])
+
+
 def _pdq_quality(small: Plane) -> int:
     gradients = (small[:-1] - small[1:], small[:, :-1] - small[:, 1:])
     total = sum(int(np.abs((gradient * 100 / 255).astype(int)).sum()) for gradient in gradients)

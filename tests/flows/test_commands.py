@@ -74,6 +74,7 @@ def test_unwritable_store_is_one_clear_line(curate, logs, tmp_path):
         (("--anchor", "gpt-4"), "MODEL=RATING"),
         (("--policy", "public_relase"), "Did you mean public_release?"),
         (("--presets", "/nowhere"), "preset"),
+        (("--known-hashes", "/nowhere"), "cannot be read"),
     ],
 )
 def test_bad_option_is_one_clear_line_before_any_work(curate, logs, tmp_path, arguments, word):

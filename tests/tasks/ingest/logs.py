@@ -14,6 +14,7 @@ import zstandard
 
 from schemas.settings import Settings
 from tasks.ingest import steps
+from tasks.measure.perceptual_hash import pdq_digits
 from tasks.tables import Store
 
 NOON = 1_718_884_800.0  # 2024-06-20 12:00 UTC
@@ -80,11 +81,14 @@ def write(folder: Path, name: str, *records: Any, end: bytes = b"\n") -> Path:
     return path
 
 
-def ingested(logs: Path, store: Path, **settings: Any) -> Store:
-    """The store after the three steps of ingest; nobody looks at the pictures."""
+def ingested(logs: Path, store: Path, looked: list[str] | None = None, **settings: Any) -> Store:
+    """The store after the three steps of ingest. `looked` collects the ids of the pictures that are looked at."""
+    looked = [] if looked is None else looked
     chosen = Settings(logs=str(logs), store=str(store), **{"workers": 1} | settings)
     steps.read_log_lines.fn(chosen)
-    steps.take_in_pictures.fn(chosen, lambda pictures: [], lambda seen: None)
+    steps.take_in_pictures.fn(
+        chosen, lambda pictures: looked.extend(p.image_id for p in pictures), lambda seen: None, pdq_digits
+    )
     steps.assemble.fn(chosen)
     return Store(str(store))
 

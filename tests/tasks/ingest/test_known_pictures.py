@@ -1,0 +1,156 @@
+"""A picture on the operator's lists is quarantined with its lines and never looked at; earlier traces of it go."""
+
+import hashlib
+import io
+
+import numpy as np
+import polars as pl
+import pytest
+
+from schemas.tables import TABLES
+from tasks.demo.photographs import photographs, view
+from tasks.ingest.known_hashes import file_digests
+from tasks.ingest.presets import logged_name
+from tasks.measure.perceptual_hash import pdq_digits
+from tasks.pictures import open_picture
+from tests.builders import facts_frame, picture_bytes
+from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, rejected, state, vote, write
+
+BAD, GOOD = picture("bad"), picture("good")
+BYTES = {BAD: picture_bytes(1, (160, 120)), GOOD: picture_bytes(2, (160, 120))}
+OPENED = open_picture(BYTES[BAD])
+LINES = {kind: f"{kind} {value}" for kind, value in file_digests(BYTES[BAD])._asdict().items()} | {
+    "pixels": f"pixels {OPENED.image_id}",
+    "pdq": f"pdq {pdq_digits(OPENED.rgb)}",
+    "logged name": f"md5 {BAD}",
+}
+
+
+@pytest.fixture
+def logs(tmp_path):
+    folder = tmp_path / "logs"
+    for name, content in BYTES.items():
+        path = folder / "serve_images" / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    write(folder, DAY, chat("bad", pictures=[BAD]), chat("good", pictures=[GOOD]))
+    return folder
+
+
+@pytest.fixture
+def listing(tmp_path):
+    def put(*lines: str) -> dict:
+        file = tmp_path / "list.txt"
+        file.write_text("\n".join(lines))
+        return {"known_hashes": [str(file)]}
+
+    return put
+
+
+def cells(store) -> str:
+    return "".join(str(store.read(name).to_dicts()) for name in TABLES if name not in ("quarantine", "picture_files"))
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_a_listed_picture_is_quarantined_before_anybody_looks(logs, tmp_path, listing, kind):
+    looked: list[str] = []
+    store = ingested(logs, tmp_path / "store", looked, **listing(LINES[kind]))
+    assert looked == [open_picture(BYTES[GOOD]).image_id] == store.read("images")["image_id"].to_list()
+    assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
+    assert rejected(store) == {(DAY, 1): "known_hash"}
+    held = store.read("quarantine").select("kind", "key", "cause").rows()
+    assert held == [("conversation", conv_id("bad"), "known_hash"), ("picture", BAD, "known_hash")]
+    assert store.read("picture_files")["name"].to_list() == [f"{GOOD}.png"]
+
+
+@pytest.mark.parametrize("kind", ["md5", "sha1", "sha256"])
+def test_a_file_that_is_listed_by_its_bytes_is_not_decoded(logs, tmp_path, listing, kind):
+    garbage = b"this is no picture"
+    (logs / "serve_images" / f"{BAD}.png").write_bytes(garbage)
+    digest = hashlib.new(kind, garbage).hexdigest()
+    assert rejected(ingested(logs, tmp_path / "store", **listing(f"{kind} {digest}"))) == {(DAY, 1): "known_hash"}
+
+
+def test_a_copy_that_looks_the_same_is_known_by_pdq(logs, tmp_path, listing):
+    photograph, sink = view(photographs("scenes")[0], (1, 0, 0)).image, io.BytesIO()
+    photograph.resize((300, 200)).save(sink, "JPEG", quality=70)
+    (logs / "serve_images" / f"{BAD}.png").write_bytes(sink.getvalue())
+    line = f"pdq {pdq_digits(np.asarray(photograph))}"
+    assert rejected(ingested(logs, tmp_path / "store", **listing(line))) == {(DAY, 1): "known_hash"}
+
+
+def test_the_other_side_of_a_vote_goes_along(logs, tmp_path, listing):
+    write(logs, DAY, vote(state("a", pictures=[BAD]), state("b", pictures=[BAD])), chat("b", pictures=[GOOD]))
+    store = ingested(logs, tmp_path / "store", **listing(LINES["sha256"]))
+    assert store.read("conversations").is_empty() and store.read("battles").is_empty()
+    assert set(rejected(store).values()) == {"known_hash"}
+
+
+def test_new_lines_about_a_held_picture_are_held_without_the_list(logs, tmp_path, listing):
+    ingested(logs, tmp_path / "store", **listing(LINES["pdq"]))
+    write(logs, "vision-tmp-2024-06-21-conv.json", chat("later", pictures=[BAD]), chat("bad", "More?", "No."))
+    looked: list[str] = []
+    store = ingested(logs, tmp_path / "store", looked)
+    assert looked == []
+    assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
+    assert list(rejected(store).values()) == ["known_hash"] * 3
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_a_new_list_removes_what_was_taken_in_before(logs, tmp_path, listing, kind):
+    store = ingested(logs, tmp_path / "store")
+    pdq = {OPENED.image_id: {"pdq": pdq_digits(OPENED.rgb)}}
+    store.append("signals/image_hash", facts_frame("image_hash", pdq))
+    store.append("signals/nsfw", facts_frame("nsfw", {OPENED.image_id: {}}))
+    document = store.read("conversations").filter(conversation_id=conv_id("bad"))["document_id"][0]
+    store.append("signals/categories", facts_frame("categories", {document: {}}))
+    looked: list[str] = []
+    ingested(logs, tmp_path / "store", looked, **listing(LINES[kind]))
+    assert looked == []
+    assert rejected(store) == {(DAY, 1): "known_hash"}
+    for gone in (OPENED.image_id, document, conv_id("bad"), BAD):
+        assert gone not in cells(store)
+    assert store.read("picture_files")["name"].to_list() == [f"{GOOD}.png"]
+    assert [part for part in (tmp_path / "store").rglob("*.parquet") if BYTES[BAD][40:200] in part.read_bytes()] == []
+
+
+def test_pictures_that_came_while_no_list_was_given_are_checked_when_it_is_given_again(logs, tmp_path, listing):
+    chosen = listing(LINES["sha1"])
+    (logs / "serve_images" / f"{BAD}.png").rename(tmp_path / "kept.png")
+    ingested(logs, tmp_path / "store", **chosen)
+    (tmp_path / "kept.png").rename(logs / "serve_images" / f"{BAD}.png")
+    assert ingested(logs, tmp_path / "store").read("images").height == 2
+    assert ingested(logs, tmp_path / "store", **chosen).read("images").height == 1
+
+
+def test_a_killed_hold_is_finished_by_the_next_run(logs, tmp_path, listing, monkeypatch):
+    from tasks.tables import Store
+
+    chosen = listing(LINES["pdq"])
+    listed = Store.list_parts
+
+    def killed(self, table, parts):
+        if table == "sightings" and self.read("quarantine").height:
+            raise KeyboardInterrupt
+        listed(self, table, parts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "list_parts", killed)
+        with pytest.raises(KeyboardInterrupt):
+            ingested(logs, tmp_path / "store", **chosen)
+    store = ingested(logs, tmp_path / "store")
+    assert rejected(store) == {(DAY, 1): "known_hash"} and store.read("rejects").height == 1
+    assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
+
+
+def test_a_listed_preset_is_held_and_not_opened_again(logs, tmp_path, listing):
+    presets = tmp_path / "presets"
+    presets.mkdir()
+    (presets / "one.png").write_bytes(BYTES[BAD])
+    (presets / "presets.json").write_text('[{"dataset": "Memes", "path": "one.png"}]')
+    write(logs, DAY, chat("a", pictures=[logged_name(presets / "one.png")]))
+    ingested(logs, tmp_path / "store", **listing(LINES["sha256"]))
+    (presets / "one.png").unlink()  # opening it now would be an error
+    store = ingested(logs, tmp_path / "store", **listing(LINES["sha256"]))
+    assert store.read("quarantine").filter(pl.col("key") == "preset:one.png").height == 1
+    assert store.read("presets").is_empty()
