@@ -52,3 +52,25 @@ class Decision(Row):
     """Name of the policy."""
     policy_hash: str
     """Hash of the policy as it was applied."""
+
+
+class RuleParity(Row):
+    """How often a rule of the policy and the rule of upstream's with the same name fire, on the same items."""
+
+    item_kind: ItemKind
+    """conversation or battle."""
+    reason: str
+    """Name of the rule; ALL_DROPS stands for every rule that drops."""
+    ours: int
+    """Items on which the policy's rule fires, whether it drops or tags."""
+    upstream: int
+    """Items on which the rule of policy `upstream` fires."""
+    both: int
+    """Items on which both fire."""
+    only_ours: int
+    """Items on which only the policy's rule fires."""
+    only_upstream: int
+    """Items on which only upstream's rule fires."""
+
+
+ALL_DROPS = "dropped for any reason"

@@ -1,9 +1,11 @@
 """A policy: which facts drop or tag an item, and what a missing fact means."""
 
+from datetime import UTC, datetime
 from enum import StrEnum
+from itertools import combinations
 from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from schemas.row import Row
 
@@ -28,6 +30,13 @@ class Action(StrEnum):
     REDACT = "redact"
     TAG = "tag"
     HOLD = "hold"
+
+
+class Scope(StrEnum):
+    """What a rule over the parts of a conversation is about."""
+
+    CONVERSATION = "conversation"
+    BATTLE = "battle"
 
 
 class OnMissing(StrEnum):
@@ -56,6 +65,8 @@ class Rule(Row):
     """Fires when a list value holds one of these; an empty list means any value at all."""
     action: Action = Action.DROP
     """drop; redact (replace texts, fill boxes, and prove it); tag; or hold until somebody has looked."""
+    scope: Scope = Scope.CONVERSATION
+    """conversation: it falls, and its battle with it. battle: the battle alone; both conversations stay."""
     on_missing: OnMissing = OnMissing.DROP
     """drop (fail closed) or ignore when the fact has not been measured."""
 
@@ -82,6 +93,60 @@ class DuplicateRule(Row):
     """drop or tag."""
 
 
+class HotPromptRule(Row):
+    """How many battles of one prompt are kept; which ones is drawn by a hash of their ids."""
+
+    reason: str = "hot_prompt"
+    """The name that decisions, reports and cards use."""
+    pictures: Literal["same", "near", "ignore"] = "near"
+    """Whether the pictures must be equal, may be near-duplicates, or do not matter (upstream's key)."""
+    copies_max: int | None = Field(default=None, ge=1)
+    """Battles kept of one prompt and picture."""
+    copies_quantile: float | None = Field(default=None, ge=0.0, le=1.0)
+    """The same as a quantile of the battles that each prompt has (upstream: 0.9999)."""
+    action: Literal[Action.DROP, Action.TAG] = Action.DROP
+    """drop or tag."""
+
+    @model_validator(mode="after")
+    def _one_limit(self) -> Self:
+        if (self.copies_max is None) == (self.copies_quantile is None):
+            raise ValueError("give exactly one of copies_max, copies_quantile")
+        return self
+
+
+class Rename(Row):
+    """A model that is released and rated under another name than the log has."""
+
+    model: str = Field(min_length=1)
+    """Name in the log."""
+    to: str = Field(min_length=1)
+    """Name in releases, ratings and reports."""
+    since: datetime | None = None
+    """First moment it holds (UTC unless it says otherwise); null for always."""
+    until: datetime | None = None
+    """First moment it no longer holds; null for ever."""
+
+    @field_validator("since", "until")
+    @classmethod
+    def _utc(cls, moment: datetime | None) -> datetime | None:
+        if moment is None or moment.tzinfo is not None:
+            return moment
+        return moment.replace(tzinfo=UTC)
+
+    @model_validator(mode="after")
+    def _window(self) -> Self:
+        if self.since and self.until and self.until <= self.since:
+            raise ValueError(f"until {self.until} is not after since {self.since}")
+        return self
+
+    def overlaps(self, other: "Rename") -> bool:
+        """Whether both say something of one model at one moment."""
+        apart = (self.until and other.since and self.until <= other.since) or (
+            other.until and self.since and other.until <= self.since
+        )
+        return self.model == other.model and not apart
+
+
 class NearPictures(Row):
     """When two different pictures count as near-duplicates; all three must hold."""
 
@@ -106,7 +171,18 @@ class Policy(Row):
     """Radius of near-duplicate pictures."""
     duplicates: DuplicateRule | None = DuplicateRule()
     """The duplicate rule; null switches it off."""
+    hot_prompts: HotPromptRule | None = None
+    """The limit on battles of one prompt; null for none."""
+    renames: list[Rename] = []
+    """Names that models are released and rated under, applied once, by the time of the conversation or vote."""
     excluded_models: list[str] = []
-    """Models whose conversations are not released."""
+    """Models whose conversations are not released, under either name when they are renamed."""
     banned_users: list[str] = []
     """Keyed user hashes whose conversations are not released."""
+
+    @model_validator(mode="after")
+    def _one_name_at_a_time(self) -> Self:
+        for first, second in combinations(self.renames, 2):
+            if first.overlaps(second):
+                raise ValueError(f"renames of {first.model!r} overlap; give each a time of its own by since and until")
+        return self

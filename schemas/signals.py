@@ -153,8 +153,17 @@ class ModelNames(Row):
 
     names: list[str]
     """Names found by our rule, sorted: distinctive names anywhere, ordinary words only in self-introductions."""
-    upstream_words: list[str]
-    """Words FastChat's plain-substring rule would find, sorted."""
+
+
+class UpstreamWords(Row):
+    """What FastChat's cleaner finds as plain substrings of a lower-cased text."""
+
+    identity: list[str]
+    """Words that give a model away, whatever they mean where they stand."""
+    errors: list[str]
+    """Texts of the serving software."""
+    unfinished: list[str]
+    """Marks of an answer that was still being written."""
 
 
 class Markdown(Row):

@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from schemas.battle import Battle
 from schemas.conversation import Conversation, LogFileRead, RedactedConversation, Sighting
-from schemas.decision import Decision
+from schemas.decision import Decision, RuleParity
 from schemas.image import Image, NearPicture, PictureFile, Preset, RedactedImage, SearchedPicture
 from schemas.rating import EloRating, OutlierJudge, PairRecord, RankChange, Rating, StyleCoefficient, VoteShare, WinRate
 from schemas.reject import Quarantined, Reject
@@ -28,6 +28,7 @@ from schemas.signals import (
     SignalKey,
     TextPii,
     Tokens,
+    UpstreamWords,
 )
 from schemas.topic import BenchItem, TopicMember
 
@@ -54,6 +55,7 @@ TABLES: dict[str, Table] = {
     "redacted_images": Table(RedactedImage, ("image_id", "source_image_id")),
     "redacted_conversations": Table(RedactedConversation, ("tstamp", "conversation_id")),
     "decisions": Table(Decision, ("item_kind", "item_id")),
+    "rule_parity": Table(RuleParity, ("item_kind", "reason")),
     "topics": Table(TopicMember, ("document_id",)),
     "bench": Table(BenchItem, ("document_id",)),
     "ratings": Table(Rating, ("slice", "rank", "model")),
@@ -79,6 +81,7 @@ SIGNALS: dict[str, type[BaseModel]] = {
     "text_embedding": Embedding,
     "service_text": ServiceText,
     "model_names": ModelNames,
+    "upstream_words": UpstreamWords,
     "markdown": Markdown,
     "named_entities": NamedEntities,
     "code": Code,

@@ -101,7 +101,7 @@ class Store:
         wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
         parts = self.parts(table)
         try:
-            tables = [self._read_part(table, part, columns) for part in parts]
+            tables = [self._read_part(table, part, wanted.names) for part in parts]
         except FileNotFoundError:  # a writer replaced the table in between: its new parts are listed by now
             if self.parts(table) == parts:
                 raise

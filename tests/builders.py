@@ -145,7 +145,8 @@ def clean_value(signal: str, content_id: str) -> dict[str, Any]:
         "tokens": {"tokens": 5},
         "text_embedding": {"vector": unit},
         "service_text": {"kinds": []},
-        "model_names": {"names": [], "upstream_words": []},
+        "model_names": {"names": []},
+        "upstream_words": {"identity": [], "errors": [], "unfinished": []},
         "markdown": dict.fromkeys(SIGNALS["markdown"].model_fields, 0),
         "named_entities": {"entities": 0},
         "code": {"is_code": False},
@@ -173,7 +174,7 @@ def store_with(folder: Path, **tables: Iterable[Row]) -> Store:
 
 _MEASURED_ON = {
     "images": ["nsfw", "faces", "image_hash", "image_layout", "image_text", "image_embedding"],
-    "messages": ["text_pii", "service_text", "tokens", "code"],
+    "messages": ["text_pii", "service_text", "upstream_words", "tokens", "code"],
     "answers": ["model_names", "markdown", "named_entities", "refusal"],
     "prompt": ["language", "text_embedding"],
     "document": ["categories"],

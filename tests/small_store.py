@@ -12,6 +12,7 @@ import polars as pl
 
 from schemas.battle import Battle
 from schemas.conversation import Conversation, Sighting
+from schemas.decision import ALL_DROPS, RuleParity
 from schemas.rating import RankChange, Rating, StyleCoefficient, VoteShare
 from schemas.reject import Reject, RejectReason
 from schemas.run import StageReport
@@ -83,6 +84,11 @@ def small_store(folder: Path) -> Store:
         rank_changes=[
             RankChange(model=model, rank=n, rank_style=n, rank_change=0, rating=1200.0 - n, rating_style=1200.0 - n)
             for n, model in enumerate(MODELS, 1)
+        ],
+        rule_parity=[
+            RuleParity(item_kind=kind, reason=reason, ours=3, upstream=4, both=2, only_ours=1, only_upstream=2)
+            for kind in ("battle", "conversation")
+            for reason in ("leaked_identity", ALL_DROPS)
         ],
         rejects=[
             Reject(source=SOURCE, line=600 + n, reason=reason, evidence="")

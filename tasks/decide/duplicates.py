@@ -47,7 +47,7 @@ def duplicates_of(
     of_picture: dict[tuple[str, ...], list[tuple[str, str, bool]]] = {}
     columns = ordered.select("conversation_id", "prompt_id", "image_ids", "voted")
     for conversation_id, prompt_id, image_ids, voted in columns.iter_rows():
-        known = of_picture.setdefault(_picture_key(image_ids, picture_of, rule), [])
+        known = of_picture.setdefault(picture_key(image_ids, picture_of, rule.pictures), [])
         known.append((conversation_id, prompt_id, voted))
     repeats: dict[str, str] = {}
     for members in of_picture.values():
@@ -97,9 +97,10 @@ def _repeats(
     return repeats
 
 
-def _picture_key(image_ids: list[str], picture_of: Mapping[str, str], rule: DuplicateRule) -> tuple[str, ...]:
-    if rule.pictures == "ignore":
+def picture_key(image_ids: list[str], picture_of: Mapping[str, str], pictures: str) -> tuple[str, ...]:
+    """What of the pictures must be equal: all of them (`same`), their representatives (`near`), nothing (`ignore`)."""
+    if pictures == "ignore":
         return ()
-    if rule.pictures == "same":
+    if pictures == "same":
         return tuple(image_ids)
     return tuple(picture_of.get(image_id, image_id) for image_id in image_ids)

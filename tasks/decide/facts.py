@@ -8,9 +8,11 @@ import polars as pl
 from schemas.battle import Battle
 from schemas.conversation import Conversation
 from schemas.policy import Over, Policy
+from tasks.lookup.renames import renamed
 from tasks.tables import frame_of
 
 _ROLE = pl.col("turns").struct.field("role")
+_LENGTHS = pl.element().struct.field("content").str.len_chars()
 
 CONVERSATION_FACTS: dict[str, pl.Expr] = {
     "num_turns": pl.col("num_turns"),
@@ -21,12 +23,16 @@ CONVERSATION_FACTS: dict[str, pl.Expr] = {
     "prompt_characters": pl.col("turns")
     .list.eval(pl.element().filter(pl.element().struct.field("role") == "user").struct.field("content").str.len_chars())
     .list.sum(),
+    "shortest_message_characters": pl.col("turns").list.eval(_LENGTHS).list.min(),
+    "single_turn_prompt_characters": pl.when(pl.col("num_turns") == 1).then(
+        pl.col("turns").list.eval(_LENGTHS).list.first()
+    ),
     "feedback": pl.col("feedback"),
     "is_preset": pl.col("preset_dataset").is_not_null(),
     "model_excluded": pl.col("model_excluded"),
     "user_banned": pl.col("user_banned"),
 }
-"""Facts of a conversation as a whole, by the name policies use."""
+"""Facts of a conversation as a whole, by the name policies use. Longer ones have no single_turn_prompt_characters."""
 
 BATTLE_FACTS: dict[str, pl.Expr] = {
     "anonymous": pl.col("anonymous"),
@@ -48,6 +54,7 @@ MEASURED_ON: dict[str, tuple[Over, ...]] = {
     "text_pii": _TEXTS,
     "service_text": _TEXTS,
     "model_names": (Over.ASSISTANT_MESSAGES,),
+    "upstream_words": _TEXTS,
     "language": (Over.PROMPT,),
     "text_embedding": (Over.PROMPT,),
 }
@@ -55,16 +62,22 @@ MEASURED_ON: dict[str, tuple[Over, ...]] = {
 
 
 def conversation_facts(conversations: pl.DataFrame, policy: Policy) -> pl.DataFrame:
-    """`item_id` and one column for every conversation fact. `conversations` has `preset_dataset` as well."""
+    """`item_id` and one column for every conversation fact.
+
+    `conversations` has `preset_dataset` as well, and its models the names of the log; a model is excluded under
+    that name or the one it is renamed to.
+    """
+    model = pl.col("model").is_in(policy.excluded_models)
+    renamed_model = renamed(conversations, policy.renames).select(model).to_series()
     listed = conversations.with_columns(
-        model_excluded=pl.col("model").is_in(policy.excluded_models),
+        model_excluded=model | renamed_model,
         user_banned=pl.col("user_id").is_in(policy.banned_users).fill_null(False),
     )
     return listed.select(item_id="conversation_id", **CONVERSATION_FACTS)
 
 
 def battle_facts(battles: pl.DataFrame) -> pl.DataFrame:
-    """`item_id` and one column for every battle fact."""
+    """`item_id` and one column for every battle fact. The models have the names of the policy."""
     return battles.select(item_id="battle_id", **BATTLE_FACTS)
 
 

@@ -10,14 +10,20 @@ import yaml
 from pydantic import ValidationError
 
 from schemas.errors import BadPolicy, known_values
-from schemas.policy import Action, DuplicateRule, NearPictures, Over, Policy, Rule
+from schemas.policy import Action, DuplicateRule, HotPromptRule, NearPictures, Over, Policy, Rename, Rule, Scope
 from schemas.row import Row
 from schemas.tables import SIGNALS
 from tasks.decide.facts import MEASURED_ON, fact_types
 from tasks.tables import frame_schema
 
 _SHIPPED = Path(__file__).parent / "policies"
-_SECTIONS: dict[str, type[Row]] = {"rules": Rule, "near_pictures": NearPictures, "duplicates": DuplicateRule}
+_SECTIONS: dict[str, type[Row]] = {
+    "rules": Rule,
+    "near_pictures": NearPictures,
+    "duplicates": DuplicateRule,
+    "hot_prompts": HotPromptRule,
+    "renames": Rename,
+}
 
 
 def load_policy(name_or_file: str) -> Policy:
@@ -109,6 +115,8 @@ def _check_action(where: str, rule: Rule) -> None:
     """Raises BadPolicy for an action that the rule cannot have."""
     if rule.action is Action.REDACT and rule.signal not in _REDACTABLE:
         raise BadPolicy(f"{where}: {rule.signal} cannot be redacted. Known: {', '.join(_REDACTABLE)}.")
+    if rule.action is Action.REDACT and rule.scope is Scope.BATTLE:
+        raise BadPolicy(f"{where}: what is redacted is a conversation, so scope must be 'conversation', not 'battle'")
     if rule.action is Action.HOLD and rule.over is Over.BATTLE:
         raise BadPolicy(f"{where}: a battle is held with its sides; give the rule over the conversation's parts")
 

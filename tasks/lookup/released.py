@@ -1,8 +1,12 @@
-"""Conversations as they may leave the store: redacted where the policy said so. Later stages see no other form."""
+"""Conversations and battles as they may leave the store: redacted where the policy said so, models under its names.
+
+Later stages see no other form.
+"""
 
 import polars as pl
 
 from schemas.errors import BadInput
+from tasks.lookup.renames import released_names
 from tasks.tables import Store
 
 
@@ -21,4 +25,10 @@ def conversations_as_released(store: Store) -> pl.DataFrame:
     if made.height < wanted.height:
         raise BadInput(f"store {store.root!r} lacks redactions that its decisions name; run `curate decide` again")
     originals = conversations.join(made, on="conversation_id", how="anti")
-    return pl.concat([originals, made.select(conversations.columns)]).sort("tstamp", "conversation_id")
+    released = pl.concat([originals, made.select(conversations.columns)]).sort("tstamp", "conversation_id")
+    return released_names(store, released)
+
+
+def battles_as_released(store: Store) -> pl.DataFrame:
+    """The `battles` table with the models' released names."""
+    return released_names(store, store.read("battles"))

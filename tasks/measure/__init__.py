@@ -3,7 +3,16 @@
 from collections.abc import Callable
 from enum import StrEnum
 
-from tasks.measure import code, image_layout, markdown, model_names, named_entities, refusal, service_text
+from tasks.measure import (
+    code,
+    image_layout,
+    markdown,
+    model_names,
+    named_entities,
+    refusal,
+    service_text,
+    upstream_words,
+)
 from tasks.measure.categories import categories
 from tasks.measure.embeddings import image_embedding, text_embedding
 from tasks.measure.faces import faces
@@ -46,6 +55,10 @@ SCREENING_TEXT_SIGNALS: dict[str, tuple[Texts, Callable[[Providers], Signal[str]
     "model_names": (
         Texts.ASSISTANT_MESSAGES,
         lambda _: by_rule("model_names", model_names.version(), model_names.model_names),
+    ),
+    "upstream_words": (
+        Texts.MESSAGES,
+        lambda _: by_rule("upstream_words", upstream_words.version(), upstream_words.upstream_words),
     ),
     "language": (Texts.PROMPT, language),
     "text_embedding": (Texts.PROMPT, text_embedding),

@@ -46,11 +46,9 @@ def _forms() -> list[re.Pattern[str]]:
 
 def version() -> str:
     """Version of the rule and of the words."""
-    return f"3.{_words()['version']}"
+    return f"4.{_words()['version']}"
 
 
 def model_names(text: str) -> ModelNames:
-    """Names in a text, by our rule and by upstream's."""
-    names = {match["name"].lower() for form in _forms() for match in form.finditer(text)}
-    lowered = text.lower()
-    return ModelNames(names=sorted(names), upstream_words=sorted(w for w in _words()["upstream"] if w in lowered))
+    """Names that reveal who answers; FastChat's own rule is the signal `upstream_words`."""
+    return ModelNames(names=sorted({match["name"].lower() for form in _forms() for match in form.finditer(text)}))

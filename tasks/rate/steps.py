@@ -9,7 +9,7 @@ from schemas.settings import Settings
 from schemas.tables import TABLES as STORED
 from tasks.lookup.conversation_features import CATEGORIES, conversation_features
 from tasks.lookup.facts import Versions
-from tasks.lookup.released import conversations_as_released
+from tasks.lookup.released import battles_as_released, conversations_as_released
 from tasks.rate.method import method_of
 from tasks.rate.rating_tables import ALL_SLICES, TABLES, RatingTables
 from tasks.rate.slices import CATEGORY
@@ -48,7 +48,7 @@ def rated_battles(store: Store, versions: Versions) -> pl.DataFrame:
     """Kept anonymous battles in the order of their votes, with the columns that slices and style control need."""
     decisions = store.read("decisions", ["item_kind", "item_id", "keep", "preset_dataset"])
     kept = decisions.filter("keep", item_kind="battle").select(battle_id="item_id")
-    battles = store.read("battles").join(kept, on="battle_id", maintain_order="left").filter("anonymous")
+    battles = battles_as_released(store).join(kept, on="battle_id", maintain_order="left").filter("anonymous")
     presets = decisions.filter(item_kind="conversation").select(
         conversation_id="item_id", is_preset=pl.col("preset_dataset").is_not_null()
     )

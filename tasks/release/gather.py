@@ -7,7 +7,7 @@ import polars as pl
 from schemas.release import SideMetadata
 from tasks.lookup.conversation_features import conversation_features
 from tasks.lookup.facts import Versions
-from tasks.lookup.released import conversations_as_released
+from tasks.lookup.released import battles_as_released, conversations_as_released
 from tasks.release.columns import battle_rows, bench_rows, chat_rows
 from tasks.tables import Store
 
@@ -70,7 +70,7 @@ def _bench_conversations(kept: pl.DataFrame, bench: pl.DataFrame, near: pl.DataF
 def _battles(store: Store, conversations: pl.DataFrame, bench_conversations: set[str]) -> pl.DataFrame:
     """Kept battles with both sides; the prompt's columns are the left side's."""
     kept = store.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="battle")
-    battles = store.read("battles").join(kept.select(battle_id="item_id"), on="battle_id", maintain_order="left")
+    battles = battles_as_released(store).join(kept.select(battle_id="item_id"), on="battle_id", maintain_order="left")
     style = list(SideMetadata.model_fields)
     for letter in ("a", "b"):
         side = conversations.select(

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tasks.language_names import english_name
+from tasks.lookup.released import battles_as_released
 from tasks.report.figures import matrix, rating_intervals, shares
 from tasks.report.part import Part
 from tasks.report.style import style_parts
@@ -27,7 +28,8 @@ _BOARDS = {
 def kept_battles(store: Store) -> pl.DataFrame:
     """The battles that are released."""
     kept = store.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="battle")
-    return store.read("battles").join(kept.select(battle_id="item_id"), on="battle_id").sort("tstamp", "battle_id")
+    battles = battles_as_released(store)
+    return battles.join(kept.select(battle_id="item_id"), on="battle_id").sort("tstamp", "battle_id")
 
 
 def battle_parts(store: Store) -> list[Part]:

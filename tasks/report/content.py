@@ -1,7 +1,5 @@
 """What the report shows, computed from the tables of a store."""
 
-import json
-
 import polars as pl
 
 from schemas.policy import Policy
@@ -11,8 +9,10 @@ from tasks.lookup.conversation_features import CATEGORIES, conversation_features
 from tasks.lookup.facts import Versions
 from tasks.lookup.funnel import funnel
 from tasks.lookup.released import conversations_as_released
+from tasks.lookup.renames import decided_policy
 from tasks.report.boards import battle_parts, kept_battles
 from tasks.report.figures import RED, bars, days, topic_map
+from tasks.report.parity import parity_part
 from tasks.report.part import Content, Part
 from tasks.report.reasons import REPEATS, reason_texts
 from tasks.tables import Store
@@ -28,7 +28,8 @@ def report_content(store: Store, versions: Versions) -> Content:
     battles = kept_battles(store)
     topics = store.read("topics")
     parts = [
-        _removed(gone, _policy(store)),
+        _removed(gone, decided_policy(store)),
+        parity_part(store),
         _days(kept, battles),
         _counts("models", "Models", "Kept conversations of each model.", kept["model"]),
         _counts("languages", "Languages", "Language of the prompt (VisionArena Fig. 4).", _languages(kept)),
@@ -56,13 +57,6 @@ def _kept(store: Store, versions: Versions) -> pl.DataFrame:
     conversations = conversations_as_released(store).filter(pl.col("conversation_id").is_in(ids.implode()))
     features = conversation_features(store, conversations, versions)
     return conversations.join(features, on="conversation_id", maintain_order="left").sort("tstamp", "conversation_id")
-
-
-def _policy(store: Store) -> Policy | None:
-    """The policy of the decisions; null where there are none."""
-    hashes = store.read("decisions", ["policy_hash"])["policy_hash"]
-    stored = None if hashes.is_empty() else store.read_bytes(f"policies/{hashes[0]}.json")
-    return None if stored is None else Policy.model_validate(json.loads(stored))
 
 
 def _languages(kept: pl.DataFrame) -> pl.Series:

@@ -104,7 +104,7 @@ def rating_intervals(
 
 
 @mpl.rc_context(_STYLE)
-def shares(names: Sequence[str], parts: Mapping[str, Sequence[float]]) -> str:
+def shares(names: Sequence[str], parts: Mapping[str, Sequence[float]], unit: str = "% of votes") -> str:
     """Horizontal bars of one length, cut into parts; every part has one fraction (0 to 1) for each name."""
     figure = _figure(1.0 + 0.24 * max(1, len(names)))
     axes = figure.subplots()
@@ -115,7 +115,7 @@ def shares(names: Sequence[str], parts: Mapping[str, Sequence[float]]) -> str:
         start += percent
     axes.set_yticks(places, [one_line(name, LABEL_CHARACTERS) for name in names])
     axes.invert_yaxis()
-    axes.set_xlabel("% of votes")
+    axes.set_xlabel(unit)
     figure.legend(loc="outside upper right", ncols=len(parts), frameon=False)
     return _svg(figure)
 

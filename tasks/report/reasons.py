@@ -12,7 +12,9 @@ REPEATS = {
 
 def reason_texts(policy: Policy) -> dict[str, str]:
     """Reason -> what makes it fire."""
-    texts = {rule.reason: _rule(rule) for rule in policy.rules}
+    texts: dict[str, str] = {}
+    for each in policy.rules:
+        texts[each.reason] = "; or ".join(filter(None, (texts.get(each.reason), _rule(each))))
     texts |= {
         f"unmeasured_{rule.signal.partition('.')[0]}": "no measurement, which counts against it"
         for rule in policy.rules
@@ -20,6 +22,9 @@ def reason_texts(policy: Policy) -> dict[str, str]:
     if (rule := policy.duplicates) is not None:
         alike = f"the same prompt (cosine {rule.prompt_cosine_min} or more), pictures: {rule.pictures}"
         texts[rule.reason] = f"{alike}; copies kept: {rule.copies_max}"
+    if (limit := policy.hot_prompts) is not None:
+        kept = limit.copies_max or f"quantile {limit.copies_quantile} of the battles that each prompt has"
+        texts[limit.reason] = f"more battles of the same prompt, pictures: {limit.pictures}; kept: {kept}"
     return texts | REPEATS
 
 

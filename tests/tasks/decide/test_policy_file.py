@@ -35,7 +35,7 @@ def _with_rule(**changes) -> dict:
 
 
 def test_the_presets_are_shipped():
-    assert {"internal", "public_release", "redact"} <= set(SHIPPED)
+    assert {"internal", "public_release", "redact", "upstream"} <= set(SHIPPED)
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -43,7 +43,8 @@ def test_a_shipped_policy_loads_by_its_name_and_says_who_it_is_for(name):
     policy = load_policy(name)
     assert policy.name == name
     assert policy.about.endswith(".")
-    assert policy.duplicates is not None
+    assert policy.hot_prompts is not None
+    assert (policy.duplicates is None) == (name == "upstream")
 
 
 def test_the_internal_policy_keeps_people_and_drops_unsafe_pictures():
@@ -76,6 +77,9 @@ def test_a_policy_of_ones_own_loads_from_a_file(tmp_path):
             ["near_pictures.phash_max", "phash_distance_max"],
         ),
         ({"name": "mine", "rules": [], "near_pictures": {"pdq_distance_max": 257}}, ["pdq_distance_max", "256"]),
+        ({"name": "mine", "rules": [], "hot_prompts": {"copies_max": 0}}, ["hot_prompts.copies_max", "1"]),
+        ({"name": "mine", "rules": [], "hot_prompts": {}}, ["hot_prompts", "copies_max, copies_quantile"]),
+        ({"name": "mine", "rules": [], "hot_prompts": {"quantile": 1}}, ["hot_prompts.quantile", "copies_quantile"]),
         ({"name": "mine", "rules": [], "duplicates": {"copies": 2}}, ["duplicates.copies", "Did you mean copies_max?"]),
         ({"name": "mine", "rules": [], "duplicates": {"pictures": "close"}}, ["duplicates.pictures", "'near'"]),
         ({"name": "mine", "rules": [], "duplicates": {"copies_max": 0}}, ["duplicates.copies_max", "1"]),
@@ -103,6 +107,8 @@ def test_a_broken_file_is_one_clear_line(tmp_path, content, said):
             {"action": "hold", "signal": "battle.winner", "over": "battle", "at_least": None, "equals": "tie"},
             ["a battle is held with its sides"],
         ),
+        ({"action": "redact", "scope": "battle"}, ["scope must be 'conversation'"]),
+        ({"scope": "vote"}, ["rules.2.scope", "'conversation' or 'battle'"]),
         ({"on_missing": "keep"}, ["rules.2.on_missing", "'drop' or 'ignore'"]),
         ({"signal": "faces.confidence"}, ["rule 2 (face)", "unknown signal", "Did you mean faces.confidence_max?"]),
         ({"signal": "faces"}, ["rule 2 (face)", "unknown signal"]),

@@ -39,7 +39,12 @@ TAGS: list[Case] = [
 NOTHING: list[Case] = [
     ("", "picture", "nsfw", {"nsfw_probability": 0.79}),
     ("", "picture", "faces", {"confidence_max": 0.49, "area_fraction_max": 0.9}),
-    ("", "answer", "model_names", {"upstream_words": ["openai"]}),
+    (
+        "",
+        "answer",
+        "upstream_words",
+        {"identity": ["openai"], "errors": ["**api request error**"], "unfinished": ["▌"]},
+    ),
     ("", "picture text", "text_pii", {"types": ["person"]}),
     ("", "picture text", "service_text", {"kinds": ["network_error"]}),
     ("", "answer", "refusal", {"refusal": True}),
@@ -121,6 +126,18 @@ def test_a_conversation_without_pictures_is_kept_and_marked(deciding):
     }
 
 
+def test_one_short_message_is_kept_and_marked_but_not_several(deciding):
+    texts = {"short": ("x" * 15, "A."), "long": ("x" * 16, "A."), "several": ("a", "A.", "b", "B.")}
+    chats = [conversation(name, *said, image_ids=[text_id(name)]) for name, said in texts.items()]
+    decided = deciding.given(chats).decide()
+    assert {name: row["tags"] for name, row in decided.items()} == {
+        "short": ["short_prompt"],
+        "long": [],
+        "several": [],
+    }
+    assert all(row["keep"] for row in decided.values())
+
+
 def test_a_vote_that_compares_nothing_is_dropped_and_its_sides_are_not(deciding):
     voided = {
         "same_model": {"model_b": "vicuna-13b"},
@@ -172,5 +189,5 @@ def test_all_reasons_are_recorded_in_the_order_of_the_policy(deciding):
 
 
 def test_every_rule_of_the_policy_is_tried_above():
-    tried = {*LOGGED, "text_only", "same_model", "unequal_sides", "named_battle"}
+    tried = {*LOGGED, "text_only", "short_prompt", "same_model", "unequal_sides", "named_battle"}
     assert {rule.reason for rule in POLICY.rules} == tried | {reason for reason, *_ in DROPS + TAGS}

@@ -99,7 +99,7 @@ def _face(deciding, facts_of_filled: dict | None):
 
 def test_a_face_is_filled_and_the_stored_picture_stays(redacting):
     original, filled, decided = _face(redacting, {})
-    assert (decided["keep"], decided["tags"]) == (True, ["face"])
+    assert (decided["keep"], decided["tags"]) == (True, ["face", "short_prompt"])
     assert decided["redactions"] == [{"reason": "face", "part": "picture", "place": 0, "type": "face", "count": 1}]
     assert (filled["source_image_id"], filled["boxes"]) == (original.image_id, [[0, 0, 48, 48]])
     assert redacting.store.read("images")["image_id"].to_list() == [original.image_id]

@@ -83,10 +83,6 @@ def test_what_a_picture_shows_is_not_who_answers(text):
     assert names(text) == []
 
 
-def test_upstream_s_rule_is_kept_beside_ours_as_plain_substrings():
-    assert model_names("The most coherent palmistry.").upstream_words == ["cohere", "palm"]
-
-
 def test_only_the_assistant_s_messages_are_looked_at():
     assert SCREENING_TEXT_SIGNALS["model_names"][0] is Texts.ASSISTANT_MESSAGES
 
@@ -96,7 +92,7 @@ def test_the_version_holds_the_words_version():
 
 
 def test_names_in_the_file_are_distinct():
-    for kind in ("distinctive", "ambiguous", "upstream"):
+    for kind in ("distinctive", "ambiguous"):
         assert len(set(WORDS[kind])) == len(WORDS[kind])
 
 

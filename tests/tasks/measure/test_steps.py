@@ -9,7 +9,17 @@ from tasks.measure import DESCRIPTIVE_TEXT_SIGNALS, PICTURE_SIGNALS, SCREENING_T
 from tasks.measure.steps import PictureLook, catch_up_pictures, measure_documents, measure_texts, signal_versions
 from tests.builders import NOON, conversation, decision, image, picture, store_with
 
-RULES = {"image_hash", "image_layout", "service_text", "model_names", "markdown", "named_entities", "code", "refusal"}
+RULES = {
+    "image_hash",
+    "image_layout",
+    "service_text",
+    "model_names",
+    "upstream_words",
+    "markdown",
+    "named_entities",
+    "code",
+    "refusal",
+}
 """Signals that need no provider."""
 PICTURES = [picture(seed) for seed in range(4)]
 KEPT = conversation("kept", "What is this?", "A cat.", "And now?", "A dog.", image_ids=[PICTURES[0].image_id])

@@ -3,6 +3,7 @@
 import polars as pl
 import pytest
 
+from schemas.policy import Policy, Rename
 from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.tables import TABLES as STORED
@@ -49,6 +50,13 @@ def test_kept_anonymous_battles_are_rated_with_what_is_known_of_them(store):
     assert battles["bold_b"].to_list()[:2] == [3, 0] and battles["refusal"].to_list()[:2] == [False, True]
     assert battles["entities_b"].to_list() == [4] + [0] * 5 and battles["entities_a"].to_list() == [0] * 6
     assert battles["is_preset"].to_list() == [True] + [False] * 5
+
+
+def test_models_are_rated_under_the_names_of_the_policy(store):
+    policy = Policy(name="renaming", rules=[], renames=[Rename(model="llava-34b", to="llava-next-34b")])
+    store.write_bytes(f"policies/{'0' * 12}.json", policy.model_dump_json().encode())
+    rated(store)
+    assert set(store.read("ratings")["model"]) == {"vicuna-13b", "llava-next-34b"}
 
 
 def test_every_table_of_the_stage_is_written(store):

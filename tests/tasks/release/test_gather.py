@@ -3,9 +3,12 @@
 import polars as pl
 
 from schemas.image import NearPicture
+from schemas.policy import Rename
+from tasks.decide.policy_file import policy_hash
 from tasks.language_names import english_name
 from tasks.release.gather import gather
-from tests.builders import VERSIONS, conversation, decision, image, measure_clean, picture, store_with
+from tests.builders import NOON, VERSIONS, conversation, decision, image, measure_clean, picture, store_with
+from tests.small_store import HOSTILE_MODEL, POLICY
 
 
 def _ids(store, config, column):
@@ -15,6 +18,16 @@ def _ids(store, config, column):
 def test_only_what_was_kept_is_released(store):
     assert not {"d0", "d1", "d2"} & _ids(store, "chat", "conversation_id")
     assert _ids(store, "battle", "question_id") == {f"b{n}" for n in range(6)}
+
+
+def test_models_are_released_under_the_names_of_the_policy(own_store):
+    renames = [Rename(model="vicuna-13b", to="vicuna-13b-v1.5"), Rename(model="llava-34b", to="x", until=NOON)]
+    policy = POLICY.model_copy(update={"renames": renames})
+    own_store.write_bytes(f"policies/{policy_hash(POLICY)}.json", policy.model_dump_json().encode())
+    rows = gather(own_store, VERSIONS).rows
+    named = {*rows["chat"]["model"], *rows["battle"]["model_a"], *rows["battle"]["model_b"]}
+    assert named == {"vicuna-13b-v1.5", "llava-34b", HOSTILE_MODEL}
+    assert "vicuna-13b" in set(own_store.read("battles")["model_a"])
 
 
 def test_an_undecided_conversation_is_not_released(own_store):

@@ -6,6 +6,7 @@ import re
 import polars as pl
 import pytest
 
+from schemas.decision import ALL_DROPS
 from schemas.policy import Policy, Rule
 from tasks.lookup.funnel import funnel
 from tasks.report.content import MOST, report_content
@@ -35,7 +36,7 @@ def kept(reported_store):
 
 def test_sections_come_in_reading_order(content):
     assert [part.key for part in content.parts] == [
-        *("removed", "days", "models", "languages", "categories", "turns", "topics"),
+        *("removed", "rule_parity", "days", "models", "languages", "categories", "turns", "topics"),
         *("leaderboard_overall", "leaderboard_style_control", "ranks", "votes"),
         *("battle_counts", "win_rates", "style_coefficients", "rank_changes"),
     ]
@@ -48,6 +49,15 @@ def test_the_funnel_on_the_page_is_that_of_the_tables(content, reported_store, r
     gone = content.funnel
     lines = [("log lines", gone.lines), ("kept", gone.kept), ("dropped", gone.dropped), ("rejected", gone.rejected)]
     assert [(name.strip(), int(number)) for number, name in tiles] == [*lines, *content.numbers.items()]
+
+
+def test_each_rule_stands_beside_upstream_s_and_all_drops_come_first(tables, reported_store, report):
+    shown = tables["rule_parity"]
+    assert shown.sort("item_kind", "reason").equals(reported_store.read("rule_parity"))
+    rows = shown.select("item_kind", "reason").rows()
+    assert rows == [(kind, why) for kind in ("battle", "conversation") for why in (ALL_DROPS, "leaked_identity")]
+    with (report / "tables" / "rule_parity.csv").open(newline="") as file:
+        assert [row["only_upstream"] for row in csv.DictReader(file)] == ["2"] * 4
 
 
 def test_removed_lines_add_up_to_what_was_dropped_and_rejected(content, tables):

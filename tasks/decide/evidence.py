@@ -1,0 +1,60 @@
+"""What a store knows, as policies ask for it."""
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import polars as pl
+
+from schemas.policy import Over, Policy
+from tasks.content_id import text_id
+from tasks.decide.duplicates import preset_datasets
+from tasks.decide.facts import parts
+from tasks.decide.near_pictures import representatives
+from tasks.decide.policy_file import policy_hash
+from tasks.lookup.facts import Versions, facts
+from tasks.tables import Store
+
+
+class Evidence:
+    """The tables that decisions rest on, read once; as many policies as one likes can decide over them."""
+
+    def __init__(self, store: Store, versions: Versions) -> None:
+        self.store = store
+        self.versions = versions
+        self.battles = store.read("battles")
+
+    @cached_property
+    def conversations(self) -> pl.DataFrame:
+        """`conversations` with `preset_dataset`."""
+        store = self.store
+        conversations, presets = store.read("conversations"), store.read("presets")
+        served = store.read("picture_files", ["image_id", "name"])
+        served = served.with_columns(logged_name=pl.col("name").str.slice(0, 32))
+        as_served = presets.drop("image_id").join(served, on="logged_name").select(presets.columns)
+        sightings = store.read("sightings", ["conv_id", "pictures"])
+        near = store.read("near_pictures")
+        return conversations.with_columns(preset_datasets(conversations, sightings, presets.vstack(as_served), near))
+
+    @cached_property
+    def parts(self) -> Mapping[Over, pl.DataFrame]:
+        """The parts of every conversation."""
+        return self.parts_of(self.conversations)
+
+    def parts_of(self, conversations: pl.DataFrame) -> Mapping[Over, pl.DataFrame]:
+        """The parts of some conversations, redacted ones too."""
+        read = self.facts("image_text", ["text"])
+        text_ids = {image_id: text_id(text) if text else "" for image_id, text in read.iter_rows()}
+        return parts(conversations, text_ids)
+
+    def facts(self, signal: str, columns: list[str] | None = None) -> pl.DataFrame:
+        """The facts of one signal."""
+        return facts(self.store, signal, self.versions[signal], columns)
+
+    def redacted(self, policy: Policy) -> pl.DataFrame:
+        """What the policy's redact rules made of conversations."""
+        return self.store.read("redacted_conversations").filter(policy_hash=policy_hash(policy))
+
+    def picture_of(self, items: pl.DataFrame) -> Mapping[str, str]:
+        """Picture -> its representative, for items with `image_ids`, `tstamp` and `conversation_id`; earliest first."""
+        used = items.sort("tstamp", "conversation_id")["image_ids"].explode().drop_nulls()
+        return representatives(used.unique(maintain_order=True), self.store.read("near_pictures"))

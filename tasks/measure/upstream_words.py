@@ -1,0 +1,27 @@
+"""What FastChat's cleaner finds in a text: plain substrings, so that its counts can be set beside ours."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from schemas.signals import UpstreamWords
+
+
+@cache
+def _words() -> dict[str, Any]:
+    words: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    return words
+
+
+def version() -> str:
+    """Version of the rule and of the words."""
+    return f"1.{_words()['version']}"
+
+
+def upstream_words(text: str) -> UpstreamWords:
+    """The words of each list that stand anywhere in the lower-cased text, in the order of the file."""
+    lowered = text.lower()
+    kinds = UpstreamWords.model_fields
+    return UpstreamWords(**{kind: [word for word in _words()[kind] if word in lowered] for kind in kinds})
