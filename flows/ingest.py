@@ -11,6 +11,7 @@ from tasks.measure.perceptual_hash import pdq_digits
 from tasks.measure.steps import PictureLook, report
 from tasks.providers import Providers
 from tasks.tables import Store
+from tasks.takedown.steps import finish_takedowns
 
 
 @flow(name="ingest")
@@ -23,4 +24,5 @@ def ingest(settings: Settings) -> list[StageReport]:
         lines,
         pictures.model_copy(update=report("", look.done).model_dump(include={"model_calls", "failures"})),
         assemble(settings),
+        *finish_takedowns(settings),
     ]

@@ -26,6 +26,7 @@ class RejectReason(StrEnum):
     UNEXPECTED_ROW = "unexpected_row"
     CSAM_FLAGGED = "csam_flagged"
     KNOWN_HASH = "known_hash"
+    TAKEN_DOWN = "taken_down"
     IMAGE_NAME_INVALID = "image_name_invalid"
     IMAGE_PATH_ESCAPE = "image_path_escape"
     IMAGE_MISSING = "image_missing"

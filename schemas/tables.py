@@ -30,6 +30,7 @@ from schemas.signals import (
     Tokens,
     UpstreamWords,
 )
+from schemas.takedown import Tombstone
 from schemas.topic import BenchItem, TopicMember
 
 
@@ -54,6 +55,7 @@ TABLES: dict[str, Table] = {
     "quarantine": Table(Quarantined, ("kind", "key", "cause")),
     "redacted_images": Table(RedactedImage, ("image_id", "source_image_id")),
     "redacted_conversations": Table(RedactedConversation, ("tstamp", "conversation_id")),
+    "takedowns": Table(Tombstone, ("key",)),
     "decisions": Table(Decision, ("item_kind", "item_id")),
     "rule_parity": Table(RuleParity, ("item_kind", "reason")),
     "topics": Table(TopicMember, ("document_id",)),

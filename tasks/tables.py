@@ -151,6 +151,16 @@ class Store:
         self._list(table, list(parts))
         self._remove_all_but(table, {*parts, _LIST})
 
+    def purge(self, table: str) -> None:
+        """Remove what killed writers left in a table's folder."""
+        if self.fs.isdir(self.at(f"tables/{table}")):
+            self._remove_all_but(table, {*self.parts(table), _LIST})
+
+    def read_loose(self, relative: str, columns: Sequence[str]) -> pl.DataFrame:
+        """Some columns of a Parquet file of the store that is not part of a table, such as a release's shard."""
+        read = pq.read_table(self.at(relative), columns=columns, filesystem=self.fs)
+        return cast(pl.DataFrame, pl.from_arrow(read.replace_schema_metadata(None)))
+
     def _read_part(self, table: str, part: str, columns: Sequence[str] | None) -> pa.Table:
         path = self.at(f"tables/{table}/{part}")
         return pq.read_table(path, columns=columns, filesystem=self.fs).replace_schema_metadata(None)

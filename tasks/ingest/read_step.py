@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
@@ -13,8 +14,11 @@ from tasks.ingest.people import store_key
 from tasks.ingest.quarantine import hold, rows_without
 from tasks.ingest.read_pieces import PartsRead, PieceReader, read_batches
 from tasks.ingest.read_plan import FilePlan, batches, changed, plan
+from tasks.ingest.taken_down import withdraw_taken_down
 from tasks.progress import progress
 from tasks.tables import Store, frame_of
+from tasks.tombstones import UNFINISHED as UNFINISHED_TAKEDOWN
+from tasks.tombstones import Tombstones
 
 _UNFINISHED = "ingest/unfinished"
 
@@ -40,15 +44,19 @@ def read_new(store: Store, files: Sequence[tuple[LogFile, str]], logs: Path, wor
             read.append(parts)
             advance(parts.bytes_read // 1_000_000)
     if plans:
-        _list(store, plans, read, ledger)
+        _list(store, plans, read, ledger, Tombstones(store, reader.key))
     counts = {"files": len(files), "files_read": len(plans), "lines": sum(each.lines.total() for each in read)}
     return counts | {"rejected": sum(each.reasons.total() for each in read)}
 
 
 def _list(
-    store: Store, plans: Sequence[FilePlan], read: Sequence[PartsRead], ledger: Mapping[str, LogFileRead]
+    store: Store,
+    plans: Sequence[FilePlan],
+    read: Sequence[PartsRead],
+    ledger: Mapping[str, LogFileRead],
+    tombstones: Tombstones,
 ) -> None:
-    """Make what was read part of the tables: without lines read again, and without what is quarantined."""
+    """Make what was read part of the tables: without lines read again, and without what is held or taken down."""
     interrupted = store.read_bytes(_UNFINISHED) is not None
     again = {each.read.source: each.lines_kept for each in plans if interrupted or each.read.source in ledger}
     store.write_bytes(_UNFINISHED, b"")
@@ -60,6 +68,11 @@ def _list(
     rejects += [part for each in read for part in each.rejects]
     if withdrawn.height:
         rejects.append(store.write_part("rejects", withdrawn))
+    known = set() if store.read_bytes(UNFINISHED_TAKEDOWN) is not None else set(store.parts("sightings"))
+    fresh = [part for part in sightings if part not in known]
+    sightings, taken_down = withdraw_taken_down(store, sightings, fresh, tombstones, datetime.now(UTC))
+    if taken_down is not None:
+        rejects.append(store.write_part("rejects", taken_down))
     rows = dict(ledger) | {each.read.source: _ledger_row(each, lines) for each in plans}
     store.replace("quarantine", held)
     store.list_parts("sightings", list(dict.fromkeys(sightings)))

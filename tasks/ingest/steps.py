@@ -13,12 +13,14 @@ from schemas.image import Image, PictureFile, Preset
 from schemas.reject import Reject
 from schemas.run import StageReport
 from schemas.settings import Settings
+from schemas.takedown import TakenDownKind
 from tasks.ingest.assemble_step import assemble_store
 from tasks.ingest.formats.detect import source_files
 from tasks.ingest.formats.embedded import SUFFIX, embedded_pictures
 from tasks.ingest.known_hashes import load_known_hashes
 from tasks.ingest.known_pictures import apply_lists, hold_pictures, not_held
 from tasks.ingest.log_files import LogFile
+from tasks.ingest.people import store_key
 from tasks.ingest.picture_files import PictureSource, find_files, not_taken_in
 from tasks.ingest.picture_names import picture_folders
 from tasks.ingest.presets import PresetFile, find_presets, logged_name, preset_files
@@ -29,6 +31,7 @@ from tasks.pictures import Picture, Pixels
 from tasks.progress import progress
 from tasks.tables import Store, frame_of
 from tasks.timing import timed
+from tasks.tombstones import Tombstones
 
 IMAGES_A_PART = 512
 
@@ -70,6 +73,11 @@ def take_in_pictures(
     carried = {row.source for row in missing} - {name.removesuffix(SUFFIX) for name in known_files["name"]}
     sources = chain(new, embedded_pictures(_data_files(settings), carried))
     known_ids = {image_id for part in store.read_parts("images", ["image_id"]) for image_id in part["image_id"]}
+    tombstones = Tombstones(store, store_key(store))
+
+    def taken_down(image_id: str) -> bool:
+        return bool(tombstones.holds(TakenDownKind.PICTURE, [image_id]))
+
     images: list[Image] = []
     files: list[PictureFile] = []
     seen: list[Seen] = []
@@ -86,7 +94,7 @@ def take_in_pictures(
 
     known: list[str] = []
     with progress("pictures", len(new) + len(carried)) as advance:
-        for batch in take_in(sources, known_ids, look, settings.workers, listed, pdq):
+        for batch in take_in(sources, known_ids, look, settings.workers, listed, pdq, taken_down):
             known += batch.known
             images += batch.images
             files += batch.files

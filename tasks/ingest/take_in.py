@@ -11,8 +11,10 @@ from itertools import islice
 from typing import Generic, TypeVar
 
 from schemas.image import Image, PictureFile
+from schemas.reject import RejectReason
 from tasks.ingest.known_hashes import KnownHashes, file_digests
 from tasks.ingest.picture_files import PictureSource, file_stamp
+from tasks.ingest.taken_down import EVIDENCE
 from tasks.parallel import map_ordered
 from tasks.pictures import Picture, PictureRejected, Pixels, open_picture
 
@@ -41,15 +43,19 @@ def take_in(
     workers: int,
     listed: KnownHashes,
     pdq: Callable[[Pixels], str],
+    taken_down: Callable[[str], bool],
 ) -> Iterator[TakenIn[Seen]]:
     """Decode `files`, some at a time, in order. Pictures in `known_ids` are linked but not looked at again.
 
     What is `listed` by its bytes is not decoded, and by its pixels, of which `pdq` gives the hash, not looked at.
+    Nor are pictures whose content id was taken down.
     """
     seen_ids = set(known_ids)
 
     def work(batch: Sequence[PictureSource]) -> TakenIn[Seen]:
-        return _take_in_batch(batch, seen_ids, look, listed, pdq)  # reading a set that grows meanwhile is safe
+        return _take_in_batch(
+            batch, seen_ids, look, listed, pdq, taken_down
+        )  # reading a set that grows meanwhile is safe
 
     ahead = iter(files)
     batches = iter(lambda: list(islice(ahead, FILES_AT_ONCE)), [])
@@ -65,11 +71,12 @@ def _take_in_batch(
     look: Callable[[Sequence[Picture]], Seen],
     listed: KnownHashes,
     pdq: Callable[[Pixels], str],
+    taken_down: Callable[[str], bool],
 ) -> TakenIn[Seen]:
     result: TakenIn[Seen] = TakenIn()
     fresh: dict[str, Picture] = {}
     for file in files:
-        picture = _open(file, result, listed, pdq)
+        picture = _open(file, result, listed, pdq, taken_down)
         if picture is not None and picture.image_id not in known_ids:
             fresh.setdefault(picture.image_id, picture)
         if sum(p.width * p.height for p in fresh.values()) >= PIXELS_AT_ONCE:
@@ -79,7 +86,11 @@ def _take_in_batch(
 
 
 def _open(
-    source: PictureSource, result: TakenIn[Seen], listed: KnownHashes, pdq: Callable[[Pixels], str]
+    source: PictureSource,
+    result: TakenIn[Seen],
+    listed: KnownHashes,
+    pdq: Callable[[Pixels], str],
+    taken_down: Callable[[str], bool],
 ) -> Picture | None:
     size_bytes, modified_ns = file_stamp(source.file)
     picture, problem, evidence = None, None, ""
@@ -93,6 +104,8 @@ def _open(
         if listed.holds_picture(opened.image_id, lambda: pdq(opened.rgb)):
             result.known.append(source.name)
             return None
+        if taken_down(opened.image_id):
+            picture, problem, evidence = None, RejectReason.TAKEN_DOWN, EVIDENCE
     except PictureRejected as rejected:
         problem, evidence = rejected.reason, rejected.evidence
     row = PictureFile(

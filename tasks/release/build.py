@@ -14,6 +14,8 @@ from schemas.release import Manifest, ReleasedFile
 from tasks.tables import Store
 
 MANIFEST = "manifest.json"
+WITHDRAWN = "withdrawn.json"
+"""Stands beside the manifest of a release whose data a takedown removed."""
 _VERSION_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_")
 
 

@@ -25,6 +25,7 @@ from tasks.release.shards import write_shards
 from tasks.release.spool import SpooledImages
 from tasks.tables import Store
 from tasks.timing import timed
+from tasks.tombstones import UNFINISHED
 
 _RELEVANT = {"seed", "topics", "bench_size", "bench_language"} | {
     "bootstraps", "anchor_model", "anchor_rating", "interval", "both_bad", "style_preset", "exclude_outlier_judges"
@@ -37,6 +38,10 @@ def build_release(settings: Settings, versions: Versions) -> Path:
     store = Store.open(settings.store)
     if store.read("decisions", ["item_id"]).is_empty():
         raise BadInput(f"store {settings.store!r} holds no decisions to release; run the stages before it first")
+    if store.read_bytes(UNFINISHED) is not None:
+        raise BadInput(
+            "a takedown was interrupted, so nothing may be released; finish it with `curate takedown --store …`"
+        )
     staging = _staging(store)
     gathered = gather(store, versions)
     wanted = {i for rows in gathered.rows.values() for i in rows["image_ids"].explode().drop_nulls()}

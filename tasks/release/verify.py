@@ -16,7 +16,7 @@ from schemas.release import CONFIGS, Manifest
 from tasks.picture_metadata import strip_metadata
 from tasks.providers.embedded.pii_patterns import PATTERNS, find_patterns
 from tasks.providers.embedded.text_pii import without_overlaps
-from tasks.release.build import MANIFEST, released_files
+from tasks.release.build import MANIFEST, WITHDRAWN, released_files
 from tasks.release.shards import shard_schema
 from tasks.tables import read_parquet_groups, read_parquet_schema
 
@@ -39,6 +39,8 @@ def verify_release(folder: Path) -> list[str]:
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a release. Raises BadInput when the folder is none."""
     path = folder / MANIFEST
+    if (folder / WITHDRAWN).exists():
+        raise BadInput(f"{str(folder)!r} was withdrawn: a takedown removed its data; only the manifest stays")
     try:
         manifest = Manifest.model_validate(json.loads(path.read_text(encoding="utf-8")))
         Policy.model_validate(manifest.policy)

@@ -1,0 +1,40 @@
+"""What was taken down: enough to keep it out for ever, too little to tell what or whose it was."""
+
+from datetime import datetime
+from enum import StrEnum
+
+from schemas.row import Row
+
+
+class TakenDownKind(StrEnum):
+    """What a tombstone keeps out."""
+
+    CONVERSATION = "conversation"
+    PICTURE = "picture"
+    USER = "user"
+
+
+class Tombstone(Row):
+    """One thing that must never come back."""
+
+    key: str
+    """Keyed hash of the kind and the id; not reversible without the store's key."""
+    kind: TakenDownKind
+    """conversation, picture or user."""
+    taken_down_at: datetime
+    """When its removal was asked for (UTC)."""
+
+
+class Removed(Row):
+    """What a takedown removed, or would remove."""
+
+    rows: dict[str, int]
+    """Table -> rows."""
+    releases: list[str]
+    """Versions in the store that held it; only their manifest stays."""
+    lines: list[str]
+    """Raw log lines that still hold it, as FILE:LINE; the operator deletes them."""
+    picture_files: list[str]
+    """Raw picture files that still hold it."""
+    near_pictures: list[str]
+    """Content ids of pictures that look like a removed one and stay."""

@@ -1,0 +1,47 @@
+"""Built releases that hold what was taken down: the data goes, the manifest stays, so no version is used twice."""
+
+import json
+from collections.abc import Iterator
+
+from schemas.release import CONFIGS
+from tasks.release.build import MANIFEST, WITHDRAWN
+from tasks.tables import Store
+from tasks.tombstones import Tombstones
+
+_KEYS = {"chat": "conversation_id", "battle": "question_id", "bench": "question_id"}
+
+
+def releases_with(store: Store, tombstones: Tombstones) -> list[str]:
+    """Versions in the store that hold something taken down, those half withdrawn included."""
+    return sorted(version for version in _versions(store) if _holds(store, version, tombstones))
+
+
+def withdraw_releases(store: Store, versions: list[str]) -> None:
+    """Remove everything but the manifests of some versions, and what killed builds left."""
+    for version in versions:
+        store.write_bytes(f"releases/{version}/{WITHDRAWN}", json.dumps({"why": "takedown"}).encode())
+        for path in store.fs.ls(store.at(f"releases/{version}"), detail=False, refresh=True):
+            if path.rsplit("/", 1)[-1] not in (MANIFEST, WITHDRAWN):
+                store.fs.rm(path, recursive=True)
+    if store.fs.isdir(store.at("releases/.building")):
+        store.fs.rm(store.at("releases/.building"), recursive=True)
+
+
+def _versions(store: Store) -> Iterator[str]:
+    if store.fs.isdir(store.at("releases")):
+        for path in store.fs.ls(store.at("releases"), detail=False, refresh=True):
+            version = path.rstrip("/").rsplit("/", 1)[-1]
+            if store.fs.exists(store.at(f"releases/{version}/{MANIFEST}")):
+                yield version
+
+
+def _holds(store: Store, version: str, tombstones: Tombstones) -> bool:
+    data = store.at(f"releases/{version}")
+    if store.fs.exists(f"{data}/{WITHDRAWN}"):
+        return any(not path.endswith((MANIFEST, WITHDRAWN)) for path in store.fs.find(data))
+    for config in CONFIGS:
+        for path in store.fs.glob(f"{data}/{config}/data/*.parquet"):
+            ids = store.read_loose(path.removeprefix(f"{store.path}/"), [_KEYS[config]])[_KEYS[config]]
+            if tombstones.conversations(ids):
+                return True
+    return False

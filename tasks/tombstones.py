@@ -1,0 +1,48 @@
+"""Tombstones: keyed hashes of what was taken down, so that reading the same logs again does not bring it back."""
+
+import hmac
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from schemas.takedown import TakenDownKind, Tombstone
+from tasks.tables import Store, frame_of
+
+UNFINISHED = "takedown/unfinished"
+"""File of a store that exists while something taken down may still stand in some table."""
+_SUFFIX = 9
+"""A conversation that is not the first of its conv_id has a dash and eight hex digits appended."""
+
+
+class Tombstones:
+    """What was taken down from a store. `key` is the store's own, so another store's hashes differ."""
+
+    def __init__(self, store: Store, key: bytes) -> None:
+        self._store, self._key = store, key
+        self._known = set(store.read("takedowns", ["key"])["key"])
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def holds(self, kind: TakenDownKind, ids: Iterable[str | None]) -> set[str]:
+        """Those of `ids` that were taken down."""
+        return {each for each in ids if each is not None and self._hash(kind, each) in self._known}
+
+    def conversations(self, ids: Iterable[str]) -> set[str]:
+        """Those of some conversation_ids whose conv_id was taken down."""
+        kind = TakenDownKind.CONVERSATION
+        return {each for each in ids if {self._hash(kind, each), self._hash(kind, each[:-_SUFFIX])} & self._known}
+
+    def add(self, ids: Mapping[TakenDownKind, Iterable[str]], now: datetime, keep: bool = True) -> None:
+        """Take more down; only for as long as this object lives unless `keep`."""
+        hashed = {self._hash(kind, each): kind for kind, of_kind in ids.items() for each in of_kind}
+        new = [
+            Tombstone(key=key, kind=kind, taken_down_at=now)
+            for key, kind in sorted(hashed.items())
+            if key not in self._known
+        ]
+        self._known |= {row.key for row in new}
+        if keep:
+            self._store.append("takedowns", frame_of(Tombstone, new))
+
+    def _hash(self, kind: TakenDownKind, each: str) -> str:
+        return hmac.digest(self._key, f"takedown {kind} {each}".encode("utf-8", "surrogatepass"), "sha256").hex()[:32]

@@ -1,0 +1,130 @@
+"""Two strangers' conversations, a vote and three pictures in a store that went through ingest, with a release of it."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from schemas.conversation import Conversation, RedactedConversation
+from schemas.image import NearPicture, RedactedImage
+from schemas.rating import OutlierJudge
+from schemas.tables import TABLES
+from schemas.topic import BenchItem, TopicMember
+from tasks.decide.policy_file import policy_hash
+from tasks.ingest.people import KEY_VARIABLE
+from tasks.pictures import open_picture
+from tasks.tables import Store, frame_of
+from tests.builders import battle, decision, facts_frame, image, measure_clean, picture_bytes
+from tests.small_store import POLICY, make_release
+from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, state, vote, write
+
+ANN, BOB = "198.51.100.23", "203.0.113.99"
+OWN, SHARED, OTHER = picture("own"), picture("shared"), picture("other")
+REDACTED = "5" * 32
+SECRET = "annes secret question"
+LINES = [
+    chat("ann", f"{SECRET} one?", "secret answer one", ip=ANN, pictures=[OWN, SHARED]),
+    chat("bob", "bobs question?", "bobs answer", ip=BOB, pictures=[SHARED]),
+    chat("left", f"{SECRET} two?", "secret left answer", ip=ANN, model="x"),
+    chat("right", f"{SECRET} two?", "secret right answer", ip=ANN, model="y"),
+    vote(state("left", f"{SECRET} two?", "secret left answer", model_name="x"),
+         state("right", f"{SECRET} two?", "secret right answer", model_name="y"), at=20, ip=ANN),
+    chat("bob2", "another question of bobs?", "and its answer", ip=BOB, pictures=[OTHER]),
+    b"{broken",
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch):
+    """One key for every store."""
+    monkeypatch.setenv(KEY_VARIABLE, "the key of every store here")
+
+
+@pytest.fixture(scope="session")
+def arena(tmp_path_factory) -> Path:
+    """The raw logs."""
+    folder = tmp_path_factory.mktemp("arena") / "logs"
+    write(folder, DAY, *LINES)
+    for seed, name in enumerate((OWN, SHARED, OTHER)):
+        path = folder / "serve_images" / f"{name}.png"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(picture_bytes(seed))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def curated_once(arena, tmp_path_factory) -> Path:
+    """A store of the logs with something in every table, and a release. Do not write to it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(KEY_VARIABLE, "the key of every store here")
+        store = ingested(arena, tmp_path_factory.mktemp("once") / "store")
+        fill(store)
+        make_release(store, release="1.0.0")
+        store.write_bytes("runs/20240620T120000Z.json", json.dumps({"funnel": {}}).encode())
+    return Path(store.root)
+
+
+@pytest.fixture
+def store(curated_once, tmp_path) -> Store:
+    """A copy of it."""
+    return Store(str(shutil.copytree(curated_once, tmp_path / "store")))
+
+
+def fill(store: Store) -> None:
+    """Facts, decisions, topics, bench and the rest, as the later stages would write them."""
+    rows = [Conversation.model_validate(row) for row in store.read("conversations").to_dicts()]
+    by_id = {row.conversation_id: row for row in rows}
+    images = [i for row in rows for i in row.image_ids]
+    measure_clean(store, rows, image_text={i: {"text": f"writing in {i[:8]}"} for i in images})
+    left, right, bob = by_id[conv_id("left")], by_id[conv_id("right")], by_id[conv_id("bob")]
+    decisions = [decision(row) for row in rows] + [decision(battle(left, right))]
+    decisions[-2] = decisions[-2].model_copy(update={"duplicate_of": conv_id("ann"), "keep": False, "reasons": ["d"]})
+    tables = {
+        "decisions": [each.model_copy(update={"policy_hash": policy_hash(POLICY)}) for each in decisions],
+        "topics": [TopicMember(document_id=d, topic=0, probability=1, name="t", x=0, y=0) for d in _documents(rows)],
+        "bench": [BenchItem(conversation_id=bob.conversation_id, document_id=bob.document_id, topic=0)],
+        "near_pictures": [
+            NearPicture(image_a=a, image_b=b, phash_distance=1, pdq_distance=1, cosine=1)
+            for a, b in zip(sorted(set(images)), sorted(set(images))[1:], strict=False)
+        ],
+        "redacted_conversations": [
+            RedactedConversation(**dict(row) | {"image_ids": [REDACTED]}, redactions=[], policy_hash="0")
+            for row in rows
+            if row.conversation_id in (conv_id("ann"), conv_id("bob"))
+        ],
+        "redacted_images": [
+            RedactedImage(
+                **dict(image(open_picture(picture_bytes(1)))) | {"image_id": REDACTED},
+                boxes=[],
+                source_image_id=open_picture(picture_bytes(1)).image_id,
+            )
+        ],
+        "outlier_judges": [OutlierJudge(judge=str(left.user_id), votes=9, evidence=99.0)],
+    }
+    for name, of_table in tables.items():
+        store.replace(name, frame_of(TABLES[name].row, of_table))
+    store.append("signals/text_pii", facts_frame("text_pii", {"0" * 32: {}}))  # of an answer that was replaced
+    store.write_bytes(f"policies/{policy_hash(POLICY)}.json", POLICY.model_dump_json().encode())
+
+
+def _documents(rows: list[Conversation]) -> list[str]:
+    return sorted({row.document_id for row in rows})
+
+
+def everything(store: Store) -> Iterator[tuple[str, bytes]]:
+    """(file, all that it says) of every file of a store: raw bytes, and what Parquet's compression hides."""
+    for path in sorted(Path(store.root).rglob("*")):
+        if path.is_file():
+            content = path.read_bytes()
+            if path.suffix == ".parquet":
+                content += repr(pq.read_table(path).to_pylist()).encode()
+            yield path.relative_to(store.root).as_posix(), content
+
+
+def files_with(store: Store, *needles: str | bytes) -> list[str]:
+    """Files of a store that hold one of the needles."""
+    wanted = [needle.encode() if isinstance(needle, str) else needle for needle in needles]
+    return [name for name, content in everything(store) if any(needle in content for needle in wanted)]

@@ -1,0 +1,88 @@
+"""Reading the same logs again does not bring back what was taken down."""
+
+import polars as pl
+import pytest
+
+from tasks.tables import Store
+from tasks.takedown.take_down import finish, take_down
+from tests.builders import NOON, picture_bytes
+from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, state, vote, write
+from tests.tasks.takedown.conftest import ANN, LINES, OWN, SECRET, SHARED, files_with
+
+INGESTED = ("sightings", "conversations", "battles", "images", "rejects", "quarantine")
+OTHER_DAY = "vision-tmp-2024-06-21-conv.json"
+
+
+def ids(store):
+    return set(store.read("conversations")["conversation_id"])
+
+
+def user_of(store, name):
+    return store.read("conversations").filter(conversation_id=conv_id(name))["user_id"].item()
+
+
+@pytest.fixture
+def logs(tmp_path):
+    folder = tmp_path / "logs"
+    write(folder, DAY, *LINES)
+    (folder / "serve_images").mkdir()
+    for seed, name in enumerate((OWN, SHARED)):
+        (folder / "serve_images" / f"{name}.png").write_bytes(picture_bytes(seed))
+    return folder
+
+
+@pytest.mark.parametrize("what", ["conversation", "side", "user", "picture"])
+def test_a_store_made_anew_from_the_same_logs_is_what_the_takedown_left(logs, tmp_path, what):
+    store = ingested(logs, tmp_path / "store")
+    asked = {"conversation": conv_id("ann"), "side": conv_id("right"), "user": user_of(store, "ann"), "picture": SHARED}
+    take_down(store, [asked[what]], [], NOON, dry_run=False)
+    anew = Store(str(tmp_path / "anew"))
+    anew.replace("takedowns", store.read("takedowns"))
+    ingested(logs, tmp_path / "anew")
+    for table in INGESTED:
+        assert anew.read(table).sort(pl.all()).equals(store.read(table).sort(pl.all())), table
+    assert (SECRET in str(anew.read("conversations").to_dicts())) == (what != "user")
+
+
+def test_a_rewritten_log_does_not_bring_it_back(logs, tmp_path):
+    store = ingested(logs, tmp_path / "store")
+    take_down(store, [conv_id("ann")], [], NOON, dry_run=False)
+    write(logs, DAY, chat("new", "New?", "Yes."), *LINES)
+    ingested(logs, tmp_path / "store")
+    assert ids(store) == {conv_id(name) for name in ("new", "bob", "bob2", "left", "right")}
+    assert files_with(store, f"{SECRET} one") == []
+
+
+def test_later_lines_of_a_removed_user_and_conversation_stay_out(logs, tmp_path):
+    store = ingested(logs, tmp_path / "store")
+    take_down(store, [user_of(store, "ann")], [], NOON, dry_run=False)
+    later = [chat("later", f"{SECRET} later?", "Yes.", ip=ANN), chat("ann", f"{SECRET} one?", "from elsewhere", at=99)]
+    write(logs, OTHER_DAY, *later)
+    ingested(logs, tmp_path / "store")
+    assert ids(store) == {conv_id("bob"), conv_id("bob2")}
+    assert files_with(store, SECRET) == []
+
+
+def test_a_removed_picture_under_another_name_is_not_taken_in(logs, tmp_path):
+    store = ingested(logs, tmp_path / "store")
+    take_down(store, [OWN], [], NOON, dry_run=False)
+    renamed = picture("renamed")
+    (logs / "serve_images" / f"{renamed}.png").write_bytes(picture_bytes(0))
+    write(logs, OTHER_DAY, chat("again", "What is it?", "A cat.", pictures=[renamed]))
+    looked = []
+    ingested(logs, tmp_path / "store", looked)
+    assert looked == []
+    again = store.read("conversations").filter(conversation_id=conv_id("again")).row(0, named=True)
+    assert (again["image_ids"], again["image_problems"]) == ([], ["taken_down"])
+
+
+def test_a_vote_that_arrives_later_takes_its_other_side_down_when_ingest_ends(logs, tmp_path):
+    write(logs, DAY, *[line for line in LINES if not isinstance(line, dict) or line["type"] == "chat"])
+    store = ingested(logs, tmp_path / "store")
+    take_down(store, [conv_id("left")], [], NOON, dry_run=False)
+    assert conv_id("right") in ids(store)
+    write(logs, OTHER_DAY, vote(state("left", f"{SECRET} two?", "x"), state("right", f"{SECRET} two?", "y"), ip=ANN))
+    ingested(logs, tmp_path / "store")
+    finish(store, NOON)
+    assert files_with(store, f"{SECRET} two", conv_id("left"), conv_id("right")) == []
+    assert finish(store, NOON) == {}

@@ -1,0 +1,168 @@
+"""What was taken down is nowhere in the store, and what others wrote is still there."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from schemas.errors import BadInput
+from schemas.row import arrow_schema
+from schemas.tables import TABLES
+from tasks.content_id import text_id
+from tasks.lookup.funnel import line_fates
+from tasks.pictures import open_picture
+from tasks.tables import Store
+from tasks.takedown.sweep import IMPERSONAL
+from tasks.takedown.take_down import take_down
+from tests.builders import NOON, picture_bytes
+from tests.tasks.ingest.logs import conv_id
+from tests.tasks.takedown.conftest import ANN, BOB, OTHER, OWN, REDACTED, SECRET, SHARED, everything, files_with
+
+OWN_PICTURE, SHARED_PICTURE = open_picture(picture_bytes(0)), open_picture(picture_bytes(1))
+
+
+def user_of(store, name):
+    return store.read("conversations").filter(conversation_id=conv_id(name))["user_id"].item()
+
+
+def conversations(store):
+    return set(store.read("conversations")["conversation_id"])
+
+
+def take(store, *asked, users=(), dry_run=False):
+    return take_down(store, asked, users, NOON, dry_run)
+
+
+def test_a_conversation_is_gone_from_every_file_and_its_own_picture_with_it(store):
+    secrets = [conv_id("ann"), f"{SECRET} one", text_id(f"{SECRET} one?"), OWN, OWN_PICTURE.image_id]
+    assert all(files_with(store, each) for each in secrets)
+    take(store, conv_id("ann"))
+    assert files_with(store, *secrets, OWN_PICTURE.encoded[40:90], f"writing in {OWN_PICTURE.image_id[:8]}") == []
+
+
+def test_what_others_wrote_stays_and_so_does_a_picture_they_share(store):
+    before = {name: store.read(name) for name in ("conversations", "decisions", "signals/text_pii")}
+    take(store, conv_id("ann"))
+    assert conversations(store) == {conv_id(name) for name in ("bob", "bob2", "left", "right")}
+    assert SHARED_PICTURE.image_id in set(store.read("images")["image_id"])
+    assert f"{SHARED}.png" in set(store.read("picture_files")["name"])
+    kept = before["conversations"].filter(pl.col("conversation_id") != conv_id("ann"))
+    assert store.read("conversations").equals(kept)
+    assert text_id("bobs answer") in set(store.read("signals/text_pii")["content_id"])
+
+
+def test_a_user_goes_with_every_conversation_and_vote(store):
+    user = user_of(store, "ann")
+    take(store, user)
+    assert files_with(store, SECRET, "secret", user, conv_id("ann"), conv_id("left"), conv_id("right")) == []
+    assert conversations(store) == {conv_id("bob"), conv_id("bob2")}
+
+
+def test_a_raw_user_is_found_by_the_stores_key_and_written_nowhere(store):
+    take(store, users=[f" {ANN}"])
+    assert conversations(store) == {conv_id("bob"), conv_id("bob2")}
+    assert files_with(store, ANN) == []
+
+
+@pytest.mark.parametrize("asked", ["left", "right"])
+def test_one_side_of_a_vote_takes_the_other_along_because_it_repeats_the_prompt(store, asked):
+    take(store, conv_id(asked))
+    assert files_with(store, f"{SECRET} two", conv_id("left"), conv_id("right")) == []
+    assert store.read("battles").is_empty()
+
+
+def test_a_picture_goes_with_every_conversation_that_shows_it(store, arena):
+    names = [SHARED, f"{SHARED}.png", SHARED_PICTURE.image_id, f"{SHARED_PICTURE.image_id}.png"]
+    names.append(str(arena / "serve_images" / f"{SHARED}.png"))
+    names += [hashlib.sha256(picture_bytes(1)).hexdigest(), REDACTED]
+    for number, asked in enumerate(names):
+        own = Store(f"{store.root}-{number}")
+        store.fs.put(store.root, own.root, recursive=True)
+        take(own, asked)
+        assert conversations(own) == {conv_id(name) for name in ("bob2", "left", "right")}, asked
+        assert files_with(own, SHARED, SHARED_PICTURE.image_id, SHARED_PICTURE.encoded[40:90]) == [], asked
+
+
+def test_an_answer_that_was_replaced_leaves_no_facts_behind(store):
+    take(store, conv_id("ann"))
+    assert "0" * 32 not in set(store.read("signals/text_pii")["content_id"])
+
+
+def test_what_repeated_it_no_longer_says_so(store):
+    take(store, conv_id("ann"))
+    assert store.read("decisions")["duplicate_of"].null_count() == store.read("decisions").height
+
+
+def test_every_line_keeps_a_fate(store):
+    before = line_fates(store).select("source", "line")
+    removed = take(store, conv_id("ann"), conv_id("left"))
+    fates = line_fates(store)
+    assert fates.select("source", "line").equals(before)
+    taken_down = fates.filter(reason="taken_down").select(pl.format("{}:{}", "source", "line")).to_series().to_list()
+    assert removed.lines == taken_down
+    assert len(taken_down) == 4
+
+
+def test_the_tombstone_tells_nothing(store):
+    take(store, conv_id("ann"), user_of(store, "ann"), OTHER)
+    assert set(store.read("takedowns").columns) == {"key", "kind", "taken_down_at"}
+    assert files_with(store, conv_id("ann"), OTHER, ANN) == []
+
+
+def test_a_dry_run_lists_what_would_go_and_touches_nothing(store):
+    before = dict(everything(store))
+    planned = take(store, conv_id("ann"), dry_run=True)
+    assert dict(everything(store)) == before
+    assert planned == take(store, conv_id("ann"))
+    assert planned.rows["images"] == planned.rows["conversations"] == 1
+    assert planned.picture_files == [f"{OWN}.png"]
+    assert planned.near_pictures == []
+
+
+def test_a_picture_that_looks_the_same_is_named(store):
+    pair = store.read("near_pictures").row(0, named=True)
+    assert take(store, pair["image_a"], dry_run=True).near_pictures == [pair["image_b"]]
+
+
+@pytest.mark.parametrize("asked", ["nonsense", "f" * 32, "", "../../etc/passwd", conv_id("ann")[:-1]])
+def test_an_unknown_id_is_one_clear_error_and_nothing_goes(store, asked):
+    before = dict(everything(store))
+    with pytest.raises(BadInput, match="is no conversation, battle, picture or user of this store"):
+        take(store, conv_id("bob"), asked)
+    assert dict(everything(store)) == before
+
+
+def test_an_unknown_user_is_an_error_that_does_not_repeat_the_address(store):
+    with pytest.raises(BadInput, match="no line of that user") as error:
+        take(store, users=["192.0.2.77"])
+    assert "192.0.2.77" not in str(error.value)
+
+
+def test_the_same_takedown_again_is_not_an_error(store):
+    for asked in (conv_id("ann"), SHARED, user_of(store, "bob")):
+        take(store, asked)
+        assert take(store, asked).rows == {}
+    take(store, users=[BOB])
+
+
+@pytest.mark.parametrize("table", sorted(TABLES.keys() - IMPERSONAL))
+def test_a_new_table_is_swept_or_declared_impersonal(table):
+    columns = set(arrow_schema(TABLES[table].row).names)
+    known = {"conversation_id", "conversation_a", "item_id", "conv_id", "image_id", "image_a", "content_id"}
+    assert columns & (known | {"document_id", "judge"}) or table in ("rejects", "quarantine")
+
+
+def test_a_conversation_held_as_flagged_can_be_taken_down_too(store):
+    store.replace(
+        "quarantine", pl.DataFrame({"kind": ["conversation"], "key": [conv_id("held")], "cause": ["flagged"]})
+    )
+    take(store, conv_id("held"))
+    assert files_with(store, conv_id("held")) == []
+
+
+def test_run_records_and_policies_stay(store):
+    take(store, conv_id("ann"))
+    assert json.loads(Path(store.at("runs/20240620T120000Z.json")).read_text()) == {"funnel": {}}
+    assert files_with(store, '"name":"public_release"')
