@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +38,7 @@ class LooseDuplicates:
 
     pictures: int
     pairs: list[Pair]
+    """Every two files that show the same picture, also where several files hold the same pixels."""
     groups: list[list[str]]
     """Each group's representative first."""
     rejected: list[tuple[str, str]]
@@ -88,12 +90,12 @@ def _found(
     )
     pairs_of_hashes = near_hashes(pictures.sort("image_id"), radius) if seen else None
     near = None if pairs_of_hashes is None else near_pictures(pairs_of_hashes, pictures, radius)
-    pairs = [Pair(of[0], twin, "exact", 0) for of in names.values() for twin in of[1:]]
+    pairs = [Pair(a, b, "exact", 0) for same in names.values() for a, b in combinations(same, 2)]
     chosen = {image_id: image_id for image_id in names}
     if near is not None:
         for a, b, distance in near.select("image_a", "image_b", "phash_distance").iter_rows():
-            first, second = sorted((names[a][0], names[b][0]))
-            pairs.append(Pair(first, second, "perceptual", distance))
+            for one, other in product(names[a], names[b]):
+                pairs.append(Pair(min(one, other), max(one, other), "perceptual", distance))
         chosen = representatives(names, near)
     groups: dict[str, list[str]] = {}
     for image_id, representative in chosen.items():
