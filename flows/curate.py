@@ -5,6 +5,7 @@ from prefect import flow
 from flows.decide import decide
 from flows.ingest import ingest
 from flows.measure import describe, screen
+from flows.one_writer import one_writer
 from flows.rate import rate
 from flows.release import release
 from flows.sample import sample
@@ -13,6 +14,7 @@ from schemas.settings import Settings
 
 
 @flow(name="curate")
+@one_writer
 def curate(settings: Settings) -> list[StageReport]:
     """Raw logs -> a release."""
     return [

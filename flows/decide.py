@@ -2,6 +2,7 @@
 
 from prefect import flow
 
+from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.decide.redact import ROUNDS
@@ -11,6 +12,7 @@ from tasks.providers import Providers
 
 
 @flow(name="decide")
+@one_writer
 def decide(settings: Settings) -> list[StageReport]:
     """Keep or drop every conversation and battle, with every reason. What is redacted is measured again, as proof."""
     providers = Providers(settings.providers)

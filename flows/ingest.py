@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from prefect import flow
 
+from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.ingest.steps import assemble, read_log_lines, take_in_pictures
@@ -15,6 +16,7 @@ from tasks.takedown.steps import finish_takedowns
 
 
 @flow(name="ingest")
+@one_writer
 def ingest(settings: Settings) -> list[StageReport]:
     """Read the logs and take the pictures in. Picture signals look at the decode that gives a picture its identity."""
     look = PictureLook(Store.open(settings.store), Providers(settings.providers), datetime.now(UTC))

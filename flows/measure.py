@@ -2,6 +2,7 @@
 
 from prefect import flow
 
+from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.measure.steps import catch_up_pictures, measure_documents, measure_texts
@@ -9,6 +10,7 @@ from tasks.providers import Providers
 
 
 @flow(name="screen")
+@one_writer
 def screen(settings: Settings) -> list[StageReport]:
     """Signals of everything: what may forbid a release."""
     providers = Providers(settings.providers)
@@ -19,6 +21,7 @@ def screen(settings: Settings) -> list[StageReport]:
 
 
 @flow(name="describe")
+@one_writer
 def describe(settings: Settings) -> list[StageReport]:
     """Signals of what the policy keeps: what makes it useful."""
     providers = Providers(settings.providers)

@@ -2,6 +2,7 @@
 
 from prefect import flow
 
+from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.measure.steps import signal_versions
@@ -10,6 +11,7 @@ from tasks.rate.steps import rate_models
 
 
 @flow(name="rate")
+@one_writer
 def rate(settings: Settings) -> list[StageReport]:
     """Bradley-Terry with bootstrap intervals, per slice and under style control."""
     return [rate_models(settings, signal_versions(Providers(settings.providers)))]

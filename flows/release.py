@@ -2,6 +2,7 @@
 
 from prefect import flow
 
+from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.measure.steps import signal_versions
@@ -11,6 +12,7 @@ from tasks.report.steps import report_release
 
 
 @flow(name="release")
+@one_writer
 def release(settings: Settings) -> list[StageReport]:
     """Build, report on, seal and place a release."""
     providers = Providers(settings.providers)

@@ -2,6 +2,7 @@
 
 from prefect import flow
 
+from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.measure.steps import signal_versions
@@ -10,6 +11,7 @@ from tasks.sample.steps import draw_bench, find_topics
 
 
 @flow(name="sample")
+@one_writer
 def sample(settings: Settings) -> list[StageReport]:
     """Find the topics of what is kept and draw the benchmark uniformly over them."""
     providers = Providers(settings.providers)

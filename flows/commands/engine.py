@@ -29,10 +29,16 @@ def prepare_engine(store: str) -> None:
 
 
 def run_flow(load: Callable[[], Callable[[Settings], list[StageReport]]], settings: Settings) -> list[StageReport]:
-    """Run the flow that `load` imports. Heartbeats are off: they would cost a second at the end of every stage."""
-    prepare_engine(settings.store)
-    print("starting Prefect …", file=sys.stderr, flush=True)
-    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+    """Run the flow that `load` imports. Raises BadInput before anything starts when another run holds the store.
 
-    with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
-        return load()(settings)
+    Heartbeats are off: they would cost a second at the end of every stage.
+    """
+    prepare_engine(settings.store)
+    from tasks.store_lock import writing
+
+    with writing(settings.store):
+        print("starting Prefect …", file=sys.stderr, flush=True)
+        from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+
+        with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
+            return load()(settings)

@@ -1,0 +1,83 @@
+"""One writer at a time: a store is held while a command or a flow writes to it."""
+
+import fcntl
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from fsspec.implementations.local import LocalFileSystem
+
+from schemas.errors import BadInput
+from tasks.tables import Store
+
+_FILE = "writing.lock"
+_HOLDERS: dict[str, int] = {}
+"""Stores that this process holds, with the number of nested holders: a flow, and the stages it calls."""
+_HOLDS: dict[str, ExitStack] = {}
+_GUARD = threading.Lock()
+
+
+@contextmanager
+def writing(root: str) -> Iterator[Store]:
+    """Hold a store for writing, and give it. Raises BadInput at once when another process writes to it.
+
+    On a local folder the hold ends with the process, however that ends. On an object store it is a file that only
+    one writer can create; a killed writer leaves it behind, and the error says what to remove.
+    """
+    store = Store.open(root)
+    key = f"{type(store.fs).__name__}:{store.path}"
+    with _GUARD:
+        if key not in _HOLDERS:
+            stack = ExitStack()
+            stack.enter_context(_hold(store))
+            _HOLDS[key] = stack
+        _HOLDERS[key] = _HOLDERS.get(key, 0) + 1
+    try:
+        yield store
+    finally:
+        with _GUARD:
+            _HOLDERS[key] -= 1
+            if not _HOLDERS[key]:
+                del _HOLDERS[key]
+                _HOLDS.pop(key).close()
+
+
+def _hold(store: Store) -> AbstractContextManager[None]:
+    return _local(store) if isinstance(store.fs, LocalFileSystem) else _remote(store)
+
+
+@contextmanager
+def _local(store: Store) -> Iterator[None]:
+    with Path(store.at(_FILE)).open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise _taken(store, file.read(), "wait for it to end") from None
+        file.truncate(0)
+        file.write(_since())
+        file.flush()
+        yield
+
+
+@contextmanager
+def _remote(store: Store) -> Iterator[None]:
+    try:
+        store.fs.pipe_file(store.at(_FILE), _since().encode(), mode="create")
+    except FileExistsError:
+        since = (store.read_bytes(_FILE) or b"").decode()
+        raise _taken(store, since, f"wait for it to end, or remove {_FILE} if it was killed") from None
+    try:
+        yield
+    finally:
+        store.fs.rm_file(store.at(_FILE))
+
+
+def _since() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _taken(store: Store, since: str, advice: str) -> BadInput:
+    return BadInput(f"another run has been writing to store {store.root!r} since {since or 'just now'}; {advice}")
