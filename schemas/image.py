@@ -83,5 +83,5 @@ class NearPicture(Row):
     """Hamming distance of the 64-bit DCT hashes."""
     pdq_distance: Int32
     """Hamming distance of the 256-bit PDQ hashes."""
-    cosine: Float32
-    """Cosine of the image embeddings."""
+    grey_correlation: Float32
+    """Correlation of the 32 x 32 brightnesses, -1 to 1."""

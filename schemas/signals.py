@@ -57,6 +57,8 @@ class ImageHash(Row):
     """256-bit PDQ hash, 64 hex digits, Meta's bit order."""
     pdq_quality: Int32
     """0 to 100; below 50 the PDQ hash should not be matched (ThreatExchange)."""
+    grey: str
+    """Brightness of the picture shrunk to 32 x 32, row by row, 2,048 hex digits: what the DCT hash is made of."""
 
 
 class ImageLayout(Row):

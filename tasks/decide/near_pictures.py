@@ -3,13 +3,22 @@
 from collections.abc import Iterable, Mapping
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from schemas.image import NearPicture
 from schemas.policy import NearPictures
 from tasks.decide.hamming import hamming_pairs, hashes_from_hex
-from tasks.tables import frame_of, frame_schema
+from tasks.tables import frame_schema
 
+Rows = npt.NDArray[np.int64]
+
+GREY_PIXELS = 32 * 32
+PAIRS_AT_ONCE = 16_384
+FLAT_SPREAD_MAX = 1.0
+"""Grey levels: a picture whose brightness varies less is one flat colour."""
+FLAT_STEP_MAX = 4.0
+"""Grey levels by which two flat pictures may differ."""
 _HASH_PAIR = {"image_a": pl.String, "image_b": pl.String, "phash_distance": pl.Int32, "pdq_distance": pl.Int32}
 
 
@@ -41,20 +50,36 @@ def near_hashes(pictures: pl.DataFrame, radius: NearPictures, searched: Iterable
     return pl.DataFrame(columns, schema=_HASH_PAIR)
 
 
-def near_pictures(hash_pairs: pl.DataFrame, vectors: pl.DataFrame, radius: NearPictures) -> pl.DataFrame:
-    """The rows of `near_pictures`: those of `hash_pairs` whose embeddings agree as well.
+def near_pictures(hash_pairs: pl.DataFrame, greys: pl.DataFrame, radius: NearPictures) -> pl.DataFrame:
+    """The rows of `near_pictures`: those of `hash_pairs` whose pixels agree as well.
 
-    `vectors` has image_id and vector for every picture of a pair; a picture without one is near to none.
+    `greys` has image_id and grey (hex digits of a 32 x 32 brightness) for every picture of a pair.
     """
-    place = dict(zip(vectors["image_id"], range(vectors.height), strict=True))
-    known = hash_pairs.filter(pl.all_horizontal(pl.col("image_a", "image_b").is_in(list(place))))
-    if known.is_empty():
-        return frame_of(NearPicture, [])
-    matrix = vectors["vector"].explode().to_numpy().astype(np.float32).reshape(vectors.height, -1)
-    i, j = (known[side].replace_strict(place, return_dtype=pl.Int64).to_numpy() for side in ("image_a", "image_b"))
-    cosine = np.einsum("nd,nd->n", matrix[i], matrix[j])
-    near = known.with_columns(cosine=pl.Series(cosine, dtype=pl.Float32)).filter(cosine >= radius.embedding_cosine_min)
-    return near.select(frame_schema(NearPicture).names())
+    place = dict(zip(greys["image_id"], range(greys.height), strict=True))
+    pixels = np.frombuffer(bytes.fromhex("".join(greys["grey"])), np.uint8).reshape(-1, GREY_PIXELS)
+    i, j = (hash_pairs[side].replace_strict(place, return_dtype=pl.Int64).to_numpy() for side in ("image_a", "image_b"))
+    correlation = grey_correlations(pixels, i, j)
+    near = hash_pairs.with_columns(grey_correlation=pl.Series(correlation, dtype=pl.Float32))
+    return near.filter(correlation >= radius.grey_correlation_min).select(frame_schema(NearPicture).names())
+
+
+def grey_correlations(pixels: npt.NDArray[np.uint8], i: Rows, j: Rows) -> npt.NDArray[np.float32]:
+    """Pearson correlation, float32 (pairs,), of rows i and j of `pixels` uint8 (n, 1024).
+
+    Two flat pictures have none: 1 if they are about equally bright, else 0.
+    """
+    mean = pixels.mean(axis=1, dtype=np.float32)
+    spread = pixels.std(axis=1, dtype=np.float32)
+    found = np.empty(len(i), np.float32)
+    for start in range(0, len(i), PAIRS_AT_ONCE):
+        a, b = i[start : start + PAIRS_AT_ONCE], j[start : start + PAIRS_AT_ONCE]
+        products = np.einsum("np,np->n", pixels[a] - mean[a][:, None], pixels[b] - mean[b][:, None]) / pixels.shape[1]
+        varied = np.minimum(spread[a], spread[b]) >= FLAT_SPREAD_MAX
+        flat = np.maximum(spread[a], spread[b]) < FLAT_SPREAD_MAX
+        alike = flat & (abs(mean[a] - mean[b]) <= FLAT_STEP_MAX)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found[start : start + PAIRS_AT_ONCE] = np.where(varied, products / (spread[a] * spread[b]), alike)
+    return found
 
 
 def representatives(ordered_ids: Iterable[str], pairs: pl.DataFrame) -> dict[str, str]:

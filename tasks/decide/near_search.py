@@ -11,7 +11,7 @@ from tasks.tables import Store
 
 
 def update_near_pictures(store: Store, radius: NearPictures, versions: Versions) -> dict[str, int]:
-    """`image_hash` and `image_embedding` -> `near_pictures`, the same table whether pictures came at once or by night.
+    """`image_hash` -> `near_pictures`, the same table whether pictures came at once or by night.
 
     Returns:
         How many pictures there are, how many of them were searched for now, and how many pairs there are.
@@ -24,8 +24,8 @@ def update_near_pictures(store: Store, radius: NearPictures, versions: Versions)
     known = pairs.filter(pl.all_horizontal(pl.col("image_a", "image_b").is_in(searched.implode())))
     found = near_hashes(pictures, radius, searched)
     ends = pl.concat([found["image_a"], found["image_b"]]).unique()
-    vectors = facts(store, "image_embedding", versions["image_embedding"], ["vector"], ends)
-    known = known.vstack(near_pictures(found, vectors.rename({"content_id": "image_id"}), radius))
+    greys = facts(store, "image_hash", versions["image_hash"], ["grey"], ends).rename({"content_id": "image_id"})
+    known = known.vstack(near_pictures(found, greys, radius))
     if not (known.equals(pairs) and after.equals(before)):
         store.replace("searched_pictures", store.empty("searched_pictures"))  # a killed run searches all again
         store.replace("near_pictures", known)
@@ -34,13 +34,12 @@ def update_near_pictures(store: Store, radius: NearPictures, versions: Versions)
 
 
 def _pictures(store: Store, versions: Versions) -> pl.DataFrame:
-    """image_id, phash and pdq of every picture that was hashed and embedded."""
-    embedded = facts(store, "image_embedding", versions["image_embedding"], [])
+    """image_id, phash and pdq of every picture that was hashed."""
     hashes = facts(store, "image_hash", versions["image_hash"], ["phash", "pdq"])
-    return hashes.join(embedded, on="content_id").rename({"content_id": "image_id"}).sort("image_id")
+    return hashes.rename({"content_id": "image_id"}).sort("image_id")
 
 
 def _search_key(radius: NearPictures, versions: Versions) -> str:
     """16 hex digits for everything that a pair depends on besides the two pictures."""
-    basis = [radius.model_dump_json(), versions["image_hash"], versions["image_embedding"]]
+    basis = [radius.model_dump_json(), versions["image_hash"]]
     return hashlib.blake2b("\n".join(basis).encode(), digest_size=8).hexdigest()

@@ -19,7 +19,7 @@ from tasks.timing import timed
 @task(cache_policy=NO_CACHE)
 @timed
 def find_near_pictures(settings: Settings, versions: Versions) -> StageReport:
-    """`image_hash` and `image_embedding` -> `near_pictures`; only what is new is searched for."""
+    """`image_hash` -> `near_pictures`; only what is new is searched for."""
     radius = load_policy(settings.policy).near_pictures
     counts = update_near_pictures(Store.open(settings.store), radius, versions)
     return StageReport(stage="near_pictures", counts=counts)

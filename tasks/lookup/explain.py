@@ -82,10 +82,10 @@ def _line(store: Store, item: str) -> Account | None:
 
 
 def _signals(store: Store, content_id: str) -> Account:
-    """Every stored fact about a picture, text or document, by signal; vectors are left out."""
+    """Every stored fact about a picture, text or document, by signal; vectors and pixels are left out."""
     found: Account = {}
     for name in SIGNALS:
         rows = store.read(table_name(name)).filter(content_id=content_id)
         if rows.height:
-            found[name] = rows.drop("content_id", "vector", strict=False).row(-1, named=True)
+            found[name] = rows.drop("content_id", "vector", "grey", strict=False).row(-1, named=True)
     return found

@@ -50,7 +50,7 @@ def loose_duplicates(
 ) -> LooseDuplicates:
     """All duplicate pairs and groups of the pictures below `folder`."""
     files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
-    signals = [PICTURE_SIGNALS[name](providers) for name in ("image_hash", "image_embedding")]
+    signals = [PICTURE_SIGNALS["image_hash"](providers)]
     now = datetime.now(UTC)
 
     def look(file: Path) -> tuple[str, dict[str, Any] | str]:
@@ -61,8 +61,8 @@ def loose_duplicates(
             return name, rejected.reason
         if done.failures:
             return name, next(iter(done.failures))[1]
-        hashes, vectors = (rows[signal.name][0] for signal in signals)
-        return name, {"image_id": hashes["content_id"], **hashes, **vectors}
+        (hashes,) = rows["image_hash"]
+        return name, {"image_id": hashes["content_id"], **hashes}
 
     seen: dict[str, dict[str, Any]] = {}
     names: dict[str, list[str]] = {}
@@ -84,7 +84,7 @@ def _found(
     rejected: Sequence[tuple[str, str]],
     radius: NearPictures,
 ) -> LooseDuplicates:
-    columns = ["image_id", "phash", "pdq", "vector"]
+    columns = ["image_id", "phash", "pdq", "grey"]
     pictures = pl.DataFrame(
         [{c: row[c] for c in columns} for row in seen.values()], schema_overrides={"image_id": pl.String}
     )

@@ -29,11 +29,21 @@ def _pdq_basis() -> Plane:
     return basis
 
 
+def grey_plane(picture: PIL.Image.Image) -> npt.NDArray[np.uint8]:
+    """Brightness of the picture shrunk to uint8 (32, 32), as imagehash shrinks it."""
+    small = picture.convert("L").resize((_PHASH_SIDE, _PHASH_SIDE), PIL.Image.Resampling.LANCZOS)
+    return np.asarray(small)
+
+
 def phash_bits(picture: PIL.Image.Image) -> Bits:
     """64 bits, bool (64,), row by row: which low DCT frequencies exceed their median."""
-    grey = picture.convert("L").resize((_PHASH_SIDE, _PHASH_SIDE), PIL.Image.Resampling.LANCZOS)
+    return phash_of(grey_plane(picture))
+
+
+def phash_of(grey: npt.NDArray[np.uint8]) -> Bits:
+    """The same of a picture that was shrunk already, uint8 (32, 32)."""
     # Two one-dimensional transforms in imagehash's order: flat pictures are decided by the last rounding.
-    low = dct(dct(np.asarray(grey), axis=0), axis=1)[:_PHASH_LOW, :_PHASH_LOW]
+    low = dct(dct(grey, axis=0), axis=1)[:_PHASH_LOW, :_PHASH_LOW]
     return (low > np.median(low)).ravel()
 
 

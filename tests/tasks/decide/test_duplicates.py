@@ -116,8 +116,8 @@ def test_the_order_of_rows_decides_nothing(deciding, shuffled, seed):
     """Of three pictures in a row, each like its neighbour alone, the first that was used stands for the others."""
     pictures = [str(n) * 32 for n in range(3)]
     chats = [_chat(f"c{n}", n % 3, f"Question {n % 2}", image_ids=[pictures[n % 3]]) for n in range(16)]
-    hashes = {name: {"phash": f"{(1 << 8 * n) - 1:016x}", "pdq": "0" * 64} for n, name in enumerate(pictures)}
-    alike = {"image_hash": hashes, "image_embedding": {name: {"vector": [1.0, 0.0]} for name in pictures}}
+    same = {"pdq": "0" * 64, "grey": "00" * 1024}
+    alike = {"image_hash": {name: {"phash": f"{(1 << 8 * n) - 1:016x}", **same} for n, name in enumerate(pictures)}}
     voted = sides("b", "Question 1", "Yes.", image_ids=[pictures[1]])
     first = deciding.given([*chats, *voted], facts=alike).decide()
     for table in ("conversations", "signals/text_embedding", "signals/image_hash", "signals/text_pii"):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from schemas.image import NearPicture
 from schemas.policy import NearPictures
-from tasks.decide.near_pictures import near_hashes, near_pictures, representatives
+from tasks.decide.near_pictures import grey_correlations, near_hashes, near_pictures, representatives
 from tasks.tables import frame_of
 from tests.builders import NOON, conversation
 
@@ -22,10 +22,14 @@ def _bits(count: int, digits: int) -> str:
     return f"{(1 << count) - 1:0{digits}x}"
 
 
-def _picture(image_id: str, phash_bits: int = 0, pdq_bits: int = 0, cosine: float = 1.0) -> dict:
-    """A picture that far from the one with no bits set and the vector (1, 0)."""
-    vector = [cosine, float(np.sqrt(1 - cosine**2))]
-    return {"image_id": image_id, "phash": _bits(phash_bits, 16), "pdq": _bits(pdq_bits, 64), "vector": vector}
+STRIPES, HALVES = np.arange(1024).reshape(32, 32) % 2 * 2.0 - 1, np.arange(1024).reshape(32, 32) // 512 * 2.0 - 1
+
+
+def _picture(image_id: str, phash_bits: int = 0, pdq_bits: int = 0, correlation: float = 1.0) -> dict:
+    """A picture that far from the one with no bits set that shows halves."""
+    grey = (128 + 100 * (correlation * HALVES + np.sqrt(1 - correlation**2) * STRIPES)).clip(0, 255).astype(np.uint8)
+    hashes = {"phash": _bits(phash_bits, 16), "pdq": _bits(pdq_bits, 64), "grey": grey.tobytes().hex()}
+    return {"image_id": image_id, **hashes}
 
 
 def _pairs(*pictures: dict) -> list[tuple[str, str]]:
@@ -37,33 +41,62 @@ def _search(pictures: pl.DataFrame, radius: NearPictures = RADIUS) -> pl.DataFra
 
 
 def test_a_picture_at_the_limit_of_all_three_is_near():
-    found = _search(pl.DataFrame([_picture(A), _picture(B, 8, 31, 0.841)]))
+    found = _search(pl.DataFrame([_picture(A), _picture(B, 8, 40, 0.976)]))
     (row,) = found.iter_rows(named=True)
-    assert (row["image_a"], row["image_b"], row["phash_distance"], row["pdq_distance"]) == (A, B, 8, 31)
-    assert row["cosine"] == pytest.approx(0.841, abs=1e-6)
+    assert (row["image_a"], row["image_b"], row["phash_distance"], row["pdq_distance"]) == (A, B, 8, 40)
+    assert row["grey_correlation"] == pytest.approx(0.976, abs=1e-3)
 
 
-@pytest.mark.parametrize("far", [(9, 0, 1.0), (0, 32, 1.0), (0, 0, 0.839)], ids=["phash", "pdq", "embedding"])
+@pytest.mark.parametrize("far", [(9, 0, 1.0), (0, 41, 1.0), (0, 0, 0.974)], ids=["phash", "pdq", "pixels"])
 def test_one_witness_against_it_is_enough(far):
     assert _pairs(_picture(A), _picture(B, *far)) == []
 
 
 def test_the_radius_is_the_policys():
-    wide = NearPictures(phash_distance_max=9, pdq_distance_max=32, embedding_cosine_min=0.5)
-    pictures = pl.DataFrame([_picture(A), _picture(B, 9, 32, 0.6)])
+    wide = NearPictures(phash_distance_max=9, pdq_distance_max=41, grey_correlation_min=0.5)
+    pictures = pl.DataFrame([_picture(A), _picture(B, 9, 41, 0.6)])
     assert _search(pictures, wide).height == 1
     assert _search(pictures).height == 0
 
 
 @pytest.mark.parametrize("pictures", [[], [_picture(A)]])
 def test_fewer_than_two_pictures_make_no_pair(pictures):
-    schema = {"image_id": pl.String, "phash": pl.String, "pdq": pl.String, "vector": pl.List(pl.Float32)}
+    schema = {"image_id": pl.String, "phash": pl.String, "pdq": pl.String, "grey": pl.String}
     assert _search(pl.DataFrame(pictures, schema=schema)).height == 0
+
+
+WHITE, BLACK, GREY = (np.full((1, 1024), level, np.uint8) for level in (255, 0, 128))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "correlation"),
+    [
+        (WHITE, WHITE - 3, 1.0),
+        (WHITE, BLACK, 0.0),
+        (GREY, (128 + 100 * HALVES).astype(np.uint8).reshape(1, -1), 0.0),
+        (
+            (128 + 100 * HALVES).astype(np.uint8).reshape(1, -1),
+            (128 - 50 * HALVES).astype(np.uint8).reshape(1, -1),
+            -1.0,
+        ),
+    ],
+    ids=["equally flat", "flat and unlike", "flat and varied", "a negative"],
+)
+def test_correlation_of_pixels(one, other, correlation):
+    (found,) = grey_correlations(np.vstack([one, other]), np.array([0]), np.array([1]))
+    assert found == pytest.approx(correlation, abs=1e-4)
+
+
+def test_correlations_are_numpys(monkeypatch):
+    monkeypatch.setattr("tasks.decide.near_pictures.PAIRS_AT_ONCE", 7)
+    pixels = np.random.default_rng(0).integers(0, 256, (10, 1024), dtype=np.uint8)
+    i, j = np.triu_indices(10, 1)
+    assert np.allclose(grey_correlations(pixels, i, j), np.corrcoef(pixels)[i, j], atol=1e-5)
 
 
 def _near(*pairs: tuple[str, str, int]) -> pl.DataFrame:
     rows = [
-        NearPicture(image_a=min(a, b), image_b=max(a, b), phash_distance=0, pdq_distance=distance, cosine=1.0)
+        NearPicture(image_a=min(a, b), image_b=max(a, b), phash_distance=0, pdq_distance=distance, grey_correlation=1.0)
         for a, b, distance in pairs
     ]
     return frame_of(NearPicture, rows)
@@ -105,11 +138,8 @@ def _copies(deciding, second_prompt: str) -> dict:
         conversation("original", "What is this?", "A cat.", image_ids=[A]),
         conversation("resized", second_prompt, "Cat.", image_ids=[B], tstamp=NOON + timedelta(minutes=1)),
     ]
-    near, embedded = {}, {}
-    for each in (_picture(A), _picture(B, 4, 20, 0.95)):
-        near[each["image_id"]] = {"phash": each["phash"], "pdq": each["pdq"]}
-        embedded[each["image_id"]] = {"vector": each["vector"]}
-    decided = deciding.given(chats, facts={"image_hash": near, "image_embedding": embedded}).decide()
+    near = {picture.pop("image_id"): picture for picture in (_picture(A), _picture(B, 4, 20, 0.98))}
+    decided = deciding.given(chats, facts={"image_hash": near}).decide()
     assert deciding.store.read("near_pictures").select("image_a", "image_b").rows() == [(A, B)]
     return decided
 

@@ -1,6 +1,5 @@
 """A night searches for its new pictures only, and the table is the one a single search would give."""
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -11,15 +10,14 @@ from tasks.tables import Store
 from tests.builders import VERSIONS, facts_frame
 
 RADIUS = NearPictures()
+GREY = bytes(range(256)).hex() * 4
 IDS = [f"{number:032x}" for number in range(12)]
 
 
 def _hold(store: Store, pictures: dict[str, int]) -> None:
     """These pictures, each with the given bits in both hashes, are what the store holds."""
-    hashes = {name: {"phash": f"{bits:016x}", "pdq": f"{bits:064x}"} for name, bits in pictures.items()}
+    hashes = {name: {"phash": f"{bits:016x}", "pdq": f"{bits:064x}", "grey": GREY} for name, bits in pictures.items()}
     store.replace("signals/image_hash", facts_frame("image_hash", hashes))
-    vectors = {name: {"vector": np.eye(1, 4, dtype=np.float32)[0].tolist()} for name in pictures}
-    store.replace("signals/image_embedding", facts_frame("image_embedding", vectors))
 
 
 def _pairs(store: Store) -> list[tuple[str, str]]:

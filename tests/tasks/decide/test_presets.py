@@ -20,7 +20,7 @@ def _datasets(conversations: list[Conversation], logged: dict[str, list[str]], n
     """`logged` gives the picture names that the log shows under a conv_id."""
     pictures = {"conv_id": pl.String, "pictures": pl.List(pl.String)}
     sightings = pl.DataFrame(list(logged.items()), schema=pictures, orient="row")
-    pairs = [NearPicture(image_a=a, image_b=b, phash_distance=1, pdq_distance=1, cosine=0.9) for a, b in near]
+    pairs = [NearPicture(image_a=a, image_b=b, phash_distance=1, pdq_distance=1, grey_correlation=0.9) for a, b in near]
     found = preset_datasets(
         frame_of(Conversation, conversations), sightings, frame_of(Preset, PRESETS), frame_of(NearPicture, pairs)
     )

@@ -75,7 +75,9 @@ def test_a_picture_shows_its_signals_where_it_is_used_and_what_it_resembles(tmp_
     used = conversation("used", image_ids=[one.image_id])
     store = store_with(tmp_path, conversations=[used], images=[image(one), image(other)])
     measure_clean(store, [used])
-    near = NearPicture(image_a=other.image_id, image_b=one.image_id, phash_distance=2, pdq_distance=9, cosine=0.99)
+    near = NearPicture(
+        image_a=other.image_id, image_b=one.image_id, phash_distance=2, pdq_distance=9, grey_correlation=0.99
+    )
     store.replace("near_pictures", frame_of(NearPicture, [near]))
     account = explain_item(store, one.image_id)
     assert (account["picture"]["width"], account["picture"]["height"]) == (one.width, one.height)
