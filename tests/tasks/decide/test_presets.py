@@ -43,9 +43,9 @@ def test_a_preset_whose_picture_is_lost_is_known_by_the_name_the_server_logs(nam
 
 
 def test_a_preset_is_known_by_the_file_the_server_made_of_it(deciding):
-    served = PictureFile(
-        name=f"{'1' * 32}.png", size_bytes=1, modified_ns=1, image_id=STORED, problem=None, evidence=""
-    )
+    hashes = {"md5": "4" * 32, "sha1": "5" * 40, "sha256": "6" * 64}
+    name = f"{'1' * 32}.png"
+    served = PictureFile(name=name, size_bytes=1, modified_ns=1, image_id=STORED, problem=None, evidence="", **hashes)
     chats = [conversation("c", image_ids=[STORED]), conversation("u", image_ids=[UPLOAD])]
     decided = deciding.given(chats, presets=PRESETS, picture_files=[served]).decide()
     assert {name: row["preset_dataset"] for name, row in decided.items()} == {"c": "LLaVA-Bench", "u": None}
