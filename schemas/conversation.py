@@ -1,10 +1,13 @@
 """Conversations, and the log lines they were assembled from."""
 
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from enum import StrEnum
 
 from schemas.decision import Redaction
 from schemas.row import Int32, Row
+
+UNDATED_BEFORE = datetime(2023, 1, 1, 1, tzinfo=UTC)
+"""Rows of datasets without a time stand in the hour before this, in their order; no arena existed then."""
 
 
 class RecordType(StrEnum):
@@ -94,7 +97,7 @@ class Conversation(Row):
     image_problems: list[str]
     """Reject reasons of pictures that the conversation names and that cannot be used."""
     tstamp: datetime
-    """Time of the last log line of the conversation (UTC)."""
+    """Time of the last log line of the conversation (UTC); before UNDATED_BEFORE when a dataset gives none."""
     day: date
     """UTC day of the conversation's first log line."""
     user_id: str | None
@@ -138,4 +141,4 @@ class LogFileRead(Row):
     tail_lines: Int32
     """1 when an unfinished last line was read as well; it is read again when the file grows."""
     end_digest: str
-    """Hash of the last bytes before `offset`: a file that differs there was not appended to but rewritten."""
+    """Hash of blocks spread over the bytes before `offset`: a file that differs there was rewritten."""

@@ -63,8 +63,8 @@ class ReleasedConversation(Row):
     """English name of the prompt's language, or unknown."""
     user_id: str | None
     """Keyed hash: equal for one user within this arena, not reversible without the key."""
-    tstamp: float
-    """Time of the last message, seconds since 1970 (UTC)."""
+    tstamp: float | None
+    """Time of the last message, seconds since 1970 (UTC); null where it is not known."""
     is_preset: bool
     """Whether the first picture is one of the arena's own examples."""
     preset_dataset: str | None
@@ -124,8 +124,8 @@ class ReleasedBattle(Row):
     """Whether the models' names were hidden until the vote."""
     language: str
     """English name of the prompt's language, or unknown."""
-    tstamp: float
-    """Time of the vote, seconds since 1970 (UTC)."""
+    tstamp: float | None
+    """Time of the vote, seconds since 1970 (UTC); null where it is not known."""
     images: list[EncodedImage]
     """The pictures of the conversation, in order of first use."""
     conv_metadata: BattleMetadata

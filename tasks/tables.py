@@ -163,7 +163,14 @@ class Store:
 
     def _read_part(self, table: str, part: str, columns: Sequence[str] | None) -> pa.Table:
         path = self.at(f"tables/{table}/{part}")
-        return pq.read_table(path, columns=columns, filesystem=self.fs).replace_schema_metadata(None)
+        try:
+            return pq.read_table(path, columns=columns, filesystem=self.fs).replace_schema_metadata(None)
+        except pa.ArrowInvalid as error:
+            if "No match for FieldRef" not in str(error):
+                raise
+            raise BadInput(
+                f"store {self.root!r} was written by another version: table {table!r} lacks a column; start a new store"
+            ) from None
 
     def _write_part(self, table: str, rows: pl.DataFrame | pa.Table) -> str:
         declared = TABLES[table]

@@ -6,7 +6,7 @@ from functools import cache
 import polars as pl
 
 from schemas.battle import Battle
-from schemas.conversation import Conversation
+from schemas.conversation import UNDATED_BEFORE, Conversation
 from schemas.policy import Over, Policy
 from tasks.lookup.renames import renamed
 from tasks.tables import frame_of
@@ -27,6 +27,7 @@ CONVERSATION_FACTS: dict[str, pl.Expr] = {
     "single_turn_prompt_characters": pl.when(pl.col("num_turns") == 1).then(
         pl.col("turns").list.eval(_LENGTHS).list.first()
     ),
+    "undated": pl.col("tstamp") < UNDATED_BEFORE,
     "feedback": pl.col("feedback"),
     "is_preset": pl.col("preset_dataset").is_not_null(),
     "model_excluded": pl.col("model_excluded"),

@@ -14,7 +14,8 @@ from tasks.ingest.log_files import READ_BYTES, LogFile, blocks, open_stream
 
 PIECE_BYTES = 32 * 1024 * 1024
 """What one reader reads at a time and writes as one part."""
-_DIGEST_BYTES = 4096
+_BLOCKS, _BLOCK_BYTES = 64, 4096
+"""What is compared of the bytes that were read: enough to see a line that came, went or changed its length."""
 
 
 class Piece(NamedTuple):
@@ -61,7 +62,7 @@ def plan(file: LogFile, name: str, known: LogFileRead | None) -> FilePlan:
         size = file.path.stat().st_size
         row = LogFileRead(**seen, size_bytes=size, offset=0, lines=0, tail_lines=0, end_digest="")
         return FilePlan(row, 0, [Piece(file, name, 0, None, 0)])
-    grown = known is not None and known.offset > 0 and known.end_digest == _end_digest(file, known.offset)
+    grown = known is not None and known.offset > 0 and known.end_digest == _digest(file, known.offset)
     offset, lines = (known.offset, known.lines) if known and grown else (0, 0)
     kept = lines
     pieces: list[Piece] = []
@@ -84,18 +85,25 @@ def plan(file: LogFile, name: str, known: LogFileRead | None) -> FilePlan:
         offset=offset,
         lines=lines,
         tail_lines=int(end > offset),
-        end_digest=_end_digest(file, offset),
+        end_digest=_digest(file, offset),
     )
     return FilePlan(row, kept, pieces)
 
 
-def _end_digest(file: LogFile, offset: int) -> str:
-    """Hash of the bytes before `offset`; empty when the file is shorter."""
-    start = max(0, offset - _DIGEST_BYTES)
-    with file.path.open("rb") as stream:
-        stream.seek(start)
-        content = stream.read(offset - start)
-    return hashlib.blake2b(content, digest_size=16).hexdigest() if len(content) == offset - start else ""
+def _digest(file: LogFile, offset: int) -> str:
+    """Hash of blocks spread evenly over the bytes before `offset`, the first and last among them, and of how many.
+
+    Empty when the file is shorter. A line that is replaced by one of the same length between two blocks is not seen.
+    """
+    if file.path.stat().st_size < offset:
+        return ""
+    last = max(0, offset - _BLOCK_BYTES)
+    digest = hashlib.blake2b(str(offset).encode(), digest_size=16)
+    with file.path.open("rb", buffering=0) as stream:
+        for start in sorted({last * number // (_BLOCKS - 1) for number in range(_BLOCKS)}):
+            stream.seek(start)
+            digest.update(stream.read(min(_BLOCK_BYTES, offset - start)))
+    return digest.hexdigest()
 
 
 def batches(plans: Iterable[FilePlan]) -> Iterator[list[Piece]]:

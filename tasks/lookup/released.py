@@ -3,8 +3,11 @@
 Later stages see no other form.
 """
 
+from datetime import date
+
 import polars as pl
 
+from schemas.conversation import UNDATED_BEFORE
 from schemas.errors import BadInput
 from tasks.lookup.renames import released_names
 from tasks.tables import Store
@@ -32,3 +35,10 @@ def conversations_as_released(store: Store) -> pl.DataFrame:
 def battles_as_released(store: Store) -> pl.DataFrame:
     """The `battles` table with the models' released names."""
     return released_names(store, store.read("battles"))
+
+
+def days(store: Store) -> list[date]:
+    """The days of the conversations, in order; those without a time count only where none has one."""
+    known = store.read("conversations", ["day", "tstamp"])
+    dated = known.filter(pl.col("tstamp") >= UNDATED_BEFORE)
+    return sorted((dated if dated.height else known)["day"].unique().to_list())

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from schemas.conversation import UNDATED_BEFORE
 from schemas.policy import Policy, Rename
 from tasks.tables import Store
 
@@ -25,7 +26,10 @@ def released_names(store: Store, items: pl.DataFrame) -> pl.DataFrame:
 
 
 def renamed(items: pl.DataFrame, renames: Iterable[Rename]) -> pl.DataFrame:
-    """The rows with every model renamed that has another name at the row's `tstamp`; each name changes once."""
+    """The rows with every model renamed that has another name at the row's `tstamp`; each name changes once.
+
+    A rename that holds for a time only says nothing about rows without one.
+    """
     renames = list(renames)
     columns = [name for name in _MODELS if name in items.columns]
     return items.with_columns(_name(column, renames) for column in columns) if renames else items
@@ -35,6 +39,8 @@ def _name(column: str, renames: list[Rename]) -> pl.Expr:
     name = pl.col(column)
     for rename in renames:
         applies = pl.col(column) == rename.model
+        if rename.since or rename.until:
+            applies &= pl.col("tstamp") >= UNDATED_BEFORE
         if rename.since is not None:
             applies &= pl.col("tstamp") >= rename.since
         if rename.until is not None:

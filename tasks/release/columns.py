@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from schemas.conversation import UNDATED_BEFORE
 from schemas.release import SideMetadata
 from tasks.language_names import english_name
 from tasks.lookup.conversation_features import CATEGORIES
@@ -9,7 +10,7 @@ from tasks.lookup.conversation_features import CATEGORIES
 WINNERS = {"model_a": "model_a", "model_b": "model_b", "tie": "tie", "tie_bothbad": "tie (bothbad)"}
 """Our winner -> the spelling of VisionArena-Battle."""
 
-_SECONDS = pl.col("tstamp").dt.timestamp("us").cast(pl.Float64) / 1e6
+_SECONDS = pl.when(pl.col("tstamp") >= UNDATED_BEFORE).then(pl.col("tstamp").dt.timestamp("us").cast(pl.Float64) / 1e6)
 _LANGUAGE = pl.col("language").map_elements(english_name, return_dtype=pl.String, skip_nulls=False)
 
 

@@ -16,6 +16,7 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.lookup.facts import Versions
 from tasks.lookup.funnel import funnel
+from tasks.lookup.released import days
 from tasks.providers import EMBEDDED, Providers
 from tasks.release.build import checked_version, place, released_files, write_manifest
 from tasks.release.dataset_card import dataset_card
@@ -70,10 +71,10 @@ def _manifest(
     store: Store, settings: Settings, providers: Providers, versions: Versions, gathered: Gathered
 ) -> Manifest:
     decided = store.read("decisions", ["policy_hash"])["policy_hash"][0]
-    days = sorted(store.read("conversations", ["day"])["day"].unique().to_list())
+    of_days = days(store)
     counts = {config: rows.height for config, rows in gathered.rows.items()}
     return Manifest(
-        version=checked_version(settings.release or f"{days[-1]:%Y.%m.%d}"),
+        version=checked_version(settings.release or f"{of_days[-1]:%Y.%m.%d}"),
         software=installed_version("arena-curation"),
         embedded_providers=sorted(c for c, name in providers.names.items() if name == EMBEDDED),
         providers=providers.names,
@@ -81,8 +82,8 @@ def _manifest(
         policy=json.loads(store.read_bytes(f"policies/{decided}.json") or b"{}"),
         policy_hash=decided,
         settings=settings.model_dump(mode="json", include=_RELEVANT),
-        first_day=str(days[0]),
-        last_day=str(days[-1]),
+        first_day=str(of_days[0]),
+        last_day=str(of_days[-1]),
         counts=counts | {"withheld_for_bench": gathered.withheld_for_bench},
         funnel=funnel(store).model_dump(),
         files={},

@@ -8,6 +8,7 @@ from prefect.cache_policies import NO_CACHE
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.lookup.facts import Versions
+from tasks.lookup.released import days
 from tasks.providers import EMBEDDED, Providers
 from tasks.report.content import report_content
 from tasks.report.page import write_report
@@ -21,11 +22,11 @@ def report_release(settings: Settings, providers: Providers, versions: Versions,
     """The report of the release that is being built in `staging`."""
     store = Store.open(settings.store)
     content = report_content(store, versions)
-    days = store.read("conversations", ["day"])["day"]
+    of_days = days(store)
     decided = store.read("decisions", ["policy", "policy_hash"]).row(0)
     about = {
-        "first_day": days.min(),
-        "last_day": days.max(),
+        "first_day": of_days[0],
+        "last_day": of_days[-1],
         "policy": decided[0],
         "policy_hash": decided[1],
         "embedded": sorted(c for c, name in providers.names.items() if name == EMBEDDED),

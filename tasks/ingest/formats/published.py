@@ -14,7 +14,7 @@ Row = Mapping[str, Any]
 Record = dict[str, Any]
 
 UNDATED_SECONDS = 1_672_531_200
-"""2023-01-01: the time of rows without one. Rows keep their order by microseconds."""
+"""2023-01-01: stands for the time of rows without one, which keep their order by microseconds (UNDATED_BEFORE)."""
 _VOTES = {
     "model_a": "leftvote",
     "model_b": "rightvote",

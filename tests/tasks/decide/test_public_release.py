@@ -1,12 +1,13 @@
 """Every rule of the public policy fires on exactly the fact it names."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from schemas.conversation import Conversation
+from schemas.conversation import UNDATED_BEFORE, Conversation
 from schemas.tables import SIGNALS
 from tasks.content_id import text_id
 from tasks.decide import policy_file
@@ -126,6 +127,15 @@ def test_a_conversation_without_pictures_is_kept_and_marked(deciding):
     }
 
 
+def test_a_conversation_of_a_dataset_without_times_is_kept_and_marked(deciding):
+    chats = [_subject("old", tstamp=UNDATED_BEFORE - timedelta(seconds=1)), _subject("new", tstamp=UNDATED_BEFORE)]
+    decided = deciding.given(chats).decide()
+    assert {name: (row["keep"], row["tags"]) for name, row in decided.items()} == {
+        "old": (True, ["undated"]),
+        "new": (True, []),
+    }
+
+
 def test_one_short_message_is_kept_and_marked_but_not_several(deciding):
     texts = {"short": ("x" * 15, "A."), "long": ("x" * 16, "A."), "several": ("a", "A.", "b", "B.")}
     chats = [conversation(name, *said, image_ids=[text_id(name)]) for name, said in texts.items()]
@@ -189,5 +199,5 @@ def test_all_reasons_are_recorded_in_the_order_of_the_policy(deciding):
 
 
 def test_every_rule_of_the_policy_is_tried_above():
-    tried = {*LOGGED, "text_only", "short_prompt", "same_model", "unequal_sides", "named_battle"}
+    tried = {*LOGGED, "text_only", "undated", "short_prompt", "same_model", "unequal_sides", "named_battle"}
     assert {rule.reason for rule in POLICY.rules} == tried | {reason for reason, *_ in DROPS + TAGS}

@@ -4,10 +4,12 @@ import base64
 import datetime
 import json
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from schemas.conversation import UNDATED_BEFORE
 from schemas.errors import BadInput
 from tasks.ingest.formats import DOORS
 from tasks.ingest.formats.detect import source_files
@@ -127,6 +129,14 @@ def test_ids_times_and_pictures_of_a_release_are_kept(tmp_path):
     assert battle["tstamp"] == datetime.datetime(2024, 6, 20, 12, 0, 0, 500_000, tzinfo=datetime.UTC)
     assert set(store.read("sightings")["pictures"].explode()) == {HASH}
     assert "arena_user_abc" not in str(store.read("sightings").to_dicts())
+
+
+def test_rows_without_a_time_keep_their_order_and_count_as_undated(tmp_path):
+    rows = [ROWS["lmsys-chat"] | {"conversation_id": f"{n:032x}", "tstamp": None} for n in range(3)]
+    dated = ROWS["lmsys-chat"] | {"conversation_id": "f" * 32, "tstamp": 1_700_000_000.0}
+    store = ingested(put(tmp_path / "data", [*rows, dated], "parquet"), tmp_path / "store")
+    known = store.read("conversations").select("conversation_id", pl.col("tstamp") < UNDATED_BEFORE)
+    assert known.rows() == [*((row["conversation_id"], True) for row in rows), ("f" * 32, False)]
 
 
 def test_one_picture_in_many_rows_is_decoded_once_and_not_again(tmp_path):

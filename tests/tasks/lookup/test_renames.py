@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from schemas.battle import Battle
+from schemas.conversation import UNDATED_BEFORE
 from schemas.errors import BadPolicy
 from schemas.policy import Policy, Rename
 from tasks.decide.policy_file import load_policy
@@ -29,6 +30,12 @@ def test_a_date_tells_which_of_two_names_it_is(seconds, name):
     change = datetime(2024, 5, 1, 7, tzinfo=UTC)
     both = Rename(model="gpt-4", to="gpt-4-0314", until=change), Rename(model="gpt-4", to="gpt-4-0613", since=change)
     assert _named("gpt-4", *both, at=change + timedelta(seconds=seconds))[0] == name
+
+
+def test_a_row_without_a_time_keeps_a_name_that_changed_some_day():
+    undated = UNDATED_BEFORE - timedelta(minutes=59)
+    assert _named("gpt-4", Rename(model="gpt-4", to="gpt-4-0314", until=NOON), at=undated)[0] == "gpt-4"
+    assert _named("bard", Rename(model="bard", to="palm-2"), at=undated)[0] == "palm-2"
 
 
 def test_a_day_without_a_zone_is_a_day_in_utc():

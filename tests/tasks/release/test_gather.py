@@ -1,11 +1,15 @@
 """Which rows are released: what decisions keep, less the benchmark's prompts in chat."""
 
+from datetime import timedelta
+
 import polars as pl
 
+from schemas.conversation import UNDATED_BEFORE
 from schemas.image import NearPicture
 from schemas.policy import Rename
 from tasks.decide.policy_file import policy_hash
 from tasks.language_names import english_name
+from tasks.lookup.released import days
 from tasks.release.gather import gather
 from tests.builders import NOON, VERSIONS, conversation, decision, image, measure_clean, picture, store_with
 from tests.small_store import HOSTILE_MODEL, POLICY
@@ -28,6 +32,15 @@ def test_models_are_released_under_the_names_of_the_policy(own_store):
     named = {*rows["chat"]["model"], *rows["battle"]["model_a"], *rows["battle"]["model_b"]}
     assert named == {"vicuna-13b-v1.5", "llava-34b", HOSTILE_MODEL}
     assert "vicuna-13b" in set(own_store.read("battles")["model_a"])
+
+
+def test_a_time_that_nobody_knows_is_released_as_none(own_store):
+    conversations = own_store.read("conversations")
+    undated = pl.when(conversation_id="c03").then(UNDATED_BEFORE - timedelta(seconds=1)).otherwise("tstamp")
+    own_store.replace("conversations", conversations.with_columns(tstamp=undated, day=undated.dt.date()))
+    times = dict(gather(own_store, VERSIONS).rows["chat"].select("conversation_id", "tstamp").iter_rows())
+    assert [name for name, time in times.items() if time is None] == ["c03"]
+    assert days(own_store)[0].year == 2024
 
 
 def test_an_undecided_conversation_is_not_released(own_store):
