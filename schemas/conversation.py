@@ -61,10 +61,11 @@ class Sighting(Row):
     """Content id of the first user text; with the first picture it tells conversations under one conv_id apart."""
     model: str
     """The model's name as the log spells it."""
-    texts: list[str | None]
-    """All messages after the template's few-shot offset, the user's first; null where the log holds no answer yet."""
+    texts: list[str | None] | None
+    """All messages after the template's few-shot offset, the user's first; null where the log holds no answer yet.
+    Null as a whole when the next row with this source and conv_id, whose own texts may be null, begins with them."""
     num_messages: Int32
-    """Number of texts."""
+    """Number of messages, also where texts is null."""
     pictures: list[str]
     """Picture names without extension, in order of first use: 32 hex digits, or what WildVision-Arena links."""
     picture_problems: list[str]

@@ -44,12 +44,23 @@ def slices(last: pl.DataFrame) -> Iterator[pl.DataFrame]:
 def _texts(store: Store, parts: Sequence[str], last: pl.DataFrame) -> list[list[str]]:
     """The messages of every row's sighting; empty where the log held none."""
     found: list[list[str]] = [[]] * last.height
-    wanted = last.select("part", "row").with_row_index("place")
+    wanted = last.select("part", "row", "num_messages").with_row_index("place")
     for (part,), rows in wanted.group_by("part", maintain_order=True):
-        texts = store.read_part("sightings", parts[int(str(part))], ["texts"])["texts"].gather(rows["row"])
-        for place, messages in zip(rows["place"], texts.to_list(), strict=True):
-            found[place] = [message or "" for message in messages]
+        sightings = store.read_part("sightings", parts[int(str(part))], ["source", "conv_id", "texts"])
+        texts = sightings["texts"].gather(_rows_with_texts(sightings, rows["row"]))
+        for place, count, messages in zip(rows["place"], rows["num_messages"], texts.to_list(), strict=True):
+            found[place] = [message or "" for message in messages[:count]]
     return found
+
+
+def _rows_with_texts(sightings: pl.DataFrame, rows: pl.Series) -> pl.Series:
+    """Where the texts of some rows stand: in the row, or in the next one of its source and conv_id that has texts."""
+    if not sightings["texts"].gather(rows).has_nulls():
+        return rows
+    held = sightings.with_row_index("held").select(
+        "source", "conv_id", held=pl.when(pl.col("texts").is_not_null()).then("held")
+    )
+    return held.select(pl.col("held").backward_fill().over("source", "conv_id"))["held"].gather(rows)
 
 
 def _text_columns(texts: Sequence[list[str]], image_ids: Sequence[list[str]], schema: pa.Schema) -> dict[str, pa.Array]:
@@ -100,5 +111,5 @@ def with_pictures(last: pl.DataFrame, picture_files: pl.DataFrame) -> pl.DataFra
             image_ids=pl.col("image_id").fill_null(empty),
             image_problems=pl.concat_list("picture_problems", pl.col("problem").fill_null(empty)),
         )
-        .drop("image_id", "problem", "pictures", "picture_problems", "num_messages")
+        .drop("image_id", "problem", "pictures", "picture_problems")
     )

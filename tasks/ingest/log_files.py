@@ -1,14 +1,14 @@
 """Which log files a run reads, and their bytes."""
 
 import gzip
+import io
 import re
-import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import IO, cast
+from typing import cast
 
 import zstandard
 
@@ -18,8 +18,8 @@ _NAME = re.compile(r"(?:vision-(?P<kind>tmp|csam)-)?(?P<day>\d{4}-\d{2}-\d{2})-c
 _COMPRESSED = (".gz", ".zst")
 LINE_BYTES_MAX = 16 * 1024 * 1024
 """Longer lines are rejected unread: a state of 50 turns of 30,000 characters is below 8 MB."""
-READ_BYTES = 1024 * 1024
-"""Small enough that a block stays in the processor's cache while its lines are read."""
+READ_BYTES = 256 * 1024
+"""Small enough that what was read stays in the processor's cache while its lines are cut."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -85,72 +85,34 @@ def source_name(path: Path, folder: Path) -> str:
     return (relative.with_suffix("") if path.suffix in _COMPRESSED else relative).as_posix()
 
 
-def open_stream(path: Path) -> IO[bytes]:
+def open_stream(path: Path) -> io.BufferedReader:
     """The file's content, decompressed when its name says so."""
     if path.suffix == ".gz":
-        return cast(IO[bytes], gzip.open(path))
+        return io.BufferedReader(cast(io.RawIOBase, gzip.open(path)), READ_BYTES)
     if path.suffix == ".zst":
-        return cast(IO[bytes], zstandard.open(path, "rb"))
-    return path.open("rb")
+        return io.BufferedReader(cast(io.RawIOBase, zstandard.open(path, "rb")), READ_BYTES)
+    return io.BufferedReader(io.FileIO(path), READ_BYTES)
 
 
-def blocks(stream: IO[bytes], size: int | None = None) -> Iterator[tuple[bytes, int]]:
-    """(whole lines, bytes read) up to the end of the stream, or of its next `size` bytes.
+def raw_lines(stream: io.BufferedReader) -> Iterator[bytes]:
+    """The lines from here on, with their ends. Of one that is too long, a byte more than is allowed.
 
-    An overlong line comes alone, cut at its limit. The last block may end without a line end, when a server is
-    about to write the rest.
+    The last line may have no end, when a server is about to write the rest. An archive that breaks off ends in a
+    line that is a byte no line may hold.
     """
-    pieces = _pieces(stream, sys.maxsize if size is None else size)
-    waiting = b""
-    for piece in pieces:
-        waiting = waiting + piece if waiting else piece
-        end = waiting.rfind(b"\n") + 1
-        if end:
-            yield waiting[:end], end
-            waiting = waiting[end:]
-        elif len(waiting) > LINE_BYTES_MAX:
-            skipped, rest = _rest_of_line(pieces)
-            yield waiting[: LINE_BYTES_MAX + 1] + b"\n", len(waiting) + skipped
-            waiting = rest
-    if waiting:
-        yield waiting, len(waiting)
-
-
-def _pieces(stream: IO[bytes], left: int) -> Iterator[bytes]:
-    """What can be read; of an archive that breaks off, up to there and then a byte that no line may hold."""
-    one_read = getattr(stream, "read1", stream.read)  # `read` of a broken archive loses what stands before the break
+    longest = LINE_BYTES_MAX + 2  # a line end, and one byte too many
     try:
-        while piece := one_read(min(READ_BYTES, left)):
-            left -= len(piece)
-            yield piece
+        while raw := stream.readline(longest):
+            if len(raw) == longest and not raw.endswith(b"\n"):
+                while (rest := stream.readline(longest)) and not rest.endswith(b"\n"):
+                    pass
+            yield raw
     except (EOFError, OSError, zlib.error, zstandard.ZstdError):
         yield b"\0"
 
 
-def _rest_of_line(pieces: Iterator[bytes]) -> tuple[int, bytes]:
-    """Read on to the end of the line: (bytes that belong to it, what was read beyond)."""
-    skipped = 0
-    for piece in pieces:
-        end = piece.find(b"\n") + 1
-        if end:
-            return skipped + end, piece[end:]
-        skipped += len(piece)
-    return skipped, b""
-
-
-def split_lines(block: bytes) -> list[bytes]:
-    """The lines of a block; the end of the last line starts no further line."""
-    pieces = block.split(b"\n")
-    if not pieces[-1]:
-        pieces.pop()
-    return pieces
-
-
 def lines(file: LogFile) -> Iterator[tuple[int, bytes]]:
     """(1-based number, raw bytes without the line end) of every line; too long ones are cut."""
-    number = 0
     with open_stream(file.path) as stream:
-        for block, _ in blocks(stream):
-            for raw in split_lines(block):
-                number += 1
-                yield number, raw.rstrip(b"\r")
+        for number, raw in enumerate(raw_lines(stream), 1):
+            yield number, raw.rstrip(b"\r\n")

@@ -30,6 +30,7 @@ _SURROGATE = re.compile(
 """An escaped backslash, a whole pair, or half a pair."""
 _FIRST_SECOND, _LAST_SECOND = 1_672_531_200, 4_102_444_800  # 2023-01-01 to 2100-01-01
 _MODEL_CHARACTERS_MAX = 200
+Record = dict[str, Any]
 _opening_id = lru_cache(maxsize=1024)(text_id)
 
 
@@ -69,12 +70,12 @@ class Seen(NamedTuple):
     winner: str | None
 
 
-def parse_json(raw: bytes) -> dict[str, Any]:
+def parse_json(raw: bytes) -> Record:
     """The record of a line. Raises LineRejected when it is blank, not JSON or not an object."""
     try:
         record = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        record = _parse_again(raw, error)
+        record = _parse_again(raw.rstrip(b"\r\n"), error)
     if type(record) is not dict:
         raise LineRejected(RejectReason.NOT_A_RECORD, f"a JSON {type(record).__name__}, not an object")
     return record
@@ -90,7 +91,7 @@ def _parse_again(raw: bytes, error: orjson.JSONDecodeError) -> Any:
     raise LineRejected(RejectReason.NOT_JSON, f"at character {error.pos} of {len(raw)} bytes") from None
 
 
-def sightings(record: dict[str, Any], states: list[Any], place: Place, people: Pseudonyms) -> list[Seen]:
+def sightings(record: Record, states: list[Any], place: Place, people: Pseudonyms) -> list[Seen]:
     """The one or two conversation states of a record. Raises LineRejected with the first thing that is wrong."""
     record_type = record.get("type")
     wanted = _STATES_OF.get(record_type) if type(record_type) is str else None
@@ -133,13 +134,12 @@ def _microseconds(value: object) -> int:
     return round(value * 1_000_000)
 
 
-def states_of(record: dict[str, Any]) -> list[Any]:
+def states_of(record: Record) -> list[Any]:
     """The states, whether nested or, as the remote logger posts them, turned into JSON strings."""
     if "states" in record:
         states = unstringified(record["states"])
         return [unstringified(state) for state in states] if type(states) is list else []
-    state = record.get("state")
-    return [unstringified(state) if type(state) is str else state] if "state" in record else []
+    return [unstringified(record["state"])] if "state" in record else []
 
 
 def unstringified(value: Any) -> Any:
@@ -152,7 +152,7 @@ def unstringified(value: Any) -> Any:
         return value
 
 
-def _images(record: dict[str, Any]) -> list[Any]:
+def _images(record: Record) -> list[Any]:
     """The early era's pictures stand beside the state, not in it."""
     images = unstringified(record.get("images"))
     return images if type(images) is list else []
@@ -163,7 +163,7 @@ def _is_name(value: str) -> bool:
     return 0 < len(value) <= _MODEL_CHARACTERS_MAX and value.isprintable()
 
 
-def _messages(state: dict[str, Any]) -> tuple[list[str | None], list[Any]]:
+def _messages(state: Record) -> tuple[list[str | None], list[Any]]:
     """The texts after the template's few-shot examples, and all picture names in them as logged."""
     messages, offset = state.get("messages"), state.get("offset", 0)
     if type(messages) is not list:
@@ -188,7 +188,7 @@ def _messages(state: dict[str, Any]) -> tuple[list[str | None], list[Any]]:
     return texts, logged
 
 
-def _anonymous(record: dict[str, Any], states: list[dict[str, Any]]) -> bool:
+def _anonymous(record: Record, states: list[Record]) -> bool:
     """Whether the names were hidden until the vote.
 
     Hidden: empty, `Model A`, or revealed after the vote as `<h3>Model A: name</h3>` or `### Model A: name`
@@ -197,7 +197,7 @@ def _anonymous(record: dict[str, Any], states: list[dict[str, Any]]) -> bool:
     shown = unstringified(record.get("models"))
     if type(shown) is not list or len(shown) != 2 or not all(type(name) is str for name in shown):
         raise LineRejected(RejectReason.BAD_MODEL, "models is not a pair of names")
-    hidden = [not name.strip() or name in ("Model A", "Model B") or bool(_REVEALED.match(name)) for name in shown]
+    hidden = [_is_hidden(name) for name in shown]
     if hidden[0] != hidden[1]:
         raise LineRejected(RejectReason.HALF_ANONYMOUS, "one name shown, the other hidden")
     for name, state in zip(shown, states, strict=True):
@@ -205,3 +205,8 @@ def _anonymous(record: dict[str, Any], states: list[dict[str, Any]]) -> bool:
         if not hidden[0] and type(actual) is str and actual not in name:
             raise LineRejected(RejectReason.MODEL_MISMATCH, "the shown name is not the answering model")
     return hidden[0]
+
+
+@lru_cache(maxsize=4096)
+def _is_hidden(shown: str) -> bool:
+    return not shown.strip() or shown in ("Model A", "Model B") or bool(_REVEALED.match(shown))

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from schemas.reject import Reject, RejectReason
 from tasks.ingest.log_files import BYTE_ORDER_MARK, LINE_BYTES_MAX, LogFile, lines
@@ -44,11 +45,11 @@ def read_line(
     """Add what one line holds to `content`. `csam` says that the server keeps flagged conversations in the file."""
     content.line_count += 1
     try:
-        if len(raw) > LINE_BYTES_MAX:
+        if len(raw) > LINE_BYTES_MAX and len(raw.rstrip(b"\r\n")) > LINE_BYTES_MAX:
             raise LineRejected(RejectReason.LINE_TOO_LONG, f"more than {LINE_BYTES_MAX:,} bytes")
         record = parse_json(raw.removeprefix(BYTE_ORDER_MARK) if place.line == 1 else raw)
         states = states_of(record)
-        if csam or any(type(state) is dict and state.get(_FLAG) not in (None, False) for state in states):
+        if csam or _flagged(states):
             conv_ids = [state.get("conv_id") for state in states if type(state) is dict]
             raise _hold(raw, content, {conv_id for conv_id in conv_ids if type(conv_id) is str})
         seen = sightings(record, states, place, people)
@@ -57,6 +58,13 @@ def read_line(
         if rejected.reason is not RejectReason.CSAM_FLAGGED and (csam or _FLAG_SET.search(raw)):
             rejected = _hold(raw, content, None)
         content.rejects.append(Reject(**place._asdict(), reason=rejected.reason, evidence=rejected.evidence))
+
+
+def _flagged(states: list[Any]) -> bool:
+    for state in states:
+        if type(state) is dict and (flag := state.get(_FLAG)) is not None and flag is not False:
+            return True
+    return False
 
 
 def _hold(raw: bytes, content: LogContent, conv_ids: set[str] | None) -> LineRejected:

@@ -16,12 +16,12 @@ from schemas.reject import Reject
 from tasks.ingest.formats import ARENA_LOGS, DOORS
 from tasks.ingest.formats.read_published import read_published
 from tasks.ingest.formats.rows import TABLES, table_rows
-from tasks.ingest.log_files import split_lines
+from tasks.ingest.log_files import open_stream, raw_lines
 from tasks.ingest.log_line import Place
 from tasks.ingest.people import Pseudonyms
 from tasks.ingest.picture_names import LinkedPictures, linked_pictures
 from tasks.ingest.read_logs import LogContent, read_line
-from tasks.ingest.read_plan import PIECE_BYTES, Piece, piece_blocks
+from tasks.ingest.read_plan import PIECE_BYTES, Piece
 from tasks.ingest.sighting_frame import sighting_table
 from tasks.parallel import map_in_pool
 from tasks.tables import Store, frame_of
@@ -56,18 +56,14 @@ class PieceReader(NamedTuple):
     def read(self, batch: Sequence[Piece]) -> PartsRead:
         """Read a batch and write its parts. Nothing in a line can stop the reading."""
         people, linked = Pseudonyms(self.key), linked_pictures(self.logs)
-        size = sum(
-            piece.file.path.stat().st_size if piece.stop is None else piece.stop - piece.start for piece in batch
-        )
-        result = PartsRead([], [], Counter(), Counter(), size, set(), set())
+        result = PartsRead([], [], Counter(), Counter(), sum(piece.size_bytes for piece in batch), set(), set())
         part = _Part(Store(self.store), result)
         with _collector_paused():
             for piece in batch:
                 number = piece.lines_before
                 for size, rows in _blocks(piece):
                     content = LogContent()
-                    for row in rows:
-                        number += 1
+                    for number, row in enumerate(rows, number + 1):
                         _read_row(row, Place(piece.file.source, number), piece, people, linked, content)
                     part.add(content, size)
                 result.lines[piece.file.source] += number - piece.lines_before
@@ -134,9 +130,26 @@ def _blocks(piece: Piece) -> Iterator[tuple[int, Iterable[Any]]]:
         rows = table_rows(piece.file.path, picture_bytes=False)
         while some := list(islice(rows, _ROWS_A_BLOCK)):
             yield PIECE_BYTES // 16, some
-    else:
-        for block in piece_blocks(piece):
-            yield len(block), split_lines(block)
+        return
+    with open_stream(piece.file.path) as stream:
+        if piece.lines is not None:
+            stream.seek(piece.start)
+            yield piece.size_bytes, islice(raw_lines(stream), piece.lines)
+            return
+        rows = raw_lines(stream)
+        while some := _some_lines(rows):
+            yield sum(map(len, some)), some
+
+
+def _some_lines(rows: Iterator[bytes]) -> list[bytes]:
+    """The next lines of an archive, up to a quarter of a part."""
+    size, some = 0, []
+    for raw in rows:
+        some.append(raw)
+        size += len(raw)
+        if size >= PIECE_BYTES // 4:
+            break
+    return some
 
 
 def _read_row(

@@ -7,15 +7,19 @@ can only be read from its beginning, is read anew.
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from schemas.conversation import LogFileRead
-from tasks.ingest.log_files import READ_BYTES, LogFile, blocks, open_stream
+from tasks.ingest.log_files import READ_BYTES, LogFile
 
 PIECE_BYTES = 32 * 1024 * 1024
 """What one reader reads at a time and writes as one part."""
 _BLOCKS, _BLOCK_BYTES = 64, 4096
 """What is compared of the bytes that were read: enough to see a line that came, went or changed its length."""
+_LINE_END = ord("\n")
 
 
 class Piece(NamedTuple):
@@ -29,6 +33,13 @@ class Piece(NamedTuple):
     """Byte after the last; null for a file that is read as a whole."""
     lines_before: int
     """Lines of the file before the piece."""
+    lines: int | None
+    """Lines in the piece; null for a file that is read as a whole."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes on disk."""
+        return self.file.path.stat().st_size if self.stop is None else self.stop - self.start
 
 
 @dataclass(frozen=True)
@@ -61,24 +72,23 @@ def plan(file: LogFile, name: str, known: LogFileRead | None) -> FilePlan:
     if file.compressed or file.path.suffix in (".parquet", ".arrow"):
         size = file.path.stat().st_size
         row = LogFileRead(**seen, size_bytes=size, offset=0, lines=0, tail_lines=0, end_digest="")
-        return FilePlan(row, 0, [Piece(file, name, 0, None, 0)])
+        return FilePlan(row, 0, [Piece(file, name, 0, None, 0, None)])
     grown = known is not None and known.offset > 0 and known.end_digest == _digest(file, known.offset)
     offset, lines = (known.offset, known.lines) if known and grown else (0, 0)
     kept = lines
     pieces: list[Piece] = []
     start, lines_before, end = offset, lines, offset
-    with file.path.open("rb") as stream:
-        stream.seek(offset)
-        while some := stream.read(READ_BYTES):
-            last_line_end = some.rfind(b"\n") + 1
-            if last_line_end:
-                lines, offset = lines + some.count(b"\n"), end + last_line_end
-            end += len(some)
-            if offset - start >= PIECE_BYTES:
-                pieces.append(Piece(file, name, start, offset, lines_before))
-                start, lines_before = offset, lines
-    if end > start:
-        pieces.append(Piece(file, name, start, end, lines_before))
+    for size, line_ends, last_line_end in _line_ends(file.path, offset):
+        if line_ends:
+            lines, offset = lines + line_ends, end + last_line_end
+        end += size
+        if offset - start >= PIECE_BYTES:
+            pieces.append(Piece(file, name, start, offset, lines_before, lines - lines_before))
+            start, lines_before = offset, lines
+    if offset > start:
+        pieces.append(Piece(file, name, start, offset, lines_before, lines - lines_before))
+    if end > offset:  # the unfinished last line by itself, because it will be read again
+        pieces.append(Piece(file, name, offset, end, lines, 1))
     row = LogFileRead(
         **seen,
         size_bytes=end,
@@ -88,6 +98,17 @@ def plan(file: LogFile, name: str, known: LogFileRead | None) -> FilePlan:
         end_digest=_digest(file, offset),
     )
     return FilePlan(row, kept, pieces)
+
+
+def _line_ends(path: Path, offset: int) -> Iterator[tuple[int, int, int]]:
+    """(bytes, line ends among them, where the last of these ends) of what follows `offset`, read by read."""
+    content = bytearray(READ_BYTES)
+    seen = np.frombuffer(content, np.uint8)
+    with path.open("rb", buffering=0) as stream:
+        stream.seek(offset)
+        while size := stream.readinto(content):
+            line_ends = int(np.count_nonzero(seen[:size] == _LINE_END))  # bytes.count takes three times as long
+            yield size, line_ends, content.rfind(b"\n", 0, size) + 1
 
 
 def _digest(file: LogFile, offset: int) -> str:
@@ -119,11 +140,3 @@ def batches(plans: Iterable[FilePlan]) -> Iterator[list[Piece]]:
         waiting_bytes += size
     if waiting:
         yield waiting
-
-
-def piece_blocks(piece: Piece) -> Iterator[bytes]:
-    """The bytes of a piece of a line file, some whole lines at a time."""
-    with open_stream(piece.file.path) as stream:
-        stream.seek(piece.start)
-        size = None if piece.stop is None else piece.stop - piece.start
-        yield from (block for block, _ in blocks(stream, size))

@@ -1,7 +1,8 @@
-"""Sightings as tuples -> the `sightings` table. Column by column, because there are millions."""
+"""Sightings -> the `sightings` table. Column by column, because there are millions."""
 
 from collections.abc import Sequence
 from itertools import accumulate, chain
+from typing import Any
 
 import pyarrow as pa
 
@@ -10,19 +11,35 @@ from schemas.row import arrow_schema
 from tasks.ingest.log_line import Seen
 
 _LISTS = ("texts", "pictures", "picture_problems")
+Texts = list[str | None]
 
 
 def sighting_table(seen: Sequence[Seen]) -> pa.Table:
-    """One row a sighting, in order."""
+    """One row a sighting, in order; texts that the next sighting of the conversation repeats are left out."""
     schema = arrow_schema(Sighting)
-    columns = dict(zip(Seen._fields, zip(*seen, strict=True), strict=True))
-    columns["num_messages"] = tuple(map(len, columns["texts"]))
+    columns: dict[str, Sequence[Any]] = dict(zip(Seen._fields, zip(*seen, strict=True), strict=True))
+    columns["num_messages"] = list(map(len, columns["texts"]))
+    columns["texts"] = _not_repeated(columns["conv_id"], columns["texts"])
     arrays = [_array(columns[name], name, schema.field(name).type) for name in schema.names]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _array(values: Sequence[object], name: str, kind: pa.DataType) -> pa.Array:
+def _not_repeated(conv_ids: Sequence[str], texts: Sequence[Texts]) -> list[Texts | None]:
+    """`texts` with null for those that the next sighting of the same conv_id begins with."""
+    own: list[Texts | None] = list(texts)
+    following: dict[str, Texts] = {}
+    for place in range(len(own) - 1, -1, -1):
+        conv_id, said = conv_ids[place], texts[place]
+        if conv_id in following and following[conv_id][: len(said)] == said:
+            own[place] = None
+        following[conv_id] = said
+    return own
+
+
+def _array(values: Sequence[Any], name: str, kind: pa.DataType) -> pa.Array:
     if name not in _LISTS:
         return pa.array(values, kind)
-    offsets = pa.array(list(accumulate(map(len, values), initial=0)), pa.int32())  # type: ignore[arg-type]
-    return pa.ListArray.from_arrays(offsets, pa.array(list(chain.from_iterable(values)), pa.string()))  # type: ignore[arg-type]
+    lists = [each or () for each in values]
+    offsets = pa.array(list(accumulate(map(len, lists), initial=0)), pa.int32())
+    nulls = pa.array([each is None for each in values]) if name == "texts" else None
+    return pa.ListArray.from_arrays(offsets, pa.array(list(chain.from_iterable(lists)), pa.string()), mask=nulls)

@@ -27,13 +27,13 @@ def logs(tmp_path, monkeypatch):
 
 
 def same(one, other) -> bool:
-    return all(
-        one.read(t)
-        .drop("modified_ns", strict=False)
-        .sort(one.read(t).columns[:3])
-        .equals(other.read(t).drop("modified_ns", strict=False).sort(one.read(t).columns[:3]))
-        for t in TABLES
-    )
+    return all(_rows(one, table).equals(_rows(other, table)) for table in TABLES)
+
+
+def _rows(store, table):
+    """All rows of a table, but for what depends on the time of reading or on where the pieces were cut."""
+    rows = store.read(table).drop("modified_ns", "texts", strict=False)
+    return rows.sort(rows.columns[:3])
 
 
 @pytest.mark.parametrize(("rounds_of", "conversations"), [(7, 10_000), (10_000, 3), (50, 11)])
