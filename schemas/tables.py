@@ -39,11 +39,13 @@ class Table(NamedTuple):
 
     row: type[BaseModel]
     sort: tuple[str, ...]
+    compression: str = "zstd"
+    """Parquet codec; lz4 for what is written once and read once."""
 
 
 TABLES: dict[str, Table] = {
     "log_files": Table(LogFileRead, ("source",)),
-    "sightings": Table(Sighting, ("source", "line", "side")),
+    "sightings": Table(Sighting, ("source", "line", "side"), "lz4"),
     "conversations": Table(Conversation, ("tstamp", "conversation_id")),
     "battles": Table(Battle, ("tstamp", "battle_id")),
     "images": Table(Image, ("image_id",)),

@@ -1,8 +1,9 @@
 """Pools that give results in order and never run far ahead of their consumer."""
 
+import multiprocessing
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -11,22 +12,45 @@ Result = TypeVar("Result")
 
 def map_ordered(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
     """`map(function, items)` on `workers` threads; at most `2 * workers` results are in flight."""
-    with ThreadPoolExecutor(workers) as pool:
-        yield from map_in_pool(pool, function, items, 2 * workers)
-
-
-def map_in_pool(
-    pool: Executor, function: Callable[[Item], Result], items: Iterable[Item], in_flight: int
-) -> Iterator[Result]:
-    """`map(function, items)` in a pool of threads or processes; at most `in_flight` results wait."""
     flying: deque[Future[Result]] = deque()
-    try:
-        for item in items:
-            flying.append(pool.submit(function, item))
-            if len(flying) >= in_flight:
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for item in items:
+                flying.append(pool.submit(function, item))
+                if len(flying) >= 2 * workers:
+                    yield flying.popleft().result()
+            while flying:
                 yield flying.popleft().result()
-        while flying:
-            yield flying.popleft().result()
-    finally:
-        for future in flying:
-            future.cancel()
+        finally:
+            _cancel(flying)
+
+
+def map_in_processes(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
+    """`map(function, items)` in this process and `workers - 1` others, which it works with rather than waits for.
+
+    The others hold two items each at most, so that none idles while this process is busy with an item of its own.
+    """
+    spawn = multiprocessing.get_context("spawn")  # a fork would copy the locks of Prefect's and polars' threads
+    flying: deque[Future[Result]] = deque()
+    with ProcessPoolExecutor(workers - 1, mp_context=spawn) as pool:
+        try:
+            for item in items:
+                free = sum(not each.done() for each in flying) < 2 * (workers - 1)
+                flying.append(pool.submit(function, item) if free else _done_here(function, item))
+                while flying and flying[0].done():
+                    yield flying.popleft().result()
+            while flying:
+                yield flying.popleft().result()
+        finally:
+            _cancel(flying)
+
+
+def _done_here(function: Callable[[Item], Result], item: Item) -> Future[Result]:
+    result: Future[Result] = Future()
+    result.set_result(function(item))
+    return result
+
+
+def _cancel(futures: Iterable[Future[Result]]) -> None:
+    for future in futures:
+        future.cancel()

@@ -176,7 +176,7 @@ class Store:
         declared = TABLES[table]
         if isinstance(rows, pl.DataFrame):
             rows = conform(rows.sort(declared.sort, maintain_order=True), arrow_schema(declared.row))
-        content = encode_parquet(rows)
+        content = encode_parquet(rows, declared.compression)
         name = f"{hashlib.blake2b(content, digest_size=10).hexdigest()}.parquet"
         self.write_bytes(f"tables/{table}/{name}", content)
         return name
@@ -206,8 +206,8 @@ def conform(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
     return frame.select(schema.names).to_arrow().cast(schema)
 
 
-def parquet_options(schema: pa.Schema) -> dict[str, Any]:
-    """Writer options: zstd for everything but encoded pictures, which do not shrink.
+def parquet_options(schema: pa.Schema, codec: str = "zstd") -> dict[str, Any]:
+    """Writer options: `codec` for everything but encoded pictures, which do not shrink.
 
     Columns that hold picture bytes (leaf name `bytes`) get neither compression, dictionary nor statistics:
     that writes at the speed of a plain copy (benchmarks/release.py).
@@ -215,14 +215,14 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
     leaves = _leaf_paths(schema)
     plain = {leaf for leaf in leaves if leaf.rsplit(".", 1)[-1] == "bytes"}
     rest = [leaf for leaf in leaves if leaf not in plain]
-    compression = {leaf: "none" if leaf in plain else "zstd" for leaf in leaves}
+    compression = {leaf: "none" if leaf in plain else codec for leaf in leaves}
     return {"compression": compression, "use_dictionary": rest, "write_statistics": rest}
 
 
-def encode_parquet(table: pa.Table) -> bytes:
+def encode_parquet(table: pa.Table, codec: str = "zstd") -> bytes:
     """A whole table as Parquet bytes."""
     sink = io.BytesIO()
-    pq.write_table(table, sink, **parquet_options(table.schema))
+    pq.write_table(table, sink, **parquet_options(table.schema, codec))
     return sink.getvalue()
 
 

@@ -2,16 +2,19 @@
 
 import hashlib
 import json
-import multiprocessing
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import cast
 
 import polars as pl
+import pyarrow as pa
 
 from tasks.ingest.assemble import battles, last_sightings, vote_sides, with_conversation_ids
 from tasks.ingest.conversation_parts import PartWriter, slices, with_pictures
-from tasks.parallel import map_in_pool
+from tasks.parallel import map_in_processes
 from tasks.tables import Store
 
 SIGHTINGS_AT_ONCE = 500_000
@@ -29,8 +32,7 @@ def assemble_store(store: Store, workers: int) -> dict[str, int]:
     parts = store.parts("sightings")
     made_from = hashlib.blake2b(json.dumps([parts, store.parts("picture_files")]).encode()).hexdigest().encode()
     if store.read_bytes(_MADE_FROM) != made_from:
-        last, sides = _last_sightings(store, parts)
-        store.replace("battles", battles(sides, last))
+        last = _write_battles(store, parts)
         store.list_parts("conversations", _conversation_parts(store, parts, last, workers))
         store.write_bytes(_MADE_FROM, made_from)
     return {table: _height(store, table) for table in ("conversations", "battles")}
@@ -40,16 +42,18 @@ def _height(store: Store, table: str) -> int:
     return sum(part.height for part in store.read_parts(table, ["line"]))
 
 
-def _last_sightings(store: Store, parts: list[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(`last_sightings`, `vote_sides`) of all sightings, some conv_ids at a time."""
-    rounds = 1 + _height(store, "sightings") // SIGHTINGS_AT_ONCE
-    repeated = [pl.col(name).cast(_values(store, name)) for name in ("source", "model")]
+def _write_battles(store: Store, parts: list[str]) -> pl.DataFrame:
+    """Write the `battles` table; returns `last_sightings` of all sightings. Some conv_ids are worked on at a time."""
     last, sides = [], []
-    for share in range(rounds):
-        identified = with_conversation_ids(pl.concat(_light(store, parts, share, rounds)).with_columns(repeated))
-        last.append(_compact(last_sightings(identified)))
-        sides.append(_compact(vote_sides(identified)))
-    return pl.concat(last), pl.concat(sides)
+    repeated = [pl.col(name).cast(_values(store, name)) for name in ("source", "model")]
+    with TemporaryDirectory() as folder:
+        for sightings in _shares(_light(store, parts), 1 + _height(store, "sightings") // SIGHTINGS_AT_ONCE, folder):
+            identified = with_conversation_ids(sightings.with_columns(repeated))
+            last.append(_compact(last_sightings(identified)))
+            sides.append(_compact(vote_sides(identified)))
+    whole = pl.concat(last)
+    store.replace("battles", battles(pl.concat(sides), whole))
+    return whole
 
 
 def _values(store: Store, column: str) -> pl.Enum:
@@ -60,18 +64,45 @@ def _values(store: Store, column: str) -> pl.Enum:
 
 def _compact(frame: pl.DataFrame) -> pl.DataFrame:
     """The same rows without the buffers of the rows they were chosen from, which polars' strings keep alive."""
-    return cast(pl.DataFrame, pl.from_arrow(frame.to_arrow(compat_level=pl.CompatLevel.oldest())))
+    return cast(pl.DataFrame, pl.from_arrow(_arrow(frame)))
 
 
-def _light(store: Store, parts: list[str], share: int, rounds: int) -> Iterator[pl.DataFrame]:
-    """Sightings of a share of the conv_ids, without texts, with the part and the row they stand in."""
+def _arrow(frame: pl.DataFrame) -> pa.Table:
+    return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def _light(store: Store, parts: list[str]) -> Iterator[pl.DataFrame]:
+    """Sightings without texts, with the part and the row they stand in."""
     for number, part in enumerate(parts):
-        rows = store.read_part("sightings", part, _COLUMNS).with_row_index("row")
-        if rounds > 1:
-            rows = _compact(rows.filter(pl.col("conv_id").hash() % rounds == share))
-        yield rows.with_columns(part=pl.lit(number, pl.UInt32))
+        yield _placed(store.read_part("sightings", part, _COLUMNS), number)
     if not parts:
-        yield store.read("sightings", _COLUMNS).with_columns(row=pl.lit(0, pl.UInt32), part=pl.lit(0, pl.UInt32))
+        yield _placed(store.read("sightings", _COLUMNS), 0)
+
+
+def _placed(rows: pl.DataFrame, part: int) -> pl.DataFrame:
+    return rows.with_row_index("row").with_columns(part=pl.lit(part, pl.UInt32))
+
+
+def _shares(sightings: Iterator[pl.DataFrame], count: int, folder: str) -> Iterator[pl.DataFrame]:
+    """All sightings in `count` shares of about one size; those of a conv_id are in one share.
+
+    Several shares wait in `folder`, so that memory holds one at a time and every part is read once.
+    """
+    if count == 1:
+        yield pl.concat(sightings)
+        return
+    first = next(sightings)
+    schema = _arrow(first).schema
+    paths = [Path(folder, str(share)) for share in range(count)]
+    with ExitStack() as closing:
+        files = [closing.enter_context(pa.ipc.new_stream(path, schema)) for path in paths]
+        for rows in chain([first], sightings):
+            shares = rows.with_columns(share=pl.col("conv_id").hash() % count)
+            for (share,), some in shares.partition_by("share", as_dict=True, include_key=False).items():
+                files[share].write_table(_arrow(some))
+    for path in paths:
+        with pa.memory_map(str(path)) as mapped, pa.ipc.open_stream(mapped) as stream:
+            yield cast(pl.DataFrame, pl.from_arrow(stream.read_all()))
 
 
 def _conversation_parts(store: Store, parts: list[str], last: pl.DataFrame, workers: int) -> list[str]:
@@ -80,5 +111,4 @@ def _conversation_parts(store: Store, parts: list[str], last: pl.DataFrame, work
     ready = (with_pictures(rows, picture_files) for rows in slices(last))
     if workers == 1 or last.height <= CONVERSATIONS_ALONE:
         return [writer.write(rows) for rows in ready]
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return list(map_in_pool(pool, writer.write, ready, 2 * workers))
+    return list(map_in_processes(writer.write, ready, workers))

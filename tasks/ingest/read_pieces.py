@@ -1,10 +1,8 @@
 """Pieces of files -> parts of the `sightings` and `rejects` tables, in as many processes as there are workers."""
 
 import gc
-import multiprocessing
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
@@ -23,7 +21,7 @@ from tasks.ingest.picture_names import LinkedPictures, linked_pictures
 from tasks.ingest.read_logs import LogContent, read_line
 from tasks.ingest.read_plan import PIECE_BYTES, Piece
 from tasks.ingest.sighting_frame import sighting_table
-from tasks.parallel import map_in_pool
+from tasks.parallel import map_in_processes
 from tasks.tables import Store, frame_of
 
 BATCHES_ALONE = 6
@@ -106,10 +104,8 @@ def read_batches(reader: PieceReader, batches: Iterable[Sequence[Piece]], worker
     first = list(islice(ahead, BATCHES_ALONE + 1))
     if workers == 1 or len(first) <= BATCHES_ALONE:
         yield from map(reader.read, chain(first, ahead))
-        return
-    spawn = multiprocessing.get_context("spawn")  # a fork would copy the locks of Prefect's and polars' threads
-    with ProcessPoolExecutor(workers, mp_context=spawn) as pool:
-        yield from map_in_pool(pool, reader.read, chain(first, ahead), 2 * workers)
+    else:
+        yield from map_in_processes(reader.read, chain(first, ahead), workers)
 
 
 @contextmanager
