@@ -61,7 +61,8 @@ class PieceReader(NamedTuple):
                 number = piece.lines_before
                 for size, rows in _blocks(piece):
                     content = LogContent()
-                    for number, row in enumerate(rows, number + 1):
+                    for row in rows:
+                        number += 1
                         _read_row(row, Place(piece.file.source, number), piece, people, linked, content)
                     part.add(content, size)
                 result.lines[piece.file.source] += number - piece.lines_before
@@ -124,17 +125,17 @@ def _blocks(piece: Piece) -> Iterator[tuple[int, Iterable[Any]]]:
     """(about how many bytes, raw lines or rows) of a piece, some at a time."""
     if piece.file.path.suffix in TABLES:
         rows = table_rows(piece.file.path, picture_bytes=False)
-        while some := list(islice(rows, _ROWS_A_BLOCK)):
-            yield PIECE_BYTES // 16, some
+        while some_rows := list(islice(rows, _ROWS_A_BLOCK)):
+            yield PIECE_BYTES // 16, some_rows
         return
     with open_stream(piece.file.path) as stream:
+        lines = raw_lines(stream)
         if piece.lines is not None:
             stream.seek(piece.start)
-            yield piece.size_bytes, islice(raw_lines(stream), piece.lines)
+            yield piece.size_bytes, islice(lines, piece.lines)
             return
-        rows = raw_lines(stream)
-        while some := _some_lines(rows):
-            yield sum(map(len, some)), some
+        while some_lines := _some_lines(lines):
+            yield sum(map(len, some_lines)), some_lines
 
 
 def _some_lines(rows: Iterator[bytes]) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""The thread pool: results in order, bounded work in flight, errors that come out."""
+"""The pools: results in order, bounded work in flight, errors that come out."""
 
 import threading
 import time
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.parallel import map_ordered
+from tasks.parallel import map_in_processes, map_ordered
 
 
 @settings(max_examples=30, deadline=None)
@@ -66,3 +66,12 @@ def test_nothing_is_left_running_when_the_consumer_stops():
     next(results)
     results.close()
     assert threading.active_count() == before
+
+
+def test_processes_give_the_results_of_map_in_its_order():
+    assert list(map_in_processes(abs, range(-40, 3), 2)) == list(map(abs, range(-40, 3)))
+
+
+def test_an_error_in_any_process_reaches_the_caller():
+    with pytest.raises(ValueError, match="invalid literal"):
+        list(map_in_processes(int, ["1", "2", "x", "4"], 2))
