@@ -61,7 +61,7 @@ def read_line(
 
 
 def _flagged(states: list[Any]) -> bool:
-    for state in states:  # noqa: SIM110: a generator takes twice as long
+    for state in states:  # noqa: SIM110 (a generator takes twice as long)
         if type(state) is dict and (flag := state.get(_FLAG)) is not None and flag is not False:
             return True
     return False
