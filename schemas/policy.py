@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from enum import StrEnum
+from ipaddress import ip_address
 from itertools import combinations
 from typing import Literal, Self
 
@@ -180,9 +181,25 @@ class Policy(Row):
     banned_users: list[str] = []
     """Keyed user hashes whose conversations are not released."""
 
+    @field_validator("banned_users")
+    @classmethod
+    def _no_address(cls, users: list[str]) -> list[str]:
+        """A policy is kept in the store and published with a release."""
+        if any(_is_address(user) for user in users):
+            raise ValueError("an address must not stand here; give the user_id that `curate explain` shows")
+        return users
+
     @model_validator(mode="after")
     def _one_name_at_a_time(self) -> Self:
         for first, second in combinations(self.renames, 2):
             if first.overlaps(second):
                 raise ValueError(f"renames of {first.model!r} overlap; give each a time of its own by since and until")
         return self
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text.strip())
+    except ValueError:
+        return False
+    return True

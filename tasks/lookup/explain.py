@@ -7,6 +7,7 @@ import polars as pl
 from schemas.tables import SIGNALS
 from tasks.lookup.facts import table_name
 from tasks.lookup.funnel import line_fates
+from tasks.lookup.renames import released_names
 from tasks.tables import Store
 
 Account = dict[str, Any]
@@ -26,7 +27,8 @@ def _decision(store: Store, kind: str, item: str) -> Account | None:
 
 
 def _conversation(store: Store, item: str) -> Account | None:
-    row = _row(store.read("conversations").filter(conversation_id=item))
+    frame = store.read("conversations").filter(conversation_id=item)
+    row = _row(frame)
     if row is None:
         return None
     messages = [{"role": turn["role"], "signals": _signals(store, turn["text_id"])} for turn in row["turns"]]
@@ -34,6 +36,8 @@ def _conversation(store: Store, item: str) -> Account | None:
         "conversation": item,
         "decision": _decision(store, "conversation", item),
         "model": row["model"],
+        "released_as": released_names(store, frame)["model"].item(),
+        "user_id": row["user_id"],
         "source": f"{row['source']}:{row['line']}",
         "picture_problems": row["image_problems"],
         "pictures": {image_id: _signals(store, image_id) for image_id in row["image_ids"]},

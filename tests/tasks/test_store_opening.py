@@ -1,9 +1,11 @@
 """Stores that cannot be used are refused in one line, before anything is read or measured."""
 
+import polars as pl
 import pytest
 
 from schemas.errors import BadInput
-from tasks.tables import Store
+from schemas.tables import TABLES
+from tasks.tables import Store, frame_schema
 
 
 @pytest.mark.parametrize("root", ["", "nosuch://x", "{file}", "{file}/below", "/proc/nothing/here", "a\0b"])
@@ -30,3 +32,14 @@ def test_opening_a_store_leaves_nothing_in_it(tmp_path):
 def test_a_store_that_was_opened_once_exists(tmp_path):
     Store.open(str(tmp_path))
     assert Store.existing(str(tmp_path)).read("rejects").height == 0
+
+
+def test_a_store_of_another_version_is_one_clear_line(tmp_path):
+    store = Store.open(str(tmp_path))
+    store.replace("topics", pl.DataFrame(schema=frame_schema(TABLES["topics"].row)))
+    (part,) = (tmp_path / "tables" / "topics").glob("*.parquet")
+    old = pl.read_parquet(part).drop("name").with_columns(once=pl.lit(1))
+    old.write_parquet(part)
+    with pytest.raises(BadInput, match="written by another version: table 'topics' lacks a column; start a new store"):
+        store.read("topics")
+    assert store.read("topics", ["topic"]).columns == ["topic"]

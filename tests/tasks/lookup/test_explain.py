@@ -3,6 +3,7 @@
 import pytest
 
 from schemas.image import NearPicture
+from schemas.policy import Policy, Rename
 from tasks.lookup.explain import explain_item
 from tasks.tables import frame_of
 from tests.builders import (
@@ -35,6 +36,15 @@ def test_a_dropped_conversation_shows_its_reasons_and_the_signals_of_every_part(
     assert "model_names" in account["messages"][1]["signals"]
     assert account["prompt"]["language"]["language"] == "en"
     assert "categories" in account["document"]
+
+
+def test_a_conversation_tells_whose_it_is_and_which_name_its_model_is_released_under(tmp_path):
+    asked = conversation("c", model="bard", user_id="f" * 24)
+    store = store_with(tmp_path, conversations=[asked], decisions=[decision(asked, policy_hash="1" * 12)])
+    policy = Policy(name="mine", rules=[], renames=[Rename(model="bard", to="palm-2")])
+    store.write_bytes(f"policies/{'1' * 12}.json", policy.model_dump_json().encode())
+    account = explain_item(store, "c")
+    assert (account["user_id"], account["model"], account["released_as"]) == ("f" * 24, "bard", "palm-2")
 
 
 def test_a_kept_conversation_has_no_reasons(store):
