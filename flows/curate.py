@@ -2,6 +2,7 @@
 
 from prefect import flow
 
+from flows.canaries import canaries
 from flows.decide import decide
 from flows.ingest import ingest
 from flows.measure import describe, screen
@@ -18,6 +19,7 @@ from schemas.settings import Settings
 def curate(settings: Settings) -> list[StageReport]:
     """Raw logs -> a release."""
     return [
+        *canaries(settings),  # planted probes take the same way; one that gets through ends the run
         *ingest(settings),  # lines and pictures; pixel signals look at the decode that gives a picture its identity
         *screen(settings),  # every text: facts that may forbid a release
         *decide(settings),  # keep or drop, with every reason

@@ -74,3 +74,23 @@ class RuleParity(Row):
 
 
 ALL_DROPS = "dropped for any reason"
+
+
+class Verdict(StrEnum):
+    """What a reviewer said of a held conversation."""
+
+    RELEASE = "release"
+    DROP = "drop"
+
+
+class Review(Row):
+    """A reviewer's verdict. It is about the content and the reasons that were looked at, and about no others."""
+
+    conversation_id: str
+    """The conversation."""
+    content_id: str
+    """Content id of all its messages and pictures as they were reviewed."""
+    reasons: list[str]
+    """Why it was held."""
+    verdict: Verdict
+    """release or drop."""

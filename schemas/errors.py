@@ -4,7 +4,8 @@
     ├── BadInput                a folder, file, date or id that cannot be used
     ├── BadPolicy               a policy file with an unknown key, signal or value
     ├── MissingProvider         a model or API that is not installed or has no key
-    └── ReleaseConflict         a version that exists already with other content
+    ├── ReleaseConflict         a version that exists already with other content
+    └── CanaryEscaped           a planted probe that was not caught: nothing may be released
 
 Malformed log lines and pictures are not errors: they become rows of `rejects`.
 """
@@ -31,6 +32,10 @@ class MissingProvider(CurateError):
 
 class ReleaseConflict(CurateError):
     """A release version that exists with different content; releases are never edited."""
+
+
+class CanaryEscaped(CurateError):
+    """A planted probe got through the policy; the text names it."""
 
 
 def known_values(value: str, allowed: Iterable[str]) -> str:

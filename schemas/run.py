@@ -30,10 +30,12 @@ class Funnel(Row):
     kept: int
     """Lines whose conversation or battle is released."""
     dropped: int
-    """Lines whose conversation or battle a rule dropped, or that a later line replaced."""
+    """Lines whose conversation or battle a rule dropped or held, or that a later line replaced."""
     rejected: int
     """Lines that could not be used."""
     dropped_by: dict[str, int]
     """Dropped lines by the first reason in the policy's order; sums to `dropped`."""
     rejected_by: dict[str, int]
     """Rejected lines by reason; sums to `rejected`."""
+    held: int = 0
+    """Those of the dropped lines that only wait for a review."""

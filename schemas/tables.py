@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from schemas.battle import Battle
 from schemas.conversation import Conversation, LogFileRead, RedactedConversation, Sighting
-from schemas.decision import Decision, RuleParity
+from schemas.decision import Decision, Review, RuleParity
 from schemas.image import Image, NearPicture, PictureFile, Preset, RedactedImage, SearchedPicture
 from schemas.rating import EloRating, OutlierJudge, PairRecord, RankChange, Rating, StyleCoefficient, VoteShare, WinRate
 from schemas.reject import Quarantined, Reject
@@ -58,6 +58,7 @@ TABLES: dict[str, Table] = {
     "redacted_images": Table(RedactedImage, ("image_id", "source_image_id")),
     "redacted_conversations": Table(RedactedConversation, ("tstamp", "conversation_id")),
     "takedowns": Table(Tombstone, ("key",)),
+    "reviews": Table(Review, ("conversation_id", "content_id", "reasons")),
     "decisions": Table(Decision, ("item_kind", "item_id")),
     "rule_parity": Table(RuleParity, ("item_kind", "reason")),
     "topics": Table(TopicMember, ("document_id",)),

@@ -32,4 +32,6 @@ def print_funnel(gone: Funnel) -> None:
     for fate, reasons in (("dropped", gone.dropped_by), ("rejected", gone.rejected_by)):
         for reason, count in reasons.items():
             print(f"  {fate:<9}{count:>8,}  {reason}")
+    if gone.held:
+        print(f"  held     {gone.held:>8,}  of the dropped, until somebody has looked: curate review")
     print(f"in {gone.lines} = kept {gone.kept} + dropped {gone.dropped} + rejected {gone.rejected}")

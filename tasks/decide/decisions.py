@@ -13,6 +13,7 @@ from tasks.decide.facts import battle_facts, conversation_facts
 from tasks.decide.hot_prompts import hot_battles
 from tasks.decide.policy_file import policy_hash
 from tasks.decide.proof import redactions, unproven
+from tasks.decide.review import reviewed
 from tasks.decide.rules import FIRED, STOPS, fired, reasons_of
 from tasks.lookup.renames import renamed
 from tasks.tables import frame_schema
@@ -23,6 +24,7 @@ _STOPS = pl.col("action").is_in(STOPS)
 def decisions(known: Evidence, policy: Policy) -> pl.DataFrame:
     """The `decisions` table of a policy."""
     hits, of_battles_alone = conversation_hits(known, policy)
+    hits = reviewed(hits, known.conversations, known.store.read("reviews"))
     hits = pl.concat([hits, unproven(known, hits, policy)])
     both = [
         _of_conversations(known, hits, policy),

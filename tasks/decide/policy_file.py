@@ -117,7 +117,7 @@ def _check_action(where: str, rule: Rule) -> None:
         raise BadPolicy(f"{where}: {rule.signal} cannot be redacted. Known: {', '.join(_REDACTABLE)}.")
     if rule.action is Action.REDACT and rule.scope is Scope.BATTLE:
         raise BadPolicy(f"{where}: what is redacted is a conversation, so scope must be 'conversation', not 'battle'")
-    if rule.action is Action.HOLD and rule.over is Over.BATTLE:
+    if rule.action is Action.HOLD and (rule.over is Over.BATTLE or rule.scope is Scope.BATTLE):
         raise BadPolicy(f"{where}: a battle is held with its sides; give the rule over the conversation's parts")
 
 

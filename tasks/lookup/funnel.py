@@ -18,6 +18,11 @@ _VOTES = ["leftvote", "rightvote", "tievote", "bothbad_vote"]
 
 def line_fates(store: Store) -> pl.DataFrame:
     """source, line, fate (kept, dropped, rejected) and reason (null when kept) of every line, once each."""
+    return _fates(store).drop("held")
+
+
+def _fates(store: Store) -> pl.DataFrame:
+    """`line_fates`, and whether nothing but a review stands between the line and its release."""
     lines = store.read("sightings", ["source", "line", "record_type"]).unique(["source", "line"])
     is_vote = pl.col("record_type").is_in(_VOTES)
     own = _judged(lines.filter(~is_vote), store, "conversations", "conversation_id", "conversation")
@@ -25,14 +30,14 @@ def line_fates(store: Store) -> pl.DataFrame:
     rejected = (
         store.read("rejects", ["source", "line", "reason"])
         .filter(pl.col("line").is_not_null())
-        .select("source", "line", fate=pl.lit("rejected"), reason="reason")
+        .select("source", "line", fate=pl.lit("rejected"), reason="reason", held=pl.lit(False))
     )
     return pl.concat([own, votes, rejected]).sort("source", "line")
 
 
 def _judged(lines: pl.DataFrame, store: Store, table: str, item: str, kind: str) -> pl.DataFrame:
     items = store.read(table, [item, "source", "line"])
-    decisions = store.read("decisions", ["item_kind", "item_id", "keep", "reasons"]).filter(item_kind=kind)
+    decisions = store.read("decisions", ["item_kind", "item_id", "keep", "reasons", "held"]).filter(item_kind=kind)
     judged = lines.join(items, on=["source", "line"], how="left").join(
         decisions, left_on=item, right_on="item_id", how="left"
     )
@@ -46,12 +51,13 @@ def _judged(lines: pl.DataFrame, store: Store, table: str, item: str, kind: str)
         "line",
         fate=pl.when(keep).then(pl.lit("kept")).otherwise(pl.lit("dropped")),
         reason=pl.when(~keep).then(pl.coalesce(pl.col("reasons").list.first(), replaced)),
+        held=pl.col("held").fill_null(False),
     )
 
 
 def funnel(store: Store) -> Funnel:
     """Counts of `line_fates`. Raises AssertionError when they do not add up, because then nothing may be released."""
-    fates = line_fates(store)
+    fates = _fates(store)
     counts = Counter(fates["fate"])
     by_reason = Counter(fates.filter(pl.col("reason").is_not_null()).select("fate", "reason").iter_rows())
     assert sum(counts.values()) == fates.select("source", "line").n_unique(), "a line has two fates"
@@ -62,6 +68,7 @@ def funnel(store: Store) -> Funnel:
         rejected=counts["rejected"],
         dropped_by=_sorted(by_reason, "dropped"),
         rejected_by=_sorted(by_reason, "rejected"),
+        held=int(fates["held"].sum()),
     )
 
 

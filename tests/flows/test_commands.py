@@ -2,28 +2,11 @@
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
-from flows.commands import main
-
 HUMAN_VOTES = "left,right,winner\nA,B,left\nB,C,left\nC,A,tie\nA,C,left\nB,A,right\n"
-
-
-@pytest.fixture
-def curate(monkeypatch, capsys):
-    """Run the command: (exit status, stdout, stderr)."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["curate", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return int(stopped.value.code or 0), out, err
-
-    return run
 
 
 @pytest.fixture

@@ -1,0 +1,40 @@
+"""Probes take the way of everything else, in a store of their own, before anything is released."""
+
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from prefect import flow
+
+from flows.decide import decide
+from flows.ingest import ingest
+from flows.measure import screen
+from schemas.errors import CanaryEscaped
+from schemas.run import StageReport
+from schemas.settings import Settings
+from tasks.canaries.check import escaped
+from tasks.canaries.plant import plant
+from tasks.canaries.probes import probes
+from tasks.decide.policy_file import load_policy
+from tasks.tables import Store
+
+
+@flow(name="canaries")
+def canaries(settings: Settings) -> list[StageReport]:
+    """Plant, measure and decide the probes. Raises CanaryEscaped when one gets through; nothing is released then."""
+    started, planted = time.monotonic(), probes()
+    with tempfile.TemporaryDirectory(prefix="canaries-") as folder:
+        own = plant(planted, Path(folder), settings)
+        reports = [*ingest(own), *screen(own), *decide(own)]
+    through = escaped(Store.existing(own.store), planted, load_policy(own.policy))
+    if through:
+        told = "; ".join(f"{name}: {how}" for name, how in through.items())
+        raise CanaryEscaped(f"nothing is released, because planted probes got through the policy ({told})")
+    calls = sum((Counter(report.model_calls) for report in reports), Counter[str]())
+    failures = sum((Counter(report.failures) for report in reports), Counter[str]())
+    counts = {"probes": len(planted), "caught": len(planted)}
+    seconds = time.monotonic() - started
+    return [
+        StageReport(stage="canaries", seconds=seconds, counts=counts, model_calls=dict(calls), failures=dict(failures))
+    ]

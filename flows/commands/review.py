@@ -1,0 +1,29 @@
+"""`curate review`: what is held, and what somebody decided about it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.commands.options import StoreOption
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(review)
+
+
+def review(
+    store: StoreOption,
+    file: Annotated[Path | None, typer.Argument(help="The list with its `verdict` column filled in.")] = None,
+) -> None:
+    """List what is held as CSV; with a filled-in FILE, take its verdicts (release or drop) for the next decisions."""
+    from tasks.decide.review import held_csv, take_verdicts
+    from tasks.tables import Store
+
+    opened = Store.existing(store)
+    if file is None:
+        print(held_csv(opened), end="")
+        return
+    taken = take_verdicts(opened, file)
+    print(f"{taken['release']} to release, {taken['drop']} to drop; `curate decide` or `curate run` applies them")

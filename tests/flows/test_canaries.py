@@ -1,0 +1,105 @@
+"""Planted probes are caught by every shipped policy, and one that is not ends the run."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from schemas.errors import CanaryEscaped
+from schemas.policy import Action
+from tasks.canaries.plant import STORE
+from tasks.canaries.probes import probes
+from tasks.decide.policy_file import load_policy
+from tasks.release.build import MANIFEST
+from tasks.tables import Store
+
+
+@pytest.fixture
+def planted(curated, tmp_path):
+    """Settings of a store that holds nothing but the measured probes of an earlier run."""
+    shutil.copytree(Path(curated.settings.store) / STORE, tmp_path / "store" / STORE)
+    return curated.settings.model_copy(update={"store": str(tmp_path / "store")})
+
+
+def run(settings, policy: str):
+    from flows.canaries import canaries
+
+    return canaries(settings.model_copy(update={"policy": policy}))[0]
+
+
+def changed(tmp_path, name: str, **changes) -> str:
+    """A shipped policy, with changes to the rule of each reason."""
+    policy = load_policy(name).model_dump(mode="json", exclude_none=True)
+    policy["rules"] = [rule | changes.get(rule["reason"], {}) for rule in policy["rules"]]
+    file = tmp_path / "changed.yaml"
+    file.write_text(yaml.safe_dump(policy))
+    return str(file)
+
+
+def test_a_run_reports_its_probes_and_a_second_run_measures_none(curated):
+    first, second = (next(r for r in reports if r.stage == "canaries") for reports in (curated.first, curated.second))
+    assert first.counts == second.counts == {"probes": len(probes()), "caught": len(probes())}
+    assert sum(first.model_calls.values()) > 0
+    assert second.model_calls == {}
+
+
+def test_probes_are_in_no_table_and_no_release(curated):
+    folders = [Path(curated.settings.store) / "tables", curated.release]
+    for path in (path for folder in folders for path in folder.rglob("*") if path.is_file()):
+        assert b"canary" not in path.read_bytes(), path
+
+
+def test_listed_probes_are_never_looked_at(curated):
+    store = Store.existing(f"{curated.settings.store}/{STORE}")
+    taken_in = store.read("picture_files").height
+    assert taken_in == sum(probe.picture is not None and not probe.listed for probe in probes())
+    assert set(store.read("rejects")["reason"]) == {"known_hash"}
+
+
+@pytest.mark.parametrize("policy", ["redact", "internal"])
+def test_the_other_presets_catch_every_probe_too(planted, policy):
+    assert run(planted, policy).counts["caught"] == len(probes())
+
+
+LOOSE = {
+    "face": ("public_release", {"face": {"at_least": 1.1}}, "face: it is kept"),
+    "picture text": ("public_release", {"pii_image": {"over": "messages"}}, None),
+    "text": ("internal", {"pii_text": {"over": "image_texts"}}, None),
+    "tag": ("internal", {"face": {"at_least": 1.1}}, "face: it is not tagged"),
+}
+
+
+@pytest.mark.parametrize("case", LOOSE)
+def test_a_probe_that_gets_through_a_rule_about_it_ends_the_run(planted, tmp_path, case):
+    name, changes, said = LOOSE[case]
+    policy = changed(tmp_path, name, **changes)
+    if said is None:  # no rule is about that probe any more: the operator chose not to look
+        assert run(planted, policy).counts["caught"] == len(probes())
+        return
+    with pytest.raises(CanaryEscaped, match=said):
+        run(planted, policy)
+
+
+def test_a_listed_picture_that_is_taken_in_ends_the_run(planted, monkeypatch):
+    monkeypatch.setattr("tasks.ingest.known_hashes.PDQ_DISTANCE", 0)
+    shutil.rmtree(planted.store)
+    with pytest.raises(CanaryEscaped, match="listed_picture: its picture is on a list"):
+        run(planted, "public_release")
+
+
+def test_an_escape_ends_the_command_with_one_line_and_no_release(curated, planted, tmp_path, curate):
+    policy = changed(tmp_path, "public_release", face={"at_least": 1.1})
+    code, _, err = curate("run", "--logs", curated.settings.logs, "--store", planted.store, "--policy", policy)
+    assert code != 0
+    assert err.splitlines()[-1].startswith("curate: nothing is released, because planted probes got through")
+    assert not list(Path(planted.store).glob(f"releases/*/{MANIFEST}"))
+
+
+def test_every_preset_has_a_rule_for_every_probe():
+    from tasks.canaries.check import _rules
+
+    for name in ("public_release", "redact", "internal"):
+        for probe in probes():
+            actions = {rule.action for rule in _rules(probe, load_policy(name))}
+            assert probe.listed or (actions <= {Action.DROP, Action.REDACT, Action.TAG} and actions), (name, probe.name)
