@@ -15,6 +15,7 @@ from tasks.report.figures import RED, bars, days, topic_map
 from tasks.report.parity import parity_part
 from tasks.report.part import Content, Part
 from tasks.report.reasons import REPEATS, reason_texts
+from tasks.report.redactions import redactions_part
 from tasks.tables import Store
 
 MOST = 20
@@ -29,6 +30,7 @@ def report_content(store: Store, versions: Versions) -> Content:
     topics = store.read("topics")
     parts = [
         _removed(gone, decided_policy(store)),
+        redactions_part(store),
         parity_part(store),
         _days(kept, battles),
         _counts("models", "Models", "Kept conversations of each model.", kept["model"]),
@@ -77,6 +79,7 @@ def _removed(gone: Funnel, policy: Policy | None) -> Part | None:
     about = (
         "Input lines that are not in the release, by the first reason in the policy's order. "
         f"Lines that only repeat what other lines hold ({', '.join(REPEATS)}: {repeats:,}) are not in the figure."
+        + (f" {gone.held:,} of the dropped lines only wait for a review." if gone.held else "")
     )
     return Part("removed", "What was removed, and why", about, table, bars(counts, "lines", RED))
 
