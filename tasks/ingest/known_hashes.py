@@ -19,7 +19,6 @@ DIGITS = {"md5": 32, "sha1": 40, "sha256": 64, "pixels": 32, "pdq": 64}
 PDQ_DISTANCE = 31
 """Bits that may differ where a line does not say (Meta's recommendation for PDQ)."""
 PDQ_DISTANCE_MAX = 128
-PAIRS_AT_ONCE = 4_000_000
 _SEPARATORS = re.compile(r"[\s,;]+")
 
 
@@ -43,14 +42,14 @@ class KnownHashes:
     exact: dict[str, frozenset[str]]
     """Kind -> hexadecimal digits; every kind but pdq."""
     pdq: Hashes
-    """uint64 (n, 4)."""
-    pdq_distance: npt.NDArray[np.int64]
-    """int64 (n,): how far a picture may be from each."""
+    """uint64 (4, n): the four words of each hash."""
+    pdq_distance: npt.NDArray[np.uint8]
+    """uint8 (n,): how many bits a picture may differ in from each."""
     digest: str
     """Changes with the lists; says nothing of what is on them."""
 
     def __bool__(self) -> bool:
-        return bool(len(self.pdq) or any(self.exact.values()))
+        return bool(len(self.pdq_distance) or any(self.exact.values()))
 
     def holds_name(self, name: str) -> bool:
         """Whether a logged picture name is on a list, before any file is opened."""
@@ -62,20 +61,20 @@ class KnownHashes:
 
     def holds_picture(self, image_id: str, pdq: Callable[[], str]) -> bool:
         """Whether decoded pixels are; `pdq` gives their 64 digits and is called only when a list has any."""
-        return image_id in self.exact["pixels"] or (len(self.pdq) > 0 and bool(self.near([pdq()])[0]))
+        return image_id in self.exact["pixels"] or (len(self.pdq_distance) > 0 and bool(self.near([pdq()])[0]))
 
     def near(self, digits: Sequence[str]) -> npt.NDArray[np.bool_]:
         """Which of m PDQ hashes are within its distance of a listed one, bool (m,), whatever their quality."""
-        found = np.zeros(len(digits), bool)
-        if not len(self.pdq) or not len(digits):
-            return found
-        hashes = _words(digits)
-        rows = max(1, PAIRS_AT_ONCE // len(self.pdq))
-        for start in range(0, len(hashes), rows):
-            differing = hashes[start : start + rows, None] ^ self.pdq[None]
-            distance = np.bitwise_count(differing).sum(axis=2, dtype=np.int64)
-            found[start : start + rows] = (distance <= self.pdq_distance).any(axis=1)
-        return found
+        if not len(self.pdq_distance) or not len(digits):
+            return np.zeros(len(digits), bool)
+        return np.array([self._near(words) for words in _words(digits)], bool)
+
+    def _near(self, words: Hashes) -> bool:
+        """Half of the bits rule out all but a few: two unrelated hashes differ in half of them."""
+        half = np.bitwise_count(self.pdq[0] ^ words[0]) + np.bitwise_count(self.pdq[1] ^ words[1])
+        left = np.flatnonzero(half <= self.pdq_distance)
+        rest = np.bitwise_count(self.pdq[2:, left] ^ words[2:, None]).sum(axis=0, dtype=np.int64)
+        return bool((half[left] + rest <= self.pdq_distance[left]).any())
 
 
 def load_known_hashes(files: Iterable[str]) -> KnownHashes:
@@ -95,8 +94,8 @@ def load_known_hashes(files: Iterable[str]) -> KnownHashes:
     basis = repr([sorted((kind, sorted(values)) for kind, values in exact.items()), listed])
     return KnownHashes(
         exact={kind: frozenset(values) for kind, values in exact.items()},
-        pdq=_words([value for value, _ in listed]),
-        pdq_distance=np.array([distance for _, distance in listed], np.int64),
+        pdq=np.ascontiguousarray(_words([value for value, _ in listed]).T),
+        pdq_distance=np.array([distance for _, distance in listed], np.uint8),
         digest=hashlib.sha256(basis.encode()).hexdigest(),
     )
 

@@ -50,11 +50,13 @@ def test_a_picture_is_known_within_the_distance_of_its_line(tmp_path_factory, bi
     assert known.near([flipped(PDQ, bits), flipped(PDQ, 200)]).tolist()[0] is expected
 
 
-def test_many_listed_hashes_are_compared_in_pieces(listed, monkeypatch):
-    monkeypatch.setattr("tasks.ingest.known_hashes.PAIRS_AT_ONCE", 7)
-    lines = [f"{number:064x}" for number in np.random.default_rng(0).integers(0, 2**63, 20)]
-    known = listed("\n".join(f"pdq {line} 0" for line in lines))
+def test_every_picture_is_compared_with_every_line(listed):
+    words = np.random.default_rng(0).integers(0, 2**63, (20, 4))
+    lines = ["".join(f"{word:016x}" for word in row) for row in words]
+    known = listed("\n".join(f"pdq {line} {place}" for place, line in enumerate(lines)))
     assert known.near([*lines, PDQ]).tolist() == [True] * 20 + [False]
+    shifted = [flipped(line, place + 1) for place, line in enumerate(lines)]
+    assert known.near(shifted).tolist() == [False] * 20
 
 
 def test_no_list_holds_nothing():
