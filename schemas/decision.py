@@ -62,7 +62,7 @@ class RuleParity(Row):
     reason: str
     """Name of the rule; ALL_DROPS stands for every rule that drops."""
     ours: int
-    """Items on which the policy's rule fires, whether it drops or tags."""
+    """Items on which the policy's rule fires, whether it drops them, tags them or is about their battle alone."""
     upstream: int
     """Items on which the rule of policy `upstream` fires."""
     both: int

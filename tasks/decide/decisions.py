@@ -1,6 +1,7 @@
 """A policy over the facts of a store -> a decision for every conversation and battle."""
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -21,8 +22,17 @@ from tasks.tables import frame_schema
 _STOPS = pl.col("action").is_in(STOPS)
 
 
-def decisions(known: Evidence, policy: Policy) -> pl.DataFrame:
-    """The `decisions` table of a policy."""
+class Verdicts(NamedTuple):
+    """What a policy says."""
+
+    decisions: pl.DataFrame
+    """The `decisions` table."""
+    of_battles_alone: pl.DataFrame
+    """item_id of conversations and reason of the rules that fire on them but are about their battle alone."""
+
+
+def verdicts(known: Evidence, policy: Policy) -> Verdicts:
+    """What a policy says of every conversation and battle."""
     hits, of_battles_alone = conversation_hits(known, policy)
     hits = reviewed(hits, known.conversations, known.store.read("reviews"))
     hits = pl.concat([hits, unproven(known, hits, policy)])
@@ -33,7 +43,7 @@ def decisions(known: Evidence, policy: Policy) -> pl.DataFrame:
     stamped = pl.concat(both, how="diagonal").with_columns(
         keep=pl.col("reasons").list.len() == 0, policy=pl.lit(policy.name), policy_hash=pl.lit(policy_hash(policy))
     )
-    return stamped.select(frame_schema(Decision).names())
+    return Verdicts(stamped.select(frame_schema(Decision).names()), of_battles_alone.select("item_id", "reason"))
 
 
 def conversation_hits(known: Evidence, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -2,8 +2,9 @@
 
 import polars as pl
 
-from schemas.decision import ALL_DROPS, RuleParity
+from schemas.decision import ALL_DROPS, ItemKind, RuleParity
 from schemas.policy import Policy
+from tasks.decide.decisions import Verdicts
 from tasks.decide.policy_file import load_policy
 from tasks.tables import frame_schema
 
@@ -17,8 +18,11 @@ def upstream_policy(policy: Policy) -> Policy:
     return load_policy("upstream").model_copy(update=lists)
 
 
-def rule_parity(ours: pl.DataFrame, upstream: pl.DataFrame) -> pl.DataFrame:
-    """The `rule_parity` table of two `decisions` of the same items. Rules are the same when their reasons are."""
+def rule_parity(ours: Verdicts, upstream: Verdicts) -> pl.DataFrame:
+    """The `rule_parity` table of two policies' verdicts on the same items.
+
+    Rules are the same when their reasons are. A rule that is about battles alone is counted on conversations too.
+    """
     sides = {"ours": _fired(ours), "upstream": _fired(upstream)}
     flagged = [rows.with_columns(pl.lit(True).alias(side)) for side, rows in sides.items()]
     joined = flagged[0].join(flagged[1], on=_ITEM, how="full", coalesce=True).fill_null(False)
@@ -29,11 +33,13 @@ def rule_parity(ours: pl.DataFrame, upstream: pl.DataFrame) -> pl.DataFrame:
     return counted.select(frame_schema(RuleParity).names())
 
 
-def _fired(decisions: pl.DataFrame) -> pl.DataFrame:
-    """item_kind, reason and item_id of everything that fired, dropping or tagging, and of everything that dropped."""
+def _fired(said: Verdicts) -> pl.DataFrame:
+    """item_kind, reason and item_id of everything that fired, dropping or not, and of everything that was dropped."""
+    decisions = said.decisions
     each = [
         decisions.select("item_kind", "item_id", reason=pl.col(column).list.unique()).explode("reason").drop_nulls()
         for column in ("reasons", "tags")
     ]
+    alone = said.of_battles_alone.select("item_id", "reason", item_kind=pl.lit(ItemKind.CONVERSATION.value))
     dropped = decisions.filter(~pl.col("keep")).select("item_kind", "item_id", reason=pl.lit(ALL_DROPS))
-    return pl.concat([*each, dropped]).select(_ITEM).unique()
+    return pl.concat(rows.select(_ITEM) for rows in (*each, alone, dropped)).unique()

@@ -5,7 +5,7 @@ from prefect.cache_policies import NO_CACHE
 
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.decide.decisions import conversation_hits, decisions
+from tasks.decide.decisions import conversation_hits, verdicts
 from tasks.decide.evidence import Evidence
 from tasks.decide.near_search import update_near_pictures
 from tasks.decide.parity import rule_parity, upstream_policy
@@ -44,10 +44,11 @@ def decide_items(settings: Settings, versions: Versions) -> StageReport:
     store = Store.open(settings.store)
     policy = load_policy(settings.policy)
     known = Evidence(store, versions)
-    ours = decisions(known, policy)
+    said = verdicts(known, policy)
+    ours = said.decisions
     store.write_bytes(f"policies/{policy_hash(policy)}.json", policy.model_dump_json(indent=2).encode())
     store.replace("decisions", ours)
-    store.replace("rule_parity", rule_parity(ours, decisions(known, upstream_policy(policy))))
+    store.replace("rule_parity", rule_parity(said, verdicts(known, upstream_policy(policy))))
     kept = ours.filter("keep")["item_kind"].value_counts().rows()
     held = int(ours["held"].sum())
     counts = {f"kept_{kind}s": count for kind, count in kept} | ({"held": held} if held else {})

@@ -18,7 +18,7 @@ from tasks.ingest.log_files import READ_BYTES, LogFile
 PIECE_BYTES = 32 * 1024 * 1024
 """What one reader reads at a time and writes as one part."""
 _BLOCKS, _BLOCK_BYTES = 64, 4096
-"""What is compared of the bytes that were read: enough to see a line that came, went or changed its length."""
+"""What is compared of the bytes that were read: all of a small file, and of a large one enough to see long changes."""
 _LINE_END = ord("\n")
 
 
@@ -114,7 +114,7 @@ def _line_ends(path: Path, offset: int) -> Iterator[tuple[int, int, int]]:
 def _digest(file: LogFile, offset: int) -> str:
     """Hash of blocks spread evenly over the bytes before `offset`, the first and last among them, and of how many.
 
-    Empty when the file is shorter. A line that is replaced by one of the same length between two blocks is not seen.
+    Empty when the file is shorter. What changes between two blocks and keeps its length is not seen.
     """
     if file.path.stat().st_size < offset:
         return ""

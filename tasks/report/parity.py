@@ -8,9 +8,9 @@ from tasks.report.part import Part
 from tasks.tables import Store
 
 _ABOUT = (
-    "How many conversations and battles each rule fires on, dropping or tagging, and how many FastChat would find "
-    "(policy upstream, the same facts, with or without pictures). Rules are the same when their names are. The figure "
-    "splits what either finds, for the rules that upstream has."
+    "How many conversations and battles each rule fires on, dropping or not, and how many FastChat's cleaner finds "
+    "(policy upstream, the same facts, with or without pictures; its rules about votes are counted on conversations "
+    "too). Rules are the same when their names are. The figure splits what either finds, for rules that upstream has."
 )
 
 

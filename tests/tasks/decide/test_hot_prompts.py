@@ -59,6 +59,12 @@ def test_what_another_rule_drops_takes_no_place(deciding):
     assert sorted(why for item, why in reasons.items() if item.startswith("battle:")) == [[], [], ["named"], ["named"]]
 
 
+def test_the_draw_favours_no_end_of_the_log():
+    hot = hot_battles(_battles([("a", ())] * 1000), {}, HotPromptRule(copies_max=500))
+    early = sum(int(name[1:]) < 500 for name in hot)
+    assert 200 < early < 300
+
+
 def test_a_tag_marks_and_keeps(deciding):
     pairs = [_asked(f"b{n}", "What is this?", ONE) for n in range(3)]
     deciding.given([side for pair in pairs for side in pair], [battle(*pair) for pair in pairs])

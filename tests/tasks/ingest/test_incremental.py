@@ -85,17 +85,21 @@ def test_a_rewritten_file_is_read_anew_and_its_old_lines_are_gone(tmp_path):
     assert rejected(store) == {}
 
 
-@pytest.mark.parametrize("place", [1, 500, 998])
-@pytest.mark.parametrize("change", ["gone", "new", "other"])
-def test_a_file_rewritten_anywhere_that_also_grew_is_read_anew(tmp_path, place, change):
-    """Half a megabyte whose first and last lines stay what they were."""
-    lines = [chat(f"c{n:03d}", "What is this?", f"{n} " + "x" * 200, at=n) for n in range(1000)]
+def masked(record: dict) -> dict:
+    """The record with an answer of the same length."""
+    record["state"]["messages"][1][1] = "y" * len(record["state"]["messages"][1][1])
+    return record
+
+
+@pytest.mark.parametrize(("count", "rewritten"), [(1000, range(300, 600)), (100, [50])])
+def test_a_file_rewritten_in_the_middle_at_the_same_length_that_also_grew_is_read_anew(tmp_path, count, rewritten):
+    """Most of a large file, or one line of a small one; the beginning and the end of what was read stay."""
+    lines = [chat(f"c{n:03d}", "What is this?", "x" * 200, at=n) for n in range(count)]
     write(tmp_path / "logs", DAY, *lines)
     ingested(tmp_path / "logs", tmp_path / "store")
-    put = {"gone": [], "new": [chat("more"), lines[place]], "other": [chat("other", "Q", "A longer answer" * 30)]}
-    rewritten = [*lines[:place], *put[change], *lines[place + 1 :], *(chat(f"d{n}", at=2000 + n) for n in range(9))]
-    write(tmp_path / "logs", DAY, *rewritten)
-    assert read_again(tmp_path)["lines"] == len(rewritten)
+    grown = [masked(each) if n in rewritten else each for n, each in enumerate(lines)] + [chat("more", at=9000)]
+    write(tmp_path / "logs", DAY, *grown)
+    assert read_again(tmp_path)["lines"] == count + 1
 
 
 def test_a_line_that_a_server_was_still_writing_is_read_again_when_it_is_whole(tmp_path):

@@ -14,6 +14,8 @@ from tasks.lookup.renames import released_names, renamed
 from tasks.tables import frame_of
 from tests.builders import NOON, battle, sides, store_with
 
+SECOND = timedelta(seconds=1)
+
 
 def _named(model: str, *renames: Rename, at: datetime = NOON) -> tuple[str, str]:
     votes = frame_of(Battle, [battle(*sides("b"), model_a=model, model_b="other", tstamp=at)])
@@ -30,6 +32,11 @@ def test_a_date_tells_which_of_two_names_it_is(seconds, name):
     change = datetime(2024, 5, 1, 7, tzinfo=UTC)
     both = Rename(model="gpt-4", to="gpt-4-0314", until=change), Rename(model="gpt-4", to="gpt-4-0613", since=change)
     assert _named("gpt-4", *both, at=change + timedelta(seconds=seconds))[0] == name
+
+
+def test_until_is_the_first_moment_that_a_name_no_longer_holds():
+    assert _named("gpt-4", Rename(model="gpt-4", to="gpt-4-0314", until=NOON))[0] == "gpt-4"
+    assert _named("gpt-4", Rename(model="gpt-4", to="gpt-4-0314", until=NOON), at=NOON - SECOND)[0] == "gpt-4-0314"
 
 
 def test_a_row_without_a_time_keeps_a_name_that_changed_some_day():
