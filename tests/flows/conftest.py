@@ -17,6 +17,7 @@ from tasks.tables import Store
 
 OPENED: list[str] = []
 _LISTENING = False
+_OWN_ARENAS = {"test_crash", "test_deployment", "test_nights"}
 
 
 def _listen(event: str, arguments: tuple[object, ...]) -> None:
@@ -28,10 +29,10 @@ sys.addaudithook(_listen)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Flow tests run in one worker, because they share one server and one curated arena; the crash test has its own."""
+    """Tests of one curated arena run in one worker, those with arenas of their own in another."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("crash" if item.path.stem == "test_crash" else "flows"))
+            item.add_marker(pytest.mark.xdist_group("own arenas" if item.path.stem in _OWN_ARENAS else "flows"))
 
 
 @pytest.fixture(scope="session")

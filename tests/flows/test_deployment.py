@@ -1,42 +1,112 @@
-"""prefect.yaml deploys as it is, to a real server."""
+"""prefect.yaml deploys as it is, and a worker runs what it deploys, on a real server."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
+from uuid import UUID
 
 import pytest
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.client.schemas.objects import FlowRun
+from prefect.exceptions import PrefectHTTPStatusError
 from prefect.settings import PREFECT_API_URL
 
-from flows.curate import curate
+from tasks.demo.arena import generate_arena
 
 ROOT = Path(__file__).parents[2]
+PREFECT = [sys.executable, "-m", "prefect", "--no-prompt"]
 
 
 @pytest.fixture(scope="module")
-def nightly(prefect_server):
-    """The `nightly` deployment as the server has it after `prefect deploy --all`."""
-    environment = os.environ | {
-        "PREFECT_API_URL": PREFECT_API_URL.value(),
-        "CURATE_LOGS": "logs of the arena",
-        "CURATE_STORE": "s3://bucket/store",
-    }
+def client(prefect_server):
     with get_client(sync_client=True) as client:
-        client.create_work_pool(WorkPoolCreate(name="curation", type="process"))
-        command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return client.read_deployment_by_name("curate/nightly")
+        yield client
 
 
-def test_nightly_runs_once_a_night_and_never_twice_at_once(nightly):
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    """A folder with logs, and where the store will be."""
+    folder = tmp_path_factory.mktemp("operated")
+    generate_arena(folder, conversations=20, battles=5, seed=9, pictures_max=8, problems=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def environment(client, place) -> dict[str, str]:
+    return os.environ | {
+        "PREFECT_API_URL": PREFECT_API_URL.value(),
+        "CURATE_LOGS": str(place / "logs"),
+        "CURATE_STORE": str(place / "store"),
+        "CURATE_USER_KEY": "a key for the store of this test",
+    }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def deployed(client, environment) -> None:
+    client.create_work_pool(WorkPoolCreate(name="curation", type="process"))
+    done = subprocess.run(
+        [*PREFECT, "deploy", "--all"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _ordered(client: SyncPrefectClient, name: str, **settings: str) -> FlowRun:
+    """A run of a deployment, with settings changed, that waits for a worker."""
+    deployment = client.read_deployment_by_name(f"curate/{name}")
+    parameters = {"settings": deployment.parameters["settings"] | settings}
+    return client.create_flow_run_from_deployment(deployment.id, parameters=parameters)
+
+
+def _work(environment: dict[str, str]) -> str:
+    """One poll of a worker, and every run it finds; its output."""
+    command = [*PREFECT, "worker", "start", "--pool", "curation", "--type", "process", "--run-once"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=500)
+    return done.stdout + done.stderr
+
+
+def _state(client: SyncPrefectClient, run: UUID) -> str:
+    return client.read_flow_run(run).state_name or ""
+
+
+def test_nightly_runs_once_a_night_and_never_twice_at_once(client):
+    nightly = client.read_deployment_by_name("curate/nightly")
     (schedule,) = nightly.schedules
     assert schedule.schedule.cron == "30 2 * * *"
     assert nightly.global_concurrency_limit.limit == 1
 
 
-def test_nightly_passes_parameters_the_flow_takes(nightly):
-    settings = curate.validate_parameters(nightly.parameters)["settings"]
-    assert (settings.logs, settings.store) == ("logs of the arena", "s3://bucket/store")
+def test_a_worker_runs_a_backfill_and_then_the_night_to_a_release(client, environment, place):
+    backfill = _ordered(client, "backfill", since="2024-04-15", until="2024-06-30").id
+    printed = _work(environment)
+    assert _state(client, backfill) == "Completed", printed
+    (first,) = (place / "store" / "releases").iterdir()
+    nightly = _ordered(client, "nightly").id
+    printed = _work(environment)
+    assert _state(client, nightly) == "Completed", printed
+    releases = {folder.name for folder in (place / "store" / "releases").iterdir()}
+    assert len(releases) == 2 and first.name < max(releases)
+    assert all((place / "store" / "releases" / name / "manifest.json").exists() for name in releases)
+
+
+@pytest.mark.parametrize("wrong", [{"sinse": "2024-01-01"}, {"workers": "many"}])
+def test_a_misspelt_or_mistyped_setting_is_refused_before_a_run_exists(client, wrong):
+    with pytest.raises(PrefectHTTPStatusError, match="Validation failed"):
+        _ordered(client, "backfill", **wrong)
+
+
+@pytest.mark.parametrize(
+    ("window", "line"),
+    [
+        ({"since": "2024-06-30", "until": "2024-06-01"}, "--until 2024-06-01 is before --since 2024-06-30"),
+        ({"since": "yesterday"}, "since"),
+    ],
+)
+def test_a_window_that_is_none_does_no_work(client, environment, place, window, line):
+    run = _ordered(client, "backfill", **window, store=str(place / "untouched")).id
+    _work(environment)
+    state = client.read_flow_run(run).state
+    assert state.is_final() and not state.is_completed()
+    assert line in state.message
+    assert not (place / "untouched").exists()
