@@ -5,7 +5,8 @@
     ├── BadPolicy               a policy file with an unknown key, signal or value
     ├── MissingProvider         a model or API that is not installed or has no key
     ├── ReleaseConflict         a version that exists already with other content
-    └── CanaryEscaped           a planted probe that was not caught: nothing may be released
+    ├── CanaryEscaped           a planted probe that was not caught: nothing may be released
+    └── HubError                the Hugging Face Hub refuses, or cannot be reached
 
 Malformed log lines and pictures are not errors: they become rows of `rejects`.
 """
@@ -36,6 +37,10 @@ class ReleaseConflict(CurateError):
 
 class CanaryEscaped(CurateError):
     """A planted probe got through the policy; the text names it."""
+
+
+class HubError(CurateError):
+    """The Hugging Face Hub refuses, or stays unwell after several attempts."""
 
 
 def known_values(value: str, allowed: Iterable[str]) -> str:

@@ -172,7 +172,7 @@ class Manifest(Row):
     software: str
     """Version of the software that made it."""
     embedded_providers: list[str]
-    """Capabilities measured by embedded stand-ins; a release with any of them must not be published."""
+    """Capabilities measured by an embedded stand-in for a production provider; with any, it must not be published."""
     providers: dict[str, str]
     """Capability -> provider."""
     signal_versions: dict[str, str]

@@ -32,6 +32,8 @@ class Removed(Row):
     """Table -> rows."""
     releases: list[str]
     """Versions in the store that held it; only their manifest stays."""
+    published: list[tuple[str, str]]
+    """(repository, tag or branch) of versions on the Hub that held it; the operator takes them back."""
     lines: list[str]
     """Raw log lines that still hold it, as FILE:LINE; the operator deletes them."""
     picture_files: list[str]

@@ -63,6 +63,8 @@ def _print(removed: "Removed", store: str, dry_run: bool) -> None:
         print(f"{went}  {rows:>8,}  {table}")
     for version in removed.releases:
         print(f"{went}  release {store}/releases/{version}; its manifest stays")
+    for repo, revision in removed.published:
+        print(f"still on the Hub; take it back with: curate yank {revision} --repo {repo} --store {store}")
     _print_list("still in the raw logs; delete there", [*removed.lines, *removed.picture_files])
     _print_list("look like a removed picture and stay; take them down as well if they should go", removed.near_pictures)
     if not dry_run:

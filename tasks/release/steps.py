@@ -17,7 +17,7 @@ from schemas.settings import Settings
 from tasks.lookup.facts import Versions
 from tasks.lookup.funnel import funnel
 from tasks.lookup.released import days
-from tasks.providers import EMBEDDED, Providers
+from tasks.providers import Providers
 from tasks.release.build import checked_version, place, released_files, write_manifest
 from tasks.release.dataset_card import dataset_card
 from tasks.release.gather import Gathered, gather
@@ -76,7 +76,7 @@ def _manifest(
     return Manifest(
         version=checked_version(settings.release or f"{of_days[-1]:%Y.%m.%d}"),
         software=installed_version("arena-curation"),
-        embedded_providers=sorted(c for c, name in providers.names.items() if name == EMBEDDED),
+        embedded_providers=providers.stand_ins,
         providers=providers.names,
         signal_versions=dict(sorted(versions.items())),
         policy=json.loads(store.read_bytes(f"policies/{decided}.json") or b"{}"),

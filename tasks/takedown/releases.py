@@ -3,6 +3,8 @@
 import json
 from collections.abc import Iterator
 
+import polars as pl
+
 from schemas.release import CONFIGS
 from tasks.release.build import MANIFEST, WITHDRAWN
 from tasks.tables import Store
@@ -25,6 +27,15 @@ def withdraw_releases(store: Store, versions: list[str]) -> None:
                 store.fs.rm(path, recursive=True)
     if store.fs.isdir(store.at("releases/.building")):
         store.fs.rm(store.at("releases/.building"), recursive=True)
+
+
+def still_published(store: Store, versions: list[str]) -> list[tuple[str, str]]:
+    """(repository, revision) of what the Hub has of these versions, and of those withdrawn earlier."""
+    withdrawn = [
+        version for version in _versions(store) if store.fs.exists(store.at(f"releases/{version}/{WITHDRAWN}"))
+    ]
+    rows = store.read("published", ["version", "repo", "revision"])
+    return list(rows.filter(pl.col("version").is_in([*versions, *withdrawn])).select("repo", "revision").iter_rows())
 
 
 def _versions(store: Store) -> Iterator[str]:

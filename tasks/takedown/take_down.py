@@ -9,7 +9,7 @@ from schemas.takedown import Removed
 from tasks.ingest.people import store_key
 from tasks.tables import Store
 from tasks.takedown.live import live
-from tasks.takedown.releases import releases_with, withdraw_releases
+from tasks.takedown.releases import releases_with, still_published, withdraw_releases
 from tasks.takedown.scope import Scope, find_scope
 from tasks.takedown.sweep import sweep
 from tasks.tombstones import UNFINISHED, Tombstones
@@ -28,7 +28,10 @@ def take_down(store: Store, asked: Iterable[str], addresses: Iterable[str], now:
         store.write_bytes(UNFINISHED, b"")
     tombstones.add(scope.by_kind(), now, keep=not dry_run)
     rows, releases = _remove(store, tombstones, now, dry_run)
-    return Removed(rows=rows, releases=releases, lines=lines, picture_files=files, near_pictures=near)
+    published = still_published(store, releases)
+    return Removed(
+        rows=rows, releases=releases, published=published, lines=lines, picture_files=files, near_pictures=near
+    )
 
 
 def finish(store: Store, now: datetime) -> dict[str, int]:

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from schemas.conversation import Conversation, RedactedConversation
+from schemas.decision import Review
 from schemas.image import NearPicture, RedactedImage
 from schemas.rating import OutlierJudge
 from schemas.tables import TABLES
@@ -87,7 +88,7 @@ def fill(store: Store) -> None:
         "topics": [TopicMember(document_id=d, topic=0, probability=1, name="t", x=0, y=0) for d in _documents(rows)],
         "bench": [BenchItem(conversation_id=bob.conversation_id, document_id=bob.document_id, topic=0)],
         "near_pictures": [
-            NearPicture(image_a=a, image_b=b, phash_distance=1, pdq_distance=1, cosine=1)
+            NearPicture(**dict.fromkeys(NearPicture.model_fields, 1) | {"image_a": a, "image_b": b})
             for a, b in zip(sorted(set(images)), sorted(set(images))[1:], strict=False)
         ],
         "redacted_conversations": [
@@ -101,6 +102,10 @@ def fill(store: Store) -> None:
                 boxes=[],
                 source_image_id=open_picture(picture_bytes(1)).image_id,
             )
+        ],
+        "reviews": [
+            Review(conversation_id=conv_id(name), content_id="7" * 32, reasons=["x"], verdict="release")
+            for name in ("ann", "bob")
         ],
         "outlier_judges": [OutlierJudge(judge=str(left.user_id), votes=9, evidence=99.0)],
     }

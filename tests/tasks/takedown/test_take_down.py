@@ -50,6 +50,7 @@ def test_what_others_wrote_stays_and_so_does_a_picture_they_share(store):
     assert f"{SHARED}.png" in set(store.read("picture_files")["name"])
     kept = before["conversations"].filter(pl.col("conversation_id") != conv_id("ann"))
     assert store.read("conversations").equals(kept)
+    assert store.read("reviews")["conversation_id"].to_list() == [conv_id("bob")]
     assert text_id("bobs answer") in set(store.read("signals/text_pii")["content_id"])
 
 

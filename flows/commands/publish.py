@@ -1,0 +1,98 @@
+"""`curate publish` and `curate yank`: to the Hugging Face Hub, and back off it."""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from schemas.errors import BadInput
+
+RepoOption = Annotated[str, typer.Option("--repo", help="ORG/NAME of the dataset repository.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (publish, yank):
+        app.command()(command)
+
+
+def publish(
+    release: Annotated[Path, typer.Argument(help="Folder of a release.")],
+    repo: RepoOption,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would go; asks the Hub nothing.")] = False,
+    public: Annotated[bool, typer.Option("--public", help="Where everybody can read it.")] = False,
+    per_config: Annotated[
+        bool,
+        typer.Option("--repo-per-config/--one-repo", help="NAME-chat, NAME-battle and NAME-bench, or one repository."),
+    ] = False,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="To a branch preview-VERSION, without a tag; may be repeated.")
+    ] = False,
+    yes: YesOption = False,
+) -> None:
+    """A verified release to the Hub: one commit, tag = version. HF_TOKEN must hold a token with write access.
+
+    Shows the funnel and what changed since the version published before, and asks. Refuses builds with embedded
+    stand-ins, releases that do not verify, and versions that exist. Interrupted, run it again.
+    """
+    from tasks.publish.hub import hub_api, quiet_client
+    from tasks.publish.plan import plan_upload
+    from tasks.publish.publish import publish_release
+    from tasks.publish.summary import plan_lines, summary_lines
+
+    plan = plan_upload(release, repo, public, per_config, preview)
+    if dry_run:
+        _print([*plan_lines(plan), "nothing was sent: this was a dry run"])
+        return
+    api = hub_api()
+    quiet_client()
+    if not yes:
+        _print([*summary_lines(release, plan), *plan_lines(plan)])
+        _ask("publish this?")
+    for name, commit in publish_release(api, release, plan, datetime.now(UTC)).items():
+        revision = plan.tag or plan.branch
+        print(f"published {name} at {revision}, commit {commit}")
+        print(f'  datasets.load_dataset("{name}", revision="{revision}")  # curate yank {revision} --repo {name}')
+
+
+def yank(
+    version: Annotated[str, typer.Argument(help="Published version: its tag, or a preview's branch.")],
+    repo: RepoOption,
+    store: Annotated[str | None, typer.Option("--store", help="Store whose record of publications is kept.")] = None,
+    yes: YesOption = False,
+) -> None:
+    """Take a published version back: its tag, its files where the head shows them, and their bytes in the history.
+
+    Other versions stay. Whoever downloaded it has it still.
+    """
+    from tasks.publish.hub import hub_api, quiet_client
+    from tasks.publish.records import forget
+    from tasks.publish.yank import yank_version
+    from tasks.tables import Store
+
+    api = hub_api()
+    quiet_client()
+    of_store = Store.existing(store) if store else None
+    if not yes:
+        print(f"version {version} of {repo} goes for good, with the history of its main branch")
+        _ask("take it back?")
+    for done, count in yank_version(api, repo, version).items():
+        print(f"{done}: {count:,}")
+    if of_store:
+        forget(of_store, version, repo)
+    print(f"{repo} has no version {version} any more")
+
+
+def _print(lines: list[str]) -> None:
+    for line in lines:
+        print(line)
+
+
+def _ask(question: str) -> None:
+    if not sys.stdin.isatty():
+        raise BadInput("nobody is there to ask; read the output of --dry-run and `curate diff`, then say --yes")
+    if not typer.confirm(question):
+        raise typer.Exit(1)

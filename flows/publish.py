@@ -1,0 +1,34 @@
+"""A release -> the Hub, after somebody read the funnel and the difference and said yes."""
+
+from typing import Any
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.flow_runs import suspend_flow_run
+from prefect.input import RunInput
+from prefect.states import Cancelled
+from pydantic import Field
+
+from tasks.publish.steps import describe_release, push_release
+
+HOURS_TO_DECIDE = 72
+
+
+class Approval(RunInput):
+    """The form that a person fills in."""
+
+    approve: bool = Field(default=False, description="Whether this release may leave the building.")
+    approved_by: str = Field(min_length=2, description="Who decides.")
+
+
+@flow(name="publish")
+def publish(
+    release: str, repo: str, public: bool = False, per_config: bool = False, preview: bool = False
+) -> dict[str, str] | State[Any]:
+    """Runs as a deployment: it stops until the form is filled in, and starts again from the beginning."""
+    text = describe_release(release, repo, public, per_config, preview)
+    form = Approval.with_initial_data(description=f"```\n{text}\n```", approve=False, approved_by="nobody")
+    answer = suspend_flow_run(wait_for_input=form, timeout=HOURS_TO_DECIDE * 3600, key="approval")
+    if not answer.approve:
+        return Cancelled(name="NotApproved", message=f"{answer.approved_by} did not approve")
+    return push_release(release, repo, public, per_config, preview)

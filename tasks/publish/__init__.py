@@ -1,0 +1,1 @@
+"""A sealed release -> the Hugging Face Hub, and back off it."""

@@ -1,0 +1,83 @@
+"""What would go to the Hub, and whether it may. Reads the release alone; asks the Hub nothing."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils._validators import validate_repo_id
+
+from schemas.errors import BadInput
+from schemas.publication import RepoUpload, UploadPlan
+from schemas.release import CONFIGS, Manifest
+from tasks.publish.remote import PREVIEW
+from tasks.release.build import MANIFEST
+from tasks.release.verify import read_manifest, verify_release
+
+CARD = "README.md"
+_MAY_GO = re.compile(
+    rf"(?:{'|'.join(CONFIGS)})/data/train-\d{{5}}-of-\d{{5}}\.parquet|leaderboard/[a-z_]+\.(?:parquet|csv)"
+    rf"|report/index\.html|report/(?:figures|tables)/[\w.-]+|{re.escape(CARD)}|{re.escape(MANIFEST)}"
+)
+"""Whatever else lies in a release, such as a hidden split, stays where it is."""
+_WITH_BATTLES = ("leaderboard/", "report/")
+
+
+def managed(path: str) -> bool:
+    """Whether a file of a repository is one that publishing writes, in either layout."""
+    return bool(_MAY_GO.fullmatch(path) or _MAY_GO.fullmatch(f"chat/{path}"))
+
+
+def plan_upload(release: Path, repo: str, public: bool, per_config: bool, preview: bool) -> UploadPlan:
+    """What publishing does. Raises BadInput when the release or the repository's name forbid it."""
+    manifest = read_manifest(release)
+    _check_name(repo)
+    _check_release(release, manifest)
+    names = [*manifest.files, MANIFEST]
+    goes = {name for name in names if _MAY_GO.fullmatch(name)}
+    layout = {f"{repo}-{config}": _of_config(goes, config) for config in CONFIGS} if per_config else {repo: _same(goes)}
+    return UploadPlan(
+        version=manifest.version,
+        uploads=[_upload(release, name, files) for name, files in layout.items()],
+        branch=f"{PREVIEW}{manifest.version}" if preview else "main",
+        tag=None if preview else manifest.version,
+        public=public,
+        stays=sorted(set(names) - goes),
+    )
+
+
+def _check_name(repo: str) -> None:
+    try:
+        validate_repo_id(f"{repo}-battle")
+    except HFValidationError:
+        repo = ""
+    if repo.count("/") != 1:
+        raise BadInput("--repo: give ORG/NAME in letters, digits, dots, dashes and underscores, such as lab/arena-chat")
+
+
+def _check_release(release: Path, manifest: Manifest) -> None:
+    if manifest.embedded_providers:
+        stand_ins = ", ".join(manifest.embedded_providers)
+        raise BadInput(
+            f"{str(release)!r} was built with embedded stand-ins ({stand_ins}) and cannot be published; "
+            "build it with production providers (`curate doctor` lists them)"
+        )
+    problems = verify_release(release)
+    if problems:
+        raise BadInput(f"{str(release)!r} does not verify: {problems[0]} ({len(problems)} in all; see `curate verify`)")
+
+
+def _same(names: set[str]) -> dict[str, str]:
+    return {name: name for name in sorted(names)}
+
+
+def _of_config(names: set[str], config: str) -> dict[str, str]:
+    """The files of one configuration's own repository. Leaderboards and report go with the votes they are made of."""
+    own = {name.removeprefix(f"{config}/"): name for name in names if name.startswith(f"{config}/")}
+    shared = {name: name for name in names if config == "battle" and name.startswith(_WITH_BATTLES)}
+    return dict(sorted((own | shared | {CARD: CARD, MANIFEST: MANIFEST}).items()))
+
+
+def _upload(release: Path, repo: str, files: Mapping[str, str]) -> RepoUpload:
+    size = sum((release / source).stat().st_size for source in files.values())
+    return RepoUpload(repo=repo, files=dict(files), size_bytes=size)

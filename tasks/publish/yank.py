@@ -1,0 +1,72 @@
+"""Takes a published version back: its files at the head, its bytes in the history, and its tag or branch."""
+
+import time
+from collections.abc import Iterable, Iterator
+
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+from huggingface_hub.hf_api import RepoFile
+
+from schemas.errors import BadInput
+from tasks.publish.plan import CARD, managed
+from tasks.publish.remote import KIND, Remote, Wait
+from tasks.release.build import MANIFEST
+
+_NOTE = "# Withdrawn\n\nThis version was withdrawn by its publisher.\n"
+Tree = dict[str, RepoFile]
+
+
+def yank_version(api: HfApi, repo: str, revision: str, wait: Wait = time.sleep) -> dict[str, int]:
+    """Remove the version with a tag, or a preview with its branch. Returns what was done, in counts.
+
+    The tag goes last, because it says which files are the version's: interrupted, the same call completes it. Files
+    that another version has as well stay. Raises BadInput when the repository has no such version, HubError when the
+    Hub refuses.
+    """
+    remote = Remote(api, repo, wait)
+    tags, previews = remote.tags(), remote.previews()
+    if revision not in tags.keys() | previews.keys():
+        known = ", ".join(sorted(tags.keys() | previews.keys())) or "none"
+        raise BadInput(f"{repo} has no version {revision!r}; it has {known}")
+    theirs = _tree(remote, revision)
+    at_head = remote.patiently(lambda: _clear_head(remote, theirs), "clearing the head of")
+    remote.patiently(lambda: api.super_squash_history(repo, repo_type=KIND), "squashing the history of")
+    others = [_tree(remote, other) for other in ["main", *tags, *previews] if other != revision]
+    gone = set(_large([theirs])) - set(_large(others))
+    deleted = remote.patiently(lambda: _delete_large(remote, gone), "removing files from")
+    remote.patiently(lambda: _delete_name(remote, revision, revision in tags), "removing the version of")
+    return {"files removed from the head": at_head, "large files deleted": deleted}
+
+
+def _tree(remote: Remote, revision: str) -> Tree:
+    return remote.patiently(lambda: remote.tree(revision), "reading")
+
+
+def _large(trees: Iterable[Tree]) -> Iterator[str]:
+    return (file.lfs.sha256 for tree in trees for file in tree.values() if file.lfs is not None)
+
+
+def _clear_head(remote: Remote, theirs: Tree) -> int:
+    """When the head shows the version, its files go and a note comes; a later version at the head stays."""
+    head, tree = remote.head("main"), remote.tree("main")
+    shown = [path for path in theirs if managed(path) and path in tree and tree[path].blob_id == theirs[path].blob_id]
+    if MANIFEST not in shown:
+        return 0
+    gone = [CommitOperationDelete(path) for path in shown if path != CARD]
+    note = CommitOperationAdd(CARD, _NOTE.encode())
+    remote.api.create_commit(remote.repo, [*gone, note], commit_message="Withdrawn", repo_type=KIND, parent_commit=head)
+    return len(gone)
+
+
+def _delete_large(remote: Remote, gone: set[str]) -> int:
+    found = [
+        file for file in remote.api.list_lfs_files(remote.repo, repo_type=KIND) if gone & {file.oid, file.file_oid}
+    ]
+    remote.api.permanently_delete_lfs_files(remote.repo, found, repo_type=KIND)
+    return len(found)
+
+
+def _delete_name(remote: Remote, revision: str, tagged: bool) -> None:
+    if tagged:
+        remote.api.delete_tag(remote.repo, tag=revision, repo_type=KIND)
+    else:
+        remote.api.delete_branch(remote.repo, branch=revision, repo_type=KIND)

@@ -1,0 +1,388 @@
+"""A loopback Hub: what huggingface_hub and `datasets` ask of the real one, with faults on demand.
+
+hub = LoopbackHub(); hub.fail("POST", "/commit/", 503, times=2); hub.repos["org/name"].tags
+"""
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from urllib.parse import parse_qs, unquote, urlsplit
+
+TOKEN = "hf_loopbackloopbackloopbackloopback"
+_LFS_BYTES = 4096
+_RESET = "reset"
+
+
+@dataclass
+class Repo:
+    """One dataset repository; a commit is a mapping of path to content."""
+
+    private: bool
+    commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    branches: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    messages: list[str] = field(default_factory=list)
+
+    def commit(self, files: dict[str, bytes], branch: str = "main", message: str = "") -> str:
+        """Make `files` the content of a branch; returns the commit."""
+        seed = json.dumps([len(self.commits), sorted(files), message]).encode()
+        oid = hashlib.sha1(seed).hexdigest()
+        self.commits[oid], self.branches[branch] = files, oid
+        self.messages.append(message)
+        return oid
+
+    def at(self, revision: str) -> str | None:
+        """The commit of a branch, tag or commit."""
+        known = self.branches.get(revision) or self.tags.get(revision)
+        return known or (revision if revision in self.commits else None)
+
+
+class LoopbackHub:
+    """Runs until `close`. `blobs` are the uploaded large files, `requests` is what was asked: (method, path)."""
+
+    def __init__(self) -> None:
+        self.repos: dict[str, Repo] = {}
+        self.blobs: dict[str, bytes] = {}
+        self.requests: list[tuple[str, str]] = []
+        self.token = TOKEN
+        self._faults: list[list] = []
+        self.retry_after = 0
+        hub = self
+
+        class Handler(_Handler):
+            pass
+
+        Handler.hub = hub
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        self._thread.start()
+
+    def fail(
+        self, method: str, part: str, status: int, times: int = 1, after: bool = False, retry_after: int = 0
+    ) -> None:
+        """Answer the next requests whose path holds `part` with a status; `after` the work was done all the same."""
+        self._faults.append([method, part, status, times, after])
+        self.retry_after = retry_after
+
+    def drop(self, method: str, part: str, times: int = 1, after: bool = False) -> None:
+        """Close the connection of the next such requests without an answer."""
+        self._faults.append([method, part, _RESET, times, after])
+
+    def fault(self, method: str, path: str) -> tuple[object, bool] | None:
+        """(status, after) when the request is to fail."""
+        for fault in self._faults:
+            if fault[0] == method and fault[1] in path and fault[3] > 0:
+                fault[3] -= 1
+                return fault[2], fault[4]
+        return None
+
+    def writes(self) -> list[str]:
+        """Requests that were to change something."""
+        asked = [f"{method} {path}" for method, path in self.requests if method != "GET" and method != "HEAD"]
+        return [each for each in asked if "paths-info" not in each and "validate-yaml" not in each]
+
+    def files(self, repo: str, revision: str = "main") -> dict[str, bytes]:
+        """Content of a revision."""
+        found = self.repos[repo]
+        return found.commits[found.at(revision)]
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    hub: LoopbackHub
+    protocol_version = "HTTP/1.1"
+
+    def handle_all(self) -> None:
+        split = urlsplit(self.path)
+        self.query, path = parse_qs(split.query), unquote(split.path)
+        self.body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        self.hub.requests.append((self.command, path))
+        fault = self.hub.fault(self.command, path)
+        answer = None if fault and not fault[1] else self.answer(path)
+        if fault:
+            self.break_off(fault[0])
+        elif answer:
+            self.send(*answer)
+
+    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = handle_all  # noqa: N815 - the base class's names
+
+    def break_off(self, status: object) -> None:
+        if status == _RESET:
+            self.close_connection = True
+            self.connection.shutdown(2)
+        else:
+            headers = {"retry-after": str(self.hub.retry_after)} if self.hub.retry_after else {}
+            self.send(int(str(status)), {"error": f"injected {status}"}, headers)
+
+    def answer(self, path: str) -> tuple[int, object, dict[str, str]]:
+        if path.startswith("/lfs/"):
+            return self.lfs_blob(path.rpartition("/")[2])
+        guarded = path.startswith("/api/") or self.command not in ("GET", "HEAD") or self.private(path)
+        if guarded and self.headers.get("authorization") != f"Bearer {self.hub.token}":
+            return 401, {"error": "Invalid credentials in Authorization header"}, {}
+        for pattern, name in _ROUTES:
+            if match := re.fullmatch(pattern, f"{self.command.replace('HEAD', 'GET')} {path}"):
+                return getattr(self, name)(*match.groups())
+        return 404, {"error": f"no route {self.command} {path}"}, {}
+
+    def private(self, path: str) -> bool:
+        match = re.match(r"/datasets/([^/]+/[^/]+)/", path)
+        return bool(match and match[1] in self.hub.repos and self.hub.repos[match[1]].private)
+
+    def send(self, status: int, answer: object, headers: dict[str, str]) -> None:
+        content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        self.send_response(status)
+        for name, value in {"content-length": str(len(content)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    # --- repositories ---------------------------------------------------------------------------
+
+    def create(self):
+        asked = json.loads(self.body)
+        name = f"{asked['organization']}/{asked['name']}" if asked.get("organization") else f"me/{asked['name']}"
+        if not name.startswith(("org/", "me/")):
+            return 403, {"error": "You don't have the rights to create a dataset under this namespace"}, {}
+        if name in self.hub.repos:
+            return 409, {"error": "You already created this dataset repo", "url": self.url(name)}, {}
+        self.hub.repos[name] = Repo(private=asked.get("visibility", "public") != "public")
+        self.hub.repos[name].commit({".gitattributes": b"*.parquet filter=lfs\n"}, message="initial commit")
+        return 200, {"url": self.url(name)}, {}
+
+    def url(self, name: str) -> str:
+        return f"{self.hub.endpoint}/datasets/{name}"
+
+    def found(self, name: str, revision: str = "main"):
+        repo = self.hub.repos.get(name)
+        if repo is None:
+            return None, None, (404, {"error": "Repository not found"}, {"x-error-code": "RepoNotFound"})
+        commit = repo.at(revision)
+        if commit is None:
+            return repo, None, (404, {"error": "Invalid rev id"}, {"x-error-code": "RevisionNotFound"})
+        return repo, commit, None
+
+    def info(self, name: str, revision: str = "main"):
+        repo, commit, error = self.found(name, revision)
+        if error:
+            return error
+        siblings = [{"rfilename": path} for path in sorted(repo.commits[commit])]
+        about = {
+            "id": name,
+            "_id": "0" * 24,
+            "sha": commit,
+            "private": repo.private,
+            "tags": [],
+            "downloads": 0,
+            "likes": 0,
+        }
+        return 200, about | {"siblings": siblings, "author": name.partition("/")[0], "gated": False}, {}
+
+    def refs(self, name: str):
+        repo, _, error = self.found(name)
+        if error:
+            return error
+
+        def listed(kind: str, refs: dict[str, str]):
+            return [{"name": ref, "ref": f"refs/{kind}/{ref}", "targetCommit": commit} for ref, commit in refs.items()]
+
+        return 200, {"branches": listed("heads", repo.branches), "tags": listed("tags", repo.tags), "converts": []}, {}
+
+    def tag(self, name: str, revision: str):
+        repo, commit, error = self.found(name, revision)
+        asked = json.loads(self.body)
+        if error:
+            return error
+        if asked["tag"] in repo.tags:
+            return 409, {"error": "Tag reference exists already"}, {}
+        repo.tags[asked["tag"]] = commit
+        return 200, {}, {}
+
+    def untag(self, name: str, tag: str):
+        repo, _, error = self.found(name)
+        if error or tag not in repo.tags:
+            return error or (404, {"error": "no such tag"}, {"x-error-code": "RevisionNotFound"})
+        del repo.tags[tag]
+        return 200, {}, {}
+
+    def branch(self, name: str, branch: str):
+        repo, commit, error = self.found(name, json.loads(self.body or b"{}").get("startingPoint", "main"))
+        if error:
+            return error
+        if branch in repo.branches:
+            return 409, {"error": "Reference already exists"}, {}
+        repo.branches[branch] = commit
+        return 200, {}, {}
+
+    def unbranch(self, name: str, branch: str):
+        repo, _, error = self.found(name, branch)
+        if error:
+            return error
+        del repo.branches[branch]
+        return 200, {}, {}
+
+    def squash(self, name: str, branch: str):
+        repo, commit, error = self.found(name, branch)
+        if error:
+            return error
+        files = repo.commits[commit]
+        repo.commits = {oid: kept for oid, kept in repo.commits.items() if oid in set(repo.tags.values())}
+        repo.commit(files, branch, json.loads(self.body)["message"])
+        return 200, {}, {}
+
+    # --- files ----------------------------------------------------------------------------------
+
+    def entry(self, path: str, content: bytes):
+        blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+        row = {"type": "file", "path": path, "size": len(content), "oid": blob}
+        if self.is_large(path, len(content)):
+            row["lfs"] = {"oid": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 130}
+        return row
+
+    @staticmethod
+    def is_large(path: str, size: int) -> bool:
+        return path.endswith(".parquet") or size > _LFS_BYTES * 256
+
+    def tree(self, name: str, revision: str, _: str = ""):
+        repo, commit, error = self.found(name, revision)
+        if error:
+            return error
+        return 200, [self.entry(path, content) for path, content in sorted(repo.commits[commit].items())], {}
+
+    def paths_info(self, name: str, revision: str):
+        repo, commit, error = self.found(name, revision)
+        if error:
+            return error
+        files, rows = repo.commits[commit], []
+        for asked in parse_qs(self.body.decode()).get("paths", []):
+            if asked in files:
+                rows.append(self.entry(asked, files[asked]))
+            elif any(path.startswith(asked.rstrip("/") + "/") for path in files):
+                rows.append({"type": "directory", "path": asked.rstrip("/"), "oid": "0" * 40})
+        return 200, rows, {}
+
+    def preupload(self, name: str, revision: str):
+        repo, commit, error = self.found(name, revision)
+        if error:
+            return error
+        rows = []
+        for asked in json.loads(self.body)["files"]:
+            path, size = asked["path"], asked["size"]
+            row = {"path": path, "uploadMode": "lfs" if self.is_large(path, size) else "regular", "shouldIgnore": False}
+            if path in repo.commits[commit]:
+                known = self.entry(path, repo.commits[commit][path])
+                row["oid"] = known["lfs"]["oid"] if "lfs" in known else known["oid"]
+            rows.append(row)
+        return 200, {"files": rows}, {}
+
+    def lfs_batch(self, name: str):
+        objects = []
+        for asked in json.loads(self.body)["objects"]:
+            row = {"oid": asked["oid"], "size": asked["size"]}
+            if asked["oid"] not in self.hub.blobs:
+                row["actions"] = {"upload": {"href": f"{self.hub.endpoint}/lfs/{asked['oid']}", "header": {}}}
+            objects.append(row)
+        return 200, {"transfer": "basic", "objects": objects}, {}
+
+    def lfs_blob(self, oid: str):
+        if hashlib.sha256(self.body).hexdigest() != oid:
+            return 400, {"error": "checksum"}, {}
+        self.hub.blobs[oid] = self.body
+        return 200, {}, {}
+
+    def commit(self, name: str, branch: str):
+        repo, commit, error = self.found(name, branch)
+        if error:
+            return error
+        rows = [json.loads(line) for line in self.body.splitlines()]
+        header = rows[0]["value"]
+        if header.get("parentCommit") not in (None, commit):
+            return 412, {"error": "A commit has happened since. Please refresh and try again."}, {}
+        files = dict(repo.commits[commit])
+        for row in rows[1:]:
+            value = row["value"]
+            if row["key"] == "file":
+                files[value["path"]] = base64.b64decode(value["content"])
+            elif row["key"] == "lfsFile":
+                if value["oid"] not in self.hub.blobs:
+                    return 422, {"error": f"lfs pointer to an unknown file {value['path']}"}, {}
+                files[value["path"]] = self.hub.blobs[value["oid"]]
+            else:
+                del files[value["path"]]
+        oid = repo.commit(files, branch, header["summary"])
+        return 200, {"commitUrl": f"{self.url(name)}/commit/{oid}", "commitOid": oid}, {}
+
+    def lfs_files(self, name: str):
+        rows = [
+            {"fileOid": oid, "oid": oid, "filename": oid, "size": len(content), "pushedAt": "2024-09-18T12:00:00.000Z"}
+            for oid, content in self.hub.blobs.items()
+        ]
+        return 200, rows, {}
+
+    def lfs_delete(self, name: str):
+        for oid in json.loads(self.body)["deletions"]["sha"]:
+            self.hub.blobs.pop(oid, None)
+        return 200, {}, {}
+
+    def resolve(self, name: str, revision: str, path: str):
+        repo, commit, error = self.found(name, revision)
+        if error:
+            return error
+        if path not in repo.commits[commit]:
+            return 404, {"error": "Entry not found"}, {"x-error-code": "EntryNotFound"}
+        content = repo.commits[commit][path]
+        headers = {
+            "etag": f'"{hashlib.sha256(content).hexdigest()}"',
+            "x-repo-commit": commit,
+            "accept-ranges": "bytes",
+        }
+        if asked := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("range", "")):
+            start, end = int(asked[1]), int(asked[2] or len(content) - 1)
+            headers["content-range"] = f"bytes {start}-{end}/{len(content)}"
+            return 206, content[start : end + 1], headers
+        return 200, content, headers
+
+    def yaml(self):
+        return 200, {"errors": [], "warnings": []}, {}
+
+    def whoami(self):
+        return 200, {"type": "user", "name": "me", "orgs": [{"name": "org"}]}, {}
+
+
+_ID = r"([^/]+/[^/]+)"
+_API = rf"/api/datasets/{_ID}"
+_ROUTES = [
+    ("POST /api/repos/create", "create"),
+    ("POST /api/validate-yaml", "yaml"),
+    ("GET /api/whoami-v2", "whoami"),
+    (rf"GET {_API}", "info"),
+    (rf"GET {_API}/revision/(.+)", "info"),
+    (rf"GET {_API}/refs", "refs"),
+    (rf"POST {_API}/tag/(.+)", "tag"),
+    (rf"DELETE {_API}/tag/(.+)", "untag"),
+    (rf"POST {_API}/branch/(.+)", "branch"),
+    (rf"DELETE {_API}/branch/(.+)", "unbranch"),
+    (rf"POST {_API}/super-squash/(.+)", "squash"),
+    (rf"GET {_API}/tree/([^/]+)/?(.*)", "tree"),
+    (rf"POST {_API}/paths-info/(.+)", "paths_info"),
+    (rf"POST {_API}/preupload/(.+)", "preupload"),
+    (rf"POST {_API}/commit/(.+)", "commit"),
+    (rf"GET {_API}/lfs-files", "lfs_files"),
+    (rf"POST {_API}/lfs-files/batch", "lfs_delete"),
+    (rf"POST /datasets/{_ID}\.git/info/lfs/objects/batch", "lfs_batch"),
+    (rf"GET /datasets/{_ID}/resolve/([^/]+)/(.+)", "resolve"),
+]

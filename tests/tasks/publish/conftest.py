@@ -1,0 +1,78 @@
+"""A release that production providers made, as its manifest says, and a loopback Hub for the real client."""
+
+import json
+import shutil
+from datetime import timedelta
+from pathlib import Path
+
+import huggingface_hub.constants
+import polars as pl
+import pytest
+
+from tasks.publish.hub import hub_api
+from tasks.publish.plan import plan_upload
+from tasks.publish.publish import publish_release
+from tasks.tables import Store
+from tests.builders import NOON
+from tests.hub_server import TOKEN, LoopbackHub
+from tests.small_store import make_release, small_store
+
+REPO = "org/arena"
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory) -> Path:
+    """A store with releases 1.0.0 and 1.1.0. Do not write to it."""
+    store = small_store(tmp_path_factory.mktemp("published"))
+    for version in ("1.0.0", "1.1.0"):
+        make_release(store, release=version)
+        _as_production(Path(store.root) / "releases" / version)
+        kept = pl.col("keep") & (pl.col("item_id") != "c03")
+        store.replace("decisions", store.read("decisions").with_columns(keep=kept))
+    return Path(store.root)
+
+
+def _as_production(release: Path) -> None:
+    manifest = json.loads((release / "manifest.json").read_text())
+    (release / "manifest.json").write_text(json.dumps(manifest | {"embedded_providers": []}))
+
+
+@pytest.fixture
+def store(made, tmp_path) -> Store:
+    """A copy of the store."""
+    return Store(str(shutil.copytree(made, tmp_path / "store")))
+
+
+@pytest.fixture
+def release(store) -> Path:
+    """Its first release."""
+    return Path(store.root) / "releases" / "1.0.0"
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    """An empty Hub that the client finds through the environment."""
+    server = LoopbackHub()
+    monkeypatch.setenv("HF_ENDPOINT", server.endpoint)
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", server.endpoint)  # read on import
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True)  # the loopback Hub speaks plain LFS
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def waited():
+    """Seconds that were waited for an unwell Hub, instead of waiting."""
+    return []
+
+
+@pytest.fixture
+def publish(hub, release, waited):
+    """Publish a release as the command does."""
+
+    def run(folder=release, repo=REPO, public=False, per_config=False, preview=False, hours=0):
+        plan = plan_upload(folder, repo, public, per_config, preview)
+        return publish_release(hub_api(), folder, plan, NOON + timedelta(hours=hours), waited.append)
+
+    return run

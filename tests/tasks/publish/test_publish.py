@@ -1,0 +1,133 @@
+"""A release on the Hub is the release that was built, whole, under its version, and nothing else."""
+
+import pytest
+
+from schemas.errors import BadInput, ReleaseConflict
+from tasks.publish.records import of_version
+from tests.hub_server import Repo
+from tests.small_store import manifest_of
+from tests.tasks.publish.conftest import REPO
+
+
+def contents(folder):
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def test_one_commit_holds_every_file_and_the_tag_points_at_it(hub, publish, release):
+    commits = publish()
+    repo = hub.repos[REPO]
+    files = hub.files(REPO, "1.0.0")
+    assert files.pop(".gitattributes")
+    assert files == contents(release)
+    assert repo.tags == {"1.0.0": commits[REPO]}
+    assert repo.messages == ["initial commit", "Version 1.0.0"]
+    assert repo.private
+
+
+def test_a_new_version_replaces_the_old_files_and_the_old_tag_keeps_them(hub, publish, release):
+    publish()
+    stale = "chat/data/train-00001-of-00002.parquet"
+    hub.repos[REPO].commit({**hub.files(REPO), stale: b"old shard", "LICENSE": b"ours"}, message="by hand")
+    publish(release.parent / "1.1.0")
+    files = hub.files(REPO)
+    assert stale not in files
+    assert files["LICENSE"] == b"ours"
+    assert {p: files[p] for p in contents(release.parent / "1.1.0")} == contents(release.parent / "1.1.0")
+    assert {p: hub.files(REPO, "1.0.0")[p] for p in contents(release)} == contents(release)
+    assert sorted(hub.repos[REPO].tags) == ["1.0.0", "1.1.0"]
+
+
+def test_files_that_did_not_change_are_not_uploaded_again(hub, publish, release):
+    publish()
+    hub.requests.clear()
+    publish(release.parent / "1.1.0")
+    sent = [path for method, path in hub.requests if method == "PUT"]
+    old, new = manifest_of(release)["files"], manifest_of(release.parent / "1.1.0")["files"]
+    changed = {f["sha256"] for n, f in new.items() if n.endswith(".parquet")} - {f["sha256"] for f in old.values()}
+    assert sorted(sent) == sorted(f"/lfs/{sha}" for sha in changed)
+    assert len(sent) < len([name for name in new if name.endswith(".parquet")])
+
+
+@pytest.mark.parametrize("per_config", [False, True])
+def test_a_version_that_exists_is_refused_and_nothing_is_sent(hub, publish, per_config):
+    publish(per_config=per_config)
+    hub.requests.clear()
+    with pytest.raises(ReleaseConflict, match=r"has version 1\.0\.0 already"):
+        publish(per_config=per_config)
+    assert hub.writes() == []
+
+
+def test_a_tag_with_other_files_is_refused(hub, publish):
+    hub.repos[REPO] = Repo(private=True)
+    hub.repos[REPO].tags["1.0.0"] = hub.repos[REPO].commit({"x": b"other"})
+    with pytest.raises(ReleaseConflict):
+        publish()
+
+
+def test_three_repositories_hold_one_configuration_each(hub, publish, release):
+    assert sorted(publish(per_config=True)) == ["org/arena-battle", "org/arena-bench", "org/arena-chat"]
+    files = hub.files("org/arena-chat", "1.0.0")
+    assert files["data/train-00000-of-00001.parquet"] == contents(release)["chat/data/train-00000-of-00001.parquet"]
+    assert b"config_name: chat" in files["README.md"]
+    assert b"path: data/train-*.parquet" in files["README.md"]
+    assert b"config_name: battle" not in files["README.md"]
+    assert not any(path.startswith(("battle", "bench", "leaderboard")) for path in files)
+    assert "leaderboard/overall.csv" in hub.files("org/arena-battle")
+
+
+def test_of_three_repositories_those_that_are_done_stay_when_the_rest_is_finished(hub, publish):
+    hub.fail("POST", "/api/datasets/org/arena-bench/commit/", 403, times=1)
+    with pytest.raises(Exception, match="403"):
+        publish(per_config=True)
+    done = dict(hub.repos["org/arena-chat"].tags)
+    publish(per_config=True)
+    assert hub.repos["org/arena-chat"].tags == done != {}
+    assert hub.repos["org/arena-chat"].messages.count("Version 1.0.0") == 1
+    assert hub.repos["org/arena-bench"].tags
+
+
+def test_a_preview_goes_to_a_branch_without_a_tag_and_may_be_repeated(hub, publish, release):
+    for _ in range(2):
+        publish(preview=True)
+    repo = hub.repos[REPO]
+    assert repo.tags == {}
+    assert set(repo.branches) == {"main", "preview-1.0.0"}
+    assert hub.files(REPO, "main").keys() == {".gitattributes"}
+    assert contents(release).items() <= hub.files(REPO, "preview-1.0.0").items()
+
+
+def test_a_hidden_split_and_anything_else_unexpected_stays_here(hub, publish, release):
+    from tasks.publish.plan import plan_upload
+    from tasks.release.build import released_files, write_manifest
+    from tasks.release.verify import read_manifest
+
+    hidden = ["bench/hidden/train-00000-of-00001.parquet", "bench/data/hidden-00000-of-00001.parquet", "notes.txt"]
+    for name in hidden:
+        (release / name).parent.mkdir(exist_ok=True)
+        (release / name).write_bytes(b"hidden")
+    manifest = read_manifest(release)
+    write_manifest(manifest.model_copy(update={"files": released_files(release)}), release)
+    assert plan_upload(release, REPO, False, False, False).stays == sorted(hidden)
+    publish()
+    assert not {*hidden} & hub.files(REPO).keys()
+    assert b"hidden" not in hub.blobs.values()
+
+
+@pytest.mark.parametrize(("private", "public", "told"), [(False, False, "say --public"), (True, True, "is private")])
+def test_visibility_is_never_a_surprise(hub, publish, private, public, told):
+    hub.repos[REPO] = Repo(private=private)
+    hub.repos[REPO].commit({})
+    with pytest.raises(BadInput, match=told):
+        publish(public=public)
+    assert hub.writes() == []
+
+
+def test_a_new_repository_is_public_only_when_said_so(hub, publish):
+    publish(public=True)
+    assert not hub.repos[REPO].private
+
+
+def test_the_store_remembers_what_is_on_the_hub(hub, publish, store):
+    commits = publish()
+    (row,) = of_version(store, "1.0.0")
+    assert (row.repo, row.revision, row.commit, row.public) == (REPO, "1.0.0", commits[REPO], False)

@@ -1,0 +1,131 @@
+"""An unwell Hub or network is waited for; what cannot be mended by waiting is one clear line; rerunning completes."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from schemas.errors import HubError
+from tasks.publish.plan import plan_upload
+from tasks.publish.records import begin, of_version
+from tests.builders import NOON
+from tests.hub_server import TOKEN
+from tests.tasks.publish.conftest import REPO
+from tests.tasks.publish.test_publish import contents
+
+COMMIT = ("POST", f"/api/datasets/{REPO}/commit/")
+TAG = ("POST", f"/api/datasets/{REPO}/tag/")
+CREATE = ("POST", "/api/repos/create")
+
+
+@pytest.mark.parametrize(("request_", "status"), [(COMMIT, 429), (COMMIT, 503), (TAG, 502), (CREATE, 504)])
+def test_a_passing_fault_is_waited_for(hub, publish, waited, release, request_, status):
+    hub.fail(*request_, status, times=2)
+    publish()
+    assert waited == [1.0, 2.0]
+    assert contents(release).items() <= hub.files(REPO, "1.0.0").items()
+
+
+@pytest.mark.parametrize("request_", [COMMIT, TAG, CREATE])
+@pytest.mark.parametrize("how", ["fail", "drop"])
+def test_an_answer_that_was_lost_after_the_work_was_done_does_it_once(hub, publish, release, request_, how):
+    status = [503] if how == "fail" else []
+    getattr(hub, how)(*request_, *status, after=True)
+    commits = publish()
+    assert hub.repos[REPO].messages.count("Version 1.0.0") == 1
+    assert hub.repos[REPO].tags == {"1.0.0": commits[REPO]}
+
+
+def test_a_connection_that_breaks_in_the_middle_of_the_commit_is_taken_up_again(hub, publish, waited, release):
+    hub.drop(*COMMIT, times=2)
+    publish()
+    assert waited == [1.0, 2.0]
+    assert contents(release).items() <= hub.files(REPO, "1.0.0").items()
+
+
+def test_a_hub_that_stays_unwell_is_one_line_and_the_next_run_sends_only_what_is_missing(hub, publish, waited):
+    hub.fail(*COMMIT, 503, times=6)
+    with pytest.raises(HubError, match="the Hub answered 503 6 times; nothing was lost; run the same command again"):
+        publish()
+    assert len(waited) == 5
+    uploaded = set(hub.blobs)
+    assert hub.repos[REPO].tags == {}
+    hub.requests.clear()
+    publish()
+    assert set(hub.blobs) == uploaded
+    assert [path for method, path in hub.requests if method == "PUT"] == []
+    assert hub.repos[REPO].tags.keys() == {"1.0.0"}
+
+
+def test_a_run_that_ended_after_the_tag_is_completed_by_the_next(hub, publish, store):
+
+    publish()
+    release = Path(store.root) / "releases" / "1.0.0"
+    store.replace("published", store.read("published").clear())
+    begin(store, plan_upload(release, REPO, False, False, False), NOON)
+    commits = publish()
+    assert [row.commit for row in of_version(store, "1.0.0")] == [commits[REPO]]
+    assert hub.repos[REPO].messages.count("Version 1.0.0") == 1
+
+
+def test_the_hub_says_how_long_to_wait(hub, publish, waited):
+    hub.fail(*COMMIT, 429, retry_after=7)
+    publish()
+    assert waited == [7.0]
+
+
+@pytest.mark.parametrize("how", ["fail", "drop"])
+def test_an_upload_that_breaks_off_is_taken_up_again(hub, publish, release, how):
+    getattr(hub, how)("PUT", "/lfs/", *([503] if how == "fail" else []))
+    publish()
+    assert contents(release).items() <= hub.files(REPO, "1.0.0").items()
+
+
+def test_an_upload_that_is_refused_is_one_line(hub, publish):
+    hub.fail("PUT", "/lfs/", 403, times=9)
+    with pytest.raises(HubError, match=r"committing to org/arena: the Hub answered 403"):
+        publish()
+    assert hub.repos[REPO].tags == {}
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [(401, "HF_TOKEN is expired or wrong"), (403, "HF_TOKEN may not write there"), (409, "the name is taken")],
+)
+@pytest.mark.parametrize("request_", [("GET", f"/api/datasets/{REPO}"), COMMIT])
+def test_a_refusal_is_one_line_at_once_and_never_holds_the_token(hub, publish, waited, request_, status, told):
+    hub.fail(*request_, status, times=9)
+    with pytest.raises(HubError, match=told) as error:
+        publish()
+    assert waited == []
+    assert "\n" not in str(error.value)
+    assert TOKEN not in str(error.value)
+
+
+def test_an_expired_token_is_told_from_a_missing_repository(hub, publish):
+    hub.token = "hf_another"
+    with pytest.raises(HubError, match="HF_TOKEN is expired or wrong"):
+        publish()
+    assert hub.repos == {}
+
+
+def test_a_namespace_of_somebody_else_is_one_line(hub, publish):
+    with pytest.raises(HubError, match=r"making other/arena: the Hub answered 403: HF_TOKEN may not write there"):
+        publish(repo="other/arena")
+
+
+def test_somebody_elses_commit_meanwhile_is_not_overwritten(hub, publish):
+    publish(preview=True)
+    hub.fail(*COMMIT, 412)
+    with pytest.raises(HubError, match="somebody else committed meanwhile; run the same command again"):
+        publish()
+    publish()
+    assert hub.repos[REPO].tags.keys() == {"1.0.0"}
+
+
+def test_nobody_there_at_all_is_one_line(publish, hub, waited, monkeypatch):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{unused.getsockname()[1]}")
+        with pytest.raises(HubError, match=r"the connection failed \(ConnectError\) 6 times"):
+            publish()
