@@ -17,7 +17,7 @@ from tasks.ingest.conversation_parts import PartWriter, slices, with_pictures
 from tasks.parallel import map_in_processes
 from tasks.tables import Store
 
-SIGHTINGS_AT_ONCE = 500_000
+SIGHTINGS_AT_ONCE = 150_000
 CONVERSATIONS_ALONE = 100_000
 """As many are written in this process sooner than others have started."""
 _MADE_FROM = "ingest/assembled_from"
@@ -43,7 +43,7 @@ def _height(store: Store, table: str) -> int:
 
 
 def _write_battles(store: Store, parts: list[str]) -> pl.DataFrame:
-    """Write the `battles` table; returns `last_sightings` of all sightings. Some conv_ids are worked on at a time."""
+    """Write the `battles` table; returns `last_sightings` in the order of conversations. Some conv_ids at a time."""
     last, sides = [], []
     repeated = [pl.col(name).cast(_values(store, name)) for name in ("source", "model")]
     with TemporaryDirectory() as folder:
@@ -52,8 +52,9 @@ def _write_battles(store: Store, parts: list[str]) -> pl.DataFrame:
             last.append(_compact(last_sightings(identified)))
             sides.append(_compact(vote_sides(identified)))
     whole = pl.concat(last)
+    last.clear()
     store.replace("battles", battles(pl.concat(sides), whole))
-    return whole
+    return whole.sort("tstamp", "conversation_id")
 
 
 def _values(store: Store, column: str) -> pl.Enum:

@@ -34,9 +34,8 @@ class PartWriter(NamedTuple):
         return store.write_part("conversations", pa.table([columns[name] for name in schema.names], schema=schema))
 
 
-def slices(last: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def slices(ordered: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """Last sightings in the table's order, as many as make a part. Appending rows leaves earlier slices as they are."""
-    ordered = last.sort("tstamp", "conversation_id")
     for start in range(0, max(ordered.height, 1), CONVERSATIONS_A_PART):
         yield ordered.slice(start, CONVERSATIONS_A_PART)
 
