@@ -1,9 +1,12 @@
-"""Reading a log into tables: ours against parsing alone, and against FastChat's own reading and cleaning.
+"""Reading a log into tables: ours against parsing alone, the least that tables take, and FastChat's own.
 
 The peer follows FastChat's published steps (`monitor/clean_battle_data.py`): read every line with `json`, keep the
 votes, sort them, then for each: anonymity rule, language of the first prompt, all messages lower-cased and searched for
 model names and error texts, tokens of every message. It is given list content, which upstream crashes on. It writes
 nothing; ours writes tables that hold every conversation, not only the voted ones.
+
+The least that tables take is parsing, hashing addresses and opening texts, and writing the same columns, with no check
+of anything and a table that is not sorted into conversations. Peers run in one process, ours in as many as by default.
 """
 
 import json
@@ -15,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +26,13 @@ import orjson
 
 from benchmarks.large_log import write_large_log
 from schemas.settings import Settings
+from tasks.content_id import text_id
 from tasks.ingest.assemble_step import assemble_store
 from tasks.ingest.formats.detect import source_files
+from tasks.ingest.log_line import Seen
+from tasks.ingest.people import Pseudonyms
 from tasks.ingest.read_step import read_new
+from tasks.ingest.sighting_frame import sighting_table
 from tasks.tables import Store
 
 LINES, LINES_A_DAY, ROUNDS = 200_000, 50_000, 3
@@ -46,6 +54,7 @@ def run() -> list[dict[str, Any]]:
             "read": lambda: _ours(folder, logs, tables=False),
             "read and assemble": lambda: _ours(folder, logs, tables=True),
             "orjson.loads alone": lambda: sum(len(orjson.loads(line)) for line in _lines(logs)),
+            "parsing, hashing and writing without a check": lambda: _floor(folder, logs),
             "FastChat's reading and cleaning": lambda: _fastchat(logs, annotate=True),
             "FastChat's without language and tokens": lambda: _fastchat(logs, annotate=False),
         }
@@ -102,6 +111,25 @@ def ingest_once(root: str, logs: str, tables: bool) -> None:
     read_new(store, source_files(Path(logs)), Path(logs), workers)
     if tables:
         assemble_store(store, workers)
+
+
+def _floor(folder: str, logs: Path) -> None:
+    people, lines = Pseudonyms(b"the key of the benchmark"), _lines(logs)
+    with tempfile.TemporaryDirectory(dir=folder) as root:
+        while some := list(islice(lines, 12_000)):
+            Store(root).write_part("sightings", sighting_table([*chain.from_iterable(_unchecked(some, people))]))
+
+
+def _unchecked(lines: list[bytes], people: Pseudonyms) -> Iterator[list[Seen]]:
+    for number, record in enumerate(map(orjson.loads, lines)):
+        states = record["states"] if "states" in record else [record["state"]]
+        kind, tstamp, user = record["type"], round(record["tstamp"] * 1e6), people.user_id(record["ip"])
+        texts = [[_text(message[1]) for message in state["messages"]] for state in states]
+        yield [
+            Seen("log", number, side, kind, tstamp, state["conv_id"], text_id(said[0]), state["model_name"], said,
+                 state["messages"][0][1][1], [], user, None, None)
+            for side, (state, said) in enumerate(zip(states, texts, strict=True))
+        ]  # fmt: skip
 
 
 def _lines(logs: Path) -> Iterator[bytes]:
