@@ -1,6 +1,7 @@
 """One writer at a time: a store is held while a command or a flow writes to it."""
 
 import fcntl
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -50,16 +51,25 @@ def _hold(store: Store) -> AbstractContextManager[None]:
 
 @contextmanager
 def _local(store: Store) -> Iterator[None]:
-    with Path(store.at(_FILE)).open("a+") as file:
+    path = Path(store.at(_FILE))
+    with path.open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            unchanged = path.exists() and os.path.samestat(
+                path.stat(), os.fstat(file.fileno())
+            )  # else its holder removed it since we opened it
         except BlockingIOError:
+            unchanged = False
+        if not unchanged:
             file.seek(0)
-            raise _taken(store, file.read(), "wait for it to end") from None
+            raise _taken(store, file.read(), "wait for it to end")
         file.truncate(0)
         file.write(_since())
         file.flush()
-        yield
+        try:
+            yield
+        finally:
+            path.unlink()
 
 
 @contextmanager

@@ -19,11 +19,13 @@ def review(
 ) -> None:
     """List what is held as CSV; with a filled-in FILE, take its verdicts (release or drop) for the next decisions."""
     from tasks.decide.review import held_csv, take_verdicts
+    from tasks.store_lock import writing
     from tasks.tables import Store
 
     opened = Store.existing(store)
     if file is None:
         print(held_csv(opened), end="")
         return
-    taken = take_verdicts(opened, file)
+    with writing(store):
+        taken = take_verdicts(opened, file)
     print(f"{taken['release']} to release, {taken['drop']} to drop; `curate decide` or `curate run` applies them")

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,6 +42,7 @@ def takedown(
     The other side of a vote goes along, and with a picture every conversation that shows it. A picture that another
     conversation shows stays. Without any ID, finishes a takedown that was interrupted.
     """
+    from tasks.store_lock import writing
     from tasks.tables import Store
     from tasks.takedown.take_down import take_down
     from tasks.tombstones import UNFINISHED
@@ -48,7 +50,8 @@ def takedown(
     of_store, asked, addresses = Store.existing(store), ids or [], _addresses(user or [])
     if not asked and not addresses and of_store.read_bytes(UNFINISHED) is None:
         raise BadInput("nothing to take down: give an ID or --user; no earlier takedown is left unfinished")
-    removed = take_down(of_store, asked, addresses, datetime.now(UTC), dry_run)
+    with nullcontext() if dry_run else writing(store):
+        removed = take_down(of_store, asked, addresses, datetime.now(UTC), dry_run)
     _print(removed, store, dry_run)
 
 

@@ -57,6 +57,7 @@ def test_a_flow_and_its_stages_hold_the_store_together(tmp_path, other_process):
     with writing(root), writing(root):
         _hold(root)
     _hold(root)
+    assert list((tmp_path / "own").rglob("writing.lock")) == []
 
 
 def test_after_an_error_the_store_is_free(tmp_path):
