@@ -1,0 +1,45 @@
+"""`curate export sft`: a release as training data."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+
+from flows.commands.options import SeedOption
+from schemas.errors import BadInput
+from schemas.export import FileFormat, SftSelection, SftStyle
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    export = typer.Typer(no_args_is_help=True, help="A release in other formats.")
+    export.callback()(lambda: None)
+    export.command()(sft)
+    app.add_typer(export, name="export")
+
+
+def sft(
+    release: Annotated[Path, typer.Argument(help="Folder of a release.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder to make.")],
+    models: Annotated[int, typer.Option("--models", help="Best models of the overall leaderboard.")] = 10,
+    conversations: Annotated[int, typer.Option("--conversations", help="Conversations at most.")] = 100_000,
+    per_model: Annotated[int | None, typer.Option("--per-model", help="Conversations of a model at most.")] = None,
+    per_topic: Annotated[int | None, typer.Option("--per-topic", help="Conversations of a topic at most.")] = None,
+    style: Annotated[SftStyle, typer.Option("--style", help="How an example is written.")] = SftStyle.MESSAGES,
+    format: Annotated[FileFormat, typer.Option("--format", help="File format.")] = FileFormat.JSONL,
+    seed: SeedOption = 0,
+) -> None:
+    """Conversations of the best models for supervised fine-tuning, drawn with a seed, with pictures beside them."""
+    from tasks.export.sft import export_sft
+
+    caps = {"per_model": per_model, "per_topic": per_topic}
+    try:
+        selection = SftSelection(models=models, conversations=conversations, seed=seed, **caps)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        raise BadInput(
+            f"--{str(problem['loc'][0]).replace('_', '-')}: {problem['msg']}, not {problem['input']!r}"
+        ) from None
+    done = export_sft(release, out, selection, style, format)
+    print(f"{out}: {done['examples']:,} examples, {done['pictures']:,} pictures")

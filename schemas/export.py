@@ -1,0 +1,38 @@
+"""What an export takes from a release."""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from schemas.row import Row
+
+
+class SftStyle(StrEnum):
+    """How a training example is written."""
+
+    MESSAGES = "messages"
+    """messages [{role, content [{type, text}]}] and images, as TRL and chat templates take them."""
+    LLAVA = "llava"
+    """image and conversations [{from, value}] with <image> marks, as LLaVA's trainers take them."""
+
+
+class FileFormat(StrEnum):
+    """What an export is written as."""
+
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
+
+class SftSelection(Row):
+    """Which conversations are exported (VisionArena sec. 5: answers of the best models)."""
+
+    models: int = Field(default=10, ge=1)
+    """The best models of the overall leaderboard that have conversations."""
+    conversations: int = Field(default=100_000, ge=1)
+    """Conversations at most."""
+    per_model: int | None = Field(default=None, ge=1)
+    """Conversations of one model at most."""
+    per_topic: int | None = Field(default=None, ge=1)
+    """Conversations of one topic at most; those without a topic count as one."""
+    seed: int = 0
+    """Seed of the draw."""

@@ -1,0 +1,67 @@
+"""A release -> a folder that fine-tuning reads: examples, and the pictures they refer to."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from schemas.errors import BadInput
+from schemas.export import FileFormat, SftSelection, SftStyle
+from tasks.export.examples import EXAMPLES, Example
+from tasks.export.select import select
+from tasks.progress import progress
+from tasks.release.verify import read_manifest, shards
+from tasks.tables import encode_parquet, read_parquet_groups
+
+IMAGES = "images"
+
+
+def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyle, form: FileFormat) -> dict[str, int]:
+    """Write `out`/train.jsonl or .parquet and `out`/images. Returns counts of examples and pictures.
+
+    The folder appears whole or not at all. Raises BadInput when it exists, or the release has nothing to select.
+    """
+    read_manifest(release)
+    if out.exists():
+        raise BadInput(f"{str(out)!r} exists already; give a folder that does not")
+    chosen = {conversation_id: place for place, conversation_id in enumerate(select(release, selection))}
+    staging = out.with_name(f".{out.name}.unfinished")
+    shutil.rmtree(staging, ignore_errors=True)
+    (staging / IMAGES).mkdir(parents=True)
+    found: dict[int, Example] = {}
+    with progress("examples", len(chosen)) as advance:
+        for row in _rows(release, chosen):
+            found[chosen[row["conversation_id"]]] = EXAMPLES[style](row, _keep_pictures(row["images"], staging))
+            advance()
+    _write([found[place] for place in sorted(found)], staging / f"train.{form}")
+    pictures = sum(1 for _ in (staging / IMAGES).iterdir())
+    staging.rename(out)
+    return {"examples": len(found), "pictures": pictures}
+
+
+def _rows(release: Path, chosen: dict[str, int]) -> Iterator[dict[str, Any]]:
+    columns = ["conversation_id", "model", "language", "topic", "conversation", "images"]
+    for shard in shards(release, "chat"):
+        for group in read_parquet_groups(shard, columns):
+            yield from group.filter(pl.col("conversation_id").is_in(list(chosen))).iter_rows(named=True)
+
+
+def _keep_pictures(images: list[dict[str, Any]], folder: Path) -> list[str]:
+    """Paths relative to the export; a picture's name is its content id, so each is written once."""
+    for image in images:
+        target = folder / IMAGES / image["path"]
+        if not target.exists():
+            target.write_bytes(image["bytes"])
+    return [f"{IMAGES}/{image['path']}" for image in images]
+
+
+def _write(examples: list[Example], target: Path) -> None:
+    if target.suffix == ".parquet":
+        target.write_bytes(encode_parquet(pl.DataFrame(examples, infer_schema_length=None).to_arrow()))
+        return
+    with target.open("w", encoding="utf-8") as stream:
+        for example in examples:
+            stream.write(json.dumps(example, ensure_ascii=False) + "\n")

@@ -1,0 +1,130 @@
+"""`curate export sft`: the same examples for the same seed, within every cap, with their pictures."""
+
+import io
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+import PIL.Image
+import polars as pl
+import pytest
+
+from flows.commands import main
+from tests.small_store import HOSTILE_PROMPT, MODELS, make_release, small_store
+
+
+@pytest.fixture(scope="session")
+def release(tmp_path_factory) -> Path:
+    store = small_store(tmp_path_factory.mktemp("export"))
+    make_release(store, release="1.0.0")
+    return Path(store.root) / "releases" / "1.0.0"
+
+
+@pytest.fixture
+def sft(monkeypatch, capsys, release, tmp_path):
+    """Run the command: (exit status, stderr, folder)."""
+    runs = []
+
+    def run(*options: object, out=None, of=release):
+        out = out or tmp_path / f"out{len(runs)}"
+        runs.append(out)
+        arguments = ["curate", "export", "sft", str(of), "--out", str(out), *map(str, options)]
+        monkeypatch.setattr(sys, "argv", arguments)
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        return int(stopped.value.code or 0), capsys.readouterr().err, out
+
+    return run
+
+
+def examples(out):
+    return [json.loads(line) for line in (out / "train.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def files(out):
+    return {p.relative_to(out).as_posix(): p.read_bytes() for p in sorted(out.rglob("*")) if p.is_file()}
+
+
+def test_every_answered_conversation_of_the_best_models_with_its_pictures(sft, release):
+    code, err, out = sft("--models", 2)
+    assert code == 0, err
+    chat = pl.read_parquet(release / "chat" / "data" / "*.parquet")
+    wanted = chat.filter(pl.col("model").is_in(MODELS[:2]))
+    rows = examples(out)
+    assert {row["id"] for row in rows} == set(wanted["conversation_id"])
+    by_id = {row["conversation_id"]: row for row in wanted.to_dicts()}
+    for row in rows:
+        there = by_id[row["id"]]
+        texts = [part["text"] for turn in row["messages"] for part in turn["content"] if part["type"] == "text"]
+        assert texts == [turn["content"] for turn in there["conversation"]]
+        shown = [part for turn in row["messages"] for part in turn["content"] if part["type"] == "image"]
+        assert len(shown) == len(row["images"]) == len(there["images"])
+        for path in row["images"]:
+            PIL.Image.open(io.BytesIO((out / path).read_bytes())).load()
+    used = {path for row in rows for path in row["images"]}
+    assert set(files(out)) == {"train.jsonl", *used}
+
+
+def test_llava_has_one_mark_for_every_picture_whatever_people_wrote(sft):
+    _, _, out = sft("--style", "llava")
+    rows = examples(out)
+    for row in rows:
+        assert sum(turn["value"].count("<image>") for turn in row["conversations"]) == len(row["image"])
+        assert [turn["from"] for turn in row["conversations"]] == ["human", "gpt"] * (len(row["conversations"]) // 2)
+    assert any(HOSTILE_PROMPT in row["conversations"][0]["value"] for row in rows)
+
+
+def test_a_users_own_mark_is_no_mark():
+    from tasks.export.examples import llava_example
+
+    turns = [{"role": "user", "content": "what is <image>?"}, {"role": "assistant", "content": "<image> is a tag"}]
+    row = {"conversation_id": "c", "model": "m", "language": "English", "topic": None, "conversation": turns}
+    made = llava_example(row, ["images/a.png"])
+    assert [turn["value"] for turn in made["conversations"]] == ["<image>\nwhat is < image >?", "< image > is a tag"]
+
+
+@pytest.mark.parametrize("style", ["messages", "llava"])
+def test_parquet_says_the_same_as_json_lines(sft, style):
+    _, _, lines = sft("--style", style)
+    _, _, table = sft("--style", style, "--format", "parquet")
+    assert pl.read_parquet(table / "train.parquet").to_dicts() == examples(lines)
+
+
+def test_caps_hold_and_nothing_else_is_left_out(sft):
+    _, _, everything = sft()
+    _, _, capped = sft("--per-model", 3, "--per-topic", 4, "--conversations", 7)
+    rows = examples(capped)
+    assert max(Counter(row["model"] for row in rows).values()) <= 3
+    assert max(Counter(row["topic"] for row in rows).values()) <= 4
+    assert 0 < len(rows) <= 7 < len(examples(everything))
+    _, _, by_model = sft("--per-model", 3)
+    counts = Counter(row["model"] for row in examples(everything))
+    assert Counter(row["model"] for row in examples(by_model)) == {name: min(3, n) for name, n in counts.items()}
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_another_draw(sft):
+    first, again, other = (files(sft("--conversations", 5, "--seed", seed)[2]) for seed in (1, 1, 2))
+    assert first == again
+    assert first["train.jsonl"] != other["train.jsonl"]
+
+
+def test_a_larger_draw_holds_the_smaller_one(sft):
+    small, large = (examples(sft("--conversations", count)[2]) for count in (4, 9))
+    assert large[:4] == small
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [(("--models", 0), "--models: "), (("--per-topic", 0), "--per-topic: "), ((), "exists already")],
+)
+def test_bad_input_is_one_clear_line(sft, tmp_path, options, told):
+    code, err, _ = sft(*options, out=None if options else tmp_path)
+    assert (code, err.count("\n")) == (2, 1)
+    assert told in err
+
+
+def test_a_folder_that_is_no_release_is_one_clear_line(sft, tmp_path):
+    code, err, out = sft(of=tmp_path)
+    assert (code, out.exists()) == (2, False)
+    assert "is not a release" in err
