@@ -23,6 +23,13 @@ class FileFormat(StrEnum):
     PARQUET = "parquet"
 
 
+class Compat(StrEnum):
+    """A published dataset whose columns an export has."""
+
+    VISIONARENA = "visionarena"
+    """VisionArena-Chat, -Battle and -Bench."""
+
+
 class SftSelection(Row):
     """Which conversations are exported (VisionArena sec. 5: answers of the best models)."""
 

@@ -1,4 +1,4 @@
-"""`curate export sft`: a release as training data."""
+"""`curate export`: a release as training data, or with the columns of a published dataset."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from flows.commands.options import SeedOption
 from schemas.errors import BadInput
-from schemas.export import FileFormat, SftSelection, SftStyle
+from schemas.export import Compat, FileFormat, SftSelection, SftStyle
 
 
 def register(app: typer.Typer) -> None:
@@ -16,6 +16,7 @@ def register(app: typer.Typer) -> None:
     export = typer.Typer(no_args_is_help=True, help="A release in other formats.")
     export.callback()(lambda: None)
     export.command()(sft)
+    export.command()(dataset)
     app.add_typer(export, name="export")
 
 
@@ -43,3 +44,15 @@ def sft(
         ) from None
     done = export_sft(release, out, selection, style, format)
     print(f"{out}: {done['examples']:,} examples, {done['pictures']:,} pictures")
+
+
+def dataset(
+    release: Annotated[Path, typer.Argument(help="Folder of a release.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder to make.")],
+    compat: Annotated[Compat, typer.Option("--compat", help="Whose columns.")] = Compat.VISIONARENA,
+) -> None:
+    """Chat, battle and bench with the columns of a published dataset, so that its existing loaders read them."""
+    from tasks.export.compat import export_vision_arena
+
+    done = {Compat.VISIONARENA: export_vision_arena}[compat](release, out)
+    print(f"{out}: " + ", ".join(f"{name} {rows:,}" for name, rows in done.items()))

@@ -1,0 +1,49 @@
+"""A release -> a folder with the columns of a published dataset, for loaders that were written for it."""
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import yaml
+
+from schemas.errors import BadInput
+from schemas.release import CONFIGS
+from tasks.export.vision_arena import FEATURES, ROWS
+from tasks.release.verify import read_manifest, shards
+from tasks.tables import ParquetFile, read_parquet_groups
+
+
+def export_vision_arena(release: Path, out: Path) -> dict[str, int]:
+    """Write `out`/{chat,battle,bench}/data with the release's shards and row groups. Returns rows by configuration.
+
+    The folder appears whole or not at all. Raises BadInput when it exists or the release cannot be read.
+    """
+    read_manifest(release)
+    if out.exists():
+        raise BadInput(f"{str(out)!r} exists already; give a folder that does not")
+    staging = out.with_name(f".{out.name}.unfinished")
+    shutil.rmtree(staging, ignore_errors=True)
+    rows = {config: _config(release, staging, config) for config in CONFIGS}
+    _card(release, staging)
+    staging.rename(out)
+    return rows
+
+
+def _config(release: Path, folder: Path, config: str) -> int:
+    schema, rows = FEATURES[config].arrow_schema, 0
+    (folder / config / "data").mkdir(parents=True)
+    for shard in shards(release, config):
+        with ParquetFile(folder / config / "data" / shard.name, schema) as file:
+            for group in read_parquet_groups(shard):
+                file.write(pa.Table.from_pylist([ROWS[config](row) for row in group.iter_rows(named=True)], schema))
+                rows += group.height
+    return rows
+
+
+def _card(release: Path, folder: Path) -> None:
+    """The release's configurations without its text, whose schema tables would not fit these columns."""
+    _, front, _ = (release / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    note = f"Version {read_manifest(release).version}, with the columns of VisionArena's published datasets.\n"
+    (folder / "README.md").write_text(
+        f"---\n{yaml.safe_dump(yaml.safe_load(front), sort_keys=False)}---\n{note}", encoding="utf-8"
+    )

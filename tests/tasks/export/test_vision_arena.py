@@ -1,0 +1,77 @@
+"""`curate export dataset --compat visionarena`: what reads the published datasets reads this."""
+
+import re
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+from datasets import List, load_dataset
+
+from flows.commands import main
+from tasks.export.vision_arena import judge_name, user_number
+from tasks.ingest.people import KEY_VARIABLE
+from tests.small_store import HOSTILE_MODEL, USER, make_release, small_store
+from tests.tasks.ingest.logs import ingested
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory) -> Path:
+    store = small_store(tmp_path_factory.mktemp("compat"))
+    make_release(store, release="1.0.0")
+    return Path(store.root) / "releases" / "1.0.0"
+
+
+@pytest.fixture
+def exported(release, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    monkeypatch.setattr(
+        sys, "argv", ["curate", "export", "dataset", str(release), "--out", str(out), "--compat", "visionarena"]
+    )
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code in (None, 0)
+    return out
+
+
+def test_datasets_loads_the_published_columns_and_types(exported, tmp_path):
+    chat = load_dataset(str(exported), "chat", split="train", cache_dir=str(tmp_path / "cache"))
+    row = chat[1]
+    assert chat.column_names == [
+        "images", "conversation_id", "model", "num_turns", "conversation", "language", "user_id", "tstamp", "is_preset",
+        "preset_dataset", "categories",
+    ]  # fmt: skip
+    assert [set(wrapped[0]) for wrapped in row["conversation"]] == [{"content", "role"}] * len(row["conversation"])
+    assert (row["user_id"], chat.features["num_turns"].dtype) == (int(USER[:15], 16), "int64")
+    assert row["images"][0].size
+    bench = load_dataset(str(exported), "bench", split="train", cache_dir=str(tmp_path / "cache"))
+    assert isinstance(bench.features["turns"].feature, List)
+
+
+def test_a_battle_has_the_published_judge_and_metadata(exported, release):
+    (row, *_) = pl.read_parquet(exported / "battle/data/*.parquet").to_dicts()
+    ours = pl.read_parquet(release / "battle/data/*.parquet").to_dicts()[0]
+    assert re.fullmatch(r"arena_user_[2-9A-HJ-NP-Za-km-z]{22}", row["judge"])
+    assert row["winner"] == ours["winner"]
+    assert row["conv_metadata"]["sum_assistant_a_tokens"] == ours["conv_metadata"]["a"]["assistant_tokens"]
+    assert set(row["conv_metadata"]["header_count_b"]) == {f"h{level}" for level in range(1, 7)}
+    assert "in_bench" not in row
+
+
+def test_our_own_reader_of_the_published_datasets_reads_it_back(exported, release, tmp_path, monkeypatch):
+    monkeypatch.setenv(KEY_VARIABLE, "the key of every store here")
+    store = ingested(exported / "chat", tmp_path / "again", format="vision-arena-chat")
+    chat = pl.read_parquet(release / "chat/data/*.parquet")
+    again = store.read("conversations")
+    assert set(store.read("rejects")["reason"]) == {"bad_model"}  # the name that no log line may have either
+    chat = chat.filter(pl.col("model") != HOSTILE_MODEL)
+    assert sorted(again["model"]) == sorted(chat["model"])
+    texts = sorted([turn["content"] for turn in turns] for turns in again["turns"].to_list())
+    assert texts == sorted([turn["content"] for turn in turns] for turns in chat["conversation"].to_list())
+
+
+def test_one_user_is_one_number_and_nobody_is_none():
+    assert user_number(USER) == user_number(USER) != user_number("f" * 24)
+    assert user_number("f" * 24) < 2**63
+    assert (user_number(None), judge_name(None)) == (None, None)
+    assert judge_name(USER) != judge_name("f" * 24)
