@@ -12,7 +12,7 @@ from tasks.measure.perceptual_hash import pdq_digits
 from tasks.measure.steps import PictureLook, report
 from tasks.providers import Providers
 from tasks.tables import Store
-from tasks.takedown.steps import finish_takedowns
+from tasks.takedown.steps import finish_takedowns, withdraw_known_pictures
 
 
 @flow(name="ingest")
@@ -26,5 +26,6 @@ def ingest(settings: Settings) -> list[StageReport]:
         lines,
         pictures.model_copy(update=report("", look.done).model_dump(include={"model_calls", "failures"})),
         assemble(settings),
+        withdraw_known_pictures(settings),
         *finish_takedowns(settings),
     ]

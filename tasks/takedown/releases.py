@@ -1,7 +1,7 @@
 """Built releases that hold what was taken down: the data goes, the manifest stays, so no version is used twice."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import polars as pl
 
@@ -15,7 +15,12 @@ _KEYS = {"chat": "conversation_id", "battle": "question_id", "bench": "question_
 
 def releases_with(store: Store, tombstones: Tombstones) -> list[str]:
     """Versions in the store that hold something taken down, those half withdrawn included."""
-    return sorted(version for version in _versions(store) if _holds(store, version, tombstones))
+    return releases_holding(store, lambda ids: bool(tombstones.conversations(ids)))
+
+
+def releases_holding(store: Store, any_of: Callable[[pl.Series], bool]) -> list[str]:
+    """Versions with conversation ids of which `any_of` is true, those half withdrawn included."""
+    return sorted(version for version in _versions(store) if _holds(store, version, any_of))
 
 
 def withdraw_releases(store: Store, versions: list[str]) -> None:
@@ -46,13 +51,13 @@ def _versions(store: Store) -> Iterator[str]:
                 yield version
 
 
-def _holds(store: Store, version: str, tombstones: Tombstones) -> bool:
+def _holds(store: Store, version: str, any_of: Callable[[pl.Series], bool]) -> bool:
     data = store.at(f"releases/{version}")
     if store.fs.exists(f"{data}/{WITHDRAWN}"):
         return any(not path.endswith((MANIFEST, WITHDRAWN)) for path in store.fs.find(data))
     for config in CONFIGS:
         for path in store.fs.glob(f"{data}/{config}/data/*.parquet"):
             ids = store.read_loose(path.removeprefix(f"{store.path}/"), [_KEYS[config]])[_KEYS[config]]
-            if tombstones.conversations(ids):
+            if any_of(ids):
                 return True
     return False

@@ -8,6 +8,7 @@ from prefect.cache_policies import NO_CACHE
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.tables import Store
+from tasks.takedown.known_pictures import withdraw_known
 from tasks.takedown.take_down import finish
 from tasks.timing import timed
 from tasks.tombstones import UNFINISHED
@@ -23,3 +24,12 @@ def finish_takedowns(settings: Settings) -> list[StageReport]:
 def finish_unfinished(settings: Settings) -> StageReport:
     """Rows that went, by table."""
     return StageReport(stage="takedown", counts=finish(Store.open(settings.store), datetime.now(UTC)))
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def withdraw_known_pictures(settings: Settings) -> StageReport:
+    """Releases that show what a hash list has named since they were built."""
+    return StageReport(
+        stage="withdraw_known", counts={"releases_withdrawn": len(withdraw_known(Store.open(settings.store)))}
+    )
