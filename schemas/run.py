@@ -3,6 +3,31 @@
 from schemas.row import Row
 
 
+class Use(Row):
+    """What one service was asked and what it costs by the price file."""
+
+    calls: int = 0
+    """Requests that were sent."""
+    units: int = 0
+    """Billed units: one feature of one picture."""
+    input_tokens: int = 0
+    """Tokens sent, as the service counted them."""
+    output_tokens: int = 0
+    """Tokens answered, as the service counted them, thinking included."""
+    usd: float = 0.0
+    """Price of what the service counted, in US dollars."""
+    usd_unconfirmed: float = 0.0
+    """The most that calls without any bill (timed out, cut off, garbage) may have cost, in US dollars."""
+
+    def plus(self, other: "Use") -> "Use":
+        """Both together."""
+        return Use(**{name: getattr(self, name) + getattr(other, name) for name in Use.model_fields})
+
+    def minus(self, other: "Use") -> "Use":
+        """What came after `other`."""
+        return Use(**{name: getattr(self, name) - getattr(other, name) for name in Use.model_fields})
+
+
 class StageReport(Row):
     """What one stage of a run did."""
 
@@ -18,6 +43,8 @@ class StageReport(Row):
     """Items measured, by signal."""
     failures: dict[str, int] = {}
     """Items that could not be measured, by `signal: reason`."""
+    use: dict[str, Use] = {}
+    """What paid services were asked, by service."""
     result: str = ""
     """What the stage made, relative to the store; empty when it only filled tables."""
 
@@ -39,3 +66,28 @@ class Funnel(Row):
     """Rejected lines by reason; sums to `rejected`."""
     held: int = 0
     """Those of the dropped lines that only wait for a review."""
+
+
+class Estimate(Row):
+    """What one service would be asked, before anything is spent."""
+
+    service: str
+    """Name in the price file."""
+    mode: str
+    """`one by one`, or `batch` (the vendor's overnight interface)."""
+    signals: str
+    """Signals that would be measured."""
+    items: int
+    """Pictures or prompts without a fact."""
+    calls: int
+    """Requests, without repeats after failures."""
+    units: int = 0
+    """Billed units: one feature of one picture."""
+    input_tokens: int = 0
+    """Tokens sent, by the shipped counter and the price file's rule for pictures."""
+    output_tokens: int = 0
+    """Tokens answered, without thinking."""
+    usd: float | None
+    """Expected price in US dollars; null when the price file has none."""
+    usd_most: float | None
+    """Price if every answer were as long as allowed; null when the price file has none."""

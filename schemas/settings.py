@@ -53,6 +53,10 @@ class Settings(Row):
     """Version of the release; by default the last day of its data, as 2024.9.18."""
     providers: dict[str, str] = {}
     """Capability -> provider; every other capability uses its embedded default."""
+    budget_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """The most that paid services may cost in this run, in US dollars; what is then left is measured by a later run."""
+    prices: str | None = None
+    """Price file (YAML); by default the shipped one, whose prices must be checked."""
     seed: int = 0
     """Seed of topics, sample and bootstrap."""
     workers: int = Field(default_factory=_cores, ge=1)

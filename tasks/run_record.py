@@ -8,6 +8,9 @@ from schemas.run import Funnel, StageReport
 from schemas.settings import Settings
 from tasks.tables import Store
 
+_PATHS = {"store", "logs", "images", "presets", "known_hashes", "prices"}
+"""Settings that name places on the machine."""
+
 
 def keep_run_record(
     store: Store, settings: Settings, reports: Sequence[StageReport], gone: Funnel, now: datetime
@@ -15,7 +18,9 @@ def keep_run_record(
     """Write the record; returns its path relative to the store. Machine paths are left out of it."""
     record = {
         "finished_at": now.isoformat(timespec="seconds"),
-        "settings": settings.model_dump(mode="json", exclude={"store", "logs", "images", "presets", "known_hashes"}),
+        "settings": settings.model_dump(
+            mode="json", exclude={"store", "logs", "images", "presets", "known_hashes", "prices"}
+        ),
         "stages": [report.model_dump(mode="json") for report in reports],
         "funnel": gone.model_dump(mode="json"),
     }

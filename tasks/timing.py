@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import ParamSpec
 
 from schemas.run import StageReport
+from tasks.spending import ledger
 
 Parameters = ParamSpec("Parameters")
 
@@ -20,9 +21,11 @@ def timed(step: Callable[Parameters, StageReport]) -> Callable[Parameters, Stage
     @functools.wraps(step)
     def measured(*args: Parameters.args, **kwargs: Parameters.kwargs) -> StageReport:
         started = time.monotonic()
+        before = ledger().use()
         report = step(*args, **kwargs)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _BYTES_A_UNIT / 1e6
         seconds = round(time.monotonic() - started, 2)
-        return report.model_copy(update={"seconds": seconds, "peak_memory_mb": round(peak)})
+        use = ledger().since(before)
+        return report.model_copy(update={"seconds": seconds, "peak_memory_mb": round(peak), "use": use})
 
     return measured

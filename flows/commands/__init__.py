@@ -17,9 +17,36 @@ app = typer.Typer(
 
 def main() -> None:
     """Entry point: errors a user can mend are one line on stderr and exit status 2."""
-    from flows.commands import check, demo, diff, export, ingest, look, pipeline, publish, rate, review, takedown
+    from flows.commands import (
+        check,
+        demo,
+        diff,
+        estimate,
+        export,
+        ingest,
+        look,
+        pipeline,
+        publish,
+        rate,
+        review,
+        takedown,
+    )
 
-    for family in (pipeline, ingest, review, rate, look, check, diff, export, publish, takedown, demo):
+    for family in (
+        pipeline,
+        estimate,
+        ingest,
+        review,
+        rate,
+        look,
+        check,
+        diff,
+        estimate,
+        export,
+        publish,
+        takedown,
+        demo,
+    ):
         family.register(app)
     try:
         app()

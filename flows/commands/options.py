@@ -41,6 +41,13 @@ ProviderOption = Annotated[
         "--provider", help="CAPABILITY=NAME, for example nsfw=opennsfw2; may be repeated. See `curate doctor`."
     ),
 ]
+BudgetOption = Annotated[
+    float | None,
+    typer.Option("--budget", min=0, help="US dollars that paid services may cost; the rest is left for a later run."),
+]
+PricesOption = Annotated[
+    str | None, typer.Option("--prices", help="Price file (YAML).", show_default="the shipped one: check it")
+]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of topics, sample and bootstrap.")]
 WorkersOption = Annotated[int | None, typer.Option("--workers", min=1, help="Threads.", show_default="one a core")]
 BenchSizeOption = Annotated[
@@ -64,6 +71,8 @@ def settings_of(**given: Any) -> Settings:
             values[name] = day_of(name, values[name])
     if "provider" in values:
         values["providers"] = _pairs("--provider", values.pop("provider"))
+    if "budget" in values:
+        values["budget_usd"] = values.pop("budget")
     if "anchor" in values:
         values["anchor_model"], values["anchor_rating"] = anchor_of(values.pop("anchor"))
     try:

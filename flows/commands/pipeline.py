@@ -13,12 +13,14 @@ from flows.commands.options import (
     AnchorOption,
     BenchSizeOption,
     BootstrapsOption,
+    BudgetOption,
     FormatOption,
     ImagesOption,
     KnownHashesOption,
     LogsOption,
     PolicyOption,
     PresetsOption,
+    PricesOption,
     ProviderOption,
     ReleaseOption,
     SeedOption,
@@ -52,6 +54,8 @@ def run(
     policy: PolicyOption = "public_release",
     release: ReleaseOption = None,
     provider: ProviderOption = None,
+    budget: BudgetOption = None,
+    prices: PricesOption = None,
     seed: SeedOption = 0,
     workers: WorkersOption = None,
     bench_size: BenchSizeOption = None,
@@ -90,6 +94,8 @@ def measure(
     store: StoreOption,
     policy: PolicyOption = "public_release",
     provider: ProviderOption = None,
+    budget: BudgetOption = None,
+    prices: PricesOption = None,
     workers: WorkersOption = None,
 ) -> None:
     """Missing facts: of everything, and, once `decide` has run, of what is kept."""
@@ -150,6 +156,7 @@ def check_before_work(settings: Settings) -> None:
     from tasks.ingest.presets import preset_files
     from tasks.providers import Providers
     from tasks.release.build import checked_version
+    from tasks.spending import check_prices, start_ledger
     from tasks.tables import Store
 
     if settings.logs is not None:
@@ -163,6 +170,8 @@ def check_before_work(settings: Settings) -> None:
     if settings.release is not None:
         checked_version(settings.release)
     providers = Providers(settings.providers)
-    for capability in settings.providers:
-        providers[capability]
+    chosen = {capability: providers[capability] for capability in settings.providers}
+    start_ledger(settings.budget_usd, settings.prices)
+    if settings.budget_usd is not None:
+        check_prices(chosen.values())
     Store.open(settings.store)

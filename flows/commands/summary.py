@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from schemas.run import Funnel, StageReport
+from schemas.run import Funnel, StageReport, Use
 
 
 def print_stages(reports: Sequence[StageReport]) -> None:
@@ -19,12 +19,19 @@ def print_stages(reports: Sequence[StageReport]) -> None:
         calls = sum(report.model_calls.values())
         if report.model_calls or report.failures:
             shown.append(f"model calls {calls:,}")
+        shown += [_in_money(service, use) for service, use in report.use.items()]
         shown += [f"FAILED {name} {count:,}" for name, count in report.failures.items()]
         table.add_row(report.stage, f"{report.seconds:.1f}", f"{report.peak_memory_mb:,.0f}", ", ".join(shown))
     console = Console(stderr=True, width=None if sys.stderr.isatty() else 140)
     console.print(table)
     total = sum(sum(report.model_calls.values()) for report in reports)
     console.print(f"total {sum(r.seconds for r in reports):.1f} s, model calls {total:,}", highlight=False)
+
+
+def _in_money(service: str, use: Use) -> str:
+    counted = f"{use.units:,} units" if use.units else f"{use.input_tokens:,} + {use.output_tokens:,} tokens"
+    unconfirmed = f" (+ at most ${use.usd_unconfirmed:.4f} unconfirmed)" if use.usd_unconfirmed else ""
+    return f"{service} {use.calls:,} requests, {counted}, ${use.usd:.4f}{unconfirmed}"
 
 
 def print_funnel(gone: Funnel) -> None:

@@ -190,6 +190,14 @@ def texts_of(conversations: pl.DataFrame) -> dict[Texts, dict[str, str]]:
     return {Texts.MESSAGES: messages, Texts.ASSISTANT_MESSAGES: answers, Texts.PROMPT: prompts}
 
 
+def conversations_to_describe(source: Store, known: Store) -> pl.DataFrame:
+    """What `source` holds and `known` has not dropped: kept conversations as released, undecided ones as logged."""
+    decisions = known.read("decisions", ["item_kind", "item_id", "keep"]).filter(item_kind="conversation")
+    dropped = decisions.filter(~pl.col("keep"))["item_id"]
+    conversations = conversations_as_released(source)
+    return conversations.filter(~pl.col("conversation_id").is_in(dropped.implode()))
+
+
 def _conversations(store: Store, kept_only: bool) -> pl.DataFrame:
     if not kept_only:
         return store.read("conversations")

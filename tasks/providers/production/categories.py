@@ -25,7 +25,9 @@ class _Tagger:
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
+        self.service = model.version
         self._prompt = load_prompt("categories")
+        self.instructions = self._prompt.text
         self.version = f"{model.version}-max{SIDE_MAX}+{self._prompt.version}"
 
     def tag(self, documents: Sequence[Document]) -> list[Categories | Failed]:

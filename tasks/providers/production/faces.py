@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from schemas.signals import Face
 from tasks.pictures import Picture
 from tasks.providers.capabilities import Failed
-from tasks.providers.production.vision import FACES, VERSION, VisionClient, shared_client
+from tasks.providers.production.vision import FACES, SERVICE, VERSION, VisionClient, shared_client
 
 
 class VisionFaces:
     """Face boxes in pixels of the picture, strongest first."""
 
+    service = SERVICE
     version = f"{VERSION}-faces"
 
     def __init__(self, client: VisionClient | None = None) -> None:

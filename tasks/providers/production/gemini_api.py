@@ -20,6 +20,7 @@ from tasks.providers.production.language_model import (
     seconds,
 )
 from tasks.providers.production.retries import CallFailed, Retries
+from tasks.spending import Bill
 
 KEY, BASE_URL, MODEL = "GEMINI_API_KEY", "CURATE_GEMINI_BASE_URL", "CURATE_GEMINI_MODEL"
 DEFAULT_MODEL = "gemini-3.8-flash"
@@ -47,9 +48,13 @@ class GeminiApi(LanguageModel):
         self._client = genai.Client(api_key=key, vertexai=False, http_options=options)
         super().__init__(f"google-{self._model}", retries)
 
-    def _complete(self, question: Question, name: str, schema: dict[str, Any]) -> str:
+    def _complete(self, question: Question, name: str, schema: dict[str, Any], bill: Bill) -> str:
         try:
-            return _text(self._generate(question, schema))
+            response = self._generate(question, schema)
+            if used := response.usage_metadata:
+                answered = (used.candidates_token_count or 0) + (used.thoughts_token_count or 0)
+                self._count(bill, used.prompt_token_count, answered)
+            return _text(response)
         except httpx2.TimeoutException:
             raise CallFailed("timed_out", may_pass=True) from None
         except httpx2.TransportError:

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from schemas.signals import ImageText
 from tasks.pictures import Picture
 from tasks.providers.capabilities import Failed
-from tasks.providers.production.vision import TEXT, VERSION, VisionClient, shared_client
+from tasks.providers.production.vision import SERVICE, TEXT, VERSION, VisionClient, shared_client
 
 
 class VisionText:
     """All lines, and the share of the picture that its words cover."""
 
+    service = SERVICE
     version = f"{VERSION}-text"
 
     def __init__(self, client: VisionClient | None = None) -> None:

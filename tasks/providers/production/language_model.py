@@ -7,9 +7,11 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from schemas.row import Row
+from schemas.run import Use
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.retries import CallFailed, Retries
 from tasks.providers.production.upload import Upload
+from tasks.spending import Bill, TokenPrice, ledger
 
 TIMEOUT_SECONDS = 90.0
 ANSWER_TOKENS_MAX = 4096
@@ -46,16 +48,40 @@ class LanguageModel(ABC):
         """The model's answer as a row. Refused, cut off, ill-formed and lost answers are failures."""
         schema = bare(answer.model_json_schema())
         try:
-            text = self._retries.call(lambda: self._complete(question, answer.__name__, schema))
+            text = self._retries.call(lambda: self._paid(question, answer.__name__, schema))
             return answer.model_validate_json(text, strict=True)
         except CallFailed as failure:
             return Failed(failure.reason)
         except ValidationError:
             return Failed("malformed_answer")
 
+    def _paid(self, question: Question, name: str, schema: dict[str, Any]) -> str:
+        """One call within the budget. Raises CallFailed, also when the budget is used up."""
+        price = ledger().prices.tokens(self.version)
+        text_bytes = len((question.instructions + question.material + str(schema)).encode("utf-8", "surrogatepass"))
+        shown = sum(price.picture_tokens(p.width, p.height) for p in question.pictures) if price else 0
+        bill = ledger().reserve(self.version, price.usd(text_bytes + shown, ANSWER_TOKENS_MAX) if price else None)
+        if bill is None:
+            raise CallFailed("budget_reached")
+        with bill:
+            try:
+                return self._complete(question, name, schema, bill)
+            except CallFailed as failure:
+                if failure.unbilled:
+                    bill.nothing()
+                raise
+
+    def _count(self, bill: Bill, input_tokens: int | None, output_tokens: int | None) -> None:
+        """Put what the service says it used on the bill; without both counts the bill stays open."""
+        if input_tokens is None or output_tokens is None:
+            return
+        price: TokenPrice | None = ledger().prices.tokens(self.version)
+        usd = price.usd(input_tokens, output_tokens) if price else 0.0
+        bill.settle(Use(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, usd=usd))
+
     @abstractmethod
-    def _complete(self, question: Question, name: str, schema: dict[str, Any]) -> str:
-        """The text of one completed answer. Raises CallFailed."""
+    def _complete(self, question: Question, name: str, schema: dict[str, Any], bill: Bill) -> str:
+        """The text of one completed answer, its tokens on the bill. Raises CallFailed."""
 
 
 def bare(schema: Any) -> Any:
@@ -72,7 +98,7 @@ def http_failure(status: int, wait_seconds: float = 0.0) -> CallFailed:
     """What an HTTP status means for the caller: timeouts, rate limits and server errors may pass."""
     may_pass = status in (408, 429) or status >= 500
     reason = "rate_limited" if status == 429 else "server_error" if status >= 500 else f"http_{status}"
-    return CallFailed(reason, may_pass=may_pass, wait_seconds=wait_seconds)
+    return CallFailed(reason, may_pass=may_pass, wait_seconds=wait_seconds, unbilled=status != 408 and status < 500)
 
 
 def seconds(value: object) -> float:

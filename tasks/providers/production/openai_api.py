@@ -21,6 +21,7 @@ from tasks.providers.production.language_model import (
 )
 from tasks.providers.production.retries import CallFailed, Retries
 from tasks.providers.production.upload import Upload
+from tasks.spending import Bill
 
 KEY, MODEL = "OPENAI_API_KEY", "CURATE_OPENAI_MODEL"
 DEFAULT_MODEL = "gpt-5.4-mini-2026-03-17"
@@ -38,7 +39,7 @@ class OpenAiApi(LanguageModel):
         self._client = openai.OpenAI(base_url=base_url, timeout=TIMEOUT_SECONDS, max_retries=0)
         super().__init__(f"openai-{self._model}", retries)
 
-    def _complete(self, question: Question, name: str, schema: dict[str, Any]) -> str:
+    def _complete(self, question: Question, name: str, schema: dict[str, Any], bill: Bill) -> str:
         try:
             completion = self._create(question, name, schema)
         except openai.APITimeoutError:
@@ -49,6 +50,8 @@ class OpenAiApi(LanguageModel):
             raise _status_failure(error) from None
         except ValueError:  # a body that is not JSON
             raise CallFailed("malformed_answer") from None
+        usage = getattr(completion, "usage", None)
+        self._count(bill, getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None))
         return _text(completion)
 
     def _create(self, question: Question, name: str, schema: dict[str, Any]) -> ChatCompletion:
@@ -79,7 +82,7 @@ def _text(completion: ChatCompletion) -> str:
 
 def _status_failure(error: openai.APIStatusError) -> CallFailed:
     if error.code == "insufficient_quota":  # also a 429, but waiting does not fill an account
-        return CallFailed("quota_used_up")
+        return CallFailed("quota_used_up", unbilled=True)
     return http_failure(error.status_code, seconds(error.response.headers.get("retry-after")))
 
 

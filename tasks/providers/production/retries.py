@@ -14,13 +14,17 @@ _random = secrets.SystemRandom()
 class CallFailed(Exception):
     """One call gave no usable answer. The reason is ours: the service's own text may quote the item."""
 
-    def __init__(self, reason: str, *, may_pass: bool = False, wait_seconds: float = 0.0) -> None:
+    def __init__(
+        self, reason: str, *, may_pass: bool = False, wait_seconds: float = 0.0, unbilled: bool = False
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.may_pass = may_pass
         """Whether the same call may succeed a little later."""
         self.wait_seconds = wait_seconds
         """How long the service asks us to wait; 0 when it does not say."""
+        self.unbilled = unbilled
+        """Whether the service turned the call down, so that it costs nothing."""
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ class _Namer:
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
+        self.service = model.version
         self._prompt = load_prompt("topic_name")
         self.version = f"{model.version}+{self._prompt.version}"
 

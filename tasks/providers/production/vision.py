@@ -13,8 +13,11 @@ from weakref import WeakValueDictionary
 from google.api_core.exceptions import (
     DeadlineExceeded,
     GoogleAPICallError,
+    InvalidArgument,
+    PermissionDenied,
     ResourceExhausted,
     ServiceUnavailable,
+    Unauthenticated,
 )
 from google.auth.exceptions import GoogleAuthError
 from google.cloud.vision_v1 import (
@@ -25,6 +28,7 @@ from google.cloud.vision_v1 import (
     ImageAnnotatorClient,
 )
 
+from schemas.run import Use
 from tasks.parallel import map_ordered
 from tasks.pictures import Picture
 from tasks.providers.capabilities import Failed
@@ -32,8 +36,11 @@ from tasks.providers.production.retries import CallFailed, Retries
 from tasks.providers.production.upload import SIDE_MAX, Upload, for_upload
 from tasks.providers.production.vision_answers import Annotated, annotated
 from tasks.providers.production.vision_channel import ENDPOINT, connect
+from tasks.spending import ledger
 
 VERSION = f"google-vision-v1-max{SIDE_MAX}"
+SERVICE = "google_vision"
+"""Name in the price file and in the record of use."""
 IMAGES_MAX = 16
 """Pictures in one synchronous request (Vision's quota page)."""
 REQUEST_BYTES_MAX = 7_000_000
@@ -86,23 +93,44 @@ class VisionClient:
         images = [Image(content=upload.content) for _, upload in batch]
         requests = [AnnotateImageRequest(image=image, features=features) for image in images]
         try:
-            responses = self._retries.call(lambda: self._call(requests))
+            responses = self._retries.call(lambda: self._paid(requests, len(features)))
         except CallFailed as failure:
             return {picture.image_id: Failed(failure.reason) for picture, _ in batch}
         wanted = frozenset(feature.type_ for feature in features)
         pairs = zip(batch, responses, strict=True)
         return {picture.image_id: self._answer(picture, upload, wanted, said) for (picture, upload), said in pairs}
 
+    def _paid(self, requests: list[AnnotateImageRequest], features: int) -> Sequence[AnnotateImageResponse]:
+        """One attempt within the budget. Vision bills every feature of every picture, its failed ones included."""
+        units = len(requests) * features
+        price = ledger().prices.unit_usd(SERVICE)
+        bill = ledger().reserve(SERVICE, None if price is None else units * price)
+        if bill is None:
+            raise CallFailed("budget_reached")
+        with bill:
+            try:
+                responses = self._call(requests)
+            except CallFailed as failure:
+                if failure.unbilled:
+                    bill.nothing()
+                raise
+            bill.settle(Use(calls=1, units=units, usd=units * (price or 0.0)))
+            return responses
+
     def _call(self, requests: list[AnnotateImageRequest]) -> Sequence[AnnotateImageResponse]:
         """One attempt; the library's own retries are off, because they leave out an exhausted quota."""
         try:
             answer = self._stub.batch_annotate_images(requests=requests, retry=None, timeout=TIMEOUT_SECONDS)
-        except (ResourceExhausted, ServiceUnavailable, DeadlineExceeded) as error:
+        except ResourceExhausted as error:
+            raise CallFailed(_name(error), may_pass=True, unbilled=True) from None
+        except (ServiceUnavailable, DeadlineExceeded) as error:
             raise CallFailed(_name(error), may_pass=True) from None
+        except (PermissionDenied, Unauthenticated, InvalidArgument) as error:
+            raise CallFailed(_name(error), unbilled=True) from None
         except GoogleAPICallError as error:
             raise CallFailed(_name(error)) from None
         except GoogleAuthError:
-            raise CallFailed("not_signed_in") from None
+            raise CallFailed("not_signed_in", unbilled=True) from None
         if len(answer.responses) != len(requests):
             raise CallFailed("wrong_number_of_answers")
         return list(answer.responses)

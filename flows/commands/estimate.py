@@ -1,0 +1,114 @@
+"""`curate estimate`: what a run would cost at paid services, before anything is spent."""
+
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.commands.options import (
+    FormatOption,
+    ImagesOption,
+    PresetsOption,
+    PricesOption,
+    ProviderOption,
+    SinceOption,
+    StoreOption,
+    UntilOption,
+    settings_of,
+)
+from schemas.run import Estimate
+from schemas.settings import Settings
+
+if TYPE_CHECKING:
+    from tasks.tables import Store
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(estimate)
+
+
+def estimate(
+    store: StoreOption,
+    logs: Annotated[str | None, typer.Option("--logs", help="Raw logs; without, what the store holds.")] = None,
+    format: FormatOption = None,
+    images: ImagesOption = None,
+    presets: PresetsOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    provider: ProviderOption = None,
+    prices: PricesOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """Calls, tokens and money of measuring what has no fact yet. Sends nothing."""
+    given = {name: value for name, value in locals().items() if name != "as_json"}
+    found = _estimates(settings_of(**given))
+    for row in found:
+        print(row.model_dump_json() if as_json else _in_words(row))
+    if not as_json:
+        _print_total(found)
+
+
+def _estimates(settings: Settings) -> list[Estimate]:
+    from flows.commands.pipeline import check_before_work
+    from tasks.tables import Store
+
+    check_before_work(settings)
+    if settings.logs is None:
+        store = Store.existing(settings.store)
+        return _of(settings, store, store)
+    with tempfile.TemporaryDirectory(prefix="curate-estimate-") as folder:
+        taken_in = _take_in(settings.model_copy(update={"store": folder}))
+        return _of(settings, Store.open(settings.store), taken_in)
+
+
+def _take_in(settings: Settings) -> "Store":
+    """Read the logs into a store of their own, without measuring anything."""
+    from tasks.ingest.steps import assemble, read_log_lines, take_in_pictures
+    from tasks.measure.perceptual_hash import pdq_digits
+    from tasks.measure.store import Measured
+    from tasks.tables import Store
+
+    read_log_lines.fn(settings)
+    take_in_pictures.fn(settings, lambda pictures: ({}, Measured()), lambda seen: None, pdq_digits)
+    assemble.fn(settings)
+    return Store.existing(settings.store)
+
+
+def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
+    """What `source` holds and `known` has no fact of. What a policy would drop is counted, as nobody knows it yet."""
+    import polars as pl
+
+    from tasks.measure.estimate import estimate_documents, estimate_pictures
+    from tasks.measure.steps import conversations_to_describe
+    from tasks.providers import Providers
+    from tasks.spending import ledger
+
+    providers, prices = Providers(settings.providers), ledger().prices
+    tables = ("images", "redacted_images")
+    images = pl.concat([source.read(table, ["image_id", "width", "height"]) for table in tables])
+    counter = Providers()["tokens"]
+    conversations = conversations_to_describe(source, known)
+    return [
+        *estimate_pictures(known, images, providers, prices),
+        *estimate_documents(
+            known, conversations, images, providers, prices, lambda text: int(counter.count_tokens([text])[0])
+        ),
+    ]
+
+
+def _in_words(row: Estimate) -> str:
+    amount = f"{row.units:,} units" if row.units else f"{row.input_tokens:,} + {row.output_tokens:,} tokens"
+    money = "no price in the price file" if row.usd is None else f"${row.usd:.4f}, at most ${row.usd_most:.4f}"
+    note = " (the vendor's batch price; runs ask one by one)" if row.mode == "batch" else ""
+    return (
+        f"{row.service}  {row.mode}{note}  {row.signals}: {row.items:,} items, {row.calls:,} calls, {amount}, {money}"
+    )
+
+
+def _print_total(found: list[Estimate]) -> None:
+    if not found:
+        print("no paid service is chosen for pictures or categories; nothing would be spent on them")
+    print("curate: prices change; check them against the vendor's page and correct a copy (--prices)", file=sys.stderr)
+    print("curate: topic names (at most a few hundred short calls) are not counted", file=sys.stderr)

@@ -1,0 +1,69 @@
+"""`curate estimate` counts what has no fact yet and sends nothing; `--budget` is checked before any work."""
+
+import json
+
+import pytest
+
+from tasks.measure import DOCUMENT_SIGNALS
+from tasks.providers import Providers
+from tests.builders import NOON, conversation, image, picture, store_with
+
+pytest.importorskip("openai", reason="production extra")
+ASK = ("--provider", "categories=openai")
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")  # nobody listens there
+    shown = picture(1)
+    chats = [conversation(f"c{n}", f"Question {n}?", "Answer.", image_ids=[shown.image_id]) for n in range(3)]
+    same = conversation("c9", "Question 0?", "Another answer.", image_ids=[shown.image_id])
+    return store_with(tmp_path, conversations=[*chats, same], images=[image(shown)])
+
+
+def _rows(curate, store, *more):
+    code, out, err = curate("estimate", "--store", store.root, *ASK, "--json", *more)
+    assert code == 0, err
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_identical_prompts_are_counted_once_and_a_batch_costs_half(curate, store):
+    single, batch = _rows(curate, store)
+    assert (single["mode"], single["items"], single["calls"]) == ("one by one", 3, 3)
+    assert batch["usd"] == pytest.approx(single["usd"] / 2)
+    assert 0 < single["usd"] < single["usd_most"]
+
+
+def test_what_is_measured_already_costs_nothing(curate, store):
+    signal = DOCUMENT_SIGNALS["categories"](Providers({"categories": "openai"}))
+    ids = store.read("conversations")["document_id"].unique()
+    key = {"version": signal.version, "provider": "openai", "measured_at": NOON}
+    labels = dict.fromkeys(
+        ("captioning", "creative_writing", "diagram", "entity_recognition", "homework", "humor", "ocr"), False
+    )
+    from tasks.measure.store import append_facts
+
+    append_facts(store, "categories", [{"content_id": each, **key, **labels} for each in ids[:2]])
+    assert {row["items"] for row in _rows(curate, store)} == {1}
+
+
+def test_another_price_file_gives_another_price(curate, store, tmp_path):
+    prices = tmp_path / "mine.yaml"
+    prices.write_text("tokens: {}\n")
+    assert {row["usd"] for row in _rows(curate, store, "--prices", prices)} == {None}
+
+
+def test_a_budget_without_a_price_is_one_clear_line(curate, store, tmp_path):
+    prices = tmp_path / "mine.yaml"
+    prices.write_text("tokens: {}\n")
+    code, _, err = curate("measure", "--store", store.root, *ASK, "--budget", "1", "--prices", prices)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "no price for 'openai-" in err
+
+
+def test_without_a_paid_service_nothing_would_be_spent(curate, store):
+    code, out, _ = curate("estimate", "--store", store.root)
+    assert code == 0
+    assert "nothing would be spent" in out

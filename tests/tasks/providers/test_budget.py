@@ -1,0 +1,109 @@
+"""A budget stops paid services before they cost more, and what was used is what the services counted."""
+
+import json
+
+import pytest
+
+from tasks.measure import estimate
+from tasks.providers.capabilities import Failed
+from tasks.spending import ledger, start_ledger
+
+pytest.importorskip("google.cloud.vision_v1", reason="production extra")
+import grpc
+
+from tasks.providers.production import categories, language_model, upload, vision
+from tasks.providers.production.faces import VisionFaces
+from tasks.providers.production.image_text import VisionText
+from tasks.providers.production.vision import VisionClient
+
+NO = json.dumps(
+    dict.fromkeys(
+        ("captioning", "creative_writing", "diagram", "entity_recognition", "homework", "humor", "ocr"), False
+    )
+)
+USED = {
+    "OPENAI_API_KEY": {"usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}},
+    "GEMINI_API_KEY": {
+        "usageMetadata": {"promptTokenCount": 1000, "candidatesTokenCount": 60, "thoughtsTokenCount": 40}
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def fresh_ledger():
+    yield start_ledger()
+    start_ledger()
+
+
+@pytest.fixture
+def tagger(vendor, quick):
+    return vendor.tagger(vendor.model(quick))
+
+
+def _use():
+    (use,) = ledger().use().values()
+    return use
+
+
+def test_tokens_are_what_the_service_counted(vendor, tagger, reply, http_server, document):
+    http_server.answer(reply(vendor.completed(NO) | USED[vendor.key]))
+    tagger.tag([document()] * 3)
+    assert (_use().calls, _use().input_tokens, _use().output_tokens) == (3, 3000, 300)
+    assert _use().usd == pytest.approx(3 * ledger().prices.tokens(tagger.service).usd(1000, 100))
+    assert _use().usd_unconfirmed == 0
+
+
+def test_refused_and_cut_off_answers_are_paid_for_too(vendor, tagger, reply, http_server, document):
+    http_server.answer(reply(vendor.truncated | USED[vendor.key]))
+    assert tagger.tag([document()]) == [Failed("truncated")]
+    assert _use().output_tokens == 100
+
+
+def test_nothing_is_sent_past_the_budget_and_the_rest_stays_unmeasured(vendor, tagger, reply, http_server, document):
+    http_server.answer(reply(vendor.completed(NO) | USED[vendor.key]))
+    start_ledger(0.03)
+    answers = tagger.tag([document()] * 40)
+    left = [answer for answer in answers if isinstance(answer, Failed)]
+    assert 0 < len(left) < 40
+    assert set(left) == {Failed("budget_reached")}
+    assert len(http_server.requests) == 40 - len(left)
+    assert _use().usd <= 0.03
+
+
+def test_a_rate_limit_costs_nothing_and_a_lost_answer_is_unconfirmed(vendor, tagger, reply, http_server, document):
+    good = reply(vendor.completed(NO) | USED[vendor.key])
+    http_server.answer(reply({"error": {"message": "slow"}}, 429), good)
+    tagger.tag([document()])
+    assert (_use().calls, _use().usd_unconfirmed) == (2, 0)
+    http_server.answer(reply(None), good)
+    tagger.tag([document()])
+    assert _use().usd_unconfirmed > 0
+
+
+def test_vision_bills_every_feature_of_every_picture_and_stops_at_the_budget(vision_server, quick, picture):
+    client = VisionClient(retries=quick)
+    faces, text = VisionFaces(client), VisionText(client)
+    start_ledger(0.1)  # 66 units: two requests of 16 pictures with 2 features, not three
+    found = faces.find_faces([picture(seed) for seed in range(48)])
+    assert sum(isinstance(answer, Failed) for answer in found) == 16
+    assert text.read([picture(0)]) == text.read([picture(0)])
+    assert (_use().calls, _use().units) == (2, 64)
+    assert len(vision_server.images) == 32
+    start_ledger(0.1)
+    assert not any(isinstance(a, Failed) for a in faces.find_faces([picture(seed) for seed in range(48)]))
+    assert len(vision_server.images) == 48  # the third batch only: nothing is paid twice
+
+
+def test_an_exhausted_vision_quota_costs_nothing(vision_server, quick, picture):
+    vision_server.failures.append(grpc.StatusCode.RESOURCE_EXHAUSTED)
+    faces = VisionFaces(VisionClient(retries=quick))
+    assert faces.find_faces([picture()]) == [[]]
+    assert (_use().calls, _use().units, _use().usd_unconfirmed) == (2, 1, 0)
+
+
+def test_the_estimate_knows_what_taggers_send():
+    assert estimate.PROMPT_CHARACTERS == categories.PROMPT_CHARACTERS
+    assert estimate.PICTURES_MAX == categories.PICTURES_MAX
+    assert estimate.SIDE_MAX == upload.SIDE_MAX
+    assert estimate.PICTURES_A_REQUEST == vision.IMAGES_MAX
+    assert estimate.ANSWER_TOKENS_MAX == language_model.ANSWER_TOKENS_MAX
