@@ -41,7 +41,6 @@ def main() -> None:
         look,
         check,
         diff,
-        estimate,
         export,
         publish,
         takedown,

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from schemas.row import Row
 from schemas.run import Use
 from tasks.providers.capabilities import Failed
+from tasks.providers.production.pace import Pace
 from tasks.providers.production.retries import CallFailed, Retries
 from tasks.providers.production.upload import Upload
 from tasks.spending import Bill, TokenPrice, ledger
@@ -43,12 +44,13 @@ class LanguageModel(ABC):
     def __init__(self, version: str, retries: Retries | None) -> None:
         self.version = version
         self._retries = retries or Retries()
+        self._pace = Pace(CALLS_AT_ONCE)
 
     def ask(self, question: Question, answer: type[Answer]) -> Answer | Failed:
         """The model's answer as a row. Refused, cut off, ill-formed and lost answers are failures."""
         schema = bare(answer.model_json_schema())
         try:
-            text = self._retries.call(lambda: self._paid(question, answer.__name__, schema))
+            text = self._retries.call(lambda: self._pace.call(lambda: self._paid(question, answer.__name__, schema)))
             return answer.model_validate_json(text, strict=True)
         except CallFailed as failure:
             return Failed(failure.reason)

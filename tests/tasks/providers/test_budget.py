@@ -4,9 +4,13 @@ import json
 
 import pytest
 
+from schemas.settings import Settings
 from tasks.measure import estimate
+from tasks.measure.steps import measure_documents
+from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
 from tasks.spending import ledger, start_ledger
+from tests.builders import conversation, decision, store_with
 
 pytest.importorskip("google.cloud.vision_v1", reason="production extra")
 import grpc
@@ -107,3 +111,22 @@ def test_the_estimate_knows_what_taggers_send():
     assert estimate.SIDE_MAX == upload.SIDE_MAX
     assert estimate.PICTURES_A_REQUEST == vision.IMAGES_MAX
     assert estimate.ANSWER_TOKENS_MAX == language_model.ANSWER_TOKENS_MAX
+
+
+def test_the_next_run_asks_only_for_what_a_budget_left(vendor, reply, http_server, tmp_path):
+    name = {"OPENAI_API_KEY": "openai", "GEMINI_API_KEY": "gemini"}[vendor.key]
+    chats = [conversation(f"c{n}", f"Question {n}?", "Answer.") for n in range(30)]
+    kept = [decision(chat) for chat in chats]
+    store = store_with(tmp_path, conversations=chats, decisions=kept)
+    http_server.answer(reply(vendor.completed(NO) | USED[vendor.key]))
+    settings, providers = Settings(store=store.root, workers=2), Providers({"categories": name})
+    start_ledger(0.03)
+    first = measure_documents.fn(settings, providers)
+    left = first.failures["categories: budget_reached"]
+    assert 0 < left < 30
+    assert store.read("signals/categories").height == 30 - left
+    start_ledger()
+    second = measure_documents.fn(settings, providers)
+    assert (second.model_calls, second.failures) == ({"categories": left}, {})
+    assert [use.calls for use in first.use.values()] == [30 - left]
+    assert len(http_server.requests) == 30
