@@ -55,12 +55,10 @@ def _local(store: Store) -> Iterator[None]:
     with path.open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            unchanged = path.exists() and os.path.samestat(
-                path.stat(), os.fstat(file.fileno())
-            )  # else its holder removed it since we opened it
+            held = path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno()))
         except BlockingIOError:
-            unchanged = False
-        if not unchanged:
+            held = False
+        if not held:  # or its holder removed it after we opened it
             file.seek(0)
             raise _taken(store, file.read(), "wait for it to end")
         file.truncate(0)
