@@ -1,5 +1,6 @@
 """prefect.yaml deploys as it is, and a worker runs what it deploys, on a real server."""
 
+import json
 import os
 import subprocess
 import sys
@@ -11,9 +12,12 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.objects import FlowRun
 from prefect.exceptions import PrefectHTTPStatusError
+from prefect.flow_runs import resume_flow_run
 from prefect.settings import PREFECT_API_URL
 
 from tasks.demo.arena import generate_arena
+from tests.hub_server import TOKEN, LoopbackHub
+from tests.small_store import make_release, small_store
 
 ROOT = Path(__file__).parents[2]
 PREFECT = [sys.executable, "-m", "prefect", "--no-prompt"]
@@ -110,3 +114,41 @@ def test_a_window_that_is_none_does_no_work(client, environment, place, window, 
     assert state.is_final() and not state.is_completed()
     assert line in state.message
     assert not (place / "untouched").exists()
+
+
+@pytest.fixture
+def hub():
+    server = LoopbackHub()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def releasable(tmp_path) -> Path:
+    """A release that production providers made, as its manifest says."""
+    store = small_store(tmp_path)
+    make_release(store, release="1.0.0")
+    release = Path(store.root) / "releases" / "1.0.0"
+    manifest = json.loads((release / "manifest.json").read_text())
+    (release / "manifest.json").write_text(json.dumps(manifest | {"embedded_providers": []}))
+    return release
+
+
+def test_nothing_is_published_before_somebody_approves_and_nothing_without(client, environment, hub, releasable):
+    environment = environment | {"HF_ENDPOINT": hub.endpoint, "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
+    deployment = client.read_deployment_by_name("publish/publish")
+    answers = {"org/approved": True, "org/refused": False}
+    runs = {
+        repo: client.create_flow_run_from_deployment(
+            deployment.id, parameters={"release": str(releasable), "repo": repo}
+        ).id
+        for repo in answers
+    }
+    printed = _work(environment)
+    assert [_state(client, run) for run in runs.values()] == ["Suspended", "Suspended"], printed
+    assert hub.repos == {}
+    for repo, run in runs.items():
+        resume_flow_run(run, run_input={"approve": answers[repo], "approved_by": "A. Person"})
+    printed = _work(environment)
+    assert [_state(client, run) for run in runs.values()] == ["Completed", "NotApproved"], printed
+    assert {name: list(repo.tags) for name, repo in hub.repos.items()} == {"org/approved": ["1.0.0"]}
