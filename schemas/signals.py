@@ -127,6 +127,26 @@ class TextPii(Row):
     """Distinct types, sorted."""
 
 
+class CategoryScore(Row):
+    """How much a text belongs to one kind of harm."""
+
+    category: str
+    """OpenAI's name, such as harassment, hate/threatening, self-harm or sexual/minors."""
+    score: Float32
+    """0 to 1; the highest of all stretches of the text."""
+
+
+class Moderation(Row):
+    """How likely a text is harmful, and in which way."""
+
+    flagged_probability: Float32
+    """0 to 1, of the most harmful stretch: the highest category score, or the probability of offensive words."""
+    flagged_categories: list[str]
+    """Categories the provider itself flags, sorted; empty from the embedded provider, which names none."""
+    category_scores: list[CategoryScore]
+    """Every category by name; empty from the embedded provider, and for a text without a visible character."""
+
+
 class Language(Row):
     """The language of a text."""
 

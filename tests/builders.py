@@ -141,6 +141,7 @@ def clean_value(signal: str, content_id: str) -> dict[str, Any]:
         "image_text": {"text": "", "line_count": 0, "area_fraction": 0.0, "boxes": []},
         "image_embedding": {"vector": unit},
         "text_pii": {"spans": [], "types": []},
+        "moderation": {"flagged_probability": 0.01, "flagged_categories": [], "category_scores": []},
         "language": {"language": "en", "confidence": 0.99},
         "tokens": {"tokens": 5},
         "text_embedding": {"vector": unit},
@@ -174,7 +175,7 @@ def store_with(folder: Path, **tables: Iterable[Row]) -> Store:
 
 _MEASURED_ON = {
     "images": ["nsfw", "faces", "image_hash", "image_layout", "image_text", "image_embedding"],
-    "messages": ["text_pii", "service_text", "upstream_words", "tokens", "code"],
+    "messages": ["text_pii", "moderation", "service_text", "upstream_words", "tokens", "code"],
     "answers": ["model_names", "markdown", "named_entities", "refusal"],
     "prompt": ["language", "text_embedding"],
     "document": ["categories"],

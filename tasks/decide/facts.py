@@ -53,6 +53,7 @@ MEASURED_ON: dict[str, tuple[Over, ...]] = {
     "image_text": (Over.IMAGES,),
     "image_embedding": (Over.IMAGES,),
     "text_pii": _TEXTS,
+    "moderation": _TEXTS,
     "service_text": _TEXTS,
     "model_names": (Over.ASSISTANT_MESSAGES,),
     "upstream_words": _TEXTS,

@@ -19,6 +19,7 @@ from tasks.measure.faces import faces
 from tasks.measure.image_hash import image_hash
 from tasks.measure.image_text import image_text
 from tasks.measure.language import language
+from tasks.measure.moderation import moderation
 from tasks.measure.nsfw import nsfw
 from tasks.measure.signal import Signal, by_rule
 from tasks.measure.text_pii import text_pii
@@ -48,6 +49,7 @@ PICTURE_SIGNALS: dict[str, Callable[[Providers], Signal[Picture]]] = {
 
 SCREENING_TEXT_SIGNALS: dict[str, tuple[Texts, Callable[[Providers], Signal[str]]]] = {
     "text_pii": (Texts.MESSAGES, text_pii),
+    "moderation": (Texts.MESSAGES, moderation),
     "service_text": (
         Texts.MESSAGES,
         lambda _: by_rule("service_text", service_text.VERSION, service_text.service_text),

@@ -23,6 +23,7 @@ PROVIDERS: dict[str, dict[str, str]] = {
         "open_clip": "production.embedding:OpenClip",
     },
     "text_pii": {EMBEDDED: "embedded.text_pii:PatternsAndNames"},
+    "moderation": {EMBEDDED: "embedded.moderation:OffensiveWords", "openai": "production.moderation:OpenAiModeration"},
     "language": {EMBEDDED: "embedded.language:FastText"},
     "tokens": {EMBEDDED: "embedded.tokens:Cl100k"},
     "categories": {

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from schemas.signals import Categories, Face, ImageText, Language, PiiSpan
+from schemas.signals import Categories, Face, ImageText, Language, Moderation, PiiSpan
 from tasks.pictures import Picture
 
 Vectors = npt.NDArray[np.float32]
@@ -113,6 +113,16 @@ class PiiFinder(Protocol):
 
     def find_pii(self, texts: Sequence[str]) -> Sequence[list[PiiSpan] | Failed]:
         """Spans of every text, in order, without overlaps; the whole text is read however long it is."""
+        ...
+
+
+class Moderator(Protocol):
+    """Tells how harmful texts are."""
+
+    version: str
+
+    def moderate(self, texts: Sequence[str]) -> Sequence[Moderation | Failed]:
+        """Moderation of every text; the whole text is read however long it is."""
         ...
 
 

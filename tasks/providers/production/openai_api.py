@@ -5,6 +5,8 @@ OPENAI_API_KEY; OPENAI_BASE_URL for another server; CURATE_OPENAI_MODEL for anot
 
 import base64
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import openai
@@ -28,28 +30,40 @@ DEFAULT_MODEL = "gpt-5.4-mini-2026-03-17"
 """A dated snapshot: an alias would change what facts mean without changing their version."""
 
 
+def connect() -> openai.OpenAI:
+    """A client that tries once; the repeats are ours. Raises MissingProvider without a key."""
+    if not os.environ.get(KEY):
+        raise MissingProvider(f"openai: {KEY} is not set; export a key in it, or choose another provider")
+    base_url = os.environ.get("OPENAI_BASE_URL") or None
+    return openai.OpenAI(base_url=base_url, timeout=TIMEOUT_SECONDS, max_retries=0)
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """The SDK's exceptions as CallFailed."""
+    try:
+        yield
+    except openai.APITimeoutError:
+        raise CallFailed("timed_out", may_pass=True) from None
+    except openai.APIConnectionError:
+        raise CallFailed("connection_failed", may_pass=True) from None
+    except openai.APIStatusError as error:
+        raise _status_failure(error) from None
+    except ValueError:  # a body that is not JSON
+        raise CallFailed("malformed_answer") from None
+
+
 class OpenAiApi(LanguageModel):
     """One connection for all questions."""
 
     def __init__(self, retries: Retries | None = None) -> None:
-        if not os.environ.get(KEY):
-            raise MissingProvider(f"openai: {KEY} is not set; export a key in it, or choose another provider")
+        self._client = connect()
         self._model = os.environ.get(MODEL) or DEFAULT_MODEL
-        base_url = os.environ.get("OPENAI_BASE_URL") or None
-        self._client = openai.OpenAI(base_url=base_url, timeout=TIMEOUT_SECONDS, max_retries=0)
         super().__init__(f"openai-{self._model}", retries)
 
     def _complete(self, question: Question, name: str, schema: dict[str, Any], bill: Bill) -> str:
-        try:
+        with failures():
             completion = self._create(question, name, schema)
-        except openai.APITimeoutError:
-            raise CallFailed("timed_out", may_pass=True) from None
-        except openai.APIConnectionError:
-            raise CallFailed("connection_failed", may_pass=True) from None
-        except openai.APIStatusError as error:
-            raise _status_failure(error) from None
-        except ValueError:  # a body that is not JSON
-            raise CallFailed("malformed_answer") from None
         usage = getattr(completion, "usage", None)
         self._count(bill, getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None))
         return _text(completion)

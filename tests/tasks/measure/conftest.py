@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from schemas.signals import Categories, Face, ImageText, Language, PiiSpan
+from schemas.signals import Categories, Face, ImageText, Language, Moderation, PiiSpan
 from tasks.providers import PROVIDERS, Providers
 from tasks.providers.capabilities import Failed
 
@@ -17,6 +17,7 @@ ANSWERS = {
     "image_embedding": lambda picture: np.eye(4, dtype=np.float32)[int(picture.image_id, 16) % 4],
     "text_embedding": lambda text: np.eye(4, dtype=np.float32)[len(text) % 4],
     "text_pii": lambda text: [PiiSpan(type="email", start=0, end=1, confidence=1.0)] if "@" in text else [],
+    "moderation": lambda text: Moderation(flagged_probability=0.0, flagged_categories=[], category_scores=[]),
     "language": lambda text: Language(language="en", confidence=0.9),
     "tokens": len,
     "categories": lambda document: Categories(**dict.fromkeys(Categories.model_fields, "?" in document.prompt)),
@@ -42,7 +43,7 @@ class CountingProvider:
         fails = owner.fails.get(capability, lambda item: False)
         return [Failed("over_quota") if fails(item) else ANSWERS[capability](item) for item in items]
 
-    nsfw_probabilities = find_faces = read = embed_images = embed_texts = find_pii = identify = _answer
+    nsfw_probabilities = find_faces = read = embed_images = embed_texts = find_pii = moderate = identify = _answer
     count_tokens = tag = _answer
 
 

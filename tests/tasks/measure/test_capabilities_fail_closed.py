@@ -16,7 +16,13 @@ from tasks.measure.steps import (
 from tests.builders import conversation, image, picture, store_with
 from tests.small_store import _sightings
 
-GUARDS = {"nsfw": "nsfw", "faces": "faces", "image_text": "text_pii", "text_pii": "text_pii"}
+GUARDS = {
+    "nsfw": "nsfw",
+    "faces": "faces",
+    "image_text": "text_pii",
+    "text_pii": "text_pii",
+    "moderation": "moderation",
+}
 """Capability -> the signal whose absence forbids a release."""
 DESCRIBES = ("image_embedding", "text_embedding", "language", "tokens", "categories")
 """Capabilities that only describe: without them a column is null."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.signals import Categories, Face, ImageText, Language, PiiSpan
+from schemas.signals import Categories, Face, ImageText, Language, Moderation, PiiSpan
 from tasks.providers import PROVIDERS, Providers
 from tasks.providers.capabilities import TopicEvidence
 
@@ -19,6 +19,8 @@ TEXTS = [
     "请描述这张图片。",
     "solve 2x + 3 = 7 " * 200,
 ]
+INSULT = "shut up you stupid fucking bitch"
+HARMLESS = "The train to Graz leaves at noon from the third platform, and a dining car is part of it. "
 TOPICS = [
     TopicEvidence(("chart", "axis", "trend", "bar", "pie"), ("What does this chart show?",)),
     TopicEvidence((), ()),
@@ -42,6 +44,7 @@ PROMISES = {
     "image_embedding": Promise("embed_images", "pictures", np.float32),
     "text_embedding": Promise("embed_texts", "texts", np.float32),
     "text_pii": Promise("find_pii", "texts", list[PiiSpan]),
+    "moderation": Promise("moderate", "texts", Moderation),
     "language": Promise("identify", "texts", Language),
     "tokens": Promise("count_tokens", "texts", int),
     "categories": Promise("tag", "documents", Categories),
@@ -149,3 +152,11 @@ def test_planted_address_and_number_are_found_where_they_stand(providers):
 def test_languages_are_told_apart_and_nothing_is_unknown(providers):
     french, chinese, empty = measured(providers, "language", [TEXTS[2], TEXTS[3], ""])
     assert (french.language, chinese.language, empty.language) == ("fr", "zh", "unknown")
+
+
+@pytest.mark.parametrize("before", [0, 50, 500, 5000])
+def test_an_insult_is_found_wherever_it_stands_in_a_long_text(providers, before):
+    text = HARMLESS * (before // len(HARMLESS)) + INSULT + ". " + HARMLESS * 20
+    harmless, insulting = measured(providers, "moderation", [HARMLESS * 80, text])
+    assert insulting.flagged_probability > 0.8 > 0.2 > harmless.flagged_probability
+    assert (insulting.flagged_categories, insulting.category_scores) == ([], [])
