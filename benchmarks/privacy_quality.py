@@ -88,10 +88,26 @@ def _seen(rows: Iterable[tuple[str, str, int, float, float]]) -> list[str]:
     return [f"{name}: {face_px} px, confidence {confidence:.2f}" for name, _, face_px, confidence, _ in sorted(rows)]
 
 
+def _prompts(file: Path, label: str) -> list[str]:
+    with file.open(encoding="utf-8") as lines:
+        return [row["prompt"] for row in csv.DictReader(lines) if row["label"] == label]
+
+
+def offensive(file: Path, providers: Providers) -> list[dict[str, Any]]:
+    """Safe and unsafe prompts that `public_release` tags for their words."""
+    least = next(rule.at_least for rule in load_policy("public_release").rules if rule.reason == "offensive_words")
+    figures = []
+    for label in ("safe", "unsafe"):
+        prompts = _prompts(file, label)
+        values = SCREENING_TEXT_SIGNALS["moderation"][1](providers).values(prompts)
+        tagged = [p for p, value in zip(prompts, values, strict=True) if value.flagged_probability >= least]
+        figures.append(figure(f"moderation: {label} prompts tagged", len(tagged), len(prompts), tagged))
+    return figures
+
+
 def over_blocking(file: Path, providers: Providers) -> list[dict[str, Any]]:
     """Safe prompts that a rule of `public_release` over texts would keep from being released."""
-    with file.open(encoding="utf-8") as lines:
-        prompts = [row["prompt"] for row in csv.DictReader(lines) if row["label"] == "safe"]
+    prompts = _prompts(file, "safe")
     stopped: dict[str, list[str]] = {}
     for rule in load_policy("public_release").rules:
         signal, _, column = rule.signal.partition(".")
@@ -115,7 +131,7 @@ def main(data: Path, labels: Path) -> list[dict[str, Any]]:
         rows = [json.loads(line) for line in sentences.read_text(encoding="utf-8").splitlines()]
         figures += [figure(*row) for row in pii_figures(rows, providers["text_pii"])]
     if prompts.is_file():
-        figures += over_blocking(prompts, providers)
+        figures += over_blocking(prompts, providers) + offensive(prompts, providers)
     return figures
 
 
