@@ -22,16 +22,19 @@ def compare(
 ) -> dict[str, Any]:
     """Run ours and theirs in turn, A B A B A B, after one warm-up of ours; ratio = theirs / ours in CPU seconds.
 
-    CPU seconds, because machines are shared; `ours_s` and `peer_s` are medians. A peer that was measured on a
+    CPU seconds, because machines are shared; `wall_ratio` is the same of elapsed time. `ours_s` and
+    `peer_s` are medians. A peer that was measured on a
     share of the work has its seconds multiplied by `peer_times`.
     """
     ours()
     seconds: dict[str, list[float]] = {"ours": [], "peer": []}
+    elapsed: dict[str, list[float]] = {"ours": [], "peer": []}
     for _ in range(ROUNDS):
         for name, work in (("ours", ours), ("peer", theirs)):
-            started = time.process_time()
+            started, began = time.process_time(), time.perf_counter()
             work()
             seconds[name].append(time.process_time() - started)
+            elapsed[name].append(time.perf_counter() - began)
     mine, other = statistics.median(seconds["ours"]), statistics.median(seconds["peer"]) * peer_times
     row = {
         "bench": bench,
@@ -40,6 +43,7 @@ def compare(
         "peer": peer,
         "peer_s": round(other, 4),
         "ratio": round(other / max(mine, 1e-9), 2),
+        "wall_ratio": round(statistics.median(elapsed["peer"]) * peer_times / statistics.median(elapsed["ours"]), 2),
         **more,
     }
     print(json.dumps(row), flush=True)

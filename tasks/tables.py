@@ -209,12 +209,12 @@ def conform(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
 def parquet_options(schema: pa.Schema, codec: str = "zstd") -> dict[str, Any]:
     """Writer options: `codec` for everything but encoded pictures, which do not shrink.
 
-    Columns that hold picture bytes (leaf name `bytes`) get neither compression, dictionary nor statistics:
-    that writes at the speed of a plain copy (benchmarks/release.py).
+    Columns that hold picture bytes (leaf name `bytes`) are not compressed. They and message texts (`content`) get
+    neither dictionary nor statistics, because their values hardly repeat (benchmarks/release.py).
     """
     leaves = _leaf_paths(schema)
     plain = {leaf for leaf in leaves if leaf.rsplit(".", 1)[-1] == "bytes"}
-    rest = [leaf for leaf in leaves if leaf not in plain]
+    rest = [leaf for leaf in leaves if leaf.rsplit(".", 1)[-1] not in {"bytes", "content"}]
     compression = {leaf: "none" if leaf in plain else codec for leaf in leaves}
     return {"compression": compression, "use_dictionary": rest, "write_statistics": rest}
 
@@ -229,15 +229,14 @@ def encode_parquet(table: pa.Table, codec: str = "zstd") -> bytes:
 class ParquetFile:
     """A loose Parquet file that is written row group by row group, laid out for the Hub.
 
-    Page index and content-defined chunking are on: readers skip pages, and the next version of a dataset
-    uploads only the chunks that changed.
+    The page index is on: readers skip pages. pyarrow's content-defined chunking is off: the Hub cuts the stored
+    bytes of pictures by content itself, and more pages mean more headers between them, so that with it the next
+    version uploads more, not less, and writing takes longer (benchmarks/release_versions.py).
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         options = parquet_options(schema)
-        self._writer = pq.ParquetWriter(
-            path, schema, write_page_index=True, use_content_defined_chunking=True, **options
-        )
+        self._writer = pq.ParquetWriter(path, schema, write_page_index=True, **options)
 
     def write(self, table: pa.Table) -> None:
         """Add one row group."""

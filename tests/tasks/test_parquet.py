@@ -59,7 +59,8 @@ def test_pictures_are_stored_plain_and_everything_else_compressed():
     assert options["compression"]["images.list.element.bytes"] == "none"
     assert options["compression"]["images.list.element.path"] == "zstd"
     assert options["compression"]["conversation.list.element.content"] == "zstd"
-    assert "images.list.element.bytes" not in options["use_dictionary"] + options["write_statistics"]
+    for leaf in ("images.list.element.bytes", "conversation.list.element.content"):
+        assert leaf not in options["use_dictionary"] + options["write_statistics"]
 
 
 def test_a_file_is_read_in_the_groups_it_was_written_in(tmp_path):

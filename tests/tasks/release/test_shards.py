@@ -83,6 +83,30 @@ def test_pictures_are_written_once_each_row_and_as_they_are_stored(store, rows, 
         assert [image["bytes"] for image in written] == [stored[i] for i in ids]
 
 
+def test_shards_have_the_same_bytes_however_many_are_written_at_once(rows, images, tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "SHARD_BYTES", 3 * max(_row_bytes(rows["chat"], images)))
+    written = []
+    for threads in (1, 4):
+        monkeypatch.setattr(shards, "THREADS", threads)
+        paths = shards.write_shards("chat", rows["chat"], images, tmp_path / str(threads))
+        written.append([path.read_bytes() for path in paths])
+    assert len(written[0]) > 1
+    assert written[0] == written[1]
+
+
+def test_rows_show_no_picture_one_or_several_in_any_order(store, images):
+    stored = dict(store.read("images", ["image_id", "bytes"]).iter_rows())
+    one, two = list(stored)[:2]
+    ids = [[], [two, one], [], [one, one, two]]
+    kind = shards.shard_schema("chat").field("images").type
+    column = images.column(pl.Series(ids, dtype=pl.List(pl.String)), kind)
+    assert column.type == kind
+    assert [[shown["bytes"] for shown in row] for row in column.to_pylist()] == [
+        [stored[i] for i in row] for row in ids
+    ]
+    assert {shown["path"] for row in column.to_pylist() for shown in row} == {f"{one}.png", f"{two}.png"}
+
+
 def test_a_picture_that_is_not_stored_stops_the_release(store, rows, tmp_path):
     with SpooledImages(store, set()) as nothing, pytest.raises(KeyError):
         shards.write_shards("chat", rows["chat"], nothing, tmp_path)

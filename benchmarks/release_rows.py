@@ -1,0 +1,67 @@
+"""Rows and pictures to build releases from, drawn by number; pictures are random bytes, 60 KB on average."""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from schemas.release import ReleasedCategories
+from schemas.tables import TABLES
+from tasks.tables import Store, frame_schema
+
+_WORDS = [f"word{number}" for number in range(3_000)]
+_PART = 512
+
+
+def chat_rows(numbers: Iterable[int], told_anew: frozenset[int] = frozenset()) -> pl.DataFrame:
+    """Rows of `chat` with `image_ids`, about 2 kB of text each; those of `told_anew` have another text."""
+    rows = [_row(number, number in told_anew) for number in numbers]
+    return pl.DataFrame(rows, schema_overrides={"num_turns": pl.Int32, "preset_dataset": pl.String})
+
+
+def _row(number: int, anew: bool) -> dict[str, object]:
+    told = " ".join(_WORDS[word] for word in np.random.default_rng([number, anew]).integers(0, len(_WORDS), 250))
+    return {
+        "image_ids": [picture_id(number)],
+        "conversation_id": hashlib.md5(str(number).encode()).hexdigest(),
+        "model": f"model-{number % 40}",
+        "num_turns": 1,
+        "conversation": [{"role": "user", "content": told[:150]}, {"role": "assistant", "content": told}],
+        "language": "English",
+        "user_id": hashlib.md5(str(number % 997).encode()).hexdigest()[:24],
+        "tstamp": 1.7e9 + number,
+        "is_preset": False,
+        "preset_dataset": None,
+        "categories": dict.fromkeys(ReleasedCategories.model_fields),
+        "topic": f"topic {number % 40}",
+    }
+
+
+def picture_id(number: int) -> str:
+    """The id of a row's picture."""
+    return f"{number:032x}"
+
+
+def picture_store(folder: Path, numbers: Iterable[int]) -> Store:
+    """A store with the pictures of these rows, 30 to 90 KB each, in the parts that ingest makes."""
+    store, rows = Store.open(str(folder)), list(numbers)
+    for start in range(0, len(rows), _PART):
+        store.append("images", _pictures(rows[start : start + _PART]))
+    return store
+
+
+def _pictures(numbers: list[int]) -> pl.DataFrame:
+    generators = [np.random.default_rng([9, number]) for number in numbers]
+    rows = [
+        {
+            "image_id": picture_id(n),
+            "bytes": g.bytes(int(g.integers(30_000, 90_000))),
+            "format": "png",
+            "width": 1,
+            "height": 1,
+        }
+        for n, g in zip(numbers, generators, strict=True)
+    ]
+    return pl.DataFrame(rows, schema=frame_schema(TABLES["images"].row))
