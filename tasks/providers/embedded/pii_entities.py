@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from schemas.signals import PiiSpan
 
-SURE, MAYBE = 0.5, 0.25
-"""Probability of a word that starts an entity, and of one that only continues it."""
+SURE, MAYBE, SURE_SMALL = 0.5, 0.25, 0.8
+"""Probability of a word that starts an entity, of one that only continues it, and of a name of one small word."""
 
 
 class Word(NamedTuple):
@@ -36,6 +36,14 @@ _PARTS = re.compile(
     re.I,
 )
 """Units, boxes and military post, which the model knows badly."""
+_LETTERS = re.compile(r"[^\W\d_]{2}")
+"""What the name of a street has; the model takes scores and populations for streets."""
+_MODEL = re.compile(
+    r"(?:llama|mistral|mixtral|qwen|gemma|gemini|claude|gpt|phi|falcon|vicuna|alpaca|deepseek|yi|olmo|grok)"
+    r"[ -]?(?:v?\d|opus|sonnet|haiku|pro\b|ultra|flash|nano|large|medium|small)",
+    re.I,
+)
+"""Language models; their size and version look like house numbers."""
 _WHOLE = re.compile(r"box|[afd]po", re.I)
 _STREET_WORDS = (
     r"street|st|road|rd|avenue|ave|boulevard|blvd|lane|ln|drive|dr|court|ct|square|sq|terrace|crescent|highway|hwy"
@@ -54,7 +62,10 @@ def persons(text: str, words: Sequence[Word]) -> Iterator[PiiSpan]:
     likely = [word for word in words if word.person > word.address]
     chances = [(word, word.person) for word in likely if word.person >= SURE or text[word.start].isupper()]
     for run in _runs(text, chances, _PERSON_GAP):
-        last = run[-1]
+        first, last = run[0], run[-1]
+        small = first is last and text[first.start : first.end].islower()
+        if _MODEL.match(text, first.start) or (small and first.person < SURE_SMALL):
+            continue
         rest = (_AFTER_INITIAL if last.end - last.start == 1 else _WITH_INITIALS).match(text, last.end)
         yield _span("person", run[0].start, rest.end() if rest else last.end, [word.person for word in run])
 
@@ -72,7 +83,8 @@ def addresses(text: str, words: Sequence[Word]) -> Iterator[PiiSpan]:
         if corner and (other := _OTHER_STREET.match(text, end)):
             start, end = corner.start(), other.end()
         numbered = before or any(char.isdigit() for char in after)
-        if any(word.street >= SURE for word in run) and (numbered or corner):
+        street = any(word.street >= SURE and _LETTERS.search(text, word.start, word.end) for word in run)
+        if street and (numbered or corner) and not _MODEL.match(text, start):
             yield _span("address", start, end, [word.address for word in run])
 
 

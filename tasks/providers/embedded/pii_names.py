@@ -26,7 +26,7 @@ Stretch = tuple[int, int]
 class NameFinder:
     """Persons, and addresses that hold at least a street."""
 
-    version = f"2+{VERSION}"
+    version = f"3+{VERSION}"
 
     def __init__(self) -> None:
         self._model = Rampart()

@@ -21,6 +21,14 @@ class Pattern(NamedTuple):
     confidence: Confidence
 
 
+def _form(form: str) -> re.Pattern[str]:
+    return re.compile(pii_ids.beside_characters(form))
+
+
+def _called(match: re.Match[str]) -> float | None:
+    return pii_ids.named(match["data"])
+
+
 def _always(confidence: float) -> Confidence:
     return lambda _: confidence
 
@@ -42,36 +50,60 @@ def _ip(match: re.Match[str]) -> float | None:
     except ValueError:
         return None
     section = re.fullmatch(r"\d(?:\.\d){3}", match.group())  # of a manual; among addresses one in 400,000
-    return None if section or address.is_unspecified or address.is_loopback else CERTAIN
+    version = _VERSION.search(match.string, max(0, match.start() - 40), match.start())
+    return None if section or version or address.is_unspecified or address.is_loopback else CERTAIN
 
 
 _EMAIL = r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}"
+_VERSION = re.compile(
+    r"(?:(?<![A-Za-z])(?:versions?|ver|releases?d?|builds?|firmware|drivers?|kernel|sections?|chapters?|§)"
+    r"(?: (?:is|to|from|of|no\.?|number))?\s?[:=]?\s?v?|(?<![A-Za-z])v\.?|[A-Za-z]/|==|>=|<=|~=)\s?\Z",
+    re.I,
+)
+"""What stands before four numbers that say how new a program is, or which part of a book is meant."""
+_SPELT_AT = r"(?:\[ ?at ?\]|\( ?at ?\)|\{ ?at ?\}|<at>)"
+_SPELT_DOT = r"(?: ?[.] ?| ?[\[({] ?dot ?[\])}] ?| dot )"
+_EMAIL_SPELT = (
+    rf"(?i)(?<![\w.+-])[\w+-]{{1,40}}(?:{_SPELT_DOT}[\w+-]{{1,40}}){{0,3}} ?{_SPELT_AT} ?"
+    rf"[\w-]{{1,63}}(?:{_SPELT_DOT}(?!at\b)[\w-]{{1,63}}){{1,4}}"
+    r"|(?<![\w.+-])(?!(?:us|me|you|we|them|him|her|it|are|is|look|meet|visit|here|there|site|website|page|blog|online)\b)"
+    r"[\w+-]{2,40}(?:(?:\.| dot )[\w+-]{1,40}){0,3} at (?!(?:the|a|an|my|our|this)\b)[\w-]{1,63}"
+    r"(?:(?:\.| dot )[\w-]{1,63}){0,3} dot (?:com|org|net|edu|gov|info|app|dev|[a-z]{2})\b"
+)
+"""An address spelt out so that machines pass it by: (at), [at], or `at` with `dot`."""
 _IPV4 = r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d]|\.\d)"
 _IPV6 = r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}(?![\w:])"
 _API_KEY = (
     r"\b(?:sk-(?:proj-|ant-)?[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{36,}|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}"
-    r"|xox[abprs]-[0-9A-Za-z-]{10,}|hf_[A-Za-z0-9]{30,}|glpat-[0-9A-Za-z_-]{20,})"
+    r"|xox[abprs]-[0-9A-Za-z-]{10,}|hf_[A-Za-z0-9]{30,}|glpat-[0-9A-Za-z_-]{20,}|github_pat_[0-9A-Za-z_]{30,}|[sr]k_(?:live|test)_[0-9A-Za-z]{16,}"
+    r"|npm_[0-9A-Za-z]{36}|pypi-[0-9A-Za-z_-]{50,}|SG\.[0-9A-Za-z_-]{16,32}\.[0-9A-Za-z_-]{30,}"
+    r"|eyJ[0-9A-Za-z_-]{10,2000}\.eyJ[0-9A-Za-z_-]{10,4000}\.[0-9A-Za-z_-]{20,1000})"
 )
-_URL_CREDENTIALS = r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@]{1,64}:[^\s/@]{1,64}@\S{1,200}"
+_URL_CREDENTIALS = r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@]{0,64}:[^\s/@]{1,64}@\S{1,200}"
 _IBAN = r"\b(?:[A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]{4}){2,7}(?:[ -]?[A-Z0-9]{1,4})?|[a-z]{2}\d{2}[a-z0-9]{11,30})\b"
 _CARD = r"(?<![\w.-])\d(?:[ -]?\d){12,18}(?![\w-]|\.\d)"
 _CARD_NAMED = (
     r"(?i)\b(?:card|cc|visa|mastercard|amex|maestro)(?: (?:number|no\.?|nr\.?|details))?[\s:#=-]{1,4}(?:is |was )?"
     r"(?P<data>\d(?:[ -]?\d){11,18})(?![\w-])"
 )
-_PASSPORT = r"(?i)\bpassport(?:\s+(?:number|no\.?|nr\.?|#))?\W{0,6}(?:is\W+)?(?P<data>(?=[A-Z]{0,9}\d)[A-Z0-9]{6,10})\b"
+_PASSPORT = (
+    r"(?i)(?:\b(?:passport|reisepass|passeport|pasaporte|passaport[eo]|paspoort|paszport|pass)[- ]{0,2}"
+    r"(?:number|nummer|num[eé]ro|no\.?|nr\.?|n[°º.]|#)?\W{0,6}(?:(?:is|ist|lautet|est|es|é|to)\W+)?|护照号?码?\W?|パスポート(?:番号)?[は:：]?)"
+    r"(?P<data>(?=[A-Z]{0,3}\d|[A-Z0-9]{9}\b)(?=[A-Z]{0,9}\d)[A-Z0-9]{6,10})\b"
+)
 
 PATTERNS = (
     Pattern("url_credentials", re.compile(_URL_CREDENTIALS), _always(CERTAIN)),
     Pattern("email", re.compile(_EMAIL), _always(CERTAIN)),
-    Pattern("api_key", re.compile(_API_KEY), _always(CERTAIN)),
-    Pattern("iban", re.compile(_IBAN), lambda match: CERTAIN if iban(match.group()) else None),
-    Pattern("card", re.compile(_CARD), _card),
-    Pattern("card", re.compile(_CARD_NAMED), _always(LIKELY)),
-    Pattern("ip", re.compile(f"{_IPV4}|{_IPV6}"), _ip),
-    *(Pattern("national_id", re.compile(form), _checked(check)) for form, check in pii_ids.FORMS),
-    Pattern("national_id", re.compile(pii_ids.NAMED), _always(LIKELY)),
-    Pattern("passport", re.compile(_PASSPORT), _always(LIKELY)),
+    Pattern("email", re.compile(_EMAIL_SPELT), _always(LIKELY)),
+    Pattern("api_key", _form(_API_KEY), _always(CERTAIN)),
+    Pattern("iban", _form(_IBAN), lambda match: CERTAIN if iban(match.group()) else None),
+    Pattern("card", _form(_CARD), _card),
+    Pattern("card", _form(_CARD_NAMED), _always(LIKELY)),
+    Pattern("ip", _form(f"{_IPV4}|{_IPV6}"), _ip),
+    *(Pattern("national_id", _form(form), _checked(check)) for form, check in pii_ids.FORMS),
+    Pattern("national_id", _form(pii_ids.NAMED), _called),
+    Pattern("passport", _form(_PASSPORT), _always(LIKELY)),
     Pattern("phone", pii_phones.FORM, pii_phones.phone_confidence),
 )
 """In the order of precedence: a stretch of text belongs to the first pattern that claims it."""

@@ -8,6 +8,8 @@ import re
 
 import phonenumbers
 
+from tasks.providers.embedded.pii_ids import beside_characters
+
 NAMED, MARKED, SHAPED = 0.9, 0.8, 0.6
 """Confidence by what speaks for the number: a word beside it, a mark of telephones, its form alone."""
 
@@ -15,19 +17,35 @@ _GAP = r"[^\S\n]?[-./]?[^\S\n]?"
 _EXTENSION = r"(?:[^\S\n]{0,2}(?:x|ext\.?|extension)[^\S\n]?\d{1,6})?"
 _END = r"(?![\w@=]|[-./]\d|[/-][A-Za-z]{0,12}\d)"
 FORM = re.compile(
-    r"(?<![\w.@/=+-])(?<!\d[ \t])(?:"
-    rf"\+\d(?:[^\S\n./()-]{{0,1}}[./()-]{{0,2}}[^\S\n]?\d){{6,15}}{_EXTENSION}{_END}"
-    rf"|(?:\d{{1,4}}{_GAP})?\(\+?\d{{1,5}}\)(?:{_GAP}\d{{1,5}}){{1,5}}{_EXTENSION}{_END}"
-    rf"|\d{{1,5}}(?:{_GAP}\(\d{{1,5}}\))?(?:(?:[^\S\n]|[-./]){{1,2}}\d{{2,8}}){{1,6}}{_EXTENSION}{_END}"
-    rf"|\d{{7,13}}{_EXTENSION}{_END})"
+    beside_characters(
+        r"(?<![\w.@/=+-])(?<!\d[ \t])(?:"
+        rf"\+\d(?:[^\S\n./()-]{{0,1}}[./()-]{{0,2}}[^\S\n]?\d){{6,15}}{_EXTENSION}{_END}"
+        rf"|(?:\d{{1,4}}{_GAP})?\(\+?\d{{1,5}}\)(?:{_GAP}\d{{1,5}}){{1,5}}{_EXTENSION}{_END}"
+        rf"|\d{{1,5}}(?:{_GAP}\(\d{{1,5}}\))?(?:(?:[^\S\n]|[-./]){{1,2}}\d{{2,8}}){{1,6}}{_EXTENSION}{_END}"
+        rf"|00[1-9](?:[^\S\n./()-]{{0,1}}[./()-]{{0,2}}[^\S\n]?\d){{7,14}}{_EXTENSION}{_END}"
+        rf"|0\d{{1,5}}(?:(?=\D){_GAP}\d{{2,8}}){{1,5}}{_EXTENSION}{_END}"
+        rf"|\d{{7,13}}{_EXTENSION}{_END})"
+    )
 )
 _BEFORE = re.compile(
     r"(?<![A-Za-z])(?:phones?|telephone|tel[eé]fono|telefon|t[eé]l|tel|mobiles?|m[oó]vil|cell(?:phone|ular)?|celular|fax|whatsapp|sms"
     r"|call(?:ing|ed|s)?|dial(?:ed)?|ring|reach|contact|hotline|landline|registered|answering"
-    r"|(?:my|his|her|their|your|our)[^\S\n]number|电话|電話|手机|手機|携帯|전화|тел(?:ефон)?)"
-    r"(?:[^\S\n](?:number|no|nr|num|me|us|him|her|them|is|was|at|on|under))*[\s:.#,=()*_-]{0,6}\Z",
+    r"|(?:my|his|her|their|your|our)[^\S\n]number|t[eé]l[eé]phone|telefone|telefoon\w*|telefon\w*|puhelin|cellulare|portable|handy\w*|gsm"
+    r"|r[uü]ckruf|anruf\w*|appel(?:er|ez|le[rz]?)|ll[aá]m(?:a|e|ar)(?:me)?|ligue|chiam\w{1,6}|bel|r[iu]f|dzwoni[cć]|komórk\w*"
+    r"|my[^\S\n]digits|тел(?:ефон)?|هاتف\w?|هاتفي|جوال|موبايل|फ़ोन|फोन|मोबाइल)"
+    r"(?:[^\S\n](?:number|num[eé]ro|nummer|numer|n[uú]mero|नंबर|no|nr|num|me|us|him|her|them|mich|is|ist|est(?:[^\S\n]le)?|es|é|to|was|at|on"
+    r"|unter|pod|au|al|op|en|है))*[\s:.#,=()*_-]{0,6}\Z"
+    r"|(?:电话|電話|手机|手機|携帯|联系方式|전화)(?:番号|号码|號碼|号|번호)?[は是为為는]?[\s:：]{0,2}\Z",
     re.I,
 )
+_OTHER = re.compile(
+    r"(?:(?<![A-Za-z])(?:order|bestell\w*|pedido|commande|invoice|rechnung\w*|facture|ticket|serial|serie\w*|artikel\w*|article|item|sku|ref"
+    r"|reference|tracking|offset|part|model|isbn|issn|doi|timestamp|epoch|id|case|build|commit|product|produit"
+    r"|population|型号|订单号?|編號|编号|品番|型番)"
+    r"(?:[^\S\n](?:number|num|no|nr|nummer|n°|code|is|was|lautet|ist|est|es))*[\s:.=\"'(-]{0,4}#?|#)\Z",
+    re.I,
+)
+"""Words that say that a number is something else."""
 _AFTER = re.compile(r"[^\S\n,;-]{0,2}-?\(?(?:office|home|work|mobile|cell|fax|desk|phone|tel|direct)\b", re.I)
 _MARKS = re.compile(r"^\+|^00[1-9]|\(\+?\d{1,5}\)|\d[^\S\n]{0,2}(?:x|ext)")
 _REGIONS = ("US", "GB", "DE", "FR", "IN", "IT", "ES", "AU", "JP", "CN", "BR", "ZA", "CH", "AT", "NL", "BE", "SE", "PL")
@@ -55,6 +73,8 @@ def phone_confidence(match: re.Match[str]) -> float | None:
         return None
     if _MARKS.search(text):
         return MARKED
+    if _OTHER.search(match.string, max(0, match.start() - 40), match.start()):
+        return None
     return SHAPED if _shaped(text, number) else None
 
 
@@ -74,6 +94,8 @@ def _shaped(text: str, number: str) -> bool:
         return False
     if number.startswith("0"):
         return any(_valid(text, region) for region in _REGIONS)
+    if [len(group) for group in groups] in ([2, 3, 3], [4, 4, 4]):  # a quantity, or the number of a thing
+        return False
     if len(groups) == 2 and len(groups[0]) != len(groups[1]):  # a house number and another, or a postal code
         return False
     if len(groups) <= 2:

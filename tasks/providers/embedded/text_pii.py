@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from schemas.signals import PiiSpan
+from tasks.providers.embedded.pii_introduced import introduced, titled
 from tasks.providers.embedded.pii_names import NameFinder
 from tasks.providers.embedded.pii_patterns import find_patterns
 from tasks.providers.embedded.pii_phones import SHAPED
@@ -12,7 +13,7 @@ from tasks.providers.embedded.pii_phones import SHAPED
 class PatternsAndNames:
     """Spans of the whole text, however long it is."""
 
-    version = f"patterns-4+{NameFinder.version}"
+    version = f"patterns-5+{NameFinder.version}"
 
     @cached_property
     def _names(self) -> NameFinder:
@@ -26,7 +27,8 @@ class PatternsAndNames:
         """What is sure of its form first; digits of an address are no telephone number."""
         formed = list(find_patterns(text))
         sure = [span for span in formed if span.confidence > SHAPED]
-        return without_overlaps([*sure, *self._names.find_names(text), *(s for s in formed if s.confidence <= SHAPED)])
+        names = [*introduced(text), *self._names.find_names(text), *titled(text)]
+        return without_overlaps([*sure, *names, *(span for span in formed if span.confidence <= SHAPED)])
 
 
 def without_overlaps(spans: Iterable[PiiSpan]) -> list[PiiSpan]:
