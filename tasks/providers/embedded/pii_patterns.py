@@ -81,10 +81,11 @@ _API_KEY = (
 )
 _URL_CREDENTIALS = r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@]{0,64}:[^\s/@]{1,64}@\S{1,200}"
 _IBAN = r"\b(?:[A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]{4}){2,7}(?:[ -]?[A-Z0-9]{1,4})?|[a-z]{2}\d{2}[a-z0-9]{11,30})\b"
-_CARD = r"(?<![\w.-])\d(?:[ -]?\d){12,18}(?![\w-]|\.\d)"
+_CARD_DIGIT = r"(?:(?:[ -](?!\d\d?/\d))?\d)"  # an expiry date behind the number is not part of it
+_CARD = rf"(?<![\w.-])\d{_CARD_DIGIT}{{12,18}}(?![\w-]|\.\d)"
 _CARD_NAMED = (
     r"(?i)\b(?:card|cc|visa|mastercard|amex|maestro)(?: (?:number|no\.?|nr\.?|details))?[\s:#=-]{1,4}(?:is |was )?"
-    r"(?P<data>\d(?:[ -]?\d){11,18})(?![\w-])"
+    rf"(?P<data>\d{_CARD_DIGIT}{{11,18}})(?![\w-])"
 )
 _PASSPORT = (
     r"(?i)(?:\b(?:passport|reisepass|passeport|pasaporte|passaport[eo]|paspoort|paszport|pass)[- ]{0,2}"

@@ -1,5 +1,7 @@
 """Personal data is found as it is written in many countries, and numbers of things are left alone."""
 
+import re
+
 import pytest
 
 from tasks.measure.text_pii import text_pii
@@ -120,6 +122,13 @@ def test_a_passport_is_known_by_its_word_in_many_languages(word):
 )
 def test_keys_of_services_are_found(key):
     assert ("api_key", key) in formed(f"token {key} fails")
+
+
+@pytest.mark.parametrize(
+    "text", ["4111 1111 1111 1111 04/29", "Card: 4111-1111-1111-1111 4/29", "pay with 4111111111111111 12/2029 please"]
+)
+def test_a_card_is_found_when_its_expiry_date_follows(text):
+    assert {re.sub(r"[ -]", "", value) for kind, value in formed(text) if kind == "card"} == {"4111111111111111"}
 
 
 def test_a_password_without_a_user_is_found():
