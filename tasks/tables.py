@@ -36,7 +36,9 @@ class Store:
                 raise ValueError("it is empty")
             fs, path = fsspec.core.url_to_fs(root)
         except (ValueError, ImportError) as error:  # an unknown protocol, or one whose package is not installed
-            raise BadInput(f"store {root!r} cannot be opened ({error}); give a folder, or s3://… or gs://…") from None
+            raise BadInput(
+                f"store {root!r} cannot be opened ({error}); give a folder, or s3://… (pip install 's3fs')"
+            ) from None
         self.root = root
         self.fs: fsspec.AbstractFileSystem = fs
         self.path: str = path.rstrip("/")

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from schemas.errors import BadInput
 from schemas.settings import Settings
 
-StoreOption = Annotated[str, typer.Option("--store", help="Folder of all tables and releases; local, s3:// or gs://.")]
+StoreOption = Annotated[str, typer.Option("--store", help="Folder of all tables and releases, local or s3://.")]
 LogsOption = Annotated[str, typer.Option("--logs", help="Folder of raw arena logs, or of a published dataset.")]
 FormatOption = Annotated[
     str | None,
