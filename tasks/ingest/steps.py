@@ -9,7 +9,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from schemas.errors import BadInput
-from schemas.image import Image, PictureFile, Preset
+from schemas.image import Preset
 from schemas.reject import Reject
 from schemas.run import StageReport
 from schemas.settings import Settings
@@ -23,6 +23,7 @@ from tasks.ingest.log_files import LogFile
 from tasks.ingest.people import store_key
 from tasks.ingest.picture_files import PictureSource, find_files, not_taken_in
 from tasks.ingest.picture_names import picture_folders
+from tasks.ingest.picture_parts import PictureParts
 from tasks.ingest.presets import PresetFile, find_presets, logged_name, preset_files
 from tasks.ingest.quarantine import rows_without
 from tasks.ingest.read_step import read_new
@@ -32,8 +33,6 @@ from tasks.progress import progress
 from tasks.tables import Store, frame_of
 from tasks.timing import timed
 from tasks.tombstones import Tombstones
-
-IMAGES_A_PART = 512
 
 
 @task(cache_policy=NO_CACHE)
@@ -78,31 +77,13 @@ def take_in_pictures(
     def taken_down(image_id: str) -> bool:
         return bool(tombstones.holds(TakenDownKind.PICTURE, [image_id]))
 
-    images: list[Image] = []
-    files: list[PictureFile] = []
-    seen: list[Seen] = []
-    counts = {"named": len(logged), "files": 0, "images": 0}
-
-    def store_part() -> None:
-        keep(seen)
-        store.append("images", frame_of(Image, images))
-        store.append("picture_files", frame_of(PictureFile, files))
-        counts["files"] += len(files)
-        counts["images"] += len(images)
-        for waiting in (images, files, seen):
-            waiting.clear()
-
-    known: list[str] = []
+    parts = PictureParts(store, keep)
     with progress("pictures", len(new) + len(carried)) as advance:
         for batch in take_in(sources, known_ids, look, settings.workers, listed, pdq, taken_down):
-            known += batch.known
-            images += batch.images
-            files += batch.files
-            seen += batch.seen
+            parts.add(batch)
             advance(len(batch.files) + len(batch.known))
-            if len(images) >= IMAGES_A_PART:
-                store_part()
-    store_part()
+    parts.store_rest()
+    known = parts.known
     if known:
         hold_pictures(store, known)
         presets = not_held(store, presets)
@@ -111,7 +92,8 @@ def take_in_pictures(
     carried_names = {name for name in taken_in["name"] if name.endswith(SUFFIX)}
     missing = [row for row in missing if row.source + SUFFIX not in carried_names]
     _store_picture_rejects(store, missing, [*carried_names, *(source.name for source in found)], taken_in)
-    return StageReport(stage="take_in_pictures", counts=counts | {"known": len(known), "missing": len(missing)})
+    counts = {"named": len(logged), **parts.counts, "known": len(known), "missing": len(missing)}
+    return StageReport(stage="take_in_pictures", counts=counts)
 
 
 @task(cache_policy=NO_CACHE)
