@@ -11,7 +11,11 @@ EMBEDDED = "embedded"
 _HERE = "tasks.providers"
 
 PROVIDERS: dict[str, dict[str, str]] = {
-    "nsfw": {EMBEDDED: "embedded.nsfw:OpenNsfw", "opennsfw2": "production.nsfw:OpenNsfw2"},
+    "nsfw": {
+        EMBEDDED: "embedded.nsfw:OpenNsfw",
+        "google_vision": "production.safe_search:VisionSafeSearch",
+        "opennsfw2": "production.nsfw:OpenNsfw2",
+    },
     "faces": {EMBEDDED: "embedded.faces:CenterFace", "google_vision": "production.faces:VisionFaces"},
     "image_text": {EMBEDDED: "embedded.image_text:RapidOcr", "google_vision": "production.image_text:VisionText"},
     "image_embedding": {

@@ -51,6 +51,7 @@ FACES_MAX = 100
 """Faces asked for; without it Vision stops at 10."""
 ANSWERS_KEPT = 4096
 FACES, TEXT = Feature.Type.FACE_DETECTION, Feature.Type.TEXT_DETECTION
+SAFE_SEARCH = Feature.Type.SAFE_SEARCH_DETECTION
 
 Batch = Sequence[tuple[Picture, Upload]]
 Answers = dict[str, Annotated | Failed]

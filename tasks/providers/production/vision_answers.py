@@ -23,6 +23,8 @@ class Annotated:
     """Faces in the picture's pixels, strongest first."""
     text: ImageText
     """All text."""
+    adult: int
+    """SafeSearch's likelihood of pornography, as Vision numbers it; 0 is none given."""
 
 
 def annotated(
@@ -32,7 +34,8 @@ def annotated(
     if said.error.code:
         return Failed(_status_name(said.error.code))
     faces = sorted((_face(face, picture, upload) for face in said.face_annotations), key=lambda face: -face.confidence)
-    return Annotated(features, faces, _text(said.text_annotations, picture, upload))
+    adult = int(said.safe_search_annotation.adult)
+    return Annotated(features, faces, _text(said.text_annotations, picture, upload), adult)
 
 
 def _status_name(code: int) -> str:

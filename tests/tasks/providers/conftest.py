@@ -258,6 +258,7 @@ class VisionServer:
 
         self.requests, self.failures = [], deque()
         self.answer = lambda image: AnnotateImageResponse()
+        self.lost, self.garbage = 0, b""
 
         def respond(request, context):
             self.requests.append(request)
@@ -265,12 +266,13 @@ class VisionServer:
                 context.abort(grpc.StatusCode.INVALID_ARGUMENT, "too many images")
             if self.failures:
                 context.abort(self.failures.popleft(), "secret words of the item")
-            return BatchAnnotateImagesResponse(responses=[self.answer(image) for image in request.requests])
+            answers = [self.answer(image) for image in request.requests]
+            return BatchAnnotateImagesResponse(responses=answers[self.lost :])
 
         method = grpc.unary_unary_rpc_method_handler(
             respond,
             request_deserializer=BatchAnnotateImagesRequest.deserialize,
-            response_serializer=BatchAnnotateImagesResponse.serialize,
+            response_serializer=lambda answer: self.garbage or BatchAnnotateImagesResponse.serialize(answer),
         )
         service = grpc.method_handlers_generic_handler(
             "google.cloud.vision.v1.ImageAnnotator", {"BatchAnnotateImages": method}

@@ -203,3 +203,14 @@ def test_missing_credentials_are_told_before_the_first_picture(monkeypatch, tmp_
 
 def test_versions_of_the_two_capabilities_differ():
     assert VisionFaces.version != VisionText.version
+
+
+def test_an_answer_too_few_is_matched_to_no_picture(faces, vision_server, picture):
+    vision_server.lost = 1
+    assert faces.find_faces([picture(1), picture(2)]) == [Failed("wrong_number_of_answers")] * 2
+
+
+def test_garbage_is_a_failure(faces, vision_server, picture):
+    vision_server.garbage = b"\xff\xfe no protocol buffer"
+    (answer,) = faces.find_faces([picture()])
+    assert isinstance(answer, Failed)
