@@ -82,8 +82,3 @@ class Providers:
     def stand_ins(self) -> list[str]:
         """Capabilities whose embedded provider stands in for a production one that was not chosen."""
         return sorted(c for c, name in self.names.items() if name == EMBEDDED and len(PROVIDERS[c]) > 1)
-
-    @property
-    def all_embedded(self) -> bool:
-        """Whether no production provider is chosen."""
-        return set(self.names.values()) == {EMBEDDED}
