@@ -1,25 +1,20 @@
 """The Prefect skin of sample: topics of what is kept, and the benchmark drawn from them."""
 
-import numpy as np
 import polars as pl
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from schemas.run import StageReport
 from schemas.settings import Settings
-from schemas.topic import BenchItem, TopicMember
+from schemas.topic import BenchItem
 from tasks.lookup.facts import Versions, facts
-from tasks.lookup.released import conversations_as_released
 from tasks.providers import Providers
-from tasks.providers.capabilities import Failed
-from tasks.sample.clusters import Clustering, cluster
-from tasks.sample.document_vectors import Vectors, document_vectors
 from tasks.sample.draw import draw
-from tasks.sample.topic_words import topic_evidence
+from tasks.sample.kept import kept_conversations
+from tasks.sample.topics import write_topics
 from tasks.tables import Store, frame_of
 from tasks.timing import timed
 
-OUTLIERS = "outliers"
 BENCH_SIZE = 500
 """VisionArena-Bench has 500 prompts."""
 BENCH_SHARE = 5
@@ -30,26 +25,7 @@ BENCH_SHARE = 5
 @timed
 def find_topics(settings: Settings, providers: Providers, versions: Versions) -> StageReport:
     """Embeddings of kept documents -> `topics`."""
-    store = Store.open(settings.store)
-    documents = _kept(store).unique("document_id", keep="first").sort("document_id")
-    prompts = _vectors(store, "text_embedding", versions)
-    documents = documents.filter(pl.col("prompt_id").is_in(list(prompts)))
-    joint = providers.names["text_embedding"] == providers.names["image_embedding"] != "embedded"
-    pictures = _vectors(store, "image_embedding", versions)
-    vectors = document_vectors(documents, prompts, pictures, settings.topics.picture_weight, joint)
-    found = cluster(vectors, settings.topics, settings.seed)
-    names = _names(documents, found, vectors, providers)
-    rows = zip(documents["document_id"], found.labels, found.probabilities, found.positions, strict=True)
-    members = [
-        TopicMember(
-            document_id=document, topic=int(label), probability=float(p), name=names[int(label)], x=float(x), y=float(y)
-        )
-        for document, label, p, (x, y) in rows
-    ]
-    store.replace("topics", frame_of(TopicMember, members))
-    outliers = int((found.labels < 0).sum())
-    counts = {"documents": len(members), "topics": len(names) - 1, "outliers": outliers}
-    return StageReport(stage="topics", counts=counts)
+    return write_topics(settings, providers, versions)
 
 
 @task(cache_policy=NO_CACHE)
@@ -59,7 +35,7 @@ def draw_bench(settings: Settings, versions: Versions) -> StageReport:
     store = Store.open(settings.store)
     topics = store.read("topics", ["document_id", "topic"]).filter(pl.col("topic") >= 0)
     pool = (
-        _kept(store)
+        kept_conversations(store)
         .join(topics, on="document_id")
         .filter((pl.col("num_turns") == 1) & (pl.col("image_ids").list.len() > 0) & pl.col("preset_dataset").is_null())
     )
@@ -74,30 +50,3 @@ def draw_bench(settings: Settings, versions: Versions) -> StageReport:
     store.replace("bench", frame_of(BenchItem, [BenchItem(**row) for row in rows.iter_rows(named=True)]))
     counts = {"pool": first.height, "topics": len(of_topic), "drawn": rows.height, "asked": size}
     return StageReport(stage="bench", counts=counts)
-
-
-def _kept(store: Store) -> pl.DataFrame:
-    """Kept conversations, earliest first, with the preset dataset of each."""
-    kept = store.read("decisions", ["item_kind", "item_id", "keep", "preset_dataset"]).filter(
-        "keep", item_kind="conversation"
-    )
-    conversations = conversations_as_released(store)
-    columns = kept.select(conversation_id="item_id", preset_dataset="preset_dataset")
-    return conversations.join(columns, on="conversation_id", maintain_order="left")
-
-
-def _vectors(store: Store, signal: str, versions: Versions) -> dict[str, Vectors]:
-    stored = facts(store, signal, versions[signal], ["vector"])
-    return {content_id: np.array(vector, np.float32) for content_id, vector in stored.iter_rows()}
-
-
-def _names(documents: pl.DataFrame, found: Clustering, vectors: Vectors, providers: Providers) -> dict[int, str]:
-    texts = [
-        "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user")
-        for turns in documents["turns"].to_list()
-    ]
-    evidence = topic_evidence(texts, found.labels, vectors)
-    given = providers["topic_names"].name_topics(evidence) if evidence else []
-    words = [", ".join(e.keywords[:4]) or "untitled" for e in evidence]
-    names = {n: words[n] if isinstance(name, Failed) else name for n, name in enumerate(given)}
-    return names | {-1: OUTLIERS}
