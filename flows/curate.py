@@ -12,14 +12,12 @@ from flows.release import release
 from flows.sample import sample
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.spending import start_ledger
 
 
 @flow(name="curate")
 @one_writer
 def curate(settings: Settings) -> list[StageReport]:
     """Raw logs -> a release."""
-    start_ledger(settings.budget_usd, settings.prices)
     return [
         *canaries(settings),  # planted probes take the same way; one that gets through ends the run
         *ingest(settings),  # lines and pictures; pixel signals look at the decode that gives a picture its identity

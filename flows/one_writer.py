@@ -1,21 +1,30 @@
-"""A flow that writes to a store holds it, wherever the flow runs."""
+"""A flow that writes to a store holds it, keeps to the budget and leaves a record, wherever the flow runs."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import wraps
 
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.ledger import one_ledger
+from tasks.run_record import keep_run_record
 from tasks.store_lock import writing
 
 Stage = Callable[[Settings], list[StageReport]]
 
 
 def one_writer(stage: Stage) -> Stage:
-    """Hold the settings' store while the flow runs. Raises BadInput when another process writes to it."""
+    """Hold the settings' store while the flow runs. Raises BadInput when another process writes to it.
+
+    The outermost flow begins the ledger, so that the stages it calls share one budget, and keeps the run's record.
+    """
 
     @wraps(stage)
     def held(settings: Settings) -> list[StageReport]:
-        with writing(settings.store):
-            return stage(settings)
+        with writing(settings.store) as store, one_ledger(settings.budget_usd, settings.prices) as outermost:
+            reports = stage(settings)
+            if outermost:
+                keep_run_record(store, settings, reports, datetime.now(UTC))
+            return reports
 
     return held

@@ -4,26 +4,36 @@ import json
 from collections.abc import Sequence
 from datetime import datetime
 
-from schemas.run import Funnel, StageReport
+from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.lookup.funnel import funnel
 from tasks.tables import Store
 
+_FOLDER = "runs"
 _PATHS = {"store", "logs", "images", "presets", "known_hashes", "prices"}
 """Settings that name places on the machine."""
 
 
-def keep_run_record(
-    store: Store, settings: Settings, reports: Sequence[StageReport], gone: Funnel, now: datetime
-) -> str:
-    """Write the record; returns its path relative to the store. Machine paths are left out of it."""
+def keep_run_record(store: Store, settings: Settings, reports: Sequence[StageReport], now: datetime) -> str:
+    """Write the record; returns its path relative to the store. Machine paths are left out of it.
+
+    Where the lines went is part of it when a release was made; until then not every line has a fate.
+    """
+    released = bool(reports and reports[-1].result)
     record = {
         "finished_at": now.isoformat(timespec="seconds"),
         "settings": settings.model_dump(
             mode="json", exclude={"store", "logs", "images", "presets", "known_hashes", "prices"}
         ),
         "stages": [report.model_dump(mode="json") for report in reports],
-        "funnel": gone.model_dump(mode="json"),
+        "funnel": funnel(store).model_dump(mode="json") if released else None,
     }
-    path = f"runs/{now:%Y%m%dT%H%M%S}Z.json"
+    path = f"{_FOLDER}/{now:%Y%m%dT%H%M%S}Z.json"
     store.write_bytes(path, json.dumps(record, indent=2).encode())
     return path
+
+
+def latest_run_record(store: Store) -> str:
+    """Path of the newest record, relative to the store."""
+    paths = store.fs.ls(store.at(_FOLDER), detail=False)
+    return f"{_FOLDER}/{max(path.rsplit('/', 1)[-1] for path in paths)}"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import ParamSpec
 
 from schemas.run import StageReport
-from tasks.spending import ledger
+from tasks.ledger import ledger
 
 Parameters = ParamSpec("Parameters")
 

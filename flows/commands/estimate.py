@@ -82,10 +82,10 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
 
     from tasks.measure.estimate import estimate_documents, estimate_pictures
     from tasks.measure.steps import conversations_to_describe
+    from tasks.prices import load_prices
     from tasks.providers import Providers
-    from tasks.spending import ledger
 
-    providers, prices = Providers(settings.providers), ledger().prices
+    providers, prices = Providers(settings.providers), load_prices(settings.prices)
     tables = ("images", "redacted_images")
     images = pl.concat([source.read(table, ["image_id", "width", "height"]) for table in tables])
     counter = Providers()["tokens"]

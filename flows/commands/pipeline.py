@@ -74,20 +74,18 @@ def curate_all(settings: Settings) -> list[StageReport]:
 
 
 def print_result(settings: Settings, reports: Sequence[StageReport]) -> None:
-    """What the stages did, where record, release and report lie, and the funnel, last. Keeps the record."""
+    """What the stages did, where record, release and report lie, and the funnel, last."""
     from tasks.lookup.funnel import funnel
-    from tasks.run_record import keep_run_record
+    from tasks.run_record import latest_run_record
     from tasks.tables import Store
 
     store = Store.open(settings.store)
-    gone = funnel(store)
-    record = keep_run_record(store, settings, reports, gone, datetime.now(UTC))
     print_stages(reports)
     released = reports[-1]
-    print(f"record   {settings.store}/{record}")
+    print(f"record   {settings.store}/{latest_run_record(store)}")
     print(f"release  {settings.store}/{released.result}" + ("" if released.counts["new"] else "  (unchanged)"))
     print(f"report   {settings.store}/{released.result}/report/index.html")
-    print_funnel(gone)
+    print_funnel(funnel(store))
 
 
 def measure(
@@ -130,15 +128,20 @@ def release(
 
 
 def run_stages(settings: Settings, *stages: tuple[str, str]) -> None:
-    """Run single stages on a store that exists and print what they did."""
+    """Run single stages on a store that exists, with one budget, print what they did and keep the record."""
+    from tasks.ledger import one_ledger
+    from tasks.run_record import keep_run_record
     from tasks.tables import Store
 
-    Store.existing(settings.store)
+    store = Store.existing(settings.store)
     check_before_work(settings)
     reports: list[StageReport] = []
-    for module, name in stages:
-        reports += run_flow(_flow(module, name), settings)
+    with one_ledger(settings.budget_usd, settings.prices):
+        for module, name in stages:
+            reports += run_flow(_flow(module, name), settings)
+    record = keep_run_record(store, settings, reports, datetime.now(UTC))
     print_stages(reports)
+    print(f"record   {settings.store}/{record}")
     for report in reports:
         if report.result:
             print(f"{settings.store}/{report.result}")
@@ -154,9 +157,9 @@ def check_before_work(settings: Settings) -> None:
     from tasks.ingest.formats.detect import source_files
     from tasks.ingest.known_hashes import load_known_hashes
     from tasks.ingest.presets import preset_files
+    from tasks.prices import check_prices, load_prices
     from tasks.providers import Providers
     from tasks.release.build import checked_version
-    from tasks.spending import check_prices, start_ledger
     from tasks.tables import Store
 
     if settings.logs is not None:
@@ -171,7 +174,7 @@ def check_before_work(settings: Settings) -> None:
         checked_version(settings.release)
     providers = Providers(settings.providers)
     chosen = {capability: providers[capability] for capability in settings.providers}
-    start_ledger(settings.budget_usd, settings.prices)
+    prices = load_prices(settings.prices)
     if settings.budget_usd is not None:
-        check_prices(chosen.values())
+        check_prices(prices, chosen.values())
     Store.open(settings.store)

@@ -7,8 +7,8 @@ import polars as pl
 from schemas.run import Estimate
 from tasks.measure import DOCUMENT_SIGNALS, PICTURE_SIGNALS
 from tasks.measure.store import missing
+from tasks.prices import Prices, TokenPrice
 from tasks.providers import Providers
-from tasks.spending import Prices, TokenPrice
 from tasks.tables import Store
 
 PICTURES_A_REQUEST = 16

@@ -4,9 +4,13 @@ import json
 
 import pytest
 
+from schemas.decision import Decision
+from schemas.settings import Settings
 from tasks.measure import DOCUMENT_SIGNALS
 from tasks.providers import Providers
-from tests.builders import NOON, conversation, image, picture, store_with
+from tasks.run_record import latest_run_record
+from tasks.tables import frame_of
+from tests.builders import NOON, conversation, decision, image, picture, store_with
 
 pytest.importorskip("openai", reason="production extra")
 ASK = ("--provider", "categories=openai")
@@ -67,3 +71,14 @@ def test_without_a_paid_service_nothing_would_be_spent(curate, store):
     code, out, _ = curate("estimate", "--store", store.root)
     assert code == 0
     assert "nothing would be spent" in out
+
+
+def test_a_stage_deployed_alone_keeps_to_its_budget_and_leaves_a_record(prefect_server, store):
+    from flows.measure import describe
+
+    settings = Settings(store=store.root, providers={"categories": "openai"}, budget_usd=0.0, workers=1)
+    store.replace("decisions", frame_of(Decision, [decision(conversation("c1", "Question 1?", "Answer."))]))
+    reports = describe(settings)
+    assert reports[-1].failures == {"categories: budget_reached": 1}
+    record = json.loads(store.read_bytes(latest_run_record(store)))
+    assert [stage["stage"] for stage in record["stages"]] == [report.stage for report in reports]

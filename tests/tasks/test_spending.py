@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from schemas.errors import BadInput
 from schemas.run import Use
-from tasks.spending import Ledger, TokenPrice, load_prices, start_ledger
+from tasks.ledger import Ledger, ledger, one_ledger, start_ledger
+from tasks.prices import TokenPrice, load_prices
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=30), st.integers(0, 200))
@@ -75,3 +76,19 @@ def test_a_price_file_that_cannot_be_used_is_one_clear_line(tmp_path, text, word
     with pytest.raises(BadInput, match=word) as wrong:
         start_ledger(None, str(file))
     assert "\n" not in str(wrong.value)
+
+
+def test_stages_of_one_run_share_a_budget_and_the_next_run_has_its_own():
+    with one_ledger(1.0, None) as outermost:
+        assert outermost
+        with one_ledger(1.0, None) as inner:
+            assert not inner
+            _spend(0.75)
+        assert ledger().reserve("s", 0.5) is None
+    with one_ledger(1.0, None):
+        assert ledger().use() == {}
+
+
+def _spend(usd):
+    with ledger().reserve("s", usd) as bill:
+        bill.settle(Use(calls=1, usd=usd))

@@ -11,6 +11,7 @@ from google import genai
 from google.genai import errors, types
 
 from schemas.errors import MissingProvider
+from tasks.ledger import Bill
 from tasks.providers.production.language_model import (
     ANSWER_TOKENS_MAX,
     TIMEOUT_SECONDS,
@@ -20,7 +21,6 @@ from tasks.providers.production.language_model import (
     seconds,
 )
 from tasks.providers.production.retries import CallFailed, Retries
-from tasks.spending import Bill
 
 KEY, BASE_URL, MODEL = "GEMINI_API_KEY", "CURATE_GEMINI_BASE_URL", "CURATE_GEMINI_MODEL"
 DEFAULT_MODEL = "gemini-3.8-flash"

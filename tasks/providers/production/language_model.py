@@ -8,11 +8,12 @@ from pydantic import ValidationError
 
 from schemas.row import Row
 from schemas.run import Use
+from tasks.ledger import Bill, ledger
+from tasks.prices import TokenPrice
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.pace import Pace
 from tasks.providers.production.retries import CallFailed, Retries
 from tasks.providers.production.upload import Upload
-from tasks.spending import Bill, TokenPrice, ledger
 
 TIMEOUT_SECONDS = 90.0
 ANSWER_TOKENS_MAX = 4096

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from schemas.run import Use
 from schemas.signals import CategoryScore, Moderation
+from tasks.ledger import ledger
 from tasks.parallel import map_ordered
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.language_model import CALLS_AT_ONCE
@@ -19,7 +20,6 @@ from tasks.providers.production.openai_api import connect, failures
 from tasks.providers.production.pace import Pace
 from tasks.providers.production.retries import CallFailed, Retries
 from tasks.providers.text_windows import windows
-from tasks.spending import ledger
 
 MODEL = "CURATE_OPENAI_MODERATION_MODEL"
 DEFAULT_MODEL = "omni-moderation-2024-09-26"

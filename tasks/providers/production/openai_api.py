@@ -13,6 +13,7 @@ import openai
 from openai.types.chat import ChatCompletion, ChatCompletionContentPartParam
 
 from schemas.errors import MissingProvider
+from tasks.ledger import Bill
 from tasks.providers.production.language_model import (
     ANSWER_TOKENS_MAX,
     TIMEOUT_SECONDS,
@@ -23,7 +24,6 @@ from tasks.providers.production.language_model import (
 )
 from tasks.providers.production.retries import CallFailed, Retries
 from tasks.providers.production.upload import Upload
-from tasks.spending import Bill
 
 KEY, MODEL = "OPENAI_API_KEY", "CURATE_OPENAI_MODEL"
 DEFAULT_MODEL = "gpt-5.4-mini-2026-03-17"

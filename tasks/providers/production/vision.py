@@ -29,6 +29,7 @@ from google.cloud.vision_v1 import (
 )
 
 from schemas.run import Use
+from tasks.ledger import ledger
 from tasks.parallel import map_ordered
 from tasks.pictures import Picture
 from tasks.providers.capabilities import Failed
@@ -36,7 +37,6 @@ from tasks.providers.production.retries import CallFailed, Retries
 from tasks.providers.production.upload import SIDE_MAX, Upload, for_upload
 from tasks.providers.production.vision_answers import Annotated, annotated
 from tasks.providers.production.vision_channel import ENDPOINT, connect
-from tasks.spending import ledger
 
 VERSION = f"google-vision-v1-max{SIDE_MAX}"
 SERVICE = "google_vision"

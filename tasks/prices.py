@@ -1,19 +1,15 @@
-"""Money: what services cost by the price file, what a run has used, and a budget that no call may exceed."""
+"""What services cost, by the price file."""
 
 import json
 import math
-import threading
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import yaml
 from pydantic import Field, ValidationError
 
 from schemas.errors import BadInput
 from schemas.row import Row
-from schemas.run import Use
 
 SHIPPED = Path(__file__).parent / "prices.yaml"
 
@@ -107,98 +103,10 @@ def _as_json(path: Path) -> str:
     return json.dumps(yaml.safe_load(path.read_text("utf-8")), default=str)
 
 
-class Bill:
-    """One call under way. Left without a bill, it counts as its highest price, unconfirmed."""
-
-    def __init__(self, ledger: "Ledger", service: str, most_usd: float) -> None:
-        self._ledger, self._service, self._most_usd = ledger, service, most_usd
-        self._use = Use(calls=1, usd_unconfirmed=most_usd)
-
-    def settle(self, use: Use) -> None:
-        """What the service counted."""
-        self._use = use
-
-    def nothing(self) -> None:
-        """The service turned the call down."""
-        self._use = Use(calls=1)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._ledger.close(self._service, self._most_usd, self._use)
-
-
-class Ledger:
-    """What one run has used. Every call reserves its highest price first, so that the budget is never exceeded."""
-
-    def __init__(self, prices: Prices, budget_usd: float | None = None) -> None:
-        self.prices = prices
-        self.budget_usd = budget_usd
-        self._use: dict[str, Use] = {}
-        self._reserved_usd, self._under_way = 0.0, 0
-        self._changed = threading.Condition()
-
-    def reserve(self, service: str, most_usd: float | None) -> Bill | None:
-        """A bill for a call that costs at most this; None when the budget has no room for it.
-
-        Waits while calls under way may leave room. A call without a known price has no room in any budget.
-        """
-        with self._changed:
-            while not self._has_room(most_usd):
-                if most_usd is None or not self._under_way:
-                    return None
-                self._changed.wait()
-            self._reserved_usd += most_usd or 0.0
-            self._under_way += 1
-        return Bill(self, service, most_usd or 0.0)
-
-    def _has_room(self, most_usd: float | None) -> bool:
-        if self.budget_usd is None:
-            return True
-        spent = sum(use.usd + use.usd_unconfirmed for use in self._use.values())
-        return most_usd is not None and spent + self._reserved_usd + most_usd <= self.budget_usd
-
-    def close(self, service: str, most_usd: float, use: Use) -> None:
-        """Replace a reservation by what was used."""
-        with self._changed:
-            self._under_way -= 1
-            self._reserved_usd = self._reserved_usd - most_usd if self._under_way else 0.0
-            self._use[service] = self._use.get(service, Use()).plus(use)
-            self._changed.notify_all()
-
-    def use(self) -> dict[str, Use]:
-        """By service, so far."""
-        with self._changed:
-            return dict(self._use)
-
-    def since(self, before: dict[str, Use]) -> dict[str, Use]:
-        """By service, what came after `before`; services that were not called are left out."""
-        after = {service: use.minus(before.get(service, Use())) for service, use in sorted(self.use().items())}
-        return {service: use for service, use in after.items() if use.calls}
-
-
-def check_prices(providers: Iterable[object]) -> None:
+def check_prices(prices: Prices, providers: Iterable[object]) -> None:
     """Whether every chosen paid service has a price. Raises BadInput, because a budget could not be kept without."""
-    prices = ledger().prices
     for service in sorted({name for provider in providers if (name := getattr(provider, "service", None))}):
         if prices.tokens(service) is None and service not in prices.unit_prices:
             raise BadInput(
                 f"--budget: the price file has no price for {service!r}; add it to a copy, give --prices FILE"
             )
-
-
-_current: list[Ledger] = []
-
-
-def ledger() -> Ledger:
-    """The ledger of the run in this process; without a run, one without a budget."""
-    if not _current:
-        _current.append(Ledger(load_prices()))
-    return _current[0]
-
-
-def start_ledger(budget_usd: float | None = None, prices: str | None = None) -> Ledger:
-    """Begin a run: nothing used yet. Raises BadInput for a price file that cannot be used."""
-    _current[:] = [Ledger(load_prices(prices), budget_usd)]
-    return _current[0]
