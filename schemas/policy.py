@@ -70,6 +70,8 @@ class Rule(Row):
     """conversation: it falls, and its battle with it. battle: the battle alone; both conversations stay."""
     on_missing: OnMissing = OnMissing.DROP
     """drop (fail closed) or ignore when the fact has not been measured."""
+    if_chosen: bool = False
+    """True: no rule at all in runs that choose no provider for its signal, which has no embedded one."""
 
     @model_validator(mode="after")
     def _one_comparison(self) -> Self:

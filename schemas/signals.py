@@ -128,19 +128,19 @@ class TextPii(Row):
 
 
 class CategoryScore(Row):
-    """How much a text belongs to one kind of harm."""
+    """How much a text or picture belongs to one kind of harm."""
 
     category: str
     """OpenAI's name, such as harassment, hate/threatening, self-harm or sexual/minors."""
     score: Float32
-    """0 to 1; the highest of all stretches of the text."""
+    """0 to 1; of a text, the highest of all its stretches."""
 
 
 class Moderation(Row):
-    """How likely a text is harmful, and in which way."""
+    """How likely a text or picture is harmful, and in which way."""
 
     flagged_probability: Float32
-    """0 to 1, of the most harmful stretch: the highest category score, or the probability of offensive words."""
+    """0 to 1: the highest category score, or the probability of offensive words; of a text, in its worst stretch."""
     flagged_categories: list[str]
     """Categories the provider itself flags, sorted; empty from the embedded provider, which names none."""
     category_scores: list[CategoryScore]

@@ -83,6 +83,7 @@ SIGNALS: dict[str, type[BaseModel]] = {
     "image_layout": ImageLayout,
     "image_text": ImageText,
     "image_embedding": Embedding,
+    "image_moderation": Moderation,
     "text_pii": TextPii,
     "moderation": Moderation,
     "language": Language,

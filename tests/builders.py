@@ -140,6 +140,7 @@ def clean_value(signal: str, content_id: str) -> dict[str, Any]:
         "image_layout": {"flat_fraction": 0.1, "colour_count": 500, "saturation_mean": 0.4, "ink_fraction": 0.2},
         "image_text": {"text": "", "line_count": 0, "area_fraction": 0.0, "boxes": []},
         "image_embedding": {"vector": unit},
+        "image_moderation": {"flagged_probability": 0.01, "flagged_categories": [], "category_scores": []},
         "text_pii": {"spans": [], "types": []},
         "moderation": {"flagged_probability": 0.01, "flagged_categories": [], "category_scores": []},
         "language": {"language": "en", "confidence": 0.99},
@@ -174,7 +175,7 @@ def store_with(folder: Path, **tables: Iterable[Row]) -> Store:
 
 
 _MEASURED_ON = {
-    "images": ["nsfw", "faces", "image_hash", "image_layout", "image_text", "image_embedding"],
+    "images": ["nsfw", "faces", "image_hash", "image_layout", "image_text", "image_embedding", "image_moderation"],
     "messages": ["text_pii", "moderation", "service_text", "upstream_words", "tokens", "code"],
     "answers": ["model_names", "markdown", "named_entities", "refusal"],
     "prompt": ["language", "text_embedding"],

@@ -80,8 +80,9 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     """What `source` holds and `known` has no fact of. What a policy would drop is counted, as nobody knows it yet."""
     import polars as pl
 
-    from tasks.measure.estimate import estimate_documents, estimate_pictures
-    from tasks.measure.steps import conversations_to_describe
+    from tasks.measure import Texts
+    from tasks.measure.estimate import estimate_documents, estimate_moderation, estimate_pictures
+    from tasks.measure.steps import conversations_to_describe, texts_of
     from tasks.prices import load_prices
     from tasks.providers import Providers
 
@@ -90,8 +91,11 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     images = pl.concat([source.read(table, ["image_id", "width", "height"]) for table in tables])
     counter = Providers()["tokens"]
     conversations = conversations_to_describe(source, known)
+    originals = source.read("images", ["image_id"])["image_id"].to_list()
+    messages = texts_of(source.read("conversations"))[Texts.MESSAGES]
     return [
         *estimate_pictures(known, images, providers, prices),
+        *estimate_moderation(known, originals, messages, providers, prices),
         *estimate_documents(
             known, conversations, images, providers, prices, lambda text: int(counter.count_tokens([text])[0])
         ),
@@ -109,6 +113,9 @@ def _in_words(row: Estimate) -> str:
 
 def _print_total(found: list[Estimate]) -> None:
     if not found:
-        print("no paid service is chosen for pictures or categories; nothing would be spent on them")
+        print("no paid service is chosen for pictures, messages or categories; nothing would be spent on them")
     print("curate: prices change; check them against the vendor's page and correct a copy (--prices)", file=sys.stderr)
-    print("curate: topic names (at most a few hundred short calls) are not counted", file=sys.stderr)
+    print(
+        "curate: topic names (at most a few hundred short calls) and text inside pictures are not counted",
+        file=sys.stderr,
+    )

@@ -48,7 +48,7 @@ def verdicts(known: Evidence, policy: Policy) -> Verdicts:
 
 def conversation_hits(known: Evidence, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Every rule that fires on a conversation: those about the conversation, and those about its battle alone."""
-    rules = [rule for rule in policy.rules if rule.over is not Over.BATTLE]
+    rules = [rule for rule in policy.rules if rule.over is not Over.BATTLE and known.stands(rule)]
     stated = {Over.CONVERSATION: conversation_facts(known.conversations, policy)}
     hits = fired(rules, known.parts, known.facts, stated)
     alone = pl.col("place").is_in([place for place, rule in enumerate(rules) if rule.scope is Scope.BATTLE])

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import polars as pl
 
-from schemas.policy import Over, Policy
+from schemas.policy import Over, Policy, Rule
 from tasks.content_id import text_id
 from tasks.decide.duplicates import preset_datasets
 from tasks.decide.facts import parts
@@ -47,8 +47,12 @@ class Evidence:
         return parts(conversations, text_ids)
 
     def facts(self, signal: str, columns: list[str] | None = None) -> pl.DataFrame:
-        """The facts of one signal."""
-        return facts(self.store, signal, self.versions[signal], columns)
+        """The facts of one signal; none when this run does not measure it."""
+        return facts(self.store, signal, self.versions.get(signal, ""), columns)
+
+    def stands(self, rule: Rule) -> bool:
+        """Whether the rule is in force: not when it waits for a provider that nobody chose."""
+        return not rule.if_chosen or rule.signal.partition(".")[0] in self.versions
 
     def redacted(self, policy: Policy) -> pl.DataFrame:
         """What the policy's redact rules made of conversations."""

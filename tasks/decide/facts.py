@@ -52,6 +52,7 @@ MEASURED_ON: dict[str, tuple[Over, ...]] = {
     "image_layout": (Over.IMAGES,),
     "image_text": (Over.IMAGES,),
     "image_embedding": (Over.IMAGES,),
+    "image_moderation": (Over.IMAGES,),
     "text_pii": _TEXTS,
     "moderation": _TEXTS,
     "service_text": _TEXTS,

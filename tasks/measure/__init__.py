@@ -17,6 +17,7 @@ from tasks.measure.categories import categories
 from tasks.measure.embeddings import image_embedding, text_embedding
 from tasks.measure.faces import faces
 from tasks.measure.image_hash import image_hash
+from tasks.measure.image_moderation import image_moderation
 from tasks.measure.image_text import image_text
 from tasks.measure.language import language
 from tasks.measure.moderation import moderation
@@ -46,6 +47,9 @@ PICTURE_SIGNALS: dict[str, Callable[[Providers], Signal[Picture]]] = {
     "image_embedding": image_embedding,
 }
 """Measured on every picture, from one decode."""
+
+CHOSEN_PICTURE_SIGNALS: dict[str, Callable[[Providers], Signal[Picture]]] = {"image_moderation": image_moderation}
+"""Measured on every picture when a provider is chosen for it: no model of this ships with the install."""
 
 SCREENING_TEXT_SIGNALS: dict[str, tuple[Texts, Callable[[Providers], Signal[str]]]] = {
     "text_pii": (Texts.MESSAGES, text_pii),
@@ -81,3 +85,9 @@ DESCRIPTIVE_TEXT_SIGNALS: dict[str, tuple[Texts, Callable[[Providers], Signal[st
 
 DOCUMENT_SIGNALS: dict[str, Callable[[Providers], Signal[Document]]] = {"categories": categories}
 """Measured on the prompts, with their pictures, of what the policy keeps."""
+
+
+def picture_signals(providers: Providers) -> dict[str, Signal[Picture]]:
+    """Every picture signal that the chosen providers measure, by name."""
+    chosen = {name: make for name, make in CHOSEN_PICTURE_SIGNALS.items() if name in providers.names}
+    return {name: make(providers) for name, make in (PICTURE_SIGNALS | chosen).items()}

@@ -1,20 +1,23 @@
 """What measuring would cost at paid services: only what has no fact yet, nothing sent, nothing spent."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import polars as pl
 
 from schemas.run import Estimate
-from tasks.measure import DOCUMENT_SIGNALS, PICTURE_SIGNALS
+from tasks.measure import CHOSEN_PICTURE_SIGNALS, DOCUMENT_SIGNALS, PICTURE_SIGNALS, SCREENING_TEXT_SIGNALS
 from tasks.measure.store import missing
 from tasks.prices import Prices, TokenPrice
 from tasks.providers import Providers
+from tasks.providers.text_windows import windows
 from tasks.tables import Store
 
 PICTURES_A_REQUEST = 16
 """Vision's limit."""
 PROMPT_CHARACTERS, PICTURES_MAX, SIDE_MAX = 12_500, 8, 1600
 """What the taggers show at most (`tasks/providers/production/categories.py`; a test holds them equal)."""
+MODERATION, PIECE_CHARACTERS, PIECE_OVERLAP, PIECES_A_REQUEST = "openai_moderation", 2000, 200, 16
+"""How moderation sends texts (`tasks/providers/production/moderation.py`; a test holds them equal)."""
 ANSWER_TOKENS, ANSWER_TOKENS_MAX = 80, 4096
 """Tokens of an answer: expected without thinking, and at most."""
 
@@ -27,16 +30,41 @@ def estimate_pictures(known: Store, images: pl.DataFrame, providers: Providers, 
     lacking = {image_id for signal in signals for image_id in missing(known, signal, images["image_id"])}
     if not signals:
         return []
-    units, price = len(lacking) * len(signals), prices.unit_usd("google_vision")
-    usd = None if price is None else units * price
-    calls = -(-len(lacking) // PICTURES_A_REQUEST)
     signal_names = ", ".join(signal.name for signal in signals)
-    return [
-        Estimate(
-            service="google_vision", mode="one by one", signals=signal_names, items=len(lacking),
-            calls=calls, units=units, usd=usd, usd_most=usd,
-        )
-    ]  # fmt: skip
+    calls = -(-len(lacking) // PICTURES_A_REQUEST)
+    return [_billed("google_vision", signal_names, len(lacking), calls, len(lacking) * len(signals), prices)]
+
+
+def estimate_moderation(
+    known: Store, image_ids: Collection[str], texts: Mapping[str, str], providers: Providers, prices: Prices
+) -> list[Estimate]:
+    """Cost of OpenAI's moderation of texts, by text id, and of pictures as they were taken in."""
+    found = []
+    if providers.names["moderation"] == "openai":
+        _, make = SCREENING_TEXT_SIGNALS["moderation"]
+        wanted = missing(known, make(providers), (text_id for text_id, text in texts.items() if text.strip()))
+        pieces = sum(len(list(windows(texts[each], PIECE_CHARACTERS, PIECE_OVERLAP))) for each in wanted)
+        calls = -(-pieces // PIECES_A_REQUEST)
+        found.append(_billed(MODERATION, "moderation", len(wanted), calls, pieces, prices))
+    if providers.names.get("image_moderation") == "openai":
+        count = len(missing(known, CHOSEN_PICTURE_SIGNALS["image_moderation"](providers), image_ids))
+        found.append(_billed(MODERATION, "image_moderation", count, count, count, prices))
+    return found
+
+
+def _billed(service: str, signals: str, items: int, calls: int, units: int, prices: Prices) -> Estimate:
+    price = prices.unit_usd(service)
+    usd = None if price is None else units * price
+    return Estimate(
+        service=service,
+        mode="one by one",
+        signals=signals,
+        items=items,
+        calls=calls,
+        units=units,
+        usd=usd,
+        usd_most=usd,
+    )
 
 
 def estimate_documents(

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from tasks.measure import DESCRIPTIVE_TEXT_SIGNALS, PICTURE_SIGNALS, SCREENING_TEXT_SIGNALS
+from tasks.measure import DESCRIPTIVE_TEXT_SIGNALS, SCREENING_TEXT_SIGNALS, picture_signals
 from tasks.measure.signal import Item, Signal
 from tasks.pictures import Picture, PictureRejected, open_picture
 from tasks.providers import Providers
@@ -31,7 +31,10 @@ def _picture(file: Path, providers: Providers) -> Inspected:
     try:
         picture = open_picture(file.read_bytes())
     except PictureRejected as rejected:
-        return {"item": str(file), "signals": {name: {"error": rejected.reason} for name in PICTURE_SIGNALS}}
+        return {
+            "item": str(file),
+            "signals": {name: {"error": rejected.reason} for name in _picture_signals(providers)},
+        }
     return {"item": str(file), "signals": _measured(_picture_signals(providers), picture)}
 
 
@@ -58,7 +61,7 @@ def _measured(signals: Mapping[str, Signal[Item]], item: Item) -> dict[str, Any]
 
 @cache
 def _picture_signals(providers: Providers) -> dict[str, Signal[Picture]]:
-    return {name: make(providers) for name, make in PICTURE_SIGNALS.items()}
+    return picture_signals(providers)
 
 
 @cache

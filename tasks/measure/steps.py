@@ -19,6 +19,7 @@ from tasks.measure import (
     PICTURE_SIGNALS,
     SCREENING_TEXT_SIGNALS,
     Texts,
+    picture_signals,
 )
 from tasks.measure.documents import Documents
 from tasks.measure.run import Rows, look_at, look_at_stored, measure_items
@@ -30,7 +31,7 @@ from tasks.providers import Providers
 from tasks.tables import Store
 from tasks.timing import timed
 
-OF_ORIGINALS = frozenset({"nsfw", "image_hash"})
+OF_ORIGINALS = frozenset({"nsfw", "image_hash", "image_moderation"})
 """Picture signals that nobody asks of a redacted picture: rules and duplicates look at what was taken in."""
 
 
@@ -39,14 +40,9 @@ def signal_versions(providers: Providers) -> Versions:
     texts = {
         name: make(providers).version for name, (_, make) in (SCREENING_TEXT_SIGNALS | DESCRIPTIVE_TEXT_SIGNALS).items()
     }
-    pictures = {name: make(providers).version for name, make in PICTURE_SIGNALS.items()}
+    pictures = {name: signal.version for name, signal in picture_signals(providers).items()}
     documents = {name: make(providers).version for name, make in DOCUMENT_SIGNALS.items()}
     return pictures | texts | documents
-
-
-def picture_signals(providers: Providers) -> list[Signal[Picture]]:
-    """Every picture signal, ready to measure."""
-    return [make(providers) for make in PICTURE_SIGNALS.values()]
 
 
 class PictureLook:
@@ -54,7 +50,7 @@ class PictureLook:
 
     def __init__(self, store: Store, providers: Providers, now: datetime) -> None:
         self._store, self._now = store, now
-        self._signals = picture_signals(providers)
+        self._signals = list(picture_signals(providers).values())
         self.done = Measured()
 
     def look(self, pictures: Sequence[Picture]) -> tuple[dict[str, Rows], Measured]:
@@ -75,7 +71,8 @@ def catch_up_pictures(settings: Settings, providers: Providers) -> StageReport:
     """Picture signals that stored pictures lack: after a new signal, another provider, or a failure."""
     store, now, total = Store.open(settings.store), datetime.now(UTC), Measured()
     images = StoredImages(store)
-    total.add(_measure_pictures(settings, store, images, list(images.part_of), picture_signals(providers), now))
+    signals = list(picture_signals(providers).values())
+    total.add(_measure_pictures(settings, store, images, list(images.part_of), signals, now))
     return report("catch_up_pictures", total)
 
 
@@ -121,7 +118,7 @@ def measure_redacted(settings: Settings, providers: Providers) -> StageReport:
     redacted = store.read("redacted_conversations")
     images = StoredImages(store, "redacted_images")
     shown = images.ordered(redacted["image_ids"].explode().drop_nulls())
-    signals = [signal for signal in picture_signals(providers) if signal.name not in OF_ORIGINALS]
+    signals = [signal for name, signal in picture_signals(providers).items() if name not in OF_ORIGINALS]
     total.add(_measure_pictures(settings, store, images, shown, signals, now))
     texts = texts_of(redacted)
     texts[Texts.MESSAGES] |= _picture_texts(store, PICTURE_SIGNALS["image_text"](providers).version)

@@ -28,6 +28,7 @@ PROVIDERS: dict[str, dict[str, str]] = {
     },
     "text_pii": {EMBEDDED: "embedded.text_pii:PatternsAndNames"},
     "moderation": {EMBEDDED: "embedded.moderation:OffensiveWords", "openai": "production.moderation:OpenAiModeration"},
+    "image_moderation": {"openai": "production.image_moderation:OpenAiImageModeration"},
     "language": {EMBEDDED: "embedded.language:FastText"},
     "tokens": {EMBEDDED: "embedded.tokens:Cl100k"},
     "categories": {
@@ -41,7 +42,7 @@ PROVIDERS: dict[str, dict[str, str]] = {
         "openai": "production.topic_names:OpenAiNamer",
     },
 }
-"""Capability -> provider name -> where the class lives."""
+"""Capability -> provider name -> where the class lives. Without an embedded one it is there only when chosen."""
 
 _INSTALL = 'it needs the production extra; run: pip install -c constraints.txt -e ".[production]"'
 
@@ -56,7 +57,7 @@ class Providers:
                 raise BadInput(f"unknown capability {known_values(capability, PROVIDERS)}")
             if name not in PROVIDERS[capability]:
                 raise BadInput(f"{capability}: unknown provider {known_values(name, PROVIDERS[capability])}")
-        self.names = {capability: chosen.get(capability, EMBEDDED) for capability in PROVIDERS}
+        self.names = {c: chosen.get(c, EMBEDDED) for c, among in PROVIDERS.items() if c in chosen or EMBEDDED in among}
         self._loaded: dict[str, Any] = {}
         self._lock = threading.Lock()
 

@@ -126,6 +126,16 @@ class Moderator(Protocol):
         ...
 
 
+class PictureModerator(Protocol):
+    """Tells how harmful pictures are."""
+
+    version: str
+
+    def moderate_pictures(self, pictures: Sequence[Picture]) -> Sequence[Moderation | Failed]:
+        """Moderation of every picture."""
+        ...
+
+
 class LanguageIdentifier(Protocol):
     """Tells the language of texts."""
 

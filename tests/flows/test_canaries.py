@@ -13,6 +13,7 @@ from tasks.canaries.probes import probes
 from tasks.decide.policy_file import load_policy
 from tasks.release.build import MANIFEST
 from tasks.tables import Store
+from tests.http_server import HttpServer, Reply
 
 
 @pytest.fixture
@@ -103,3 +104,24 @@ def test_every_preset_has_a_rule_for_every_probe():
         for probe in probes():
             actions = {rule.action for rule in _rules(probe, load_policy(name))}
             assert probe.listed or (actions <= {Action.DROP, Action.REDACT, Action.TAG} and actions), (name, probe.name)
+
+
+@pytest.fixture
+def openai_server(monkeypatch):
+    pytest.importorskip("openai", reason="production extra")
+    server = HttpServer()
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+    yield server
+    server.close()
+
+
+def test_the_pictures_of_probes_go_to_the_service_that_is_chosen_for_pictures(planted, openai_server):
+    from tests.moderation_answers import answer, of_picture
+
+    openai_server.answer(Reply(answer(of_picture())))
+    report = run(planted.model_copy(update={"providers": {"image_moderation": "openai"}}), "public_release")
+    assert report.model_calls == {"image_moderation": len(openai_server.requests)}
+    assert len(openai_server.requests) == sum(probe.picture is not None and not probe.listed for probe in probes())
+    assert report.counts["caught"] == len(probes())

@@ -82,3 +82,17 @@ def test_a_stage_deployed_alone_keeps_to_its_budget_and_leaves_a_record(prefect_
     assert reports[-1].failures == {"categories: budget_reached": 1}
     record = json.loads(store.read_bytes(latest_run_record(store)))
     assert [stage["stage"] for stage in record["stages"]] == [report.stage for report in reports]
+
+
+def test_moderation_is_counted_in_pieces_of_text_and_in_pictures(curate, store):
+    chosen = ("--provider", "moderation=openai", "--provider", "image_moderation=openai")
+    code, out, err = curate("estimate", "--store", store.root, "--json", *chosen)
+    assert code == 0, err
+    texts, pictures = (json.loads(line) for line in out.splitlines())
+    assert (texts["signals"], texts["items"], texts["calls"], texts["units"]) == ("moderation", 5, 1, 5)
+    assert (pictures["signals"], pictures["items"], pictures["calls"], pictures["units"]) == (
+        "image_moderation",
+        1,
+        1,
+        1,
+    )

@@ -70,7 +70,7 @@ class OpenAiApi(LanguageModel):
 
     def _create(self, question: Question, name: str, schema: dict[str, Any]) -> ChatCompletion:
         shown: list[ChatCompletionContentPartParam] = [{"type": "text", "text": question.material}]
-        shown += [{"type": "image_url", "image_url": {"url": _data_url(upload)}} for upload in question.pictures]
+        shown += [{"type": "image_url", "image_url": {"url": data_url(upload)}} for upload in question.pictures]
         return self._client.chat.completions.create(
             model=self._model,
             messages=[{"role": "system", "content": question.instructions}, {"role": "user", "content": shown}],
@@ -100,5 +100,6 @@ def _status_failure(error: openai.APIStatusError) -> CallFailed:
     return http_failure(error.status_code, seconds(error.response.headers.get("retry-after")))
 
 
-def _data_url(upload: Upload) -> str:
+def data_url(upload: Upload) -> str:
+    """The picture inside a URL, as chat completions and moderation take it."""
     return f"data:{upload.mime_type};base64,{base64.b64encode(upload.content).decode('ascii')}"

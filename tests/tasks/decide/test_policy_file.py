@@ -10,7 +10,14 @@ from schemas.policy import Action, Over
 from tasks.decide import policy_file
 from tasks.decide.facts import BATTLE_FACTS, CONVERSATION_FACTS, MEASURED_ON, fact_types
 from tasks.decide.policy_file import load_policy, policy_hash
-from tasks.measure import DESCRIPTIVE_TEXT_SIGNALS, DOCUMENT_SIGNALS, PICTURE_SIGNALS, SCREENING_TEXT_SIGNALS, Texts
+from tasks.measure import (
+    CHOSEN_PICTURE_SIGNALS,
+    DESCRIPTIVE_TEXT_SIGNALS,
+    DOCUMENT_SIGNALS,
+    PICTURE_SIGNALS,
+    SCREENING_TEXT_SIGNALS,
+    Texts,
+)
 
 SHIPPED = sorted(path.stem for path in (Path(policy_file.__file__).parent / "policies").glob("*.yaml"))
 RULE = {"reason": "face", "signal": "faces.confidence_max", "over": "images", "at_least": 0.5}
@@ -195,6 +202,6 @@ def test_policies_may_ask_about_exactly_what_is_measured_before_they_decide():
         Texts.PROMPT: {Over.PROMPT},
     }
     measured = {name: of_texts[which] for name, (which, _) in SCREENING_TEXT_SIGNALS.items()}
-    measured |= {name: {Over.IMAGES} for name in PICTURE_SIGNALS}
+    measured |= {name: {Over.IMAGES} for name in PICTURE_SIGNALS | CHOSEN_PICTURE_SIGNALS}
     assert {name: set(over) for name, over in MEASURED_ON.items()} == measured
     assert set(MEASURED_ON).isdisjoint(DESCRIPTIVE_TEXT_SIGNALS | DOCUMENT_SIGNALS)

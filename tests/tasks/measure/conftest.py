@@ -18,6 +18,7 @@ ANSWERS = {
     "text_embedding": lambda text: np.eye(4, dtype=np.float32)[len(text) % 4],
     "text_pii": lambda text: [PiiSpan(type="email", start=0, end=1, confidence=1.0)] if "@" in text else [],
     "moderation": lambda text: Moderation(flagged_probability=0.0, flagged_categories=[], category_scores=[]),
+    "image_moderation": lambda picture: Moderation(flagged_probability=0.0, flagged_categories=[], category_scores=[]),
     "language": lambda text: Language(language="en", confidence=0.9),
     "tokens": len,
     "categories": lambda document: Categories(**dict.fromkeys(Categories.model_fields, "?" in document.prompt)),
@@ -44,7 +45,7 @@ class CountingProvider:
         return [Failed("over_quota") if fails(item) else ANSWERS[capability](item) for item in items]
 
     nsfw_probabilities = find_faces = read = embed_images = embed_texts = find_pii = moderate = identify = _answer
-    count_tokens = tag = _answer
+    count_tokens = tag = moderate_pictures = _answer
 
 
 class CountingProviders:

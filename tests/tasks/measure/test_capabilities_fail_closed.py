@@ -22,6 +22,7 @@ GUARDS = {
     "image_text": "text_pii",
     "text_pii": "text_pii",
     "moderation": "moderation",
+    "image_moderation": "image_moderation",
 }
 """Capability -> the signal whose absence forbids a release."""
 DESCRIBES = ("image_embedding", "text_embedding", "language", "tokens", "categories")

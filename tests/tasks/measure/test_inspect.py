@@ -6,10 +6,11 @@ import orjson
 import pytest
 
 from schemas.tables import SIGNALS
-from tasks.measure import DESCRIPTIVE_TEXT_SIGNALS, PICTURE_SIGNALS, SCREENING_TEXT_SIGNALS
+from tasks.measure import CHOSEN_PICTURE_SIGNALS, DESCRIPTIVE_TEXT_SIGNALS, PICTURE_SIGNALS, SCREENING_TEXT_SIGNALS
 from tasks.measure.inspect import inspect_file
 from tests.builders import picture_bytes
 
+OF_PICTURES = PICTURE_SIGNALS.keys() | CHOSEN_PICTURE_SIGNALS.keys()
 TEXT_SIGNALS = SCREENING_TEXT_SIGNALS.keys() | DESCRIPTIVE_TEXT_SIGNALS.keys()
 
 
@@ -24,9 +25,17 @@ def test_a_picture_has_every_picture_signal(tmp_path, counting):
     file.write_bytes(picture_bytes(1))
     (seen,) = inspect_file(file, counting)
     assert seen["item"] == str(file)
-    assert seen["signals"].keys() == PICTURE_SIGNALS.keys()
+    assert seen["signals"].keys() == OF_PICTURES
     for name, value in seen["signals"].items():
         assert value.keys() == SIGNALS[name].model_fields.keys()
+
+
+def test_a_picture_is_not_moderated_when_nobody_chose_a_provider(tmp_path, counting):
+    file = tmp_path / "drawn.png"
+    file.write_bytes(picture_bytes(1))
+    del counting.names["image_moderation"]
+    (seen,) = inspect_file(file, counting)
+    assert seen["signals"].keys() == PICTURE_SIGNALS.keys()
 
 
 def test_every_text_of_a_file_has_every_text_signal(tmp_path, counting):
@@ -53,7 +62,7 @@ def test_a_file_that_is_no_picture_says_why_under_every_signal(tmp_path, countin
     file.write_bytes(content)
     (seen,) = inspect_file(file, counting)
     errors = {value["error"] for value in seen["signals"].values()}
-    assert seen["signals"].keys() == PICTURE_SIGNALS.keys()
+    assert seen["signals"].keys() == OF_PICTURES
     assert errors == {reason or "image_truncated"}
 
 

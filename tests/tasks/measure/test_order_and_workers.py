@@ -7,7 +7,13 @@ import pytest
 from schemas.tables import SIGNALS
 from tasks.lookup.facts import table_name
 from tasks.lookup.images import StoredImages
-from tasks.measure import DESCRIPTIVE_TEXT_SIGNALS, DOCUMENT_SIGNALS, PICTURE_SIGNALS, SCREENING_TEXT_SIGNALS
+from tasks.measure import (
+    CHOSEN_PICTURE_SIGNALS,
+    DESCRIPTIVE_TEXT_SIGNALS,
+    DOCUMENT_SIGNALS,
+    PICTURE_SIGNALS,
+    SCREENING_TEXT_SIGNALS,
+)
 from tasks.measure.run import BATCH, look_at, look_at_stored, measure_items
 from tasks.measure.steps import picture_signals
 from tasks.measure.store import append_facts
@@ -47,17 +53,23 @@ def test_the_tables_of_one_order_are_the_same_bytes(tmp_path, counting, workers)
 
 def test_pictures_measured_while_taken_in_and_later_have_the_same_facts(tmp_path, counting):
     stores = [store_with(tmp_path / name, images=[image(each) for each in PICTURES]) for name in ("one", "other")]
-    signals, images = picture_signals(counting), StoredImages(stores[1])
+    signals, images = list(picture_signals(counting).values()), StoredImages(stores[1])
     seen, _ = look_at(PICTURES, signals, NOON)
     for name, found in seen.items():
         append_facts(stores[0], name, found)
     look_at_stored(stores[1], images, images.ordered(p.image_id for p in reversed(PICTURES)), signals, 3, NOON)
-    for name in PICTURE_SIGNALS:
+    for name in PICTURE_SIGNALS | CHOSEN_PICTURE_SIGNALS:
         one, other = (rows(store, name) for store in stores)
         assert one == other
         assert len(one) == len(PICTURES)
 
 
 def test_every_signal_has_a_table():
-    listed = [*PICTURE_SIGNALS, *SCREENING_TEXT_SIGNALS, *DESCRIPTIVE_TEXT_SIGNALS, *DOCUMENT_SIGNALS]
+    listed = [
+        *PICTURE_SIGNALS,
+        *CHOSEN_PICTURE_SIGNALS,
+        *SCREENING_TEXT_SIGNALS,
+        *DESCRIPTIVE_TEXT_SIGNALS,
+        *DOCUMENT_SIGNALS,
+    ]
     assert sorted(listed) == sorted(SIGNALS)

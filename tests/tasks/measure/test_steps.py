@@ -5,7 +5,7 @@ import pytest
 from schemas.settings import Settings
 from tasks.content_id import text_id
 from tasks.lookup.facts import facts
-from tasks.measure import DESCRIPTIVE_TEXT_SIGNALS, PICTURE_SIGNALS, SCREENING_TEXT_SIGNALS
+from tasks.measure import CHOSEN_PICTURE_SIGNALS, DESCRIPTIVE_TEXT_SIGNALS, PICTURE_SIGNALS, SCREENING_TEXT_SIGNALS
 from tasks.measure.steps import PictureLook, catch_up_pictures, measure_documents, measure_texts, signal_versions
 from tests.builders import NOON, conversation, decision, image, picture, store_with
 
@@ -53,7 +53,7 @@ def test_pictures_seen_while_taken_in_are_not_decoded_again(store, settings, cou
     look = PictureLook(store, counting, NOON)
     look.keep([look.look(PICTURES)])
     before = counting.asked.copy()
-    assert look.done.calls == dict.fromkeys(PICTURE_SIGNALS, len(PICTURES))
+    assert look.done.calls == dict.fromkeys(PICTURE_SIGNALS | CHOSEN_PICTURE_SIGNALS, len(PICTURES))
     assert catch_up_pictures.fn(settings, counting).model_calls == {}
     assert counting.asked == before
 
@@ -104,7 +104,13 @@ def test_a_second_run_over_the_same_store_asks_no_provider(store, settings, coun
         return [*reports, measure_documents.fn(settings, counting)]
 
     calls = [report.model_calls for report in run()]
-    assert set().union(*calls) == {*PICTURE_SIGNALS, *SCREENING_TEXT_SIGNALS, *DESCRIPTIVE_TEXT_SIGNALS, "categories"}
+    assert set().union(*calls) == {
+        *PICTURE_SIGNALS,
+        *CHOSEN_PICTURE_SIGNALS,
+        *SCREENING_TEXT_SIGNALS,
+        *DESCRIPTIVE_TEXT_SIGNALS,
+        "categories",
+    }
     before = counting.asked.copy()
     assert [report.model_calls for report in run()] == [{}, {}, {}, {}]
     assert counting.asked == before

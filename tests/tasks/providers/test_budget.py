@@ -15,7 +15,14 @@ from tests.builders import conversation, decision, store_with
 pytest.importorskip("google.cloud.vision_v1", reason="production extra")
 import grpc
 
-from tasks.providers.production import categories, language_model, upload, vision
+from tasks.providers.production import (
+    categories,
+    language_model,
+    moderation,
+    openai_moderation,
+    upload,
+    vision,
+)
 from tasks.providers.production.faces import VisionFaces
 from tasks.providers.production.image_text import VisionText
 from tasks.providers.production.vision import VisionClient
@@ -110,6 +117,9 @@ def test_the_estimate_knows_what_taggers_send():
     assert estimate.PICTURES_MAX == categories.PICTURES_MAX
     assert estimate.SIDE_MAX == upload.SIDE_MAX
     assert estimate.PICTURES_A_REQUEST == vision.IMAGES_MAX
+    assert estimate.MODERATION == openai_moderation.SERVICE
+    assert (estimate.PIECE_CHARACTERS, estimate.PIECE_OVERLAP) == (moderation.WINDOW_CHARACTERS, moderation.OVERLAP)
+    assert estimate.PIECES_A_REQUEST == moderation.PIECES_MAX
     assert estimate.ANSWER_TOKENS_MAX == language_model.ANSWER_TOKENS_MAX
 
 

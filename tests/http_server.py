@@ -1,0 +1,63 @@
+"""A server on 127.0.0.1 that answers the vendors' SDKs over HTTP with what a test scripts."""
+
+import json
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass
+class Reply:
+    """What the HTTP server answers once; `body` None hangs up without an answer."""
+
+    body: object = None
+    status: int = 200
+    headers: dict = field(default_factory=dict)
+
+
+class HttpServer:
+    """Answers POSTs with the scripted replies, the last of them for ever, and remembers what it was sent."""
+
+    def __init__(self):
+        self.requests, self.replies = [], deque()
+        self._lock = threading.Lock()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                outer.respond(self)
+
+            def log_message(self, *_):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    def answer(self, *replies):
+        self.replies = deque(replies)
+
+    def respond(self, handler):
+        body = handler.rfile.read(int(handler.headers["content-length"]))
+        with self._lock:
+            self.requests.append(json.loads(body))
+            reply = self.replies.popleft() if len(self.replies) > 1 else self.replies[0]
+        if callable(reply.body):
+            reply = Reply(reply.body(self.requests[-1]), reply.status, reply.headers)
+        if reply.body is None:
+            handler.close_connection = True
+            return
+        content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+        handler.send_response(reply.status)
+        for name, value in {"content-type": "application/json", **reply.headers}.items():
+            handler.send_header(name, value)
+        handler.send_header("content-length", str(len(content)))
+        handler.end_headers()
+        handler.wfile.write(content)
+
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

@@ -1,0 +1,25 @@
+"""What OpenAI's moderation answers, as its documentation shows it."""
+
+from tasks.providers.production.openai_moderation import CATEGORIES
+
+OF_PICTURES = ("self-harm", "self-harm/instructions", "self-harm/intent", "sexual", "violence", "violence/graphic")
+"""Categories that the service scores in pictures; the others are of texts alone."""
+
+
+def result(**scores):
+    """A result of the service; what scores 0.5 or more is flagged."""
+    scores = dict.fromkeys(CATEGORIES, 0.01) | scores
+    flags = {name: score >= 0.5 for name, score in scores.items()}
+    return {"flagged": any(flags.values()), "categories": flags, "category_scores": scores}
+
+
+def of_picture(**scores):
+    """A result about a picture."""
+    scores = dict.fromkeys(CATEGORIES, 0.0) | dict.fromkeys(OF_PICTURES, 0.01) | scores
+    applied = {name: ["image"] if name in OF_PICTURES else [] for name in CATEGORIES}
+    return result(**scores) | {"category_applied_input_types": applied}
+
+
+def answer(*results):
+    """The whole answer."""
+    return {"id": "modr-1", "model": "omni-moderation", "results": list(results)}

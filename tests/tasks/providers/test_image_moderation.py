@@ -1,0 +1,135 @@
+"""OpenAI's moderation of pictures through its real SDK: a fact about the picture, or a failure."""
+
+import base64
+import io
+
+import PIL.Image
+import pytest
+
+from schemas.errors import BadInput
+from tasks.ledger import ledger, start_ledger
+from tasks.providers import Providers
+from tasks.providers.capabilities import Failed
+
+pytest.importorskip("openai", reason="production extra")
+from tasks.providers.production.image_moderation import OpenAiImageModeration
+from tasks.providers.production.openai_moderation import DEFAULT_MODEL, SERVICE
+from tests.moderation_answers import OF_PICTURES, answer, of_picture, result
+
+
+@pytest.fixture
+def moderate(http_server, quick, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{http_server.url}/v1")
+
+    def moderate(pictures, *replies):
+        http_server.answer(*replies)
+        return OpenAiImageModeration(quick).moderate_pictures(pictures)
+
+    return moderate
+
+
+@pytest.fixture(autouse=True)
+def fresh_ledger():
+    yield start_ledger()
+    start_ledger()
+
+
+def shown(request):
+    (part,) = request["input"]
+    assert part["type"] == "image_url"
+    head, _, content = part["image_url"]["url"].partition(";base64,")
+    return head, base64.b64decode(content)
+
+
+def by_width(request):
+    """Says that a wide picture is violent."""
+    with PIL.Image.open(io.BytesIO(shown(request)[1])) as seen:
+        return answer(of_picture(violence=0.9) if seen.width > 100 else of_picture())
+
+
+def test_scores_and_flags_of_the_categories_that_apply_to_pictures_are_the_fact(moderate, reply, picture):
+    (said,) = moderate([picture()], reply(answer(of_picture(violence=0.9, sexual=0.2))))
+    assert (said.flagged_probability, said.flagged_categories) == (0.9, ["violence"])
+    scores = {each.category: each.score for each in said.category_scores}
+    assert scores == dict.fromkeys(OF_PICTURES, 0.01) | {"violence": 0.9, "sexual": 0.2}
+
+
+def test_every_picture_is_asked_about_alone_and_answered_in_order(moderate, reply, http_server, picture):
+    pictures = [picture(seed, width=128 if seed % 3 else 64) for seed in range(20)]
+    said = moderate(pictures, reply(by_width))
+    assert [each.flagged_categories for each in said] == [["violence"] if p.width > 100 else [] for p in pictures]
+    assert len(http_server.requests) == len(pictures)
+    assert {request["model"] for request in http_server.requests} == {DEFAULT_MODEL}
+
+
+def test_a_small_picture_is_sent_as_it_is_stored_and_a_large_one_shrunk(moderate, reply, http_server, picture, noise):
+    small, large = picture(), noise(1)
+    moderate([small], reply(answer(of_picture())))
+    assert shown(http_server.requests[-1]) == ("data:image/png", small.encoded)
+    moderate([large], reply(answer(of_picture())))
+    head, content = shown(http_server.requests[-1])
+    assert head == "data:image/jpeg"
+    assert len(content) < len(large.encoded)
+
+
+def test_a_category_that_is_flagged_counts_though_the_service_names_no_input_for_it(moderate, reply, picture):
+    (said,) = moderate([picture()], reply(answer(of_picture(hate=0.7))))
+    assert said.flagged_categories == ["hate"]
+
+
+UNSEEN = of_picture() | {"category_applied_input_types": {"violence": ["text"]}}
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (answer(result()), "picture_not_looked_at"),
+        (answer(UNSEEN), "picture_not_looked_at"),
+        (answer(of_picture() | {"category_applied_input_types": {"beauty": ["image"]}}), "picture_not_looked_at"),
+        (answer(of_picture() | {"category_applied_input_types": {"hate": "image"}}), "malformed_answer"),
+        (answer(of_picture() | {"flagged": True}), "malformed_answer"),
+        (answer(of_picture(), of_picture()), "malformed_answer"),
+        (answer(), "malformed_answer"),
+        (b"<html>proxy</html>", "malformed_answer"),
+    ],
+)
+def test_an_answer_that_cannot_be_trusted_is_a_failure(moderate, reply, picture, body, reason):
+    assert moderate([picture()], reply(body)) == [Failed(reason)]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason", "calls"),
+    [
+        (400, {"error": {"code": "invalid_image"}}, "http_400", 1),
+        (401, {"error": {"message": "no"}}, "http_401", 1),
+        (429, {"error": {"code": "insufficient_quota"}}, "quota_used_up", 1),
+        (429, {"error": {"message": "slow"}}, "rate_limited", 5),
+        (503, {"error": {"message": "busy"}}, "server_error", 5),
+        (200, None, "connection_failed", 5),
+    ],
+)
+def test_a_refusal_is_a_failure_and_repeated_only_if_it_may_pass(
+    moderate, reply, http_server, picture, status, body, reason, calls
+):
+    assert moderate([picture()], reply(body, status)) == [Failed(reason)]
+    assert len(http_server.requests) == calls
+
+
+def test_one_failing_picture_holds_back_no_other(moderate, reply, picture):
+    pictures = [picture(seed) for seed in range(3)]
+    said = moderate(pictures, reply({}, 400), reply(by_width))
+    assert sum(isinstance(each, Failed) for each in said) == 1
+
+
+def test_what_was_sent_is_on_the_bill(moderate, reply, picture):
+    moderate([picture(1), picture(2)], reply(answer(of_picture())))
+    use = ledger().use()[SERVICE]
+    assert (use.calls, use.units, use.usd) == (2, 2, 0)
+
+
+def test_nothing_of_it_ships_with_the_install():
+    assert "image_moderation" not in Providers().names
+    assert "image_moderation" not in Providers().stand_ins
+    with pytest.raises(BadInput, match="image_moderation: unknown provider 'embedded'"):
+        Providers({"image_moderation": "embedded"})
