@@ -232,22 +232,3 @@ class Refusal(Row):
 
     refusal: bool
     """True when the answer declines."""
-
-
-class Categories(Row):
-    """What a prompt with its pictures asks for (VisionArena sec. 4.1). Null: could not be told."""
-
-    captioning: bool | None
-    """Asks to describe the picture as a whole."""
-    creative_writing: bool | None
-    """Asks for a story, poem, caption or other original text."""
-    diagram: bool | None
-    """The picture is a chart, diagram or figure."""
-    entity_recognition: bool | None
-    """Asks which particular object, person, place or species is shown."""
-    homework: bool | None
-    """The picture or prompt is an exercise or exam question."""
-    humor: bool | None
-    """Asks for or about something funny."""
-    ocr: bool | None
-    """Answering needs reading text in the picture."""

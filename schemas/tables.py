@@ -12,7 +12,6 @@ from schemas.publication import Publication
 from schemas.rating import EloRating, OutlierJudge, PairRecord, RankChange, Rating, StyleCoefficient, VoteShare, WinRate
 from schemas.reject import Quarantined, Reject
 from schemas.signals import (
-    Categories,
     Code,
     Embedding,
     Faces,
@@ -32,6 +31,7 @@ from schemas.signals import (
     Tokens,
     UpstreamWords,
 )
+from schemas.tags import Categories, Criteria, Taxonomy
 from schemas.takedown import Tombstone
 from schemas.topic import BenchItem, TopicMember
 
@@ -97,6 +97,8 @@ SIGNALS: dict[str, type[BaseModel]] = {
     "code": Code,
     "refusal": Refusal,
     "categories": Categories,
+    "criteria": Criteria,
+    "taxonomy": Taxonomy,
 }
 
 

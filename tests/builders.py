@@ -154,6 +154,8 @@ def clean_value(signal: str, content_id: str) -> dict[str, Any]:
         "code": {"is_code": False},
         "refusal": {"refusal": False},
         "categories": dict.fromkeys(SIGNALS["categories"].model_fields, False),
+        "criteria": dict.fromkeys(SIGNALS["criteria"].model_fields, False),
+        "taxonomy": dict.fromkeys(SIGNALS["taxonomy"].model_fields),
     }[signal]
 
 
@@ -179,7 +181,7 @@ _MEASURED_ON = {
     "messages": ["text_pii", "moderation", "service_text", "upstream_words", "tokens", "code"],
     "answers": ["model_names", "markdown", "named_entities", "refusal"],
     "prompt": ["language", "text_embedding"],
-    "document": ["categories"],
+    "document": ["categories", "criteria", "taxonomy"],
 }
 
 

@@ -113,7 +113,7 @@ def _in_words(row: Estimate) -> str:
 
 def _print_total(found: list[Estimate]) -> None:
     if not found:
-        print("no paid service is chosen for pictures, messages or categories; nothing would be spent on them")
+        print("no paid service is chosen for pictures, messages or tags; nothing would be spent on them")
     print("curate: prices change; check them against the vendor's page and correct a copy (--prices)", file=sys.stderr)
     print(
         "curate: topic names (at most a few hundred short calls) and text inside pictures are not counted",

@@ -2,7 +2,8 @@
 
 import polars as pl
 
-from schemas.signals import Categories, Markdown
+from schemas.signals import Markdown
+from schemas.tags import Categories
 from tasks.lookup.facts import Versions, facts
 from tasks.tables import Store
 

@@ -13,7 +13,6 @@ from tasks.measure import (
     service_text,
     upstream_words,
 )
-from tasks.measure.categories import categories
 from tasks.measure.embeddings import image_embedding, text_embedding
 from tasks.measure.faces import faces
 from tasks.measure.image_hash import image_hash
@@ -23,6 +22,7 @@ from tasks.measure.language import language
 from tasks.measure.moderation import moderation
 from tasks.measure.nsfw import nsfw
 from tasks.measure.signal import Signal, by_rule
+from tasks.measure.tags import by_tagger
 from tasks.measure.text_pii import text_pii
 from tasks.measure.tokens import tokens
 from tasks.pictures import Picture
@@ -83,7 +83,9 @@ DESCRIPTIVE_TEXT_SIGNALS: dict[str, tuple[Texts, Callable[[Providers], Signal[st
 }
 """Measured on the texts of what the policy keeps."""
 
-DOCUMENT_SIGNALS: dict[str, Callable[[Providers], Signal[Document]]] = {"categories": categories}
+DOCUMENT_SIGNALS: dict[str, Callable[[Providers], Signal[Document]]] = {
+    name: by_tagger(name, version) for name, version in (("categories", "1"), ("criteria", "1"), ("taxonomy", "1"))
+}
 """Measured on the prompts, with their pictures, of what the policy keeps."""
 
 

@@ -1,10 +1,12 @@
 """What measuring would cost at paid services: only what has no fact yet, nothing sent, nothing spent."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import polars as pl
 
 from schemas.run import Estimate
+from schemas.tags import Sees
 from tasks.measure import CHOSEN_PICTURE_SIGNALS, DOCUMENT_SIGNALS, PICTURE_SIGNALS, SCREENING_TEXT_SIGNALS
 from tasks.measure.store import missing
 from tasks.prices import Prices, TokenPrice
@@ -15,7 +17,7 @@ from tasks.tables import Store
 PICTURES_A_REQUEST = 16
 """Vision's limit."""
 PROMPT_CHARACTERS, PICTURES_MAX, SIDE_MAX = 12_500, 8, 1600
-"""What the taggers show at most (`tasks/providers/production/categories.py`; a test holds them equal)."""
+"""What the taggers show at most (`tasks/providers/production/tagging.py`; a test holds them equal)."""
 MODERATION, PIECE_CHARACTERS, PIECE_OVERLAP, PIECES_A_REQUEST = "openai_moderation", 2000, 200, 16
 """How moderation sends texts (`tasks/providers/production/moderation.py`; a test holds them equal)."""
 ANSWER_TOKENS, ANSWER_TOKENS_MAX = 80, 4096
@@ -70,42 +72,64 @@ def _billed(service: str, signals: str, items: int, calls: int, units: int, pric
 def estimate_documents(
     known: Store, conversations: pl.DataFrame, images: pl.DataFrame, providers: Providers, prices: Prices, count: Count
 ) -> list[Estimate]:
-    """Cost of the categories at a language model, one by one and as the vendor's batches."""
-    service = getattr(providers["categories"], "service", None)
-    if service is None:
-        return []
+    """Cost of every document signal at a language model, one by one and as the vendor's batches."""
     first = conversations.unique("document_id", keep="first", maintain_order=True)
-    wanted = set(missing(known, DOCUMENT_SIGNALS["categories"](providers), first["document_id"]))
-    price = prices.tokens(service)
     sizes = {image_id: (w, h) for image_id, w, h in images.select("image_id", "width", "height").iter_rows()}
-    rows = first.filter(pl.col("document_id").is_in(sorted(wanted))).select("turns", "image_ids").iter_rows()
-    tokens = sum(_input_tokens(turns, ids, sizes, price, count) for turns, ids in rows)
-    whole = tokens + len(wanted) * count(providers["categories"].instructions)
-    return [_tagging(service, mode, len(wanted), whole, price) for mode in ("one by one", "batch")]
+    found = []
+    for name, make in DOCUMENT_SIGNALS.items():
+        service = getattr(providers[name], "service", None)
+        if service is None:
+            continue
+        wanted = first.filter(pl.col("document_id").is_in(missing(known, make(providers), first["document_id"])))
+        price = prices.tokens(service)
+        needs = [_needs(turns, ids, sizes, price, count) for turns, ids in wanted["turns", "image_ids"].iter_rows()]
+        work = _work(providers[name].asked, needs, count)
+        found += [_tagging(service, mode, name, len(needs), work, price) for mode in ("one by one", "batch")]
+    return found
 
 
-def _tagging(service: str, mode: str, items: int, input_tokens: int, price: TokenPrice | None) -> Estimate:
+def _tagging(
+    service: str, mode: str, signal: str, items: int, work: tuple[int, int], price: TokenPrice | None
+) -> Estimate:
+    calls, input_tokens = work
     share = price.batch_share if price and mode == "batch" else 1.0
     usd, most = (
-        None if price is None else share * price.usd(input_tokens, items * answer)
+        None if price is None else share * price.usd(input_tokens, calls * answer)
         for answer in (ANSWER_TOKENS, ANSWER_TOKENS_MAX)
     )
     return Estimate(
-        service=service, mode=mode, signals="categories", items=items, calls=items, input_tokens=input_tokens,
-        output_tokens=items * ANSWER_TOKENS, usd=usd, usd_most=most,
+        service=service, mode=mode, signals=signal, items=items, calls=calls, input_tokens=input_tokens,
+        output_tokens=calls * ANSWER_TOKENS, usd=usd, usd_most=most,
     )  # fmt: skip
 
 
-def _input_tokens(
+def _work(asked: Iterable[Any], needs: Sequence[tuple[int, int | None]], count: Count) -> tuple[int, int]:
+    """(calls, tokens sent) of asking these questions about documents of so many prompt and picture tokens."""
+    calls = tokens = 0
+    for each in asked:
+        told = count(each.prompt.text)
+        for prompt, pictures in needs:
+            if pictures is None and each.without_pictures is not None:
+                continue
+            calls += 1
+            tokens += (
+                told + prompt * (each.sees is not Sees.PICTURES) + (pictures or 0) * (each.sees is not Sees.PROMPT)
+            )
+    return calls, tokens
+
+
+def _needs(
     turns: Iterable[dict[str, str]],
-    image_ids: Iterable[str],
+    image_ids: Sequence[str],
     sizes: dict[str, tuple[int, int]],
     price: TokenPrice | None,
     count: Count,
-) -> int:
+) -> tuple[int, int | None]:
+    """Tokens of a document's prompt and of its pictures; None when it has none."""
     prompt = "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user")[:PROMPT_CHARACTERS]
     shown = [sizes[image_id] for image_id in image_ids if image_id in sizes][:PICTURES_MAX]
-    return count(prompt) + (sum(price.picture_tokens(*_sent(*size)) for size in shown) if price else 0)
+    tokens = sum(price.picture_tokens(*_sent(*size)) for size in shown) if price else 0
+    return count(prompt), tokens if len(image_ids) else None
 
 
 def _sent(width: int, height: int) -> tuple[int, int]:

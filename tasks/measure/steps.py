@@ -155,10 +155,13 @@ def measure_documents(settings: Settings, providers: Providers) -> StageReport:
     versions = signal_versions(providers)
     text = facts(store, "image_text", versions["image_text"], ["text"])
     layout = facts(store, "image_layout", versions["image_layout"])
-    images = StoredImages(store, "images", "redacted_images") if providers["categories"].looks_at_pictures else None
-    documents = Documents(kept, text, layout, images)
+    taggers = {name: providers[name] for name in DOCUMENT_SIGNALS}
+    images = (
+        StoredImages(store, "images", "redacted_images") if any(t.looks_at_pictures for t in taggers.values()) else None
+    )
     for name, make in DOCUMENT_SIGNALS.items():
         signal = make(providers)
+        documents = Documents(kept, text, layout, images if taggers[name].looks_at_pictures else None)
         wanted = missing(store, signal, kept["document_id"])
         with progress(name, len(wanted)) as advance:
             total.add(

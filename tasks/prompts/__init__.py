@@ -1,9 +1,23 @@
-"""Prompts of the language models: one Markdown file each. The file is the prompt, word for word."""
+"""Prompts of the language models: one Markdown file each. A prompt is its files, word for word.
+
+`labelling.md` opens every prompt that labels documents; `tags/<tag>.md` defines one tag of `schemas/tags.py`, and
+`labels/<name>.md` a whole set of labels.
+"""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from schemas.tags import Sees, sees
+from tasks.taxonomy import taxonomy_file
+
+_SECTIONS = {
+    Sees.PROMPT: "Decide these from the prompt alone, without looking at the pictures:",
+    Sees.BOTH: "Decide these from the prompt and the pictures together:",
+    Sees.PICTURES: "Decide these from the pictures alone, without considering the prompt:",
+}
 
 
 @dataclass(frozen=True)
@@ -11,16 +25,42 @@ class Prompt:
     """What a language model is told, apart from the material it is shown."""
 
     text: str
-    """The whole file."""
+    """All of it."""
     version: str
-    """Name and the first 8 hex digits of the file's SHA-256: another word is another version."""
+    """Name and the first 8 hex digits of the text's SHA-256: another word is another version."""
 
 
 @cache
 def load_prompt(name: str) -> Prompt:
     """The prompt in `<name>.md`."""
-    content = (Path(__file__).parent / f"{name}.md").read_bytes()
-    return Prompt(content.decode("utf-8"), f"{name}-{hashlib.sha256(content).hexdigest()[:8]}")
+    return _prompt(name, _read(name))
+
+
+@cache
+def tags_prompt(name: str, tags: Sequence[str]) -> Prompt:
+    """The prompt that asks for these tags in one question, each to be decided from what it is defined on."""
+    parts = [_read("labelling") + "Each label is `true`, `false` or `null`. Labels are independent.\n"]
+    for inputs, opening in _SECTIONS.items():
+        of_inputs = [_read(f"tags/{tag}") for tag in tags if sees(tag) is inputs]
+        if of_inputs:
+            parts.append(f"{opening}\n\n{''.join(of_inputs)}")
+    keys = ", ".join(f"`{tag}`" for tag in tags)
+    parts.append(f"# Answer\n\nOne JSON object with exactly these keys and nothing else: {keys}.\n")
+    return _prompt(name, "\n".join(parts))
+
+
+@cache
+def criteria_prompt() -> Prompt:
+    """The prompt that asks for the seven criteria."""
+    return _prompt("criteria", _read("labelling") + _read("labels/criteria"))
+
+
+@cache
+def taxonomy_prompt() -> Prompt:
+    """The prompt that asks for a place in the taxonomy, whose values come from its file."""
+    known = taxonomy_file()
+    body = _read("labels/taxonomy").format(question=known.question.in_words(), image=known.image.in_words())
+    return _prompt(f"taxonomy{known.version}", _read("labelling") + body)
 
 
 def untrusted(text: str) -> str:
@@ -30,3 +70,11 @@ def untrusted(text: str) -> str:
     """
     mark = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return f"[material {mark}]\n{text}\n[end of material {mark}]"
+
+
+def _read(name: str) -> str:
+    return (Path(__file__).parent / f"{name}.md").read_bytes().decode("utf-8")
+
+
+def _prompt(name: str, text: str) -> Prompt:
+    return Prompt(text, f"{name}-{hashlib.sha256(text.encode('utf-8')).hexdigest()[:8]}")

@@ -33,8 +33,20 @@ PROVIDERS: dict[str, dict[str, str]] = {
     "tokens": {EMBEDDED: "embedded.tokens:Cl100k"},
     "categories": {
         EMBEDDED: "embedded.categories:WordsAndLayout",
-        "gemini": "production.categories:GeminiTagger",
-        "openai": "production.categories:OpenAiTagger",
+        "gemini": "production.categories:gemini",
+        "gemini_each_tag": "production.categories:gemini_each_tag",
+        "openai": "production.categories:openai",
+        "openai_each_tag": "production.categories:openai_each_tag",
+    },
+    "criteria": {
+        EMBEDDED: "embedded.criteria:Wording",
+        "gemini": "production.criteria:gemini",
+        "openai": "production.criteria:openai",
+    },
+    "taxonomy": {
+        EMBEDDED: "embedded.taxonomy:NearestPlace",
+        "gemini": "production.taxonomy:gemini",
+        "openai": "production.taxonomy:openai",
     },
     "topic_names": {
         EMBEDDED: "embedded.topic_names:Keywords",
@@ -42,7 +54,10 @@ PROVIDERS: dict[str, dict[str, str]] = {
         "openai": "production.topic_names:OpenAiNamer",
     },
 }
-"""Capability -> provider name -> where the class lives. Without an embedded one it is there only when chosen."""
+"""Capability -> provider name -> where its class, or the function that makes it, lives. Without an embedded one it is
+there only when chosen."""
+OPTIONAL = frozenset({"criteria", "taxonomy"})
+"""In no released column: their embedded stand-ins are named in the manifest, and do not make a release a trial."""
 
 _INSTALL = 'it needs the production extra; run: pip install -c constraints.txt -e ".[production]"'
 
@@ -82,4 +97,6 @@ class Providers:
     @property
     def stand_ins(self) -> list[str]:
         """Capabilities whose embedded provider stands in for a production one that was not chosen."""
-        return sorted(c for c, name in self.names.items() if name == EMBEDDED and len(PROVIDERS[c]) > 1)
+        return sorted(
+            c for c, name in self.names.items() if name == EMBEDDED and len(PROVIDERS[c]) > 1 and c not in OPTIONAL
+        )

@@ -13,7 +13,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from schemas.signals import Categories, Face, ImageText, Language, Moderation, PiiSpan
+from schemas.row import Row
+from schemas.signals import Face, ImageText, Language, Moderation, PiiSpan
 from tasks.pictures import Picture
 
 Vectors = npt.NDArray[np.float32]
@@ -157,14 +158,14 @@ class TokenCounter(Protocol):
 
 
 class Tagger(Protocol):
-    """Tells what a prompt with its pictures asks for."""
+    """Labels prompts with their pictures: categories, criteria or a place in the taxonomy (`schemas/tags.py`)."""
 
     version: str
     looks_at_pictures: bool
     """Whether documents must carry their encoded pictures."""
 
-    def tag(self, documents: Sequence[Document]) -> Sequence[Categories | Failed]:
-        """Categories of every document."""
+    def tag(self, documents: Sequence[Document]) -> Sequence[Row | Failed]:
+        """Labels of every document."""
         ...
 
 

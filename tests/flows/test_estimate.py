@@ -96,3 +96,9 @@ def test_moderation_is_counted_in_pieces_of_text_and_in_pictures(curate, store):
         1,
         1,
     )
+
+
+def test_criteria_taxonomy_and_one_call_a_tag_are_counted(curate, store):
+    rows = _rows(curate, store, "--provider", "categories=openai_each_tag", "--provider", "criteria=openai")
+    calls = {row["signals"]: row["calls"] for row in rows if row["mode"] == "one by one"}
+    assert calls == {"categories": 3 * 7, "criteria": 3}

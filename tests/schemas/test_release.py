@@ -5,7 +5,7 @@ import pytest
 
 from schemas.release import CONFIGS, ReleasedCategories
 from schemas.row import arrow_schema
-from schemas.signals import Categories
+from schemas.tags import Categories
 
 PROMISED = {
     "chat": "images conversation_id model num_turns conversation language user_id tstamp is_preset preset_dataset "

@@ -5,18 +5,12 @@ A stand-in of known quality for machines without keys (benchmarks/categories.py)
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import yaml
+from schemas.tags import Categories
+from tasks.providers.capabilities import Document
+from tasks.providers.embedded.nearest import PROMPT_CHARACTERS, NearestExamples
 
-from schemas.signals import Categories
-from tasks.providers.capabilities import Document, Vectors
-from tasks.providers.embedded.text_embedding import SentenceEncoder
-
-PROMPT_CHARACTERS = 600
 COSINE_MIN = 0.55
 FLAT_FRACTION_MIN, COLOUR_COUNT_MAX = 0.45, 130
 """What separates drawings and documents from photographs on the labelled pictures (benchmarks/categories.py)."""
@@ -41,16 +35,8 @@ class WordsAndLayout:
     looks_at_pictures = False
 
     def __init__(self) -> None:
-        self._examples: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-        self.version = f"examples-{self._examples.pop('version')}+{SentenceEncoder.version}"
-
-    @cached_property
-    def _encoder(self) -> SentenceEncoder:
-        return SentenceEncoder()
-
-    @cached_property
-    def _vectors(self) -> dict[str, Vectors]:
-        return {name: self._encoder.embed_texts(texts) for name, texts in self._examples.items()}
+        self._examples = NearestExamples(Path(__file__).with_suffix(".yaml"))
+        self.version = self._examples.version
 
     def tag(self, documents: Sequence[Document]) -> list[Categories]:
         """Categories of every document."""
@@ -73,8 +59,7 @@ class WordsAndLayout:
 
     def _asked(self, prompt: str) -> set[str]:
         """Categories whose nearest example is near enough and nearer than every example of `other`."""
-        vector = self._encoder.embed_texts([prompt])[0]
-        nearest = {name: float(np.max(vectors @ vector)) for name, vectors in self._vectors.items()}
+        nearest = self._examples.cosines(prompt)
         floor = max(COSINE_MIN, nearest.pop("other"))
         near = {name for name, cosine in nearest.items() if cosine >= floor}
         return near | {name for name, form in _WORDS.items() if form.search(prompt)}

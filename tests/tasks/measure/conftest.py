@@ -6,7 +6,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from schemas.signals import Categories, Face, ImageText, Language, Moderation, PiiSpan
+from schemas.signals import Face, ImageText, Language, Moderation, PiiSpan
+from schemas.tags import Categories, Criteria, Taxonomy
 from tasks.providers import PROVIDERS, Providers
 from tasks.providers.capabilities import Failed
 
@@ -22,6 +23,8 @@ ANSWERS = {
     "language": lambda text: Language(language="en", confidence=0.9),
     "tokens": len,
     "categories": lambda document: Categories(**dict.fromkeys(Categories.model_fields, "?" in document.prompt)),
+    "criteria": lambda document: Criteria(**dict.fromkeys(Criteria.model_fields, "?" in document.prompt)),
+    "taxonomy": lambda document: Taxonomy(**dict.fromkeys(Taxonomy.model_fields)),
 }
 """Capability -> what its provider says of an item."""
 

@@ -25,7 +25,7 @@ GUARDS = {
     "image_moderation": "image_moderation",
 }
 """Capability -> the signal whose absence forbids a release."""
-DESCRIBES = ("image_embedding", "text_embedding", "language", "tokens", "categories")
+DESCRIBES = ("image_embedding", "text_embedding", "language", "tokens", "categories", "criteria", "taxonomy")
 """Capabilities that only describe: without them a column is null."""
 WAYS = ("is down", "refuses")
 

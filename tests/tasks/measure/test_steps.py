@@ -5,7 +5,13 @@ import pytest
 from schemas.settings import Settings
 from tasks.content_id import text_id
 from tasks.lookup.facts import facts
-from tasks.measure import CHOSEN_PICTURE_SIGNALS, DESCRIPTIVE_TEXT_SIGNALS, PICTURE_SIGNALS, SCREENING_TEXT_SIGNALS
+from tasks.measure import (
+    CHOSEN_PICTURE_SIGNALS,
+    DESCRIPTIVE_TEXT_SIGNALS,
+    DOCUMENT_SIGNALS,
+    PICTURE_SIGNALS,
+    SCREENING_TEXT_SIGNALS,
+)
 from tasks.measure.steps import PictureLook, catch_up_pictures, measure_documents, measure_texts, signal_versions
 from tests.builders import NOON, conversation, decision, image, picture, store_with
 
@@ -109,7 +115,7 @@ def test_a_second_run_over_the_same_store_asks_no_provider(store, settings, coun
         *CHOSEN_PICTURE_SIGNALS,
         *SCREENING_TEXT_SIGNALS,
         *DESCRIPTIVE_TEXT_SIGNALS,
-        "categories",
+        *DOCUMENT_SIGNALS,
     }
     before = counting.asked.copy()
     assert [report.model_calls for report in run()] == [{}, {}, {}, {}]

@@ -108,7 +108,14 @@ class Vendor:
     """One language-model vendor: its providers, and how its protocol says things."""
 
     key: str
-    tagger: type
+    tagger: object
+    """Categories, all tags in one question."""
+    each_tag: object
+    """Categories, one question a tag."""
+    judge: object
+    """Criteria."""
+    placer: object
+    """Taxonomy."""
     namer: type
     model: type
     completed: object
@@ -123,7 +130,7 @@ class Vendor:
 
 
 def _openai():
-    from tasks.providers.production import categories, openai_api, topic_names
+    from tasks.providers.production import categories, criteria, openai_api, taxonomy, topic_names
 
     def completed(content, finish_reason="stop", refusal=None):
         message = {"role": "assistant", "content": content, "refusal": refusal}
@@ -135,7 +142,10 @@ def _openai():
 
     return Vendor(
         key="OPENAI_API_KEY",
-        tagger=categories.OpenAiTagger,
+        tagger=categories.openai,
+        each_tag=categories.openai_each_tag,
+        judge=criteria.openai,
+        placer=taxonomy.openai,
         namer=topic_names.OpenAiNamer,
         model=openai_api.OpenAiApi,
         completed=completed,
@@ -150,7 +160,7 @@ def _openai():
 
 
 def _gemini():
-    from tasks.providers.production import categories, gemini_api, topic_names
+    from tasks.providers.production import categories, criteria, gemini_api, taxonomy, topic_names
 
     def completed(content, finish_reason="STOP"):
         parts = [] if content is None else [{"text": content}]
@@ -161,7 +171,10 @@ def _gemini():
 
     return Vendor(
         key="GEMINI_API_KEY",
-        tagger=categories.GeminiTagger,
+        tagger=categories.gemini,
+        each_tag=categories.gemini_each_tag,
+        judge=criteria.gemini,
+        placer=taxonomy.gemini,
         namer=topic_names.GeminiNamer,
         model=gemini_api.GeminiApi,
         completed=completed,

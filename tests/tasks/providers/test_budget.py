@@ -16,10 +16,10 @@ pytest.importorskip("google.cloud.vision_v1", reason="production extra")
 import grpc
 
 from tasks.providers.production import (
-    categories,
     language_model,
     moderation,
     openai_moderation,
+    tagging,
     upload,
     vision,
 )
@@ -113,8 +113,8 @@ def test_an_exhausted_vision_quota_costs_nothing(vision_server, quick, picture):
 
 
 def test_the_estimate_knows_what_taggers_send():
-    assert estimate.PROMPT_CHARACTERS == categories.PROMPT_CHARACTERS
-    assert estimate.PICTURES_MAX == categories.PICTURES_MAX
+    assert estimate.PROMPT_CHARACTERS == tagging.PROMPT_CHARACTERS
+    assert estimate.PICTURES_MAX == tagging.PICTURES_MAX
     assert estimate.SIDE_MAX == upload.SIDE_MAX
     assert estimate.PICTURES_A_REQUEST == vision.IMAGES_MAX
     assert estimate.MODERATION == openai_moderation.SERVICE

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from schemas.signals import Categories
-from tasks.prompts import load_prompt
+from schemas.tags import TAGS, Categories
+from tasks.prompts import tags_prompt
 from tasks.providers.capabilities import Failed
 
 LABELS = dict.fromkeys(Categories.model_fields, False)
@@ -85,7 +85,7 @@ def test_instructions_in_the_prompt_stay_inside_the_fence(tag, document, vendor,
     mark = first.removeprefix("[material ").removesuffix("]")
     assert last == f"[end of material {mark}]"
     assert mark not in INJECTION
-    assert vendor.told(request) == load_prompt("categories").text
+    assert vendor.told(request) == tags_prompt("categories", TAGS).text
 
 
 def test_answer_steered_off_the_schema_is_a_failure(tag, document):
@@ -102,4 +102,4 @@ def test_very_long_prompt_is_cut(tag, document, vendor, http_server):
 
 
 def test_tagger_asks_for_pictures(vendor):
-    assert vendor.tagger.looks_at_pictures
+    assert vendor.tagger().looks_at_pictures

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.signals import Categories, Face, ImageText, Language, Moderation, PiiSpan
+from schemas.signals import Face, ImageText, Language, Moderation, PiiSpan
+from schemas.tags import Categories, Criteria, Taxonomy
 from tasks.providers import EMBEDDED, PROVIDERS, Providers
 from tasks.providers.capabilities import TopicEvidence
 
@@ -48,6 +49,8 @@ PROMISES = {
     "language": Promise("identify", "texts", Language),
     "tokens": Promise("count_tokens", "texts", int),
     "categories": Promise("tag", "documents", Categories),
+    "criteria": Promise("tag", "documents", Criteria),
+    "taxonomy": Promise("tag", "documents", Taxonomy),
     "topic_names": Promise("name_topics", "topics", str),
 }
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tasks.prompts
-from schemas.signals import Categories
-from tasks.prompts import load_prompt, untrusted
+from schemas.tags import TAGS, Criteria
+from tasks.prompts import criteria_prompt, load_prompt, tags_prompt, taxonomy_prompt, untrusted
+from tasks.taxonomy import taxonomy_file
 
 FILES = sorted(Path(tasks.prompts.__file__).parent.glob("*.md"))
 
@@ -29,9 +30,26 @@ def test_every_prompt_tells_that_the_material_has_no_authority(file):
     assert "None of that has any authority" in " ".join(text.split())
 
 
-def test_categories_prompt_defines_every_label():
-    text = load_prompt("categories").text
-    assert [name for name in Categories.model_fields if f"* `{name}`:" not in text] == []
+def test_every_tag_has_a_definition_and_every_definition_a_tag():
+    folder = Path(tasks.prompts.__file__).parent / "tags"
+    assert sorted(file.stem for file in folder.glob("*.md")) == sorted(TAGS)
+    assert [tag for tag in TAGS if not (folder / f"{tag}.md").read_text("utf-8").startswith(f"* `{tag}`: ")] == []
+
+
+@pytest.mark.parametrize("tag", TAGS)
+def test_a_tag_is_defined_alone_and_beside_the_others_in_the_same_words(tag):
+    definition = (Path(tasks.prompts.__file__).parent / f"tags/{tag}.md").read_text("utf-8")
+    alone, together = tags_prompt(tag, (tag,)), tags_prompt("categories", TAGS)
+    assert definition in alone.text and definition in together.text
+    assert not any(f"`{other}`" in alone.text for other in TAGS if other != tag)
+    assert alone.version != together.version
+
+
+def test_criteria_and_taxonomy_prompts_define_every_value():
+    assert [name for name in Criteria.model_fields if f"* `{name}`:" not in criteria_prompt().text] == []
+    known = taxonomy_file()
+    values = [*known.question.values, *known.image.values]
+    assert [value for value in values if f"* `{value}`: " not in taxonomy_prompt().text] == []
 
 
 @given(st.text())

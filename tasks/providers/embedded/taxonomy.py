@@ -1,0 +1,63 @@
+"""A place in the taxonomy without a language model: the nearest example prompts, and where none is near, words.
+
+A stand-in of lower assurance. It does not look at pictures: where the prompt does not name what is shown, the domain
+is null.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from schemas.tags import Taxonomy
+from tasks.providers.capabilities import Document
+from tasks.providers.embedded.nearest import PROMPT_CHARACTERS, NearestExamples
+from tasks.taxonomy import placed, taxonomy_file
+
+COSINE_MIN = 0.5
+"""Below this an example says nothing about a prompt."""
+_HERE = Path(__file__).parent
+
+Words = list[tuple[str, re.Pattern[str]]]
+
+
+class NearestPlace:
+    """The question's place is that of the nearest example, the picture's that of the nearest question about one."""
+
+    looks_at_pictures = False
+
+    def __init__(self) -> None:
+        self._question = NearestExamples(_HERE / "taxonomy_question.yaml")
+        self._image = NearestExamples(_HERE / "taxonomy_image.yaml")
+        words: dict[str, Any] = yaml.safe_load((_HERE / "taxonomy_words.yaml").read_text(encoding="utf-8"))
+        self._words = {tree: _compiled(words[tree]) for tree in ("question", "image")}
+        examples = f"{self._question.version}+{self._image.version}"
+        self.version = f"taxonomy{taxonomy_file().version}+words-{words['version']}+{examples}"
+
+    def tag(self, documents: Sequence[Document]) -> list[Taxonomy]:
+        """A place of every document."""
+        return [self._tag(document) for document in documents]
+
+    def _tag(self, document: Document) -> Taxonomy:
+        prompt = document.prompt[:PROMPT_CHARACTERS]
+        if not prompt.strip():
+            return placed(None, None)
+        question = _nearest(self._question.cosines(prompt)) or _named(self._words["question"], prompt)
+        if not document.picture_count:
+            return placed(question, None)
+        return placed(question, _nearest(self._image.cosines(prompt)) or _named(self._words["image"], prompt))
+
+
+def _compiled(pairs: Sequence[tuple[str, str]]) -> Words:
+    return [(value, re.compile(form, re.I | re.S)) for value, form in pairs]
+
+
+def _nearest(cosines: Mapping[str, float]) -> str | None:
+    name, cosine = max(cosines.items(), key=lambda item: item[1])
+    return name if cosine >= COSINE_MIN else None
+
+
+def _named(words: Words, prompt: str) -> str | None:
+    return next((value for value, form in words if form.search(prompt)), None)
