@@ -57,6 +57,10 @@ class Settings(Row):
     """The most that paid services may cost in this run, in US dollars; what is then left is measured by a later run."""
     prices: str | None = None
     """Price file (YAML); by default the shipped one, whose prices must be checked."""
+    batch: bool = False
+    """Whether language models are asked overnight, in their vendor's batches at a lower price, and not one by one."""
+    batch_hours: float = Field(default=24.0, ge=0, allow_inf_nan=False)
+    """How long a run waits for batches; what is not answered by then is taken up by the next run."""
     seed: int = 0
     """Seed of topics, sample and bootstrap."""
     workers: int = Field(default_factory=_cores, ge=1)

@@ -42,19 +42,28 @@ class Ledger:
         self._reserved_usd, self._under_way = 0.0, 0
         self._changed = threading.Condition()
 
-    def reserve(self, service: str, most_usd: float | None) -> Bill | None:
+    def reserve(self, service: str, most_usd: float | None, *, wait: bool = True) -> Bill | None:
         """A bill for a call that costs at most this; None when the budget has no room for it.
 
-        Waits while calls under way may leave room. A call without a known price has no room in any budget.
+        Waits while calls under way may leave room, unless told not to. A call without a known price has no room in
+        any budget.
         """
         with self._changed:
             while not self._has_room(most_usd):
-                if most_usd is None or not self._under_way:
+                if most_usd is None or not self._under_way or not wait:
                     return None
                 self._changed.wait()
-            self._reserved_usd += most_usd or 0.0
-            self._under_way += 1
-        return Bill(self, service, most_usd or 0.0)
+            return self._open(service, most_usd or 0.0)
+
+    def late_bill(self, service: str) -> Bill:
+        """A bill for a call that an earlier run made: it is owed whatever the budget of this one."""
+        with self._changed:
+            return self._open(service, 0.0)
+
+    def _open(self, service: str, most_usd: float) -> Bill:
+        self._reserved_usd += most_usd
+        self._under_way += 1
+        return Bill(self, service, most_usd)
 
     def _has_room(self, most_usd: float | None) -> bool:
         if self.budget_usd is None:

@@ -3,7 +3,14 @@
 import multiprocessing
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    as_completed,
+    wait,
+)
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -21,6 +28,21 @@ def map_ordered(function: Callable[[Item], Result], items: Iterable[Item], worke
                     yield flying.popleft().result()
             while flying:
                 yield flying.popleft().result()
+        finally:
+            _cancel(flying)
+
+
+def map_as_done(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
+    """`map(function, items)` on `workers` threads in whatever order results come: a slow one holds up no other."""
+    flying: set[Future[Result]] = set()
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for item in items:
+                flying.add(pool.submit(function, item))
+                if len(flying) >= 2 * workers:
+                    done, flying = wait(flying, return_when=FIRST_COMPLETED)
+                    yield from (each.result() for each in done)
+            yield from (each.result() for each in as_completed(flying))
         finally:
             _cancel(flying)
 

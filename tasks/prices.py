@@ -52,6 +52,10 @@ class TokenPrice(Price):
         """US dollars of one call."""
         return (input_tokens * self.input_usd_per_million + output_tokens * self.output_usd_per_million) / 1e6
 
+    def batch_usd(self, input_tokens: float, output_tokens: float) -> float:
+        """US dollars of one question in a batch."""
+        return self.batch_share * self.usd(input_tokens, output_tokens)
+
     def picture_tokens(self, width: int, height: int) -> int:
         """Tokens of a picture of this size in pixels, as sent."""
         side = self.picture.tile_pixels

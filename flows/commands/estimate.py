@@ -105,7 +105,7 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
 def _in_words(row: Estimate) -> str:
     amount = f"{row.units:,} units" if row.units else f"{row.input_tokens:,} + {row.output_tokens:,} tokens"
     money = "no price in the price file" if row.usd is None else f"${row.usd:.4f}, at most ${row.usd_most:.4f}"
-    note = " (the vendor's batch price; runs ask one by one)" if row.mode == "batch" else ""
+    note = " (with --batch)" if row.mode == "batch" else ""
     return (
         f"{row.service}  {row.mode}{note}  {row.signals}: {row.items:,} items, {row.calls:,} calls, {amount}, {money}"
     )

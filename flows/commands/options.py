@@ -48,6 +48,16 @@ BudgetOption = Annotated[
 PricesOption = Annotated[
     str | None, typer.Option("--prices", help="Price file (YAML).", show_default="the shipped one: check it")
 ]
+BatchOption = Annotated[
+    bool,
+    typer.Option("--batch", help="Ask language models in their vendor's batches: slow, at half the price."),
+]
+BatchHoursOption = Annotated[
+    float | None,
+    typer.Option(
+        "--batch-hours", min=0, help="How long to wait for batches; the next run collects the rest.", show_default="24"
+    ),
+]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of topics, sample and bootstrap.")]
 WorkersOption = Annotated[int | None, typer.Option("--workers", min=1, help="Threads.", show_default="one a core")]
 BenchSizeOption = Annotated[

@@ -11,6 +11,8 @@ import typer
 from flows.commands.engine import run_flow
 from flows.commands.options import (
     AnchorOption,
+    BatchHoursOption,
+    BatchOption,
     BenchSizeOption,
     BootstrapsOption,
     BudgetOption,
@@ -56,6 +58,8 @@ def run(
     provider: ProviderOption = None,
     budget: BudgetOption = None,
     prices: PricesOption = None,
+    batch: BatchOption = False,
+    batch_hours: BatchHoursOption = None,
     seed: SeedOption = 0,
     workers: WorkersOption = None,
     bench_size: BenchSizeOption = None,
@@ -94,6 +98,8 @@ def measure(
     provider: ProviderOption = None,
     budget: BudgetOption = None,
     prices: PricesOption = None,
+    batch: BatchOption = False,
+    batch_hours: BatchHoursOption = None,
     workers: WorkersOption = None,
 ) -> None:
     """Missing facts: of everything, and, once `decide` has run, of what is kept."""
@@ -177,4 +183,8 @@ def check_before_work(settings: Settings) -> None:
     prices = load_prices(settings.prices)
     if settings.budget_usd is not None:
         check_prices(prices, chosen.values())
+    if settings.batch and not any(
+        hasattr(getattr(provider, "model", None), "together") for provider in chosen.values()
+    ):
+        raise BadInput("--batch: no chosen provider asks in batches; give --provider categories=openai or =gemini")
     Store.open(settings.store)

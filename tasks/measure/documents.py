@@ -27,6 +27,14 @@ class Documents:
         self._layout = {image_id: (flat, colours) for image_id, flat, colours in layout.iter_rows()}
         self._images = images
 
+    def ordered(self, document_ids: Sequence[str]) -> list[str]:
+        """The documents, those whose first pictures are stored together next to each other."""
+        return sorted(document_ids, key=self._place) if self._images else list(document_ids)
+
+    def _place(self, document_id: str) -> tuple[tuple[str, str], str]:
+        shown = self._rows[document_id][1]
+        return (self._images.part_of.get(shown[0], ("", "")) if self._images and shown else ("", "")), document_id
+
     def load(self, document_ids: Sequence[str]) -> list[Document]:
         """The documents, in order."""
         return [self._document(document_id) for document_id in document_ids]

@@ -35,7 +35,7 @@ def measure_items(
         return fact_rows(signal, batch, load(batch), now)
 
     total, waiting = Measured(), []
-    for rows, done in map_ordered(work, _batches(content_ids), workers):
+    for rows, done in map_ordered(work, batches(content_ids), workers):
         total.add(done)
         waiting += rows
         advance(done.calls[signal.name])
@@ -75,7 +75,7 @@ def look_at_stored(
 
     total = Measured()
     waiting: dict[str, Rows] = {signal.name: [] for signal in signals}
-    for rows, done in map_ordered(work, _batches(image_ids), workers):
+    for rows, done in map_ordered(work, batches(image_ids), workers):
         total.add(done)
         advance(max(done.calls.values()))
         for name, of_signal in rows.items():
@@ -88,6 +88,7 @@ def look_at_stored(
     return total
 
 
-def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+def batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The ids, some at a time."""
     for start in range(0, len(ids), BATCH):
         yield ids[start : start + BATCH]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from schemas.row import Row
-from tasks.providers.capabilities import Failed
+from tasks.providers.capabilities import Failed, RemoteModel
 
 Item = TypeVar("Item")
 
@@ -25,6 +25,8 @@ class Signal(Generic[Item]):
     """Who measures."""
     measure: Callable[[Sequence[Item]], Sequence[Row | Failed]]
     """One value, or a failure, for every item in order."""
+    model: RemoteModel | None = None
+    """Who is asked and paid by the item, if anybody."""
 
     def values(self, items: Sequence[Item]) -> list[Row | Failed]:
         """Measure a batch; an exception makes every item of the batch a failure, never a value."""

@@ -22,12 +22,14 @@ from tasks.measure import (
     picture_signals,
 )
 from tasks.measure.documents import Documents
+from tasks.measure.remote import Load, Overnight, measure_one_by_one, measure_overnight
 from tasks.measure.run import Rows, look_at, look_at_stored, measure_items
 from tasks.measure.signal import Signal
 from tasks.measure.store import Measured, append_facts, missing
 from tasks.pictures import Picture
 from tasks.progress import progress
 from tasks.providers import Providers
+from tasks.providers.capabilities import Document
 from tasks.tables import Store
 from tasks.timing import timed
 
@@ -159,15 +161,26 @@ def measure_documents(settings: Settings, providers: Providers) -> StageReport:
     images = (
         StoredImages(store, "images", "redacted_images") if any(t.looks_at_pictures for t in taggers.values()) else None
     )
+    overnight = []
     for name, make in DOCUMENT_SIGNALS.items():
         signal = make(providers)
         documents = Documents(kept, text, layout, images if taggers[name].looks_at_pictures else None)
-        wanted = missing(store, signal, kept["document_id"])
-        with progress(name, len(wanted)) as advance:
-            total.add(
-                measure_items(store, signal, wanted, documents.load, workers=settings.workers, now=now, advance=advance)
-            )
+        wanted = documents.ordered(missing(store, signal, kept["document_id"]))
+        if signal.model is not None and settings.batch:
+            overnight.append(Overnight(signal, signal.model, wanted, documents.load))
+        else:
+            total.add(_measure_documents(store, signal, wanted, documents.load, settings.workers, now))
+    total.add(measure_overnight(store, overnight, hours=settings.batch_hours, workers=settings.workers, now=now))
     return report("measure_documents", total)
+
+
+def _measure_documents(
+    store: Store, signal: Signal[Document], wanted: Sequence[str], load: Load[Document], workers: int, now: datetime
+) -> Measured:
+    with progress(signal.name, len(wanted)) as advance:
+        if signal.model is None:
+            return measure_items(store, signal, wanted, load, workers=workers, now=now, advance=advance)
+        return measure_one_by_one(store, signal, signal.model, wanted, load, now=now, advance=advance)
 
 
 def report(stage: str, done: Measured) -> StageReport:

@@ -17,6 +17,7 @@ def by_tagger(name: str, version: str) -> Callable[[Providers], Signal[Document]
         def measure(documents: Sequence[Document]) -> list[Row | Failed]:
             return list(tagger.tag(documents))
 
-        return Signal(name, f"{version}+{tagger.version}", providers.names[name], measure)
+        model = getattr(tagger, "model", None)
+        return Signal(name, f"{version}+{tagger.version}", providers.names[name], measure, model)
 
     return make

@@ -7,6 +7,7 @@ preprocessing or prompt, because stored facts are keyed by it.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from schemas.row import Row
 from schemas.signals import Face, ImageText, Language, Moderation, PiiSpan
 from tasks.pictures import Picture
+from tasks.tables import Store
 
 Vectors = npt.NDArray[np.float32]
 
@@ -55,6 +57,32 @@ class TopicEvidence:
     """Class TF-IDF words, strongest first."""
     exemplars: tuple[str, ...]
     """Prompts nearest to the topic's centre."""
+
+
+class Overnight(Protocol):
+    """Questions that are being collected, to be asked together."""
+
+    def send(self) -> None:
+        """Ask them."""
+        ...
+
+    def wait(self) -> None:
+        """Wait for the answers."""
+        ...
+
+
+class RemoteModel(Protocol):
+    """A model behind a service that is paid by the call."""
+
+    calls_at_once: int
+    """Calls that may be under way together."""
+
+    def together(self, store: Store, hours: float) -> AbstractContextManager[Overnight]:
+        """Within it, asking collects questions; after `send` and `wait`, asking again gives the answers.
+
+        `wait` gives up when `hours` are over; the next run then takes up what is under way at the vendor.
+        """
+        ...
 
 
 class NsfwClassifier(Protocol):

@@ -102,3 +102,9 @@ def test_criteria_taxonomy_and_one_call_a_tag_are_counted(curate, store):
     rows = _rows(curate, store, "--provider", "categories=openai_each_tag", "--provider", "criteria=openai")
     calls = {row["signals"]: row["calls"] for row in rows if row["mode"] == "one by one"}
     assert calls == {"categories": 3 * 7, "criteria": 3}
+
+
+def test_batches_without_a_provider_that_has_them_are_one_clear_line(curate, store):
+    code, _, err = curate("measure", "--store", store.root, "--batch")
+    assert code == 2
+    assert err.count("\n") == 1 and "--batch" in err

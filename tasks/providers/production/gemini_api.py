@@ -3,34 +3,28 @@
 GEMINI_API_KEY; CURATE_GEMINI_BASE_URL for another server; CURATE_GEMINI_MODEL for another model.
 """
 
+import base64
 import os
 from typing import Any
 
-import httpx2  # the SDK lets its transport's errors through
 from google import genai
-from google.genai import errors, types
+from google.genai import types
 
 from schemas.errors import MissingProvider
 from tasks.ledger import Bill
+from tasks.providers.production.batch_api import Request
+from tasks.providers.production.gemini_answers import answer_text, failures, tokens_used
+from tasks.providers.production.gemini_batches import GeminiBatches
 from tasks.providers.production.language_model import (
     ANSWER_TOKENS_MAX,
     TIMEOUT_SECONDS,
     LanguageModel,
     Question,
-    http_failure,
-    seconds,
 )
-from tasks.providers.production.retries import CallFailed, Retries
+from tasks.providers.production.retries import Retries
 
 KEY, BASE_URL, MODEL = "GEMINI_API_KEY", "CURATE_GEMINI_BASE_URL", "CURATE_GEMINI_MODEL"
 DEFAULT_MODEL = "gemini-3.8-flash"
-_BROKEN_OFF = {
-    types.FinishReason.MAX_TOKENS: "truncated",
-    types.FinishReason.OTHER: "unfinished_answer",
-    types.FinishReason.LANGUAGE: "unsupported_language",
-    types.FinishReason.MALFORMED_RESPONSE: "malformed_answer",
-}
-"""Why an answer is not whole; every other reason is one of Google's content rules."""
 
 
 class GeminiApi(LanguageModel):
@@ -49,20 +43,10 @@ class GeminiApi(LanguageModel):
         super().__init__(f"google-{self._model}", retries)
 
     def _complete(self, question: Question, name: str, schema: dict[str, Any], bill: Bill) -> str:
-        try:
+        with failures():
             response = self._generate(question, schema)
-            if used := response.usage_metadata:
-                answered = (used.candidates_token_count or 0) + (used.thoughts_token_count or 0)
-                self._count(bill, used.prompt_token_count, answered)
-            return _text(response)
-        except httpx2.TimeoutException:
-            raise CallFailed("timed_out", may_pass=True) from None
-        except httpx2.TransportError:
-            raise CallFailed("connection_failed", may_pass=True) from None
-        except errors.APIError as error:
-            raise http_failure(error.code, _asked_wait(error)) from None
-        except ValueError:  # a body that is not JSON, or not shaped like an answer
-            raise CallFailed("malformed_answer") from None
+            self._count(bill, *tokens_used(response))
+            return answer_text(response)
 
     def _generate(self, question: Question, schema: dict[str, Any]) -> types.GenerateContentResponse:
         pictures = [types.Part.from_bytes(data=p.content, mime_type=p.mime_type) for p in question.pictures]
@@ -77,23 +61,22 @@ class GeminiApi(LanguageModel):
             ),
         )
 
+    def _request(self, question: Question, name: str, schema: dict[str, Any]) -> Request:
+        pictures = [{"inlineData": {"mimeType": p.mime_type, "data": _base64(p.content)}} for p in question.pictures]
+        return {
+            "contents": [{"role": "user", "parts": [{"text": question.material}, *pictures]}],
+            "systemInstruction": {"parts": [{"text": question.instructions}], "role": "user"},
+            "generationConfig": {
+                "maxOutputTokens": ANSWER_TOKENS_MAX,
+                "responseMimeType": "application/json",
+                "responseJsonSchema": schema,
+            },
+        }
 
-def _text(response: types.GenerateContentResponse) -> str:
-    """The answer, if it was given freely and to its end."""
-    if response.prompt_feedback and response.prompt_feedback.block_reason:
-        raise CallFailed("refused")
-    if not response.candidates:
-        raise CallFailed("malformed_answer")
-    reason = response.candidates[0].finish_reason
-    if reason != types.FinishReason.STOP:
-        raise CallFailed(_BROKEN_OFF.get(reason, "refused") if reason else "unfinished_answer")
-    return response.text or ""
+    def _batches(self) -> GeminiBatches:
+        return GeminiBatches(self._client, self._model)
 
 
-def _asked_wait(error: errors.APIError) -> float:
-    """Seconds from the Retry-After header, or from the RetryInfo that Google puts into the body."""
-    headers = getattr(error.response, "headers", None) or {}
-    body = error.details if isinstance(error.details, dict) else {}
-    details = (body.get("error") or {}).get("details") or []
-    delays = [seconds(detail.get("retryDelay")) for detail in details if isinstance(detail, dict)]
-    return max([seconds(headers.get("retry-after")), *delays])
+def _base64(content: bytes) -> str:
+    """URL-safe, as the SDK writes it; Google reads both alphabets."""
+    return base64.urlsafe_b64encode(content).decode("ascii")

@@ -1,6 +1,8 @@
 """Asking a language model for facts: an answer that fits the schema exactly, or a failure. Never a guess."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -11,9 +13,12 @@ from schemas.run import Use
 from tasks.ledger import Bill, ledger
 from tasks.prices import TokenPrice
 from tasks.providers.capabilities import Failed
+from tasks.providers.production.batch_api import BatchApi, Request
+from tasks.providers.production.overnight import Overnight
 from tasks.providers.production.pace import Pace
 from tasks.providers.production.retries import CallFailed, Retries
 from tasks.providers.production.upload import Upload
+from tasks.tables import Store
 
 TIMEOUT_SECONDS = 90.0
 ANSWER_TOKENS_MAX = 4096
@@ -41,17 +46,24 @@ class LanguageModel(ABC):
 
     version: str
     """Vendor and model name."""
+    calls_at_once = CALLS_AT_ONCE
+    """Calls that may be under way together."""
 
     def __init__(self, version: str, retries: Retries | None) -> None:
         self.version = version
         self._retries = retries or Retries()
         self._pace = Pace(CALLS_AT_ONCE)
+        self._overnight: Overnight | None = None
 
     def ask(self, question: Question, answer: type[Answer]) -> Answer | Failed:
         """The model's answer as a row. Refused, cut off, ill-formed and lost answers are failures."""
-        schema = bare(answer.model_json_schema())
+        name, schema = answer.__name__, bare(answer.model_json_schema())
         try:
-            text = self._retries.call(lambda: self._pace.call(lambda: self._paid(question, answer.__name__, schema)))
+            if self._overnight:
+                most_usd = self._most_usd(question, schema, batch=True)
+                text = self._overnight.answer(self._request(question, name, schema), most_usd)
+            else:
+                text = self._retries.call(lambda: self._pace.call(lambda: self._paid(question, name, schema)))
             return answer.model_validate_json(text, strict=True)
         except CallFailed as failure:
             return Failed(failure.reason)
@@ -60,10 +72,7 @@ class LanguageModel(ABC):
 
     def _paid(self, question: Question, name: str, schema: dict[str, Any]) -> str:
         """One call within the budget. Raises CallFailed, also when the budget is used up."""
-        price = ledger().prices.tokens(self.version)
-        text_bytes = len((question.instructions + question.material + str(schema)).encode("utf-8", "surrogatepass"))
-        shown = sum(price.picture_tokens(p.width, p.height) for p in question.pictures) if price else 0
-        bill = ledger().reserve(self.version, price.usd(text_bytes + shown, ANSWER_TOKENS_MAX) if price else None)
+        bill = ledger().reserve(self.version, self._most_usd(question, schema, batch=False))
         if bill is None:
             raise CallFailed("budget_reached")
         with bill:
@@ -73,6 +82,28 @@ class LanguageModel(ABC):
                 if failure.unbilled:
                     bill.nothing()
                 raise
+
+    def _most_usd(self, question: Question, schema: dict[str, Any], *, batch: bool) -> float | None:
+        """The most that one question can cost: every byte a token, the longest answer. None without a price."""
+        price = ledger().prices.tokens(self.version)
+        if price is None:
+            return None
+        text_bytes = len((question.instructions + question.material + str(schema)).encode("utf-8", "surrogatepass"))
+        shown = sum(price.picture_tokens(p.width, p.height) for p in question.pictures)
+        return (price.batch_usd if batch else price.usd)(text_bytes + shown, ANSWER_TOKENS_MAX)
+
+    @contextmanager
+    def together(self, store: Store, hours: float) -> Iterator[Overnight]:
+        """Collect questions instead of asking them; after `wait()`, asking again gives the answers.
+
+        Waits `hours` at most; what has not ended by then is taken up by the next run.
+        """
+        with Overnight(self._batches(), self.version, store, self._retries, hours) as overnight:
+            self._overnight = overnight
+            try:
+                yield overnight
+            finally:
+                self._overnight = None
 
     def _count(self, bill: Bill, input_tokens: int | None, output_tokens: int | None) -> None:
         """Put what the service says it used on the bill; without both counts the bill stays open."""
@@ -86,6 +117,14 @@ class LanguageModel(ABC):
     def _complete(self, question: Question, name: str, schema: dict[str, Any], bill: Bill) -> str:
         """The text of one completed answer, its tokens on the bill. Raises CallFailed."""
 
+    @abstractmethod
+    def _request(self, question: Question, name: str, schema: dict[str, Any]) -> Request:
+        """The body of the same call as the vendor's JSON."""
+
+    @abstractmethod
+    def _batches(self) -> BatchApi:
+        """The vendor's batch interface."""
+
 
 def bare(schema: Any) -> Any:
     """A JSON schema without its prose, so that the prompt file is all that a model is told, and its hash covers it."""
@@ -95,18 +134,3 @@ def bare(schema: Any) -> Any:
         return schema
     prose = ("description", "title")
     return {key: bare(part) for key, part in schema.items() if not (key in prose and isinstance(part, str))}
-
-
-def http_failure(status: int, wait_seconds: float = 0.0) -> CallFailed:
-    """What an HTTP status means for the caller: timeouts, rate limits and server errors may pass."""
-    may_pass = status in (408, 429) or status >= 500
-    reason = "rate_limited" if status == 429 else "server_error" if status >= 500 else f"http_{status}"
-    return CallFailed(reason, may_pass=may_pass, wait_seconds=wait_seconds, unbilled=status != 408 and status < 500)
-
-
-def seconds(value: object) -> float:
-    """A waiting time such as `2`, `"1.5"` or `"3s"`; 0 for anything else."""
-    try:
-        return max(0.0, float(str(value).removesuffix("s")))
-    except ValueError:
-        return 0.0

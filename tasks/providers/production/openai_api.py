@@ -5,24 +5,23 @@ OPENAI_API_KEY; OPENAI_BASE_URL for another server; CURATE_OPENAI_MODEL for anot
 
 import base64
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import openai
-from openai.types.chat import ChatCompletion, ChatCompletionContentPartParam
+from openai.types.chat import ChatCompletionContentPartParam
 
 from schemas.errors import MissingProvider
 from tasks.ledger import Bill
+from tasks.providers.production.batch_api import Request
 from tasks.providers.production.language_model import (
     ANSWER_TOKENS_MAX,
     TIMEOUT_SECONDS,
     LanguageModel,
     Question,
-    http_failure,
-    seconds,
 )
-from tasks.providers.production.retries import CallFailed, Retries
+from tasks.providers.production.openai_answers import answer_text, failures
+from tasks.providers.production.openai_batches import OpenAiBatches
+from tasks.providers.production.retries import Retries
 from tasks.providers.production.upload import Upload
 
 KEY, MODEL = "OPENAI_API_KEY", "CURATE_OPENAI_MODEL"
@@ -38,21 +37,6 @@ def connect() -> openai.OpenAI:
     return openai.OpenAI(base_url=base_url, timeout=TIMEOUT_SECONDS, max_retries=0)
 
 
-@contextmanager
-def failures() -> Iterator[None]:
-    """The SDK's exceptions as CallFailed."""
-    try:
-        yield
-    except openai.APITimeoutError:
-        raise CallFailed("timed_out", may_pass=True) from None
-    except openai.APIConnectionError:
-        raise CallFailed("connection_failed", may_pass=True) from None
-    except openai.APIStatusError as error:
-        raise _status_failure(error) from None
-    except ValueError:  # a body that is not JSON
-        raise CallFailed("malformed_answer") from None
-
-
 class OpenAiApi(LanguageModel):
     """One connection for all questions."""
 
@@ -63,41 +47,23 @@ class OpenAiApi(LanguageModel):
 
     def _complete(self, question: Question, name: str, schema: dict[str, Any], bill: Bill) -> str:
         with failures():
-            completion = self._create(question, name, schema)
+            completion = self._client.chat.completions.create(**self._request(question, name, schema))
         usage = getattr(completion, "usage", None)
         self._count(bill, getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None))
-        return _text(completion)
+        return answer_text(completion)
 
-    def _create(self, question: Question, name: str, schema: dict[str, Any]) -> ChatCompletion:
+    def _request(self, question: Question, name: str, schema: dict[str, Any]) -> Request:
         shown: list[ChatCompletionContentPartParam] = [{"type": "text", "text": question.material}]
         shown += [{"type": "image_url", "image_url": {"url": data_url(upload)}} for upload in question.pictures]
-        return self._client.chat.completions.create(
-            model=self._model,
-            messages=[{"role": "system", "content": question.instructions}, {"role": "user", "content": shown}],
-            response_format={
-                "type": "json_schema",
-                "json_schema": {"name": name, "strict": True, "schema": schema},
-            },
-            max_completion_tokens=ANSWER_TOKENS_MAX,
-        )
+        return {
+            "model": self._model,
+            "messages": [{"role": "system", "content": question.instructions}, {"role": "user", "content": shown}],
+            "response_format": {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}},
+            "max_completion_tokens": ANSWER_TOKENS_MAX,
+        }
 
-
-def _text(completion: ChatCompletion) -> str:
-    """The answer, if it was given freely and to its end."""
-    if not isinstance(completion, ChatCompletion) or not completion.choices:
-        raise CallFailed("malformed_answer")  # the SDK hands over whatever a proxy answers with status 200
-    choice = completion.choices[0]
-    if choice.message.refusal or choice.finish_reason == "content_filter":
-        raise CallFailed("refused")
-    if choice.finish_reason != "stop":
-        raise CallFailed("truncated" if choice.finish_reason == "length" else "unfinished_answer")
-    return choice.message.content or ""
-
-
-def _status_failure(error: openai.APIStatusError) -> CallFailed:
-    if error.code == "insufficient_quota":  # also a 429, but waiting does not fill an account
-        return CallFailed("quota_used_up", unbilled=True)
-    return http_failure(error.status_code, seconds(error.response.headers.get("retry-after")))
+    def _batches(self) -> OpenAiBatches:
+        return OpenAiBatches(self._client)
 
 
 def data_url(upload: Upload) -> str:

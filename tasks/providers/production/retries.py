@@ -52,4 +52,24 @@ class Retries:
     def _wait(self, attempt: int, asked_seconds: float) -> float:
         """Seconds: what was asked, or half to all of the doubling wait, so that many callers do not return at once."""
         growing = min(self.longest_seconds, self.first_seconds * 2.0**attempt)
-        return max(asked_seconds, growing * _random.uniform(0.5, 1.0))
+        return max(asked_seconds, growing * self.jitter())
+
+    @staticmethod
+    def jitter() -> float:
+        """0.5 to 1, to scatter waits."""
+        return _random.uniform(0.5, 1.0)
+
+
+def http_failure(status: int, wait_seconds: float = 0.0) -> CallFailed:
+    """What an HTTP status means for the caller: timeouts, rate limits and server errors may pass."""
+    may_pass = status in (408, 429) or status >= 500
+    reason = "rate_limited" if status == 429 else "server_error" if status >= 500 else f"http_{status}"
+    return CallFailed(reason, may_pass=may_pass, wait_seconds=wait_seconds, unbilled=status != 408 and status < 500)
+
+
+def seconds(value: object) -> float:
+    """A waiting time such as `2`, `"1.5"` or `"3s"`; 0 for anything else."""
+    try:
+        return max(0.0, float(str(value).removesuffix("s")))
+    except ValueError:
+        return 0.0

@@ -41,7 +41,7 @@ class LanguageModelTagger(Generic[Labels]):
 
     def __init__(self, model: LanguageModel, asked: Sequence[Asked], labels: Callable[[Answers], Labels]) -> None:
         """`labels` makes the row from the fields of all answers together."""
-        self._model, self._labels = model, labels
+        self.model, self._labels = model, labels
         self.asked = tuple(asked)
         self.looks_at_pictures = any(each.sees is not Sees.PROMPT for each in asked)
         self.service = model.version
@@ -71,7 +71,7 @@ class LanguageModelTagger(Generic[Labels]):
             return Failed("picture_unreadable")
         if question is None:
             return Failed("pictures_missing")  # judged from the prompt alone, the answer would be a guess
-        answer = self._model.ask(question, asked.answer)
+        answer = self.model.ask(question, asked.answer)
         return answer if isinstance(answer, Failed) else answer.model_dump()
 
 

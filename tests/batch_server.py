@@ -1,0 +1,189 @@
+"""A server on 127.0.0.1 that speaks the batch interfaces of OpenAI and Gemini, for their real SDKs."""
+
+import json
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+ENDED = {
+    "completed": ("completed", "BATCH_STATE_SUCCEEDED"),
+    "expired": ("expired", "BATCH_STATE_EXPIRED"),
+    "failed": ("failed", "BATCH_STATE_FAILED"),
+    "cancelled": ("cancelled", "BATCH_STATE_CANCELLED"),
+}
+
+
+class BatchServer:
+    """`lines` makes the result file of some parsed request lines; the rest are switches and counters."""
+
+    def __init__(self, lines):
+        self.lines = lines
+        self.hold, self.ends, self.inline = False, "completed", False
+        self.refuse_create = self.lose_creates = self.cut_downloads = self.fail_polls = 0
+        self.files, self.batches, self.deleted, self.polls = {}, {}, [], 0
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+        self._lock = threading.RLock()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                outer.post(self, self.rfile.read(int(self.headers["content-length"])))
+
+            def do_GET(self):
+                outer.get(self)
+
+            def do_DELETE(self):
+                outer.deleted.append(self.path.rsplit("/", 1)[-1].partition("?")[0])
+                outer.send(self, {"id": "x", "object": "file", "deleted": True})
+
+            def log_message(self, *_):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    @property
+    def requests(self):
+        """Every request line of every batch."""
+        return [
+            row for batch in self.batches.values() for row in map(json.loads, self.files[batch["file"]].splitlines())
+        ]
+
+    def post(self, handler, body):
+        path = handler.path.partition("?")[0]
+        with self._lock:
+            if path == "/openai/v1/files":
+                content = re.search(rb'name="file".*?\r\n\r\n(.*)\r\n--', body, re.S).group(1)
+                self.send(handler, self._openai_file(self._stored(content)))
+            elif path.startswith("/upload/") and handler.headers["x-goog-upload-command"] == "start":
+                self.send(handler, {}, headers={"x-goog-upload-url": f"{self.url}/upload/here"})
+            elif path == "/upload/here":
+                file = {"file": {"name": f"files/{self._stored(body)}"}}
+                self.send(handler, file, headers={"x-goog-upload-status": "final"})
+            else:
+                self._create(handler, json.loads(body))
+
+    def _create(self, handler, body):
+        if self.refuse_create:
+            self.refuse_create -= 1
+            return self.send(handler, {"error": {"message": "no", "code": "nope"}}, 400)
+        if "input_file_id" in body:
+            batch = {"file": body["input_file_id"], "token": body["metadata"]["curate"]}
+        else:
+            batch = {"file": body["batch"]["inputConfig"]["fileName"].removeprefix("files/")}
+            batch["token"] = body["batch"]["displayName"]
+        number = f"b{len(self.batches)}"
+        self.batches[number] = batch
+        self.may_answer.wait(60)
+        if self.lose_creates:
+            self.lose_creates -= 1
+            handler.close_connection = True
+            return None
+        return self.send(handler, self._shown(handler, number))
+
+    def get(self, handler):
+        path = handler.path.partition("?")[0]
+        name = path.rsplit("/", 1)[-1]
+        with self._lock:
+            if path.endswith("/content") or name.endswith(":download"):
+                file = path.split("/")[-2] if path.endswith("/content") else name.removesuffix(":download")
+                self.cut_downloads -= 1
+                self.send(handler, self.files[file], cut=self.cut_downloads >= 0)
+            elif name == "batches":
+                rows = [self._shown(handler, number) for number in reversed(self.batches)]
+                self.send(handler, {"object": "list", "data": rows, "operations": rows, "has_more": False})
+            else:
+                self.polls += 1
+                self.fail_polls -= 1
+                down = self.fail_polls >= 0
+                self.send(
+                    handler,
+                    {"error": {"message": "busy"}} if down else self._shown(handler, name),
+                    503 if down else 200,
+                )
+
+    def _shown(self, handler, number):
+        batch, ended = self.batches[number], not self.hold
+        if ended and "output" not in batch:
+            rows = [json.loads(line) for line in self.files[batch["file"]].splitlines()]
+            batch["output"] = None if self.ends == "failed" else self._stored(self.lines(rows))
+        openai, gemini = ENDED[self.ends] if ended else ("in_progress", "BATCH_STATE_RUNNING")
+        if handler.path.startswith("/openai/"):
+            shown = {"id": number, "object": "batch", "endpoint": "/v1/chat/completions", "completion_window": "24h"}
+            shown |= {"created_at": 4_000_000_000, "input_file_id": batch["file"], "status": openai}
+            return shown | {
+                "metadata": {"curate": batch["token"]},
+                "output_file_id": (ended and batch["output"]) or None,
+            }
+        output = {}
+        if ended and batch["output"] and self.inline:
+            rows = [json.loads(line) for line in self.files[batch["output"]].splitlines()]
+            answers = [{"metadata": {"key": row["key"]}, "response": row["response"]} for row in rows]
+            output = {"output": {"inlinedResponses": {"inlinedResponses": answers}}}
+        elif ended and batch["output"]:
+            output = {"output": {"responsesFile": f"files/{batch['output']}"}}
+        shown = {"displayName": batch["token"], "state": gemini, "createTime": "2999-01-01T00:00:00Z"}
+        return {"name": f"batches/{number}", "metadata": shown | output}
+
+    def _stored(self, content):
+        name = f"f{len(self.files)}"
+        self.files[name] = content
+        return name
+
+    def _openai_file(self, name):
+        size = len(self.files[name])
+        shown = {"id": name, "object": "file", "bytes": size, "created_at": 1, "filename": "q", "purpose": "batch"}
+        return shown | {"status": "processed"}
+
+    def send(self, handler, body, status=200, headers=(), cut=False):
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        handler.send_response(status)
+        for name, value in {"content-type": "application/json", **dict(headers)}.items():
+            handler.send_header(name, value)
+        handler.send_header("content-length", str(len(content)))
+        handler.end_headers()
+        handler.wfile.write(content[: len(content) // 2] if cut else content)
+        handler.close_connection = cut or handler.close_connection
+
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def result(row, answer, used=(1000, 100)):
+    """The line in which a vendor answers a request line with a completed text."""
+    if "key" in row:
+        parts = {"role": "model", "parts": [{"text": answer}]}
+        tokens = {"promptTokenCount": used[0], "candidatesTokenCount": used[1]}
+        response = {"candidates": [{"finishReason": "STOP", "content": parts}], "usageMetadata": tokens}
+        return json.dumps({"key": row["key"], "response": response}).encode() + b"\n"
+    message = {"role": "assistant", "content": answer}
+    body = {"id": "c", "object": "chat.completion", "created": 1, "model": "m"}
+    body["choices"] = [{"index": 0, "finish_reason": "stop", "message": message}]
+    body["usage"] = {"prompt_tokens": used[0], "completion_tokens": used[1], "total_tokens": sum(used)}
+    response = {"status_code": 200, "request_id": "r", "body": body}
+    return json.dumps({"id": "i", "custom_id": row["custom_id"], "response": response, "error": None}).encode() + b"\n"
+
+
+def failed(row):
+    """The line in which a vendor says that it did not answer."""
+    error = {"code": "batch_expired", "message": "quotes the prompt"}
+    if "key" in row:
+        return json.dumps({"key": row["key"], "error": error | {"code": 500}}).encode() + b"\n"
+    return json.dumps({"id": "i", "custom_id": row["custom_id"], "response": None, "error": error}).encode() + b"\n"
+
+
+def asked(row):
+    """The material of a request line."""
+    if "key" in row:
+        return row["request"]["contents"][0]["parts"][0]["text"]
+    return row["body"]["messages"][1]["content"][0]["text"]
+
+
+def name_of(row):
+    """Our name of a request line."""
+    return row.get("key") or row["custom_id"]

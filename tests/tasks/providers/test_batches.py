@@ -1,0 +1,214 @@
+"""Batches through the vendors' real SDKs: half the price, and a failure for whatever did not come back whole."""
+
+import json
+
+import pytest
+
+from schemas.settings import Settings
+from schemas.tags import Categories
+from tasks.ledger import ledger, start_ledger
+from tasks.measure.steps import measure_documents
+from tasks.providers import Providers
+from tests.batch_server import BatchServer, asked, failed, name_of, result
+from tests.builders import conversation, decision, store_with
+
+pytest.importorskip("openai", reason="production extra")
+pytest.importorskip("google.genai", reason="production extra")
+from tasks.providers.production.batch_api import BatchApi
+from tasks.providers.production.retries import Retries
+
+LABELS = dict.fromkeys(Categories.model_fields, False)
+NO = json.dumps(LABELS)
+COUNT = 6
+
+
+def odd(row):
+    return any(f"Question {number}?" in asked(row) for number in (1, 3, 5))
+
+
+@pytest.fixture
+def server(no_proxy):
+    server = BatchServer(lambda rows: b"".join(result(row, json.dumps(LABELS | {"ocr": odd(row)})) for row in rows))
+    yield server
+    server.close()
+
+
+@pytest.fixture(params=["openai", "gemini"])
+def night(request, server, monkeypatch, tmp_path):
+    """One night: measures a store's documents in batches, and gives the step's report."""
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    monkeypatch.setenv("GEMINI_API_KEY", "test-key")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/openai/v1")
+    monkeypatch.setenv("CURATE_GEMINI_BASE_URL", server.url)
+    chats = [conversation(f"c{n}", f"Question {n}?", "Answer.") for n in range(COUNT)]
+    store = store_with(tmp_path, conversations=chats, decisions=[decision(chat) for chat in chats])
+
+    def night(hours=1.0, budget=None):
+        start_ledger(budget)
+        providers = Providers({"categories": request.param})
+        model = providers["categories"].model
+        model._retries = Retries(first_seconds=0.005, longest_seconds=0.1)
+        night.service = model.version
+        return measure_documents.fn(Settings(store=store.root, workers=2, batch=True, batch_hours=hours), providers)
+
+    night.store, night.vendor = store, request.param
+    yield night
+    start_ledger()
+
+
+def facts(night):
+    return dict(night.store.read("signals/categories").select("content_id", "ocr").iter_rows())
+
+
+def records(night):
+    return [path for path in night.store.fs.find(night.store.at("batches")) if path.endswith(".json")]
+
+
+def test_a_night_asks_once_and_stores_every_answer_at_half_the_price(night, server):
+    report = night()
+    assert (report.failures, report.model_calls["categories"]) == ({}, COUNT)
+    assert sorted(facts(night).values()) == [False] * 3 + [True] * 3
+    assert len(server.batches) == 1
+    (use,) = report.use.values()
+    price = ledger().prices.tokens(night.service)
+    assert use.usd == pytest.approx(COUNT * price.usd(1000, 100) / 2)
+    assert (use.calls, use.input_tokens, use.usd_unconfirmed) == (COUNT, COUNT * 1000, 0)
+    assert "categories" not in night().model_calls
+
+
+def test_answers_in_another_order_reach_their_questions(night, server):
+    night()
+    straight, lines = facts(night), server.lines
+    night.store.replace("signals/categories", night.store.empty("signals/categories"))
+    server.lines = lambda rows: lines(rows[::-1])
+    night()
+    assert facts(night) == straight
+
+
+def test_nothing_is_left_in_the_store_or_at_the_vendor(night, server):
+    night()
+    assert records(night) == []
+    assert {batch["output"] for batch in server.batches.values()} <= set(server.deleted)
+
+
+def test_questions_are_named_by_hash_and_the_batch_by_chance(night, server):
+    night()
+    names = [name_of(row) for row in server.requests]
+    ids = {*night.store.read("conversations")["document_id"], *night.store.read("conversations")["conversation_id"]}
+    assert all(len(name) == 32 and set(name) <= set("0123456789abcdef") for name in names)
+    assert not ids & set(names)
+    assert len(set(names)) == COUNT
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda rows: b"".join(failed(row) if odd(row) else result(row, NO) for row in rows), "batch_"),
+        (lambda rows: b"".join(result(row, NO) for row in rows if not odd(row)), "missing_answer"),
+        (lambda rows: b"".join(b"{cut\n" if odd(row) else result(row, NO) for row in rows), "missing_answer"),
+        (lambda rows: b"".join(result(row, NO) * (2 if odd(row) else 1) for row in rows), "contradictory_answer"),
+        (lambda rows: b"".join(result(row, "yes" if odd(row) else NO) for row in rows), "malformed_answer"),
+    ],
+    ids=["failed", "missing", "no JSON", "twice", "off the schema"],
+)
+def test_what_did_not_come_back_whole_is_a_failure_and_is_asked_again(night, server, spoil, reason):
+    good, server.lines = server.lines, spoil
+    report = night()
+    (failure,) = report.failures.items()
+    assert failure[0].startswith(f"categories: {reason}") and failure[1] == 3
+    assert list(facts(night).values()) == [False] * 3
+    server.lines = good
+    assert night().model_calls["categories"] == 3
+    assert sorted(facts(night).values()) == [False] * 3 + [True] * 3
+    assert len(server.requests) == COUNT + 3
+
+
+def test_an_answer_to_a_question_that_nobody_asked_is_ignored(night, server):
+    good = server.lines
+    key = {"openai": "custom_id", "gemini": "key"}[night.vendor]
+    server.lines = lambda rows: good(rows) + result({key: "0" * 32}, json.dumps(LABELS | {"humor": True}))
+    assert night().failures == {}
+    assert len(facts(night)) == COUNT
+
+
+@pytest.mark.parametrize("ends", ["expired", "failed", "cancelled"])
+def test_a_batch_that_ends_early_gives_what_it_has_and_the_rest_costs_nothing(night, server, ends):
+    good, server.ends = server.lines, ends
+    server.lines = lambda rows: good(rows[:2])
+    report = night()
+    answered = 0 if ends == "failed" else 2
+    assert report.failures == {f"categories: batch_{ends}": COUNT - answered}
+    (use,) = report.use.values()
+    assert (len(facts(night)), use.usd_unconfirmed) == (answered, 0)
+    server.ends, server.lines = "completed", good
+    assert night().failures == {}
+    assert len(facts(night)) == COUNT
+
+
+def test_a_night_that_does_not_want_to_wait_leaves_the_batch_to_the_next(night, server):
+    server.hold = True
+    report = night(hours=0.0)
+    assert report.failures == {"categories: batch_unfinished": COUNT}
+    (use,) = report.use.values()
+    assert use.usd_unconfirmed > 0
+    assert len(records(night)) == 1
+    server.hold = False
+    report = night()
+    assert report.failures == {}
+    assert [use.usd > 0 for use in report.use.values()] == [True]
+    assert (len(server.batches), len(server.requests), records(night)) == (1, COUNT, [])
+
+
+def test_a_lost_answer_to_the_making_of_a_batch_does_not_make_two(night, server):
+    server.lose_creates = 1
+    assert night().failures == {}
+    assert len(server.batches) == 1
+
+
+def test_a_refused_batch_is_a_failure_that_costs_nothing(night, server):
+    server.refuse_create = 1
+    report = night()
+    assert report.failures == {"categories: http_400": COUNT}
+    (use,) = report.use.values()
+    assert (use.usd, use.usd_unconfirmed) == (0, 0)
+    assert records(night) == []
+    assert night().failures == {}
+
+
+def test_a_vendor_that_is_down_for_a_while_and_a_cut_download_are_survived(night, server):
+    server.fail_polls, server.cut_downloads = 7, 1
+    assert night().failures == {}
+    assert len(server.batches) == 1
+
+
+def test_only_what_the_budget_has_room_for_is_uploaded(night, server):
+    night(budget=0.0)
+    assert server.batches == {}
+    most = 0.03
+    report = night(budget=most)
+    left = report.failures["categories: budget_reached"]
+    assert 0 < left < COUNT
+    assert len(server.requests) == COUNT - left == len(facts(night))
+    assert sum(use.usd for use in report.use.values()) <= most
+    night()
+    assert (len(server.requests), len(facts(night))) == (COUNT, COUNT)
+
+
+def test_questions_are_split_to_the_limits_of_the_vendor(night, server, monkeypatch):
+    for api in BatchApi.__subclasses__():
+        monkeypatch.setattr(api, "requests_max", 4)
+    assert night().failures == {}
+    assert sorted(len(server.files[batch["file"]].splitlines()) for batch in server.batches.values()) == [2, 4]
+    night.store.replace("signals/categories", night.store.empty("signals/categories"))
+    for api in BatchApi.__subclasses__():
+        monkeypatch.setattr(api, "requests_max", 50_000)
+        monkeypatch.setattr(api, "bytes_max", 2 * max(map(len, server.files["f0"].splitlines())) + 100)
+    assert night().failures == {}
+    assert [len(server.files[batch["file"]].splitlines()) for batch in list(server.batches.values())[2:]] == [2, 2, 2]
+
+
+@pytest.mark.parametrize("night", ["gemini"], indirect=True)
+def test_answers_that_come_with_the_state_are_read_too(night, server):
+    server.inline = True
+    assert night().failures == {}
+    assert sorted(facts(night).values()) == [False] * 3 + [True] * 3
