@@ -1,8 +1,8 @@
 """Runs every benchmark and writes results.jsonl."""
 
-from benchmarks import duplicates, ingest, known_hashes, pictures, rate, release, release_versions
+from benchmarks import duplicates, ingest, known_hashes, picture_decode, pictures, rate, release, release_versions
 from benchmarks.timing import write
 
 if __name__ == "__main__":
-    modules = (ingest, pictures, duplicates, known_hashes, rate, release, release_versions)
+    modules = (ingest, pictures, picture_decode, duplicates, known_hashes, rate, release, release_versions)
     write([row for module in modules for row in module.run()])

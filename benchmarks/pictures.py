@@ -21,7 +21,7 @@ COPIES = 4
 SIDE = 1024
 
 
-def _files(folder: Path) -> list[Path]:
+def picture_files(folder: Path) -> list[Path]:
     """Photographs as a server keeps them: JPEG of at most 1024 pixels."""
     source = Path(skimage.__file__).parent / "data"
     files = []
@@ -39,7 +39,7 @@ def run() -> list[dict[str, Any]]:
     providers = Providers()
     signals = {name: make(providers) for name, make in PICTURE_SIGNALS.items()}
     with tempfile.TemporaryDirectory() as folder:
-        files = _files(Path(folder))
+        files = picture_files(Path(folder))
         contents = [file.read_bytes() for file in files]
 
         def decode_once(*names: str) -> None:

@@ -9,10 +9,10 @@ import numpy.typing as npt
 _TEXT = len(b"text").to_bytes(8, "little") + b"text"
 
 
-def _digest(*parts: bytes) -> str:
+def _digest(*parts: bytes | memoryview) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
-        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(memoryview(part).nbytes.to_bytes(8, "little"))
         digest.update(part)
     return digest.hexdigest()
 
@@ -27,9 +27,9 @@ def text_id(text: str) -> str:
 def image_id(rgb: npt.NDArray[np.uint8]) -> str:
     """Content id of decoded pixels: uint8 (height, width, 3), orientation applied."""
     height, width, _ = rgb.shape
-    return _digest(b"rgb", height.to_bytes(4, "little"), width.to_bytes(4, "little"), rgb.tobytes())
+    return _digest(b"rgb", height.to_bytes(4, "little"), width.to_bytes(4, "little"), np.ascontiguousarray(rgb).data)
 
 
 def combined_id(kind: str, ids: Iterable[str]) -> str:
     """Content id of something made of others, such as a prompt with its pictures."""
-    return _digest(kind.encode(), *(part.encode() for part in ids))
+    return _digest(kind.encode(), *(part.encode("utf-8", "surrogatepass") for part in ids))

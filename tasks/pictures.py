@@ -11,16 +11,20 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 import PIL.Image
+import simplejpeg
 
 from schemas.reject import RejectReason
 from tasks.content_id import image_id
 from tasks.picture_metadata import strip_metadata
+from tasks.resample import Columns, Filter, on_its_side, resized
 
 Pixels = npt.NDArray[np.uint8]
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 PIXELS_MAX = 100_000_000
 """Largest picture that is decoded: 300 MB of pixels. Pillow's own limit only warns below twice its value."""
+_PLAIN_SPACES = {"YCbCr", "RGB", "Gray"}
+"""Colour spaces of JPEG that decode to RGB in one way only."""
 _WIDE_GREY = {"I;16", "I;16B", "I;16L", "I"}
 _TO_UPRIGHT = {
     2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
@@ -73,13 +77,18 @@ class Picture:
         """The same pixels as a Pillow image, RGB."""
         return PIL.Image.fromarray(self.rgb)
 
-    def fitted(self, side_max: int) -> PIL.Image.Image:
-        """The picture shrunk, never enlarged, until its longer side is at most `side_max` pixels."""
+    @cached_property
+    def columns(self) -> Columns:
+        """The same pixels on their side, for whoever shrinks them."""
+        return on_its_side(self.rgb)
+
+    def fitted(self, side_max: int) -> Pixels:
+        """uint8 (height, width, 3): shrunk, never enlarged, until the longer side is at most `side_max` pixels."""
         scale = side_max / max(self.width, self.height)
         if scale >= 1:
-            return self.pil
+            return self.rgb
         size = (max(1, round(self.width * scale)), max(1, round(self.height * scale)))
-        return self.pil.resize(size, PIL.Image.Resampling.BILINEAR)
+        return resized(self.columns, size, Filter.BILINEAR)
 
 
 def open_picture(content: bytes) -> Picture:
@@ -90,7 +99,7 @@ def open_picture(content: bytes) -> Picture:
     file_format = str(header.format)
     orientation = _orientation(header)
     kept = strip_metadata(content, file_format) if orientation == 1 else None
-    rgb = _decode(content if kept is None else kept, orientation)
+    rgb = _decode(content if kept is None else kept, file_format, orientation)
     if kept is None:
         kept, file_format = _png(rgb), "PNG"
     return Picture(image_id(rgb), kept, file_format.lower(), rgb)
@@ -98,7 +107,7 @@ def open_picture(content: bytes) -> Picture:
 
 def decode_stored(encoded: bytes, stored_format: str, stored_id: str) -> Picture:
     """A picture of the `images` table, decoded again because a signal was added later."""
-    return Picture(stored_id, encoded, stored_format, _decode(encoded, 1))
+    return Picture(stored_id, encoded, stored_format, _decode(encoded, stored_format.upper(), 1))
 
 
 def _header(content: bytes) -> PIL.Image.Image:
@@ -126,13 +135,35 @@ def _orientation(header: PIL.Image.Image) -> int:
     return value if value in _TO_UPRIGHT else 1
 
 
-def _decode(content: bytes, orientation: int) -> Pixels:
+def _decode(content: bytes, file_format: str, orientation: int) -> Pixels:
+    rgb = _fast_jpeg(content) if file_format == "JPEG" else None
+    if rgb is None:
+        rgb = _rgb(_loaded(content))
+    if orientation != 1:
+        rgb = np.asarray(PIL.Image.fromarray(rgb).transpose(_TO_UPRIGHT[orientation]))
+    rgb.flags.writeable = False
+    return rgb
+
+
+def _fast_jpeg(content: bytes) -> Pixels | None:
+    """What Pillow would decode, in two thirds of the time: both hold libjpeg-turbo, at the same settings.
+
+    None for whatever the decoder so much as warns about (damage, a missing end) and for CMYK: Pillow judges those.
+    """
+    try:
+        space = simplejpeg.decode_jpeg_header(content)[2]
+        return simplejpeg.decode_jpeg(content) if space in _PLAIN_SPACES else None
+    except ValueError:
+        return None
+
+
+def _loaded(content: bytes) -> PIL.Image.Image:
     try:
         image: PIL.Image.Image = PIL.Image.open(io.BytesIO(content), formats=FORMATS)
         image.load()
     except Exception as error:
         raise PictureRejected(RejectReason.IMAGE_TRUNCATED, type(error).__name__) from None
-    return _rgb(image.transpose(_TO_UPRIGHT[orientation]) if orientation != 1 else image)
+    return image
 
 
 def _rgb(image: PIL.Image.Image) -> Pixels:
@@ -146,7 +177,7 @@ def _rgb(image: PIL.Image.Image) -> Pixels:
         layer = image.convert("RGBA")
         image = PIL.Image.new("RGBA", layer.size, "white")
         image.alpha_composite(layer)
-    return np.asarray(image.convert("RGB"))
+    return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
 
 
 def _png(rgb: Pixels) -> bytes:

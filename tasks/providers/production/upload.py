@@ -32,7 +32,7 @@ def for_upload(picture: Picture) -> Upload:
     """The stored bytes when they are small and plain; else a JPEG of at most 1600 pixels a side, on white."""
     if max(picture.width, picture.height) <= SIDE_MAX and len(picture.encoded) <= BYTES_MAX and _is_plain(picture):
         return Upload(picture.encoded, f"image/{picture.format}", picture.width, picture.height)
-    small = picture.fitted(SIDE_MAX)
+    small = PIL.Image.fromarray(picture.fitted(SIDE_MAX))
     sink = io.BytesIO()
     small.save(sink, "JPEG", quality=_QUALITY)
     return Upload(sink.getvalue(), "image/jpeg", small.width, small.height)
