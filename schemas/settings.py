@@ -2,7 +2,7 @@
 
 import os
 from datetime import date
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -18,6 +18,8 @@ def _cores() -> int:
 class TopicSettings(Row):
     """How topics are found (VisionArena sec. 4.2: UMAP and HDBSCAN)."""
 
+    engine: Literal["core", "umap", "bertopic", "cuml"] = "core"
+    """What finds them: core (our UMAP), umap (umap-learn), bertopic (production extra), cuml (GPU, untested)."""
     members_min: int | None = Field(default=None, ge=2)
     """Smallest topic; by default 1 % of the documents, between 5 and 100."""
     neighbours: int = Field(default=15, ge=2)

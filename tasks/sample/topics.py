@@ -9,8 +9,9 @@ from schemas.topic import TopicMember
 from tasks.lookup.facts import Versions, facts
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
-from tasks.sample.clusters import Clustering, cluster
+from tasks.sample.clusters import cluster
 from tasks.sample.document_vectors import Vectors, document_vectors
+from tasks.sample.engines import Clustering
 from tasks.sample.kept import kept_conversations
 from tasks.sample.topic_words import topic_evidence
 from tasks.tables import Store, frame_of
@@ -27,7 +28,7 @@ def write_topics(settings: Settings, providers: Providers, versions: Versions) -
     joint = providers.names["text_embedding"] == providers.names["image_embedding"] != "embedded"
     pictures = _vectors(store, "image_embedding", versions)
     vectors = document_vectors(documents, prompts, pictures, settings.topics.picture_weight, joint)
-    found = cluster(vectors, settings.topics, settings.seed)
+    found = cluster(vectors, settings.topics, settings.seed, settings.workers)
     names = _names(documents, found, vectors, providers)
     rows = zip(documents["document_id"], found.labels, found.probabilities, found.positions, strict=True)
     members = [

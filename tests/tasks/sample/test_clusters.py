@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from schemas.errors import BadInput
 from schemas.settings import TopicSettings
 from tasks.sample.clusters import cluster, members_min
 
@@ -44,7 +45,7 @@ def test_another_seed_gives_another_map(blobs, found):
 
 def test_outliers_are_minus_one_and_belong_to_nothing(blobs):
     random = np.random.default_rng(1)
-    far = random.normal(size=(12, 16))
+    far = np.eye(16)[15] * 3 + random.normal(scale=0.3, size=(12, 16))  # alike, but too few to be a topic
     vectors = np.vstack([blobs[0], far / np.linalg.norm(far, axis=1, keepdims=True)]).astype(np.float32)
     mixed = cluster(vectors, SETTINGS.model_copy(update={"members_min": 13}), seed=1)
     outliers = mixed.labels < 0
@@ -76,7 +77,9 @@ def test_any_number_of_identical_documents_is_one_topic(dimension):
 def test_a_broken_vector_is_refused_and_not_clustered(blobs, bad):
     vectors = blobs[0].copy()
     vectors[3] = bad
-    with pytest.raises(ValueError, match="measure its prompt and picture again"):
+    with pytest.raises(
+        BadInput, match=r"1 of 80 document vectors are zero or not finite \(the first is row 3\); remove"
+    ):
         cluster(vectors, SETTINGS, seed=0)
 
 
