@@ -3,13 +3,13 @@
 import math
 from collections.abc import Iterable
 from datetime import date, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from pydantic import ValidationError
 
-from schemas.errors import BadInput
-from schemas.settings import Settings
+from schemas.errors import BadInput, known_values
+from schemas.settings import Settings, TopicSettings
 
 StoreOption = Annotated[str, typer.Option("--store", help="Folder of all tables and releases, local or s3://.")]
 LogsOption = Annotated[str, typer.Option("--logs", help="Folder of raw arena logs, or of a published dataset.")]
@@ -60,6 +60,10 @@ BatchHoursOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of topics, sample and bootstrap.")]
 WorkersOption = Annotated[int | None, typer.Option("--workers", min=1, help="Threads.", show_default="one a core")]
+TopicEngineOption = Annotated[
+    str | None,
+    typer.Option("--topic-engine", help="core, umap, bertopic or cuml: docs/topics.md.", show_default="core"),
+]
 BenchSizeOption = Annotated[
     int | None,
     typer.Option(
@@ -83,6 +87,8 @@ def settings_of(**given: Any) -> Settings:
         values["providers"] = _pairs("--provider", values.pop("provider"))
     if "budget" in values:
         values["budget_usd"] = values.pop("budget")
+    if "topic_engine" in values:
+        values["topics"] = {"engine": _engine(values.pop("topic_engine"))}
     if "anchor" in values:
         values["anchor_model"], values["anchor_rating"] = anchor_of(values.pop("anchor"))
     try:
@@ -91,6 +97,13 @@ def settings_of(**given: Any) -> Settings:
         problem = error.errors()[0]
         name = "--" + str(problem["loc"][0]).replace("_", "-") if problem["loc"] else "settings"
         raise BadInput(f"{name}: {problem['msg']}, not {problem['input']!r}") from None
+
+
+def _engine(name: str) -> str:
+    allowed = get_args(TopicSettings.model_fields["engine"].annotation)
+    if name not in allowed:
+        raise BadInput(f"--topic-engine: unknown engine {known_values(name, allowed)}")
+    return name
 
 
 def anchor_of(text: str) -> tuple[str, float]:

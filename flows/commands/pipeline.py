@@ -28,6 +28,7 @@ from flows.commands.options import (
     SeedOption,
     SinceOption,
     StoreOption,
+    TopicEngineOption,
     UntilOption,
     WorkersOption,
     settings_of,
@@ -62,6 +63,7 @@ def run(
     batch_hours: BatchHoursOption = None,
     seed: SeedOption = 0,
     workers: WorkersOption = None,
+    topic_engine: TopicEngineOption = None,
     bench_size: BenchSizeOption = None,
     bootstraps: BootstrapsOption = 100,
     anchor: AnchorOption = None,
@@ -115,6 +117,7 @@ def sample(
     store: StoreOption,
     provider: ProviderOption = None,
     seed: SeedOption = 0,
+    topic_engine: TopicEngineOption = None,
     bench_size: BenchSizeOption = None,
 ) -> None:
     """Topics of what is kept, and the benchmark."""
@@ -126,6 +129,7 @@ def release(
     release: ReleaseOption = None,
     provider: ProviderOption = None,
     seed: SeedOption = 0,
+    topic_engine: TopicEngineOption = None,
     bench_size: BenchSizeOption = None,
     bootstraps: BootstrapsOption = 100,
 ) -> None:
@@ -166,6 +170,7 @@ def check_before_work(settings: Settings) -> None:
     from tasks.prices import check_prices, load_prices
     from tasks.providers import Providers
     from tasks.release.build import checked_version
+    from tasks.sample.engines import engine
     from tasks.tables import Store
 
     if settings.logs is not None:
@@ -187,4 +192,6 @@ def check_before_work(settings: Settings) -> None:
         hasattr(getattr(provider, "model", None), "together") for provider in chosen.values()
     ):
         raise BadInput("--batch: no chosen provider asks in batches; give --provider categories=openai or =gemini")
+    if settings.topics.engine != "core":
+        engine(settings.topics.engine)
     Store.open(settings.store)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from schemas.errors import MissingProvider
+from flows.commands.options import settings_of
+from schemas.errors import BadInput, MissingProvider
 from schemas.settings import TopicSettings
 from tasks.sample.clusters import cluster
 from tasks.sample.engines import ENGINES, engine
@@ -72,3 +73,9 @@ def test_the_core_engine_loads_neither_umap_learn_nor_bertopic():
 def test_every_engine_that_settings_allow_exists():
     allowed = TopicSettings.model_fields["engine"].annotation.__args__
     assert set(allowed) == set(ENGINES)
+
+
+def test_the_command_line_chooses_an_engine_and_refuses_an_unknown_one():
+    assert settings_of(store="s", topic_engine="umap").topics.engine == "umap"
+    with pytest.raises(BadInput, match="unknown engine 'bertopik'"):
+        settings_of(store="s", topic_engine="bertopik")
