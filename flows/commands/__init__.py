@@ -29,6 +29,7 @@ def main() -> None:
         publish,
         rate,
         review,
+        tags,
         takedown,
     )
 
@@ -43,6 +44,7 @@ def main() -> None:
         diff,
         export,
         publish,
+        tags,
         takedown,
         demo,
     ):

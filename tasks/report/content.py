@@ -5,17 +5,19 @@ import polars as pl
 from schemas.policy import Policy
 from schemas.run import Funnel
 from tasks.language_names import UNKNOWN, english_name
-from tasks.lookup.conversation_features import CATEGORIES, conversation_features
+from tasks.lookup.conversation_features import conversation_features
 from tasks.lookup.facts import Versions
 from tasks.lookup.funnel import funnel
 from tasks.lookup.released import conversations_as_released
 from tasks.lookup.renames import decided_policy
+from tasks.lookup.tag_tables import with_labels
 from tasks.report.boards import battle_parts, kept_battles
 from tasks.report.figures import RED, bars, days, topic_map
 from tasks.report.parity import parity_part
 from tasks.report.part import Content, Part
 from tasks.report.reasons import REPEATS, reason_texts
 from tasks.report.redactions import redactions_part
+from tasks.report.tags import tag_parts
 from tasks.tables import Store
 
 MOST = 20
@@ -35,7 +37,7 @@ def report_content(store: Store, versions: Versions) -> Content:
         _days(kept, battles),
         _counts("models", "Models", "Kept conversations of each model.", kept["model"]),
         _counts("languages", "Languages", "Language of the prompt (VisionArena Fig. 4).", _languages(kept)),
-        _categories(kept),
+        *tag_parts(kept),
         _counts("turns", "Turns", "User messages in a kept conversation.", kept["num_turns"].cast(pl.String)),
         _topics(topics),
         *battle_parts(store),
@@ -58,7 +60,8 @@ def _kept(store: Store, versions: Versions) -> pl.DataFrame:
     ids = decided.filter("keep", item_kind="conversation")["item_id"]
     conversations = conversations_as_released(store).filter(pl.col("conversation_id").is_in(ids.implode()))
     features = conversation_features(store, conversations, versions)
-    return conversations.join(features, on="conversation_id", maintain_order="left").sort("tstamp", "conversation_id")
+    labelled = with_labels(store, conversations, versions)
+    return labelled.join(features, on="conversation_id", maintain_order="left").sort("tstamp", "conversation_id")
 
 
 def _languages(kept: pl.DataFrame) -> pl.Series:
@@ -110,18 +113,6 @@ def _counts(key: str, title: str, about: str, values: pl.Series) -> Part | None:
         return None
     counts = dict(table.head(MOST).iter_rows())
     return Part(key, title, about, table, bars(counts, "conversations"))
-
-
-def _categories(kept: pl.DataFrame) -> Part | None:
-    if kept.is_empty():
-        return None
-    names = (*CATEGORIES, "code", "refusal", "multi_turn")
-    rows = [(name, int(kept[name].sum()), int(kept[name].null_count())) for name in names]
-    schema = {"category": pl.String, "conversations": pl.Int64, "not_measured": pl.Int64}
-    table = pl.DataFrame(rows, schema=schema, orient="row").sort("conversations", descending=True, maintain_order=True)
-    figure = bars(dict(table.select("category", "conversations").iter_rows()), "conversations")
-    about = "Kept conversations of each category; one may have several (VisionArena Fig. 5)."
-    return Part("categories", "Categories", about, table, figure)
 
 
 def _topics(topics: pl.DataFrame) -> Part | None:

@@ -36,7 +36,8 @@ def kept(reported_store):
 
 def test_sections_come_in_reading_order(content):
     assert [part.key for part in content.parts] == [
-        *("removed", "rule_parity", "days", "models", "languages", "categories", "turns", "topics"),
+        *("removed", "rule_parity", "days", "models", "languages", "categories", "overlap"),
+        *("criteria", "turns", "topics"),
         *("leaderboard_overall", "leaderboard_style_control", "ranks", "votes"),
         *("battle_counts", "win_rates", "style_coefficients", "rank_changes"),
     ]

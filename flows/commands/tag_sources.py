@@ -1,0 +1,110 @@
+"""Where the two sides of `curate tags evaluate` come from: providers, or files of labels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+import polars as pl
+
+from schemas.errors import BadInput, known_values
+from schemas.settings import Settings
+from tasks.lookup.released import conversations_as_released
+from tasks.measure import DOCUMENT_SIGNALS
+from tasks.measure.documents import Documents
+from tasks.measure.store import Measured
+from tasks.measure.tag_agreement import Labels
+from tasks.measure.tag_evaluation import Spoken, drawn, labels_of, spoken_in_store, spoken_of
+from tasks.measure.tag_files import read_documents, read_labels
+from tasks.providers import PROVIDERS, Providers
+from tasks.store_lock import writing
+from tasks.tables import Store
+
+_FILES = (".csv", ".jsonl", ".ndjson")
+
+
+@dataclass
+class Sides:
+    """What was said, by item and label, with the prompts of the items."""
+
+    tagger: Labels
+    reference: Labels
+    prompts: dict[str, str]
+    failures: dict[str, int] = field(default_factory=dict)
+    """Items without an answer, by `provider: reason`."""
+
+
+def both_sides(
+    tagger: str, reference: str, signal: str, store: str | None, items: Path | None, sample: int,
+    settings: Settings, now: datetime,
+) -> Sides:  # fmt: skip
+    """What both sides say. Raises BadInput for sides, a signal or documents that cannot be used."""
+    if signal not in DOCUMENT_SIGNALS:
+        raise BadInput(f"--signal {known_values(signal, DOCUMENT_SIGNALS)}")
+    if store and items:
+        raise BadInput("give --store or --items, not both")
+    from_files = {
+        name: read_labels(Path(name), labels_of(signal), signal == "taxonomy")
+        for name in (tagger, reference)
+        if Path(name).suffix in _FILES
+    }
+    asked = {name: _chosen(signal, name) for name in (tagger, reference) if name not in from_files}
+    if asked and not (store or items):
+        raise BadInput("a provider needs documents; give --store DIR or --items FILE")
+    if items:
+        said, prompts, failures = _of_items(items, signal, asked)
+    elif store:
+        said, prompts, failures = _of_store(store, signal, asked, list(from_files.values()), sample, settings, now)
+    else:
+        said, prompts, failures = {}, {}, {}
+    both = {**from_files, **said}
+    return Sides(both[tagger], both[reference], prompts, failures)
+
+
+def _chosen(signal: str, name: str) -> Providers:
+    if name not in PROVIDERS[signal]:
+        raise BadInput(
+            f"{signal}: unknown provider {known_values(name, PROVIDERS[signal])} Labels are in a .csv or .jsonl file."
+        )
+    return Providers({signal: name})
+
+
+def _of_items(
+    items: Path, signal: str, asked: dict[str, Providers]
+) -> tuple[dict[str, Spoken], dict[str, str], dict[str, int]]:
+    looks = any(providers[signal].looks_at_pictures for providers in asked.values())
+    documents = read_documents(items, Providers(), looks)
+    said: dict[str, Spoken] = {}
+    failures: dict[str, int] = {}
+    for name, providers in asked.items():
+        said[name], done = spoken_of(documents, signal, providers)
+        failures |= _failures(name, done)
+    return said, {document.document_id: document.prompt for document in documents}, failures
+
+
+def _of_store(
+    root: str, signal: str, asked: dict[str, Providers], labels: Sequence[Spoken], sample: int, settings: Settings,
+    now: datetime,
+) -> tuple[dict[str, Spoken], dict[str, str], dict[str, int]]:  # fmt: skip
+    store = Store.existing(root)
+    ids = store.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="conversation")["item_id"]
+    kept = conversations_as_released(store).filter(pl.col("conversation_id").is_in(ids.implode()))
+    documents = kept["document_id"].unique().to_list()
+    labelled = set().union(*labels)
+    wanted = [each for each in documents if each in labelled] if labels else drawn(documents, sample, settings.seed)
+    if not wanted:
+        raise BadInput(
+            f"store {root!r} keeps no document to compare; ids of labels are document ids (`curate explain`)"
+        )
+    said: dict[str, Spoken] = {}
+    failures: dict[str, int] = {}
+    with writing(root) as held:
+        for name, providers in asked.items():
+            said[name], done = spoken_in_store(held, kept, signal, providers, wanted, workers=settings.workers, now=now)
+            failures |= _failures(name, done)
+    loaded = Documents(kept, store.empty("signals/image_text"), store.empty("signals/image_layout"), None).load(wanted)
+    return said, {document.document_id: document.prompt for document in loaded}, failures
+
+
+def _failures(name: str, done: Measured) -> dict[str, int]:
+    return {f"{name}: {reason}": count for (_, reason), count in sorted(done.failures.items())}

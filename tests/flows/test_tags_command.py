@@ -1,0 +1,138 @@
+"""`curate tags`: one tagger against another or against people, and what the kept conversations are about."""
+
+import json
+
+import pytest
+
+from schemas.decision import Decision
+from schemas.tags import TAGS
+from tasks.tables import frame_of
+from tests.builders import conversation, decision, store_with
+
+PROMPTS = {
+    "c0": "Describe this image.",
+    "c1": "Write a poem about a lamp.",
+    "c2": "Solve the equation x + 1 = 2 for my homework.",
+    "c3": "Why is this meme funny?",
+}
+NO = dict.fromkeys(TAGS, False)
+
+
+@pytest.fixture
+def store(tmp_path):
+    chats = [conversation(name, prompt, "Answer.") for name, prompt in PROMPTS.items()]
+    made = store_with(tmp_path, conversations=chats)
+    made.replace("decisions", frame_of(Decision, [decision(chat) for chat in chats]))
+    return made
+
+
+@pytest.fixture
+def ids(store):
+    return {row["conversation_id"]: row["document_id"] for row in store.read("conversations").iter_rows(named=True)}
+
+
+def _json(out):
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def _write(file, rows):
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def test_a_tagger_is_held_against_people_s_labels_of_a_store(curate, store, ids, tmp_path):
+    people = [
+        {"id": ids["c0"], "captioning": True, "creative_writing": False},
+        {"id": ids["c1"], "captioning": False, "creative_writing": False},
+    ]
+    labels = _write(tmp_path / "people.jsonl", people)
+    code, out, err = curate("tags", "evaluate", "embedded", labels, "--store", store.root, "--json")
+    assert code == 0, err
+    rows = {row["tag"]: row for row in _json(out) if "accuracy" in row}
+    assert list(rows) == ["captioning", "creative_writing"]
+    assert (rows["captioning"]["items"], rows["captioning"]["f1"]["value"]) == (2, 1.0)
+    assert rows["creative_writing"]["precision"]["value"] == 0.0
+    differ = [row for row in _json(out) if "prompt" in row]
+    assert differ == [
+        {"item": ids["c1"], "tag": "creative_writing", "tagger": True, "reference": False, "prompt": PROMPTS["c1"]}
+    ]
+
+
+def test_what_was_asked_for_an_evaluation_is_not_asked_again(curate, store, ids, tmp_path):
+    labels = _write(tmp_path / "people.jsonl", [{"id": each, **NO} for each in ids.values()])
+    assert curate("tags", "evaluate", "embedded", labels, "--store", store.root)[0] == 0
+    parts = store.parts("signals/categories")
+    assert store.read("signals/categories").height == len(PROMPTS)
+    assert curate("tags", "evaluate", "embedded", labels, "--store", store.root)[0] == 0
+    assert store.parts("signals/categories") == parts
+
+
+def test_loose_prompts_with_pictures_need_no_store(curate, tmp_path):
+    import PIL.Image
+
+    PIL.Image.new("RGB", (64, 64), "red").save(tmp_path / "red.png")
+    items = _write(tmp_path / "items.jsonl", [{"id": "a", "prompt": "Describe this image.", "images": ["red.png"]}])
+    labels = tmp_path / "people.csv"
+    labels.write_text("id,captioning,humor\na,yes,\n")
+    code, out, err = curate("tags", "evaluate", "embedded", labels, "--items", items, "--json")
+    assert code == 0, err
+    captioning, humor = _json(out)
+    assert (captioning["accuracy"]["value"], humor["items"], humor["undecided"]) == (1.0, 0, 1)
+
+
+def test_two_files_of_labels_need_no_documents(curate, tmp_path):
+    one = _write(tmp_path / "one.jsonl", [{"id": n, "ocr": n < 3} for n in range(4)])
+    two = _write(tmp_path / "two.jsonl", [{"id": n, "ocr": n < 2} for n in range(4)])
+    code, out, _ = curate("tags", "evaluate", one, two)
+    assert code == 0
+    assert "0.750" in out
+    assert "disagreements" in out
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (("embedded", "nope", "--items", "x.jsonl"), "unknown provider 'nope'"),
+        (("embedded", "embedded"), "--store DIR or --items FILE"),
+        (("embedded", "embedded", "--items", "missing.jsonl"), "does not exist"),
+        (("missing.csv", "embedded", "--items", "x.jsonl"), "does not exist"),
+        (("embedded", "embedded", "--store", "missing"), "is not a store"),
+        (("embedded", "embedded", "--signal", "mood", "--items", "x.jsonl"), "--signal 'mood'"),
+    ],
+)
+def test_what_cannot_be_used_is_one_clear_line(curate, tmp_path, monkeypatch, given, told):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = curate("tags", "evaluate", *given)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert told in err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("id,ocr\na,perhaps\n", "line 2: ocr is 'perhaps'"),
+        ("id,ocr\na,yes\na,no\n", "stands there twice"),
+        ("name,ocr\na,yes\n", "no `id`"),
+        ("id,mood\na,yes\n", "has no label"),
+        ("id,ocr\n", "has no label"),
+    ],
+)
+def test_a_wrong_file_of_labels_is_told_by_its_line(curate, tmp_path, text, told):
+    (tmp_path / "people.csv").write_text(text)
+    code, _, err = curate("tags", "evaluate", tmp_path / "people.csv", tmp_path / "people.csv")
+    assert code == 2
+    assert told in err
+
+
+def test_show_counts_tags_and_says_which_come_together(curate, store, ids, tmp_path):
+    labels = _write(tmp_path / "people.jsonl", [{"id": each, **NO} for each in ids.values()])
+    assert curate("tags", "evaluate", "embedded", labels, "--store", store.root)[0] == 0
+    code, out, err = curate("tags", "show", "--store", store.root, "--json")
+    assert code == 0, err
+    tags = {row["tag"]: row for row in _json(out) if row["section"] == "tags"}
+    assert (tags["captioning"]["items"], tags["captioning"]["not_told"]) == (1, 0)
+    assert (tags["code"]["items"], tags["code"]["not_told"]) == (0, 4)
+    shares = {row["tag"]: row for row in _json(out) if row["section"] == "overlap"}
+    assert (shares["captioning"]["captioning"], shares["captioning"]["creative_writing"]) == (1.0, 0.0)
+    code, _, err = curate("tags", "show", "--store", tmp_path / "none")
+    assert code == 2 and "is not a store" in err
