@@ -1,8 +1,28 @@
 """Runs every benchmark and writes results.jsonl."""
 
-from benchmarks import duplicates, ingest, known_hashes, picture_decode, pictures, rate, release, release_versions
+from benchmarks import (
+    duplicates,
+    ingest,
+    known_hashes,
+    llm_throughput,
+    picture_decode,
+    pictures,
+    rate,
+    release,
+    release_versions,
+)
 from benchmarks.timing import write
 
 if __name__ == "__main__":
-    modules = (ingest, pictures, picture_decode, duplicates, known_hashes, rate, release, release_versions)
+    modules = (
+        ingest,
+        pictures,
+        picture_decode,
+        duplicates,
+        known_hashes,
+        rate,
+        release,
+        release_versions,
+        llm_throughput,
+    )
     write([row for module in modules for row in module.run()])

@@ -2,7 +2,7 @@
 
 import multiprocessing
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     Future,
@@ -19,6 +19,9 @@ Result = TypeVar("Result")
 
 def map_ordered(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
     """`map(function, items)` on `workers` threads; at most `2 * workers` results are in flight."""
+    if isinstance(items, Sequence) and len(items) == 1:
+        yield function(items[0])  # no thread for one item
+        return
     flying: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(workers) as pool:
         try:

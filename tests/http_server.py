@@ -3,17 +3,22 @@
 import json
 import threading
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 @dataclass
 class Reply:
-    """What the HTTP server answers once; `body` None hangs up without an answer."""
+    """What the HTTP server answers once; `body` None hangs up without an answer, `cut` in the middle of it.
+
+    A `body` that is called with the request gives the body, or a whole reply.
+    """
 
     body: object = None
     status: int = 200
     headers: dict = field(default_factory=dict)
+    cut: bool = False
+    silent_seconds: float = 0.0
 
 
 class HttpServer:
@@ -21,7 +26,7 @@ class HttpServer:
 
     def __init__(self):
         self.requests, self.replies = [], deque()
-        self._lock = threading.Lock()
+        self._lock, self._closing = threading.Lock(), threading.Event()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -45,7 +50,9 @@ class HttpServer:
             self.requests.append(json.loads(body))
             reply = self.replies.popleft() if len(self.replies) > 1 else self.replies[0]
         if callable(reply.body):
-            reply = Reply(reply.body(self.requests[-1]), reply.status, reply.headers)
+            made = reply.body(json.loads(body))
+            reply = made if isinstance(made, Reply) else replace(reply, body=made)
+        self._closing.wait(reply.silent_seconds)
         if reply.body is None:
             handler.close_connection = True
             return
@@ -55,9 +62,11 @@ class HttpServer:
             handler.send_header(name, value)
         handler.send_header("content-length", str(len(content)))
         handler.end_headers()
-        handler.wfile.write(content)
+        handler.wfile.write(content[: len(content) // 2] if reply.cut else content)
+        handler.close_connection = reply.cut or handler.close_connection
 
     def close(self):
+        self._closing.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

@@ -17,7 +17,7 @@ from tasks.progress import Advance, progress, silent
 from tasks.providers.capabilities import RemoteModel
 from tasks.tables import Store
 
-PART_ITEMS = 64
+PART_ITEMS = 32
 """Answers that are stored at once: what a killed run has to ask again at most, besides the calls under way."""
 
 Load = Callable[[Sequence[str]], Sequence[Item]]

@@ -46,6 +46,8 @@ def answer_text(response: types.GenerateContentResponse) -> str:
         raise CallFailed("refused")
     if not response.candidates:
         raise CallFailed("malformed_answer")
+    if len(response.candidates) > 1:
+        raise CallFailed("contradictory_answer")
     reason = response.candidates[0].finish_reason
     if reason != types.FinishReason.STOP:
         raise CallFailed(_BROKEN_OFF.get(reason, "refused") if reason else "unfinished_answer")

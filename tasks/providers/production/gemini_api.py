@@ -17,9 +17,9 @@ from tasks.providers.production.gemini_answers import answer_text, failures, tok
 from tasks.providers.production.gemini_batches import GeminiBatches
 from tasks.providers.production.language_model import (
     ANSWER_TOKENS_MAX,
-    TIMEOUT_SECONDS,
     LanguageModel,
     Question,
+    timeout_seconds,
 )
 from tasks.providers.production.retries import Retries
 
@@ -37,7 +37,7 @@ class GeminiApi(LanguageModel):
         self._model = os.environ.get(MODEL) or DEFAULT_MODEL
         options = types.HttpOptions(
             base_url=os.environ.get(BASE_URL) or None,
-            timeout=int(TIMEOUT_SECONDS * 1000),
+            timeout=int(timeout_seconds() * 1000),
         )
         self._client = genai.Client(api_key=key, vertexai=False, http_options=options)
         super().__init__(f"google-{self._model}", retries)

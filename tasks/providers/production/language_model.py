@@ -1,13 +1,15 @@
 """Asking a language model for facts: an answer that fits the schema exactly, or a failure. Never a guess."""
 
+import json
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
-
+from schemas.errors import BadInput
 from schemas.row import Row
 from schemas.run import Use
 from tasks.ledger import Bill, ledger
@@ -16,15 +18,18 @@ from tasks.providers.capabilities import Failed
 from tasks.providers.production.batch_api import BatchApi, Request
 from tasks.providers.production.overnight import Overnight
 from tasks.providers.production.pace import Pace
-from tasks.providers.production.retries import CallFailed, Retries
+from tasks.providers.production.retries import CallFailed, Retries, seconds
 from tasks.providers.production.upload import Upload
 from tasks.tables import Store
 
-TIMEOUT_SECONDS = 90.0
+TIMEOUT, TIMEOUT_SECONDS = "CURATE_TIMEOUT_SECONDS", 90.0
+"""Variable, and default, of how long a server may be silent."""
 ANSWER_TOKENS_MAX = 4096
 """Ample for a few fields: models that think first spend the same budget on it."""
 CALLS_AT_ONCE = 8
-"""Questions of one batch that are under way together."""
+"""Calls under way together at first."""
+CALLS, CALLS_MAX = "CURATE_CALLS_AT_ONCE", 32
+"""Variable, and default, of the most calls under way together."""
 
 Answer = TypeVar("Answer", bound=Row)
 
@@ -46,29 +51,28 @@ class LanguageModel(ABC):
 
     version: str
     """Vendor and model name."""
-    calls_at_once = CALLS_AT_ONCE
+    calls_at_once: int
     """Calls that may be under way together."""
 
     def __init__(self, version: str, retries: Retries | None) -> None:
         self.version = version
         self._retries = retries or Retries()
-        self._pace = Pace(CALLS_AT_ONCE)
+        self.calls_at_once = _calls_at_once()
+        self._pace = Pace(self.calls_at_once, first=CALLS_AT_ONCE)
         self._overnight: Overnight | None = None
 
     def ask(self, question: Question, answer: type[Answer]) -> Answer | Failed:
         """The model's answer as a row. Refused, cut off, ill-formed and lost answers are failures."""
-        name, schema = answer.__name__, bare(answer.model_json_schema())
+        name, schema = answer.__name__, _schema(answer)
         try:
             if self._overnight:
                 most_usd = self._most_usd(question, schema, batch=True)
                 text = self._overnight.answer(self._request(question, name, schema), most_usd)
             else:
                 text = self._retries.call(lambda: self._pace.call(lambda: self._paid(question, name, schema)))
-            return answer.model_validate_json(text, strict=True)
+            return _row(text, answer)
         except CallFailed as failure:
             return Failed(failure.reason)
-        except ValidationError:
-            return Failed("malformed_answer")
 
     def _paid(self, question: Question, name: str, schema: dict[str, Any]) -> str:
         """One call within the budget. Raises CallFailed, also when the budget is used up."""
@@ -124,6 +128,42 @@ class LanguageModel(ABC):
     @abstractmethod
     def _batches(self) -> BatchApi:
         """The vendor's batch interface."""
+
+
+def _row(text: str, answer: type[Answer]) -> Answer:
+    """The answer as a row. Raises CallFailed when it does not fit, or says a thing twice: which one would count?"""
+    try:
+        json.loads(text, object_pairs_hook=_once)
+        return answer.model_validate_json(text, strict=True)
+    except ValueError:
+        raise CallFailed("malformed_answer") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise CallFailed("contradictory_answer")
+    return dict(pairs)
+
+
+def timeout_seconds() -> float:
+    """How long a server may be silent."""
+    given = os.environ.get(TIMEOUT) or str(TIMEOUT_SECONDS)
+    if (waited := seconds(given)) <= 0:
+        raise BadInput(f"{TIMEOUT}={given!r}: give how many seconds a server may be silent, more than 0")
+    return waited
+
+
+def _calls_at_once() -> int:
+    given = os.environ.get(CALLS) or str(CALLS_MAX)
+    if not given.isdecimal() or not int(given):
+        raise BadInput(f"{CALLS}={given!r}: give how many calls may be under way together, 1 or more")
+    return int(given)
+
+
+@cache
+def _schema(answer: type[Row]) -> dict[str, Any]:
+    schema: dict[str, Any] = bare(answer.model_json_schema())
+    return schema
 
 
 def bare(schema: Any) -> Any:

@@ -63,11 +63,11 @@ def test_a_run_leaves_one_part(store):
 
 
 def test_answers_of_an_interrupted_run_are_kept(store):
-    model = Model(dies_after=200)
+    model = Model(dies_after=100)
     with pytest.raises(KeyboardInterrupt):
         measure(store, model)
     kept = facts(store, "refusal", "v1").height
-    assert 200 - 2 * model.calls_at_once <= kept <= 200
+    assert 100 - 2 * model.calls_at_once <= kept <= 100
 
 
 def test_a_slow_answer_holds_up_no_other(store):
