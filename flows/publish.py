@@ -19,6 +19,7 @@ class Approval(RunInput):
 
     approve: bool = Field(default=False, description="Whether this release may leave the building.")
     approved_by: str = Field(min_length=2, description="Who decides.")
+    manifest: str = Field(description="The 12 digits after `manifest` above: what is approved, and nothing else goes.")
 
 
 @flow(name="publish")
@@ -31,4 +32,4 @@ def publish(
     answer = suspend_flow_run(wait_for_input=form, timeout=HOURS_TO_DECIDE * 3600, key="approval")
     if not answer.approve:
         return Cancelled(name="NotApproved", message=f"{answer.approved_by} did not approve")
-    return push_release(release, repo, public, per_config, preview)
+    return push_release(release, repo, public, per_config, preview, answer.manifest)

@@ -168,6 +168,8 @@ class Policy(Row):
     """Name of the policy."""
     about: str = ""
     """One sentence for people: who this policy is for."""
+    publishable: bool = False
+    """Whether anyone may see what it keeps; only then a release under it can be published where everybody can read."""
     rules: list[Rule]
     """All rules; every one that fires is recorded."""
     near_pictures: NearPictures = NearPictures()
@@ -181,12 +183,12 @@ class Policy(Row):
     excluded_models: list[str] = []
     """Models whose conversations are not released, under either name when they are renamed."""
     banned_users: list[str] = []
-    """Keyed user hashes whose conversations are not released."""
+    """Keyed user hashes whose conversations are not released. They stay in the store."""
 
     @field_validator("banned_users")
     @classmethod
     def _no_address(cls, users: list[str]) -> list[str]:
-        """A policy is kept in the store and published with a release."""
+        """A policy is kept in the store."""
         if any(_is_address(user) for user in users):
             raise ValueError("an address must not stand here; give the user_id that `curate explain` shows")
         return users

@@ -12,6 +12,8 @@ class RepoUpload(Row):
     """ORG/NAME of a dataset repository."""
     files: dict[str, str]
     """Path in the repository -> path in the release."""
+    sha256: dict[str, str]
+    """Path in the release -> checksum of the file that was verified."""
     size_bytes: int
     """Size of all files."""
 
@@ -31,6 +33,8 @@ class UploadPlan(Row):
     """Whether everybody may read it."""
     stays: list[str]
     """Files of the release that are never uploaded."""
+    manifest_sha256: str
+    """Checksum of the manifest, which holds that of every other file: what an approval is about."""
 
 
 class Publication(Row):

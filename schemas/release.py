@@ -178,7 +178,9 @@ class Manifest(Row):
     signal_versions: dict[str, str]
     """Signal -> version."""
     policy: dict[str, Any]
-    """The policy, whole."""
+    """The policy, but for the users it bans."""
+    banned_users: int = 0
+    """Users whom the policy bans; their keyed hashes stay in the store."""
     policy_hash: str
     """Hash of the policy."""
     settings: dict[str, Any]

@@ -1,5 +1,6 @@
 """What would go to the Hub, and whether it may. Reads the release alone; asks the Hub nothing."""
 
+import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +9,7 @@ from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 
 from schemas.errors import BadInput
+from schemas.policy import Policy
 from schemas.publication import RepoUpload, UploadPlan
 from schemas.release import CONFIGS, Manifest
 from tasks.publish.remote import PREVIEW
@@ -32,17 +34,20 @@ def plan_upload(release: Path, repo: str, public: bool, per_config: bool, previe
     """What publishing does. Raises BadInput when the release or the repository's name forbid it."""
     manifest = read_manifest(release)
     _check_name(repo)
-    _check_release(release, manifest)
+    _check_release(release, manifest, public)
+    manifest_sha256 = hashlib.sha256((release / MANIFEST).read_bytes()).hexdigest()
+    known = {name: file.sha256 for name, file in manifest.files.items()} | {MANIFEST: manifest_sha256}
     names = [*manifest.files, MANIFEST]
     goes = {name for name in names if _MAY_GO.fullmatch(name)}
     layout = {f"{repo}-{config}": _of_config(goes, config) for config in CONFIGS} if per_config else {repo: _same(goes)}
     return UploadPlan(
         version=manifest.version,
-        uploads=[_upload(release, name, files) for name, files in layout.items()],
+        uploads=[_upload(release, name, files, known) for name, files in layout.items()],
         branch=f"{PREVIEW}{manifest.version}" if preview else "main",
         tag=None if preview else manifest.version,
         public=public,
         stays=sorted(set(names) - goes),
+        manifest_sha256=manifest_sha256,
     )
 
 
@@ -55,13 +60,21 @@ def _check_name(repo: str) -> None:
         raise BadInput("--repo: give ORG/NAME in letters, digits, dots, dashes and underscores, such as lab/arena-chat")
 
 
-def _check_release(release: Path, manifest: Manifest) -> None:
+def _check_release(release: Path, manifest: Manifest, public: bool) -> None:
     if manifest.embedded_providers:
         stand_ins = ", ".join(manifest.embedded_providers)
         raise BadInput(
             f"{str(release)!r} was built with embedded stand-ins ({stand_ins}) and cannot be published; "
             "build it with production providers (`curate doctor` lists them)"
         )
+    policy = Policy.model_validate(manifest.policy)
+    if public and not policy.publishable:
+        raise BadInput(
+            f"{str(release)!r} was made under policy {policy.name!r}, which is not for everybody; leave --public out, "
+            "or release under one that says `publishable: true`, such as public_release or redact"
+        )
+    if policy.banned_users:
+        raise BadInput(f"{str(release)!r} names the users that its policy bans; build it again, and they stay here")
     problems = verify_release(release)
     if problems:
         raise BadInput(f"{str(release)!r} does not verify: {problems[0]} ({len(problems)} in all; see `curate verify`)")
@@ -78,6 +91,7 @@ def _of_config(names: set[str], config: str) -> dict[str, str]:
     return dict(sorted((own | shared | {CARD: CARD, MANIFEST: MANIFEST}).items()))
 
 
-def _upload(release: Path, repo: str, files: Mapping[str, str]) -> RepoUpload:
+def _upload(release: Path, repo: str, files: Mapping[str, str], known: Mapping[str, str]) -> RepoUpload:
     size = sum((release / source).stat().st_size for source in files.values())
-    return RepoUpload(repo=repo, files=dict(files), size_bytes=size)
+    sha256 = {source: known[source] for source in files.values()}
+    return RepoUpload(repo=repo, files=dict(files), sha256=sha256, size_bytes=size)

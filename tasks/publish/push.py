@@ -10,7 +10,7 @@ from schemas.publication import RepoUpload, UploadPlan
 from tasks.progress import progress
 from tasks.publish.card import card_of_config
 from tasks.publish.plan import CARD, managed
-from tasks.publish.remote import KIND, Content, Remote, Wait
+from tasks.publish.remote import KIND, Content, Remote, Wait, digest
 
 _FILES_AT_ONCE = 8
 
@@ -29,8 +29,9 @@ class Push:
     def __init__(
         self, api: HfApi, release: Path, plan: UploadPlan, upload: RepoUpload, wait: Wait = time.sleep
     ) -> None:
-        self._plan = plan
+        self._plan, self._release, self._sha256 = plan, release, upload.sha256
         self._remote = Remote(api, upload.repo, wait)
+        self._unchanged()
         self.files = {path: self._content(release / source, path, upload.repo) for path, source in upload.files.items()}
 
     def _content(self, file: Path, path: str, repo: str) -> Content:
@@ -56,6 +57,12 @@ class Push:
             raise version_exists(repo, tag)
         return True
 
+    def _unchanged(self) -> None:
+        """Raises ReleaseConflict when a file is not the one that was verified and approved."""
+        for name, approved in self._sha256.items():
+            if digest("sha256", self._release / name) != approved:
+                raise ReleaseConflict(f"{name} changed after the release was approved; nothing more is published")
+
     def run(self) -> str:
         """Do it, and return the commit. Files of the repository that no release writes stay."""
         self._make_repository()
@@ -65,6 +72,7 @@ class Push:
             raise HubError(
                 f"{self._remote.repo}: {differing[0]} is not there as it was sent; run the same command again"
             )
+        self._unchanged()  # what was sent is what is here, and what is here is what was approved
         if self._plan.tag:
             self._tag(self._plan.tag, commit)
         return commit

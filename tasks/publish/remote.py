@@ -71,17 +71,18 @@ class Remote:
 
 def _same(there: RepoFile, content: Content) -> bool:
     if there.lfs is not None:
-        return bool(there.lfs.sha256 == _digest("sha256", content, b""))
+        return bool(there.lfs.sha256 == digest("sha256", content))
     size = len(content) if isinstance(content, bytes) else content.stat().st_size
-    return bool(there.blob_id == _digest("sha1", content, b"blob %d\0" % size))  # as git names it
+    return bool(there.blob_id == digest("sha1", content, b"blob %d\0" % size))  # as git names it
 
 
-def _digest(algorithm: str, content: Content, prefix: bytes) -> str:
-    digest = hashlib.new(algorithm, prefix, usedforsecurity=False)
+def digest(algorithm: str, content: Content, prefix: bytes = b"") -> str:
+    """Hex digits of the prefix and the content together."""
+    summed = hashlib.new(algorithm, prefix, usedforsecurity=False)
     if isinstance(content, bytes):
-        digest.update(content)
+        summed.update(content)
     else:
         with content.open("rb") as stream:
             while block := stream.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()
+                summed.update(block)
+    return summed.hexdigest()

@@ -6,10 +6,11 @@ from pathlib import Path
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from schemas.errors import ReleaseConflict
 from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
 from tasks.publish.publish import publish_release
-from tasks.publish.summary import plan_lines, summary_lines
+from tasks.publish.summary import APPROVED_DIGITS, plan_lines, summary_lines
 
 
 @task(cache_policy=NO_CACHE)
@@ -20,7 +21,17 @@ def describe_release(release: str, repo: str, public: bool, per_config: bool, pr
 
 
 @task(cache_policy=NO_CACHE)
-def push_release(release: str, repo: str, public: bool, per_config: bool, preview: bool) -> dict[str, str]:
-    """Publish. Returns repository -> commit."""
+def push_release(
+    release: str, repo: str, public: bool, per_config: bool, preview: bool, manifest: str
+) -> dict[str, str]:
+    """Publish what was approved: the release whose manifest's checksum begins with `manifest`.
+
+    Returns repository -> commit. Raises ReleaseConflict when the release is another one by now.
+    """
     plan = plan_upload(Path(release), repo, public, per_config, preview)
+    if plan.manifest_sha256[:APPROVED_DIGITS] != manifest:
+        raise ReleaseConflict(
+            f"{release!r} is not what was approved: its manifest is {plan.manifest_sha256[:APPROVED_DIGITS]}, "
+            f"{manifest!r} was approved; run publish again and read what changed"
+        )
     return publish_release(hub_api(), Path(release), plan, datetime.now(UTC))

@@ -12,6 +12,9 @@ from tasks.publish.records import previous, store_of
 from tasks.release.diff import diff_releases
 from tasks.release.verify import read_manifest
 
+APPROVED_DIGITS = 12
+"""Hex digits of the manifest's checksum that an approval repeats."""
+
 
 def plan_lines(plan: UploadPlan) -> Iterator[str]:
     """Every file with its repository, then what stays."""
@@ -29,7 +32,7 @@ def summary_lines(release: Path, plan: UploadPlan) -> Iterator[str]:
     manifest = read_manifest(release)
     gone = Funnel.model_validate(manifest.funnel)
     counts = ", ".join(f"{name} {rows:,}" for name, rows in manifest.counts.items())
-    yield f"version {manifest.version}: {counts}"
+    yield f"version {manifest.version}, manifest {plan.manifest_sha256[:APPROVED_DIGITS]}: {counts}"
     yield f"in {gone.lines:,} = kept {gone.kept:,} + dropped {gone.dropped:,} + rejected {gone.rejected:,}"
     for fate, reasons in (("dropped", gone.dropped_by), ("rejected", gone.rejected_by)):
         yield from (f"  {fate} {count:,} {reason}" for reason, count in reasons.items())

@@ -103,7 +103,7 @@ def _rules(old: Manifest, new: Manifest) -> Iterator[str]:
     before, after = ({json.dumps(rule, sort_keys=True) for rule in each.policy["rules"]} for each in (old, new))
     for sign, rules in (("no longer", before - after), ("now", after - before)):
         yield from (f"policy {sign}: {rule}" for rule in sorted(rules))
-    for name in ("software", "signal_versions", "providers", "settings"):
+    for name in ("banned_users", "software", "signal_versions", "providers", "settings"):
         yield from _values(name, getattr(old, name), getattr(new, name))
 
 

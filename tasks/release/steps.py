@@ -71,6 +71,7 @@ def _manifest(
     store: Store, settings: Settings, providers: Providers, versions: Versions, gathered: Gathered
 ) -> Manifest:
     decided = store.read("decisions", ["policy_hash"])["policy_hash"][0]
+    policy = json.loads(store.read_bytes(f"policies/{decided}.json") or b"{}")
     of_days = days(store)
     counts = {config: rows.height for config, rows in gathered.rows.items()}
     return Manifest(
@@ -79,7 +80,8 @@ def _manifest(
         embedded_providers=providers.stand_ins,
         providers=providers.names,
         signal_versions=dict(sorted(versions.items())),
-        policy=json.loads(store.read_bytes(f"policies/{decided}.json") or b"{}"),
+        policy=policy | {"banned_users": []},
+        banned_users=len(policy["banned_users"]),
         policy_hash=decided,
         settings=settings.model_dump(mode="json", include=_RELEVANT),
         first_day=str(of_days[0]),

@@ -1,5 +1,6 @@
 """prefect.yaml deploys as it is, and a worker runs what it deploys, on a real server."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -137,7 +138,11 @@ def releasable(tmp_path) -> Path:
 def test_nothing_is_published_before_somebody_approves_and_nothing_without(client, environment, hub, releasable):
     environment = environment | {"HF_ENDPOINT": hub.endpoint, "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
     deployment = client.read_deployment_by_name("publish/publish")
-    answers = {"org/approved": True, "org/refused": False}
+    sealed = hashlib.sha256((releasable / "manifest.json").read_bytes()).hexdigest()[:12]
+    answers = {
+        "org/approved": (True, sealed, "Completed"),
+        "org/refused": (False, sealed, "NotApproved"),
+    }
     runs = {
         repo: client.create_flow_run_from_deployment(
             deployment.id, parameters={"release": str(releasable), "repo": repo}
@@ -145,10 +150,11 @@ def test_nothing_is_published_before_somebody_approves_and_nothing_without(clien
         for repo in answers
     }
     printed = _work(environment)
-    assert [_state(client, run) for run in runs.values()] == ["Suspended", "Suspended"], printed
+    assert [_state(client, run) for run in runs.values()] == ["Suspended"] * 2, printed
     assert hub.repos == {}
     for repo, run in runs.items():
-        resume_flow_run(run, run_input={"approve": answers[repo], "approved_by": "A. Person"})
+        approve, manifest, _ = answers[repo]
+        resume_flow_run(run, run_input={"approve": approve, "approved_by": "A. Person", "manifest": manifest})
     printed = _work(environment)
-    assert [_state(client, run) for run in runs.values()] == ["Completed", "NotApproved"], printed
+    assert [_state(client, run) for run in runs.values()] == [after for *_, after in answers.values()], printed
     assert {name: list(repo.tags) for name, repo in hub.repos.items()} == {"org/approved": ["1.0.0"]}

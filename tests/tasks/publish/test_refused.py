@@ -4,8 +4,15 @@ import json
 
 import pytest
 
-from schemas.errors import BadInput
+from schemas.errors import BadInput, ReleaseConflict
+from schemas.policy import Policy
+from tasks.decide.policy_file import load_policy
+from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
+from tasks.publish.publish import publish_release
+from tasks.publish.push import Push
+from tasks.publish.steps import push_release
+from tests.builders import NOON
 from tests.small_store import manifest_of
 from tests.tasks.publish.conftest import REPO
 
@@ -38,3 +45,68 @@ def test_a_missing_token_is_one_clear_line(hub, publish, monkeypatch):
     with pytest.raises(BadInput, match="HF_TOKEN is not set"):
         publish()
     assert hub.requests == []
+
+
+def _under(release, **changes):
+    """Write the manifest as a policy with these changes would have left it."""
+    manifest = manifest_of(release)
+    changed = manifest | {"policy": manifest["policy"] | changes}
+    (release / "manifest.json").write_text(json.dumps(changed))
+
+
+def test_a_release_under_a_policy_that_is_not_for_everybody_is_published_privately_only(hub, release):
+    _under(release, name="internal", publishable=False)
+    with pytest.raises(BadInput, match="policy 'internal', which is not for everybody"):
+        plan_upload(release, REPO, True, False, False)
+    assert not plan_upload(release, REPO, False, False, False).public
+
+
+@pytest.mark.parametrize(
+    ("name", "publishable"), [("public_release", 1), ("redact", 1), ("internal", 0), ("upstream", 0)]
+)
+def test_the_presets_say_whether_they_are_for_everybody(name, publishable):
+    assert load_policy(name).publishable == bool(publishable)
+
+
+def test_a_policy_that_does_not_say_is_not_for_everybody():
+    assert not Policy(name="mine", rules=[]).publishable
+
+
+def test_a_manifest_that_names_banned_users_is_refused(hub, release):
+    _under(release, banned_users=["f" * 24])
+    with pytest.raises(BadInput, match="names the users"):
+        plan_upload(release, REPO, False, False, False)
+
+
+SHARD = "chat/data/train-00000-of-00001.parquet"
+
+
+@pytest.mark.parametrize("name", [SHARD, "README.md", "manifest.json"])
+def test_a_file_that_changed_after_the_approval_is_not_published(hub, release, name):
+    plan = plan_upload(release, REPO, False, False, False)
+    with (release / name).open("ab") as stream:
+        stream.write(b" ")
+    with pytest.raises(ReleaseConflict, match="changed after the release was approved"):
+        publish_release(hub_api(), release, plan, NOON)
+    assert hub.repos == {}
+
+
+def test_another_release_under_the_approved_name_is_not_published(hub, release):
+    approved = plan_upload(release, REPO, False, False, False).manifest_sha256[:12]
+    _under(release, about="edited")
+    with pytest.raises(ReleaseConflict, match=f"'{approved}' was approved"):
+        push_release.fn(str(release), REPO, False, False, False, approved)
+    assert hub.requests == []
+
+
+def test_a_file_that_changes_while_it_is_sent_gets_no_tag(hub, release, monkeypatch):
+    plan, sent = plan_upload(release, REPO, False, False, False), Push._commit
+
+    def and_edit(push):
+        (release / "README.md").write_text("other words")
+        return sent(push)
+
+    monkeypatch.setattr(Push, "_commit", and_edit)
+    with pytest.raises(ReleaseConflict, match=r"README\.md changed"):
+        publish_release(hub_api(), release, plan, NOON)
+    assert hub.repos[REPO].tags == {}

@@ -12,6 +12,7 @@ from schemas.errors import BadInput, ReleaseConflict
 from schemas.release import CONFIGS, Manifest
 from schemas.settings import Settings
 from schemas.tables import SIGNALS
+from tasks.decide.policy_file import policy_hash
 from tasks.providers import PROVIDERS
 from tasks.release.build import checked_version, released_files
 from tasks.release.steps import build_release
@@ -121,3 +122,12 @@ def test_a_version_that_cannot_be_a_folder_name_is_refused(version):
 @given(st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,39}", fullmatch=True))
 def test_ordinary_versions_are_accepted_as_they_are(version):
     assert checked_version(version) == version
+
+
+def test_users_whom_the_policy_bans_are_counted_and_not_named(own_store):
+    banned = POLICY.model_copy(update={"banned_users": ["f" * 24, "e" * 24]})
+    own_store.write_bytes(f"policies/{policy_hash(POLICY)}.json", banned.model_dump_json().encode())
+    folder = Path(own_store.root) / make_release(own_store, release="1.0.0").result
+    manifest = manifest_of(folder)
+    assert (manifest["banned_users"], manifest["policy"]["banned_users"]) == (2, [])
+    assert not any(b"ffffffff" in path.read_bytes() for path in folder.rglob("*") if path.is_file())
