@@ -48,7 +48,7 @@ def cpf(text: str) -> bool:
 
 def dni(text: str) -> bool:
     """Spain's DNI and NIE: the letter is the number modulo 23."""
-    number = digits_of(text.upper().translate(str.maketrans("XYZ", "012", "")) if text[0].isalpha() else text[:-1])
+    number = digits_of(text[:-1].upper().translate(str.maketrans("XYZ", "012")))
     return "TRWAGMYFPDXBNJZSQVHLCKE"[int(number) % 23] == text[-1].upper()
 
 
@@ -96,7 +96,7 @@ FORMS: tuple[tuple[str, Check | None], ...] = (
     (r"(?<![\w-])(?!000|666)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])", None),  # United States, SSN and ITIN
     (r"(?<![\w-])(?!BG|GB|NK|KN|TN|NT|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d{2} ?\d{2} ?\d{2} ?[A-D]\b", None),
     (r"(?<![\w.-])\d{3}\.\d{3}\.\d{3}-\d{2}(?![\w-])", cpf),
-    (r"\b(?:\d{8}|[XYZ]\d{7})-?[A-HJ-NP-TV-Z]\b", dni),
+    (r"\b(?:\d{8}|\d{2}\.\d{3}\.\d{3}|[XYZ][ -]?\d{7})[ -]?[A-HJ-NP-TV-Z]\b", dni),
     (r"(?<![\w.-])[1-9]\d{5}(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[\dXx]\b", resident_id),
     (r"(?<![\w.-])[12] ?\d{2} ?(?:0[1-9]|1[0-2]) ?\d{2} ?\d{3} ?\d{3} ?\d{2}(?![\w-])", nir),
     (r"\b[A-Z]{6}\d{2}[A-EHLMPRST]\d{2}[A-Z]\d{3}[A-Z]\b", None),  # Italy, codice fiscale

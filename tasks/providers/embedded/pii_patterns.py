@@ -49,12 +49,14 @@ def _ip(match: re.Match[str]) -> float | None:
         address = ipaddress.ip_address(match.group())
     except ValueError:
         return None
-    section = re.fullmatch(r"\d(?:\.\d){3}", match.group())  # of a manual; among addresses one in 400,000
+    logged_in = match.string[match.start() - 1 : match.start()] == "@"
+    section = not logged_in and re.fullmatch(r"\d(?:\.\d){3}", match.group())  # of a manual; of addresses 1 in 400,000
     version = _VERSION.search(match.string, max(0, match.start() - 40), match.start())
     return None if section or version or address.is_unspecified or address.is_loopback else CERTAIN
 
 
-_EMAIL = r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}"
+_EMAIL = r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){0,7}\.[^\W\d_][\w-]{1,62}"
+"""The last label begins with a letter: `deploy@1.2.3.4` is a machine, `lodash@4.17.21` a version."""
 _VERSION = re.compile(
     r"(?:(?<![A-Za-z])(?:versions?|ver|releases?d?|builds?|firmware|drivers?|kernel|sections?|chapters?|§)"
     r"(?: (?:is|to|from|of|no\.?|number))?\s?[:=]?\s?v?|(?<![A-Za-z])v\.?|[A-Za-z]/|==|>=|<=|~=)\s?\Z",

@@ -23,6 +23,7 @@ FORM = re.compile(
         rf"|(?:\d{{1,4}}{_GAP})?\(\+?\d{{1,5}}\)(?:{_GAP}\d{{1,5}}){{1,5}}{_EXTENSION}{_END}"
         rf"|\d{{1,5}}(?:{_GAP}\(\d{{1,5}}\))?(?:(?:[^\S\n]|[-./]){{1,2}}\d{{2,8}}){{1,6}}{_EXTENSION}{_END}"
         rf"|00[1-9](?:[^\S\n./()-]{{0,1}}[./()-]{{0,2}}[^\S\n]?\d){{7,14}}{_EXTENSION}{_END}"
+        rf"|06{_GAP}\d{{1,2}}{_GAP}\d{{3}}{_GAP}\d{{3,4}}{_END}"  # Hungary, whose capital has the area code 1
         rf"|0\d{{1,5}}(?:(?=\D){_GAP}\d{{2,8}}){{1,5}}{_EXTENSION}{_END}"
         rf"|\d{{7,13}}{_EXTENSION}{_END})"
     )
@@ -47,8 +48,28 @@ _OTHER = re.compile(
 )
 """Words that say that a number is something else."""
 _AFTER = re.compile(r"[^\S\n,;-]{0,2}-?\(?(?:office|home|work|mobile|cell|fax|desk|phone|tel|direct)\b", re.I)
-_MARKS = re.compile(r"^\+|^00[1-9]|\(\+?\d{1,5}\)|\d[^\S\n]{0,2}(?:x|ext)")
-_REGIONS = ("US", "GB", "DE", "FR", "IN", "IT", "ES", "AU", "JP", "CN", "BR", "ZA", "CH", "AT", "NL", "BE", "SE", "PL")
+_MARKS = re.compile(r"^\+|^00[1-9]|^06-\d\d?/|\(\+?\d{1,5}\)|\d[^\S\n]{0,2}(?:x|ext)")
+_REGIONS = (
+    "US",
+    "GB",
+    "DE",
+    "FR",
+    "IN",
+    "IT",
+    "ES",
+    "AU",
+    "JP",
+    "CN",
+    "BR",
+    "ZA",
+    "CH",
+    "AT",
+    "NL",
+    "BE",
+    "SE",
+    "PL",
+    "HU",
+)
 _WITHOUT_TRUNK = ("US", "IN", "ES", "IT", "PL", "CN", "BR")
 """Where a full number need not begin with 0."""
 _DATE = re.compile(  # and the hour of a time that may follow

@@ -13,7 +13,7 @@ from tasks.providers.embedded.pii_phones import SHAPED
 class PatternsAndNames:
     """Spans of the whole text, however long it is."""
 
-    version = f"patterns-6+{NameFinder.version}"
+    version = f"patterns-7+{NameFinder.version}"
 
     @cached_property
     def _names(self) -> NameFinder:

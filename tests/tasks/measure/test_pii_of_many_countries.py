@@ -34,6 +34,9 @@ def found(embedded, text):
         ("131052-308T Helsinki", "131052-308T"),
         ("Soy 12.345.678-5", "12.345.678-5"),
         ("HEGG560427MVZRRL04", "HEGG560427MVZRRL04"),
+        ("NIE: X-1234567-L", "X-1234567-L"),
+        ("Y 1234567 X", "Y 1234567 X"),
+        ("Documento 12.345.678-Z", "12.345.678-Z"),
     ],
 )
 def test_identity_numbers_of_many_countries_are_found_whole(text, number):
@@ -41,7 +44,8 @@ def test_identity_numbers_of_many_countries_are_found_whole(text, number):
 
 
 @pytest.mark.parametrize(
-    "number", ["811228-9873", "811328-9876", "85.07.30-033.29", "131052-308U", "12.345.678-4", "529.982.247-26"]
+    "number",
+    ["811228-9873", "811328-9876", "85.07.30-033.29", "131052-308U", "12.345.678-4", "X-1234567-A", "529.982.247-26"],
 )
 def test_a_number_whose_checksum_or_date_is_wrong_is_no_identity_number(number):
     assert "national_id" not in [kind for kind, _ in formed(f"see {number} there")]
@@ -79,6 +83,8 @@ def test_the_words_at_and_dot_alone_make_no_email_address(text):
         ("电话13800138000。", "13800138000"),
         ("unter 0221 / 460 20 69 - 39", "0221 / 460 20 69 - 39"),
         ("le 0033 639981234 ce soir", "0033 639981234"),
+        ("hívjon: 06-3/413 6676", "06-3/413 6676"),
+        ("06 1 234 5678 Budapest", "06 1 234 5678"),
     ],
 )
 def test_telephone_numbers_are_found_as_other_countries_write_them(text, number):
@@ -96,6 +102,8 @@ def test_telephone_numbers_are_found_as_other_countries_write_them(text, number)
         "Firmware 2.10.4.33 fixes it.",
         "Chrome/120.0.6099.109",
         "numpy==10.20.30.40",
+        "npm i lodash@4.17.21 vue@3.5.0-beta.1",
+        "in 06-3/4 of the cases",
     ],
 )
 def test_numbers_of_things_and_of_versions_are_left_alone(text):
@@ -103,6 +111,7 @@ def test_numbers_of_things_and_of_versions_are_left_alone(text):
 
 
 def test_an_address_of_a_machine_is_found_when_no_version_is_meant():
+    assert formed("deploy@1.2.3.4:/srv") == [("ip", "1.2.3.4")]
     assert formed("ssh to 203.0.113.45 or http://198.51.100.7/") == [("ip", "203.0.113.45"), ("ip", "198.51.100.7")]
 
 
