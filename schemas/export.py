@@ -29,6 +29,10 @@ class Compat(StrEnum):
     VISIONARENA = "visionarena"
     """VisionArena-Chat, -Battle and -Bench."""
 
+    def folder(self, version: str) -> str:
+        """Where a store keeps a release with these columns."""
+        return f"exports/{version}-{self.value}"
+
 
 class SftSelection(Row):
     """Which conversations are exported (VisionArena sec. 5: answers of the best models)."""

@@ -4,7 +4,6 @@ import importlib.util
 import os
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,11 +17,13 @@ def register(app: typer.Typer) -> None:
         app.command()(command)
 
 
-def verify(release: Annotated[Path, typer.Argument(help="Folder of a release.")]) -> None:
+def verify(release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")]) -> None:
     """Checksums, columns, counts, pictures without metadata, no leaks: from the release alone. Exit 1 on problems."""
+    from tasks.release.fetched import fetched
     from tasks.release.verify import verify_release
 
-    problems = verify_release(release)
+    with fetched(release) as folder:
+        problems = verify_release(folder)
     for problem in problems[:50]:
         print(problem)
     if problems:

@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,8 +20,8 @@ def register(app: typer.Typer) -> None:
 
 
 def diff(
-    old: Annotated[Path, typer.Argument(help="Folder of the earlier release.")],
-    new: Annotated[Path, typer.Argument(help="Folder of the later release.")],
+    old: Annotated[str, typer.Argument(help="Folder of the earlier release, or its s3://… address.")],
+    new: Annotated[str, typer.Argument(help="Folder of the later release, or its s3://… address.")],
     store: Annotated[
         str | None, typer.Option("--store", help="Store of the later release, to say why rows left.")
     ] = None,
@@ -31,9 +30,12 @@ def diff(
     """What changed from one release to another: rules, columns, rows in, out and changed, and the version bump."""
     from tasks.lookup.why_out import why_out
     from tasks.release.diff import diff_releases
+    from tasks.release.fetched import fetched
     from tasks.tables import Store
 
-    found = diff_releases(old, new, why_out(Store.existing(store))) if store else diff_releases(old, new)
+    known = (why_out(Store.existing(store)),) if store else ()
+    with fetched(old) as earlier, fetched(new) as later:
+        found = diff_releases(earlier, later, *known)
     if as_json:
         for change in found.changes:
             print(change.model_dump_json())

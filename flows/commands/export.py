@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def sft(
-    release: Annotated[Path, typer.Argument(help="Folder of a release.")],
+    release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")],
     out: Annotated[Path, typer.Option("--out", help="Folder to make.")],
     models: Annotated[int, typer.Option("--models", help="Best models of the overall leaderboard.")] = 10,
     conversations: Annotated[int, typer.Option("--conversations", help="Conversations at most.")] = 100_000,
@@ -33,6 +33,7 @@ def sft(
 ) -> None:
     """Conversations of the best models for supervised fine-tuning, drawn with a seed, with pictures beside them."""
     from tasks.export.sft import export_sft
+    from tasks.release.fetched import fetched
 
     caps = {"per_model": per_model, "per_topic": per_topic}
     try:
@@ -42,17 +43,20 @@ def sft(
         raise BadInput(
             f"--{str(problem['loc'][0]).replace('_', '-')}: {problem['msg']}, not {problem['input']!r}"
         ) from None
-    done = export_sft(release, out, selection, style, format)
+    with fetched(release) as folder:
+        done = export_sft(folder, out, selection, style, format)
     print(f"{out}: {done['examples']:,} examples, {done['pictures']:,} pictures")
 
 
 def dataset(
-    release: Annotated[Path, typer.Argument(help="Folder of a release.")],
+    release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")],
     out: Annotated[Path, typer.Option("--out", help="Folder to make.")],
     compat: Annotated[Compat, typer.Option("--compat", help="Whose columns.")] = Compat.VISIONARENA,
 ) -> None:
     """Chat, battle and bench with the columns of a published dataset, so that its existing loaders read them."""
-    from tasks.export.compat import export_vision_arena
+    from tasks.export.compat import EXPORTS
+    from tasks.release.fetched import fetched
 
-    done = {Compat.VISIONARENA: export_vision_arena}[compat](release, out)
+    with fetched(release) as folder:
+        done = EXPORTS[compat](folder, out)
     print(f"{out}: " + ", ".join(f"{name} {rows:,}" for name, rows in done.items()))

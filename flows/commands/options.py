@@ -9,8 +9,12 @@ import typer
 from pydantic import ValidationError
 
 from schemas.errors import BadInput, known_values
+from schemas.export import Compat
 from schemas.settings import Settings, TopicSettings
 
+CompatOption = Annotated[
+    Compat | None, typer.Option("--compat", help="Write it once more with the columns of this published dataset.")
+]
 StoreOption = Annotated[str, typer.Option("--store", help="Folder of all tables and releases, local or s3://.")]
 LogsOption = Annotated[str, typer.Option("--logs", help="Folder of raw arena logs, or of a published dataset.")]
 FormatOption = Annotated[

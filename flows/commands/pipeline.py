@@ -16,6 +16,7 @@ from flows.commands.options import (
     BenchSizeOption,
     BootstrapsOption,
     BudgetOption,
+    CompatOption,
     FormatOption,
     ImagesOption,
     KnownHashesOption,
@@ -132,12 +133,19 @@ def release(
     topic_engine: TopicEngineOption = None,
     bench_size: BenchSizeOption = None,
     bootstraps: BootstrapsOption = 100,
+    compat: CompatOption = None,
 ) -> None:
-    """Tables to a release on disk."""
-    run_stages(settings_of(**locals()), ("flows.release", "release"))
+    """Tables to a release on disk; with --compat also STORE/exports/VERSION-visionarena."""
+    given = {name: value for name, value in locals().items() if name != "compat"}
+    reports = run_stages(settings_of(**given), ("flows.release", "release"))
+    if compat is not None:
+        from tasks.export.compat import export_beside
+        from tasks.tables import Store
+
+        print(f"{store}/{export_beside(Store.existing(store), reports[-1].result, compat)}")
 
 
-def run_stages(settings: Settings, *stages: tuple[str, str]) -> None:
+def run_stages(settings: Settings, *stages: tuple[str, str]) -> list[StageReport]:
     """Run single stages on a store that exists, with one budget, print what they did and keep the record."""
     from tasks.ledger import one_ledger
     from tasks.run_record import keep_run_record
@@ -155,6 +163,7 @@ def run_stages(settings: Settings, *stages: tuple[str, str]) -> None:
     for report in reports:
         if report.result:
             print(f"{settings.store}/{report.result}")
+    return reports
 
 
 def _flow(module: str, name: str) -> Callable[[], Any]:

@@ -2,7 +2,6 @@
 
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 
 def publish(
-    release: Annotated[Path, typer.Argument(help="Folder of a release.")],
+    release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")],
     repo: RepoOption,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would go; asks the Hub nothing.")] = False,
     public: Annotated[bool, typer.Option("--public", help="Where everybody can read it.")] = False,
@@ -41,18 +40,22 @@ def publish(
     from tasks.publish.hub import hub_api, quiet_client
     from tasks.publish.plan import plan_upload
     from tasks.publish.publish import publish_release
+    from tasks.publish.records import store_of
     from tasks.publish.summary import plan_lines, summary_lines
+    from tasks.release.fetched import fetched
 
-    plan = plan_upload(release, repo, public, per_config, preview)
-    if dry_run:
-        _print([*plan_lines(plan), "nothing was sent: this was a dry run"])
-        return
-    api = hub_api()
-    quiet_client()
-    if not yes:
-        _print([*summary_lines(release, plan), *plan_lines(plan)])
-        _ask("publish this?")
-    for name, commit in publish_release(api, release, plan, datetime.now(UTC)).items():
+    with fetched(release) as folder:
+        plan = plan_upload(folder, repo, public, per_config, preview)
+        if dry_run:
+            _print([*plan_lines(plan), "nothing was sent: this was a dry run"])
+            return
+        api = hub_api()
+        quiet_client()
+        if not yes:
+            _print([*summary_lines(folder, plan, store_of(release)), *plan_lines(plan)])
+            _ask("publish this?")
+        commits = publish_release(api, folder, plan, store_of(release), datetime.now(UTC))
+    for name, commit in commits.items():
         revision = plan.tag or plan.branch
         print(f"published {name} at {revision}, commit {commit}")
         print(f'  datasets.load_dataset("{name}", revision="{revision}")  # curate yank {revision} --repo {name}')

@@ -1,16 +1,20 @@
 """A release -> a folder with the columns of a published dataset, for loaders that were written for it."""
 
 import shutil
+import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
 import yaml
 
 from schemas.errors import BadInput
+from schemas.export import Compat
 from schemas.release import CONFIGS
 from tasks.export.vision_arena import FEATURES, ROWS
+from tasks.release.fetched import fetched
 from tasks.release.verify import read_manifest, shards
-from tasks.tables import ParquetFile, read_parquet_groups
+from tasks.tables import ParquetFile, Store, read_parquet_groups
 
 
 def export_vision_arena(release: Path, out: Path) -> dict[str, int]:
@@ -47,3 +51,26 @@ def _card(release: Path, folder: Path) -> None:
     (folder / "README.md").write_text(
         f"---\n{yaml.safe_dump(yaml.safe_load(front), sort_keys=False)}---\n{note}", encoding="utf-8"
     )
+
+
+EXPORTS: Mapping[Compat, Callable[[Path, Path], dict[str, int]]] = {Compat.VISIONARENA: export_vision_arena}
+"""Published dataset -> what writes a release with its columns."""
+
+
+def export_beside(store: Store, release: str, compat: Compat) -> str:
+    """Write a release of a store, such as releases/1.0.0, with a published dataset's columns into the same store.
+
+    Returns the folder: exports/1.0.0-visionarena. One that exists is left alone, as releases never change.
+    """
+    target = compat.folder(release.rpartition("/")[2])
+    if store.fs.exists(store.at(f"{target}/README.md")):
+        return target
+    with fetched(f"{store.root.rstrip('/')}/{release}") as folder, tempfile.TemporaryDirectory() as scratch:
+        out = Path(scratch) / "export"
+        EXPORTS[compat](folder, out)
+        for path in sorted(out.rglob("*"), key=lambda path: path.name == "README.md"):
+            if path.is_file():
+                written = store.at(f"{target}/{path.relative_to(out).as_posix()}")
+                store.fs.makedirs(written.rpartition("/")[0], exist_ok=True)
+                store.fs.put_file(str(path), written)
+    return target

@@ -8,19 +8,19 @@ from huggingface_hub import HfApi
 
 from schemas.publication import UploadPlan
 from tasks.publish.push import Push, version_exists
-from tasks.publish.records import begin, end, store_of, unfinished
+from tasks.publish.records import begin, end, unfinished
 from tasks.publish.remote import Wait
+from tasks.tables import Store
 
 
 def publish_release(
-    api: HfApi, release: Path, plan: UploadPlan, now: datetime, wait: Wait = time.sleep
+    api: HfApi, release: Path, plan: UploadPlan, store: Store | None, now: datetime, wait: Wait = time.sleep
 ) -> dict[str, str]:
-    """Put every repository of the plan on the Hub. Returns repository -> commit.
+    """Put every repository of the plan on the Hub. Returns repository -> commit; a store remembers it.
 
     All are checked before any is changed. Interrupted, the same call completes it: of several repositories those
     that are done stay as they are. Raises HubError, BadInput or ReleaseConflict.
     """
-    store = store_of(release)
     pushes = {upload.repo: Push(api, release, plan, upload, wait) for upload in plan.uploads}
     done = [repo for repo, push in pushes.items() if push.check()]
     if len(done) == len(pushes) and not unfinished(store, plan):

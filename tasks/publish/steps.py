@@ -1,7 +1,6 @@
 """The Prefect skin of publishing. Nothing is kept between the two steps: what is pushed was verified just before."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -10,14 +9,17 @@ from schemas.errors import ReleaseConflict
 from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
 from tasks.publish.publish import publish_release
+from tasks.publish.records import store_of
 from tasks.publish.summary import APPROVED_DIGITS, plan_lines, summary_lines
+from tasks.release.fetched import fetched
 
 
 @task(cache_policy=NO_CACHE)
 def describe_release(release: str, repo: str, public: bool, per_config: bool, preview: bool) -> str:
     """What would go where, and the funnel and difference a person decides by, as text. Raises CurateError."""
-    plan = plan_upload(Path(release), repo, public, per_config, preview)
-    return "\n".join([*summary_lines(Path(release), plan), *plan_lines(plan)])
+    with fetched(release) as folder:
+        plan = plan_upload(folder, repo, public, per_config, preview)
+        return "\n".join([*summary_lines(folder, plan, store_of(release)), *plan_lines(plan)])
 
 
 @task(cache_policy=NO_CACHE)
@@ -28,10 +30,11 @@ def push_release(
 
     Returns repository -> commit. Raises ReleaseConflict when the release is another one by now.
     """
-    plan = plan_upload(Path(release), repo, public, per_config, preview)
-    if plan.manifest_sha256[:APPROVED_DIGITS] != manifest:
-        raise ReleaseConflict(
-            f"{release!r} is not what was approved: its manifest is {plan.manifest_sha256[:APPROVED_DIGITS]}, "
-            f"{manifest!r} was approved; run publish again and read what changed"
-        )
-    return publish_release(hub_api(), Path(release), plan, datetime.now(UTC))
+    with fetched(release) as folder:
+        plan = plan_upload(folder, repo, public, per_config, preview)
+        if plan.manifest_sha256[:APPROVED_DIGITS] != manifest:
+            raise ReleaseConflict(
+                f"{release!r} is not what was approved: its manifest is {plan.manifest_sha256[:APPROVED_DIGITS]}, "
+                f"{manifest!r} was approved; run publish again and read what changed"
+            )
+        return publish_release(hub_api(), folder, plan, store_of(release), datetime.now(UTC))

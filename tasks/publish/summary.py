@@ -8,9 +8,11 @@ from schemas.errors import CurateError
 from schemas.publication import UploadPlan
 from schemas.release_diff import ReleaseDiff
 from schemas.run import Funnel
-from tasks.publish.records import previous, store_of
+from tasks.publish.records import previous
 from tasks.release.diff import diff_releases
+from tasks.release.fetched import fetched
 from tasks.release.verify import read_manifest
+from tasks.tables import Store
 
 APPROVED_DIGITS = 12
 """Hex digits of the manifest's checksum that an approval repeats."""
@@ -27,7 +29,7 @@ def plan_lines(plan: UploadPlan) -> Iterator[str]:
     yield from (f"stays here: {path}" for path in plan.stays)
 
 
-def summary_lines(release: Path, plan: UploadPlan) -> Iterator[str]:
+def summary_lines(release: Path, plan: UploadPlan, store: Store | None) -> Iterator[str]:
     """The funnel, and the difference to the version published before."""
     manifest = read_manifest(release)
     gone = Funnel.model_validate(manifest.funnel)
@@ -36,17 +38,17 @@ def summary_lines(release: Path, plan: UploadPlan) -> Iterator[str]:
     yield f"in {gone.lines:,} = kept {gone.kept:,} + dropped {gone.dropped:,} + rejected {gone.rejected:,}"
     for fate, reasons in (("dropped", gone.dropped_by), ("rejected", gone.rejected_by)):
         yield from (f"  {fate} {count:,} {reason}" for reason, count in reasons.items())
-    yield from _changes(release, plan)
+    yield from _changes(release, plan, store)
 
 
-def _changes(release: Path, plan: UploadPlan) -> Iterator[str]:
-    store = store_of(release)
+def _changes(release: Path, plan: UploadPlan, store: Store | None) -> Iterator[str]:
     before = previous(store, [upload.repo for upload in plan.uploads], plan.version) if store else None
-    if before is None:
+    if store is None or before is None:
         yield "no earlier version of it is on record"
         return
     try:
-        found = diff_releases(release.parent / before, release)
+        with fetched(f"{store.root}/releases/{before}") as earlier:
+            found = diff_releases(earlier, release)
     except CurateError as error:
         yield f"no difference to {before} can be shown: {error}"
         return

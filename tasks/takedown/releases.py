@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import polars as pl
 
+from schemas.export import Compat
 from schemas.release import CONFIGS
 from tasks.release.build import MANIFEST, WITHDRAWN
 from tasks.tables import Store
@@ -24,9 +25,12 @@ def releases_holding(store: Store, any_of: Callable[[pl.Series], bool]) -> list[
 
 
 def withdraw_releases(store: Store, versions: list[str]) -> None:
-    """Remove everything but the manifests of some versions, and what killed builds left."""
+    """Remove everything but the manifests of some versions, their exports in the store, and what killed builds left."""
     for version in versions:
         store.write_bytes(f"releases/{version}/{WITHDRAWN}", json.dumps({"why": "takedown"}).encode())
+        for exported in (store.at(compat.folder(version)) for compat in Compat):
+            if store.fs.exists(exported):
+                store.fs.rm(exported, recursive=True)
         for path in store.fs.ls(store.at(f"releases/{version}"), detail=False, refresh=True):
             if path.rsplit("/", 1)[-1] not in (MANIFEST, WITHDRAWN):
                 store.fs.rm(path, recursive=True)

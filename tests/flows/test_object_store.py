@@ -101,6 +101,37 @@ def test_a_second_run_measures_nothing_and_leaves_no_lock(runs):
     assert "writing.lock" not in objects
 
 
+@pytest.fixture(scope="module")
+def released(runs) -> tuple[str, str]:
+    """The release in the folder, and in the bucket."""
+    (version,) = [path.name for path in (runs[0] / "releases").iterdir() if (path / "manifest.json").exists()]
+    return str(runs[0] / "releases" / version), f"{STORE}/releases/{version}"
+
+
+def test_a_release_in_the_bucket_is_verified_compared_exported_and_refused_as_one_in_a_folder(runs, released, tmp_path):
+    local, remote = released
+    environment = runs[1] | {"HF_TOKEN": "unused"}
+    verified = _curate(environment, "verify", remote)
+    assert (verified.returncode, verified.stdout) == (0, f"{remote} is whole\n"), verified.stderr
+    assert "suggested version bump: none" in _curate(environment, "diff", local, remote).stdout
+    exports = [tmp_path / name for name in ("local", "remote")]
+    for place, out in zip(released, exports, strict=True):
+        done = _curate(environment, "export", "dataset", place, "--out", str(out))
+        assert done.returncode == 0, done.stderr
+    one, other = ({p.relative_to(out): p.read_bytes() for p in out.rglob("*.parquet")} for out in exports)
+    assert one == other != {}
+    refused = _curate(environment, "publish", remote, "--repo", "org/arena", "--dry-run")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(f"curate: '{remote}' was built with embedded stand-ins")
+
+
+def test_an_address_without_a_release_is_one_clear_line(runs):
+    for place in (f"{STORE}/releases/none", "s3://nowhere/1.0.0", "nothing://x/1.0.0"):
+        refused = _curate(runs[1], "verify", place)
+        assert refused.returncode == 2
+        assert refused.stderr.startswith(f"curate: '{place}' ") and refused.stderr.count("\n") == 1, refused.stderr
+
+
 def test_a_conversation_is_forgotten_in_the_bucket(runs):
     environment = runs[1]
     unknown = _curate(environment, "takedown", "nonsense", "--store", STORE)

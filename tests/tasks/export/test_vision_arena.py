@@ -9,8 +9,12 @@ import pytest
 from datasets import List, load_dataset
 
 from flows.commands import main
+from schemas.export import Compat
+from tasks.export.compat import export_beside
 from tasks.export.vision_arena import judge_name, user_number
 from tasks.ingest.people import KEY_VARIABLE
+from tasks.tables import Store
+from tasks.takedown.releases import withdraw_releases
 from tests.small_store import HOSTILE_MODEL, USER, make_release, small_store
 from tests.tasks.ingest.logs import ingested
 
@@ -75,3 +79,13 @@ def test_one_user_is_one_number_and_nobody_is_none():
     assert user_number("f" * 24) < 2**63
     assert (user_number(None), judge_name(None)) == (None, None)
     assert judge_name(USER) != judge_name("f" * 24)
+
+
+def test_a_release_is_written_beside_itself_with_the_published_columns(release, exported):
+    store = Store(str(release.parent.parent))
+    assert export_beside(store, "releases/1.0.0", Compat.VISIONARENA) == "exports/1.0.0-visionarena"
+    beside = release.parent.parent / "exports/1.0.0-visionarena"
+    files = {path.relative_to(exported): path.read_bytes() for path in exported.rglob("*") if path.is_file()}
+    assert {path.relative_to(beside): path.read_bytes() for path in beside.rglob("*") if path.is_file()} == files
+    withdraw_releases(store, ["1.0.0"])
+    assert not beside.exists()

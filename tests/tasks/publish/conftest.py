@@ -12,6 +12,7 @@ import pytest
 from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
 from tasks.publish.publish import publish_release
+from tasks.publish.records import store_of
 from tasks.tables import Store
 from tests.builders import NOON
 from tests.hub_server import TOKEN, LoopbackHub
@@ -73,6 +74,8 @@ def publish(hub, release, waited):
 
     def run(folder=release, repo=REPO, public=False, per_config=False, preview=False, hours=0):
         plan = plan_upload(folder, repo, public, per_config, preview)
-        return publish_release(hub_api(), folder, plan, NOON + timedelta(hours=hours), waited.append)
+        return publish_release(
+            hub_api(), folder, plan, store_of(str(folder)), NOON + timedelta(hours=hours), waited.append
+        )
 
     return run

@@ -3,7 +3,8 @@
 import pytest
 
 from schemas.errors import BadInput, ReleaseConflict
-from tasks.publish.records import of_version
+from tasks.publish.records import of_version, store_of
+from tasks.tables import Store
 from tests.hub_server import Repo
 from tests.small_store import manifest_of
 from tests.tasks.publish.conftest import REPO
@@ -131,3 +132,13 @@ def test_the_store_remembers_what_is_on_the_hub(hub, publish, store):
     commits = publish()
     (row,) = of_version(store, "1.0.0")
     assert (row.repo, row.revision, row.commit, row.public) == (REPO, "1.0.0", commits[REPO], False)
+
+
+def test_a_release_is_of_the_store_it_lies_in(release, tmp_path):
+    assert store_of(str(release)).root == str(release.parent.parent)
+    assert store_of(f"{release}/").root == str(release.parent.parent)
+    assert store_of(str(tmp_path)) is None
+    memory = Store("memory://bucket/store")
+    memory.write_bytes("tables/parts.json", b"")
+    assert store_of("memory://bucket/store/releases/1.0.0").root == "memory://bucket/store"
+    assert store_of("memory://bucket/other/releases/1.0.0") is None

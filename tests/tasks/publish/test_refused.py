@@ -87,7 +87,7 @@ def test_a_file_that_changed_after_the_approval_is_not_published(hub, release, n
     with (release / name).open("ab") as stream:
         stream.write(b" ")
     with pytest.raises(ReleaseConflict, match="changed after the release was approved"):
-        publish_release(hub_api(), release, plan, NOON)
+        publish_release(hub_api(), release, plan, None, NOON)
     assert hub.repos == {}
 
 
@@ -108,5 +108,5 @@ def test_a_file_that_changes_while_it_is_sent_gets_no_tag(hub, release, monkeypa
 
     monkeypatch.setattr(Push, "_commit", and_edit)
     with pytest.raises(ReleaseConflict, match=r"README\.md changed"):
-        publish_release(hub_api(), release, plan, NOON)
+        publish_release(hub_api(), release, plan, None, NOON)
     assert hub.repos[REPO].tags == {}

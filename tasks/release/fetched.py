@@ -1,0 +1,48 @@
+"""A release wherever it lies: a folder as it is, one on an object store copied to a temporary folder."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import fsspec
+
+from schemas.errors import BadInput, CurateError
+from tasks.release.build import MANIFEST
+
+
+def is_remote(location: str) -> bool:
+    """Whether the location is a URL such as s3://bucket/store/releases/1.0.0."""
+    return "://" in location
+
+
+@contextmanager
+def fetched(location: str) -> Iterator[Path]:
+    """The release as a local folder, until the block ends. Raises BadInput when nothing can be read there.
+
+    Errors name the location that was given, not the copy.
+    """
+    if not is_remote(location):
+        yield Path(location)
+        return
+    with tempfile.TemporaryDirectory(prefix="release-") as folder:
+        copy = Path(folder) / location.rstrip("/").rpartition("/")[2]
+        _copy(location, copy)
+        try:
+            yield copy
+        except CurateError as error:
+            raise type(error)(str(error).replace(str(copy), location)) from None
+
+
+def _copy(location: str, folder: Path) -> None:
+    try:
+        fs, path = fsspec.core.url_to_fs(location)
+        there = fs.exists(f"{path.rstrip('/')}/{MANIFEST}")  # before a whole bucket is copied for nothing
+        if there:
+            fs.get(path.rstrip("/") + "/", str(folder) + "/", recursive=True)
+    except Exception as error:  # every object store has its own errors
+        raise BadInput(
+            f"{location!r} cannot be read ({type(error).__name__}); check the address and the credentials"
+        ) from None
+    if not there:
+        raise BadInput(f"{location!r} is not a release: it has no {MANIFEST}")
