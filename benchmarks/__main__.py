@@ -1,6 +1,7 @@
 """Runs every benchmark and writes results.jsonl."""
 
 from benchmarks import (
+    bench_split,
     duplicates,
     ingest,
     known_hashes,
@@ -24,5 +25,6 @@ if __name__ == "__main__":
         release,
         release_versions,
         llm_throughput,
+        bench_split,
     )
     write([row for module in modules for row in module.run()])

@@ -17,3 +17,10 @@ def sample(settings: Settings) -> list[StageReport]:
     providers = Providers(settings.providers)
     versions = signal_versions(providers)
     return [find_topics(settings, providers, versions), draw_bench(settings, versions)]
+
+
+@flow(name="bench")
+@one_writer
+def bench(settings: Settings) -> list[StageReport]:
+    """Draw the benchmark anew from the topics that are there."""
+    return [draw_bench(settings, signal_versions(Providers(settings.providers)))]

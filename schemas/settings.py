@@ -30,6 +30,37 @@ class TopicSettings(Row):
     """Weight of the picture against the prompt in a document's embedding."""
 
 
+class BenchSettings(Row):
+    """Which kept prompts may be in the benchmark, how many are drawn, and what stays hidden."""
+
+    size: int | None = Field(default=None, ge=0)
+    """Prompts of the public split, exactly where there are as many; by default 500, or a fifth of the eligible
+    prompts when that is less, because what is in the benchmark is not in chat."""
+    single_turn: bool = True
+    """Only prompts of conversations with one user message."""
+    needs_picture: bool = True
+    """Only prompts that show a picture."""
+    presets: bool = False
+    """Whether prompts on the arena's own example pictures may be drawn."""
+    language: str | None = Field(default="en", pattern=r"^[A-Za-z-]{2,16}$")
+    """Only prompts in this language (ISO 639); null for any."""
+    repeats: bool = False
+    """Whether prompts that say what an earlier one says may be drawn."""
+    per_user_max: int | None = Field(default=10, ge=1)
+    """Prompts of one user at most; null for any number."""
+    quality_weight: float = Field(default=0.0, ge=0.0, le=10.0)
+    """How much harder prompts are preferred within a topic: a prompt that meets c of BenchBuilder's seven criteria
+    counts (1 + c) to this power; 0 counts all alike."""
+    hidden_size: int = Field(default=50, ge=0)
+    """Prompts of the hidden split at most; 0 for none. WildVision's has 50."""
+    hidden_fraction: float = Field(default=0.02, gt=0.0, le=0.5)
+    """Share of all prompts that are reserved for the hidden split and released in nothing."""
+    hidden_months: int = Field(default=3, ge=1)
+    """Months that a prompt is reserved for, the one it was first asked in included; then it is like any other."""
+    hidden_epoch: str | None = Field(default=None, pattern=r"^\d{4}-(?:0[1-9]|1[0-2])$")
+    """Month of the hidden split, YYYY-MM; by default that of the last day of the data."""
+
+
 class Settings(Row):
     """Settings of one run; every key can be given on the command line, in prefect.yaml or in the UI."""
 
@@ -69,11 +100,8 @@ class Settings(Row):
     """Threads that decode and measure."""
     topics: TopicSettings = TopicSettings()
     """How topics are found."""
-    bench_size: int | None = Field(default=None, ge=0)
-    """Prompts drawn for the benchmark, exactly where there are as many; by default 500, or a fifth of the
-    eligible prompts when that is less, because what is in the benchmark is not in chat."""
-    bench_language: str | None = "en"
-    """Language of benchmark prompts (ISO 639); null for any."""
+    bench: BenchSettings = BenchSettings()
+    """What may be in the benchmark, and how much of it."""
     bootstraps: int = Field(default=100, ge=2)
     """Bootstrap rounds of the leaderboards."""
     anchor_model: str | None = None

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from pydantic import BaseModel
 
 from schemas.battle import Battle
+from schemas.bench import BenchAgreement, BenchFilter, BenchItem, BenchMeasure, HiddenChange, HiddenItem
 from schemas.conversation import Conversation, LogFileRead, RedactedConversation, Sighting
 from schemas.decision import Decision, Review, RuleParity
 from schemas.image import Image, NearPicture, PictureFile, Preset, RedactedImage, SearchedPicture
@@ -33,7 +34,7 @@ from schemas.signals import (
 )
 from schemas.tags import Categories, Criteria, Taxonomy
 from schemas.takedown import Tombstone
-from schemas.topic import BenchItem, TopicMember
+from schemas.topic import TopicMember
 
 
 class Table(NamedTuple):
@@ -66,6 +67,11 @@ TABLES: dict[str, Table] = {
     "rule_parity": Table(RuleParity, ("item_kind", "reason")),
     "topics": Table(TopicMember, ("document_id",)),
     "bench": Table(BenchItem, ("document_id",)),
+    "bench_funnel": Table(BenchFilter, ("step",)),
+    "bench_measures": Table(BenchMeasure, ("measure",)),
+    "bench_agreement": Table(BenchAgreement, ("reference", "metric", "sample")),
+    "hidden": Table(HiddenItem, ("document_id",)),
+    "hidden_changes": Table(HiddenChange, ("document_id",)),
     "ratings": Table(Rating, ("slice", "rank", "model")),
     "style_coefficients": Table(StyleCoefficient, ("covariate",)),
     "rank_changes": Table(RankChange, ("rank_style", "model")),

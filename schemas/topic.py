@@ -18,14 +18,3 @@ class TopicMember(Row):
     """Position on the two-dimensional map."""
     y: Float32
     """Position on the two-dimensional map."""
-
-
-class BenchItem(Row):
-    """One conversation whose prompt was drawn for the benchmark."""
-
-    conversation_id: str
-    """The conversation the prompt comes from."""
-    document_id: str
-    """Content id of the prompt together with its pictures."""
-    topic: Int32
-    """The topic it was drawn from."""

@@ -265,6 +265,15 @@ def read_parquet_groups(path: Path, columns: Sequence[str] | None = None) -> Ite
         yield cast(pl.DataFrame, pl.from_arrow(file.read_row_group(group, columns)))
 
 
+def read_parquet_batches(path: Path, columns: Sequence[str], rows: int) -> Iterator[list[dict[str, Any]]]:
+    """A loose Parquet file as objects, `rows` at a time; of `columns`, which may be leaves, those it has."""
+    file = pq.ParquetFile(path)
+    leaves = [file.schema.column(place).path for place in range(len(file.schema.names))]
+    there = [name for name in columns if any(leaf == name or leaf.startswith(f"{name}.") for leaf in leaves)]
+    for batch in file.iter_batches(rows, columns=there):
+        yield batch.to_pylist()
+
+
 def _leaf_paths(schema: pa.Schema) -> list[str]:
     parquet = pq.ParquetFile(_empty(schema)).schema
     return [parquet.column(index).path for index in range(len(parquet.names))]

@@ -11,13 +11,14 @@ from pathlib import Path
 import polars as pl
 
 from schemas.battle import Battle
+from schemas.bench import BenchItem
 from schemas.conversation import Conversation, Sighting
 from schemas.decision import ALL_DROPS, RuleParity
 from schemas.rating import RankChange, Rating, StyleCoefficient, VoteShare
 from schemas.reject import Reject, RejectReason
 from schemas.run import StageReport
 from schemas.settings import Settings
-from schemas.topic import BenchItem, TopicMember
+from schemas.topic import TopicMember
 from tasks.decide.policy_file import load_policy, policy_hash
 from tasks.pictures import Picture
 from tasks.providers import Providers

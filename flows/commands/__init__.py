@@ -18,6 +18,7 @@ app = typer.Typer(
 def main() -> None:
     """Entry point: errors a user can mend are one line on stderr and exit status 2."""
     from flows.commands import (
+        bench,
         check,
         demo,
         diff,
@@ -39,6 +40,7 @@ def main() -> None:
         ingest,
         review,
         rate,
+        bench,
         look,
         check,
         diff,

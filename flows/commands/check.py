@@ -18,12 +18,12 @@ def register(app: typer.Typer) -> None:
 
 
 def verify(release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")]) -> None:
-    """Checksums, columns, counts, pictures without metadata, no leaks: from the release alone. Exit 1 on problems."""
-    from tasks.release.fetched import fetched
+    """Checksums, columns, counts, pictures without metadata, no leaks, no hidden split. Exit 1 on problems."""
+    from tasks.release.fetched import fetched, store_of
     from tasks.release.verify import verify_release
 
     with fetched(release) as folder:
-        problems = verify_release(folder)
+        problems = verify_release(folder, store_of(release))
     for problem in problems[:50]:
         print(problem)
     if problems:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from schemas.errors import BadInput, known_values
 from schemas.export import Compat
-from schemas.settings import Settings, TopicSettings
+from schemas.settings import BenchSettings, Settings, TopicSettings
 
 CompatOption = Annotated[
     Compat | None, typer.Option("--compat", help="Write it once more with the columns of this published dataset.")
@@ -74,6 +74,12 @@ BenchSizeOption = Annotated[
         "--bench-size", min=0, help="Prompts in the benchmark.", show_default="500, at most a fifth of the eligible"
     ),
 ]
+BenchOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--bench", help="KEY=VALUE of the benchmark, as language=de or presets=yes; repeatable. See docs/bench.md."
+    ),
+]
 BootstrapsOption = Annotated[int, typer.Option("--bootstraps", min=2, help="Bootstrap rounds of the leaderboards.")]
 AnchorOption = Annotated[
     str | None,
@@ -88,11 +94,13 @@ def settings_of(**given: Any) -> Settings:
         if name in values:
             values[name] = day_of(name, values[name])
     if "provider" in values:
-        values["providers"] = _pairs("--provider", values.pop("provider"))
+        values["providers"] = _pairs("--provider", values.pop("provider"), "nsfw=opennsfw2")
     if "budget" in values:
         values["budget_usd"] = values.pop("budget")
     if "topic_engine" in values:
         values["topics"] = {"engine": _engine(values.pop("topic_engine"))}
+    if "bench" in values or "bench_size" in values:
+        values["bench"] = _bench(values.pop("bench", []), values.pop("bench_size", None))
     if "anchor" in values:
         values["anchor_model"], values["anchor_rating"] = anchor_of(values.pop("anchor"))
     try:
@@ -100,6 +108,7 @@ def settings_of(**given: Any) -> Settings:
     except ValidationError as error:
         problem = error.errors()[0]
         name = "--" + str(problem["loc"][0]).replace("_", "-") if problem["loc"] else "settings"
+        name += "".join(f" {inner}" for inner in problem["loc"][1:])
         raise BadInput(f"{name}: {problem['msg']}, not {problem['input']!r}") from None
 
 
@@ -108,6 +117,17 @@ def _engine(name: str) -> str:
     if name not in allowed:
         raise BadInput(f"--topic-engine: unknown engine {known_values(name, allowed)}")
     return name
+
+
+def _bench(texts: Iterable[str], size: int | None) -> dict[str, Any]:
+    """Values of `BenchSettings`; `none` is null."""
+    given = {
+        key: None if value == "none" else value for key, value in _pairs("--bench", texts, "per_user_max=5").items()
+    }
+    unknown = [key for key in given if key not in BenchSettings.model_fields]
+    if unknown:
+        raise BadInput(f"--bench {known_values(unknown[0], BenchSettings.model_fields)}")
+    return given if size is None else given | {"size": size}
 
 
 def anchor_of(text: str) -> tuple[str, float]:
@@ -134,11 +154,11 @@ def day_of(name: str, text: str | date | None) -> date | None:
         raise BadInput(f"--{name} {text!r} is not a day; write YYYY-MM-DD") from None
 
 
-def _pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
+def _pairs(option: str, texts: Iterable[str], example: str) -> dict[str, str]:
     pairs = {}
     for text in texts:
         name, separator, value = text.partition("=")
         if not separator or not name or not value:
-            raise BadInput(f"{option} {text!r}: give CAPABILITY=NAME, for example nsfw=opennsfw2")
+            raise BadInput(f"{option} {text!r}: give NAME=VALUE, for example {example}")
         pairs[name] = value
     return pairs

@@ -13,6 +13,7 @@ from flows.commands.options import (
     AnchorOption,
     BatchHoursOption,
     BatchOption,
+    BenchOption,
     BenchSizeOption,
     BootstrapsOption,
     BudgetOption,
@@ -66,6 +67,7 @@ def run(
     workers: WorkersOption = None,
     topic_engine: TopicEngineOption = None,
     bench_size: BenchSizeOption = None,
+    bench: BenchOption = None,
     bootstraps: BootstrapsOption = 100,
     anchor: AnchorOption = None,
 ) -> None:
@@ -120,6 +122,7 @@ def sample(
     seed: SeedOption = 0,
     topic_engine: TopicEngineOption = None,
     bench_size: BenchSizeOption = None,
+    bench: BenchOption = None,
 ) -> None:
     """Topics of what is kept, and the benchmark."""
     run_stages(settings_of(**locals()), ("flows.sample", "sample"))
@@ -132,6 +135,7 @@ def release(
     seed: SeedOption = 0,
     topic_engine: TopicEngineOption = None,
     bench_size: BenchSizeOption = None,
+    bench: BenchOption = None,
     bootstraps: BootstrapsOption = 100,
     compat: CompatOption = None,
 ) -> None:

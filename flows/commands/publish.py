@@ -40,12 +40,11 @@ def publish(
     from tasks.publish.hub import hub_api, quiet_client
     from tasks.publish.plan import plan_upload
     from tasks.publish.publish import publish_release
-    from tasks.publish.records import store_of
     from tasks.publish.summary import plan_lines, summary_lines
-    from tasks.release.fetched import fetched
+    from tasks.release.fetched import fetched, store_of
 
     with fetched(release) as folder:
-        plan = plan_upload(folder, repo, public, per_config, preview)
+        plan = plan_upload(folder, repo, public, per_config, preview, store_of(release))
         if dry_run:
             _print([*plan_lines(plan), "nothing was sent: this was a dry run"])
             return

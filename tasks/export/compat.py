@@ -13,7 +13,8 @@ from schemas.export import Compat
 from schemas.release import CONFIGS
 from tasks.export.vision_arena import FEATURES, ROWS
 from tasks.release.fetched import fetched
-from tasks.release.verify import read_manifest, shards
+from tasks.release.shards import shards
+from tasks.release.verify import read_manifest
 from tasks.tables import ParquetFile, Store, read_parquet_groups
 
 

@@ -13,7 +13,8 @@ from schemas.export import FileFormat, SftSelection, SftStyle
 from tasks.export.examples import EXAMPLES, Example
 from tasks.export.select import select
 from tasks.progress import progress
-from tasks.release.verify import read_manifest, shards
+from tasks.release.shards import shards
+from tasks.release.verify import read_manifest
 from tasks.tables import encode_parquet, read_parquet_groups
 
 IMAGES = "images"

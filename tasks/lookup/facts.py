@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from tasks.tables import Store
@@ -35,3 +37,9 @@ def facts(
         none = store.empty(table_name(signal), names)
         rows = pl.concat([none, *(part.filter(among) for part in store.read_parts(table_name(signal), names))])
     return rows.unique("content_id", keep="first", maintain_order=True).drop("version")
+
+
+def embeddings(store: Store, signal: str, versions: Versions, ids: pl.Series) -> dict[str, npt.NDArray[np.float32]]:
+    """The vector of each of the content ids that has one, in the order of the ids."""
+    stored = dict(facts(store, signal, versions[signal], ["vector"], ids.to_list()).iter_rows())
+    return {name: np.array(stored[name], np.float32) for name in ids.sort() if name in stored}

@@ -15,6 +15,7 @@ from schemas.release import CONFIGS, Manifest
 from tasks.publish.remote import PREVIEW
 from tasks.release.build import MANIFEST
 from tasks.release.verify import read_manifest, verify_release
+from tasks.tables import Store
 
 CARD = "README.md"
 _MAY_GO = re.compile(
@@ -30,11 +31,13 @@ def managed(path: str) -> bool:
     return bool(_MAY_GO.fullmatch(path) or _MAY_GO.fullmatch(f"chat/{path}"))
 
 
-def plan_upload(release: Path, repo: str, public: bool, per_config: bool, preview: bool) -> UploadPlan:
+def plan_upload(
+    release: Path, repo: str, public: bool, per_config: bool, preview: bool, store: Store | None = None
+) -> UploadPlan:
     """What publishing does. Raises BadInput when the release or the repository's name forbid it."""
     manifest = read_manifest(release)
     _check_name(repo)
-    _check_release(release, manifest, public)
+    _check_release(release, manifest, public, store)
     manifest_sha256 = hashlib.sha256((release / MANIFEST).read_bytes()).hexdigest()
     known = {name: file.sha256 for name, file in manifest.files.items()} | {MANIFEST: manifest_sha256}
     names = [*manifest.files, MANIFEST]
@@ -60,7 +63,7 @@ def _check_name(repo: str) -> None:
         raise BadInput("--repo: give ORG/NAME in letters, digits, dots, dashes and underscores, such as lab/arena-chat")
 
 
-def _check_release(release: Path, manifest: Manifest, public: bool) -> None:
+def _check_release(release: Path, manifest: Manifest, public: bool, store: Store | None) -> None:
     if manifest.embedded_providers:
         stand_ins = ", ".join(manifest.embedded_providers)
         raise BadInput(
@@ -75,7 +78,7 @@ def _check_release(release: Path, manifest: Manifest, public: bool) -> None:
         )
     if policy.banned_users:
         raise BadInput(f"{str(release)!r} names the users that its policy bans; build it again, and they stay here")
-    problems = verify_release(release)
+    problems = verify_release(release, store)
     if problems:
         raise BadInput(f"{str(release)!r} does not verify: {problems[0]} ({len(problems)} in all; see `curate verify`)")
 

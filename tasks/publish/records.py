@@ -2,25 +2,13 @@
 
 from collections.abc import Iterable
 from datetime import datetime
-from pathlib import Path
 
 import polars as pl
 
 from schemas.publication import Publication, UploadPlan
-from tasks.release.fetched import is_remote
 from tasks.tables import Store, frame_of
 
 _UNKNOWN = ""
-
-
-def store_of(release: str) -> Store | None:
-    """The store that a release lies in, by its folder or address; None for a copy elsewhere."""
-    place = release.rstrip("/") if is_remote(release) else str(Path(release).resolve())
-    root, folder, _ = ("", "", *place.rsplit("/", 2))[-3:]
-    if folder != "releases":
-        return None
-    store = Store(root)
-    return store if store.fs.isdir(store.at("tables")) else None
 
 
 def begin(store: Store, plan: UploadPlan, now: datetime) -> None:

@@ -9,16 +9,15 @@ from schemas.errors import ReleaseConflict
 from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
 from tasks.publish.publish import publish_release
-from tasks.publish.records import store_of
 from tasks.publish.summary import APPROVED_DIGITS, plan_lines, summary_lines
-from tasks.release.fetched import fetched
+from tasks.release.fetched import fetched, store_of
 
 
 @task(cache_policy=NO_CACHE)
 def describe_release(release: str, repo: str, public: bool, per_config: bool, preview: bool) -> str:
     """What would go where, and the funnel and difference a person decides by, as text. Raises CurateError."""
     with fetched(release) as folder:
-        plan = plan_upload(folder, repo, public, per_config, preview)
+        plan = plan_upload(folder, repo, public, per_config, preview, store_of(release))
         return "\n".join([*summary_lines(folder, plan, store_of(release)), *plan_lines(plan)])
 
 
@@ -31,7 +30,7 @@ def push_release(
     Returns repository -> commit. Raises ReleaseConflict when the release is another one by now.
     """
     with fetched(release) as folder:
-        plan = plan_upload(folder, repo, public, per_config, preview)
+        plan = plan_upload(folder, repo, public, per_config, preview, store_of(release))
         if plan.manifest_sha256[:APPROVED_DIGITS] != manifest:
             raise ReleaseConflict(
                 f"{release!r} is not what was approved: its manifest is {plan.manifest_sha256[:APPROVED_DIGITS]}, "

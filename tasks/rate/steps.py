@@ -4,15 +4,18 @@ import polars as pl
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from schemas.bench import BenchAgreement
 from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.tables import TABLES as STORED
 from tasks.lookup.conversation_features import CATEGORIES, conversation_features
 from tasks.lookup.facts import Versions
 from tasks.lookup.released import battles_as_released, conversations_as_released
+from tasks.rate.bench_agreement import bench_agreement
 from tasks.rate.method import method_of
 from tasks.rate.rating_tables import ALL_SLICES, TABLES, RatingTables
 from tasks.rate.slices import CATEGORY
+from tasks.rate.votes import votes
 from tasks.tables import Store, frame_of
 from tasks.timing import timed
 
@@ -36,12 +39,25 @@ def rate_models(settings: Settings, versions: Versions) -> StageReport:
     for name in TABLES.keys() - {"style_control"}:
         rows = [*tables.ratings, *tables.styled[0]] if name == "ratings" else tables.rows(name)
         store.replace(name, frame_of(STORED[name].row, rows))
+    on_topics = _bench_agreement(store, tables.rated, settings.seed)
+    store.replace("bench_agreement", frame_of(BenchAgreement, on_topics))
     counts = {
         "battles": tables.battles.height,
         "boards": len({row.slice for row in tables.ratings}) + bool(tables.styled[0]),
         "outlier_judges": len(tables.outliers),
     }
     return StageReport(stage="rate", counts=counts)
+
+
+def _bench_agreement(store: Store, rated: pl.DataFrame, seed: int) -> list[BenchAgreement]:
+    """How far the benchmark's topics rank the models as all battles do."""
+    asked = conversations_as_released(store).select("conversation_id", "document_id")
+    topics = asked.join(store.read("topics", ["document_id", "topic"]), on="document_id").select(
+        "conversation_id", "topic"
+    )
+    known = rated.join(topics, left_on="conversation_a", right_on="conversation_id", how="left", maintain_order="left")
+    seats = dict(store.read("bench", ["topic"]).group_by("topic").len().sort("topic").iter_rows())
+    return bench_agreement(votes(rated), known["topic"].fill_null(-1).cast(pl.Int64).to_numpy(), seats, seed)
 
 
 def rated_battles(store: Store, versions: Versions) -> pl.DataFrame:

@@ -1,6 +1,6 @@
 """The dataset card: every number is computed from what is released; every schema table from `schemas/`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,13 @@ _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "
 """The Hub's size categories: fewer rows than the limit have the name."""
 
 
-def dataset_card(manifest: Manifest, funnel: Funnel, rows: Mapping[str, pl.DataFrame]) -> str:
-    """README.md of a release."""
+def dataset_card(
+    manifest: Manifest,
+    funnel: Funnel,
+    rows: Mapping[str, pl.DataFrame],
+    bench: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> str:
+    """README.md of a release. `bench` has rows of bench_funnel, bench_measures and bench_agreement."""
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=True)  # noqa: S701 - Markdown; untrusted text goes through markdown_text
     template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
     return template.render(
@@ -30,6 +35,7 @@ def dataset_card(manifest: Manifest, funnel: Funnel, rows: Mapping[str, pl.DataF
         manifest=manifest,
         funnel=funnel,
         statistics=_statistics(rows),
+        bench=bench,
         schemas={
             name: [(c, markdown_text(t), markdown_text(d)) for c, t, d in described_columns(row)]
             for name, row in CONFIGS.items()

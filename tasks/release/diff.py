@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from schemas.release import CONFIGS, Manifest
 from schemas.release_diff import Bump, ReleaseDiff, RowChange
-from tasks.release.verify import read_manifest, shards
+from tasks.release.shards import shards
+from tasks.release.verify import read_manifest
 from tasks.tables import read_parquet_groups, read_parquet_schema
 
 _KEYS = {"chat": "conversation_id", "battle": "question_id", "bench": "question_id"}

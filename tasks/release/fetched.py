@@ -9,11 +9,22 @@ import fsspec
 
 from schemas.errors import BadInput, CurateError
 from tasks.release.build import MANIFEST
+from tasks.tables import Store
 
 
 def is_remote(location: str) -> bool:
     """Whether the location is a URL such as s3://bucket/store/releases/1.0.0."""
     return "://" in location
+
+
+def store_of(release: str) -> Store | None:
+    """The store that a release lies in, by its folder or address; None for a copy elsewhere."""
+    place = release.rstrip("/") if is_remote(release) else str(Path(release).resolve())
+    root, folder, _ = ("", "", *place.rsplit("/", 2))[-3:]
+    if folder != "releases":
+        return None
+    store = Store(root)
+    return store if store.fs.isdir(store.at("tables")) else None
 
 
 @contextmanager

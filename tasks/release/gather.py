@@ -5,11 +5,14 @@ from dataclasses import dataclass
 import polars as pl
 
 from schemas.release import SideMetadata
+from tasks.contamination.guard import Withheld, withheld
 from tasks.lookup.conversation_features import conversation_features
 from tasks.lookup.facts import Versions
 from tasks.lookup.released import battles_as_released, conversations_as_released
 from tasks.release.columns import battle_rows, bench_rows, chat_rows
 from tasks.tables import Store
+
+_SIDES = ("conversation_a", "conversation_b")
 
 
 @dataclass(frozen=True)
@@ -19,21 +22,19 @@ class Gathered:
     rows: dict[str, pl.DataFrame]
     """Configuration -> rows with `image_ids` in place of images."""
     withheld_for_bench: int
-    """Kept conversations that are not in chat because their prompt is in the benchmark."""
+    """Kept conversations that are not in chat because of the benchmark: its prompts, prompts alike, hidden ones."""
 
 
 def gather(store: Store, versions: Versions) -> Gathered:
     """All rows of the release that the store's decisions allow."""
     conversations = _conversations(store, versions)
     kept = conversations.filter("keep")
-    bench = store.read("bench")
-    originals = store.read("conversations").join(kept, on="conversation_id", how="semi")
-    near = store.read("near_pictures")  # of pictures as they were taken in; redacting tells nobody apart
-    withheld = _bench_conversations(kept, bench, near) | _bench_conversations(originals, bench, near)
-    chat = kept.filter(~pl.col("conversation_id").is_in(list(withheld)))
-    drawn = kept.filter(pl.col("conversation_id").is_in(bench["conversation_id"].implode()))
-    battles = _battles(store, conversations, withheld)
-    rows = {"chat": chat_rows(chat), "battle": battle_rows(battles), "bench": bench_rows(drawn)}
+    out = withheld(store, kept, versions)
+    chat = kept.filter(~pl.col("conversation_id").is_in([*out.bench, *out.hidden]))
+    drawn = store.read("bench", ["conversation_id"])["conversation_id"]
+    bench = kept.filter(pl.col("conversation_id").is_in(drawn.filter(~drawn.is_in(list(out.hidden))).implode()))
+    battles = _battles(store, conversations, out)
+    rows = {"chat": chat_rows(chat), "battle": battle_rows(battles), "bench": bench_rows(bench)}
     return Gathered(rows, kept.height - chat.height)
 
 
@@ -50,27 +51,11 @@ def _conversations(store: Store, versions: Versions) -> pl.DataFrame:
     )
 
 
-def _bench_conversations(kept: pl.DataFrame, bench: pl.DataFrame, near: pl.DataFrame) -> set[str]:
-    """Kept conversations that show a benchmark prompt: the same document, or the same prompt on a near picture."""
-    documents = kept.filter(pl.col("conversation_id").is_in(bench["conversation_id"].implode()))["document_id"]
-    drawn = kept.filter(pl.col("document_id").is_in(documents.implode()))
-    pairs = pl.concat(
-        [
-            near.select(image="image_a", other="image_b"),
-            near.select(image="image_b", other="image_a"),
-        ]
-    )
-    first = pl.col("image_ids").list.first()
-    shown = drawn.select("prompt_id", image=first).drop_nulls("image").unique()
-    alike = shown.join(pairs, on="image").select("prompt_id", image="other").unique()
-    similar = kept.select("conversation_id", "prompt_id", image=first).join(alike, on=["prompt_id", "image"])
-    return {*drawn["conversation_id"], *similar["conversation_id"]}
-
-
-def _battles(store: Store, conversations: pl.DataFrame, bench_conversations: set[str]) -> pl.DataFrame:
-    """Kept battles with both sides; the prompt's columns are the left side's."""
+def _battles(store: Store, conversations: pl.DataFrame, out: Withheld) -> pl.DataFrame:
+    """Kept battles with both sides, those on hidden prompts left out; the prompt's columns are the left side's."""
     kept = store.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="battle")
     battles = battles_as_released(store).join(kept.select(battle_id="item_id"), on="battle_id", maintain_order="left")
+    battles = battles.filter(~pl.any_horizontal(pl.col(_SIDES).is_in(list(out.hidden))))
     style = list(SideMetadata.model_fields)
     for letter in ("a", "b"):
         side = conversations.select(
@@ -85,5 +70,5 @@ def _battles(store: Store, conversations: pl.DataFrame, bench_conversations: set
         *(pl.col(name) for name in own if name not in {"conversation_id", *battles.columns, *style}),
     )
     return battles.join(prompt, on="conversation_a", maintain_order="left").with_columns(
-        in_bench=pl.col("conversation_a").is_in(list(bench_conversations))
+        in_bench=pl.col("conversation_a").is_in(list(out.bench))
     )

@@ -22,6 +22,11 @@ ROW_BYTES = 2_000
 """What a row weighs beside its pictures, roughly: enough to plan shards with."""
 
 
+def shards(folder: Path, config: str) -> list[Path]:
+    """The Parquet files of a configuration, in order."""
+    return sorted((folder / config / "data").glob("train-*.parquet"))
+
+
 def features(config: str) -> Features:
     """The `datasets` features of a configuration, from its declared row."""
     described = Features.from_arrow_schema(arrow_schema(CONFIGS[config]))

@@ -14,6 +14,7 @@ from schemas.errors import BadInput
 from schemas.release import CONFIGS, Manifest
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.lookup.bench import bench_evidence
 from tasks.lookup.facts import Versions
 from tasks.lookup.funnel import funnel
 from tasks.lookup.released import days
@@ -28,7 +29,7 @@ from tasks.tables import Store
 from tasks.timing import timed
 from tasks.tombstones import UNFINISHED
 
-_RELEVANT = {"seed", "topics", "bench_size", "bench_language"} | {
+_RELEVANT = {"seed", "topics", "bench"} | {
     "bootstraps", "anchor_model", "anchor_rating", "interval", "both_bad", "style_preset", "exclude_outlier_judges"
 }  # fmt: skip
 
@@ -60,7 +61,7 @@ def seal_release(settings: Settings, providers: Providers, versions: Versions, s
     store = Store.open(settings.store)
     gathered = gather(store, versions)
     manifest = _manifest(store, settings, providers, versions, gathered)
-    card = dataset_card(manifest, funnel(store), gathered.rows)
+    card = dataset_card(manifest, funnel(store), gathered.rows, bench_evidence(store))
     (staging / "README.md").write_text(card, encoding="utf-8")
     write_manifest(manifest.model_copy(update={"files": released_files(staging)}), staging)
     version, new = place(store, staging, manifest.version, settings.release is not None)

@@ -17,23 +17,28 @@ from tasks.picture_metadata import strip_metadata
 from tasks.providers.embedded.pii_patterns import PATTERNS, find_patterns
 from tasks.providers.embedded.text_pii import without_overlaps
 from tasks.release.build import MANIFEST, WITHDRAWN, released_files
-from tasks.release.shards import shard_schema
-from tasks.tables import read_parquet_groups, read_parquet_schema
+from tasks.release.fetched import store_of
+from tasks.release.leaks import bench_leaks, hidden_leaks
+from tasks.release.shards import shard_schema, shards
+from tasks.tables import Store, read_parquet_groups, read_parquet_schema
 
 _MESSAGES = {"conversation", "conversation_a", "conversation_b", "turns"}
 _USER = re.compile(r"[0-9a-f]{24}")
 _IMAGE_PATH = re.compile(r"[0-9a-f]{32}\.(?:png|jpeg)")
 
 
-def verify_release(folder: Path) -> list[str]:
-    """Everything that is wrong, in plain words; empty when the release is as it was made."""
+def verify_release(folder: Path, store: Store | None = None) -> list[str]:
+    """Everything that is wrong, in plain words; empty when the release is as it was made.
+
+    `store` is the one whose hidden split must not be there; by default the one that the folder lies in, if it does.
+    """
     manifest = read_manifest(folder)
     problems = list(_files(folder, manifest))
     if problems:
         return problems  # what the shards hold means nothing when they are not the ones that were sealed
     for config in CONFIGS:
         problems += _config(folder, config, manifest)
-    return problems + list(_bench_leaks(folder))
+    return problems + list(bench_leaks(folder)) + list(hidden_leaks(folder, store or store_of(str(folder))))
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -87,11 +92,6 @@ def _config(folder: Path, config: str, manifest: Manifest) -> list[str]:
     return problems
 
 
-def shards(folder: Path, config: str) -> list[Path]:
-    """The Parquet files of a configuration, in order."""
-    return sorted((folder / config / "data").glob("train-*.parquet"))
-
-
 def _contents(group: pl.DataFrame, forbidden: frozenset[str]) -> Iterator[str]:
     """Identifiers that are not keyed hashes, personal data in messages, pictures that carry more than pixels."""
     for column in {"user_id", "judge"} & set(group.columns):
@@ -119,23 +119,3 @@ def _picture(name: str, content: bytes) -> Iterator[str]:
         return
     if content != strip_metadata(content, file_format or ""):
         yield f"{name} carries more than its pixels"
-
-
-def _bench_leaks(folder: Path) -> Iterator[str]:
-    """Benchmark prompts in chat, or in battles that are not marked with `in_bench`."""
-    bench = {key for shard in shards(folder, "bench") for key, _ in _prompts(shard, "turns")}
-    for shard in shards(folder, "chat"):
-        for key in bench & {key for key, _ in _prompts(shard, "conversation")}:
-            yield f"chat/{shard.name}: a benchmark prompt is in chat, on picture {key[1]}"
-    for shard in shards(folder, "battle"):
-        for key in bench & {key for key, marked in _prompts(shard, "conversation_a", "in_bench") if not marked}:
-            yield f"battle/{shard.name}: a benchmark prompt is not marked, on picture {key[1]}"
-
-
-def _prompts(shard: Path, column: str, mark: str | None = None) -> Iterator[tuple[tuple[str, str], bool]]:
-    """((user messages, picture), mark) of every row."""
-    marks = [] if mark is None else [mark]
-    for group in read_parquet_groups(shard, [column, "images", *marks]):
-        for turns, images, *marked in group.select(column, "images", *marks).iter_rows():
-            text = "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user")
-            yield from (((text, image["path"].partition(".")[0]), any(marked)) for image in images)

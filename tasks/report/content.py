@@ -11,6 +11,7 @@ from tasks.lookup.funnel import funnel
 from tasks.lookup.released import conversations_as_released
 from tasks.lookup.renames import decided_policy
 from tasks.lookup.tag_tables import with_labels
+from tasks.report.bench import bench_parts
 from tasks.report.boards import battle_parts, kept_battles
 from tasks.report.figures import RED, bars, days, topic_map
 from tasks.report.parity import parity_part
@@ -40,6 +41,7 @@ def report_content(store: Store, versions: Versions) -> Content:
         *tag_parts(kept),
         _counts("turns", "Turns", "User messages in a kept conversation.", kept["num_turns"].cast(pl.String)),
         _topics(topics),
+        *bench_parts(store),
         *battle_parts(store),
     ]
     numbers = {

@@ -18,7 +18,7 @@ from tasks.tombstones import Tombstones
 
 IMPERSONAL = {
     "log_files", "takedowns", "ratings", "style_coefficients", "rank_changes", "pair_records", "win_rates",
-    "vote_shares", "elo_ratings", "rule_parity", "published",
+    "vote_shares", "elo_ratings", "rule_parity", "published", "bench_funnel", "bench_measures", "bench_agreement",
 }  # fmt: skip
 """Tables that hold nothing of any single conversation. Ratings are computed anew by the next `curate rate`."""
 _CONVERSATION = ("conversation_id", "conversation_a", "conversation_b", "item_id")
@@ -56,7 +56,7 @@ def unwanted_rows(table: str, live: Live, tombstones: Tombstones, store: Store) 
     tests = [_gone(name, live.conversations) for name in _CONVERSATION if name in columns]
     tests += [_gone(name, live.pictures) for name in _PICTURE if name in columns]
     tests += [_gone("content_id", live.contents)] if table.startswith("signals/") else []
-    tests += [_gone("document_id", live.contents)] if table == "topics" else []
+    tests += [_gone("document_id", live.contents)] if table in ("topics", "hidden", "hidden_changes") else []
     tests += [_gone("judge", live.judges)] if table == "outlier_judges" else []
     tests += [~_named("name", live)] if table == "picture_files" else []
     return pl.any_horizontal(tests) if tests else None

@@ -13,6 +13,7 @@ import yaml
 from datasets import load_dataset
 
 from schemas.run import StageReport
+from schemas.settings import BenchSettings
 from schemas.tables import TABLES
 from tasks.lookup.funnel import funnel, line_fates
 from tasks.release.verify import verify_release
@@ -158,3 +159,52 @@ def test_changed_threshold_measures_nothing(curated, tmp_path):
     assert _calls(reports) == 0
     assert reports[-1].counts["chat"] < curated.second[-1].counts["chat"]
     assert reports[-1].result != curated.second[-1].result
+
+
+def _asked(row: dict, column: str) -> tuple[str, str]:
+    """The user's words, without case and punctuation, and the first picture."""
+    said = " ".join(turn["content"] for turn in row[column] if turn["role"] == "user")
+    return " ".join(re.findall(r"\w+", said.lower())), next((image["path"] for image in row["images"]), "")
+
+
+def test_no_benchmark_prompt_is_in_chat_in_other_words_or_unmarked_in_a_battle(curated):
+    rows = {
+        name: pl.read_parquet(curated.release / name / "data" / "*.parquet").to_dicts()
+        for name in ("chat", "battle", "bench")
+    }
+    bench = {_asked(row, "turns") for row in rows["bench"]}
+    long = [words for words, _ in bench if len(words.split()) >= 13]
+    assert bench
+    for row in rows["chat"]:
+        words, picture = _asked(row, "conversation")
+        assert (words, picture) not in bench and not any(prompt in words for prompt in long)
+    for row in rows["battle"]:
+        assert row["in_bench"] or _asked(row, "conversation_a") not in bench
+
+
+def test_the_hidden_split_is_in_no_released_file(curated, tmp_path):
+    from flows.release import release
+    from flows.sample import sample
+
+    shutil.copytree(curated.settings.store, tmp_path / "store", ignore=shutil.ignore_patterns("releases"))
+    bench = BenchSettings(hidden_fraction=0.3, hidden_months=12)
+    settings = curated.settings.model_copy(update={"store": str(tmp_path / "store"), "bench": bench})
+    sample(settings)
+    built = tmp_path / "store" / release(settings)[-1].result
+    store = type(curated.store)(settings.store)
+    hidden = store.read("hidden")
+    secret = store.read("conversations").join(hidden, on="document_id", how="semi")
+    assert hidden["drawn"].sum() > 5
+    assert verify_release(built) == []
+    names = set(secret["conversation_id"])
+    prompts = [turns[0]["content"] for turns in secret.join(hidden.filter("drawn"), on="document_id")["turns"]]
+    released = {row["conversation_id"] for row in load_dataset(str(built), "chat", split="train")}
+    for config in ("battle", "bench"):
+        released |= set(load_dataset(str(built), config, split="train")["question_id"])
+    assert released and not names & released
+    distinctive = [text for text in prompts if len(text) > 60]
+    for path in built.rglob("*.*"):
+        if path.suffix in (".md", ".json", ".html", ".csv", ".svg"):
+            content = path.read_text()
+            assert not [name for name in names if name in content]
+            assert not [text for text in distinctive if text in content]

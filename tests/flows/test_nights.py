@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from schemas.settings import Settings
+from schemas.settings import BenchSettings, Settings
 from tasks.demo.arena import generate_arena
 
 NIGHTS = [(None, date(2024, 5, 23)), (date(2024, 5, 22), date(2024, 8, 10)), (date(2024, 8, 10), None)]
 """First and last day of the log files each night reads; they overlap, as nights that are run again do."""
+
+BENCH = BenchSettings(hidden_fraction=0.2)
+"""Enough of a small arena is reserved for the hidden split to be one."""
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +28,9 @@ def stores(prefect_server, tmp_path_factory) -> tuple[Path, Path]:
     key.setenv("CURATE_USER_KEY", "one key for both stores of this test")
     for store, windows in ((by_night, NIGHTS), (at_once, [(None, None)])):
         for since, until in windows:
-            curate(Settings(logs=str(folder / "logs"), store=str(store), since=since, until=until, workers=2))
+            curate(
+                Settings(logs=str(folder / "logs"), store=str(store), since=since, until=until, workers=2, bench=BENCH)
+            )
     key.undo()
     return by_night, at_once
 
@@ -49,7 +54,8 @@ def test_every_night_makes_a_release_and_the_last_is_that_of_the_backfill(stores
 
 
 @pytest.mark.parametrize(
-    "table", ["conversations", "battles", "decisions", "near_pictures", "topics", "bench", "ratings"]
+    "table",
+    ["conversations", "battles", "decisions", "near_pictures", "topics", "bench", "bench_funnel", "hidden", "ratings"],
 )
 def test_the_tables_are_the_same(stores, table):
     listed = [json.loads((store / "tables" / table / "parts.json").read_text()) for store in stores]

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from schemas.errors import BadInput, CurateError
-from schemas.settings import Settings
+from schemas.settings import BenchSettings, Settings
 
 
 def test_a_store_is_all_that_must_be_given():
@@ -25,7 +25,11 @@ def test_a_store_is_all_that_must_be_given():
         ("until", "2024-13-01"),
         ("seed", "many"),
         ("workers", 0),
-        ("bench_size", -1),
+        ("bench", {"size": -1}),
+        ("bench", {"per_user_max": 0}),
+        ("bench", {"hidden_epoch": "2024-13"}),
+        ("bench", {"hidden_fraction": 0.6}),
+        ("bench", {"quality_weight": -1}),
         ("bootstraps", 1),
         ("anchor_rating", "high"),
         ("providers", ["nsfw"]),
@@ -48,7 +52,7 @@ def test_a_bad_value_is_refused_by_the_name_of_its_key(key, value):
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("workers", 1), ("bench_size", 0), ("bench_size", None), ("bootstraps", 2), ("bench_language", None)],
+    [("workers", 1), ("bench", BenchSettings(size=0, language=None)), ("bootstraps", 2)],
 )
 def test_the_smallest_usable_value_is_accepted(key, value):
     assert getattr(Settings.model_validate({"store": "s", key: value}), key) == value

@@ -12,7 +12,7 @@ import pytest
 from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
 from tasks.publish.publish import publish_release
-from tasks.publish.records import store_of
+from tasks.release.fetched import store_of
 from tasks.tables import Store
 from tests.builders import NOON
 from tests.hub_server import TOKEN, LoopbackHub

@@ -3,7 +3,8 @@
 import pytest
 
 from schemas.errors import BadInput, ReleaseConflict
-from tasks.publish.records import of_version, store_of
+from tasks.publish.records import of_version
+from tasks.release.fetched import store_of
 from tasks.tables import Store
 from tests.hub_server import Repo
 from tests.small_store import manifest_of
@@ -97,21 +98,35 @@ def test_a_preview_goes_to_a_branch_without_a_tag_and_may_be_repeated(hub, publi
     assert contents(release).items() <= hub.files(REPO, "preview-1.0.0").items()
 
 
-def test_a_hidden_split_and_anything_else_unexpected_stays_here(hub, publish, release):
-    from tasks.publish.plan import plan_upload
+def _with_files(release, *names):
+    """The release, sealed again with more files in it."""
     from tasks.release.build import released_files, write_manifest
     from tasks.release.verify import read_manifest
 
-    hidden = ["bench/hidden/train-00000-of-00001.parquet", "bench/data/hidden-00000-of-00001.parquet", "notes.txt"]
-    for name in hidden:
+    for name in names:
         (release / name).parent.mkdir(exist_ok=True)
-        (release / name).write_bytes(b"hidden")
+        (release / name).write_bytes(b"unexpected")
     manifest = read_manifest(release)
     write_manifest(manifest.model_copy(update={"files": released_files(release)}), release)
-    assert plan_upload(release, REPO, False, False, False).stays == sorted(hidden)
+
+
+def test_what_no_release_has_stays_here(hub, publish, release):
+    from tasks.publish.plan import plan_upload
+
+    names = ["bench/data/more-00000-of-00001.parquet", "notes.txt"]
+    _with_files(release, *names)
+    assert plan_upload(release, REPO, False, False, False).stays == sorted(names)
     publish()
-    assert not {*hidden} & hub.files(REPO).keys()
-    assert b"hidden" not in hub.blobs.values()
+    assert not {*names} & hub.files(REPO).keys()
+    assert b"unexpected" not in hub.blobs.values()
+
+
+@pytest.mark.parametrize("name", ["bench/hidden/train-00000-of-00001.parquet", "bench/data/hidden-0.parquet"])
+def test_a_release_with_a_file_of_a_hidden_split_is_refused(hub, publish, release, name):
+    _with_files(release, name)
+    with pytest.raises(BadInput, match="hidden split is in no release"):
+        publish()
+    assert hub.writes() == []
 
 
 @pytest.mark.parametrize(("private", "public", "told"), [(False, False, "say --public"), (True, True, "is private")])

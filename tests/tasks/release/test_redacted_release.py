@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.settings import Settings
+from schemas.settings import BenchSettings, Settings
 from schemas.tables import TABLES
 from tasks.decide.redact import ROUNDS
 from tasks.decide.steps import decide_items, find_near_pictures, redact_items
@@ -89,7 +89,7 @@ def redacted(tmp_path_factory):
         tmp_path_factory.mktemp("redacted"), conversations=conversations, battles=[battle(*voted)], images=pictures
     )
     providers = Providers()
-    settings = Settings(store=store.root, policy="redact", workers=1, bench_size=1)
+    settings = Settings(store=store.root, policy="redact", workers=1, bench=BenchSettings(size=1, hidden_size=0))
     versions = signal_versions(providers)
     catch_up_pictures.fn(settings, providers)
     measure_texts.fn(settings, providers, "screen_texts", kept_only=False)

@@ -8,12 +8,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from schemas.bench import BenchItem
 from schemas.conversation import Conversation, RedactedConversation
 from schemas.decision import Review
 from schemas.image import NearPicture, RedactedImage
 from schemas.rating import OutlierJudge
 from schemas.tables import TABLES
-from schemas.topic import BenchItem, TopicMember
+from schemas.topic import TopicMember
 from tasks.decide.policy_file import policy_hash
 from tasks.ingest.people import KEY_VARIABLE
 from tasks.pictures import open_picture

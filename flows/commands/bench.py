@@ -1,0 +1,123 @@
+"""`curate bench`: what the benchmark holds, what a month changes about its hidden split, and who has seen it."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.commands.look import JsonOption
+from flows.commands.options import BenchOption, BenchSizeOption, ProviderOption, SeedOption, StoreOption, settings_of
+from flows.commands.pipeline import run_stages
+from schemas.errors import BadInput
+from tasks.untrusted import one_line
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from schemas.contamination import Overlap
+
+_SHOWN, _FILE_WIDTH = 20, 160
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    bench = typer.Typer(no_args_is_help=True, help="The benchmark: what is in it, what stays hidden, who has seen it.")
+    bench.callback()(lambda: None)
+    for command in (show, refresh, check):
+        bench.command()(command)
+    app.add_typer(bench, name="bench")
+
+
+def show(store: StoreOption, as_json: JsonOption = False) -> None:
+    """What the filters left, topic by topic what was drawn, how well it stands for the arena, and the hidden split."""
+    from tasks.lookup.bench import bench_tables
+    from tasks.tables import Store
+
+    for name, rows in bench_tables(Store.existing(store)).items():
+        _print(name, rows, as_json)
+
+
+def refresh(
+    store: StoreOption,
+    epoch: Annotated[
+        str | None, typer.Option("--epoch", help="Month that begins, YYYY-MM.", show_default="that of the last data")
+    ] = None,
+    bench: BenchOption = None,
+    bench_size: BenchSizeOption = None,
+    provider: ProviderOption = None,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Draw both splits anew and say which hidden prompts enter, which retire, and why. Months only go forward."""
+    from tasks.lookup.bench import hidden_changes
+    from tasks.tables import Store
+
+    chosen = [*(bench or []), *([f"hidden_epoch={epoch}"] if epoch else [])]
+    settings = settings_of(store=store, bench=chosen or None, bench_size=bench_size, provider=provider, seed=seed)
+    run_stages(settings, ("flows.sample", "bench"))
+    _print("hidden_changes", hidden_changes(Store.existing(store)), as_json)
+
+
+def check(
+    dataset: Annotated[Path, typer.Argument(help="JSONL, CSV or Parquet file, or a folder of Parquet files.")],
+    store: Annotated[
+        str | None, typer.Option("--store", help="Store whose benchmark, public and hidden, is meant.")
+    ] = None,
+    release: Annotated[Path | None, typer.Option("--release", help="Release whose benchmark is meant.")] = None,
+    column: Annotated[
+        str | None, typer.Option("--column", help="Column of texts or messages.", show_default="all known ones")
+    ] = None,
+    overlap_min: Annotated[
+        float, typer.Option("--overlap-min", min=0.05, max=1.0, help="Share of a question's runs of four words.")
+    ] = 0.5,
+    as_json: JsonOption = False,
+) -> None:
+    """Questions of the benchmark in any dataset, each with its row. Exit 0: none; 1: some are there; 2: bad input."""
+    from tasks.contamination.check import Checker, bench_of_release, bench_of_store
+    from tasks.tables import Store
+
+    if (store is None) == (release is None):
+        raise BadInput("give either --store DIR or --release DIR: whose benchmark is meant")
+    bench = bench_of_store(Store.existing(store)) if store else bench_of_release(release or Path())
+    if bench.is_empty():
+        raise BadInput(f"{store or str(release)!r} has no benchmark; draw one with `curate sample`")
+    checker = Checker(bench, overlap_min)
+    for number, found in enumerate(checker.overlaps(dataset, column)):
+        if as_json:
+            print(found.model_dump_json())
+        elif number <= _SHOWN:
+            print(_in_words(found) if number < _SHOWN else "… more; all with --json")
+    counted = checker.counted
+    matches = ", ".join(f"{name} {count:,}" for name, count in counted.matches.items())
+    print(
+        f"{counted.rows:,} rows hold {counted.questions_found:,} of {counted.questions:,} questions: {matches}; "
+        f"{counted.short:,} short ones without their picture",
+        file=sys.stderr if as_json else sys.stdout,
+    )
+    if counted.questions_found:
+        raise typer.Exit(1)
+
+
+def _in_words(found: "Overlap") -> str:
+    evidence = "" if found.contaminated else "  (short: no evidence)"
+    question = f"{found.split} {json.dumps(found.question_id)}"
+    return f"row {found.row:<9,} {found.match:<10} {found.overlap:>5.2f}  {question}{evidence}"
+
+
+def _print(name: str, rows: "pl.DataFrame", as_json: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    if as_json:
+        for row in rows.iter_rows(named=True):
+            print(json.dumps({"table": name} | row, ensure_ascii=False))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", title=name.replace("_", " "), title_justify="left")
+    for column, dtype in rows.schema.items():
+        table.add_column(column, justify="right" if dtype.is_numeric() else "left", overflow="fold")
+    for cells in rows.iter_rows():
+        table.add_row(*(one_line(str(cell)) for cell in cells))
+    terminal = Console().is_terminal
+    Console(markup=False, highlight=False, width=None if terminal else _FILE_WIDTH).print(table)

@@ -1,0 +1,1 @@
+"""Prompts that say what another prompt says: found in a store, and between the benchmark and any outside data."""

@@ -1,0 +1,73 @@
+"""What of the benchmark is where it must not be: its prompts in chat, the hidden split in anything."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from tasks.contamination.guard import GUARD_OVERLAP
+from tasks.contamination.index import PromptIndex
+from tasks.contamination.words import normalised
+from tasks.release.shards import shards
+from tasks.tables import Store, read_parquet_groups
+
+_KEYS = {"chat": "conversation_id", "battle": "question_id", "bench": "question_id"}
+
+
+def bench_leaks(folder: Path) -> Iterator[str]:
+    """Benchmark prompts, and prompts alike, in chat, or in battles that are not marked with `in_bench`."""
+    bench = pl.concat([pl.DataFrame(schema=_PROMPTS), *(_prompts(shard, "turns") for shard in shards(folder, "bench"))])
+    index = PromptIndex(bench["prompt"], GUARD_OVERLAP)
+    for shard in shards(folder, "chat"):
+        for row in _alike(_prompts(shard, "conversation", "conversation_id"), bench, index).iter_rows(named=True):
+            yield f"chat/{shard.name}: a benchmark prompt is in chat, in conversation {row['key']!r}"
+    for shard in shards(folder, "battle"):
+        unmarked = _prompts(shard, "conversation_a", "question_id", "in_bench").filter(~pl.col("in_bench"))
+        for row in _alike(unmarked, bench, index).iter_rows(named=True):
+            yield f"battle/{shard.name}: a benchmark prompt is not marked, in battle {row['key']!r}"
+
+
+_PROMPTS = {"prompt": pl.String, "words": pl.String, "picture": pl.String}
+
+
+def _prompts(shard: Path, turns: str, key: str | None = None, mark: str | None = None) -> pl.DataFrame:
+    """prompt, its normalised words and first picture of every row, with its key and mark where they are named."""
+    columns = {"key": key, "in_bench": mark}
+    more = {name: column for name, column in columns.items() if column}
+    frames = [
+        group.select(
+            prompt=pl.col(turns).list.eval(_ASKED).list.join("\n\n"),
+            picture=pl.col("images").list.first().struct.field("path").str.head(32).fill_null(""),
+            **{name: pl.col(column) for name, column in more.items()},
+        )
+        for group in read_parquet_groups(shard, [turns, "images", *more.values()])
+    ]
+    found = pl.concat(frames) if frames else pl.DataFrame(schema=_PROMPTS | {"key": pl.String, "in_bench": pl.Boolean})
+    return found.with_columns(words=normalised(found["prompt"])).select(*_PROMPTS, *more)
+
+
+_ASKED = pl.element().struct.field("content").filter(pl.element().struct.field("role") == "user")
+
+
+def _alike(rows: pl.DataFrame, bench: pl.DataFrame, index: PromptIndex) -> pl.DataFrame:
+    """Rows with a benchmark prompt's words on its picture, or with one of at least 13 words on any."""
+    numbered = rows.with_row_index()
+    on_picture = numbered.join(bench, on=["words", "picture"], how="semi")["index"]
+    distinctive = index.find_distinctive(rows["prompt"])["row"]
+    return numbered.filter(pl.col("index").is_in(pl.concat([on_picture, distinctive]).implode()))
+
+
+def hidden_leaks(folder: Path, store: Store | None) -> Iterator[str]:
+    """Files that are named after a hidden split, and prompts that are reserved for that of a store."""
+    for path in sorted(folder.rglob("*")):
+        if "hidden" in path.relative_to(folder).as_posix().lower():
+            yield f"{path.relative_to(folder).as_posix()}: the hidden split is in no release"
+    if store is None:
+        return
+    reserved = store.read("hidden", ["document_id"])
+    secret = store.read("conversations", ["conversation_id", "document_id"]).join(reserved, on="document_id")
+    for config, key in _KEYS.items():
+        for shard in shards(folder, config):
+            ids = pl.concat([pl.Series([], dtype=pl.String), *(g[key] for g in read_parquet_groups(shard, [key]))])
+            for name in ids.filter(ids.is_in(secret["conversation_id"].implode())):
+                yield f"{config}/{shard.name}: {name!r} is reserved for the hidden split"

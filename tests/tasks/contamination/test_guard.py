@@ -1,0 +1,95 @@
+"""What the benchmark keeps out of a release."""
+
+from datetime import timedelta
+
+import pytest
+
+from schemas.bench import BenchItem, HiddenItem
+from schemas.image import NearPicture
+from tasks.release.gather import gather
+from tests.builders import NOON, VERSIONS, battle, conversation, decision, measure_clean, sides, store_with
+
+LONG = "The picture shows a triangle with two equal sides and an angle of forty degrees, how large are the others"
+SHORT = "What is this?"
+NEAR, FAR = "2" * 32, "3" * 32
+ALIKE = {
+    "the same prompt": (SHORT, "1" * 32),
+    "the same words": ("what is THIS", "1" * 32),
+    "the same words on a near picture": ("what is this", NEAR),
+    "a prompt with an embedding alike": ("What have we here?", "1" * 32),
+    "a long prompt changed a little, on any picture": (LONG.replace("forty", "fifty"), FAR),
+}
+OTHER = {
+    "a short prompt on another picture": (SHORT, FAR),
+    "another prompt on the same picture": ("Who drew it?", "1" * 32),
+    "a long prompt that says something else": (" ".join(reversed(LONG.split())), FAR),
+}
+
+
+def _store(folder, text, picture, hidden=False):
+    """Two benchmark prompts, a chat and a battle with `text` on `picture`."""
+    drawn = [conversation(name, t, "Yes.", image_ids=["1" * 32]) for name, t in (("short", SHORT), ("long", LONG))]
+    later = {"image_ids": [picture], "tstamp": NOON + timedelta(hours=1)}
+    chat = conversation("chat", text, "A thing.", **later)
+    both = sides("vote", text, "A thing.", **later)
+    vote = battle(*both)
+    items = [*drawn, chat, *both]
+    bench = [BenchItem(conversation_id=c.conversation_id, document_id=c.document_id, topic=0) for c in drawn]
+    about = {"topic": 0, "first_month": "2024-09", "last_month": "2024-11", "drawn": True}
+    pair = NearPicture(image_a="1" * 32, image_b=NEAR, phash_distance=2, pdq_distance=10, grey_correlation=0.99)
+    store = store_with(
+        folder,
+        conversations=items,
+        battles=[vote],
+        decisions=[decision(each) for each in (*items, vote)],
+        near_pictures=[pair],
+        bench=[] if hidden else bench,
+        hidden=[HiddenItem(document_id=c.document_id, **about) for c in drawn] if hidden else [],
+    )
+    same = {"vector": [1.0] + [0.0] * 63}
+    alike = {each.prompt_id: same for each in items if each.turns[0].content in (SHORT, "What have we here?")}
+    measure_clean(store, items, text_embedding=alike)
+    return store
+
+
+@pytest.mark.parametrize("what", ALIKE)
+def test_a_prompt_alike_is_not_in_chat_and_its_battle_is_marked(tmp_path, what):
+    rows = gather(_store(tmp_path, *ALIKE[what]), VERSIONS).rows
+    assert rows["chat"].is_empty()
+    assert rows["battle"]["in_bench"].to_list() == [True]
+    assert rows["bench"].height == 2
+
+
+@pytest.mark.parametrize("what", OTHER)
+def test_another_prompt_is_in_chat(tmp_path, what):
+    rows = gather(_store(tmp_path, *OTHER[what]), VERSIONS).rows
+    assert set(rows["chat"]["conversation_id"]) == {"chat", "vote", "vote-right"}
+    assert rows["battle"]["in_bench"].to_list() == [False]
+
+
+@pytest.mark.parametrize("what", ALIKE)
+def test_a_hidden_prompt_and_what_is_alike_are_in_nothing(tmp_path, what):
+    rows = gather(_store(tmp_path, *ALIKE[what], hidden=True), VERSIONS).rows
+    assert {config: frame.height for config, frame in rows.items()} == {"chat": 0, "battle": 0, "bench": 0}
+
+
+def test_a_prompt_that_is_reserved_but_not_drawn_is_in_nothing_either(tmp_path):
+    store = _store(tmp_path, SHORT, "1" * 32, hidden=True)
+    hidden = store.read("hidden")
+    store.replace("hidden", hidden.with_columns(drawn=False))
+    rows = gather(store, VERSIONS).rows
+    assert {config: frame.height for config, frame in rows.items()} == {"chat": 0, "battle": 0, "bench": 0}
+
+
+def test_a_prompt_in_both_splits_is_hidden(tmp_path):
+    store = _store(tmp_path, SHORT, "1" * 32)
+    document = store.read("bench").filter(conversation_id="short")["document_id"][0]
+    about = {"topic": 0, "first_month": "2024-09", "last_month": "2024-11", "drawn": True}
+    store.replace("hidden", store.read("hidden").vstack(_frame(HiddenItem(document_id=document, **about))))
+    assert gather(store, VERSIONS).rows["bench"]["question_id"].to_list() == ["long"]
+
+
+def _frame(row):
+    from tasks.tables import frame_of
+
+    return frame_of(type(row), [row])
