@@ -5,6 +5,7 @@ from prefect import flow
 from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.decide.steps import watch_drift
 from tasks.measure.steps import signal_versions
 from tasks.providers import Providers
 from tasks.release.steps import build_release, seal_release
@@ -14,9 +15,10 @@ from tasks.report.steps import report_release
 @flow(name="release")
 @one_writer
 def release(settings: Settings) -> list[StageReport]:
-    """Build, report on, seal and place a release."""
+    """Build, report on, seal and place a release, unless a rule drops more or less than it used to."""
+    watched = watch_drift(settings)
     providers = Providers(settings.providers)
     versions = signal_versions(providers)
     staging = build_release(settings, versions)
     reported = report_release(settings, providers, versions, staging)
-    return [reported, seal_release(settings, providers, versions, staging)]
+    return [watched, reported, seal_release(settings, providers, versions, staging)]

@@ -6,6 +6,7 @@
     ├── MissingProvider         a model or API that is not installed or has no key
     ├── ReleaseConflict         a version that exists already with other content
     ├── CanaryEscaped           a planted probe that was not caught: nothing may be released
+    ├── DriftHeld               a rule drops more or less than it used to: nothing is released yet; status 3
     └── HubError                the Hugging Face Hub refuses, or cannot be reached
 
 Malformed log lines and pictures are not errors: they become rows of `rejects`.
@@ -17,6 +18,8 @@ from difflib import get_close_matches
 
 class CurateError(Exception):
     """Base of all errors that a user can mend; the text says what, the value, what is allowed."""
+
+    exit_status = 2
 
 
 class BadInput(CurateError):
@@ -37,6 +40,12 @@ class ReleaseConflict(CurateError):
 
 class CanaryEscaped(CurateError):
     """A planted probe got through the policy; the text names it."""
+
+
+class DriftHeld(CurateError):
+    """A run that waits for somebody to look before it releases; the text says at what, and how it goes on."""
+
+    exit_status = 3
 
 
 class HubError(CurateError):

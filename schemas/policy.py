@@ -161,6 +161,19 @@ class NearPictures(Row):
     """Correlation of the 32 x 32 brightnesses."""
 
 
+class DriftBand(Row):
+    """When a run holds: a reason drops another share of the new conversations than it used to."""
+
+    runs_min: int = Field(default=5, ge=2)
+    """Earlier runs with new conversations, under the same policy, below which there is no band."""
+    conversations_min: int = Field(default=100, ge=1)
+    """New conversations below which a share says nothing."""
+    z_max: float = Field(default=4.0, gt=0)
+    """Half width of the band in standard deviations: of the count, and of the shares of earlier runs together."""
+    difference_min: float = Field(default=0.05, ge=0, le=1)
+    """Difference of shares below which nobody needs to look, unless a reason has gone silent."""
+
+
 class Policy(Row):
     """The rules a release is made under."""
 
@@ -178,6 +191,8 @@ class Policy(Row):
     """The duplicate rule; null switches it off."""
     hot_prompts: HotPromptRule | None = None
     """The limit on battles of one prompt; null for none."""
+    drift: DriftBand | None = DriftBand()
+    """When a run holds before its release; null for never. It decides nothing about a conversation."""
     renames: list[Rename] = []
     """Names that models are released and rated under, applied once, by the time of the conversation or vote."""
     excluded_models: list[str] = []

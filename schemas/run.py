@@ -28,6 +28,17 @@ class Use(Row):
         return Use(**{name: getattr(self, name) - getattr(other, name) for name in Use.model_fields})
 
 
+class DropCounts(Row):
+    """How many of a store's conversations each reason drops or holds: what the next run is compared with."""
+
+    policy_hash: str
+    """The policy that was applied."""
+    conversations: int
+    """Conversations that were decided about."""
+    by_reason: dict[str, int]
+    """Conversations by reason; one that several reasons drop counts for each."""
+
+
 class StageReport(Row):
     """What one stage of a run did."""
 
@@ -45,6 +56,8 @@ class StageReport(Row):
     """Items that could not be measured, by `signal: reason`."""
     use: dict[str, Use] = {}
     """What paid services were asked, by service."""
+    drops: DropCounts | None = None
+    """What was dropped so far, when the stage looked for drift."""
     result: str = ""
     """What the stage made, relative to the store; empty when it only filled tables."""
 

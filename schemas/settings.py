@@ -82,6 +82,8 @@ class Settings(Row):
     """Last day of log files to read."""
     policy: str = "public_release"
     """Name of a shipped policy, or a YAML file."""
+    accept_drift: bool = False
+    """Whether to release although a rule drops more or less than it used to: somebody has looked."""
     release: str | None = None
     """Version of the release; by default the last day of its data, as 2024.9.18."""
     providers: dict[str, str] = {}

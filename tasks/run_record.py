@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from datetime import datetime
 
-from schemas.run import StageReport
+from schemas.run import DropCounts, StageReport
 from schemas.settings import Settings
 from tasks.lookup.funnel import funnel
 from tasks.tables import Store
@@ -37,3 +37,12 @@ def latest_run_record(store: Store) -> str:
     """Path of the newest record, relative to the store."""
     paths = store.fs.ls(store.at(_FOLDER), detail=False)
     return f"{_FOLDER}/{max(path.rsplit('/', 1)[-1] for path in paths)}"
+
+
+def earlier_drops(store: Store) -> list[DropCounts]:
+    """What earlier runs that made a release counted, oldest first; records of other versions are passed over."""
+    if not store.fs.isdir(store.at(_FOLDER)):
+        return []
+    names = sorted(path.rsplit("/", 1)[-1] for path in store.fs.ls(store.at(_FOLDER), detail=False, refresh=True))
+    stages = [stage for name in names for stage in json.loads(store.read_bytes(f"{_FOLDER}/{name}") or b"{}")["stages"]]
+    return [DropCounts(**stage["drops"]) for stage in stages if stage.get("drops")]

@@ -16,7 +16,7 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Entry point: errors a user can mend are one line on stderr and exit status 2."""
+    """Entry point: errors a user can mend are one line on stderr and exit status 2, or 3 when a run only waits."""
     from flows.commands import (
         bench,
         check,
@@ -55,4 +55,4 @@ def main() -> None:
         app()
     except CurateError as error:
         print(f"curate: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
+        raise SystemExit(error.exit_status) from None

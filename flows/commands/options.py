@@ -36,6 +36,9 @@ UntilOption = Annotated[str | None, typer.Option("--until", help="Last day of lo
 PolicyOption = Annotated[
     str, typer.Option("--policy", help="Policy: public_release, redact, internal, or a YAML file.")
 ]
+AcceptDriftOption = Annotated[
+    bool, typer.Option("--accept-drift", help="Release although a rule drops more or less than it used to.")
+]
 ReleaseOption = Annotated[
     str | None, typer.Option("--release", help="Version of the release.", show_default="last day of its data")
 ]

@@ -10,6 +10,7 @@ import typer
 
 from flows.commands.engine import run_flow
 from flows.commands.options import (
+    AcceptDriftOption,
     AnchorOption,
     BatchHoursOption,
     BatchOption,
@@ -57,6 +58,7 @@ def run(
     since: SinceOption = None,
     until: UntilOption = None,
     policy: PolicyOption = "public_release",
+    accept_drift: AcceptDriftOption = False,
     release: ReleaseOption = None,
     provider: ProviderOption = None,
     budget: BudgetOption = None,
@@ -130,6 +132,7 @@ def sample(
 
 def release(
     store: StoreOption,
+    accept_drift: AcceptDriftOption = False,
     release: ReleaseOption = None,
     provider: ProviderOption = None,
     seed: SeedOption = 0,

@@ -10,7 +10,18 @@ import yaml
 from pydantic import ValidationError
 
 from schemas.errors import BadPolicy, known_values
-from schemas.policy import Action, DuplicateRule, HotPromptRule, NearPictures, Over, Policy, Rename, Rule, Scope
+from schemas.policy import (
+    Action,
+    DriftBand,
+    DuplicateRule,
+    HotPromptRule,
+    NearPictures,
+    Over,
+    Policy,
+    Rename,
+    Rule,
+    Scope,
+)
 from schemas.row import Row
 from schemas.tables import SIGNALS
 from tasks.decide.facts import MEASURED_ON, fact_types
@@ -23,6 +34,7 @@ _SECTIONS: dict[str, type[Row]] = {
     "duplicates": DuplicateRule,
     "hot_prompts": HotPromptRule,
     "renames": Rename,
+    "drift": DriftBand,
 }
 
 
@@ -49,7 +61,7 @@ def load_policy(name_or_file: str) -> Policy:
 
 def policy_hash(policy: Policy) -> str:
     """12 hex digits that change whenever the policy would decide differently."""
-    return hashlib.sha256(policy.model_dump_json(exclude={"about"}).encode()).hexdigest()[:12]
+    return hashlib.sha256(policy.model_dump_json(exclude={"about", "drift"}).encode()).hexdigest()[:12]
 
 
 class _UniqueKeys(yaml.SafeLoader):

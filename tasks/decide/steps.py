@@ -3,15 +3,19 @@
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from schemas.errors import DriftHeld
+from schemas.policy import Policy
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.decide.decisions import conversation_hits, verdicts
+from tasks.decide.drift import drift_lines, drop_counts
 from tasks.decide.evidence import Evidence
 from tasks.decide.near_search import update_near_pictures
 from tasks.decide.parity import rule_parity, upstream_policy
 from tasks.decide.policy_file import load_policy, policy_hash
 from tasks.decide.redact_step import redact_store
 from tasks.lookup.facts import Versions
+from tasks.run_record import earlier_drops
 from tasks.tables import Store
 from tasks.timing import timed
 
@@ -53,3 +57,23 @@ def decide_items(settings: Settings, versions: Versions) -> StageReport:
     held = int(ours["held"].sum())
     counts = {f"kept_{kind}s": count for kind, count in kept} | ({"held": held} if held else {})
     return StageReport(stage="decide", counts=counts | {"items": ours.height})
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def watch_drift(settings: Settings) -> StageReport:
+    """Whether a reason drops another share of what is new than in earlier runs. Raises DriftHeld then.
+
+    What it counts is kept with the run's record, which only a run that was not held has.
+    """
+    store = Store.open(settings.store)
+    now = drop_counts(store.read("decisions", ["item_kind", "reasons", "policy_hash"]))
+    applied = store.read_bytes(f"policies/{now.policy_hash}.json")
+    earlier = [each for each in earlier_drops(store) if each.policy_hash == now.policy_hash]
+    found = drift_lines(earlier, now, Policy.model_validate_json(applied).drift) if applied else []
+    if found and not settings.accept_drift:
+        raise DriftHeld(
+            f"held before the release: {'; '.join(found)}. Look at what is new (curate explain, report of the last "
+            "release); if it is right, run again with --accept-drift (setting accept_drift: true)"
+        )
+    return StageReport(stage="drift", counts={"outside_band": len(found)}, drops=now)

@@ -1,0 +1,78 @@
+"""Whether a reason drops another share of the new conversations than it used to. Pure; the counts are cumulative.
+
+The band around a reason's share p among n new conversations is p ± z · sqrt(p (1 - p) / n + s²): the binomial spread of
+a count, and s, the spread between earlier runs (1.4826 times the median absolute deviation of their shares).
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from schemas.policy import DriftBand
+from schemas.run import DropCounts
+
+_SILENT_EXPECTED = 20
+"""A reason that should have dropped as many and dropped none has gone silent."""
+
+
+class Share(NamedTuple):
+    """What one reason dropped of what was new in one run."""
+
+    new: int
+    dropped: int
+
+
+def drop_counts(decisions: pl.DataFrame) -> DropCounts:
+    """Counts of the `decisions` table: item_kind, reasons, policy_hash."""
+    of_conversations = decisions.filter(item_kind="conversation")
+    counts = Counter(of_conversations["reasons"].explode().drop_nulls().to_list())
+    policy_hash = decisions["policy_hash"][0] if decisions.height else ""
+    return DropCounts(
+        policy_hash=policy_hash, conversations=of_conversations.height, by_reason=dict(sorted(counts.items()))
+    )
+
+
+def drift_lines(earlier: Sequence[DropCounts], now: DropCounts, band: DriftBand | None) -> list[str]:
+    """One line for each reason outside its band, by name. None without a band, or for what was released already."""
+    if earlier and earlier[-1] == now:
+        return []
+    history = [each for each, later in pairwise([*earlier, now]) if later.conversations > each.conversations]
+    if band is None or len(history) < band.runs_min:
+        return []
+    if now.conversations - history[-1].conversations < band.conversations_min:
+        return []
+    reasons = sorted(now.by_reason.keys() | history[-1].by_reason.keys())
+    lines = (_line(reason, _shares(reason, [*history, now]), band) for reason in reasons)
+    return [line for line in lines if line]
+
+
+def _shares(reason: str, counts: Sequence[DropCounts]) -> list[Share]:
+    """Shares of the first run and of what each later one added."""
+    nothing = DropCounts(policy_hash="", conversations=0, by_reason={})
+    return [
+        Share(
+            later.conversations - sooner.conversations, later.by_reason.get(reason, 0) - sooner.by_reason.get(reason, 0)
+        )
+        for sooner, later in pairwise([nothing, *counts])
+    ]
+
+
+def _line(reason: str, shares: Sequence[Share], band: DriftBand) -> str | None:
+    *earlier, last = shares
+    usual = sum(each.dropped for each in earlier) / sum(each.new for each in earlier)
+    shown = max(0.0, last.dropped / last.new)  # less than none when earlier conversations are judged anew
+    of_runs = np.array([each.dropped / each.new for each in earlier])
+    between = 1.4826 * float(np.median(np.abs(of_runs - np.median(of_runs))))
+    half = band.z_max * float(np.sqrt(usual * (1 - usual) / last.new + between**2))
+    silent = last.dropped <= 0 and usual * last.new >= _SILENT_EXPECTED
+    if abs(shown - usual) <= half or (abs(shown - usual) < band.difference_min and not silent):
+        return None
+    low, high = max(0.0, usual - half), min(1.0, usual + half)
+    return (
+        f"{reason} drops {shown:.1%} of {last.new:,} new conversations, outside {low:.1%} to {high:.1%} "
+        f"({len(earlier)} earlier runs: {usual:.1%})"
+    )

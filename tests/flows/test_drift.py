@@ -1,0 +1,41 @@
+"""`curate release` holds with status 3 when a rule drops another share than it used to."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from schemas.run import DropCounts, StageReport
+from schemas.settings import Settings
+from tasks.decide.policy_file import policy_hash
+from tasks.run_record import keep_run_record
+from tests.builders import NOON
+from tests.small_store import POLICY, small_store
+
+
+@pytest.fixture
+def drifted(tmp_path) -> Path:
+    """A store whose earlier runs dropped nearly everything for a reason that now drops nothing."""
+    store, hashed = small_store(tmp_path), policy_hash(POLICY)
+    for number in (1, 2, 3):
+        drops = DropCounts(policy_hash=hashed, conversations=3 * number, by_reason={"nsfw_image": 3 * number})
+        report = StageReport(stage="drift", drops=drops)
+        keep_run_record(store, Settings(store=store.root), [report], NOON + timedelta(days=number))
+    narrow = {"runs_min": 2, "conversations_min": 1, "difference_min": 0.05, "z_max": 2.0}
+    applied = POLICY.model_dump(mode="json") | {"drift": narrow}
+    store.write_bytes(f"policies/{hashed}.json", json.dumps(applied).encode())
+    return Path(store.root)
+
+
+def test_a_drift_holds_the_release_with_one_line_until_it_is_accepted(prefect_server, curate, drifted):
+    status, _, err = curate("release", "--store", drifted)
+    assert status == 3
+    (line,) = [line for line in err.splitlines() if line.startswith("curate: ")]
+    assert line.startswith("curate: held before the release: ") and "nsfw_image drops 0.0% of 20 new" in line
+    assert list(drifted.glob("releases/*/manifest.json")) == []
+    status, _, err = curate("release", "--store", drifted, "--accept-drift")
+    assert status == 0, err
+    assert len(list(drifted.glob("releases/*/manifest.json"))) == 1
+    status, _, err = curate("release", "--store", drifted)
+    assert status == 0, err
