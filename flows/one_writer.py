@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import wraps
 
+from flows.before_work import check_before_work
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.ledger import one_ledger
@@ -16,12 +17,19 @@ Stage = Callable[[Settings], list[StageReport]]
 def one_writer(stage: Stage) -> Stage:
     """Hold the settings' store while the flow runs. Raises BadInput when another process writes to it.
 
-    The outermost flow begins the ledger, so that the stages it calls share one budget, and keeps the run's record.
+    The outermost flow checks everything before any work, begins the ledger, so that the stages it calls share one
+    budget, and keeps the run's record.
     """
 
     @wraps(stage)
     def held(settings: Settings) -> list[StageReport]:
-        with writing(settings.store) as store, one_ledger(settings.budget_usd, settings.prices) as outermost:
+        with one_ledger(settings.budget_usd, settings.prices) as outermost:
+            if outermost:
+                check_before_work(settings)
+            return in_store(settings, outermost)
+
+    def in_store(settings: Settings, outermost: bool) -> list[StageReport]:
+        with writing(settings.store) as store:
             reports = stage(settings)
             if outermost:
                 keep_run_record(store, settings, reports, datetime.now(UTC))

@@ -51,7 +51,7 @@ def estimate(
 
 
 def _estimates(settings: Settings) -> list[Estimate]:
-    from flows.commands.pipeline import check_before_work
+    from flows.before_work import check_before_work
     from tasks.tables import Store
 
     check_before_work(settings)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import typer
 
+from flows.before_work import check_before_work
 from flows.commands.engine import run_flow
 from flows.commands.options import (
     FormatOption,
@@ -18,7 +19,6 @@ from flows.commands.options import (
     WorkersOption,
     settings_of,
 )
-from flows.commands.pipeline import check_before_work
 from flows.commands.summary import print_stages
 from schemas.run import StageReport
 from schemas.settings import Settings

@@ -3,11 +3,11 @@
 import importlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import typer
 
+from flows.before_work import check_before_work
 from flows.commands.engine import run_flow
 from flows.commands.options import (
     AcceptDriftOption,
@@ -37,7 +37,6 @@ from flows.commands.options import (
     settings_of,
 )
 from flows.commands.summary import print_funnel, print_stages
-from schemas.errors import BadInput
 from schemas.run import StageReport
 from schemas.settings import Settings
 
@@ -175,39 +174,3 @@ def run_stages(settings: Settings, *stages: tuple[str, str]) -> list[StageReport
 
 def _flow(module: str, name: str) -> Callable[[], Any]:
     return lambda: getattr(importlib.import_module(module), name)
-
-
-def check_before_work(settings: Settings) -> None:
-    """Everything that can be known to be wrong before a stage starts. Raises CurateError."""
-    from tasks.decide.policy_file import load_policy
-    from tasks.ingest.formats.detect import source_files
-    from tasks.ingest.known_hashes import load_known_hashes
-    from tasks.ingest.presets import preset_files
-    from tasks.prices import check_prices, load_prices
-    from tasks.providers import Providers
-    from tasks.release.build import checked_version
-    from tasks.sample.engines import engine
-    from tasks.tables import Store
-
-    if settings.logs is not None:
-        source_files(Path(settings.logs), settings.format, settings.since, settings.until)
-    if settings.presets is not None:
-        preset_files(Path(settings.presets))
-    if settings.images is not None and not Path(settings.images).is_dir():
-        raise BadInput(f"picture folder {settings.images!r} does not exist or is not a folder")
-    load_known_hashes(settings.known_hashes)
-    load_policy(settings.policy)
-    if settings.release is not None:
-        checked_version(settings.release)
-    providers = Providers(settings.providers)
-    chosen = {capability: providers[capability] for capability in settings.providers}
-    prices = load_prices(settings.prices)
-    if settings.budget_usd is not None:
-        check_prices(prices, chosen.values())
-    if settings.batch and not any(
-        hasattr(getattr(provider, "model", None), "together") for provider in chosen.values()
-    ):
-        raise BadInput("--batch: no chosen provider asks in batches; give --provider categories=openai or =gemini")
-    if settings.topics.engine != "core":
-        engine(settings.topics.engine)
-    Store.open(settings.store)

@@ -19,10 +19,10 @@ from tasks.demo.arena import generate_arena
 from tasks.tables import Store
 from tests.flows.killed_run import Change, KillAt, fork_server, run
 
-pytestmark = pytest.mark.timeout(1800)  # a dozen runs
 pytest.importorskip("openai", reason="production extra")
 from tests.flows.moderation_server import ModerationServer
 
+pytestmark = pytest.mark.timeout(1800)  # a dozen runs
 SEED = int(os.environ.get("CURATE_CHAOS_SEED", "20261121"))
 KILLS = 12
 KILLS_AMONG_PROBES = 2

@@ -1,0 +1,59 @@
+"""What can be known to be wrong before any work, from the command line and in every deployment."""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+from schemas.errors import BadInput
+from schemas.settings import Settings
+
+
+def check_before_work(settings: Settings, today: date | None = None) -> None:
+    """Everything that can be known to be wrong before a stage starts. Raises CurateError.
+
+    `today` is UTC's, by default by this machine's clock.
+    """
+    from tasks.decide.policy_file import load_policy
+    from tasks.ingest.formats.detect import source_files
+    from tasks.ingest.known_hashes import load_known_hashes
+    from tasks.ingest.presets import preset_files
+    from tasks.prices import check_prices, load_prices
+    from tasks.providers import Providers
+    from tasks.release.build import checked_version
+    from tasks.sample.engines import engine
+    from tasks.tables import Store
+
+    if settings.logs is not None:
+        files = source_files(Path(settings.logs), settings.format, settings.since, settings.until)
+        _check_clock([file.day for file, _ in files if file.day], today or datetime.now(UTC).date())
+    if settings.presets is not None:
+        preset_files(Path(settings.presets))
+    if settings.images is not None and not Path(settings.images).is_dir():
+        raise BadInput(f"picture folder {settings.images!r} does not exist or is not a folder")
+    load_known_hashes(settings.known_hashes)
+    load_policy(settings.policy)
+    if settings.release is not None:
+        checked_version(settings.release)
+    providers = Providers(settings.providers)
+    chosen = {capability: providers[capability] for capability in settings.providers}
+    prices = load_prices(settings.prices)
+    if settings.budget_usd is not None:
+        check_prices(prices, chosen.values())
+    if settings.batch and not any(
+        hasattr(getattr(provider, "model", None), "together") for provider in chosen.values()
+    ):
+        raise BadInput("--batch: no chosen provider asks in batches; give --provider categories=openai or =gemini")
+    if settings.topics.engine != "core":
+        engine(settings.topics.engine)
+    Store.open(settings.store)
+
+
+def _check_clock(days: Sequence[date], today: date) -> None:
+    """Log files of days that have not come anywhere yet: their release would be named after such a day for ever."""
+    tomorrow = today + timedelta(days=1)  # begins up to 14 hours before UTC's
+    ahead = [day for day in days if day > tomorrow]
+    if ahead:
+        raise BadInput(
+            f"log files reach {max(ahead)}, but today is {today} by this machine's clock; set the clock that is wrong "
+            f"(this machine's, or the arena server's), or leave them out with --until {tomorrow}"
+        )
