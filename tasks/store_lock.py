@@ -11,6 +11,7 @@ from pathlib import Path
 from fsspec.implementations.local import LocalFileSystem
 
 from schemas.errors import BadInput
+from tasks.store_lease import leased
 from tasks.tables import Store
 
 _FILE = "writing.lock"
@@ -24,8 +25,8 @@ _GUARD = threading.Lock()
 def writing(root: str) -> Iterator[Store]:
     """Hold a store for writing, and give it. Raises BadInput at once when another process writes to it.
 
-    On a local folder the hold ends with the process, however that ends. On an object store it is a file that only
-    one writer can create; a killed writer leaves it behind, and the error says what to remove.
+    On a local folder the hold ends with the process, however that ends; on an object store it is a lease, which ends
+    some minutes after a killed writer.
     """
     store = Store.open(root)
     key = f"{type(store.fs).__name__}:{store.path}"
@@ -46,7 +47,7 @@ def writing(root: str) -> Iterator[Store]:
 
 
 def _hold(store: Store) -> AbstractContextManager[None]:
-    return _local(store) if isinstance(store.fs, LocalFileSystem) else _remote(store)
+    return _local(store) if isinstance(store.fs, LocalFileSystem) else leased(store)
 
 
 @contextmanager
@@ -60,7 +61,7 @@ def _local(store: Store) -> Iterator[None]:
             held = False
         if not held:  # or its holder removed it after we opened it
             file.seek(0)
-            raise _taken(store, file.read(), "wait for it to end")
+            raise _taken(store, file.read())
         file.truncate(0)
         file.write(_since())
         file.flush()
@@ -70,22 +71,10 @@ def _local(store: Store) -> Iterator[None]:
             path.unlink()
 
 
-@contextmanager
-def _remote(store: Store) -> Iterator[None]:
-    try:
-        store.fs.pipe_file(store.at(_FILE), _since().encode(), mode="create")
-    except FileExistsError:
-        since = (store.read_bytes(_FILE) or b"").decode()
-        raise _taken(store, since, f"wait for it to end, or remove {_FILE} if it was killed") from None
-    try:
-        yield
-    finally:
-        store.fs.rm_file(store.at(_FILE))
-
-
 def _since() -> str:
     return f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _taken(store: Store, since: str, advice: str) -> BadInput:
-    return BadInput(f"another run has been writing to store {store.root!r} since {since or 'just now'}; {advice}")
+def _taken(store: Store, since: str) -> BadInput:
+    began = since or "just now"
+    return BadInput(f"another run has been writing to store {store.root!r} since {began}; wait for it to end")

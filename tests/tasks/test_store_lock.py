@@ -5,12 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import fsspec
 import pytest
 
 from schemas.errors import BadInput
 from tasks.store_lock import writing
-from tasks.tables import Store
 
 ROOT = Path(__file__).parents[2]
 HOLD = """
@@ -71,14 +69,3 @@ def test_after_an_error_the_store_is_free(tmp_path):
         text=True,
     )
     assert done.stdout == "held\n", done.stderr
-
-
-def test_on_an_object_store_a_file_that_exists_refuses_and_says_what_to_remove():
-    root = "memory://bucket/store"
-    with writing(root) as store:
-        assert store.read_bytes("writing.lock")
-    assert store.read_bytes("writing.lock") is None
-    Store.open(root).write_bytes("writing.lock", b"2026-01-01 00:00:00 UTC")
-    with pytest.raises(BadInput, match=r"since 2026-01-01 00:00:00 UTC; .* remove writing.lock if it was killed"):
-        _hold(root)
-    fsspec.filesystem("memory").rm("/bucket", recursive=True)

@@ -1,0 +1,104 @@
+"""The hold on a store that lies on an object store: a file that its writer renews, and that ends when nobody does.
+
+Ages are told by the object store's own clock, so clocks of machines do not matter. Whoever takes a lease over waits
+until everybody who decided to do the same has seen it; a holder that finds another's lease in place of its own stops.
+"""
+
+import _thread
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import NamedTuple
+from uuid import uuid4
+
+from schemas.errors import BadInput
+from tasks.tables import Store
+
+_FILE, _PROBE = "writing.lock", "writing.probe"
+
+
+class Terms(NamedTuple):
+    """Seconds."""
+
+    renewed_every: float = 60.0
+    """Between two renewals; a run may keep Python busy for some of it."""
+    expires_after: float = 600.0
+    """Without a renewal, after which another run may take over."""
+    settles_in: float = 3.0
+    """In which everybody who found an expired lease has acted on it."""
+
+
+@contextmanager
+def leased(store: Store, terms: Terms | None = None) -> Iterator[None]:
+    """Hold the store. Raises BadInput when another run holds it; interrupts the run if another ever takes over."""
+    terms, own = terms or Terms(), f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC {uuid4().hex}".encode()
+    _take(store, own, terms)
+    ended = threading.Event()
+    renewing = threading.Thread(target=_renew, args=(store, own, terms, ended), daemon=True)
+    renewing.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        renewing.join()
+        if store.read_bytes(_FILE) == own:
+            store.fs.rm_file(store.at(_FILE))
+
+
+def _take(store: Store, own: bytes, terms: Terms) -> None:
+    if _created(store, own):
+        return
+    if _age_seconds(store) >= terms.expires_after:
+        store.fs.rm_file(store.at(_FILE))
+        if _created(store, own):
+            time.sleep(terms.settles_in)
+            if store.read_bytes(_FILE) == own:
+                return
+    since = (store.read_bytes(_FILE) or b"").decode()[: len("2026-01-01 00:00:00 UTC")]
+    raise BadInput(
+        f"another run has been writing to store {store.root!r} since {since or 'just now'}; wait for it to end. "
+        f"If it was killed, its hold ends by itself {terms.expires_after / 60:.0f} minutes after it"
+    )
+
+
+def _created(store: Store, own: bytes) -> bool:
+    try:
+        store.fs.pipe_file(store.at(_FILE), own, mode="create")
+    except FileExistsError:
+        return False
+    return True
+
+
+def _age_seconds(store: Store) -> float:
+    """How long ago the lease was renewed, by the clock of the object store. Nothing there is a lease just ended."""
+    store.fs.pipe_file(store.at(_PROBE), b"")
+    store.fs.invalidate_cache()
+    try:
+        age = store.fs.modified(store.at(_PROBE)) - store.fs.modified(store.at(_FILE))
+        return float(age.total_seconds())
+    except FileNotFoundError:
+        return 0.0
+    finally:
+        store.fs.rm_file(store.at(_PROBE))
+
+
+def _renew(store: Store, own: bytes, terms: Terms, ended: threading.Event) -> None:
+    while not ended.wait(terms.renewed_every):
+        if _lost(store, own):
+            sys.stderr.write(f"curate: another run has taken store {store.root!r} over; this one stops\n")
+            _thread.interrupt_main()
+            return
+
+
+def _lost(store: Store, own: bytes) -> bool:
+    """Renew the lease. Whether another stands in its place; a store that does not answer says nothing of that."""
+    try:
+        if store.read_bytes(_FILE) != own:
+            return True
+        store.fs.pipe_file(store.at(_FILE), own)
+    except Exception:  # every object store has its own errors; the run itself meets the same, and tells of it
+        return False
+    return False
