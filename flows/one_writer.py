@@ -1,10 +1,12 @@
 """A flow that writes to a store holds it, keeps to the budget and leaves a record, wherever the flow runs."""
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import wraps
 
 from flows.before_work import check_before_work
+from flows.shown import show
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.ledger import one_ledger
@@ -30,9 +32,12 @@ def one_writer(stage: Stage) -> Stage:
 
     def in_store(settings: Settings, outermost: bool) -> list[StageReport]:
         with writing(settings.store) as store:
+            if outermost:
+                store.sweep()
             reports = stage(settings)
             if outermost:
-                keep_run_record(store, settings, reports, datetime.now(UTC))
+                kept = store.read_bytes(keep_run_record(store, settings, reports, datetime.now(UTC)))
+                show(settings, reports, json.loads(kept or b"{}"))
             return reports
 
     return held

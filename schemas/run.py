@@ -1,6 +1,23 @@
 """What a run did: one report a stage, kept in the store's `runs` folder."""
 
+from pydantic import computed_field
+
 from schemas.row import Row
+
+WORKED_ON = {
+    "canaries": "probes",
+    "read_logs": "lines",
+    "take_in_pictures": "files",
+    "assemble": "conversations",
+    "near_pictures": "searched",
+    "decide": "items",
+    "topics": "documents",
+    "bench": "pool",
+    "rate": "battles",
+    "report": "sections",
+    "release": "chat",
+}
+"""Which count of a stage says how much it worked on; measuring stages count what they measured."""
 
 
 class Use(Row):
@@ -60,6 +77,13 @@ class StageReport(Row):
     """What was dropped so far, when the stage looked for drift."""
     result: str = ""
     """What the stage made, relative to the store; empty when it only filled tables."""
+
+    @computed_field  # type: ignore[prop-decorator]  # mypy does not know decorated properties
+    @property
+    def rows_per_second(self) -> float | None:
+        """What the stage worked on, in a second; null when that was nothing."""
+        rows = sum(self.model_calls.values()) or self.counts.get(WORKED_ON.get(self.stage, ""), 0)
+        return round(rows / self.seconds, 1) if rows and self.seconds else None
 
 
 class Funnel(Row):

@@ -12,8 +12,8 @@ from schemas.run import Funnel, StageReport, Use
 def print_stages(reports: Sequence[StageReport]) -> None:
     """One line a stage: time, memory, what was counted, what was measured, what failed."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("stage", "seconds", "peak MB", "counts"):
-        table.add_column(column, justify="right" if column in ("seconds", "peak MB") else "left", overflow="fold")
+    for column in ("stage", "seconds", "rows/s", "peak MB", "counts"):
+        table.add_column(column, justify="left" if column in ("stage", "counts") else "right", overflow="fold")
     for report in reports:
         shown = [f"{name} {count:,}" for name, count in report.counts.items()]
         calls = sum(report.model_calls.values())
@@ -21,7 +21,9 @@ def print_stages(reports: Sequence[StageReport]) -> None:
             shown.append(f"model calls {calls:,}")
         shown += [_in_money(service, use) for service, use in report.use.items()]
         shown += [f"FAILED {name} {count:,}" for name, count in report.failures.items()]
-        table.add_row(report.stage, f"{report.seconds:.1f}", f"{report.peak_memory_mb:,.0f}", ", ".join(shown))
+        rate = "" if report.rows_per_second is None else f"{report.rows_per_second:,.0f}"
+        memory = f"{report.peak_memory_mb:,.0f}"
+        table.add_row(report.stage, f"{report.seconds:.1f}", rate, memory, ", ".join(shown))
     console = Console(stderr=True, width=None if sys.stderr.isatty() else 140)
     console.print(table)
     total = sum(sum(report.model_calls.values()) for report in reports)

@@ -188,3 +188,15 @@ def test_single_files_are_whole_or_absent(store):
     store.write_bytes("runs/x.json", b"two")
     assert store.read_bytes("runs/x.json") == b"two"
     assert len(store.fs.ls(store.at("runs"), detail=False)) == 1
+
+
+def test_what_killed_writers_left_is_swept_away_and_nothing_else(store):
+    store.append("rejects", _rejects(1))
+    store.write_bytes("runs/x.json", b"one")
+    before = sorted(store.fs.find(store.path))
+    store.write_part("rejects", _rejects(2))
+    store.fs.pipe_file(store.at("runs/y.json.4711.tmp"), b"half")
+    store.fs.makedirs(store.at("tables/images"), exist_ok=True)
+    store.fs.pipe_file(store.at("tables/images/0123.parquet"), b"never listed")
+    store.sweep()
+    assert sorted(store.fs.find(store.path)) == before
