@@ -77,6 +77,8 @@ class StageReport(Row):
     """What was dropped so far, when the stage looked for drift."""
     result: str = ""
     """What the stage made, relative to the store; empty when it only filled tables."""
+    notes: list[str] = []
+    """What a reader should know that no count says, a sentence each."""
 
     @computed_field  # type: ignore[prop-decorator]  # mypy does not know decorated properties
     @property

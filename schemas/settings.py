@@ -28,6 +28,12 @@ class TopicSettings(Row):
     """Dimensions HDBSCAN clusters in."""
     picture_weight: float = Field(default=0.5, ge=0.0, le=1.0)
     """Weight of the picture against the prompt in a document's embedding."""
+    refit_growth: float = Field(default=1.25, gt=1.0, le=10.0, allow_inf_nan=False)
+    """Topics are fitted anew when the documents have grown by this factor; others are assigned to them till then."""
+    fit_max: int = Field(default=100_000, ge=100)
+    """Most documents that are fitted; beyond, a sample by content id is, and the others are assigned."""
+    drift_max: float = Field(default=0.1, ge=0.0, le=1.0)
+    """Share of documents since the fit that may lie far from all fitted ones before all are fitted anew."""
 
 
 class BenchSettings(Row):

@@ -34,7 +34,7 @@ from schemas.signals import (
 )
 from schemas.tags import Categories, Criteria, Taxonomy
 from schemas.takedown import Tombstone
-from schemas.topic import TopicMember
+from schemas.topic import FittedDocument, TopicChange, TopicMember, TopicMerge, TopicName
 
 
 class Table(NamedTuple):
@@ -66,6 +66,10 @@ TABLES: dict[str, Table] = {
     "decisions": Table(Decision, ("item_kind", "item_id")),
     "rule_parity": Table(RuleParity, ("item_kind", "reason")),
     "topics": Table(TopicMember, ("document_id",)),
+    "topic_model": Table(FittedDocument, ("model", "document_id")),
+    "topic_names": Table(TopicName, ("evidence",)),
+    "topic_tree": Table(TopicMerge, ("node",)),
+    "topic_changes": Table(TopicChange, ("old_topic", "new_topic")),
     "bench": Table(BenchItem, ("document_id",)),
     "bench_funnel": Table(BenchFilter, ("step",)),
     "bench_measures": Table(BenchMeasure, ("measure",)),

@@ -26,6 +26,9 @@ def print_stages(reports: Sequence[StageReport]) -> None:
         table.add_row(report.stage, f"{report.seconds:.1f}", rate, memory, ", ".join(shown))
     console = Console(stderr=True, width=None if sys.stderr.isatty() else 140)
     console.print(table)
+    for report in reports:
+        for note in report.notes:
+            console.print(f"{report.stage}: {note}", highlight=False, markup=False)
     total = sum(sum(report.model_calls.values()) for report in reports)
     console.print(f"total {sum(r.seconds for r in reports):.1f} s, model calls {total:,}", highlight=False)
 

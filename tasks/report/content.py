@@ -19,6 +19,7 @@ from tasks.report.part import Content, Part
 from tasks.report.reasons import REPEATS, reason_texts
 from tasks.report.redactions import redactions_part
 from tasks.report.tags import tag_parts
+from tasks.report.topic_tree import topic_tree_part
 from tasks.tables import Store
 
 MOST = 20
@@ -41,6 +42,7 @@ def report_content(store: Store, versions: Versions) -> Content:
         *tag_parts(kept),
         _counts("turns", "Turns", "User messages in a kept conversation.", kept["num_turns"].cast(pl.String)),
         _topics(topics),
+        topic_tree_part(store),
         *bench_parts(store),
         *battle_parts(store),
     ]

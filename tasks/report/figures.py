@@ -12,6 +12,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from scipy.cluster.hierarchy import dendrogram
 
 from tasks.untrusted import one_line
 
@@ -165,4 +166,36 @@ def matrix(
         if np.isfinite(value):
             place, colour = (column + 0.5, row + 0.5), "white" if brightness[row, column] < 0.55 else "black"
             axes.annotate(f"{value:.0f}", place, ha="center", va="center", fontsize=8, color=colour)
+    return _svg(figure)
+
+
+@mpl.rc_context(_STYLE)
+def merges(tree: Sequence[tuple[int, int, float]], names: Mapping[int, str], most: int) -> str:
+    """A dendrogram. Row i of `tree` (two nodes and their distance) makes node len(tree) + 1 + i, as in scipy.
+
+    Of more than `most` leaves only the last merges are drawn, and a leaf may stand for several.
+    """
+    leaves = len(tree) + 1
+    sizes = [1] * leaves
+    for left, right, _ in tree:
+        sizes.append(sizes[left] + sizes[right])
+    linkage = np.array([(*row, size) for row, size in zip(tree, sizes[leaves:], strict=True)], np.float64)
+
+    def label(node: int) -> str:
+        named = one_line(names.get(node, ""), LABEL_CHARACTERS)
+        return f"{node} {named}" if node < leaves else f"({sizes[node]} topics)"
+
+    drawn = dendrogram(
+        linkage, p=most, truncate_mode="lastp", no_plot=True, leaf_label_func=label, show_leaf_counts=False
+    )
+    figure = _figure(0.8 + 0.2 * len(drawn["ivl"]))
+    axes = figure.subplots()
+    for across, along in zip(drawn["icoord"], drawn["dcoord"], strict=True):
+        axes.plot(along, across, color=BLUE, linewidth=1)
+    axes.set_yticks(10 * np.arange(len(drawn["ivl"])) + 5, drawn["ivl"])
+    axes.yaxis.tick_right()
+    axes.invert_yaxis()
+    axes.invert_xaxis()
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel("mean cosine distance")
     return _svg(figure)

@@ -6,7 +6,24 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from schemas.errors import BadInput
+from tasks.lookup.facts import facts
+from tasks.tables import Store
+
 Vectors = npt.NDArray[np.float32]
+
+
+def embeddings(store: Store, signal: str, version: str) -> dict[str, Vectors]:
+    """Content id -> vector of one embedding signal. Raises BadInput when the vectors are of several lengths."""
+    stored = facts(store, signal, version, ["vector"])
+    widths = sorted(stored["vector"].list.len().unique())
+    if len(widths) > 1 or widths == [0]:
+        raise BadInput(
+            f"{signal}: vectors of version {version!r} have {' and '.join(map(str, widths))} dimensions; "
+            "one version has one: remove its facts and run `curate measure` again"
+        )
+    matrix = stored["vector"].explode().to_numpy().astype(np.float32).reshape(stored.height, *widths)
+    return dict(zip(stored["content_id"], matrix, strict=True))
 
 
 def document_vectors(
@@ -27,6 +44,11 @@ def document_vectors(
     text = _stack([prompts[prompt_id] for prompt_id in documents["prompt_id"]])
     width = len(next(iter(pictures.values()))) if pictures else text.shape[1]
     image = _stack([_mean([pictures[i] for i in ids if i in pictures], width) for ids in documents["image_ids"]])
+    if joint and text.shape != image.shape:
+        raise BadInput(
+            f"text embeddings have {text.shape[1]} dimensions and image embeddings {image.shape[1]}; "
+            "choose one provider for both, or `embedded`, and run `curate measure` again"
+        )
     if joint:
         return _unit((1 - picture_weight) * text + picture_weight * image)
     return _unit(np.hstack([np.sqrt(1 - picture_weight) * text, np.sqrt(picture_weight) * image]))

@@ -19,9 +19,11 @@ from tasks.tombstones import Tombstones
 IMPERSONAL = {
     "log_files", "takedowns", "ratings", "style_coefficients", "rank_changes", "pair_records", "win_rates",
     "vote_shares", "elo_ratings", "rule_parity", "published", "bench_funnel", "bench_measures", "bench_agreement",
+    "topic_tree", "topic_changes",
 }  # fmt: skip
 """Tables that hold nothing of any single conversation. Ratings are computed anew by the next `curate rate`."""
 _CONVERSATION = ("conversation_id", "conversation_a", "conversation_b", "item_id")
+_DOCUMENTS = ("topics", "topic_model", "hidden", "hidden_changes")
 _PICTURE = ("image_id", "image_a", "image_b", "source_image_id")
 
 
@@ -56,7 +58,8 @@ def unwanted_rows(table: str, live: Live, tombstones: Tombstones, store: Store) 
     tests = [_gone(name, live.conversations) for name in _CONVERSATION if name in columns]
     tests += [_gone(name, live.pictures) for name in _PICTURE if name in columns]
     tests += [_gone("content_id", live.contents)] if table.startswith("signals/") else []
-    tests += [_gone("document_id", live.contents)] if table in ("topics", "hidden", "hidden_changes") else []
+    tests += [_gone("document_id", live.contents)] if table in _DOCUMENTS else []
+    tests += [_any_gone("document_ids", live.contents)] if table == "topic_names" else []
     tests += [_gone("judge", live.judges)] if table == "outlier_judges" else []
     tests += [~_named("name", live)] if table == "picture_files" else []
     return pl.any_horizontal(tests) if tests else None
@@ -64,6 +67,10 @@ def unwanted_rows(table: str, live: Live, tombstones: Tombstones, store: Store) 
 
 def _gone(column: str, stay: pl.Series) -> pl.Expr:
     return pl.col(column).is_not_null() & ~pl.col(column).is_in(stay.implode())
+
+
+def _any_gone(column: str, stay: pl.Series) -> pl.Expr:
+    return ~pl.col(column).list.eval(pl.element().is_in(stay.implode())).list.all()
 
 
 def _named(column: str, live: Live) -> pl.Expr:

@@ -10,6 +10,7 @@ from schemas.decision import ALL_DROPS
 from schemas.policy import Policy, Rule
 from tasks.lookup.funnel import funnel
 from tasks.report.content import MOST, report_content
+from tasks.report.figures import merges
 from tasks.report.reasons import REPEATS, reason_texts
 from tests.builders import VERSIONS, store_with
 from tests.small_store import HOSTILE_TOPIC, MODELS, POLICY
@@ -37,7 +38,7 @@ def kept(reported_store):
 def test_sections_come_in_reading_order(content):
     assert [part.key for part in content.parts] == [
         *("removed", "rule_parity", "days", "models", "languages", "categories", "overlap"),
-        *("criteria", "turns", "topics"),
+        *("criteria", "turns", "topics", "topic_tree"),
         *("leaderboard_overall", "leaderboard_style_control", "ranks", "votes"),
         *("battle_counts", "win_rates", "style_coefficients", "rank_changes"),
     ]
@@ -180,3 +181,18 @@ def test_an_empty_store_has_a_report_without_sections(tmp_path):
     content = report_content(store_with(tmp_path), VERSIONS)
     assert content.parts == []
     assert set(content.numbers.values()) == {0}
+
+
+def test_the_tree_of_topics_names_its_leaves(tables, content):
+    (merge,) = tables["topic_tree"].rows(named=True)
+    assert (merge["left_name"], merge["right_name"], merge["node"]) == ("picture, thing", HOSTILE_TOPIC, 2)
+    figure = next(part.figure for part in content.parts if part.key == "topic_tree")
+    assert "0 picture, thing" in figure
+    assert "<script" not in figure
+
+
+def test_a_large_tree_is_drawn_by_its_last_merges():
+    tree = [(n if n == 0 else 99 + n, n + 1, 0.01 * (n + 1)) for n in range(99)]
+    figure = merges(tree, {n: f"name{n}" for n in range(100)}, 10)
+    assert figure.count("name") == 9
+    assert "(91 topics)" in figure

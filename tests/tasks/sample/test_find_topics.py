@@ -11,6 +11,7 @@ from tasks.tables import Store
 from tests.builders import VERSIONS, conversation, decision, measure_clean, store_with
 
 PROVIDERS = Providers()
+ONE_TOPIC = "one topic: fewer than 15 different documents are nothing to tell apart"
 WORDS = ("giraffe savanna", "receipt total", "triangle angle")
 
 
@@ -41,14 +42,14 @@ def _topics(folder, conversations, seed=0, vectors=None, reasons=None):
 def _find(store, seed=0):
     settings = Settings(store=store.root, seed=seed, topics=TopicSettings(neighbours=8, dimensions=2))
     report = find_topics.fn(settings, PROVIDERS, VERSIONS)
-    return report.counts, store.read("topics")
+    return report, store.read("topics")
 
 
 @pytest.fixture(scope="module")
 def sixty(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sixty")
-    counts, topics = _topics(folder, _conversations(60))
-    return folder, counts, topics
+    report, topics = _topics(folder, _conversations(60))
+    return folder, report.counts, topics
 
 
 def test_prompts_of_one_subject_share_a_topic_named_after_its_words(sixty):
@@ -78,30 +79,33 @@ def test_another_seed_gives_another_map(sixty):
     assert not _find(Store.open(str(folder / "store")), seed=1)[1]["x"].equals(topics["x"])
 
 
-@pytest.mark.parametrize("count", [0, 1, 3])
-def test_few_prompts_are_one_topic_and_the_report_says_so(tmp_path, count):
-    counts, topics = _topics(tmp_path, _conversations(count))
-    assert counts == {"documents": count, "topics": min(count, 1), "outliers": 0}
+@pytest.mark.parametrize(("count", "note"), [(0, "no documents: no topics"), (1, ONE_TOPIC), (3, ONE_TOPIC)])
+def test_few_prompts_are_one_topic_and_the_report_says_so(tmp_path, count, note):
+    report, topics = _topics(tmp_path, _conversations(count))
+    assert report.counts == {"documents": count, "topics": min(count, 1), "outliers": 0, "fitted": count}
+    assert report.notes == [note]
     assert topics["topic"].to_list() == [0] * count
 
 
 def test_identical_prompts_on_different_pictures_are_one_topic(tmp_path):
     alike = [conversation(f"c{n}", "What is this?", "A cat.", image_ids=[f"{n:032x}"]) for n in range(20)]
-    counts, topics = _topics(tmp_path, alike, vectors={alike[0].prompt_id: {"vector": [0.6, 0.8]}})
-    assert counts == {"documents": 20, "topics": 1, "outliers": 0}
+    report, topics = _topics(tmp_path, alike, vectors={alike[0].prompt_id: {"vector": [0.6, 0.8]}})
+    assert report.counts == {"documents": 20, "topics": 1, "outliers": 0, "fitted": 20}
+    assert report.notes == [ONE_TOPIC]
     assert set(topics["name"]) == {"untitled"}
 
 
 def test_the_same_prompt_and_picture_asked_twice_is_one_document(tmp_path):
     twice = [conversation(f"c{n}", "A giraffe?", f"Answer {n}.", image_ids=["1" * 32]) for n in range(2)]
-    counts, topics = _topics(tmp_path, twice)
-    assert counts["documents"] == 1
+    report, topics = _topics(tmp_path, twice)
+    assert report.counts["documents"] == 1
     assert topics["document_id"].to_list() == [twice[0].document_id]
 
 
 def test_dropped_and_unmeasured_prompts_have_no_topic(tmp_path):
     several = _conversations(4)
     unmeasured = _planted(several) | {several[3].prompt_id: None}
-    counts, topics = _topics(tmp_path, several, vectors=unmeasured, reasons={"c001": ("face",)})
-    assert counts["documents"] == 2
+    report, topics = _topics(tmp_path, several, vectors=unmeasured, reasons={"c001": ("face",)})
+    assert report.counts["documents"] == 2
+    assert "1 kept documents have no embedding and no topic: run `curate measure`" in report.notes
     assert set(topics["document_id"]) == {several[0].document_id, several[2].document_id}

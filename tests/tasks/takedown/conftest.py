@@ -14,7 +14,7 @@ from schemas.decision import Review
 from schemas.image import NearPicture, RedactedImage
 from schemas.rating import OutlierJudge
 from schemas.tables import TABLES
-from schemas.topic import TopicMember
+from schemas.topic import FittedDocument, TopicMember, TopicName
 from tasks.decide.policy_file import policy_hash
 from tasks.ingest.people import KEY_VARIABLE
 from tasks.pictures import open_picture
@@ -87,6 +87,11 @@ def fill(store: Store) -> None:
     tables = {
         "decisions": [each.model_copy(update={"policy_hash": policy_hash(POLICY)}) for each in decisions],
         "topics": [TopicMember(document_id=d, topic=0, probability=1, name="t", x=0, y=0) for d in _documents(rows)],
+        "topic_model": [
+            FittedDocument(model="m", document_id=d, topic=0, probability=1, x=0, y=0, reach=0.5)
+            for d in _documents(rows)
+        ],
+        "topic_names": [TopicName(evidence="e", version="1", name=f"{SECRET} topic", document_ids=_documents(rows))],
         "bench": [BenchItem(conversation_id=bob.conversation_id, document_id=bob.document_id, topic=0)],
         "near_pictures": [
             NearPicture(**dict.fromkeys(NearPicture.model_fields, 1) | {"image_a": a, "image_b": b})

@@ -1,0 +1,131 @@
+"""Night over night: old documents keep their topics, a fit is made only when it is due, and history leaves no trace."""
+
+from datetime import date, timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.settings import Settings, TopicSettings
+from tasks.sample.fit_and_assign import find
+from tasks.sample.fit_set import fit_day_rows, largest_step
+from tasks.sample.fitted import TABLE
+from tasks.tables import Store
+
+FIRST = date(2024, 9, 1)
+CHOSEN = {"members_min": 10, "neighbours": 10}
+
+
+def _documents(counts, seed=0, topics=4):
+    """Days, ids and vectors of so many documents a day, in order of id."""
+    random = np.random.default_rng(seed)
+    total = sum(counts)
+    owner = random.integers(0, topics, total)
+    vectors = np.eye(32)[owner] + random.normal(scale=0.08, size=(total, 32))
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    days = np.repeat([FIRST + timedelta(n) for n in range(len(counts))], counts)
+    order = random.permutation(total)
+    ids = pl.Series([f"{n:032x}" for n in range(total)])
+    return pl.Series("day", list(days[order])), ids, vectors[order]
+
+
+def _until(documents, day):
+    days, ids, vectors = documents
+    among = (days <= FIRST + timedelta(day)).to_numpy()
+    return days.filter(among), ids.filter(among), vectors[among]
+
+
+def _find(store, documents, **chosen):
+    settings = Settings(store=store.root, topics=TopicSettings(**CHOSEN | chosen))
+    topics = find(store, *documents, settings)
+    store.replace(TABLE, pl.concat([each.rows for each in topics.tried]))
+    return topics
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store.open(str(tmp_path / "store"))
+
+
+def test_a_night_with_few_new_prompts_leaves_every_old_label_and_costs_no_fit(store):
+    documents = _documents([300, 3])
+    before = _find(store, _until(documents, 0))
+    after = _find(store, documents)
+    assert before.fitted.new
+    assert not after.fitted.new
+    old = (documents[0] == FIRST).to_numpy()
+    assert (after.found.labels[old] == before.found.labels).all()
+    assert (after.found.positions[old] == before.found.positions).all()
+    assert (after.found.labels[~old] >= 0).all()
+
+
+def test_a_new_prompt_joins_the_topic_it_is_nearest_to(store):
+    documents = _documents([300, 30])
+    found = _find(store, documents).found
+    old = (documents[0] == FIRST).to_numpy()
+    planted = documents[2].argmax(axis=1)
+    topic_of = {number: np.bincount(found.labels[old & (planted == number)]).argmax() for number in range(4)}
+    joined = ~old & (found.labels >= 0)
+    assert joined.sum() >= 28  # of 30; one in a hundred is expected beyond the reach of the fitted ones
+    assert [topic_of[number] for number in planted[joined]] == found.labels[joined].tolist()
+    assert (found.probabilities[joined] > 0.9).all()
+
+
+def test_nights_one_by_one_end_where_all_at_once_ends_and_the_kept_fit_is_only_a_cache(store, tmp_path):
+    documents = _documents([120, 20, 15, 60, 5])
+    for day in range(5):
+        nightly = _find(store, _until(documents, day))
+    for again in (_find(Store.open(str(tmp_path / "fresh")), documents), _find(store, documents)):
+        assert (again.found.labels == nightly.found.labels).all()
+        assert (again.found.probabilities == nightly.found.probabilities).all()
+        assert (again.found.positions == nightly.found.positions).all()
+
+
+def test_new_prompts_far_from_all_topics_have_everything_fitted_anew(store):
+    days, ids, vectors = _documents([300, 40])
+    vectors = vectors.copy()
+    late = (days > FIRST).to_numpy()
+    vectors[late] = np.roll(vectors[late], 20, axis=1)  # topics that nobody had heard of
+    drifted = _find(store, (days, ids, vectors))
+    assert len(drifted.rows) == 340
+    assert drifted.drifted > 0.9
+    kept = _find(store, (days, ids, vectors), drift_max=1.0)
+    assert len(kept.rows) == 300
+    assert (kept.found.labels[late] == -1).all()
+    assert (kept.found.probabilities[late] == 0).all()
+    again = _find(store, (days, ids, vectors))
+    assert (again.found.labels == drifted.found.labels).all()
+
+
+def test_a_few_strange_prompts_are_outliers_and_no_reason_to_fit_anew(store):
+    days, ids, vectors = _documents([300, 9])
+    late = (days > FIRST).to_numpy()
+    vectors[late] = np.roll(vectors[late], 20, axis=1)
+    assert (_find(store, (days, ids, vectors)).found.labels[late] == -1).all()
+
+
+def test_beyond_the_most_that_are_fitted_a_sample_is_and_the_rest_is_assigned(store):
+    documents = _documents([600])
+    found = _find(store, documents, fit_max=150)
+    assert found.rows.tolist() == list(range(150))  # lowest content ids
+    planted = documents[2].argmax(axis=1)
+    pairs = {(int(a), int(b)) for a, b in zip(planted, found.found.labels, strict=True) if b >= 0}
+    assert len(pairs) == 4
+    assert (found.found.labels >= 0).mean() > 0.95
+
+
+@given(st.integers(1, 10**7), st.floats(1.01, 10))
+def test_at_most_one_growth_step_is_not_fitted(count, growth):
+    step = largest_step(count, growth)
+    assert step <= count < max(step + 1, growth * step + 1)
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=12), st.floats(1.05, 3))
+def test_fitted_days_are_whole_and_the_first_ones(counts, growth):
+    days = pl.Series("day", [FIRST + timedelta(n) for n, count in enumerate(counts) for _ in range(count)], pl.Date)
+    rows = fit_day_rows(days, growth)
+    assert rows.tolist() == list(range(len(rows)))
+    assert len(rows) >= largest_step(max(1, len(days)), growth) or not len(days)
+    assert days[: len(rows)].max() != (days[len(rows) :].min() if len(rows) < len(days) else None) or not len(days)
