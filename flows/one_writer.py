@@ -12,6 +12,8 @@ from schemas.settings import Settings
 from tasks.ledger import one_ledger
 from tasks.run_record import keep_run_record
 from tasks.store_lock import writing
+from tasks.store_sweep import sweep
+from tasks.store_trouble import told
 
 Stage = Callable[[Settings], list[StageReport]]
 
@@ -31,9 +33,9 @@ def one_writer(stage: Stage) -> Stage:
             return in_store(settings, outermost)
 
     def in_store(settings: Settings, outermost: bool) -> list[StageReport]:
-        with writing(settings.store) as store:
+        with writing(settings.store) as store, told(store):
             if outermost:
-                store.sweep()
+                sweep(store)
             reports = stage(settings)
             if outermost:
                 kept = store.read_bytes(keep_run_record(store, settings, reports, datetime.now(UTC)))

@@ -7,6 +7,7 @@
     ├── ReleaseConflict         a version that exists already with other content
     ├── CanaryEscaped           a planted probe that was not caught: nothing may be released
     ├── DriftHeld               a rule drops more or less than it used to: nothing is released yet; status 3
+    ├── StoreUnwell             a disk that is full, or a store that cannot be reached
     └── HubError                the Hugging Face Hub refuses, or cannot be reached
 
 Malformed log lines and pictures are not errors: they become rows of `rejects`.
@@ -46,6 +47,10 @@ class DriftHeld(CurateError):
     """A run that waits for somebody to look before it releases; the text says at what, and how it goes on."""
 
     exit_status = 3
+
+
+class StoreUnwell(CurateError):
+    """The place where the store lies is full or cannot be reached; the text says so, and the next run goes on."""
 
 
 class HubError(CurateError):

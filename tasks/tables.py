@@ -8,7 +8,6 @@ import hashlib
 import io
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -26,8 +25,6 @@ from schemas.row import arrow_schema
 from schemas.tables import TABLES
 
 _LIST = "parts.json"
-_HALF = re.compile(r"\.\d+\.tmp$")
-"""What a file is called until all of it is written, on a local folder."""
 
 
 class Store:
@@ -88,8 +85,12 @@ class Store:
         self.fs.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
         if isinstance(self.fs, LocalFileSystem):
             temporary = f"{target}.{os.getpid()}.tmp"
-            self.fs.pipe_file(temporary, content)
-            os.replace(temporary, target)
+            try:
+                self.fs.pipe_file(temporary, content)
+                os.replace(temporary, target)
+            except OSError:
+                Path(temporary).unlink(missing_ok=True)  # a full disk has no room for half a file
+                raise
         else:
             self.fs.pipe_file(target, content)
 
@@ -160,16 +161,6 @@ class Store:
         """Remove what killed writers left in a table's folder."""
         if self.fs.isdir(self.at(f"tables/{table}")):
             self._remove_all_but(table, {*self.parts(table), _LIST})
-
-    def sweep(self) -> None:
-        """Remove what killed writers left: half files, and parts that no list names. Only for the one writer."""
-        found = self.fs.find(self.path)
-        for path in found:
-            if _HALF.search(path):
-                self.fs.rm_file(path)
-        tables = {path.removeprefix(f"{self.path}/tables/").rsplit("/", 1)[0] for path in found if "/tables/" in path}
-        for table in sorted(tables & TABLES.keys()):
-            self.purge(table)
 
     def read_loose(self, relative: str, columns: Sequence[str]) -> pl.DataFrame:
         """Some columns of a Parquet file of the store that is not part of a table, such as a release's shard."""

@@ -11,6 +11,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from schemas.reject import Reject
 from schemas.tables import TABLES
+from tasks.store_sweep import sweep
 from tasks.tables import Store, frame_of, frame_schema
 from tests.builders import facts_frame
 
@@ -198,5 +199,5 @@ def test_what_killed_writers_left_is_swept_away_and_nothing_else(store):
     store.fs.pipe_file(store.at("runs/y.json.4711.tmp"), b"half")
     store.fs.makedirs(store.at("tables/images"), exist_ok=True)
     store.fs.pipe_file(store.at("tables/images/0123.parquet"), b"never listed")
-    store.sweep()
+    sweep(store)
     assert sorted(store.fs.find(store.path)) == before

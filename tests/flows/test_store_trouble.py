@@ -1,0 +1,103 @@
+"""A full disk or a store out of reach ends a run with one line, and the next run goes on."""
+
+import os
+import resource
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import boto3
+import polars as pl
+import pytest
+
+from flows.one_writer import one_writer
+from schemas.errors import StoreUnwell
+from schemas.run import StageReport
+from schemas.settings import Settings
+from tasks.tables import Store
+
+
+@contextmanager
+def _room_for(size: int):
+    """No file of this process grows beyond `size` bytes, as on a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def _rejects(source: str, count: int) -> pl.DataFrame:
+    rows = {"source": [source] * count, "line": range(count), "reason": "not_json", "evidence": ""}
+    return pl.DataFrame(rows | {"evidence": [os.urandom(16).hex() for _ in range(count)]})
+
+
+@one_writer
+def _stage(settings: Settings) -> list[StageReport]:
+    """Adds a small part and then a large one."""
+    store = Store.open(settings.store)
+    if not store.parts("rejects"):
+        store.append("rejects", _rejects("small", 3))
+    store.append("rejects", _rejects("large", 20_000))
+    return [StageReport(stage="ingest")]
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing_and_the_next_run_goes_on(tmp_path):
+    settings, store = Settings(store=str(tmp_path / "store")), Store(str(tmp_path / "store"))
+    with (
+        _room_for(64 * 1024),
+        pytest.raises(StoreUnwell, match=r"^store '.*' has no room left \(File too large\); [^\n]*$"),
+    ):
+        _stage(settings)
+    assert set(store.read("rejects")["source"]) == {"small"}
+    assert list(tmp_path.rglob("*.tmp")) == []
+    _stage(settings)
+    assert store.read("rejects").height == 20_003
+
+
+def test_another_error_stays_what_it_is(tmp_path):
+    @one_writer
+    def broken(settings: Settings) -> list[StageReport]:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        broken(Settings(store=str(tmp_path)))
+
+
+@pytest.fixture
+def bucket(monkeypatch):
+    """A moto server with an empty bucket: its process."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = int(listening.getsockname()[1])
+    url = f"http://127.0.0.1:{port}"
+    for name, value in {"ENDPOINT_URL": url, "ACCESS_KEY_ID": "nobody", "SECRET_ACCESS_KEY": "nothing"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        for _ in range(600):
+            with socket.socket() as knocking:
+                if knocking.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        boto3.client("s3").create_bucket(Bucket="arena")
+        yield server
+        server.kill()
+
+
+def test_a_store_that_goes_out_of_reach_is_one_line(bucket):
+    @one_writer
+    def cut_off(settings: Settings) -> list[StageReport]:
+        store = Store.open(settings.store)
+        store.append("rejects", _rejects("first", 3))
+        bucket.kill()
+        bucket.wait()
+        store.append("rejects", _rejects("second", 3))
+        return []
+
+    with pytest.raises(StoreUnwell, match=r"^store 's3://arena/store' cannot be reached \([A-Za-z]+\); [^\n]*$"):
+        cut_off(Settings(store="s3://arena/store"))
