@@ -81,24 +81,34 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     import polars as pl
 
     from tasks.measure import Texts
-    from tasks.measure.estimate import estimate_documents, estimate_moderation, estimate_pictures
+    from tasks.measure.estimate import (
+        estimate_documents,
+        estimate_moderation,
+        estimate_pictures,
+        estimate_topic_names,
+    )
     from tasks.measure.steps import conversations_to_describe, texts_of
     from tasks.prices import load_prices
     from tasks.providers import Providers
+    from tasks.sample.clusters import members_min
 
     providers, prices = Providers(settings.providers), load_prices(settings.prices)
     tables = ("images", "redacted_images")
     images = pl.concat([source.read(table, ["image_id", "width", "height"]) for table in tables])
     counter = Providers()["tokens"]
     conversations = conversations_to_describe(source, known)
+    documents = conversations["document_id"].n_unique()
+
+    def count(text: str) -> int:
+        return int(counter.count_tokens([text])[0])
+
     originals = source.read("images", ["image_id"])["image_id"].to_list()
     messages = texts_of(source.read("conversations"))[Texts.MESSAGES]
     return [
         *estimate_pictures(known, images, providers, prices),
         *estimate_moderation(known, originals, messages, providers, prices),
-        *estimate_documents(
-            known, conversations, images, providers, prices, lambda text: int(counter.count_tokens([text])[0])
-        ),
+        *estimate_documents(known, conversations, images, providers, prices, count),
+        *estimate_topic_names(documents // members_min(documents, settings.topics), providers, prices, count),
     ]
 
 
@@ -115,7 +125,4 @@ def _print_total(found: list[Estimate]) -> None:
     if not found:
         print("no paid service is chosen for pictures, messages or tags; nothing would be spent on them")
     print("curate: prices change; check them against the vendor's page and correct a copy (--prices)", file=sys.stderr)
-    print(
-        "curate: topic names (at most a few hundred short calls) and text inside pictures are not counted",
-        file=sys.stderr,
-    )
+    print("curate: moderation of text inside pictures is not counted", file=sys.stderr)

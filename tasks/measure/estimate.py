@@ -20,6 +20,8 @@ PROMPT_CHARACTERS, PICTURES_MAX, SIDE_MAX = 12_500, 8, 1600
 """What the taggers show at most (`tasks/providers/production/tagging.py`; a test holds them equal)."""
 MODERATION, PIECE_CHARACTERS, PIECE_OVERLAP, PIECES_A_REQUEST = "openai_moderation", 2000, 200, 16
 """How moderation sends texts (`tasks/providers/production/moderation.py`; a test holds them equal)."""
+TOPIC_TOKENS = 1100
+"""Evidence of one topic: 20 words and 10 prompts of 400 characters, at four characters a token."""
 ANSWER_TOKENS, ANSWER_TOKENS_MAX = 80, 4096
 """Tokens of an answer: expected without thinking, and at most."""
 
@@ -86,6 +88,16 @@ def estimate_documents(
         work = _work(providers[name].asked, needs, count)
         found += [_tagging(service, mode, name, len(needs), work, price) for mode in ("one by one", "batch")]
     return found
+
+
+def estimate_topic_names(topics_most: int, providers: Providers, prices: Prices, count: Count) -> list[Estimate]:
+    """Cost of naming topics at a language model, one by one: for as many topics as there can be at most."""
+    service = getattr(providers["topic_names"], "service", None)
+    if service is None or not topics_most:
+        return []
+    tokens = topics_most * (count(providers["topic_names"].instructions) + TOPIC_TOKENS)
+    price, mode = prices.tokens(service), "one by one"
+    return [_tagging(service, mode, "topic_names (at most)", topics_most, (topics_most, tokens), price)]
 
 
 def _tagging(

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from schemas.decision import Decision
 from schemas.settings import Settings
+from schemas.tags import Categories
 from tasks.measure import DOCUMENT_SIGNALS
 from tasks.providers import Providers
 from tasks.run_record import latest_run_record
-from tasks.tables import frame_of
 from tests.builders import NOON, conversation, decision, image, picture, store_with
+from tests.http_server import HttpServer, Reply
 
 pytest.importorskip("openai", reason="production extra")
 ASK = ("--provider", "categories=openai")
@@ -73,15 +73,44 @@ def test_without_a_paid_service_nothing_would_be_spent(curate, store):
     assert "nothing would be spent" in out
 
 
-def test_a_stage_deployed_alone_keeps_to_its_budget_and_leaves_a_record(prefect_server, store):
+def test_a_stage_deployed_alone_stops_in_the_middle_at_its_budget_and_the_next_run_goes_on(
+    prefect_server, http_server, tmp_path, monkeypatch
+):
     from flows.measure import describe
 
-    settings = Settings(store=store.root, providers={"categories": "openai"}, budget_usd=0.0, workers=1)
-    store.replace("decisions", frame_of(Decision, [decision(conversation("c1", "Question 1?", "Answer."))]))
-    reports = describe(settings)
-    assert reports[-1].failures == {"categories: budget_reached": 1}
-    record = json.loads(store.read_bytes(latest_run_record(store)))
-    assert [stage["stage"] for stage in record["stages"]] == [report.stage for report in reports]
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{http_server.url}/v1")
+    http_server.answer(Reply(answered(json.dumps(dict.fromkeys(Categories.model_fields, False)))))
+    chats = [conversation(f"c{n}", f"Question {n}?", "Answer.") for n in range(30)]
+    store = store_with(tmp_path, conversations=chats, decisions=[decision(chat) for chat in chats])
+
+    def night(budget):
+        asks = {"categories": "openai"}
+        report = describe(Settings(store=store.root, providers=asks, budget_usd=budget, workers=2))[-1]
+        record = json.loads(store.read_bytes(latest_run_record(store)))
+        return report.failures.get("categories: budget_reached", 0), record["stages"][-1]["use"]
+
+    left, use = night(0.03)
+    assert 0 < left < 30
+    (used,) = use.values()
+    assert (used["calls"], used["usd"] <= 0.03) == (30 - left, True)
+    left_then, use = night(None)
+    assert (left_then, [used["calls"] for used in use.values()]) == (0, [left])
+    assert store.read("signals/categories").height == len(http_server.requests) == 30
+
+
+def answered(content):
+    message = {"role": "assistant", "content": content}
+    usage = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
+    said = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "usage": usage}
+    return said | {"choices": [{"index": 0, "finish_reason": "stop", "message": message}]}
+
+
+@pytest.fixture
+def http_server():
+    server = HttpServer()
+    yield server
+    server.close()
 
 
 def test_moderation_is_counted_in_pieces_of_text_and_in_pictures(curate, store):
@@ -108,3 +137,14 @@ def test_batches_without_a_provider_that_has_them_are_one_clear_line(curate, sto
     code, _, err = curate("measure", "--store", store.root, "--batch")
     assert code == 2
     assert err.count("\n") == 1 and "--batch" in err
+
+
+def test_topic_names_are_counted_for_as_many_topics_as_there_can_be(curate, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    chats = [conversation(f"c{n}", f"Question {n}?", "Answer.") for n in range(23)]
+    store = store_with(tmp_path, conversations=chats)
+    code, out, err = curate("estimate", "--store", store.root, "--provider", "topic_names=openai", "--json")
+    assert code == 0, err
+    (row,) = map(json.loads, out.splitlines())
+    assert (row["calls"], row["mode"]) == (23 // 5, "one by one")  # the smallest topic has five documents
+    assert row["input_tokens"] > row["calls"] * 1100

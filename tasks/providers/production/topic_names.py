@@ -31,6 +31,7 @@ class _Namer:
         self._model = model
         self.service = model.version
         self._prompt = load_prompt("topic_name")
+        self.instructions = self._prompt.text
         self.version = f"{model.version}+{self._prompt.version}"
 
     def name_topics(self, topics: Sequence[TopicEvidence]) -> list[str | Failed]:

@@ -17,7 +17,7 @@ from tests.builders import conversation, decision, store_with
 pytest.importorskip("openai", reason="production extra")
 pytest.importorskip("google.genai", reason="production extra")
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 COUNT = 5
 NIGHT = """
 import sys

@@ -1,0 +1,97 @@
+"""Batches through the vendors' real SDKs: half the price, and a failure for whatever did not come back whole."""
+
+import json
+
+import pytest
+
+from schemas.tags import Categories
+from tasks.ledger import ledger
+from tests.batch_server import asked, failed, name_of, result
+
+pytest.importorskip("openai", reason="production extra")
+pytest.importorskip("google.genai", reason="production extra")
+
+LABELS = dict.fromkeys(Categories.model_fields, False)
+NO = json.dumps(LABELS)
+COUNT = 6
+
+
+def odd(row):
+    return any(f"Question {number}?" in asked(row) for number in (1, 3, 5))
+
+
+def facts(night):
+    return dict(night.store.read("signals/categories").select("content_id", "ocr").iter_rows())
+
+
+def records(night):
+    return [path for path in night.store.fs.find(night.store.at("batches")) if path.endswith(".json")]
+
+
+def test_a_night_asks_once_and_stores_every_answer_at_half_the_price(night, server):
+    report = night()
+    assert (report.failures, report.model_calls["categories"]) == ({}, COUNT)
+    assert sorted(facts(night).values()) == [False] * 3 + [True] * 3
+    assert len(server.batches) == 1
+    (use,) = report.use.values()
+    price = ledger().prices.tokens(night.service)
+    assert use.usd == pytest.approx(COUNT * price.usd(1000, 100) / 2)
+    assert (use.calls, use.input_tokens, use.usd_unconfirmed) == (COUNT, COUNT * 1000, 0)
+    assert "categories" not in night().model_calls
+
+
+def test_answers_in_another_order_reach_their_questions(night, server):
+    night()
+    straight, lines = facts(night), server.lines
+    night.store.replace("signals/categories", night.store.empty("signals/categories"))
+    server.lines = lambda rows: lines(rows[::-1])
+    night()
+    assert facts(night) == straight
+
+
+def test_nothing_is_left_in_the_store_or_at_the_vendor(night, server):
+    night()
+    assert records(night) == []
+    assert {batch["output"] for batch in server.batches.values()} <= set(server.deleted)
+
+
+def test_questions_are_named_by_hash_and_the_batch_by_chance(night, server):
+    night()
+    names = [name_of(row) for row in server.requests]
+    ids = {*night.store.read("conversations")["document_id"], *night.store.read("conversations")["conversation_id"]}
+    assert all(len(name) == 32 and set(name) <= set("0123456789abcdef") for name in names)
+    assert not ids & set(names)
+    assert len(set(names)) == COUNT
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda rows: b"".join(failed(row) if odd(row) else result(row, NO) for row in rows), "batch_"),
+        (lambda rows: b"".join(result(row, NO) for row in rows if not odd(row)), "missing_answer"),
+        (lambda rows: b"".join(b"{cut\n" if odd(row) else result(row, NO) for row in rows), "missing_answer"),
+        (lambda rows: b"".join(result(row, NO) * (2 if odd(row) else 1) for row in rows), "contradictory_answer"),
+        (lambda rows: b"".join(result(row, "yes" if odd(row) else NO) for row in rows), "malformed_answer"),
+    ],
+    ids=["failed", "missing", "no JSON", "twice", "off the schema"],
+)
+def test_what_did_not_come_back_whole_is_a_failure_and_is_asked_again(night, server, spoil, reason):
+    good, server.lines = server.lines, spoil
+    report = night()
+    (failure,) = report.failures.items()
+    assert failure[0].startswith(f"categories: {reason}") and failure[1] == 3
+    assert list(facts(night).values()) == [False] * 3
+    server.lines = good
+    assert night().model_calls["categories"] == 3
+    assert sorted(facts(night).values()) == [False] * 3 + [True] * 3
+    assert len(server.requests) == COUNT + 3
+
+
+def test_an_answer_to_a_question_that_nobody_asked_is_ignored(night, server):
+    good = server.lines
+    key = {"openai": "custom_id", "gemini": "key"}[night.vendor]
+    server.lines = lambda rows: good(rows) + result({key: "0" * 32}, json.dumps(LABELS | {"humor": True}))
+    report = night()
+    assert report.failures == {}
+    assert [use.calls for use in report.use.values()] == [COUNT]
+    assert len(facts(night)) == COUNT
