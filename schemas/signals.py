@@ -224,7 +224,7 @@ class Code(Row):
     """Whether a message contains or asks for program code."""
 
     is_code: bool
-    """FastChat's code rule, with word boundaries."""
+    """FastChat's code rule and more of its kind."""
 
 
 class Refusal(Row):

@@ -21,7 +21,7 @@ from tasks.measure import (
     Texts,
     picture_signals,
 )
-from tasks.measure.documents import Documents
+from tasks.measure.documents import Documents, picture_vectors
 from tasks.measure.remote import Load, Overnight, measure_one_by_one, measure_overnight
 from tasks.measure.run import Rows, look_at, look_at_stored, measure_items
 from tasks.measure.signal import Signal
@@ -155,7 +155,7 @@ def measure_documents(settings: Settings, providers: Providers) -> StageReport:
     store, now, total = Store.open(settings.store), datetime.now(UTC), Measured()
     kept = _conversations(store, kept_only=True)
     versions = signal_versions(providers)
-    text = facts(store, "image_text", versions["image_text"], ["text"])
+    text = facts(store, "image_text", versions["image_text"], ["text", "area_fraction"])
     layout = facts(store, "image_layout", versions["image_layout"])
     taggers = {name: providers[name] for name in DOCUMENT_SIGNALS}
     images = (
@@ -164,7 +164,9 @@ def measure_documents(settings: Settings, providers: Providers) -> StageReport:
     overnight = []
     for name, make in DOCUMENT_SIGNALS.items():
         signal = make(providers)
-        documents = Documents(kept, text, layout, images if taggers[name].looks_at_pictures else None)
+        shown = images if taggers[name].looks_at_pictures else None
+        vectors = picture_vectors(store, kept, taggers[name], versions["image_embedding"])
+        documents = Documents(kept, text, layout, shown, vectors)
         wanted = documents.ordered(missing(store, signal, kept["document_id"]))
         if signal.model is not None and settings.batch:
             overnight.append(Overnight(signal, signal.model, wanted, documents.load))

@@ -10,7 +10,7 @@ from schemas.tables import SIGNALS
 from tasks.lookup.facts import facts
 from tasks.lookup.images import StoredImages
 from tasks.measure import DOCUMENT_SIGNALS, PICTURE_SIGNALS
-from tasks.measure.documents import Documents
+from tasks.measure.documents import Documents, picture_vectors
 from tasks.measure.run import measure_items
 from tasks.measure.store import Measured, missing
 from tasks.measure.tag_agreement import Said
@@ -49,10 +49,15 @@ def spoken_in_store(
 
 def stored_documents(store: Store, conversations: pl.DataFrame, signal: str, providers: Providers) -> Documents:
     """The documents of some conversations, as the chosen provider of the signal must see them."""
-    text, layout = (PICTURE_SIGNALS[name](providers).version for name in ("image_text", "image_layout"))
+    names = ("image_text", "image_layout", "image_embedding")
+    text, layout, vectors = (PICTURE_SIGNALS[name](providers).version for name in names)
     images = StoredImages(store, "images", "redacted_images") if providers[signal].looks_at_pictures else None
     return Documents(
-        conversations, facts(store, "image_text", text, ["text"]), facts(store, "image_layout", layout), images
+        conversations,
+        facts(store, "image_text", text, ["text", "area_fraction"]),
+        facts(store, "image_layout", layout),
+        images,
+        picture_vectors(store, conversations, providers[signal], vectors),
     )
 
 

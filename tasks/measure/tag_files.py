@@ -62,7 +62,7 @@ def read_documents(file: Path, providers: Providers, with_pictures: bool) -> lis
         if not isinstance(row.get("prompt"), str) or not all(isinstance(name, str) for name in names):
             raise BadInput(f"{str(file)!r} line {line}: give `prompt` as text, and `images` as a list of file names")
         pictures = [_picture(file, line, name) for name in names]
-        documents.append(_document(str(row[_ID]), row["prompt"], pictures, providers, with_pictures))
+        documents.append(document_of(str(row[_ID]), row["prompt"], pictures, providers, with_pictures))
     if not documents:
         raise BadInput(f"{str(file)!r} holds no item; give lines with `id`, `prompt` and optionally `images`")
     return documents
@@ -79,19 +79,27 @@ def _picture(file: Path, line: int, name: str) -> Picture:
         raise BadInput(f"{str(file)!r} line {line}: picture {name!r} cannot be used ({rejected.reason})") from None
 
 
-def _document(
-    item: str, prompt: str, pictures: Sequence[Picture], providers: Providers, with_pictures: bool
+def document_of(
+    item: str,
+    prompt: str,
+    pictures: Sequence[Picture],
+    providers: Providers,
+    with_pictures: bool,
+    read_text: bool = True,
 ) -> Document:
+    """A loose document; text, layout and vectors of its pictures are measured here. Reading text takes longest."""
     layouts = [image_layout(picture) for picture in pictures]
-    read = providers["image_text"].read(pictures) if pictures else []
+    read = providers["image_text"].read(pictures) if pictures and read_text else []
     return Document(
         document_id=item,
         prompt=prompt,
         picture_count=len(pictures),
         pictures=tuple((p.format, p.encoded) for p in pictures) if with_pictures else (),
-        picture_text="\n".join("" if isinstance(text, Failed) else text.text for text in read),
+        picture_text="\n".join(each.text for each in read if not isinstance(each, Failed)),
         flat_fraction=max((layout.flat_fraction for layout in layouts), default=0.0),
         colour_count=min((layout.colour_count for layout in layouts), default=0),
+        picture_vectors=tuple(providers["image_embedding"].embed_images(pictures)) if pictures else (),
+        text_area_fraction=max((each.area_fraction for each in read if not isinstance(each, Failed)), default=0.0),
     )
 
 

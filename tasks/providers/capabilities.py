@@ -8,7 +8,7 @@ preprocessing or prompt, because stored facts are keyed by it.
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -47,6 +47,10 @@ class Document:
     """Largest share of one flat colour among the pictures (see `ImageLayout`); 0 without pictures."""
     colour_count: int
     """Fewest colours among the pictures (see `ImageLayout`); 0 without pictures."""
+    text_area_fraction: float = 0.0
+    """Largest share of a picture's area that text covers; 0 without pictures."""
+    picture_vectors: tuple[Vectors, ...] = field(default=(), compare=False)
+    """float32 (dimension,) of each picture by the run's image embedder; empty unless the tagger asks for them."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +194,7 @@ class Tagger(Protocol):
 
     version: str
     looks_at_pictures: bool
-    """Whether documents must carry their encoded pictures."""
+    """Whether documents must carry their encoded pictures. With a true `looks_at_vectors` they carry vectors."""
 
     def tag(self, documents: Sequence[Document]) -> Sequence[Row | Failed]:
         """Labels of every document."""

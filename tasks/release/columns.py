@@ -3,7 +3,7 @@
 import polars as pl
 
 from schemas.conversation import UNDATED_BEFORE
-from schemas.release import SideMetadata
+from schemas.release import ReleasedCategories, SideMetadata
 from tasks.language_names import english_name
 from tasks.lookup.conversation_features import CATEGORIES
 
@@ -21,7 +21,7 @@ def _messages(column: str) -> pl.Expr:
 
 
 def _categories(suffix: str = "") -> pl.Expr:
-    columns = [pl.col(f"{name}{suffix}").alias(name) for name in CATEGORIES]
+    columns = [pl.col(f"{name}{suffix}").alias(name) for name in CATEGORIES if name in ReleasedCategories.model_fields]
     renamed = [pl.col(f"code{suffix}").alias("is_code"), pl.col(f"refusal{suffix}").alias("refusal")]
     ordered = sorted([*columns, *renamed], key=lambda expression: expression.meta.output_name())
     return pl.struct(ordered)

@@ -1,65 +1,99 @@
-"""Categories without a language model: nearest example prompts, a few words, and how the picture is laid out.
+"""Categories without a language model: nearest example prompts, words, and how the picture is laid out.
 
-A stand-in of known quality for machines without keys (benchmarks/categories.py), labelled as such in every manifest.
+A stand-in of known quality for machines without keys (docs/tags.md, benchmarks/tags_quality.py). Its examples and words
+are data: `categories.yaml`, `category_words.yaml`.
 """
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from schemas.tags import Categories
-from tasks.providers.capabilities import Document
+import numpy as np
+import yaml
+
+from schemas.tags import TAGS, Categories
+from tasks.providers.capabilities import Document, Vectors
 from tasks.providers.embedded.nearest import PROMPT_CHARACTERS, NearestExamples
 
-COSINE_MIN = 0.55
-FLAT_FRACTION_MIN, COLOUR_COUNT_MAX = 0.45, 130
-"""What separates drawings and documents from photographs on the labelled pictures (benchmarks/categories.py)."""
-DENSE_TEXT_CHARACTERS = 160
-
-_CHOICES = re.compile(r"\(A\).*\(B\)|\bA[.)]\s.*\bB[.)]\s", re.S)
-_CALCULATES = re.compile(r"\b(?:solve|calculate|compute|prove|homework|exercise|equation|derivative|integral)\b", re.I)
-_WORDS = {
-    "ocr": re.compile(
-        r"\b(?:ocr|transcribe|read (?:the|this|all)|written|text in|sign\b.*\bsay|receipt|invoice|label)\b",
-        re.I,
-    ),
-    "humor": re.compile(r"\b(?:meme|funny|joke|humou?r(?:ous)?|hilarious)\b", re.I),
-    "creative_writing": re.compile(r"\b(?:poem|haiku|short story|song|lyrics|fairy tale|limerick)\b", re.I),
-    "captioning": re.compile(r"^\W*(?:please\s+)?(?:describe|caption)\b", re.I),
-}
+COSINE_MIN, COSINE_MARGIN = 0.5, 0.03
+"""How near an example must be, and how much nearer another category's may be."""
+FLAT_FRACTION_MIN, COLOUR_COUNT_MAX = 0.45, 235
+"""What separates drawings and documents from photographs on the labelled pictures."""
+DIAGRAM_PROBABILITY_MIN = 0.5
+TEXT_AREA_MIN, TEXT_CHARACTERS_MIN = 0.2, 40
+"""From here on a picture is a page, a sign or a receipt, and not a drawing with labels."""
+TASK_WORDS_MIN, TASK_TERMS_MIN = 10, 2
+"""A task under a drawing is told at some length, and in the terms of tasks."""
+DIAGRAMS_VERSION = 1
+"""Version of `diagram_weights.yaml`."""
+_HERE = Path(__file__).parent
 
 
 class WordsAndLayout:
-    """Categories of documents; never null, because everything it looks at is at hand."""
+    """Categories of documents; null only for tags that it has no rule for."""
 
     looks_at_pictures = False
+    looks_at_vectors = True
 
     def __init__(self) -> None:
-        self._examples = NearestExamples(Path(__file__).with_suffix(".yaml"))
-        self.version = self._examples.version
+        words: dict[str, Any] = yaml.safe_load((_HERE / "category_words.yaml").read_text(encoding="utf-8"))
+        self._asks = {name: _any_of(forms) for name, forms in words["asks"].items()}
+        self._exercise, self._task = _any_of(words["exercise"]), _any_of(words["task"])
+        self._examples = NearestExamples(_HERE / "categories.yaml")
+        self.version = f"words-{words['version']}+diagrams-{DIAGRAMS_VERSION}+{self._examples.version}"
+
+    @cached_property
+    def _line(self) -> tuple[Vectors, float]:
+        """Weights float32 (dimension,) and intercept of the logistic regression that tells diagrams."""
+        fitted: dict[str, Any] = yaml.safe_load((_HERE / "diagram_weights.yaml").read_text(encoding="utf-8"))
+        return np.asarray(fitted["weights"], np.float32), float(fitted["intercept"])
 
     def tag(self, documents: Sequence[Document]) -> list[Categories]:
         """Categories of every document."""
         return [self._tag(document) for document in documents]
 
     def _tag(self, document: Document) -> Categories:
-        asked = self._asked(document.prompt[:PROMPT_CHARACTERS])
+        prompt = document.prompt[:PROMPT_CHARACTERS]
+        asked = self._asked(prompt) if prompt.strip() else set()
         drawn = document.flat_fraction >= FLAT_FRACTION_MIN and 0 < document.colour_count <= COLOUR_COUNT_MAX
-        dense = len(document.picture_text) >= DENSE_TEXT_CHARACTERS
-        exercise = bool(_CHOICES.search(document.prompt) or _CALCULATES.search(document.prompt))
-        return Categories(
-            captioning="captioning" in asked,
-            creative_writing="creative_writing" in asked,
-            diagram=drawn and not dense,
-            entity_recognition="entity_recognition" in asked,
-            homework=exercise or ("homework" in asked and (drawn or not document.picture_count)),
-            humor="humor" in asked,
-            ocr="ocr" in asked or dense,
+        page = (
+            document.text_area_fraction >= TEXT_AREA_MIN
+            and len("".join(document.picture_text.split())) >= TEXT_CHARACTERS_MIN
         )
+        known = {
+            **{name: name in asked for name in ("captioning", "creative_writing", "entity_recognition", "humor")},
+            "diagram": not page and self._is_diagram(document, drawn),
+            "homework": self._is_exercise(prompt, drawn),
+            "ocr": "ocr" in asked or (page and not asked & {"captioning", "creative_writing"}),
+        }
+        return Categories(**dict.fromkeys(TAGS) | known)
+
+    def _is_diagram(self, document: Document, drawn: bool) -> bool:
+        """By the picture's embedding; by layout alone where the vectors are another embedder's, or missing."""
+        weights, intercept = self._line
+        fitting = [vector for vector in document.picture_vectors if vector.shape == weights.shape]
+        if not fitting:
+            return drawn
+        odds = max(float(vector @ weights) + intercept for vector in fitting)
+        return bool(1 / (1 + np.exp(-odds)) >= DIAGRAM_PROBABILITY_MIN)
+
+    def _is_exercise(self, prompt: str, drawn: bool) -> bool:
+        """Worded as an exercise, or a task of some length under a drawing."""
+        if self._exercise.search(prompt):
+            return True
+        terms = {match.group().lower() for match in self._task.finditer(prompt)}
+        return drawn and len(prompt.split()) >= TASK_WORDS_MIN and len(terms) >= TASK_TERMS_MIN
 
     def _asked(self, prompt: str) -> set[str]:
-        """Categories whose nearest example is near enough and nearer than every example of `other`."""
-        nearest = self._examples.cosines(prompt)
-        floor = max(COSINE_MIN, nearest.pop("other"))
-        near = {name for name, cosine in nearest.items() if cosine >= floor}
-        return near | {name for name, form in _WORDS.items() if form.search(prompt)}
+        """Categories with words of theirs, and the one of the nearest example unless that is of `other`."""
+        cosines = self._examples.cosines(prompt)
+        best = max(cosines.values())
+        near = {name for name, cosine in cosines.items() if cosine >= max(COSINE_MIN, best - COSINE_MARGIN)}
+        named = {name for name, form in self._asks.items() if form.search(prompt)}
+        return named | (near if cosines["other"] < best else set())
+
+
+def _any_of(forms: Sequence[str]) -> re.Pattern[str]:
+    return re.compile("|".join(forms), re.I | re.S)

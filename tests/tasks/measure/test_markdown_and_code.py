@@ -86,6 +86,10 @@ def test_what_stands_in_a_fence_does_not_count(prose, fenced):
         "Please explain:\nimport os\nprint(1)",
         "pip install numpy",
         "A pull request on GitHub",
+        "Write a function that reverses a list.",
+        "How do I print to a textbox in pyqt6?",
+        "What does this do?\nfn main() {\n    run();\n}",
+        "Regex for a phone number, please",
     ],
 )
 def test_signs_of_code_are_code(text):
@@ -101,6 +105,10 @@ def test_signs_of_code_are_code(text):
         "The vitamin C++x",
         "```plaintext\nDear Sir",
         "Draw a cat in ASCII art with python",
+        "Write a movie script about a heist.",
+        "What is the function of the liver?",
+        "Create a training program for a marathon.",
+        "I like it; so does she.",
     ],
 )
 def test_words_that_only_look_like_code_are_not(text):

@@ -1,0 +1,135 @@
+"""Labelled prompts and pictures of the shared data, as `benchmarks/tags_quality.py` judges taggers on them.
+
+Every source says something of some tags; of the others nothing, and they are not judged there. Labels do not depend on
+file names beyond the folder, but for the exceptions that `tag_labels.yaml` lists after looking.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+PICTURES = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
+CODE_SHARE = 4
+"""One in so many of Arena-Hard's prompts was read."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A prompt, perhaps with a picture, and the tags that are known of it."""
+
+    item: str
+    """Where it comes from."""
+    prompt: str
+    picture: Path | None
+    tags: dict[str, bool]
+    """Tag -> whether it applies; tags that nothing is known of are missing."""
+
+    @property
+    def held_out(self) -> bool:
+        """Half of the items, by the hash of where they come from."""
+        return _hash(self.item) % 2 == 1
+
+
+def labelled(data: Path) -> list[Labelled]:
+    """Every labelled item below the folder of shared data; sources that are not there give none."""
+    return [*_math(data / "mathv"), *_pictures(data), *_owleval(data / "owleval"), *_texts(data / "text-categories")]
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+
+@cache
+def _notes() -> dict[str, Any]:
+    notes: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    return notes
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
+
+
+def _math(folder: Path) -> Iterator[Labelled]:
+    """Competition problems, asked as arenas log them: the question, then its options."""
+    for row in _lines(folder / "questions.jsonl"):
+        options = " ".join(f"({letter}) {text}" for letter, text in zip("ABCDE", row["options"], strict=False))
+        question = f"{row['question'].replace('<image1>', '').strip()}\n{options}".strip()
+        no = dict.fromkeys(("captioning", "creative_writing"), False)
+        yield Labelled(f"mathv/{row['id']}", question, folder / row["image"], {"homework": True, **no})
+
+
+def _pictures(data: Path) -> Iterator[Labelled]:
+    """Pictures without a question, under an everyday prompt that suits them or, every third time, just any."""
+    kinds = {
+        "charts-maps-diagrams": "diagram", "ocr-documents": "ocr", "photos": "captioning", "art": "captioning",
+        "faces": "captioning", "ui-screens": "captioning",
+    }  # fmt: skip
+    for folder, suits in kinds.items():
+        for file in sorted(each for each in (data / folder).rglob("*") if each.suffix.lower() in PICTURES):
+            item = file.relative_to(data).as_posix()
+            pools = _notes()["prompts"]["held_out" if _hash(item) % 2 else "tuning"]
+            pool = suits if suits != "captioning" or _hash(f"{item} pool") % 3 else "other"
+            prompt = pools[pool][_hash(f"{item} prompt") % len(pools[pool])]
+            yield Labelled(item, prompt, file, _picture_tags(file.name, suits, pool))
+
+
+def _picture_tags(name: str, suits: str, pool: str) -> dict[str, bool]:
+    tags = {"homework": False, "captioning": pool == "captioning", "creative_writing": False}
+    if not any(part in name for part in _notes()["unclear_diagrams"]):
+        tags["diagram"] = suits == "diagram" and not any(part in name for part in _notes()["not_diagrams"])
+    if suits != "diagram":  # a plot's labels may matter to the question
+        tags["ocr"] = pool == "ocr"
+    return tags
+
+
+def _owleval(folder: Path) -> Iterator[Labelled]:
+    notes = _notes()
+    for row in _lines(folder / "questions.jsonl"):
+        number = int(row["image"].split(".")[0])
+        tags = {"captioning": row["question"].strip() in notes["owleval_questions"]["captioning"]}
+        if number not in notes["owleval"]["unclear"]:
+            tags |= {"diagram": number in notes["owleval"]["diagram"], "homework": False}
+        picture = folder / "images" / row["image"]
+        yield Labelled(f"owleval/{row['question_id']}", row["question"], picture, tags)
+
+
+def _texts(folder: Path) -> Iterator[Labelled]:
+    no_picture = {"captioning": False, "diagram": False}
+    for name, coding in (("mt-bench", {"coding"}), ("vicuna-bench", {"coding"})):
+        for row in _lines(folder / f"{name}.jsonl"):
+            tags = dict(no_picture)
+            if row["category"] not in ("reasoning", "stem", "extraction", "fermi", "math"):
+                tags["homework"] = False
+            if row["category"] == "math":
+                tags["homework"] = True
+            if row["category"] != "math":
+                tags["code"] = row["category"] in coding
+            yield Labelled(f"{name}/{row['question_id']}", "\n\n".join(row["turns"]), None, tags)
+    for row in _lines(folder / "arena-hard-v0.1.jsonl"):
+        tags = dict(no_picture)
+        was_read = int(hashlib.sha256(row["uid"].encode()).hexdigest(), 16) % CODE_SHARE == 0
+        if was_read and row["uid"][:6] not in _notes()["code"]["unclear"]:
+            tags["code"] = row["uid"][:6] not in _notes()["code"]["without"]
+        yield Labelled(f"arena-hard/{row['uid']}", row["prompt"], None, tags)
+    for row in _lines(folder / "visit-bench-even.jsonl"):
+        yield Labelled(f"visit/{row['id']}", row["instruction"], None, _visit_tags(row["instruction_category"]))
+
+
+def _visit_tags(family: str) -> dict[str, bool]:
+    """Instructions about pictures that are not here: what their wording alone tells."""
+    known = _notes()["visit"]
+    tags = {"code": False}
+    for tag in ("captioning", "homework"):
+        if family not in known[f"unclear_{tag}"]:
+            tags[tag] = family in known[tag]
+    if family in known["ocr"]:
+        tags["ocr"] = True
+    if family in known["creative_writing"]:
+        tags["creative_writing"] = True
+    return tags
