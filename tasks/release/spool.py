@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import threading
 from collections.abc import Collection
 from itertools import chain
 from types import TracebackType
@@ -26,6 +27,7 @@ class SpooledImages:
     def __init__(self, store: Store, wanted: Collection[str]) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
         self._places: dict[str, _Place] = {}
+        self._own = threading.local()
         end = 0
         columns = ["image_id", "bytes", "format"]
         for part in chain(store.read_parts("images", columns), store.read_parts("redacted_images", columns)):
@@ -51,21 +53,29 @@ class SpooledImages:
     def column(self, image_ids: pl.Series, kind: pa.ListType) -> pa.ListArray:
         """Pictures of some rows (a list of ids each) as `datasets` stores lists of images, of Arrow type `kind`.
 
-        Every picture is read straight to its place in one Arrow buffer, so that none becomes a Python object.
-        May be called from several threads.
+        Every picture is read straight to its place in one Arrow buffer, so that none becomes a Python object. May be
+        called from several threads; each has one buffer, so what it got before is overwritten: fresh memory for every
+        row group would cost a sixth of the writing.
         """
         names = image_ids.explode(empty_as_null=False).to_list()
         places = [self._places[name] for name in names]
         offsets = _ends([place.length for place in places])
-        content = pa.allocate_buffer(int(offsets[-1]))
-        view = memoryview(content)
+        view = self._buffer(int(offsets[-1]))
         for place, start in zip(places, offsets.tolist(), strict=False):  # one more offset than pictures
             if os.preadv(self._file.fileno(), [view[start : start + place.length]], place.offset) != place.length:
                 raise OSError(f"the temporary file of pictures was cut short at byte {place.offset}")
-        pictures = pa.BinaryArray.from_buffers(pa.binary(), len(names), [None, pa.py_buffer(offsets), content])
+        pictures = pa.BinaryArray.from_buffers(
+            pa.binary(), len(names), [None, pa.py_buffer(offsets), pa.py_buffer(view)]
+        )
         paths = pa.array([f"{name}.{place.format}" for name, place in zip(names, places, strict=True)], pa.string())
         listed = pa.StructArray.from_arrays([pictures, paths], fields=list(kind.value_type))
         return pa.ListArray.from_arrays(_ends(image_ids.list.len().to_list()), listed, type=kind)
+
+    def _buffer(self, size: int) -> memoryview:
+        """This thread's memory, at least `size` bytes of it."""
+        if len(getattr(self._own, "memory", b"")) < size:
+            self._own.memory = bytearray(size)
+        return memoryview(self._own.memory)[:size]
 
 
 def _ends(lengths: list[int]) -> "np.ndarray[tuple[int], np.dtype[np.int32]]":

@@ -3,66 +3,31 @@
 import io
 import json
 import os
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import boto3
 import pyarrow.parquet as pq
 import pytest
 
 from tasks.demo.arena import generate_arena
+from tests.s3_server import s3_client, s3_server
 
 ROOT = Path(__file__).parents[2]
 CURATE = [sys.executable, "-c", "from flows.commands import main; main()"]
 BUCKET, STORE = "arena", "s3://arena/store"
 
 
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def environment() -> Iterator[dict[str, str]]:
     """A moto server with an empty bucket, and what tells clients where it is."""
-    port = _free_port()
-    own = {
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-        "AWS_ACCESS_KEY_ID": "nobody",
-        "AWS_SECRET_ACCESS_KEY": "nothing",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "CURATE_USER_KEY": "one key for both stores of this test",
-    }
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-        for _ in range(300):
-            with socket.socket() as knocking:
-                if knocking.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
-        _client(own).create_bucket(Bucket=BUCKET)
-        yield os.environ | own
-        server.terminate()
-
-
-def _client(environment: dict[str, str]) -> Any:
-    return boto3.client(
-        "s3",
-        endpoint_url=environment["AWS_ENDPOINT_URL"],
-        aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
-        region_name=environment["AWS_DEFAULT_REGION"],
-    )
+    with s3_server(BUCKET) as own:
+        yield os.environ | own | {"CURATE_USER_KEY": "one key for both stores of this test"}
 
 
 def _objects(environment: dict[str, str], prefix: str = "") -> dict[str, bytes]:
-    client = _client(environment)
+    client = s3_client(environment)
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"store/{prefix}")
     keys = [each["Key"] for page in pages for each in page.get("Contents", [])]
     read = {key: client.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys}
@@ -99,37 +64,6 @@ def test_a_second_run_measures_nothing_and_leaves_no_lock(runs):
     calls = [sum(sum(stage["model_calls"].values()) for stage in record["stages"]) for record in (first, second)]
     assert calls[0] > 0 and calls[1] == 0
     assert "writing.lock" not in objects
-
-
-@pytest.fixture(scope="module")
-def released(runs) -> tuple[str, str]:
-    """The release in the folder, and in the bucket."""
-    (version,) = [path.name for path in (runs[0] / "releases").iterdir() if (path / "manifest.json").exists()]
-    return str(runs[0] / "releases" / version), f"{STORE}/releases/{version}"
-
-
-def test_a_release_in_the_bucket_is_verified_compared_exported_and_refused_as_one_in_a_folder(runs, released, tmp_path):
-    local, remote = released
-    environment = runs[1] | {"HF_TOKEN": "unused"}
-    verified = _curate(environment, "verify", remote)
-    assert (verified.returncode, verified.stdout) == (0, f"{remote} is whole\n"), verified.stderr
-    assert "suggested version bump: none" in _curate(environment, "diff", local, remote).stdout
-    exports = [tmp_path / name for name in ("local", "remote")]
-    for place, out in zip(released, exports, strict=True):
-        done = _curate(environment, "export", "dataset", place, "--out", str(out))
-        assert done.returncode == 0, done.stderr
-    one, other = ({p.relative_to(out): p.read_bytes() for p in out.rglob("*.parquet")} for out in exports)
-    assert one == other != {}
-    refused = _curate(environment, "publish", remote, "--repo", "org/arena", "--dry-run")
-    assert refused.returncode == 2
-    assert refused.stderr.startswith(f"curate: '{remote}' was built with embedded stand-ins")
-
-
-def test_an_address_without_a_release_is_one_clear_line(runs):
-    for place in (f"{STORE}/releases/none", "s3://nowhere/1.0.0", "nothing://x/1.0.0"):
-        refused = _curate(runs[1], "verify", place)
-        assert refused.returncode == 2
-        assert refused.stderr.startswith(f"curate: '{place}' ") and refused.stderr.count("\n") == 1, refused.stderr
 
 
 def test_a_conversation_is_forgotten_in_the_bucket(runs):
