@@ -1,0 +1,55 @@
+"""A release with anything of the hidden split does not verify."""
+
+import shutil
+
+import pytest
+
+from schemas.bench import HiddenItem
+from tasks.release.build import released_files, write_manifest
+from tasks.release.verify import read_manifest, verify_release
+from tasks.tables import frame_of
+from tests.small_store import make_release, small_store
+
+ABOUT = {"topic": 0, "first_month": "2024-09", "last_month": "2024-11", "drawn": False}
+
+
+@pytest.fixture
+def held(tmp_path):
+    """A store and a release in it, made before the prompt of c03, b1 and the benchmark's were reserved."""
+    store = small_store(tmp_path)
+    folder = tmp_path / "store" / make_release(store, release="1.0.0").result
+    asked = dict(store.read("conversations").select("conversation_id", "document_id").iter_rows())
+    rows = [HiddenItem(document_id=asked[name], **ABOUT) for name in ("c03", "b1", "c00")]
+    store.replace("hidden", frame_of(HiddenItem, rows))
+    return store, folder
+
+
+def test_reserved_prompts_are_found_in_every_configuration_where_the_store_is_there(held):
+    _, folder = held
+    problems = verify_release(folder)
+    assert {problem.split("/")[0] for problem in problems} == {"chat", "battle", "bench"}
+    assert all("is reserved for the hidden split" in problem for problem in problems)
+    assert any("'c03'" in problem for problem in problems)
+
+
+def test_a_copy_is_checked_against_the_store_that_is_named(held, tmp_path):
+    store, folder = held
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    assert verify_release(copy) == []
+    assert verify_release(copy, store) == verify_release(folder)
+
+
+def test_the_next_release_of_the_store_has_none_of_them(held, tmp_path):
+    store, _ = held
+    folder = tmp_path / "store" / make_release(store, release="1.0.1").result
+    assert verify_release(folder) == []
+
+
+@pytest.mark.parametrize("name", ["hidden/train-00000-of-00001.parquet", "report/tables/Hidden_items.csv"])
+def test_a_sealed_file_named_after_the_hidden_split_is_a_problem(tmp_path, name):
+    folder = tmp_path / "store" / make_release(small_store(tmp_path), release="1.0.0").result
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_bytes(b"x")
+    sealed = read_manifest(folder).model_copy(update={"files": released_files(folder)})
+    write_manifest(sealed, folder)
+    assert any(problem == f"{name}: the hidden split is in no release" for problem in verify_release(folder))
