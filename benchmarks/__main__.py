@@ -11,6 +11,7 @@ from benchmarks import (
     rate,
     release,
     release_versions,
+    topics,
 )
 from benchmarks.timing import write
 
@@ -26,5 +27,6 @@ if __name__ == "__main__":
         release_versions,
         llm_throughput,
         bench_split,
+        topics,
     )
     write([row for module in modules for row in module.run()])

@@ -21,7 +21,7 @@ class TopicSettings(Row):
     engine: Literal["core", "umap", "bertopic", "cuml"] = "core"
     """What finds them: core (our UMAP), umap (umap-learn), bertopic (production extra), cuml (GPU, untested)."""
     members_min: int | None = Field(default=None, ge=2)
-    """Smallest topic; by default 1 % of the documents, between 5 and 100."""
+    """Smallest topic; by default 0.5 % of the documents, between 5 and 100."""
     neighbours: int = Field(default=15, ge=2)
     """UMAP's neighbourhood."""
     dimensions: int = Field(default=5, ge=2)

@@ -14,8 +14,8 @@ TOPICS_NEED = 3
 
 
 def members_min(count: int, settings: TopicSettings) -> int:
-    """The smallest topic: as set, or 1 % of the documents, between 5 and 100."""
-    return settings.members_min or max(5, min(100, count // 100))
+    """The smallest topic: as set, or 0.5 % of the documents, between 5 and 100."""
+    return settings.members_min or max(5, min(100, count // 200))
 
 
 def cluster(vectors: Vectors, settings: TopicSettings, seed: int, workers: int = 1) -> Clustering:

@@ -83,7 +83,7 @@ def test_a_broken_vector_is_refused_and_not_clustered(blobs, bad):
         cluster(vectors, SETTINGS, seed=0)
 
 
-@pytest.mark.parametrize(("count", "expected"), [(0, 5), (499, 5), (700, 7), (10_000, 100), (10**6, 100)])
-def test_the_smallest_topic_is_a_hundredth_of_the_documents_within_bounds(count, expected):
+@pytest.mark.parametrize(("count", "expected"), [(0, 5), (1199, 5), (1400, 7), (20_000, 100), (10**6, 100)])
+def test_the_smallest_topic_is_a_two_hundredth_of_the_documents_within_bounds(count, expected):
     assert members_min(count, TopicSettings()) == expected
     assert members_min(count, SETTINGS) == 5

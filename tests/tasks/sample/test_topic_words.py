@@ -5,6 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import CountVectorizer
 
 from tasks.sample.topic_words import EXEMPLARS, WORDS, topic_evidence
 
@@ -73,3 +74,20 @@ def test_exemplars_are_the_distinct_prompts_nearest_to_the_centre():
     texts = ["at 0", "at 50", "at 10", "at 10", "at -12"]
     (only,) = topic_evidence(texts, np.zeros(5, np.int32), vectors)
     assert only.exemplars == ("at 10", "at 0", "at -12", "at 50")
+
+
+def test_words_are_those_of_bertopics_class_tf_idf():
+    vectorizers = pytest.importorskip("bertopic.vectorizers")
+    random = np.random.default_rng(0)
+    vocabulary = [f"w{chr(97 + a)}{chr(97 + b)}" for a in range(10) for b in range(10)]
+    texts, labels = [], np.repeat(np.arange(3, dtype=np.int32), 20)
+    for label in labels:
+        likely = np.exp(random.permutation(100)[:100] / 40 * (1 + label)) + 50 * (np.arange(100) % 3 == label)
+        texts.append(" ".join(random.choice(vocabulary, 12, p=likely / likely.sum())))
+    joined = [" ".join(text for text, each in zip(texts, labels, strict=True) if each == n) for n in range(3)]
+    counter = CountVectorizer()
+    weights = vectorizers.ClassTfidfTransformer().fit_transform(counter.fit_transform(joined)).toarray()
+    found = topic_evidence(texts, labels, np.eye(60, dtype=np.float32))
+    for topic in range(3):
+        theirs = counter.get_feature_names_out()[np.argsort(-weights[topic], kind="stable")[:10]]
+        assert list(found[topic].keywords) == theirs.tolist()
