@@ -25,7 +25,7 @@ from tasks.measure.documents import Documents, picture_vectors
 from tasks.measure.remote import Load, Overnight, measure_one_by_one, measure_overnight
 from tasks.measure.run import Rows, look_at, look_at_stored, measure_items
 from tasks.measure.signal import Signal
-from tasks.measure.store import Measured, append_facts, missing
+from tasks.measure.store import Measured, append_facts, facts_without_picture, missing
 from tasks.pictures import Picture
 from tasks.progress import progress
 from tasks.providers import Providers
@@ -53,11 +53,19 @@ class PictureLook:
     def __init__(self, store: Store, providers: Providers, now: datetime) -> None:
         self._store, self._now = store, now
         self._signals = list(picture_signals(providers).values())
+        self._measured = facts_without_picture(store, self._signals)
         self.done = Measured()
 
     def look(self, pictures: Sequence[Picture]) -> tuple[dict[str, Rows], Measured]:
-        """Measure every picture signal; safe on any thread."""
-        return look_at(pictures, self._signals, self._now)
+        """Measure every picture signal that is not recorded; safe on any thread."""
+        rows, total = {}, Measured()
+        for signal in self._signals:
+            recorded = self._measured[signal.name]
+            new = [picture for picture in pictures if picture.image_id not in recorded]
+            of_signal, done = look_at(new, [signal], self._now)
+            rows[signal.name] = of_signal.get(signal.name, [])
+            total.add(done)
+        return rows, total
 
     def keep(self, seen: Sequence[tuple[dict[str, Rows], Measured]]) -> None:
         """Store what was measured."""

@@ -34,6 +34,13 @@ def missing(store: Store, signal: Signal[Any], content_ids: Iterable[str]) -> li
     return sorted(set(content_ids) - known)
 
 
+def facts_without_picture(store: Store, signals: Iterable[Signal[Any]]) -> dict[str, set[str]]:
+    """Signal -> content ids whose fact is recorded while the picture is not listed: a run was killed in between."""
+    listed = store.read("images", ["image_id"])["image_id"]
+    known = {signal.name: facts(store, signal.name, signal.version, [])["content_id"] for signal in signals}
+    return {name: set(ids.filter(~ids.is_in(listed.implode()))) for name, ids in known.items()}
+
+
 def fact_rows(
     signal: Signal[Item], content_ids: Sequence[str], items: Sequence[Item], now: datetime
 ) -> tuple[list[dict[str, Any]], Measured]:

@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 from prefect.client.schemas.objects import FlowRun
 from prefect.exceptions import PrefectHTTPStatusError
 from prefect.flow_runs import resume_flow_run
@@ -19,7 +20,9 @@ from prefect.settings import PREFECT_API_URL
 from tasks.demo.arena import generate_arena
 from tests.hub_server import TOKEN, LoopbackHub
 from tests.small_store import make_release, small_store
+from tests.tasks.ingest.logs import chat, write
 
+ADDRESS, MAILBOX = "203.0.113.199", "planted.person@example.com"
 ROOT = Path(__file__).parents[2]
 PREFECT = [sys.executable, "-m", "prefect", "--no-prompt"]
 
@@ -35,6 +38,9 @@ def place(tmp_path_factory) -> Path:
     """A folder with logs, and where the store will be."""
     folder = tmp_path_factory.mktemp("operated")
     generate_arena(folder, conversations=20, battles=5, seed=9, pictures_max=8, problems=False)
+    planted = chat("planted", f"Write to {MAILBOX}.", "I did.") | {"ip": ADDRESS}
+    broken = f'{{"ip": "{ADDRESS}", "text": "{MAILBOX}"'.encode()
+    write(folder / "logs", "vision-tmp-2024-05-30-conv.json", planted, broken)
     return folder
 
 
@@ -45,6 +51,7 @@ def environment(client, place) -> dict[str, str]:
         "CURATE_LOGS": str(place / "logs"),
         "CURATE_STORE": str(place / "store"),
         "CURATE_USER_KEY": "a key for the store of this test",
+        "PREFECT_LOGGING_LEVEL": "INFO",
     }
 
 
@@ -87,12 +94,25 @@ def test_a_worker_runs_a_backfill_and_then_the_night_to_a_release(client, enviro
     printed = _work(environment)
     assert _state(client, backfill) == "Completed", printed
     (first,) = (place / "store" / "releases").iterdir()
+    _shows_its_stages_and_no_person(client, backfill, printed)
     nightly = _ordered(client, "nightly").id
     printed = _work(environment)
     assert _state(client, nightly) == "Completed", printed
     releases = {folder.name for folder in (place / "store" / "releases").iterdir()}
     assert len(releases) == 2 and first.name < max(releases)
     assert all((place / "store" / "releases" / name / "manifest.json").exists() for name in releases)
+
+
+def _shows_its_stages_and_no_person(client: SyncPrefectClient, run: UUID, printed: str) -> None:
+    of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]))
+    artifacts = {each.key: str(each.data) for each in client.read_artifacts(artifact_filter=of_run)}
+    assert artifacts.keys() == {"stages", "funnel", "dropped", "release"}
+    assert "take_in_pictures" in artifacts["stages"] and "pii_text" in artifacts["dropped"]
+    for stage in ("read_logs", "decide", "release"):
+        assert f'stage {{"stage": "{stage}", ' in printed
+    for personal in (ADDRESS, MAILBOX):
+        assert personal not in printed
+        assert not any(personal in data for data in artifacts.values())
 
 
 @pytest.mark.parametrize("wrong", [{"sinse": "2024-01-01"}, {"workers": "many"}])

@@ -4,11 +4,13 @@ import pytest
 
 from tasks.lookup.facts import facts
 from tasks.measure.language import language
+from tasks.measure.nsfw import nsfw
 from tasks.measure.run import BATCH, measure_items
 from tasks.measure.signal import Signal
+from tasks.measure.steps import PictureLook
 from tasks.measure.store import missing
 from tasks.tables import Store
-from tests.builders import NOON
+from tests.builders import NOON, picture
 
 TEXTS = {f"{number:032x}": f"text {number}" for number in range(3 * BATCH + 5)}
 
@@ -108,3 +110,15 @@ def test_parts_that_were_stored_before_a_crash_are_not_measured_again(store, cou
     assert len(known(store, signal)) >= BATCH
     left = len(TEXTS) - len(known(store, signal))
     assert measure(store, signal).calls == {"language": left}
+
+
+def test_a_picture_whose_facts_were_stored_before_a_crash_is_not_measured_again(store, counting):
+    pictures = [picture(seed) for seed in range(3)]
+    killed = PictureLook(store, counting, NOON)
+    killed.keep([killed.look(pictures[:2])])  # and died before the pictures were listed
+    asked = counting.asked.copy()
+    again = PictureLook(store, counting, NOON)
+    again.keep([again.look(pictures)])
+    assert set((counting.asked - asked).values()) == {1}
+    stored = facts(store, "nsfw", nsfw(counting).version)["content_id"].to_list()
+    assert sorted(stored) == sorted(each.image_id for each in pictures)
