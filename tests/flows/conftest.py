@@ -17,7 +17,7 @@ from tasks.tables import Store
 
 OPENED: list[str] = []
 _LISTENING = False
-_OWN_ARENAS = {"test_crash", "test_deployment", "test_nights", "test_object_store"}
+_OWN_ARENAS = {"test_chaos", "test_deployment", "test_nights", "test_object_store"}
 
 
 def _listen(event: str, arguments: tuple[object, ...]) -> None:
