@@ -174,7 +174,7 @@ class Store:
         except pa.ArrowInvalid as error:
             if "No match for FieldRef" not in str(error):
                 raise
-            if table.startswith("signals/") and columns is not None:
+            if columns and table.startswith("signals/"):
                 return self._with_nulls(path, table, columns)
             raise BadInput(
                 f"store {self.root!r} was written by another version: table {table!r} lacks a column; start a new store"
@@ -182,12 +182,10 @@ class Store:
 
     def _with_nulls(self, path: str, table: str, columns: Sequence[str]) -> pa.Table:
         """A part of facts from before a column was added: null there. Those facts are of another version."""
-        schema, known = arrow_schema(TABLES[table].row), set(pq.read_schema(path, filesystem=self.fs).names)
-        part = pq.read_table(path, columns=[name for name in columns if name in known], filesystem=self.fs)
-        for name in columns:
-            if name not in known:
-                part = part.append_column(schema.field(name), pa.nulls(part.num_rows, schema.field(name).type))
-        return part.select(list(columns)).replace_schema_metadata(None)
+        known = [name for name in pq.read_schema(path, filesystem=self.fs).names if name in columns]
+        part = pq.read_table(path, columns=known, filesystem=self.fs).replace_schema_metadata(None)
+        wanted = pa.schema([arrow_schema(TABLES[table].row).field(name) for name in columns])
+        return pa.concat_tables([wanted.empty_table(), part], promote_options="default").select(list(columns))
 
     def _write_part(self, table: str, rows: pl.DataFrame | pa.Table) -> str:
         declared = TABLES[table]
