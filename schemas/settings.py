@@ -28,6 +28,9 @@ class TopicSettings(Row):
     """Dimensions HDBSCAN clusters in."""
     picture_weight: float = Field(default=0.5, ge=0.0, le=1.0)
     """Weight of the picture against the prompt in a document's embedding."""
+    document: Literal["auto", "mean", "concatenated", "text", "picture"] = "auto"
+    """What a document's embedding is made of: the weighted mean of its prompt and pictures (VisionArena sec. 6), both
+    side by side, one of them alone, or by default the mean where one model embeds both, else side by side."""
     refit_growth: float = Field(default=1.25, gt=1.0, le=10.0, allow_inf_nan=False)
     """Topics are fitted anew when the documents have grown by this factor; others are assigned to them till then."""
     fit_max: int = Field(default=100_000, ge=100)

@@ -109,7 +109,8 @@ def _measured(
     if not prompts:
         return []
     ordered = ordered.filter(pl.col("prompt_id").is_in(list(prompts)))
-    vectors = document_vectors(ordered, prompts, pictures, settings.topics.picture_weight, joint=False)
+    beside = settings.topics.model_copy(update={"document": "concatenated"})
+    vectors = document_vectors(ordered, prompts, pictures, beside, joint=False)
     places = np.flatnonzero(ordered["document_id"].is_in(drawn["document_id"].implode()).to_numpy())
     return measures(ordered["topic"].cast(pl.Int64).to_numpy(), vectors, places, settings.seed)
 

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import polars as pl
 
 from schemas.errors import BadInput
+from schemas.settings import TopicSettings
 from tasks.lookup.facts import facts
 from tasks.tables import Store
 
@@ -30,28 +31,38 @@ def document_vectors(
     documents: pl.DataFrame,
     prompts: Mapping[str, Vectors],
     pictures: Mapping[str, Vectors],
-    picture_weight: float,
+    settings: TopicSettings,
     joint: bool,
 ) -> Vectors:
     """float32 (n, dimension), unit length, one row for each row of `documents` (prompt_id, image_ids).
 
-    `joint`: prompt and pictures share one space, as in CLIP, and the document is the mean of both (VisionArena
-    sec. 6). Otherwise the two are laid side by side, so that the cosine of two documents is the weighted mean
-    of the cosines of their prompts and of their pictures. Documents without a picture have only a prompt.
+    `joint`: prompt and pictures share one space, as in CLIP, so that they have a mean (VisionArena sec. 6). Two vectors
+    laid side by side need no common space: the cosine of two documents is then the weighted mean of the cosines of
+    their prompts and of their pictures. Documents without a picture have only a prompt, whatever the settings say.
+    Raises BadInput for a mean, or for pictures alone, of what shares no space.
     """
     if documents.is_empty():
         return np.empty((0, 1), np.float32)
     text = _stack([prompts[prompt_id] for prompt_id in documents["prompt_id"]])
+    if settings.document == "text":
+        return _unit(text)
     width = len(next(iter(pictures.values()))) if pictures else text.shape[1]
     image = _stack([_mean([pictures[i] for i in ids if i in pictures], width) for ids in documents["image_ids"]])
-    if joint and text.shape != image.shape:
+    weight = np.where(image.any(axis=1), settings.picture_weight, 0.0)[:, None].astype(np.float32)
+    if settings.document == "concatenated" or (settings.document == "auto" and not joint):
+        return _unit(np.hstack([np.sqrt(1 - weight) * text, np.sqrt(weight) * image]))
+    if not joint:
+        raise BadInput(
+            f"topics.document: {settings.document} needs prompts and pictures in one space; choose one model for both "
+            "(image_embedding=open_clip, text_embedding=open_clip), or concatenated, text or auto"
+        )
+    if text.shape != image.shape:
         raise BadInput(
             f"text embeddings have {text.shape[1]} dimensions and image embeddings {image.shape[1]}; "
             "choose one provider for both, or `embedded`, and run `curate measure` again"
         )
-    if joint:
-        return _unit((1 - picture_weight) * text + picture_weight * image)
-    return _unit(np.hstack([np.sqrt(1 - picture_weight) * text, np.sqrt(picture_weight) * image]))
+    weight = np.ceil(weight) if settings.document == "picture" else weight
+    return _unit((1 - weight) * text + weight * image)
 
 
 def _stack(rows: list[Vectors]) -> Vectors:

@@ -49,7 +49,7 @@ def _measured(
     pictures = embeddings(store, "image_embedding", versions["image_embedding"])
     documents = kept.filter(pl.col("prompt_id").is_in(list(prompts)))
     joint = providers.names["text_embedding"] == providers.names["image_embedding"] != "embedded"
-    return documents, document_vectors(documents, prompts, pictures, settings.topics.picture_weight, joint)
+    return documents, document_vectors(documents, prompts, pictures, settings.topics, joint)
 
 
 def _prompts(documents: pl.DataFrame) -> list[str]:
