@@ -15,6 +15,7 @@ from tasks.providers.production.weight_files import fingerprint
 
 MODEL, PRETRAINED = "CURATE_CLIP_MODEL", "CURATE_CLIP_PRETRAINED"
 LOCAL_DIR = "local-dir:"
+Transform = Callable[[Any], torch.Tensor]
 _WEIGHTS = (".safetensors", ".bin", ".pth")
 
 
@@ -31,13 +32,14 @@ class Checkpoint:
     settings: dict[str, Any]
     """How these weights want their pictures prepared; empty where the configuration says it."""
 
-    def load(self, device: torch.device) -> tuple[Any, Callable[[Any], torch.Tensor], Callable[[list[str]], Any]]:
-        """Model in evaluation mode, picture preprocessing, tokenizer."""
+    def load(self, device: torch.device) -> tuple[Any, Transform, Callable[[list[str]], Any], dict[str, Any]]:
+        """Model in evaluation mode, picture preprocessing, tokenizer, and what the preprocessing is to do."""
         file = self.file()
         model, prepare = open_clip.create_model_from_pretrained(
             self.model, pretrained=None if file is None else str(file), device=device, **self.settings
         )
-        return model.eval(), prepare, open_clip.get_tokenizer(self.model)
+        wanted = open_clip.get_model_preprocess_cfg(model)
+        return model.eval(), prepare, open_clip.get_tokenizer(self.model), wanted
 
 
 def find_checkpoint(model: str, pretrained: str) -> Checkpoint:
