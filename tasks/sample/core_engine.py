@@ -19,7 +19,7 @@ ROUNDS, ROUNDS_SMALL, ROUNDS_MAP = 100, 200, 50
 class Core:
     """One neighbour graph, laid out in some dimensions for HDBSCAN and in two for the map."""
 
-    version = "core-1"
+    version = "core-2"
 
     def fit(self, vectors: Vectors, members_min: int, settings: TopicSettings, seed: int, workers: int) -> Clustering:
         """Topics by density in the layout."""

@@ -1,4 +1,4 @@
-"""Nearest neighbours by cosine: all pairs in blocks, on the strongest directions first, then exactly."""
+"""Nearest neighbours by cosine: all pairs in blocks; of many vectors on the strongest directions first."""
 
 import math
 
@@ -12,6 +12,8 @@ from tasks.parallel import map_ordered
 Vectors = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int32]
 
+EXACT_MAX = 20_000
+"""Up to so many vectors are searched as they are: that costs no more, and finds strays better."""
 PLANES = 64
 """Principal directions that candidates are searched in; vectors of up to twice as many are searched as they are."""
 CANDIDATES = 3
@@ -31,7 +33,8 @@ def nearest(
     `exclude_self`: the queries are the vectors, and no row is its own neighbour. Ties go to the lower row.
     """
     found = min(count * CANDIDATES, len(vectors) - exclude_self)
-    planes = principal(vectors, PLANES) if vectors.shape[1] > 2 * PLANES else None
+    large = len(vectors) > EXACT_MAX and vectors.shape[1] > 2 * PLANES
+    planes = principal(vectors, PLANES) if large else None
     if planes is None:
         rows, cosines = _largest(vectors, queries, min(count, found), exclude_self, workers)
     else:
