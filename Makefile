@@ -19,7 +19,7 @@ demo: .venv/core ## Draw a demo arena with planted problems and curate it into d
 	$(BIN)/curate demo --out demo
 
 test: .venv/full check ## Check, then run every test
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -q -n 2
 
 check: .venv/full ## Format, lint, strict types, import contracts
 	$(BIN)/ruff format --check .

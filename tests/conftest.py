@@ -1,4 +1,7 @@
-"""No test reaches another machine: connections, datagrams and name look-ups stay on this one."""
+"""No test reaches another machine: connections, datagrams and name look-ups stay on this one.
+
+Two workers share the tests so that the flows' arenas are made once.
+"""
 
 import ipaddress
 import os
@@ -6,7 +9,9 @@ import socket
 import sys
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
+_OWN_ARENAS = ("test_chaos", "test_deployment", "test_nights", "test_object_store")
 _HERE = {"localhost", socket.gethostname()}
 
 
@@ -42,3 +47,18 @@ for _name in [name for name in os.environ if name.lower().endswith("_proxy")]:
     del os.environ[_name]  # a proxy on this machine would be a way out
 
 sys.addaudithook(_refuse_other_machines)
+
+
+class _ByArena(LoadScopeScheduling):
+    """The longest first: flow tests that share one curated arena, and those with arenas of their own, a worker each."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        if not file.startswith("tests/flows/"):
+            return nodeid
+        return "own arenas" if file.removeprefix("tests/flows/").startswith(_OWN_ARENAS) else "flows"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
+    """In place of xdist's groups, which pytest's structured node ids have silently switched off."""
+    return _ByArena(config, log)

@@ -17,7 +17,6 @@ from tasks.tables import Store
 
 OPENED: list[str] = []
 _LISTENING = False
-_OWN_ARENAS = {"test_chaos", "test_deployment", "test_nights", "test_object_store"}
 
 
 def _listen(event: str, arguments: tuple[object, ...]) -> None:
@@ -26,13 +25,6 @@ def _listen(event: str, arguments: tuple[object, ...]) -> None:
 
 
 sys.addaudithook(_listen)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of one curated arena run in one worker, those with arenas of their own in another."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("own arenas" if item.path.stem in _OWN_ARENAS else "flows"))
 
 
 @pytest.fixture(scope="session")
