@@ -205,5 +205,6 @@ def test_all_reasons_are_recorded_in_the_order_of_the_policy(deciding):
 
 
 def test_every_rule_of_the_policy_is_tried_above():
-    tried = {*LOGGED, "text_only", "undated", "short_prompt", "same_model", "unequal_sides", "named_battle"}
+    elsewhere = {"image_moderation"}  # test_if_chosen.py
+    tried = {*LOGGED, *elsewhere, "text_only", "undated", "short_prompt", "same_model", "unequal_sides", "named_battle"}
     assert {rule.reason for rule in POLICY.rules} == tried | {reason for reason, *_ in DROPS + TAGS}
