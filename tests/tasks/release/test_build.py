@@ -13,7 +13,7 @@ from schemas.release import CONFIGS, Manifest
 from schemas.settings import Settings
 from schemas.tables import SIGNALS
 from tasks.decide.policy_file import policy_hash
-from tasks.providers import PROVIDERS
+from tasks.providers import OPTIONAL, PROVIDERS
 from tasks.release.build import checked_version, released_files
 from tasks.release.steps import build_release
 from tests.builders import VERSIONS
@@ -87,8 +87,9 @@ def test_the_manifest_lists_every_other_file_and_everything_needed_to_make_it_ag
     assert manifest.signal_versions.keys() == SIGNALS.keys()
     assert PROVIDERS.keys() - manifest.providers.keys() == {"image_moderation"}  # nobody chose one
     assert manifest.embedded_providers == sorted(
-        c for c, choices in PROVIDERS.items() if "embedded" in choices and len(choices) > 1
+        c for c, choices in PROVIDERS.items() if "embedded" in choices and len(choices) > 1 and c not in OPTIONAL
     )
+    assert {*OPTIONAL} <= manifest.providers.keys()
     assert {"nsfw", "faces"} <= set(manifest.embedded_providers)
     assert manifest.policy == json.loads(POLICY.model_dump_json())
     assert manifest.settings.keys() >= {"seed", "topics", "bench", "bootstraps"}

@@ -18,6 +18,7 @@ def bucket(release):
     with s3_server("arena") as own, pytest.MonkeyPatch.context() as patch:
         for name, value in (own | {"no_proxy": "127.0.0.1"}).items():
             patch.setenv(name, value)
+        s3fs.S3FileSystem.clear_instance_cache()  # of the servers of other tests
         client = s3_client(os.environ)
         for path in (path for path in release.rglob("*") if path.is_file()):
             key = f"store/releases/first/{path.relative_to(release).as_posix()}"
