@@ -5,6 +5,7 @@ until everybody who decided to do the same has seen it; a holder that finds anot
 """
 
 import _thread
+import signal
 import sys
 import threading
 import time
@@ -36,6 +37,7 @@ def leased(store: Store, terms: Terms | None = None) -> Iterator[None]:
     """Hold the store. Raises BadInput when another run holds it; interrupts the run if another ever takes over."""
     terms, own = terms or Terms(), f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC {uuid4().hex}".encode()
     _take(store, own, terms)
+    _listen_to_interrupts()
     ended = threading.Event()
     renewing = threading.Thread(target=_renew, args=(store, own, terms, ended), daemon=True)
     renewing.start()
@@ -47,6 +49,12 @@ def leased(store: Store, terms: Terms | None = None) -> Iterator[None]:
         with suppress(Exception):  # a store that does not answer any more: the lease ends by itself
             if store.read_bytes(_FILE) == own:
                 store.fs.rm_file(store.at(_FILE))
+
+
+def _listen_to_interrupts() -> None:
+    """A shell lets what it starts in the background ignore interrupts; a run that lost its store must end there too."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _take(store: Store, own: bytes, terms: Terms) -> None:

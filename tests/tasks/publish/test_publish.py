@@ -153,7 +153,7 @@ def test_a_release_is_of_the_store_it_lies_in(release, tmp_path):
     assert store_of(str(release)).root == str(release.parent.parent)
     assert store_of(f"{release}/").root == str(release.parent.parent)
     assert store_of(str(tmp_path)) is None
-    memory = Store("memory://bucket/store")
+    memory = Store("memory://published/store")
     memory.write_bytes("tables/parts.json", b"")
-    assert store_of("memory://bucket/store/releases/1.0.0").root == "memory://bucket/store"
-    assert store_of("memory://bucket/other/releases/1.0.0") is None
+    assert store_of("memory://published/store/releases/1.0.0").root == "memory://published/store"
+    assert store_of("memory://published/other/releases/1.0.0") is None
