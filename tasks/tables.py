@@ -227,7 +227,7 @@ def parquet_options(schema: pa.Schema, codec: str = "zstd") -> dict[str, Any]:
     Columns that hold picture bytes (leaf name `bytes`) are not compressed. They and message texts (`content`) get
     neither dictionary nor statistics, because their values hardly repeat (benchmarks/release.py).
     """
-    leaves = _leaf_paths(schema)
+    leaves = _leaf_paths(_empty(schema))
     plain = {leaf for leaf in leaves if leaf.rsplit(".", 1)[-1] == "bytes"}
     rest = [leaf for leaf in leaves if leaf.rsplit(".", 1)[-1] not in {"bytes", "content"}]
     compression = {leaf: "none" if leaf in plain else codec for leaf in leaves}
@@ -281,22 +281,19 @@ def read_parquet_groups(path: Path, columns: Sequence[str] | None = None) -> Ite
 def read_parquet_batches(path: Path, columns: Sequence[str], rows: int) -> Iterator[list[dict[str, Any]]]:
     """A loose Parquet file as objects, `rows` at a time; of `columns`, which may be leaves, those it has."""
     file = pq.ParquetFile(path)
-    leaves = [file.schema.column(place).path for place in range(len(file.schema.names))]
+    leaves = _leaf_paths(file)
     there = [name for name in columns if any(leaf == name or leaf.startswith(f"{name}.") for leaf in leaves)]
-    for batch in file.iter_batches(rows, columns=there):
-        yield batch.to_pylist()
+    yield from (batch.to_pylist() for batch in file.iter_batches(rows, columns=there))
 
 
-def _leaf_paths(schema: pa.Schema) -> list[str]:
-    parquet = pq.ParquetFile(_empty(schema)).schema
-    return [parquet.column(index).path for index in range(len(parquet.names))]
+def _leaf_paths(file: pq.ParquetFile) -> list[str]:
+    return [file.schema.column(index).path for index in range(len(file.schema.names))]
 
 
-def _empty(schema: pa.Schema) -> io.BytesIO:
+def _empty(schema: pa.Schema) -> pq.ParquetFile:
     sink = io.BytesIO()
     pq.write_table(schema.empty_table(), sink)
-    sink.seek(0)
-    return sink
+    return pq.ParquetFile(sink)
 
 
 def _why(error: Exception) -> str:

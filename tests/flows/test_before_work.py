@@ -57,6 +57,8 @@ def test_a_log_file_of_a_day_that_has_not_come_means_that_a_clock_is_wrong(logs)
 
 def test_a_server_east_of_greenwich_may_be_a_day_ahead(logs):
     check_before_work(settings(logs), TODAY - timedelta(days=1))
+    with pytest.raises(BadInput, match="log files reach"):
+        check_before_work(settings(logs), TODAY - timedelta(days=2))
 
 
 def test_every_deployment_has_a_pool_and_those_that_write_run_one_at_a_time():
