@@ -14,6 +14,13 @@ import boto3
 @contextmanager
 def s3_server(bucket: str) -> Iterator[dict[str, str]]:
     """An empty bucket; the environment variables that tell clients where it is."""
+    with s3_process(bucket) as (own, _):
+        yield own
+
+
+@contextmanager
+def s3_process(bucket: str) -> Iterator[tuple[dict[str, str], subprocess.Popen[bytes]]]:
+    """The same, and the server's process, which may be killed."""
     port = _free_port()
     own = {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
@@ -29,7 +36,7 @@ def s3_server(bucket: str) -> Iterator[dict[str, str]]:
                     break
             time.sleep(0.1)
         s3_client(own).create_bucket(Bucket=bucket)
-        yield own
+        yield own, server
         server.terminate()
 
 

@@ -2,21 +2,18 @@
 
 import os
 import resource
-import socket
-import subprocess
-import sys
-import time
 from contextlib import contextmanager
 
-import boto3
 import polars as pl
 import pytest
+import s3fs
 
 from flows.one_writer import one_writer
 from schemas.errors import StoreUnwell
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.tables import Store
+from tests.s3_server import s3_process
 
 
 @contextmanager
@@ -70,23 +67,11 @@ def test_another_error_stays_what_it_is(tmp_path):
 @pytest.fixture
 def bucket(monkeypatch):
     """A moto server with an empty bucket: its process."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port = int(listening.getsockname()[1])
-    url = f"http://127.0.0.1:{port}"
-    for name, value in {"ENDPOINT_URL": url, "ACCESS_KEY_ID": "nobody", "SECRET_ACCESS_KEY": "nothing"}.items():
-        monkeypatch.setenv(f"AWS_{name}", value)
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-        for _ in range(600):
-            with socket.socket() as knocking:
-                if knocking.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
-        boto3.client("s3").create_bucket(Bucket="arena")
+    with s3_process("arena") as (own, server):
+        for name, value in own.items():
+            monkeypatch.setenv(name, value)
+        s3fs.S3FileSystem.clear_instance_cache()  # of the servers of other tests
         yield server
-        server.kill()
 
 
 def test_a_store_that_goes_out_of_reach_is_one_line(bucket):
