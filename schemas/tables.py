@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from schemas.battle import Battle
 from schemas.bench import BenchAgreement, BenchFilter, BenchItem, BenchMeasure, HiddenChange, HiddenItem
@@ -113,8 +113,12 @@ SIGNALS: dict[str, type[BaseModel]] = {
 
 
 def _stored(name: str, value: type[BaseModel]) -> type[BaseModel]:
-    """`SignalKey` and the columns of `value` as one row type."""
-    return type(f"Stored{name.title().replace('_', '')}", (value, SignalKey), {"__doc__": value.__doc__})
+    """`SignalKey` and the columns of `value` as one row type.
+
+    It has no source of its own to look for docstrings in: pydantic would search every frame of a deep import for it.
+    """
+    own = {"__doc__": value.__doc__, "model_config": ConfigDict(use_attribute_docstrings=False)}
+    return type(f"Stored{name.title().replace('_', '')}", (value, SignalKey), own)
 
 
 TABLES |= {f"signals/{name}": Table(_stored(name, value), ("content_id", "version")) for name, value in SIGNALS.items()}

@@ -1,6 +1,7 @@
 """Every model and API, behind one Protocol per capability (`capabilities.py`) and chosen by name."""
 
 import importlib
+import os
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -23,7 +24,7 @@ PROVIDERS: dict[str, dict[str, str]] = {
         "open_clip": "production.embedding:OpenClip",
     },
     "text_embedding": {
-        EMBEDDED: "embedded.text_embedding:SentenceEncoder",
+        EMBEDDED: "embedded.text_embedding:sentence_encoder",
         "open_clip": "production.embedding:OpenClip",
     },
     "text_pii": {EMBEDDED: "embedded.text_pii:PatternsAndNames"},
@@ -59,11 +60,21 @@ there only when chosen."""
 OPTIONAL = frozenset({"criteria", "taxonomy"})
 """In no released column: their embedded stand-ins are named in the manifest, and do not make a release a trial."""
 
+_ON_THIS_MACHINE = ("embedded.", "production.embedding:", "production.nsfw:")
+"""Where models are that take long to load and know nothing of a run."""
+_SETTINGS = ("CURATE_", "OPENNSFW2_")
+_MODELS: dict[tuple[str, frozenset[tuple[str, str]]], Any] = {}
+"""Those loaded in this process, so that every flow of a run, the probes' too, uses the same; with what is set for them."""
+_LOCK = threading.Lock()
+
 _INSTALL = 'it needs the production extra; run: pip install -c constraints.txt -e ".[production]"'
 
 
 class Providers:
-    """The providers chosen for a run, each loaded when first used and shared by all threads."""
+    """The providers chosen for a run, each loaded when first used and shared by all threads.
+
+    A connection to a service is one for each of these; a model on this machine is one for the process.
+    """
 
     def __init__(self, chosen: Mapping[str, str] | None = None) -> None:
         chosen = dict(chosen or {})
@@ -74,15 +85,22 @@ class Providers:
                 raise BadInput(f"{capability}: unknown provider {known_values(name, PROVIDERS[capability])}")
         self.names = {c: chosen.get(c, EMBEDDED) for c, among in PROVIDERS.items() if c in chosen or EMBEDDED in among}
         self._loaded: dict[str, Any] = {}
-        self._lock = threading.Lock()
 
     def __getitem__(self, capability: str) -> Any:
         """The provider of a capability. Raises MissingProvider with the way to get it."""
         path = PROVIDERS[capability][self.names[capability]]
-        with self._lock:
+        with _LOCK:
             if path not in self._loaded:
-                self._loaded[path] = self._load(capability, path)
+                self._loaded[path] = self._shared(capability, path)
             return self._loaded[path]
+
+    def _shared(self, capability: str, path: str) -> Any:
+        if not path.startswith(_ON_THIS_MACHINE):
+            return self._load(capability, path)
+        key = path, frozenset((name, value) for name, value in os.environ.items() if name.startswith(_SETTINGS))
+        if key not in _MODELS:
+            _MODELS[key] = self._load(capability, path)
+        return _MODELS[key]
 
     def _load(self, capability: str, path: str) -> Any:
         module, _, name = path.partition(":")

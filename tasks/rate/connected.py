@@ -8,6 +8,8 @@ from scipy.sparse.csgraph import connected_components
 from tasks.rate.votes import LOST, TIED, WON, Mask, Matrix, Numbers
 
 Labels = npt.NDArray[np.int64]
+_FEW = 64
+"""Models up to which multiplying matrices is faster than searching a graph: 0.1 against 0.3 ms for 40."""
 
 
 def structure(pairs: Numbers, counts: Matrix, models: int) -> tuple[Labels, Mask]:
@@ -48,10 +50,8 @@ def _reached(beats: Mask, start: int) -> Mask:
 
 
 def _searched(beats: Mask, pivot: int, played: Mask) -> tuple[Labels, Mask]:
-    """The same by Tarjan's algorithm, whatever the graph is like."""
-    graph = csr_array(beats.astype(np.int8))
-    group = np.asarray(connected_components(graph, directed=False)[1], np.int64)
-    strong = connected_components(graph, directed=True, connection="strong")[1]
+    """The same, whatever the graph is like."""
+    group, strong = _components(beats) if len(beats) <= _FEW else _components_of_many(beats)
     order = [group[pivot], *sorted({*group[played]} - {group[pivot]})]
     group = np.where(played, np.array([order.index(g) if g in order else -1 for g in group], np.int64), -1)
     core = np.zeros(len(beats), bool)
@@ -61,3 +61,27 @@ def _searched(beats: Mask, pivot: int, played: Mask) -> tuple[Labels, Mask]:
         largest = strong[members[sizes[strong[members]].argmax()]]
         core |= (strong == largest) & (sizes[largest] > 1)
     return group, core
+
+
+def _components(beats: Mask) -> tuple[Labels, Labels]:
+    """Connected and strongly connected components: each model has the number of the first one in its component."""
+    leads = _closure(beats)
+    return _closure(beats | beats.T).argmax(axis=1), (leads & leads.T).argmax(axis=1)
+
+
+def _closure(beats: Mask) -> Mask:
+    """Bool (models, models): whether a chain of wins leads from one to the other; its length doubles with each round."""
+    leads = beats | np.eye(len(beats), dtype=bool)
+    while True:
+        steps = leads.astype(np.float32)
+        further = steps @ steps > 0
+        if (further == leads).all():
+            return leads
+        leads = further
+
+
+def _components_of_many(beats: Mask) -> tuple[Labels, Labels]:
+    """The same by Tarjan's algorithm: slower to begin, and linear in the wins."""
+    graph = csr_array(beats.astype(np.int8))
+    group = np.asarray(connected_components(graph, directed=False)[1], np.int64)
+    return group, np.asarray(connected_components(graph, directed=True, connection="strong")[1], np.int64)

@@ -10,6 +10,7 @@ import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.cluster.hierarchy import dendrogram
@@ -37,9 +38,14 @@ _GREYS = (14, 15)
 
 
 def _svg(figure: Figure) -> str:
-    sink = io.StringIO()
+    sink, layout = io.StringIO(), figure.get_layout_engine()
+    assert layout is not None, "every figure has one"
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # text stays text: the browser has the glyphs that our font lacks
+        FigureCanvasSVG(figure)
+        figure.set_dpi(FigureCanvasSVG.fixed_dpi)
+        layout.execute(figure)  # here and not by savefig, which would draw everything twice for it
+        figure.set_layout_engine(None)
         figure.savefig(sink, format="svg", metadata={"Date": None, "Creator": None})
     text = sink.getvalue()
     return text[text.index("<svg") :]
@@ -164,8 +170,9 @@ def matrix(
     brightness = picture.to_rgba(shown)[..., :3] @ (0.299, 0.587, 0.114)  # ITU-R BT.601
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
-            place, colour = (column + 0.5, row + 0.5), "white" if brightness[row, column] < 0.55 else "black"
-            axes.annotate(f"{value:.0f}", place, ha="center", va="center", fontsize=8, color=colour)
+            colour = "white" if brightness[row, column] < 0.55 else "black"
+            number = axes.text(column + 0.5, row + 0.5, f"{value:.0f}", va="center", fontsize=8, color=colour)
+            number.set(ha="center", in_layout=False)  # it is inside its cell: hundreds of them need no measuring
     return _svg(figure)
 
 

@@ -1,9 +1,10 @@
 """Text in pictures by RapidOCR (PP-OCR weights in the wheel), at the size that is fast on photographs."""
 
 import logging
-import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import accumulate
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -22,14 +23,15 @@ class RapidOcr:
 
     def __init__(self) -> None:
         logging.getLogger("RapidOCR").setLevel(logging.ERROR)
-        self._engines = threading.local()
+        self._idle: SimpleQueue[Any] = SimpleQueue()
 
     def read(self, pictures: Sequence[Picture]) -> list[ImageText]:
         """The text of every picture."""
         return [self._read(picture) for picture in pictures]
 
     def _read(self, picture: Picture) -> ImageText:
-        found = self._engine()(np.ascontiguousarray(picture.rgb[:, :, ::-1]))
+        with self._engine() as engine:
+            found = engine(np.ascontiguousarray(picture.rgb[:, :, ::-1]))
         if found.txts is None or found.boxes is None:
             return ImageText(text="", line_count=0, area_fraction=0.0, boxes=[])
         corners = [np.asarray(box, np.float64) for box in found.boxes]
@@ -42,22 +44,32 @@ class RapidOcr:
         text = "\n".join(found.txts)
         return ImageText(text=text, line_count=len(found.txts), area_fraction=fraction, boxes=boxes)
 
-    def _engine(self) -> Any:
-        """One engine for each thread: an engine keeps state between calls."""
-        if not hasattr(self._engines, "engine"):
-            from rapidocr import RapidOCR  # a second to import, and only when there is something to read
+    @contextmanager
+    def _engine(self) -> Iterator[Any]:
+        """An engine that no other thread uses meanwhile: an engine keeps state between calls."""
+        try:
+            engine = self._idle.get_nowait()
+        except Empty:
+            engine = _new_engine()
+        try:
+            yield engine
+        finally:
+            self._idle.put(engine)
 
-            self._engines.engine = RapidOCR(
-                params={
-                    "Det.limit_type": "max",
-                    "Det.limit_side_len": SIDE,
-                    "Rec.rec_batch_num": 1,  # a batch pads every line to its longest: a third slower here
-                    "EngineConfig.onnxruntime.intra_op_num_threads": 1,
-                    "EngineConfig.onnxruntime.inter_op_num_threads": 1,
-                    "Global.log_level": "error",
-                }
-            )
-        return self._engines.engine
+
+def _new_engine() -> Any:
+    from rapidocr import RapidOCR  # a second to import, and only when there is something to read
+
+    return RapidOCR(
+        params={
+            "Det.limit_type": "max",
+            "Det.limit_side_len": SIDE,
+            "Rec.rec_batch_num": 1,  # a batch pads every line to its longest: a third slower here
+            "EngineConfig.onnxruntime.intra_op_num_threads": 1,
+            "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+            "Global.log_level": "error",
+        }
+    )
 
 
 def _around(corners: np.ndarray) -> list[int]:

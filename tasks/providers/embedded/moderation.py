@@ -5,8 +5,6 @@ Lower assurance: it knows English swear words, slurs and some violence, but no m
 
 from collections.abc import Sequence
 
-from profanity_check.profanity_check import model, vectorizer
-
 from schemas.signals import Moderation
 from tasks.providers.text_windows import windows
 
@@ -21,6 +19,8 @@ class OffensiveWords:
 
     def moderate(self, texts: Sequence[str]) -> list[Moderation]:
         """Moderation of every text, without categories."""
+        from profanity_check.profanity_check import model, vectorizer  # it loads both, and scikit-learn
+
         pieces = [list(windows(text, WINDOW_CHARACTERS, OVERLAP)) for text in texts]
         if not pieces:
             return []

@@ -1,7 +1,6 @@
 """How near a prompt is to example prompts of several classes, which are data: a YAML file of lists."""
 
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +8,10 @@ import numpy as np
 import yaml
 
 from tasks.providers.capabilities import Vectors
-from tasks.providers.embedded.text_embedding import SentenceEncoder
+from tasks.providers.embedded.text_embedding import SentenceEncoder, sentence_encoder
 
 PROMPT_CHARACTERS = 600
 """How much of a prompt is compared: examples are short, and a prompt says first what it wants."""
-
-
-@cache
-def _encoder() -> SentenceEncoder:
-    return SentenceEncoder()
 
 
 class NearestExamples:
@@ -33,6 +27,6 @@ class NearestExamples:
     def cosines(self, prompt: str) -> dict[str, float]:
         """Class -> cosine, -1 to 1, of the opening of the prompt to the nearest example."""
         if not self._vectors:
-            self._vectors = {name: _encoder().embed_texts(texts) for name, texts in self._examples.items()}
-        vector = _encoder().embed_texts([prompt[:PROMPT_CHARACTERS]])[0]
+            self._vectors = {name: sentence_encoder().embed_texts(texts) for name, texts in self._examples.items()}
+        vector = sentence_encoder().embed_texts([prompt[:PROMPT_CHARACTERS]])[0]
         return {name: float(np.max(vectors @ vector)) for name, vectors in self._vectors.items()}

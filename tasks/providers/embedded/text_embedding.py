@@ -1,7 +1,7 @@
 """Multilingual sentence vectors (Universal Sentence Encoder v3) that ship in a wheel. Not CLIP's text tower."""
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -31,3 +31,9 @@ class SentenceEncoder:
         windows = [self._model.encode(text[start : start + WINDOW_CHARACTERS]) for start in starts]
         mean: npt.NDArray[np.float32] = np.mean(windows, axis=0)
         return mean / max(float(np.linalg.norm(mean)), 1e-12)
+
+
+@cache
+def sentence_encoder() -> SentenceEncoder:
+    """The encoder of this process, for whoever needs vectors of texts."""
+    return SentenceEncoder()

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-import bpe_openai
+if TYPE_CHECKING:
+    import bpe_openai
 
 
 class Cl100k:
@@ -12,7 +14,9 @@ class Cl100k:
     version = "cl100k-bpe-openai-0.1.4"
 
     @cached_property
-    def _encoding(self) -> bpe_openai.Encoding:
+    def _encoding(self) -> "bpe_openai.Encoding":
+        import bpe_openai  # a second: it reads every vocabulary it knows
+
         return bpe_openai.get_encoding("cl100k_base")
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
