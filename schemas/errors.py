@@ -8,6 +8,7 @@
     ├── CanaryEscaped           a planted probe that was not caught: nothing may be released
     ├── DriftHeld               a rule drops more or less than it used to: nothing is released yet; status 3
     ├── StoreUnwell             a disk that is full, or a store that cannot be reached
+    ├── EngineUnwell            Prefect's server does not start
     └── HubError                the Hugging Face Hub refuses, or cannot be reached
 
 Malformed log lines and pictures are not errors: they become rows of `rejects`.
@@ -51,6 +52,10 @@ class DriftHeld(CurateError):
 
 class StoreUnwell(CurateError):
     """The place where the store lies is full or cannot be reached; the text says so, and the next run goes on."""
+
+
+class EngineUnwell(CurateError):
+    """The Prefect server of a command does not start; the text says what to do instead."""
 
 
 class HubError(CurateError):

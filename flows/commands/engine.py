@@ -5,11 +5,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from flows.commands.own_server import own_server
 from schemas.run import StageReport
 from schemas.settings import Settings
-
-_STARTUP_SECONDS = "180"
-"""Prefect's 20 seconds are too few for the first start on a small machine."""
 
 
 def prepare_engine(store: str) -> None:
@@ -17,8 +15,6 @@ def prepare_engine(store: str) -> None:
     defaults = {
         "DO_NOT_TRACK": "1",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_SERVER_EPHEMERAL_ENABLED": "true",
-        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": _STARTUP_SECONDS,
         "PREFECT_LOGGING_LEVEL": "CRITICAL",
         "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
     }
@@ -31,6 +27,8 @@ def prepare_engine(store: str) -> None:
 def run_flow(load: Callable[[], Callable[[Settings], list[StageReport]]], settings: Settings) -> list[StageReport]:
     """Run the flow that `load` imports. Raises BadInput before anything starts when another run holds the store.
 
+    A server that nobody configured starts while the flow is imported.
+
     Heartbeats are off: they would cost a second at the end of every stage.
     """
     prepare_engine(settings.store)
@@ -38,7 +36,10 @@ def run_flow(load: Callable[[], Callable[[Settings], list[StageReport]]], settin
 
     with writing(settings.store):
         print("starting Prefect …", file=sys.stderr, flush=True)
-        from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+        from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
-        with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
-            return load()(settings)
+        server = None if PREFECT_API_URL.value() else own_server()
+        flow = load()
+        own = {PREFECT_API_URL: server.url()} if server else {}
+        with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None, **own}):
+            return flow(settings)

@@ -64,7 +64,7 @@ _ON_THIS_MACHINE = ("embedded.", "production.embedding:", "production.nsfw:")
 """Where models are that take long to load and know nothing of a run."""
 _SETTINGS = ("CURATE_", "OPENNSFW2_")
 _MODELS: dict[tuple[str, frozenset[tuple[str, str]]], Any] = {}
-"""Those loaded in this process, so that every flow of a run, the probes' too, uses the same; with what is set for them."""
+"""Those loaded in this process, with what is set for them: every flow of a run, the probes' too, uses the same."""
 _LOCK = threading.Lock()
 
 _INSTALL = 'it needs the production extra; run: pip install -c constraints.txt -e ".[production]"'

@@ -70,7 +70,7 @@ def _components(beats: Mask) -> tuple[Labels, Labels]:
 
 
 def _closure(beats: Mask) -> Mask:
-    """Bool (models, models): whether a chain of wins leads from one to the other; its length doubles with each round."""
+    """Bool (models, models): whether a chain of wins leads from one to the other; its length doubles every round."""
     leads = beats | np.eye(len(beats), dtype=bool)
     while True:
         steps = leads.astype(np.float32)
