@@ -8,12 +8,12 @@ import numba
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def compiled(function: Function) -> Function:
-    """`function` as machine code, kept beside its file or in the user's cache folder.
+def compiled(function: Function, **options: Any) -> Function:
+    """`function` as machine code, kept beside its file or in the user's cache folder; `options` are numba's.
 
     Where neither can be written to (a read-only install without a home) every process compiles it anew.
     """
     try:
-        return cast(Function, numba.njit(cache=True, nogil=True)(function))
+        return cast(Function, numba.njit(cache=True, nogil=True, **options)(function))
     except RuntimeError:  # numba: no locator available
-        return cast(Function, numba.njit(nogil=True)(function))
+        return cast(Function, numba.njit(nogil=True, **options)(function))

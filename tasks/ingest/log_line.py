@@ -14,13 +14,13 @@ from tasks.content_id import text_id
 from tasks.ingest.people import Pseudonyms
 from tasks.ingest.picture_names import picture_names
 
-_WINNERS: dict[object, str] = {
+WINNERS: dict[object, str] = {
     RecordType.LEFT_VOTE.value: Winner.MODEL_A.value,
     RecordType.RIGHT_VOTE.value: Winner.MODEL_B.value,
     RecordType.TIE_VOTE.value: Winner.TIE.value,
     RecordType.BOTH_BAD_VOTE.value: Winner.BOTH_BAD.value,
 }
-_SIDE_BY_SIDE = {*_WINNERS, RecordType.SHARE.value}
+_SIDE_BY_SIDE = {*WINNERS, RecordType.SHARE.value}
 _STATES_OF = {kind.value: 2 if kind.value in _SIDE_BY_SIDE else 1 for kind in RecordType}
 _CONV_ID = re.compile(r"[0-9A-Za-z_-]{8,64}").fullmatch
 _REVEALED = re.compile(r"\s*(?:<h3>|#{1,4})\s*Model [AB]\s*(?::|$)")
@@ -28,7 +28,7 @@ _SURROGATE = re.compile(
     rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
 """An escaped backslash, a whole pair, or half a pair."""
-_FIRST_SECOND, _LAST_SECOND = 1_672_531_200, 4_102_444_800  # 2023-01-01 to 2100-01-01
+FIRST_SECOND, LAST_SECOND = 1_672_531_200, 4_102_444_800  # 2023-01-01 to 2100-01-01
 _MODEL_CHARACTERS_MAX = 200
 Record = dict[str, Any]
 _opening_id = lru_cache(maxsize=1024)(text_id)
@@ -100,21 +100,21 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
     if len(states) != wanted or type(states[0]) is not dict or type(states[-1]) is not dict:
         raise LineRejected(RejectReason.BAD_STATE, f"{len(states)} states, {wanted} needed as objects")
     tstamp = _microseconds(record.get("tstamp"))
-    anonymous = _anonymous(record, states) if wanted == 2 else None
+    anonymous = names_hidden(record, states) if wanted == 2 else None
     user_id = people.user_id(record.get("ip"))
-    winner = _WINNERS.get(record_type)
+    winner = WINNERS.get(record_type)
     found = []
     for side, state in enumerate(states):
-        texts, names = _messages(state)
+        texts, names = messages_of(state)
         if not names and "images" in record:
-            names = _images(record)
+            names = images_beside(record)
         pictures, problems = picture_names(names) if names else ([], [])
         conv_id = state.get("conv_id")
         if type(conv_id) is not str or not _CONV_ID(conv_id):
             evidence = f"{type(conv_id).__name__}, not 8 to 64 letters and digits"
             raise LineRejected(RejectReason.BAD_CONVERSATION_ID, evidence)
         model = state.get("model_name") if wanted == 2 else record.get("model")
-        if type(model) is not str or not _is_name(model):
+        if type(model) is not str or not is_name(model):
             raise LineRejected(RejectReason.BAD_MODEL, f"{type(model).__name__}, not a printable name")
         seen = (
             place.source, place.line, side, record_type, tstamp, conv_id, _opening_id(texts[0] or ""), model,
@@ -129,7 +129,7 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
 def _microseconds(value: object) -> int:
     if type(value) is not float and type(value) is not int:
         raise LineRejected(RejectReason.BAD_TIMESTAMP, f"{type(value).__name__}, not a number of seconds")
-    if not _FIRST_SECOND <= value < _LAST_SECOND:
+    if not FIRST_SECOND <= value < LAST_SECOND:
         raise LineRejected(RejectReason.BAD_TIMESTAMP, "not between 2023 and 2099")
     return round(value * 1_000_000)
 
@@ -152,18 +152,19 @@ def unstringified(value: Any) -> Any:
         return value
 
 
-def _images(record: Record) -> list[Any]:
+def images_beside(record: Record) -> list[Any]:
     """The early era's pictures stand beside the state, not in it."""
     images = unstringified(record.get("images"))
     return images if type(images) is list else []
 
 
 @lru_cache(maxsize=4096)
-def _is_name(value: str) -> bool:
+def is_name(value: str) -> bool:
+    """Whether a model may be called so."""
     return 0 < len(value) <= _MODEL_CHARACTERS_MAX and value.isprintable()
 
 
-def _messages(state: Record) -> tuple[list[str | None], list[Any]]:
+def messages_of(state: Record) -> tuple[list[str | None], list[Any]]:
     """The texts after the template's few-shot examples, and all picture names in them as logged."""
     messages, offset = state.get("messages"), state.get("offset", 0)
     if type(messages) is not list:
@@ -188,7 +189,7 @@ def _messages(state: Record) -> tuple[list[str | None], list[Any]]:
     return texts, logged
 
 
-def _anonymous(record: Record, states: list[Record]) -> bool:
+def names_hidden(record: Record, states: list[Record]) -> bool:
     """Whether the names were hidden until the vote.
 
     Hidden: empty, `Model A`, or revealed after the vote as `<h3>Model A: name</h3>` or `### Model A: name`

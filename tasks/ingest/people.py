@@ -1,7 +1,6 @@
 """People are keyed hashes of their address: stable over days and runs, and not reversible without the key."""
 
 import hashlib
-import hmac
 import os
 import secrets
 import stat
@@ -16,13 +15,18 @@ KEY_VARIABLE = "CURATE_USER_KEY"
 _KEY_FILE = "secret/user_key"
 _FINGERPRINT_FILE = "secret/user_key_fingerprint"
 _KEY_BYTES_MIN = 16
+_BLOCK_BYTES = 64
+"""Of SHA-256."""
 
 
 class Pseudonyms:
     """Turns addresses into user ids. The address itself is never stored, logged or printed."""
 
     def __init__(self, key: bytes) -> None:
-        self._key = key
+        padded = (key if len(key) <= _BLOCK_BYTES else hashlib.sha256(key).digest()).ljust(_BLOCK_BYTES, b"\0")
+        # The two halves of HMAC-SHA-256 (RFC 2104), begun once: hmac.digest takes twice as long for each address.
+        self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in padded))
+        self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in padded))
         self._cached = lru_cache(maxsize=65_536)(self._hash)
 
     def user_id(self, address: object) -> str | None:
@@ -33,7 +37,10 @@ class Pseudonyms:
         address = address.strip()
         if not address:
             return None
-        return hmac.digest(self._key, address.encode("utf-8", "replace"), "sha256").hex()[:24]
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(address.encode("utf-8", "replace"))
+        outer.update(inner.digest())
+        return outer.hexdigest()[:24]
 
 
 def store_pseudonyms(store: Store) -> Pseudonyms:

@@ -8,16 +8,19 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from schemas.reject import Reject
 from tasks.ingest.formats import ARENA_LOGS, DOORS
 from tasks.ingest.formats.read_published import read_published
 from tasks.ingest.formats.rows import TABLES, table_rows
+from tasks.ingest.line_block import Block, block_of, joined
 from tasks.ingest.log_files import open_stream, raw_lines
 from tasks.ingest.log_line import Place
 from tasks.ingest.people import Pseudonyms
 from tasks.ingest.picture_names import LinkedPictures, linked_pictures
+from tasks.ingest.plain_lines import PlainLines
 from tasks.ingest.read_logs import LogContent, read_line
 from tasks.ingest.read_plan import PIECE_BYTES, Piece
 from tasks.ingest.sighting_frame import sighting_table
@@ -26,6 +29,10 @@ from tasks.tables import Store, frame_of
 
 BATCHES_ALONE = 6
 """As many are read in this process sooner than others have started."""
+BLOCK_BYTES_MIN = 4 * 1024 * 1024
+"""Fewer bytes are read line by line sooner than the compiled scan is loaded."""
+_BLOCK_BYTES_MAX = 2 * PIECE_BYTES
+"""More are one enormous line."""
 _ROWS_A_BLOCK = 1024
 
 
@@ -58,14 +65,12 @@ class PieceReader(NamedTuple):
         part = _Part(Store(self.store), result)
         with _collector_paused():
             for piece in batch:
-                number = piece.lines_before
+                first = Place(piece.file.source, piece.lines_before + 1)
                 for size, rows in _blocks(piece):
-                    content = LogContent()
-                    for row in rows:
-                        number += 1
-                        _read_row(row, Place(piece.file.source, number), piece, people, linked, content)
-                    part.add(content, size)
-                result.lines[piece.file.source] += number - piece.lines_before
+                    content, sightings = _read(rows, first, piece, people, linked)
+                    part.add(content, sightings, size)
+                    first = first._replace(line=first.line + content.line_count)
+                result.lines[first.source] += first.line - 1 - piece.lines_before
             part.write()
         return result
 
@@ -80,9 +85,9 @@ class _Part:
         self._rejects: list[Reject] = []
         self._bytes = 0
 
-    def add(self, content: LogContent, size: int) -> None:
-        if content.sightings:
-            self._sightings.append(sighting_table(content.sightings))
+    def add(self, content: LogContent, sightings: pa.Table, size: int) -> None:
+        if sightings.num_rows:
+            self._sightings.append(sightings)
         self._rejects += content.rejects
         self._result.flagged_conv_ids.update(content.flagged_conv_ids)
         self._result.flagged_pictures.update(content.flagged_pictures)
@@ -121,7 +126,7 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _blocks(piece: Piece) -> Iterator[tuple[int, Iterable[Any]]]:
+def _blocks(piece: Piece) -> Iterator[tuple[int, Block | Iterable[Any]]]:
     """(about how many bytes, raw lines or rows) of a piece, some at a time."""
     if piece.file.path.suffix in TABLES:
         rows = table_rows(piece.file.path, picture_bytes=False)
@@ -132,10 +137,17 @@ def _blocks(piece: Piece) -> Iterator[tuple[int, Iterable[Any]]]:
         lines = raw_lines(stream)
         if piece.lines is not None:
             stream.seek(piece.start)
-            yield piece.size_bytes, islice(lines, piece.lines)
+            size = piece.size_bytes
+            yield size, block_of(stream.read(size)) if _at_once(piece, size) else islice(lines, piece.lines)
             return
         while some_lines := _some_lines(lines):
-            yield sum(map(len, some_lines)), some_lines
+            size = sum(map(len, some_lines))
+            yield size, joined(some_lines) if _at_once(piece, size) else some_lines
+
+
+def _at_once(piece: Piece, size: int) -> bool:
+    """Whether that many bytes of a piece are worth the compiled scan, and fit in memory."""
+    return piece.format == ARENA_LOGS and not piece.file.csam and BLOCK_BYTES_MIN <= size <= _BLOCK_BYTES_MAX
 
 
 def _some_lines(rows: Iterator[bytes]) -> list[bytes]:
@@ -149,10 +161,39 @@ def _some_lines(rows: Iterator[bytes]) -> list[bytes]:
     return some
 
 
-def _read_row(
-    row: Any, place: Place, piece: Piece, people: Pseudonyms, linked: LinkedPictures, content: LogContent
-) -> None:
-    if piece.format == ARENA_LOGS:
-        read_line(row, place, piece.file.csam, people, linked, content)
-    else:
-        read_published(row, place, DOORS[piece.format], people, content)
+def _read(
+    rows: Block | Iterable[Any], first: Place, piece: Piece, people: Pseudonyms, linked: LinkedPictures
+) -> tuple[LogContent, pa.Table]:
+    if isinstance(rows, Block):
+        return _read_lines(rows, first, piece, people, linked)
+    return _read_rows(rows, first, piece, people, linked)
+
+
+def _read_lines(
+    block: Block, first: Place, piece: Piece, people: Pseudonyms, linked: LinkedPictures
+) -> tuple[LogContent, pa.Table]:
+    """What a block holds, whose first line is `first`, and its sightings: usual lines together, others one by one."""
+    content, plain = LogContent(), PlainLines(block, first)
+    for line in plain.odd:
+        read_line(block.line(line), first._replace(line=first.line + line), False, people, linked, content)
+    content.line_count = block.count
+    shared = {seen.conv_id for seen in content.sightings}.intersection(plain.conv_ids)
+    rows = plain.table(people, linked, shared)
+    if content.sightings:
+        rows = pa.concat_tables([rows, sighting_table(content.sightings, shared)])
+        rows = rows.take(pa.array(np.lexsort((rows["side"].to_numpy(), rows["line"].to_numpy()))))
+    return content, rows
+
+
+def _read_rows(
+    rows: Iterable[Any], first: Place, piece: Piece, people: Pseudonyms, linked: LinkedPictures
+) -> tuple[LogContent, pa.Table]:
+    """What some rows or lines hold, and its sightings."""
+    content = LogContent()
+    for number, row in enumerate(rows):
+        place = first._replace(line=first.line + number)
+        if piece.format == ARENA_LOGS:
+            read_line(row, place, piece.file.csam, people, linked, content)
+        else:
+            read_published(row, place, DOORS[piece.format], people, content)
+    return content, sighting_table(content.sightings)

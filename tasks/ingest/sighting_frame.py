@@ -1,6 +1,6 @@
 """Sightings -> the `sightings` table. Column by column, because there are millions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from itertools import accumulate, chain
 from typing import Any
 
@@ -14,17 +14,26 @@ _LISTS = ("texts", "pictures", "picture_problems")
 Texts = list[str | None]
 
 
-def sighting_table(seen: Sequence[Seen]) -> pa.Table:
-    """One row a sighting, in order; texts that the next sighting of the conversation repeats are left out."""
-    schema = arrow_schema(Sighting)
-    columns: dict[str, Sequence[Any]] = dict(zip(Seen._fields, zip(*seen, strict=True), strict=True))
+def sighting_table(seen: Sequence[Seen], elsewhere: Set[str] = frozenset()) -> pa.Table:
+    """One row a sighting, in order; texts that the next sighting of the conversation repeats are left out.
+
+    Conversations that are also `elsewhere` keep all their texts.
+    """
+    values = zip(*seen, strict=True) if seen else [()] * len(Seen._fields)
+    columns: dict[str, Sequence[Any]] = dict(zip(Seen._fields, values, strict=True))
     columns["num_messages"] = list(map(len, columns["texts"]))
-    columns["texts"] = _not_repeated(columns["conv_id"], columns["texts"])
+    columns["texts"] = _not_repeated(columns["conv_id"], columns["texts"], elsewhere)
+    return table_of(columns)
+
+
+def table_of(columns: Mapping[str, Sequence[Any] | pa.Array]) -> pa.Table:
+    """The rows of some columns."""
+    schema = arrow_schema(Sighting)
     arrays = [_array(columns[name], name, schema.field(name).type) for name in schema.names]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _not_repeated(conv_ids: Sequence[str], texts: Sequence[Texts]) -> list[Texts | None]:
+def _not_repeated(conv_ids: Sequence[str], texts: Sequence[Texts], elsewhere: Set[str]) -> list[Texts | None]:
     """`texts` with null for those that the next sighting of the same conv_id begins with."""
     own: list[Texts | None] = list(texts)
     following: dict[str, Texts] = {}
@@ -32,14 +41,17 @@ def _not_repeated(conv_ids: Sequence[str], texts: Sequence[Texts]) -> list[Texts
         conv_id, said = conv_ids[place], texts[place]
         if conv_id in following and following[conv_id][: len(said)] == said:
             own[place] = None
-        following[conv_id] = said
+        if conv_id not in elsewhere:
+            following[conv_id] = said
     return own
 
 
-def _array(values: Sequence[Any], name: str, kind: pa.DataType) -> pa.Array:
+def _array(values: Sequence[Any] | pa.Array, name: str, kind: pa.DataType) -> pa.Array:
+    if isinstance(values, pa.Array):
+        return values
     if name not in _LISTS:
         return pa.array(values, kind)
     lists = [each or () for each in values]
     offsets = pa.array(list(accumulate(map(len, lists), initial=0)), pa.int32())
-    nulls = pa.array([each is None for each in values]) if name == "texts" else None
+    nulls = pa.array([each is None for each in values], pa.bool_()) if name == "texts" else None
     return pa.ListArray.from_arrays(offsets, pa.array(list(chain.from_iterable(lists)), pa.string()), mask=nulls)
