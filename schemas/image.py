@@ -72,6 +72,17 @@ class SearchedPicture(Row):
     """Hash of the radius and of the signal versions the search used."""
 
 
+class SemanticPicture(Row):
+    """Two different pictures that a model embeds close together: crops, mirror images, and different receipts too."""
+
+    image_a: str
+    """Content id; the smaller of the two."""
+    image_b: str
+    """Content id."""
+    cosine: Float32
+    """Cosine of the two embeddings, -1 to 1."""
+
+
 class NearPicture(Row):
     """Two different pictures that look the same."""
 

@@ -86,8 +86,8 @@ class DuplicateRule(Row):
 
     reason: str = "duplicate"
     """The name that decisions, reports and cards use."""
-    pictures: Literal["same", "near", "ignore"] = "near"
-    """Whether the pictures must be equal, may be near-duplicates, or do not matter (upstream's hot-prompt key)."""
+    pictures: Literal["same", "near", "semantic", "ignore"] = "near"
+    """Whether the pictures must be equal, may be near-duplicates, semantic ones too, or do not matter."""
     prompt_cosine_min: float = Field(default=0.9, ge=0.0, le=1.0)
     """Prompts whose embeddings are at least this similar count as the same prompt."""
     copies_max: int = Field(default=1, ge=1)
@@ -161,6 +161,13 @@ class NearPictures(Row):
     """Correlation of the 32 x 32 brightnesses."""
 
 
+class SemanticPictures(Row):
+    """When two different pictures count as semantic near-duplicates. The relation alone drops nothing."""
+
+    cosine_min: float = Field(default=0.9, ge=0.0, le=1.0)
+    """Cosine of the embeddings; it depends on the model, and 0.9 is right for the embedded one (docs/pictures.md)."""
+
+
 class DriftBand(Row):
     """When a run holds: a reason drops another share of the new conversations than it used to."""
 
@@ -187,6 +194,8 @@ class Policy(Row):
     """All rules; every one that fires is recorded."""
     near_pictures: NearPictures = NearPictures()
     """Radius of near-duplicate pictures."""
+    semantic_pictures: SemanticPictures | None = SemanticPictures()
+    """Radius of semantic near-duplicates; null leaves the relation out."""
     duplicates: DuplicateRule | None = DuplicateRule()
     """The duplicate rule; null switches it off."""
     hot_prompts: HotPromptRule | None = None
@@ -199,6 +208,12 @@ class Policy(Row):
     """Models whose conversations are not released, under either name when they are renamed."""
     banned_users: list[str] = []
     """Keyed user hashes whose conversations are not released. They stay in the store."""
+
+    @model_validator(mode="after")
+    def _semantic_radius(self) -> Self:
+        if self.duplicates and self.duplicates.pictures == "semantic" and self.semantic_pictures is None:
+            raise ValueError("duplicates with pictures: semantic need semantic_pictures: {cosine_min: …}")
+        return self
 
     @field_validator("banned_users")
     @classmethod

@@ -8,7 +8,7 @@ from schemas.battle import Battle
 from schemas.bench import BenchAgreement, BenchFilter, BenchItem, BenchMeasure, HiddenChange, HiddenItem
 from schemas.conversation import Conversation, LogFileRead, RedactedConversation, Sighting
 from schemas.decision import Decision, Review, RuleParity
-from schemas.image import Image, NearPicture, PictureFile, Preset, RedactedImage, SearchedPicture
+from schemas.image import Image, NearPicture, PictureFile, Preset, RedactedImage, SearchedPicture, SemanticPicture
 from schemas.publication import Publication
 from schemas.rating import EloRating, OutlierJudge, PairRecord, RankChange, Rating, StyleCoefficient, VoteShare, WinRate
 from schemas.reject import Quarantined, Reject
@@ -56,6 +56,8 @@ TABLES: dict[str, Table] = {
     "presets": Table(Preset, ("path",)),
     "near_pictures": Table(NearPicture, ("image_a", "image_b")),
     "searched_pictures": Table(SearchedPicture, ("image_id",)),
+    "semantic_pictures": Table(SemanticPicture, ("image_a", "image_b")),
+    "searched_vectors": Table(SearchedPicture, ("image_id",)),
     "rejects": Table(Reject, ("source", "line", "reason")),
     "quarantine": Table(Quarantined, ("kind", "key", "cause")),
     "redacted_images": Table(RedactedImage, ("image_id", "source_image_id")),

@@ -9,8 +9,14 @@ import typer
 
 from flows.commands.options import ProviderOption, StoreOption, settings_of
 from schemas.errors import BadInput
+from schemas.policy import SemanticPictures
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+
+SemanticOption = Annotated[
+    bool,
+    typer.Option(help="Also pairs whose embeddings are close: crops, mirror images, and different receipts too."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -52,6 +58,7 @@ def _print_signals(inspected: dict[str, Any]) -> None:
 def duplicates(
     folder: Annotated[Path, typer.Argument(help="Folder of pictures, searched with everything below it.")],
     as_json: JsonOption = False,
+    semantic: SemanticOption = False,
     provider: ProviderOption = None,
 ) -> None:
     """Pictures that are the same or look the same: pairs with their distance, then groups."""
@@ -61,7 +68,8 @@ def duplicates(
     if not folder.is_dir():
         raise BadInput(f"{str(folder)!r} does not exist or is not a folder")
     settings = settings_of(store="", provider=provider)
-    found = loose_duplicates(folder, Providers(settings.providers), settings.workers)
+    radius = SemanticPictures() if semantic else None
+    found = loose_duplicates(folder, Providers(settings.providers), settings.workers, radius)
     for name, reason in found.rejected:
         print(f"curate: {name} left out: {reason}", file=sys.stderr)
     rows: list[dict[str, Any]] = [pair._asdict() for pair in found.pairs]
@@ -75,7 +83,7 @@ def duplicates(
 def _in_words(row: dict[str, Any]) -> str:
     if "group" in row:
         return f"group of {len(row['group'])}: " + ", ".join(row["group"])
-    return f"{row['relation']:<11} {row['distance']:>3}  {row['a']}  {row['b']}"
+    return f"{row['relation']:<11} {row['distance']:>6}  {row['a']}  {row['b']}"
 
 
 def explain(

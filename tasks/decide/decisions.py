@@ -74,7 +74,8 @@ def _repeats(known: Evidence, survivors: pl.DataFrame, policy: Policy) -> Mappin
         return {}
     stored = known.facts("text_embedding", ["vector"])
     vectors = {prompt: np.array(vector, np.float32) for prompt, vector in stored.iter_rows()}
-    return duplicates_of(survivors, vectors, known.picture_of(survivors), policy.duplicates)
+    picture_of = known.picture_of(survivors, policy.duplicates.pictures == "semantic")
+    return duplicates_of(survivors, vectors, picture_of, policy.duplicates)
 
 
 def _of_battles(known: Evidence, hits: pl.DataFrame, policy: Policy) -> pl.DataFrame:

@@ -7,11 +7,9 @@ import numpy.typing as npt
 import polars as pl
 
 from schemas.policy import DuplicateRule
+from tasks.decide.cosine_join import cosine_pairs
 
 Vectors = npt.NDArray[np.float32]
-
-ROWS_AT_ONCE = 512
-ROUNDING = 1e-5
 
 
 def preset_datasets(
@@ -57,22 +55,14 @@ def duplicates_of(
 
 
 def near_prompts(prompt_ids: Iterable[str], vectors: Mapping[str, Vectors], cosine_min: float) -> dict[str, list[str]]:
-    """Each prompt -> the earlier ones whose embeddings are at least this similar.
-
-    A matrix product's rounding depends on the machine: where it is too close to call, a sum in a fixed order decides.
-    """
+    """Each prompt -> the earlier ones whose embeddings are at least this similar."""
     known = [prompt_id for prompt_id in dict.fromkeys(prompt_ids) if prompt_id in vectors]
     near: dict[str, list[str]] = {}
     if len(known) < 2:
         return near
-    matrix = np.stack([vectors[prompt_id] for prompt_id in known])
-    for start in range(0, len(known), ROWS_AT_ONCE):
-        block = matrix[start : start + ROWS_AT_ONCE]
-        cosines = block @ matrix[: start + len(block)].T
-        rows, columns = np.nonzero(abs(cosines - cosine_min) < ROUNDING)
-        cosines[rows, columns] = np.einsum("nd,nd->n", block[rows], matrix[columns])
-        for row, column in zip(*np.nonzero(np.tril(cosines >= cosine_min, start - 1)), strict=True):
-            near.setdefault(known[start + row], []).append(known[column])
+    pairs, _ = cosine_pairs(np.stack([vectors[prompt_id] for prompt_id in known]), cosine_min)
+    for earlier, later in pairs.tolist():
+        near.setdefault(known[later], []).append(known[earlier])
     return near
 
 
@@ -98,7 +88,7 @@ def _repeats(
 
 
 def picture_key(image_ids: list[str], picture_of: Mapping[str, str], pictures: str) -> tuple[str, ...]:
-    """What of the pictures must be equal: all of them (`same`), their representatives (`near`), nothing (`ignore`)."""
+    """What of the pictures must be equal: all (`same`), their representatives (`near`, `semantic`), none (`ignore`)."""
     if pictures == "ignore":
         return ()
     if pictures == "same":

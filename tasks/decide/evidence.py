@@ -58,7 +58,11 @@ class Evidence:
         """What the policy's redact rules made of conversations."""
         return self.store.read("redacted_conversations").filter(policy_hash=policy_hash(policy))
 
-    def picture_of(self, items: pl.DataFrame) -> Mapping[str, str]:
-        """Picture -> its representative, for items with `image_ids`, `tstamp` and `conversation_id`; earliest first."""
+    def picture_of(self, items: pl.DataFrame, semantic: bool = False) -> Mapping[str, str]:
+        """Picture -> its representative, for items with `image_ids`, `tstamp` and `conversation_id`; earliest first.
+
+        With `semantic` a picture may also stand for its semantic near-duplicates.
+        """
         used = items.sort("tstamp", "conversation_id")["image_ids"].explode().drop_nulls()
-        return representatives(used.unique(maintain_order=True), self.store.read("near_pictures"))
+        also = self.store.read("semantic_pictures") if semantic else None
+        return representatives(used.unique(maintain_order=True), self.store.read("near_pictures"), also)

@@ -14,6 +14,7 @@ from tasks.tables import frame_schema
 Rows = npt.NDArray[np.int64]
 
 GREY_PIXELS = 32 * 32
+PDQ_BITS = 256
 PAIRS_AT_ONCE = 16_384
 FLAT_SPREAD_MAX = 1.0
 """Grey levels: a picture whose brightness varies less is one flat colour."""
@@ -82,13 +83,15 @@ def grey_correlations(pixels: npt.NDArray[np.uint8], i: Rows, j: Rows) -> npt.ND
     return found
 
 
-def representatives(ordered_ids: Iterable[str], pairs: pl.DataFrame) -> dict[str, str]:
+def representatives(
+    ordered_ids: Iterable[str], pairs: pl.DataFrame, semantic: pl.DataFrame | None = None
+) -> dict[str, str]:
     """Each picture's representative: itself, or an earlier representative that it is directly paired with.
 
     There are no chains: a picture near a member but not near its representative starts a group of its own.
-    Of several representatives the nearest by PDQ, then by id, is taken.
+    Of several representatives the nearest by PDQ is taken, then the nearest by embedding, then the lowest id.
     """
-    neighbours = _neighbours(pairs)
+    neighbours = _neighbours(pairs, semantic)
     chosen: dict[str, str] = {}
     for image_id in ordered_ids:
         near = [(d, other) for d, other in neighbours.get(image_id, ()) if chosen.get(other) == other]
@@ -96,9 +99,14 @@ def representatives(ordered_ids: Iterable[str], pairs: pl.DataFrame) -> dict[str
     return chosen
 
 
-def _neighbours(pairs: pl.DataFrame) -> Mapping[str, list[tuple[int, str]]]:
-    neighbours: dict[str, list[tuple[int, str]]] = {}
-    for a, b, distance in pairs.select("image_a", "image_b", "pdq_distance").iter_rows():
+def _neighbours(pairs: pl.DataFrame, semantic: pl.DataFrame | None) -> Mapping[str, list[tuple[float, str]]]:
+    """Image id -> (bits of PDQ, or beyond all of them how far the cosine is from 1) and id of each neighbour."""
+    near = [pairs.select("image_a", "image_b", distance=pl.col("pdq_distance").cast(pl.Float64))]
+    if semantic is not None:
+        beyond = PDQ_BITS + 1 - pl.col("cosine").cast(pl.Float64)
+        near.append(semantic.select("image_a", "image_b", distance=beyond))
+    neighbours: dict[str, list[tuple[float, str]]] = {}
+    for a, b, distance in pl.concat(near).iter_rows():
         neighbours.setdefault(a, []).append((distance, b))
         neighbours.setdefault(b, []).append((distance, a))
     return neighbours

@@ -21,6 +21,7 @@ from schemas.policy import (
     Rename,
     Rule,
     Scope,
+    SemanticPictures,
 )
 from schemas.row import Row
 from schemas.tables import SIGNALS
@@ -31,6 +32,7 @@ _SHIPPED = Path(__file__).parent / "policies"
 _SECTIONS: dict[str, type[Row]] = {
     "rules": Rule,
     "near_pictures": NearPictures,
+    "semantic_pictures": SemanticPictures,
     "duplicates": DuplicateRule,
     "hot_prompts": HotPromptRule,
     "renames": Rename,

@@ -14,6 +14,7 @@ from tasks.decide.near_search import update_near_pictures
 from tasks.decide.parity import rule_parity, upstream_policy
 from tasks.decide.policy_file import load_policy, policy_hash
 from tasks.decide.redact_step import redact_store
+from tasks.decide.semantic_search import update_semantic_pictures
 from tasks.lookup.facts import Versions
 from tasks.run_record import earlier_drops
 from tasks.tables import Store
@@ -23,9 +24,10 @@ from tasks.timing import timed
 @task(cache_policy=NO_CACHE)
 @timed
 def find_near_pictures(settings: Settings, versions: Versions) -> StageReport:
-    """`image_hash` -> `near_pictures`; only what is new is searched for."""
-    radius = load_policy(settings.policy).near_pictures
-    counts = update_near_pictures(Store.open(settings.store), radius, versions)
+    """Hashes -> `near_pictures`, embeddings -> `semantic_pictures`; only what is new is searched for."""
+    store, policy = Store.open(settings.store), load_policy(settings.policy)
+    counts = update_near_pictures(store, policy.near_pictures, versions)
+    counts |= update_semantic_pictures(store, policy.semantic_pictures, versions)
     return StageReport(stage="near_pictures", counts=counts)
 
 

@@ -8,6 +8,7 @@ from schemas.tables import SIGNALS
 from tasks.lookup.facts import table_name
 from tasks.lookup.funnel import line_fates
 from tasks.lookup.renames import released_names
+from tasks.lookup.twin import twin_of
 from tasks.tables import Store
 
 Account = dict[str, Any]
@@ -31,10 +32,12 @@ def _conversation(store: Store, item: str) -> Account | None:
     row = _row(frame)
     if row is None:
         return None
+    decision = _decision(store, "conversation", item)
     messages = [{"role": turn["role"], "signals": _signals(store, turn["text_id"])} for turn in row["turns"]]
     return {
         "conversation": item,
-        "decision": _decision(store, "conversation", item),
+        "decision": decision,
+        "twin": twin_of(store, row, decision["duplicate_of"] if decision else None),
         "model": row["model"],
         "released_as": released_names(store, frame)["model"].item(),
         "user_id": row["user_id"],
@@ -64,12 +67,13 @@ def _picture(store: Store, item: str) -> Account | None:
     if row is None:
         return None
     used = store.read("conversations", ["conversation_id", "image_ids"]).filter(pl.col("image_ids").list.contains(item))
-    near = store.read("near_pictures").filter((pl.col("image_a") == item) | (pl.col("image_b") == item))
+    paired = (pl.col("image_a") == item) | (pl.col("image_b") == item)
     return {
         "picture": row,
         "signals": _signals(store, item),
         "conversations": used["conversation_id"].to_list(),
-        "near_duplicates": near.to_dicts(),
+        "near_duplicates": store.read("near_pictures").filter(paired).to_dicts(),
+        "semantic_duplicates": store.read("semantic_pictures").filter(paired).to_dicts(),
     }
 
 

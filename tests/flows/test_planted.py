@@ -1,7 +1,10 @@
 """What the demo arena plants is caught, kind by kind."""
 
+import json
+
 import pytest
 
+from tasks.demo.evidence import read_facts
 from tasks.demo.planted import score_planted
 
 
@@ -18,3 +21,31 @@ def test_every_kind_of_problem_is_planted(scores):
     kinds = {"face", "pii_text", "leaked_identity", "service_error", "csam_flag", "bad_line", "near_duplicate_picture"}
     kinds |= {"exact_duplicate", "image_corrupt", "image_bomb", "exif_gps", "preset", "hostile_text", "regenerated"}
     assert kinds <= set(scores)
+
+
+@pytest.mark.parametrize("kind", ["exact_duplicate", "near_duplicate_picture"])
+def test_explain_names_the_twin_of_every_planted_copy_and_it_is_right(curate, curated, kind):
+    groups: dict[str, list[str]] = {}
+    for fact in read_facts(curated.arena / "expected.jsonl").get(kind, []):
+        groups.setdefault(fact["group"], []).append(fact["conversation_id"])
+    named = 0
+    for members in groups.values():
+        accounts = {name: _explained(curate, curated, name) for name in members}
+        for name, account in accounts.items():
+            if account["decision"]["reasons"] != ["duplicate"]:
+                assert account["twin"] is None, name
+                continue
+            twin = account["twin"]["conversation"]
+            assert twin == account["decision"]["duplicate_of"]
+            assert twin in accounts and accounts[twin]["decision"]["keep"], (name, twin)
+            (pictures,) = account["twin"]["pictures"]
+            assert pictures["relation"] == "exact" if kind == "exact_duplicate" else pictures["relation"] != "exact"
+            assert account["twin"]["prompt_cosine"] >= 0.9
+            named += 1
+    assert named >= len(groups) > 0
+
+
+def _explained(curate, curated, item: str) -> dict:
+    code, out, _ = curate("explain", item, "--store", curated.settings.store, "--json")
+    assert code == 0
+    return json.loads(out)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from schemas.conversation import Conversation
 from schemas.policy import DuplicateRule
-from tasks.decide.duplicates import ROWS_AT_ONCE, duplicates_of, near_prompts
+from tasks.decide.cosine_join import ROWS
+from tasks.decide.duplicates import duplicates_of, near_prompts
 from tasks.tables import frame_of
 from tests.builders import NOON, battle, conversation, sides
 
@@ -126,7 +127,7 @@ def test_the_order_of_rows_decides_nothing(deciding, shuffled, seed):
     assert len(_twins(first)) > 5
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 40, 2 * ROWS_AT_ONCE + 3])
+@pytest.mark.parametrize("count", [0, 1, 2, 40, 2 * ROWS + 3])
 def test_like_prompts_are_found_among_any_number(count):
     angles = np.random.default_rng(0).uniform(0, 2 * np.pi, count)
     vectors = {str(n): np.array([np.cos(a), np.sin(a)], np.float32) for n, a in enumerate(angles)}

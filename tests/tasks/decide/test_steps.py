@@ -53,6 +53,7 @@ def test_the_reports_count_what_was_decided(deciding):
     decided = deciding.given(*_some()).decide()
     settings = Settings(store=deciding.store.root)
     near, items = find_near_pictures.fn(settings, VERSIONS), decide_items.fn(settings, VERSIONS)
-    assert near.counts == {"pictures": 3, "searched": 0, "pairs": 0}
+    known = {"pictures": 3, "searched": 0, "pairs": 0, "semantic_searched": 0, "semantic_pairs": 0}
+    assert near.counts == known
     kept = sum(row["keep"] for row in decided.values() if row["item_kind"] == "conversation")
     assert items.counts == {"items": 12, "kept_conversations": kept, "kept_battles": 1}

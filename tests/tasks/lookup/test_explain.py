@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.image import NearPicture
+from schemas.image import NearPicture, SemanticPicture
 from schemas.policy import Policy, Rename
 from tasks.lookup.explain import explain_item
 from tasks.tables import frame_of
@@ -89,11 +89,14 @@ def test_a_picture_shows_its_signals_where_it_is_used_and_what_it_resembles(tmp_
         image_a=other.image_id, image_b=one.image_id, phash_distance=2, pdq_distance=9, grey_correlation=0.99
     )
     store.replace("near_pictures", frame_of(NearPicture, [near]))
+    meant = SemanticPicture(image_a=other.image_id, image_b=one.image_id, cosine=0.95)
+    store.replace("semantic_pictures", frame_of(SemanticPicture, [meant]))
     account = explain_item(store, one.image_id)
     assert (account["picture"]["width"], account["picture"]["height"]) == (one.width, one.height)
     assert account["conversations"] == ["used"]
     assert account["signals"]["nsfw"]["nsfw_probability"] == pytest.approx(0.01)
     assert [pair["pdq_distance"] for pair in account["near_duplicates"]] == [9]
+    assert [pair["cosine"] for pair in account["semantic_duplicates"]] == [pytest.approx(0.95)]
     assert "bytes" not in account["picture"]
     assert "vector" not in account["signals"]["image_embedding"]
 

@@ -3,9 +3,11 @@
 import shutil
 
 import PIL.Image
+import PIL.ImageOps
 import pytest
 import skimage.data
 
+from schemas.policy import SemanticPictures
 from tasks.lookup.loose_duplicates import Pair, loose_duplicates
 from tasks.providers import Providers
 from tests.builders import picture_bytes
@@ -70,3 +72,21 @@ def test_threads_change_nothing(found, providers, tmp_path):
 def test_an_empty_folder_has_no_duplicates(providers, tmp_path):
     nothing = loose_duplicates(tmp_path, providers, workers=1)
     assert (nothing.pictures, nothing.pairs, nothing.groups, nothing.rejected) == (0, [], [], [])
+
+
+def test_semantic_pairs_come_when_asked_for_name_only_what_is_no_closer_and_group_nothing(providers, tmp_path):
+    cat = PIL.Image.fromarray(skimage.data.chelsea())
+    cat.save(tmp_path / "cat.png")
+    PIL.ImageOps.mirror(cat).save(tmp_path / "mirrored.png")
+    cat.resize((225, 150)).save(tmp_path / "small.png")
+    PIL.Image.fromarray(skimage.data.rocket()).save(tmp_path / "rocket.png")
+    without = loose_duplicates(tmp_path, providers, workers=1)
+    found = loose_duplicates(tmp_path, providers, workers=2, semantic=SemanticPictures())
+    assert [(pair.a, pair.b, pair.relation) for pair in without.pairs] == [("cat.png", "small.png", "perceptual")]
+    more = [pair for pair in found.pairs if pair not in without.pairs]
+    assert [(pair.a, pair.b, pair.relation) for pair in more] == [
+        ("cat.png", "mirrored.png", "semantic"),
+        ("mirrored.png", "small.png", "semantic"),
+    ]
+    assert all(0 < pair.distance <= 0.1 for pair in more)
+    assert found.groups == without.groups == [["cat.png", "small.png"]]

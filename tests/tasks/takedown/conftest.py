@@ -11,7 +11,7 @@ import pytest
 from schemas.bench import BenchItem
 from schemas.conversation import Conversation, RedactedConversation
 from schemas.decision import Review
-from schemas.image import NearPicture, RedactedImage
+from schemas.image import NearPicture, RedactedImage, SearchedPicture, SemanticPicture
 from schemas.rating import OutlierJudge
 from schemas.tables import TABLES
 from schemas.topic import FittedDocument, TopicMember, TopicName
@@ -97,6 +97,11 @@ def fill(store: Store) -> None:
             NearPicture(**dict.fromkeys(NearPicture.model_fields, 1) | {"image_a": a, "image_b": b})
             for a, b in zip(sorted(set(images)), sorted(set(images))[1:], strict=False)
         ],
+        "semantic_pictures": [
+            SemanticPicture(image_a=a, image_b=b, cosine=1)
+            for a, b in zip(sorted(set(images)), sorted(set(images))[1:], strict=False)
+        ],
+        "searched_vectors": [SearchedPicture(image_id=i, search="s") for i in sorted(set(images))],
         "redacted_conversations": [
             RedactedConversation(**dict(row) | {"image_ids": [REDACTED]}, redactions=[], policy_hash="0")
             for row in rows
