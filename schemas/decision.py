@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from schemas.row import Int32, Row
+from schemas.row import Float32, Int32, Row
 
 
 class ItemKind(StrEnum):
@@ -52,6 +52,17 @@ class Decision(Row):
     """Name of the policy."""
     policy_hash: str
     """Hash of the policy as it was applied."""
+
+
+class NearPrompt(Row):
+    """A kept conversation that asks nearly what an earlier one asked, by the policy's rule `near_prompts`."""
+
+    conversation_a: str
+    """The conversation."""
+    conversation_b: str
+    """The earliest one with the prompt that stands for this one."""
+    jaccard: Float32
+    """Share of the runs of three characters that both prompts have, 0 to 1."""
 
 
 class RuleParity(Row):

@@ -96,6 +96,15 @@ class DuplicateRule(Row):
     """drop or tag."""
 
 
+class NearPromptRule(Row):
+    """When a kept conversation is tagged because an earlier one asked nearly the same; pictures do not matter."""
+
+    reason: str = "near_prompt"
+    """The name of the tag."""
+    jaccard_min: float = Field(default=0.8, ge=0.5, le=1.0)
+    """Share of the runs of three characters that two prompts must have in common."""
+
+
 class HotPromptRule(Row):
     """How many battles of one prompt are kept; which ones is drawn by a hash of their ids."""
 
@@ -198,6 +207,8 @@ class Policy(Row):
     """Radius of semantic near-duplicates; null leaves the relation out."""
     duplicates: DuplicateRule | None = DuplicateRule()
     """The duplicate rule; null switches it off."""
+    near_prompts: NearPromptRule | None = None
+    """The tag of near-same prompts; null for none."""
     hot_prompts: HotPromptRule | None = None
     """The limit on battles of one prompt; null for none."""
     drift: DriftBand | None = DriftBand()

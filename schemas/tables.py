@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 from schemas.battle import Battle
 from schemas.bench import BenchAgreement, BenchFilter, BenchItem, BenchMeasure, HiddenChange, HiddenItem
 from schemas.conversation import Conversation, LogFileRead, RedactedConversation, Sighting
-from schemas.decision import Decision, Review, RuleParity
+from schemas.decision import Decision, NearPrompt, Review, RuleParity
 from schemas.image import Image, NearPicture, PictureFile, Preset, RedactedImage, SearchedPicture, SemanticPicture
 from schemas.publication import Publication
 from schemas.rating import EloRating, OutlierJudge, PairRecord, RankChange, Rating, StyleCoefficient, VoteShare, WinRate
@@ -66,6 +66,7 @@ TABLES: dict[str, Table] = {
     "takedowns": Table(Tombstone, ("key",)),
     "reviews": Table(Review, ("conversation_id", "content_id", "reasons")),
     "decisions": Table(Decision, ("item_kind", "item_id")),
+    "near_prompts": Table(NearPrompt, ("conversation_a",)),
     "rule_parity": Table(RuleParity, ("item_kind", "reason")),
     "topics": Table(TopicMember, ("document_id",)),
     "topic_model": Table(FittedDocument, ("model", "document_id")),

@@ -6,12 +6,13 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from schemas.decision import Decision, ItemKind
+from schemas.decision import Decision, ItemKind, NearPrompt
 from schemas.policy import Action, Over, Policy, Scope
 from tasks.decide.duplicates import duplicates_of
 from tasks.decide.evidence import Evidence
 from tasks.decide.facts import battle_facts, conversation_facts
 from tasks.decide.hot_prompts import hot_battles
+from tasks.decide.near_prompts import near_prompts
 from tasks.decide.policy_file import policy_hash
 from tasks.decide.proof import redactions, unproven
 from tasks.decide.review import reviewed
@@ -29,6 +30,8 @@ class Verdicts(NamedTuple):
     """The `decisions` table."""
     of_battles_alone: pl.DataFrame
     """item_id of conversations and reason of the rules that fire on them but are about their battle alone."""
+    near_prompts: pl.DataFrame
+    """The `near_prompts` table."""
 
 
 def verdicts(known: Evidence, policy: Policy) -> Verdicts:
@@ -36,14 +39,13 @@ def verdicts(known: Evidence, policy: Policy) -> Verdicts:
     hits, of_battles_alone = conversation_hits(known, policy)
     hits = reviewed(hits, known.conversations, known.store.read("reviews"))
     hits = pl.concat([hits, unproven(known, hits, policy)])
-    both = [
-        _of_conversations(known, hits, policy),
-        _of_battles(known, pl.concat([hits.filter(_STOPS), of_battles_alone]), policy),
-    ]
+    decided, near = _of_conversations(known, hits, policy)
+    both = [decided, _of_battles(known, pl.concat([hits.filter(_STOPS), of_battles_alone]), policy)]
     stamped = pl.concat(both, how="diagonal").with_columns(
         keep=pl.col("reasons").list.len() == 0, policy=pl.lit(policy.name), policy_hash=pl.lit(policy_hash(policy))
     )
-    return Verdicts(stamped.select(frame_schema(Decision).names()), of_battles_alone.select("item_id", "reason"))
+    decisions = stamped.select(frame_schema(Decision).names())
+    return Verdicts(decisions, of_battles_alone.select("item_id", "reason"), near)
 
 
 def conversation_hits(known: Evidence, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -55,18 +57,23 @@ def conversation_hits(known: Evidence, policy: Policy) -> tuple[pl.DataFrame, pl
     return hits.filter(~alone), hits.filter(alone)
 
 
-def _of_conversations(known: Evidence, hits: pl.DataFrame, policy: Policy) -> pl.DataFrame:
-    survivors = _without(known.conversations, "conversation_id", hits)
-    repeats = _repeats(known, survivors, policy)
+def _of_conversations(known: Evidence, hits: pl.DataFrame, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """What becomes of each conversation, and the `near_prompts` among those that are kept."""
+    repeats = _repeats(known, _without(known.conversations, "conversation_id", hits), policy)
     if policy.duplicates:
         hits = pl.concat([hits, _last(repeats, policy, policy.duplicates.reason, policy.duplicates.action)])
+    near = pl.DataFrame(schema=frame_schema(NearPrompt))
+    if rule := policy.near_prompts:
+        near = near_prompts(_without(known.conversations, "conversation_id", hits), rule.jaccard_min)
+        hits = pl.concat([hits, _last(near["conversation_a"], policy, rule.reason, Action.TAG)])
     reasons = reasons_of(hits, known.conversations["conversation_id"])
-    return reasons.with_columns(
+    decided = reasons.with_columns(
         redactions(known, reasons, policy),
         item_kind=pl.lit(ItemKind.CONVERSATION.value),
         duplicate_of=pl.col("item_id").replace_strict(repeats, default=None, return_dtype=pl.String),
         preset_dataset=known.conversations["preset_dataset"],
     )
+    return decided, near
 
 
 def _repeats(known: Evidence, survivors: pl.DataFrame, policy: Policy) -> Mapping[str, str]:

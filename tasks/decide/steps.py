@@ -54,6 +54,7 @@ def decide_items(settings: Settings, versions: Versions) -> StageReport:
     ours = said.decisions
     store.write_bytes(f"policies/{policy_hash(policy)}.json", policy.model_dump_json(indent=2).encode())
     store.replace("decisions", ours)
+    store.replace("near_prompts", said.near_prompts)
     store.replace("rule_parity", rule_parity(said, verdicts(known, upstream_policy(policy))))
     kept = ours.filter("keep")["item_kind"].value_counts().rows()
     held = int(ours["held"].sum())

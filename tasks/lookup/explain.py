@@ -38,6 +38,7 @@ def _conversation(store: Store, item: str) -> Account | None:
         "conversation": item,
         "decision": decision,
         "twin": twin_of(store, row, decision["duplicate_of"] if decision else None),
+        "near_prompt": _row(store.read("near_prompts").filter(conversation_a=item).drop("conversation_a")),
         "model": row["model"],
         "released_as": released_names(store, frame)["model"].item(),
         "user_id": row["user_id"],

@@ -10,7 +10,7 @@ import pytest
 
 from schemas.bench import BenchItem
 from schemas.conversation import Conversation, RedactedConversation
-from schemas.decision import Review
+from schemas.decision import NearPrompt, Review
 from schemas.image import NearPicture, RedactedImage, SearchedPicture, SemanticPicture
 from schemas.rating import OutlierJudge
 from schemas.tables import TABLES
@@ -102,6 +102,9 @@ def fill(store: Store) -> None:
             for a, b in zip(sorted(set(images)), sorted(set(images))[1:], strict=False)
         ],
         "searched_vectors": [SearchedPicture(image_id=i, search="s") for i in sorted(set(images))],
+        "near_prompts": [
+            NearPrompt(conversation_a=conv_id("bob"), conversation_b=conv_id("ann"), jaccard=0.9),
+        ],
         "redacted_conversations": [
             RedactedConversation(**dict(row) | {"image_ids": [REDACTED]}, redactions=[], policy_hash="0")
             for row in rows
