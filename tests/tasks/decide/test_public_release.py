@@ -143,7 +143,7 @@ def test_a_conversation_of_a_dataset_without_times_is_kept_and_marked(deciding):
 
 
 def test_one_short_message_is_kept_and_marked_but_not_several(deciding):
-    texts = {"short": ("x" * 15, "A."), "long": ("x" * 16, "A."), "several": ("a", "A.", "b", "B.")}
+    texts = {"short": ("x" * 15, "A."), "long": ("y" * 16, "A."), "several": ("a", "A.", "b", "B.")}
     chats = [conversation(name, *said, image_ids=[text_id(name)]) for name, said in texts.items()]
     decided = deciding.given(chats).decide()
     assert {name: row["tags"] for name, row in decided.items()} == {
