@@ -199,6 +199,10 @@ class Policy(Row):
     """One sentence for people: who this policy is for."""
     publishable: bool = False
     """Whether anyone may see what it keeps; only then a release under it can be published where everybody can read."""
+    licence: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9.-]{0,40}$")
+    """Licence of what is released, as the Hub names it, such as cc-by-4.0; null while nobody has chosen one."""
+    contact: str | None = Field(default=None, min_length=3, max_length=200)
+    """Whom to write to for removal, as the dataset card says it; null for just its publisher."""
     rules: list[Rule]
     """All rules; every one that fires is recorded."""
     near_pictures: NearPictures = NearPictures()

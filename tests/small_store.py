@@ -22,6 +22,7 @@ from schemas.topic import TopicMember, TopicMerge
 from tasks.decide.policy_file import load_policy, policy_hash
 from tasks.pictures import Picture
 from tasks.providers import Providers
+from tasks.providers.embedded.tokens import Cl100k
 from tasks.release.steps import build_release, seal_release
 from tasks.report.steps import report_release
 from tasks.tables import Store, frame_schema
@@ -38,8 +39,8 @@ from tests.builders import (
     store_with,
 )
 
-HOSTILE_MODEL = '<script src="https://evil.test/m.js"></script>|$x_1$ \u202e`'
-HOSTILE_TOPIC = '=1+1"><img src=x onerror=alert(1)> & [a](javascript:b) |'
+HOSTILE_MODEL = '<script src="https://evil.test/m.js"></script>|$x_1$ \u202e`\n---\nlicense: mit\n../../x"\''
+HOSTILE_TOPIC = '=1+1"><img src=x onerror=alert(1)> & [a](javascript:b) |\n---\nconfigs: []\n'
 HOSTILE_PROMPT = "</style></script><script>alert(2)</script> | ![x](https://evil.test/p.png)"
 MODELS = ("vicuna-13b", "llava-34b", HOSTILE_MODEL)
 SOURCE = "2024-09-18-conv.json"
@@ -99,7 +100,10 @@ def small_store(folder: Path) -> Store:
     )
     store.replace("sightings", _sightings([*conversations, *battles, same]))
     languages = {each.prompt_id: {"language": ("en", "de", "unknown")[n % 3]} for n, each in enumerate(kept)}
-    measure_clean(store, conversations, language=languages)
+    texts = {turn.text_id: turn.content for each in conversations for turn in each.turns}
+    counts = zip(texts, Cl100k().count_tokens(list(texts.values())), strict=True)
+    tokens = {text_id: {"tokens": count} for text_id, count in counts}
+    measure_clean(store, conversations, language=languages, tokens=tokens)
     store.write_bytes(f"policies/{policy_hash(POLICY)}.json", POLICY.model_dump_json().encode())
     return store
 

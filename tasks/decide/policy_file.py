@@ -65,7 +65,9 @@ def load_policy(name_or_file: str) -> Policy:
 
 def policy_hash(policy: Policy) -> str:
     """12 hex digits that change whenever the policy would decide differently."""
-    return hashlib.sha256(policy.model_dump_json(exclude={"about", "drift"}).encode()).hexdigest()[:12]
+    return hashlib.sha256(
+        policy.model_dump_json(exclude={"about", "drift", "licence", "contact"}).encode()
+    ).hexdigest()[:12]
 
 
 class _UniqueKeys(yaml.SafeLoader):

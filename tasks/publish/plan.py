@@ -8,7 +8,7 @@ from pathlib import Path
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 
-from schemas.errors import BadInput
+from schemas.errors import BadInput, ReleaseConflict
 from schemas.policy import Policy
 from schemas.publication import RepoUpload, UploadPlan
 from schemas.release import CONFIGS, Manifest
@@ -34,11 +34,17 @@ def managed(path: str) -> bool:
 def plan_upload(
     release: Path, repo: str, public: bool, per_config: bool, preview: bool, store: Store | None = None
 ) -> UploadPlan:
-    """What publishing does. Raises BadInput when the release or the repository's name forbid it."""
+    """What publishing does, of the very files that were verified.
+
+    Raises BadInput when the release or the repository's name forbid it, ReleaseConflict when the release changes
+    meanwhile.
+    """
+    manifest_sha256 = _sha256_of_manifest(release)  # before it is read: what is read and checked is what goes
     manifest = read_manifest(release)
     _check_name(repo)
     _check_release(release, manifest, public, store)
-    manifest_sha256 = hashlib.sha256((release / MANIFEST).read_bytes()).hexdigest()
+    if _sha256_of_manifest(release) != manifest_sha256:
+        raise ReleaseConflict(f"{str(release)!r} changed while it was verified; run the same command again")
     known = {name: file.sha256 for name, file in manifest.files.items()} | {MANIFEST: manifest_sha256}
     names = [*manifest.files, MANIFEST]
     goes = {name for name in names if _MAY_GO.fullmatch(name)}
@@ -52,6 +58,11 @@ def plan_upload(
         stays=sorted(set(names) - goes),
         manifest_sha256=manifest_sha256,
     )
+
+
+def _sha256_of_manifest(release: Path) -> str:
+    path = release / MANIFEST
+    return hashlib.sha256(path.read_bytes() if path.is_file() else b"").hexdigest()
 
 
 def _check_name(repo: str) -> None:

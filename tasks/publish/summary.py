@@ -35,6 +35,7 @@ def summary_lines(release: Path, plan: UploadPlan, store: Store | None) -> Itera
     gone = Funnel.model_validate(manifest.funnel)
     counts = ", ".join(f"{name} {rows:,}" for name, rows in manifest.counts.items())
     yield f"version {manifest.version}, manifest {plan.manifest_sha256[:APPROVED_DIGITS]}: {counts}"
+    yield f"licence {manifest.policy.get('licence') or 'not chosen: the policy names one (`licence`)'}"
     yield f"in {gone.lines:,} = kept {gone.kept:,} + dropped {gone.dropped:,} + rejected {gone.rejected:,}"
     for fate, reasons in (("dropped", gone.dropped_by), ("rejected", gone.rejected_by)):
         yield from (f"  {fate} {count:,} {reason}" for reason, count in reasons.items())

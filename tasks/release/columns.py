@@ -28,7 +28,10 @@ def _categories(suffix: str = "") -> pl.Expr:
 
 
 def chat_rows(kept: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `chat`, with `image_ids` in place of images. `kept` has conversations, features, topic and preset."""
+    """Rows of `chat`, with `image_ids` in place of images, and token counts, which the card tells the mean of.
+
+    `kept` has conversations, features, topic and preset.
+    """
     return kept.sort("tstamp", "conversation_id").select(
         "image_ids",
         "conversation_id",
@@ -42,6 +45,8 @@ def chat_rows(kept: pl.DataFrame) -> pl.DataFrame:
         preset_dataset="preset_dataset",
         categories=_categories(),
         topic="topic",
+        context_tokens="context_tokens",
+        assistant_tokens="assistant_tokens",
     )
 
 

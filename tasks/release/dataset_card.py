@@ -11,10 +11,11 @@ import yaml
 from schemas.release import CONFIGS, Manifest
 from schemas.row import described_columns
 from schemas.run import Funnel
+from tasks.release.card_numbers import dataset_name, funnel_line
+from tasks.release.statistics import COLUMNS, COMPARED, PUBLISHED, Statistics
 from tasks.untrusted import markdown_text
 
 _TEMPLATE = Path(__file__).with_suffix(".md")
-LICENCE = "Not yet chosen: the publisher names it before this dataset leaves the building."
 _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 """The Hub's size categories: fewer rows than the limit have the name."""
 
@@ -40,8 +41,20 @@ def dataset_card(
             name: [(c, markdown_text(t), markdown_text(d)) for c, t, d in described_columns(row)]
             for name, row in CONFIGS.items()
         },
-        licence=LICENCE,
+        columns=COLUMNS,
+        funnel_line=funnel_line(funnel),
+        licence=_licence(manifest),
+        contact=_contact(manifest),
     )
+
+
+def _licence(manifest: Manifest) -> str:
+    chosen = manifest.policy.get("licence")
+    return f"`{chosen}`" if chosen else "Not chosen: nobody but its maker may use it. The policy names one (`licence`)."
+
+
+def _contact(manifest: Manifest) -> str:
+    return markdown_text(manifest.policy.get("contact") or "") or "the publisher of this dataset"
 
 
 def _front_matter(manifest: Manifest) -> str:
@@ -53,7 +66,7 @@ def _front_matter(manifest: Manifest) -> str:
     configs[0]["default"] = True
     about = {
         "pretty_name": "Vision arena conversations",
-        "license": "other",
+        "license": manifest.policy.get("licence") or "other",
         "task_categories": ["image-text-to-text", "visual-question-answering"],
         "tags": ["arena", "human-preference", "vision-language"],
         "size_categories": [next((name for limit, name in _SIZES if total < limit), "10M<n<100M")],
@@ -62,27 +75,11 @@ def _front_matter(manifest: Manifest) -> str:
     return f"---\n{yaml.safe_dump(about, sort_keys=False)}---"
 
 
-def _statistics(rows: Mapping[str, pl.DataFrame]) -> list[tuple[str, str, str]]:
-    """Rows of VisionArena's Table 1 that both configurations have."""
-    chat, battle = rows["chat"], rows["battle"]
-    models = {*battle["model_a"], *battle["model_b"]}
-    people = (chat["user_id"].drop_nulls().n_unique(), battle["judge"].drop_nulls().n_unique())
-    return [
-        ("models", f"{chat['model'].n_unique():,}", f"{len(models):,}"),
-        ("languages", _languages(chat), _languages(battle)),
-        ("users or judges", f"{people[0]:,}", f"{people[1]:,}"),
-        ("distinct pictures", _pictures(chat), _pictures(battle)),
-        ("mean turns", _mean(chat), _mean(battle)),
-    ]
-
-
-def _languages(frame: pl.DataFrame) -> str:
-    return f"{frame.filter(pl.col('language') != 'unknown')['language'].n_unique():,}"
-
-
-def _pictures(frame: pl.DataFrame) -> str:
-    return f"{frame['image_ids'].explode().drop_nulls().n_unique():,}"
-
-
-def _mean(frame: pl.DataFrame) -> str:
-    return f"{frame['num_turns'].to_numpy().mean():.2f}" if frame.height else "–"
+def _statistics(rows: Mapping[str, pl.DataFrame]) -> list[tuple[str, ...]]:
+    """Rows of VisionArena's Table 1: those of this release, then the published ones."""
+    own = []
+    for config in COMPARED:
+        found = Statistics(config)
+        found.add(rows[config])
+        own.append((dataset_name(config), *found.cells()))
+    return [*own, *PUBLISHED]

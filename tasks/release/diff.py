@@ -104,6 +104,8 @@ def _rules(old: Manifest, new: Manifest) -> Iterator[str]:
     before, after = ({json.dumps(rule, sort_keys=True) for rule in each.policy["rules"]} for each in (old, new))
     for sign, rules in (("no longer", before - after), ("now", after - before)):
         yield from (f"policy {sign}: {rule}" for rule in sorted(rules))
+    for name in ("licence", "contact"):
+        yield from _values(name, old.policy.get(name), new.policy.get(name))
     for name in ("banned_users", "software", "signal_versions", "providers", "settings"):
         yield from _values(name, getattr(old, name), getattr(new, name))
 

@@ -20,7 +20,7 @@ class Gathered:
     """Rows of a release, without pictures, and what was withheld."""
 
     rows: dict[str, pl.DataFrame]
-    """Configuration -> rows with `image_ids` in place of images."""
+    """Configuration -> rows with `image_ids` in place of images; those of chat have token counts that do not leave."""
     withheld_for_bench: int
     """Kept conversations that are not in chat because of the benchmark: its prompts, prompts alike, hidden ones."""
 

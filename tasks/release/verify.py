@@ -1,4 +1,4 @@
-"""Checks a release from its own files: checksums, columns, counts, no metadata, no personal data, no leaks."""
+"""Checks a release from its own files: checksums, columns, counts, no metadata, no identifiers, no leaks, the card."""
 
 import io
 import json
@@ -17,6 +17,7 @@ from tasks.picture_metadata import strip_metadata
 from tasks.providers.embedded.pii_patterns import PATTERNS, find_patterns
 from tasks.providers.embedded.text_pii import without_overlaps
 from tasks.release.build import MANIFEST, WITHDRAWN, released_files
+from tasks.release.card_numbers import wrong_numbers
 from tasks.release.fetched import store_of
 from tasks.release.leaks import bench_leaks, hidden_leaks
 from tasks.release.shards import shard_schema, shards
@@ -38,7 +39,8 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
         return problems  # what the shards hold means nothing when they are not the ones that were sealed
     for config in CONFIGS:
         problems += _config(folder, config, manifest)
-    return problems + list(bench_leaks(folder)) + list(hidden_leaks(folder, store or store_of(str(folder))))
+    problems += [*bench_leaks(folder), *hidden_leaks(folder, store or store_of(str(folder)))]
+    return problems or list(wrong_numbers(folder, manifest))  # of rows that are wrong, no card is right
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import huggingface_hub.constants
 import polars as pl
 import pytest
 
+from flows.commands import main
 from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
 from tasks.publish.publish import publish_release
@@ -77,5 +79,20 @@ def publish(hub, release, waited):
         return publish_release(
             hub_api(), folder, plan, store_of(str(folder)), NOON + timedelta(hours=hours), waited.append
         )
+
+    return run
+
+
+@pytest.fixture
+def curate(monkeypatch, capsys):
+    """Run a command: (exit status, stdout, stderr), which never hold the token."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["curate", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        out, err = capsys.readouterr()
+        assert TOKEN not in out + err
+        return int(stopped.value.code or 0), out, err
 
     return run

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from flows.commands import main
 from tasks.publish.records import of_version
 from tests.hub_server import TOKEN
 from tests.small_store import manifest_of
@@ -26,19 +25,6 @@ for name in ("chat", "battle", "bench"):
 first = next(iter(datasets.load_dataset("{REPO}", "chat", revision="1.0.0", split="train", streaming=True)))
 print(first["conversation_id"])
 """
-
-
-@pytest.fixture
-def curate(monkeypatch, capsys):
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["curate", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        assert TOKEN not in out + err
-        return int(stopped.value.code or 0), out, err
-
-    return run
 
 
 def test_what_was_published_is_read_back_by_datasets(hub, curate, release, tmp_path):

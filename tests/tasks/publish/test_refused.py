@@ -12,6 +12,7 @@ from tasks.publish.plan import plan_upload
 from tasks.publish.publish import publish_release
 from tasks.publish.push import Push
 from tasks.publish.steps import push_release
+from tasks.release.verify import verify_release
 from tests.builders import NOON
 from tests.small_store import manifest_of
 from tests.tasks.publish.conftest import REPO
@@ -89,6 +90,18 @@ def test_a_file_that_changed_after_the_approval_is_not_published(hub, release, n
     with pytest.raises(ReleaseConflict, match="changed after the release was approved"):
         publish_release(hub_api(), release, plan, None, NOON)
     assert hub.repos == {}
+
+
+def test_a_manifest_that_changes_while_the_release_is_verified_is_not_planned(hub, release, monkeypatch):
+    def and_edit(folder, store):
+        problems = verify_release(folder, store)
+        _under(release, about="edited")
+        return problems
+
+    monkeypatch.setattr("tasks.publish.plan.verify_release", and_edit)
+    with pytest.raises(ReleaseConflict, match="changed while it was verified"):
+        plan_upload(release, REPO, False, False, False)
+    assert hub.requests == []
 
 
 def test_another_release_under_the_approved_name_is_not_published(hub, release):

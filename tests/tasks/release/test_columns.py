@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from datasets import Features, Image, List, Value, load_dataset
 
+from tasks.providers.embedded.tokens import Cl100k
 from tasks.release.shards import features
 from tests.builders import NOON, picture
 from tests.small_store import HOSTILE_PROMPT, USER
@@ -111,8 +112,8 @@ def test_battle_rows_have_both_sides_and_the_published_spelling_of_winners(loade
     assert rows["b3"]["winner"] == "tie (bothbad)"
     assert rows["b1"]["conversation_a"][1]["content"] == "Three."
     assert rows["b1"]["conversation_b"][1]["content"] == "Three.!"
-    assert rows["b1"]["conv_metadata"]["context_tokens"] == 5
-    assert rows["b1"]["conv_metadata"]["b"]["assistant_tokens"] == 5
+    assert rows["b1"]["conv_metadata"]["context_tokens"] == Cl100k().count_tokens(["Which is larger, 1 or 3?"])[0]
+    assert rows["b1"]["conv_metadata"]["b"]["assistant_tokens"] == Cl100k().count_tokens(["Three.!"])[0]
     assert rows["b1"]["conv_metadata"]["b"]["entities"] == 0
     assert rows["b1"]["anony"]
 

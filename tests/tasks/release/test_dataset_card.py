@@ -1,14 +1,19 @@
 """The card: front matter the Hub understands, numbers that are the data's, nothing untrusted that takes effect."""
 
+import json
 import re
+from pathlib import Path
 
 import polars as pl
 import pytest
 import yaml
 
 from schemas.release import CONFIGS
+from tasks.decide.policy_file import policy_hash
 from tasks.lookup.funnel import funnel
-from tests.small_store import HOSTILE_MODEL, HOSTILE_PROMPT, HOSTILE_TOPIC, manifest_of
+from tasks.release.diff import diff_releases
+from tasks.release.statistics import Statistics
+from tests.small_store import HOSTILE_MODEL, HOSTILE_PROMPT, HOSTILE_TOPIC, POLICY, make_release, manifest_of
 
 HUB_SIZES = {"n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B"}
 
@@ -65,18 +70,73 @@ def test_row_counts_are_those_of_the_files(card, data):
 
 def test_statistics_are_those_of_the_files(card, data):
     chat, battle = data["chat"], data["battle"]
-    pictures = [frame["images"].explode().struct.field("path").n_unique() for frame in (chat, battle)]
-    turns = [f"{frame['num_turns'].mean():.2f}" for frame in (chat, battle)]
     expected = {
-        "models": [chat["model"].n_unique(), battle.select(pl.concat_list("model_a", "model_b").explode()).n_unique()],
-        "languages": [frame.filter(pl.col("language") != "unknown")["language"].n_unique() for frame in (chat, battle)],
-        "users or judges": [chat["user_id"].drop_nulls().n_unique(), battle["judge"].drop_nulls().n_unique()],
-        "distinct pictures": pictures,
-        "mean turns": turns,
+        "**this release, chat**": _counted(chat, [chat["model"]], chat["user_id"], [chat["conversation"]]),
+        "**this release, battle**": _counted(
+            battle,
+            [battle["model_a"], battle["model_b"]],
+            battle["judge"],
+            [battle["conversation_a"], battle["conversation_b"]],
+        ),
     }
-    assert {name: values for name, *values in _table(card, "| statistic |")} == {
-        name: [str(value) for value in values] for name, values in expected.items()
-    }
+    shown = {name: cells for name, *cells in _table(card, "| dataset |")}
+    assert {name: shown[name][:6] for name in expected} == expected
+    assert [len(cells) for cells in shown.values()] == [8] * 7
+
+
+def _counted(frame, models, people, conversations):
+    texts = [turns for column in conversations for turns in column]
+    assert all(turn["role"] in ("user", "assistant") for turns in texts for turn in turns)
+    return [
+        f"{frame.height:,}",
+        str(pl.concat(models).n_unique()),
+        str(people.drop_nulls().n_unique()),
+        str(frame.filter(pl.col("language") != "unknown")["language"].n_unique()),
+        str(frame["images"].explode().struct.field("path").n_unique()),
+        f"{frame['num_turns'].mean():.2f}",
+    ]
+
+
+def test_mean_tokens_are_those_of_messages(data):
+    chat = data["chat"].with_columns(
+        conversation=pl.Series(
+            [[{"role": "user", "content": "a b c d"}, {"role": "assistant", "content": "e f"}]] * data["chat"].height
+        ),
+        num_turns=pl.lit(1, pl.Int32),
+    )
+    counted = Statistics("chat")
+    for row in range(chat.height):
+        counted.add(chat[row : row + 1])
+    assert counted.cells()[-2:] == ("4.0", "2.0")
+
+
+def test_published_datasets_stand_beside_it(card):
+    shown = {name: cells for name, *cells in _table(card, "| dataset |")}
+    assert shown["LMSYS-Chat-1M"] == ["1,000,000", "25", "210,479", "154", "none", "2.0", "69.5", "214.5"]
+    assert {"WildVision, chats", "WildVision, battles", "VisionArena-Chat", "VisionArena-Battle"} < shown.keys()
+
+
+def test_a_mean_of_nothing_or_of_what_was_not_measured_is_told_as_unknown(data):
+    unmeasured = pl.lit(None, pl.Int64)
+    for rows in (data["chat"][:0], data["chat"].with_columns(context_tokens=unmeasured, assistant_tokens=unmeasured)):
+        counted = Statistics("chat")
+        counted.add(rows)
+        assert counted.cells()[-2:] == ("–", "–")
+
+
+def test_licence_and_address_are_those_of_the_policy(own_store, release):
+    chosen = json.loads(own_store.read_bytes(f"policies/{policy_hash(POLICY)}.json"))
+    chosen |= {"licence": "cc-by-4.0", "contact": "removal@lab.example | <b>"}
+    own_store.write_bytes(f"policies/{policy_hash(POLICY)}.json", json.dumps(chosen).encode())
+    made = make_release(own_store, release="licensed").result
+    told = (Path(own_store.root) / made / "README.md").read_text(encoding="utf-8")
+    assert yaml.safe_load(told.split("---\n", 2)[1])["license"] == "cc-by-4.0"
+    assert "\n`cc-by-4.0`\n" in told
+    assert "Write to removal@lab&#46;example &#124; &#60;b&#62; with" in told
+    assert diff_releases(release, Path(own_store.root) / made).rules == [
+        "licence: None became cc-by-4.0",
+        "contact: None became removal@lab.example | <b>",
+    ]
 
 
 def test_the_funnel_is_that_of_the_tables_and_adds_up(card, store):
@@ -104,5 +164,7 @@ def test_an_embedded_build_says_that_it_must_not_be_published(card):
 
 
 def test_nothing_from_the_log_takes_effect_in_the_card(card):
-    assert not [text for text in (HOSTILE_MODEL, HOSTILE_TOPIC, HOSTILE_PROMPT) if text in card]
+    lines = [line for text in (HOSTILE_MODEL, HOSTILE_TOPIC, HOSTILE_PROMPT) for line in text.split("\n") if line]
+    assert not [line for line in lines if line != "---" and line in card]
+    assert card.count("\n---\n") == 1
     assert not re.search(r"<(?!1K|10K)[a-z/!]|javascript:|evil", card.split("---\n", 2)[2])

@@ -122,7 +122,7 @@ def test_personal_data_that_the_policy_keeps_is_no_problem(own_release):
     policy = manifest_of(own_release)["policy"]
     _write_manifest(own_release, policy=policy | {"rules": [r for r in policy["rules"] if r["reason"] != "pii_text"]})
     _changed(own_release, CHAT, conversation=[{"role": "user", "content": "203.0.113.7"}])
-    assert verify_release(own_release) == []
+    assert not [problem for problem in verify_release(own_release) if "personal data" in problem]
 
 
 def _with_exif():

@@ -1,0 +1,92 @@
+"""The columns of VisionArena's Table 1, computed from released rows, and what other datasets published there."""
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from tasks.providers.embedded.tokens import Cl100k
+
+COLUMNS = (
+    "dataset", "conversations", "models", "users", "languages", "pictures", "turns", "prompt tokens", "answer tokens",
+)  # fmt: skip
+"""Turns are the mean of a conversation, tokens the mean of a message."""
+PUBLISHED = (
+    ("LMSYS-Chat-1M", "1,000,000", "25", "210,479", "154", "none", "2.0", "69.5", "214.5"),
+    ("WildVision, chats", "34.6K", "–", "–", "–", "–", "–", "–", "–"),
+    ("WildVision, battles", "13,066", "38", "–", "–", "–", "–", "–", "–"),
+    ("VisionArena-Chat", "200K", "45", "–", "138", "43K", "–", "–", "–"),
+    ("VisionArena-Battle", "29,849", "19", "13,655", "90", "23K", "–", "–", "–"),
+)
+"""arXiv 2309.11998 Table 1 (tokens of Llama 2); WildVision's dataset and its leaderboard of November 2024; the dataset
+cards of VisionArena-Chat and -Battle, and what the latter's rows hold. – where they do not say."""
+UNKNOWN = "–"
+
+_PEOPLE = {"chat": "user_id", "battle": "judge"}
+_MODELS = {"chat": ["model"], "battle": ["model_a", "model_b"]}
+_ANSWERS = {"chat": ["conversation"], "battle": ["conversation_a", "conversation_b"]}
+COMPARED = tuple(_PEOPLE)
+"""Configurations with a row in the table."""
+
+
+class Statistics:
+    """One configuration's row of the table. Rows may be added in parts; memory grows with distinct ids only."""
+
+    def __init__(self, config: str) -> None:
+        self._config = config
+        self._distinct: dict[str, set[str]] = {name: set() for name in ("models", "users", "languages", "pictures")}
+        self._rows = self._turns = self._answers = 0
+        self._tokens: list[int | None] = [0, 0]
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """Rows as they are gathered, with `image_ids` and for chat token counts, or as a shard holds them."""
+        pictures = rows["image_ids"] if "image_ids" in rows.columns else rows["images"].list.eval(_PICTURE_ID)
+        found = {
+            "models": pl.concat([rows[name] for name in _MODELS[self._config]]),
+            "users": rows[_PEOPLE[self._config]],
+            "languages": rows["language"].filter(rows["language"] != "unknown"),
+            "pictures": pictures.explode(),
+        }
+        for name, values in found.items():
+            self._distinct[name] |= set(values.drop_nulls().unique())
+        self._rows += rows.height
+        self._turns += int(rows["num_turns"].sum())
+        self._answers += sum(int(rows[name].list.eval(_IS_ANSWER).list.sum().sum()) for name in _ANSWERS[self._config])
+        for place, tokens in enumerate(_tokens(self._config, rows)):
+            so_far = self._tokens[place]
+            unmeasured = so_far is None or tokens.null_count() > 0
+            self._tokens[place] = None if unmeasured else (so_far or 0) + int(tokens.sum())
+
+    def cells(self) -> tuple[str, ...]:
+        """The row: as `COLUMNS` without the dataset. A mean of what was not measured, or of nothing, is –."""
+        counts = [self._rows, *(len(values) for values in self._distinct.values())]
+        means = [
+            _mean(self._turns, self._rows, 2),
+            _mean(self._tokens[0], self._turns, 1),
+            _mean(self._tokens[1], self._answers, 1),
+        ]
+        return (*(f"{count:,}" for count in counts), *means)
+
+
+_PICTURE_ID = pl.element().struct.field("path").str.head(32)
+_IS_ANSWER = (pl.element().struct.field("role") == "assistant").cast(pl.Int64)
+
+
+def _mean(total: int | None, count: int, digits: int) -> str:
+    return UNKNOWN if total is None or count == 0 else f"{total / count:,.{digits}f}"
+
+
+def _tokens(config: str, rows: pl.DataFrame) -> Iterator[pl.Series]:
+    """cl100k_base tokens of all user messages, and of all answers, of rows; counted anew where no column has them."""
+    if config == "battle":
+        metadata = rows["conv_metadata"].struct
+        sides = [metadata.field(side).struct.field("assistant_tokens") for side in ("a", "b")]
+        yield metadata.field("context_tokens")
+        yield sides[0] + sides[1]
+    elif "context_tokens" in rows.columns:
+        yield from (rows["context_tokens"], rows["assistant_tokens"])
+    else:
+        counter = Cl100k()
+        messages = rows["conversation"].explode().drop_nulls().struct
+        for role in ("user", "assistant"):
+            texts = messages.field("content").filter(messages.field("role") == role)
+            yield pl.Series(counter.count_tokens(texts.to_list()), dtype=pl.Int64)

@@ -1,0 +1,92 @@
+"""A release on S3-compatible storage goes to the Hub, is compared and is taken down as one in a folder."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import s3fs
+
+from tests.hub_server import LoopbackHub
+from tests.s3_server import s3_client, s3_server
+from tests.tasks.publish.conftest import REPO
+from tests.tasks.publish.test_publish import contents
+
+STORE = "s3://published/store"
+FIRST, SECOND = f"{STORE}/releases/1.0.0", f"{STORE}/releases/1.1.0"
+
+
+@pytest.fixture(scope="module")
+def server():
+    """An S3 server; the environment points at it."""
+    with s3_server("published") as own, pytest.MonkeyPatch.context() as patch:
+        for name, value in (own | {"no_proxy": "127.0.0.1"}).items():
+            patch.setenv(name, value)
+        yield s3_client(os.environ)
+
+
+@pytest.fixture
+def bucket(server, made, monkeypatch):
+    """The store with its two releases, uploaded anew for every test."""
+    monkeypatch.setenv("CURATE_USER_KEY", "the key of every store here")
+    for each in objects(server):
+        server.delete_object(Bucket="published", Key=each)
+    for path in (path for path in made.rglob("*") if path.is_file()):
+        server.put_object(Bucket="published", Key=f"store/{path.relative_to(made)}", Body=path.read_bytes())
+    s3fs.S3FileSystem.clear_instance_cache()
+    yield server
+    s3fs.S3FileSystem.clear_instance_cache()
+
+
+def objects(server, prefix: str = "store/") -> list[str]:
+    pages = server.get_paginator("list_objects_v2").paginate(Bucket="published", Prefix=prefix)
+    return [each["Key"] for page in pages for each in page.get("Contents", [])]
+
+
+def test_what_is_published_is_what_lies_in_the_bucket(hub: LoopbackHub, curate, bucket, made: Path):
+    code, out, err = curate("publish", FIRST, "--repo", REPO, "--yes")
+    assert code == 0, err
+    assert f"published {REPO} at 1.0.0" in out
+    assert contents(made / "releases" / "1.0.0").items() <= hub.files(REPO, "1.0.0").items()
+    code, _, err = curate("publish", FIRST, "--repo", REPO, "--yes")
+    assert (code, "has version 1.0.0 already" in err) == (2, True)
+
+
+def test_the_approval_shows_what_changed_since_the_version_that_the_bucket_remembers(hub, curate, bucket):
+    assert curate("publish", FIRST, "--repo", REPO, "--yes")[0] == 0
+    code, out, _ = curate("publish", SECOND, "--repo", REPO)
+    assert code == 2  # nobody is there to ask
+    assert "since version 1.0.0:" in out
+    assert "chat removed 1" in out
+
+
+def test_a_shard_that_was_exchanged_in_the_bucket_is_refused(hub, curate, bucket):
+    shard = "store/releases/1.0.0/chat/data/train-00000-of-00001.parquet"
+    other = bucket.get_object(Bucket="published", Key=shard.replace("1.0.0", "1.1.0"))["Body"].read()
+    bucket.put_object(Bucket="published", Key=shard, Body=other)
+    code, _, err = curate("publish", FIRST, "--repo", REPO, "--yes")
+    assert (code, hub.requests) == (2, [])
+    assert err.startswith(f"curate: '{FIRST}' does not verify: chat/data/train-00000-of-00001.parquet: changed")
+
+
+def test_a_takedown_in_the_bucket_lists_what_is_on_the_hub_and_leaves_a_manifest(hub, curate, bucket):
+    assert curate("publish", FIRST, "--repo", REPO, "--yes")[0] == 0
+    code, out, err = curate("takedown", "c03", "--store", STORE)
+    assert code == 0, err
+    assert f"take it back with: curate yank 1.0.0 --repo {REPO} --store {STORE}\n" in out
+    left = [name.rpartition("/")[2] for name in objects(bucket, "store/releases/1.0.0/")]
+    assert sorted(left) == ["manifest.json", "withdrawn.json"]
+    assert curate("verify", SECOND)[0] == 0
+    code, _, err = curate("publish", FIRST, "--repo", "org/elsewhere", "--yes")
+    assert (code, "was withdrawn" in err) == (2, True)
+    assert curate("yank", "1.0.0", "--repo", REPO, "--store", STORE, "--yes")[0] == 0
+    assert hub.repos[REPO].tags == {}
+    assert "still on the Hub" not in curate("takedown", "c03", "--store", STORE)[1]
+
+
+def test_two_addresses_are_compared(curate, bucket, monkeypatch):
+    code, out, _ = curate("diff", FIRST, SECOND, "--store", STORE, "--json")
+    assert code == 0
+    *rows, found = [json.loads(line) for line in out.splitlines()]
+    assert [(row["id"], row["config"], row["change"]) for row in rows] == [("c03", "chat", "removed")]
+    assert found["rows"]["chat removed"] == 1
