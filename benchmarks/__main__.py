@@ -10,6 +10,7 @@ from benchmarks import (
     pictures,
     rate,
     release,
+    release_memory,
     release_versions,
     topics,
 )
@@ -24,6 +25,7 @@ if __name__ == "__main__":
         known_hashes,
         rate,
         release,
+        release_memory,
         release_versions,
         llm_throughput,
         bench_split,

@@ -1,9 +1,6 @@
 """Building the shards of a release, as `curate release` does, beside pyarrow's defaults and a raw write."""
 
-import json
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,16 +13,12 @@ from benchmarks.timing import compare
 from tasks.release.shards import write_shards
 from tasks.release.spool import SpooledImages
 
-ROWS, MEMORY_ROWS = 10_000, (5_000, 20_000)
+ROWS = 10_000
 BENCH = "release: shards with 60 KB pictures"
 
 
 def run() -> list[dict[str, Any]]:
-    """Seconds to write the same rows from memory that is warm, on the disk of `TMPDIR`; then memory at two sizes."""
-    return [*_speed(), *(_memory(rows) for rows in MEMORY_ROWS)]
-
-
-def _speed() -> list[dict[str, Any]]:
+    """Seconds to write the same rows from memory that is warm, on the disk of `TMPDIR`."""
     with tempfile.TemporaryDirectory() as name:
         folder, rows = Path(name), chat_rows(range(ROWS))
         store = picture_store(folder / "store", range(ROWS))
@@ -64,30 +57,3 @@ def _raw(folder: Path, content: list[bytes]) -> None:
         path = folder / f"peer-{number}"
         path.unlink(missing_ok=True)
         path.write_bytes(each)
-
-
-def _memory(rows: int) -> dict[str, Any]:
-    """Peak memory of a process that spools pictures and writes shards, and of one that reads the pictures only."""
-    with tempfile.TemporaryDirectory() as name:
-        picture_store(Path(name) / "store", range(rows))
-        peaks = [_peak(Path(name), count) for count in (0, rows)]
-    row = {"bench": "release: peak memory of a build", "n": rows, "peak_mb": peaks[1], "reading_only_mb": peaks[0]}
-    print(json.dumps(row), flush=True)
-    return row
-
-
-def _peak(folder: Path, rows: int) -> int:
-    code = f"from benchmarks.release import build; build({str(folder)!r}, {rows})"
-    return int(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
-
-
-def build(folder: str, rows: int) -> None:
-    """Spool and write the first rows of a store; print the peak memory of this process in MB."""
-    from tasks.tables import Store
-
-    numbers = range(rows)
-    with SpooledImages(Store(f"{folder}/store"), set(map(picture_id, numbers)) if rows else set()) as images:
-        if rows:
-            write_shards("chat", chat_rows(numbers), images, Path(folder) / "shards")
-    status = Path("/proc/self/status").read_text()  # getrusage would count the process that started this one
-    print(int(status.split("VmHWM:")[1].split()[0]) // 1024)

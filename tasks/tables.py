@@ -107,14 +107,21 @@ class Store:
         wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
         parts = self.parts(table)
         try:
-            tables = [self._read_part(table, part, wanted.names) for part in parts]
+            frames = [self._as_wanted(self._read_part(table, part, wanted.names), wanted) for part in parts]
         except FileNotFoundError:  # a writer replaced the table in between: its new parts are listed by now
             if self.parts(table) == parts:
                 raise
             return self.read(table, columns)
-        # Parts of an earlier version of this software may lack columns: they are null there.
-        joined = pa.concat_tables([wanted.empty_table(), *tables], promote_options="default")
-        return cast(pl.DataFrame, pl.from_arrow(joined.select(wanted.names)))
+        return pl.concat([self._as_wanted(wanted.empty_table(), wanted), *frames])
+
+    @staticmethod
+    def _as_wanted(part: pa.Table, wanted: pa.Schema) -> pl.DataFrame:
+        """A part as a frame: part by part, because polars copies, and two copies of a whole table are too many.
+
+        Parts of an earlier version of this software may lack columns: they are null there.
+        """
+        whole = pa.concat_tables([wanted.empty_table(), part], promote_options="default")
+        return cast(pl.DataFrame, pl.from_arrow(whole.select(wanted.names)))
 
     def empty(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """No rows, with the table's columns."""
@@ -125,6 +132,11 @@ class Store:
         """The table part by part, so that memory does not grow with it."""
         for part in self.parts(table):
             yield self.read_part(table, part, columns)
+
+    def read_part_tables(self, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """The same as Arrow tables, whose buffers are what was read: for pictures, which are worth no further copy."""
+        for part in self.parts(table):
+            yield self._read_part(table, part, columns)
 
     def read_part(self, table: str, part: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """One part of a table."""

@@ -22,7 +22,6 @@ from schemas.topic import TopicMember, TopicMerge
 from tasks.decide.policy_file import load_policy, policy_hash
 from tasks.pictures import Picture
 from tasks.providers import Providers
-from tasks.providers.embedded.tokens import Cl100k
 from tasks.release.steps import build_release, seal_release
 from tasks.report.steps import report_release
 from tasks.tables import Store, frame_schema
@@ -31,6 +30,7 @@ from tests.builders import (
     VERSIONS,
     battle,
     conversation,
+    counted_tokens,
     decision,
     image,
     measure_clean,
@@ -100,10 +100,7 @@ def small_store(folder: Path) -> Store:
     )
     store.replace("sightings", _sightings([*conversations, *battles, same]))
     languages = {each.prompt_id: {"language": ("en", "de", "unknown")[n % 3]} for n, each in enumerate(kept)}
-    texts = {turn.text_id: turn.content for each in conversations for turn in each.turns}
-    counts = zip(texts, Cl100k().count_tokens(list(texts.values())), strict=True)
-    tokens = {text_id: {"tokens": count} for text_id, count in counts}
-    measure_clean(store, conversations, language=languages, tokens=tokens)
+    measure_clean(store, conversations, language=languages, tokens=counted_tokens(conversations))
     store.write_bytes(f"policies/{policy_hash(POLICY)}.json", POLICY.model_dump_json().encode())
     return store
 

@@ -4,7 +4,6 @@ import os
 import tempfile
 import threading
 from collections.abc import Collection
-from itertools import chain
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -28,15 +27,24 @@ class SpooledImages:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
         self._places: dict[str, _Place] = {}
         self._own = threading.local()
-        end = 0
         columns = ["image_id", "bytes", "format"]
-        for part in chain(store.read_parts("images", columns), store.read_parts("redacted_images", columns)):
-            for image_id, content, kind in part.iter_rows():
-                if image_id in wanted and image_id not in self._places:
-                    self._places[image_id] = _Place(end, len(content), kind)
-                    self._file.write(content)
-                    end += len(content)
+        for table in ("images", "redacted_images"):
+            for part in store.read_part_tables(table, columns):
+                for batch in part.to_batches():
+                    self._add(batch, wanted)
         self._file.flush()
+
+    def _add(self, batch: pa.RecordBatch, wanted: Collection[str]) -> None:
+        """Copy pictures out of their Arrow buffer; none becomes a Python object."""
+        pictures = batch["bytes"]
+        _, offsets, content = pictures.buffers()
+        ends = np.frombuffer(offsets, np.int32)[pictures.offset :].tolist()
+        view = memoryview(content)
+        for row, image_id in enumerate(batch["image_id"].to_pylist()):
+            if image_id in wanted and image_id not in self._places:
+                kind, place = batch["format"][row].as_py(), self._file.tell()
+                self._places[image_id] = _Place(place, ends[row + 1] - ends[row], kind)
+                self._file.write(view[ends[row] : ends[row + 1]])
 
     def __enter__(self) -> Self:
         return self

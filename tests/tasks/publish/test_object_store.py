@@ -17,29 +17,25 @@ FIRST, SECOND = f"{STORE}/releases/1.0.0", f"{STORE}/releases/1.1.0"
 
 
 @pytest.fixture(scope="module")
-def server():
-    """An S3 server; the environment points at it."""
+def bucket(made):
+    """A bucket with the store and its two releases; the environment points at its server."""
     with s3_server("published") as own, pytest.MonkeyPatch.context() as patch:
-        for name, value in (own | {"no_proxy": "127.0.0.1"}).items():
+        for name, value in (own | {"no_proxy": "127.0.0.1", "CURATE_USER_KEY": "the key of every store here"}).items():
             patch.setenv(name, value)
-        yield s3_client(os.environ)
+        s3fs.S3FileSystem.clear_instance_cache()  # of the servers of other tests
+        client = s3_client(os.environ)
+        upload(client, made, "store")
+        yield client
+        s3fs.S3FileSystem.clear_instance_cache()
 
 
-@pytest.fixture
-def bucket(server, made, monkeypatch):
-    """The store with its two releases, uploaded anew for every test."""
-    monkeypatch.setenv("CURATE_USER_KEY", "the key of every store here")
-    for each in objects(server):
-        server.delete_object(Bucket="published", Key=each)
-    for path in (path for path in made.rglob("*") if path.is_file()):
-        server.put_object(Bucket="published", Key=f"store/{path.relative_to(made)}", Body=path.read_bytes())
-    s3fs.S3FileSystem.clear_instance_cache()
-    yield server
-    s3fs.S3FileSystem.clear_instance_cache()
+def upload(client, folder: Path, name: str) -> None:
+    for path in (path for path in folder.rglob("*") if path.is_file()):
+        client.put_object(Bucket="published", Key=f"{name}/{path.relative_to(folder)}", Body=path.read_bytes())
 
 
-def objects(server, prefix: str = "store/") -> list[str]:
-    pages = server.get_paginator("list_objects_v2").paginate(Bucket="published", Prefix=prefix)
+def objects(client, prefix: str) -> list[str]:
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket="published", Prefix=prefix)
     return [each["Key"] for page in pages for each in page.get("Contents", [])]
 
 
@@ -60,31 +56,35 @@ def test_the_approval_shows_what_changed_since_the_version_that_the_bucket_remem
     assert "chat removed 1" in out
 
 
-def test_a_shard_that_was_exchanged_in_the_bucket_is_refused(hub, curate, bucket):
-    shard = "store/releases/1.0.0/chat/data/train-00000-of-00001.parquet"
-    other = bucket.get_object(Bucket="published", Key=shard.replace("1.0.0", "1.1.0"))["Body"].read()
-    bucket.put_object(Bucket="published", Key=shard, Body=other)
-    code, _, err = curate("publish", FIRST, "--repo", REPO, "--yes")
+def test_a_shard_that_was_exchanged_in_the_bucket_is_refused(hub, curate, bucket, made: Path):
+    upload(bucket, made / "releases" / "1.0.0", "exchanged/releases/1.0.0")
+    shard = "chat/data/train-00000-of-00001.parquet"
+    upload(bucket, (made / "releases" / "1.1.0" / shard).parent, f"exchanged/releases/1.0.0/{shard}".rpartition("/")[0])
+    exchanged = "s3://published/exchanged/releases/1.0.0"
+    code, _, err = curate("publish", exchanged, "--repo", REPO, "--yes")
     assert (code, hub.requests) == (2, [])
-    assert err.startswith(f"curate: '{FIRST}' does not verify: chat/data/train-00000-of-00001.parquet: changed")
+    assert err.startswith(f"curate: '{exchanged}' does not verify: {shard}: changed since the release was sealed")
 
 
-def test_a_takedown_in_the_bucket_lists_what_is_on_the_hub_and_leaves_a_manifest(hub, curate, bucket):
-    assert curate("publish", FIRST, "--repo", REPO, "--yes")[0] == 0
-    code, out, err = curate("takedown", "c03", "--store", STORE)
+def test_a_takedown_in_the_bucket_lists_what_is_on_the_hub_and_leaves_a_manifest(hub, curate, bucket, made: Path):
+    upload(bucket, made, "taken")
+    store = "s3://published/taken"
+    first = f"{store}/releases/1.0.0"
+    assert curate("publish", first, "--repo", REPO, "--yes")[0] == 0
+    code, out, err = curate("takedown", "c03", "--store", store)
     assert code == 0, err
-    assert f"take it back with: curate yank 1.0.0 --repo {REPO} --store {STORE}\n" in out
-    left = [name.rpartition("/")[2] for name in objects(bucket, "store/releases/1.0.0/")]
+    assert f"take it back with: curate yank 1.0.0 --repo {REPO} --store {store}\n" in out
+    left = [name.rpartition("/")[2] for name in objects(bucket, "taken/releases/1.0.0/")]
     assert sorted(left) == ["manifest.json", "withdrawn.json"]
-    assert curate("verify", SECOND)[0] == 0
-    code, _, err = curate("publish", FIRST, "--repo", "org/elsewhere", "--yes")
+    assert curate("verify", f"{store}/releases/1.1.0")[0] == 0
+    code, _, err = curate("publish", first, "--repo", "org/elsewhere", "--yes")
     assert (code, "was withdrawn" in err) == (2, True)
-    assert curate("yank", "1.0.0", "--repo", REPO, "--store", STORE, "--yes")[0] == 0
+    assert curate("yank", "1.0.0", "--repo", REPO, "--store", store, "--yes")[0] == 0
     assert hub.repos[REPO].tags == {}
-    assert "still on the Hub" not in curate("takedown", "c03", "--store", STORE)[1]
+    assert "still on the Hub" not in curate("takedown", "c03", "--store", store)[1]
 
 
-def test_two_addresses_are_compared(curate, bucket, monkeypatch):
+def test_two_addresses_are_compared(curate, bucket):
     code, out, _ = curate("diff", FIRST, SECOND, "--store", STORE, "--json")
     assert code == 0
     *rows, found = [json.loads(line) for line in out.splitlines()]

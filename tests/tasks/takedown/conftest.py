@@ -19,7 +19,7 @@ from tasks.decide.policy_file import policy_hash
 from tasks.ingest.people import KEY_VARIABLE
 from tasks.pictures import open_picture
 from tasks.tables import Store, frame_of
-from tests.builders import battle, decision, facts_frame, image, measure_clean, picture_bytes
+from tests.builders import battle, counted_tokens, decision, facts_frame, image, measure_clean, picture_bytes
 from tests.small_store import POLICY, make_release
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, state, vote, write
 
@@ -80,7 +80,9 @@ def fill(store: Store) -> None:
     rows = [Conversation.model_validate(row) for row in store.read("conversations").to_dicts()]
     by_id = {row.conversation_id: row for row in rows}
     images = [i for row in rows for i in row.image_ids]
-    measure_clean(store, rows, image_text={i: {"text": f"writing in {i[:8]}"} for i in images})
+    measure_clean(
+        store, rows, tokens=counted_tokens(rows), image_text={i: {"text": f"writing in {i[:8]}"} for i in images}
+    )
     left, right, bob = by_id[conv_id("left")], by_id[conv_id("right")], by_id[conv_id("bob")]
     decisions = [decision(row) for row in rows] + [decision(battle(left, right))]
     decisions[-2] = decisions[-2].model_copy(update={"duplicate_of": conv_id("ann"), "keep": False, "reasons": ["d"]})

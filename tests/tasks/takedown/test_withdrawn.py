@@ -8,6 +8,7 @@ import pytest
 
 from schemas.errors import BadInput
 from schemas.tables import TABLES
+from tasks.lookup.why_out import why_out
 from tasks.pictures import open_picture
 from tasks.release.verify import verify_release
 from tasks.tables import Store
@@ -44,6 +45,15 @@ def test_a_release_without_it_stays_as_it_is(store):
     assert verify_release(made) == []
     assert take(store, conv_id("ann"), dry_run=True).releases == []
     assert take(store, conv_id("bob2")).releases == ["2.0.0"]
+
+
+def test_a_difference_says_that_a_row_was_taken_down(store):
+    ann, bob = (store.read("conversations").filter(conversation_id=conv_id(name)) for name in ("ann", "bob2"))
+    take(store, conv_id("ann"))
+    why = why_out(store)
+    assert why("chat", ann["conversation_id"].item()) == ["taken down"]
+    assert why("chat", "f" * 32) == ["not in the store"]
+    assert why("chat", bob["conversation_id"].item()) not in (["taken down"], ["not in the store"])
 
 
 def test_killed_anywhere_it_is_finished_by_doing_it_again(store, monkeypatch):
