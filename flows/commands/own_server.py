@@ -34,7 +34,7 @@ class OwnServer:
 
     def __init__(self) -> None:
         self._begin()
-        atexit.register(self._end)
+        atexit.register(self.end)
 
     def url(self) -> str:
         """Where its API is, as soon as it answers. Raises EngineUnwell when it does not."""
@@ -68,7 +68,8 @@ class OwnServer:
         finally:
             asking.close()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Stop it. The process that began it does so by itself when it ends."""
         self._process.terminate()
         try:
             self._process.wait(5)

@@ -5,7 +5,9 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -24,6 +26,7 @@ from tests.tasks.ingest.logs import chat, write
 
 ADDRESS, MAILBOX = "203.0.113.199", "planted.person@example.com"
 ROOT = Path(__file__).parents[2]
+BACKFILL = "curate/backfill"
 PREFECT = [sys.executable, "-m", "prefect", "--no-prompt"]
 
 
@@ -64,9 +67,9 @@ def deployed(client, environment) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def _ordered(client: SyncPrefectClient, name: str, **settings: str) -> FlowRun:
+def _ordered(client: SyncPrefectClient, name: str, **settings: Any) -> FlowRun:
     """A run of a deployment, with settings changed, that waits for a worker."""
-    deployment = client.read_deployment_by_name(f"curate/{name}")
+    deployment = client.read_deployment_by_name(name)
     parameters = {"settings": deployment.parameters["settings"] | settings}
     return client.create_flow_run_from_deployment(deployment.id, parameters=parameters)
 
@@ -89,23 +92,80 @@ def test_nightly_runs_once_a_night_and_never_twice_at_once(client):
     assert nightly.global_concurrency_limit.limit == 1
 
 
-def test_a_worker_runs_a_backfill_and_then_the_night_to_a_release(client, environment, place):
-    backfill = _ordered(client, "backfill", since="2024-04-15", until="2024-06-30").id
-    printed = _work(environment)
-    assert _state(client, backfill) == "Completed", printed
-    (first,) = (place / "store" / "releases").iterdir()
-    _shows_its_stages_and_no_person(client, backfill, printed)
-    nightly = _ordered(client, "nightly").id
-    printed = _work(environment)
-    assert _state(client, nightly) == "Completed", printed
-    releases = {folder.name for folder in (place / "store" / "releases").iterdir()}
-    assert len(releases) == 2 and first.name < max(releases)
-    assert all((place / "store" / "releases" / name / "manifest.json").exists() for name in releases)
+NO_WINDOWS = {
+    "--until 2024-06-01 is before --since 2024-06-30": {"since": "2024-06-30", "until": "2024-06-01"},
+    "since": {"since": "yesterday"},
+}
+"""What the run's state says, by the window that is asked for."""
+
+
+@dataclass
+class Operated:
+    """What was ordered, one after the other, and what the worker printed."""
+
+    backfill: UUID
+    nightly: UUID
+    refreshed: UUID
+    released: UUID
+    no_windows: dict[str, UUID]
+    printed: dict[UUID, str]
+
+
+@pytest.fixture(scope="module")
+def operated(client, environment, place) -> Operated:
+    """A backfill, with windows that are none beside it; a night; a refreshed benchmark; a release."""
+    nowhere = str(place / "untouched")
+    none = {line: _ordered(client, BACKFILL, **window, store=nowhere).id for line, window in NO_WINDOWS.items()}
+    ordered = {
+        "backfill": (BACKFILL, {"since": "2024-04-15", "until": "2024-06-30"}),
+        "nightly": ("curate/nightly", {}),
+        "refreshed": ("refresh-bench/refresh-bench", {"seed": 7, "bench": {"size": 4}, "release": "refreshed"}),
+        "released": ("release/release", {"release": "again", "accept_drift": True}),
+    }
+    runs, printed = {}, {}
+    for step, (name, settings) in ordered.items():
+        runs[step] = _ordered(client, name, **settings).id
+        printed[runs[step]] = _work(environment)
+    return Operated(**runs, no_windows=none, printed=printed)
+
+
+def _stages(client: SyncPrefectClient, run: UUID) -> list[str]:
+    return [row["stage"] for row in json.loads(_artifacts(client, run)["stages"])]
+
+
+def _artifacts(client: SyncPrefectClient, run: UUID) -> dict[str, str]:
+    of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]))
+    return {each.key: str(each.data) for each in client.read_artifacts(artifact_filter=of_run)}
+
+
+def test_a_worker_runs_a_backfill_and_then_the_night_to_a_release(client, operated, place):
+    for run in (operated.backfill, operated.nightly):
+        assert _state(client, run) == "Completed", operated.printed[run]
+    dated = sorted(folder.name for folder in (place / "store" / "releases").iterdir() if folder.name[0] == "2")
+    assert len(dated) == 2
+    assert all((place / "store" / "releases" / name / "manifest.json").exists() for name in dated)
+    _shows_its_stages_and_no_person(client, operated.backfill, operated.printed[operated.backfill])
+
+
+def test_a_refreshed_benchmark_is_released_and_nothing_is_read_or_measured_for_it(client, operated, place):
+    assert _state(client, operated.refreshed) == "Completed", operated.printed[operated.refreshed]
+    assert _stages(client, operated.refreshed) == ["topics", "bench", "drift", "report", "release"]
+    manifest = json.loads((place / "store" / "releases" / "refreshed" / "manifest.json").read_text())
+    assert manifest["counts"]["bench"] == 4 and manifest["settings"]["seed"] == 7
+
+
+def test_the_tables_are_released_as_they_are(client, operated, place):
+    assert _state(client, operated.released) == "Completed", operated.printed[operated.released]
+    assert _stages(client, operated.released) == ["drift", "report", "release"]
+    before, after = (
+        json.loads((place / "store" / "releases" / name / "manifest.json").read_text())
+        for name in ("refreshed", "again")
+    )
+    assert after["counts"] == before["counts"]
 
 
 def _shows_its_stages_and_no_person(client: SyncPrefectClient, run: UUID, printed: str) -> None:
-    of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]))
-    artifacts = {each.key: str(each.data) for each in client.read_artifacts(artifact_filter=of_run)}
+    artifacts = _artifacts(client, run)
     assert artifacts.keys() == {"stages", "funnel", "dropped", "release"}
     assert "take_in_pictures" in artifacts["stages"] and "pii_text" in artifacts["dropped"]
     for stage in ("read_logs", "decide", "release"):
@@ -118,22 +178,14 @@ def _shows_its_stages_and_no_person(client: SyncPrefectClient, run: UUID, printe
 @pytest.mark.parametrize("wrong", [{"sinse": "2024-01-01"}, {"workers": "many"}])
 def test_a_misspelt_or_mistyped_setting_is_refused_before_a_run_exists(client, wrong):
     with pytest.raises(PrefectHTTPStatusError, match="Validation failed"):
-        _ordered(client, "backfill", **wrong)
+        _ordered(client, BACKFILL, **wrong)
 
 
-@pytest.mark.parametrize(
-    ("window", "line"),
-    [
-        ({"since": "2024-06-30", "until": "2024-06-01"}, "--until 2024-06-01 is before --since 2024-06-30"),
-        ({"since": "yesterday"}, "since"),
-    ],
-)
-def test_a_window_that_is_none_does_no_work(client, environment, place, window, line):
-    run = _ordered(client, "backfill", **window, store=str(place / "untouched")).id
-    _work(environment)
-    state = client.read_flow_run(run).state
-    assert state.is_final() and not state.is_completed()
-    assert line in state.message
+def test_a_window_that_is_none_does_no_work(client, operated, place):
+    for line, run in operated.no_windows.items():
+        state = client.read_flow_run(run).state
+        assert state.is_final() and not state.is_completed()
+        assert line in state.message
     assert not (place / "untouched").exists()
 
 
