@@ -1,9 +1,10 @@
 """Asking a remote service again when the failure may pass, with growing and scattered waits."""
 
 import secrets
+import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 Result = TypeVar("Result")
@@ -27,6 +28,42 @@ class CallFailed(Exception):
         """Whether the service turned the call down, so that it costs nothing."""
 
 
+class Outage:
+    """Whether a service is taken to be down: then most calls fail at once, and one now and then finds out.
+
+    Without it every one of a night's calls would wait through its own repeats, for days on a large log.
+    """
+
+    calls_failed_max = 20
+    """Calls that fail one after the other, each after all its repeats, until the service is down."""
+    asked_every_seconds = 15.0
+
+    def __init__(self) -> None:
+        self._failed, self._ask_from = 0, 0.0
+        self._changed = threading.Lock()
+
+    def attempts(self, usual: int) -> int:
+        """How often the next call is to be tried. Raises CallFailed while the service is down, but not every time."""
+        with self._changed:
+            if self._failed < self.calls_failed_max:
+                return usual
+            now = time.monotonic()
+            if now < self._ask_from:
+                raise CallFailed("service_down", may_pass=True, unbilled=True)
+            self._ask_from = now + self.asked_every_seconds
+            return 1
+
+    def failed(self) -> None:
+        """A call failed although it was repeated."""
+        with self._changed:
+            self._failed += 1
+
+    def over(self) -> None:
+        """The service answered."""
+        with self._changed:
+            self._failed = 0
+
+
 @dataclass(frozen=True)
 class Retries:
     """How often and how patiently a call is repeated."""
@@ -38,9 +75,21 @@ class Retries:
     longest_seconds: float = 60.0
     """No wait is longer. A service that asks for more has no room for us in this run, so the call fails at once."""
 
+    outage: Outage = field(default_factory=Outage, compare=False)
+
     def call(self, work: Callable[[], Result]) -> Result:
         """The result of `work`. Raises CallFailed when it fails for good, or failed every time."""
-        for attempt in range(self.attempts - 1):
+        attempts = self.outage.attempts(self.attempts)
+        try:
+            result = self._repeated(work, attempts)
+        except CallFailed as failure:
+            self.outage.failed() if failure.may_pass else self.outage.over()
+            raise
+        self.outage.over()
+        return result
+
+    def _repeated(self, work: Callable[[], Result], attempts: int) -> Result:
+        for attempt in range(attempts - 1):
             try:
                 return work()
             except CallFailed as failure:

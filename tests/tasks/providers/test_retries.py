@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tasks.providers.production.retries import CallFailed, Retries
+from tasks.providers.production.retries import CallFailed, Outage, Retries
 
 
 class Flaky:
@@ -58,3 +58,41 @@ def test_what_waiting_cannot_mend_is_raised_at_once(failure):
     with pytest.raises(type(failure)):
         Retries().call(work)
     assert len(work.calls) == 1
+
+
+class Service:
+    """Is down, or works, and counts how often it was asked."""
+
+    down, asked = True, 0
+
+    def __call__(self):
+        self.asked += 1
+        if self.down:
+            raise passing()
+        return "value"
+
+
+def _outcome(retries, service):
+    try:
+        return retries.call(service)
+    except CallFailed as failure:
+        return failure.reason
+
+
+def test_a_service_that_is_down_is_asked_now_and_then_and_again_by_every_call_when_it_answers(monkeypatch):
+    monkeypatch.setattr(Outage, "calls_failed_max", 3)
+    monkeypatch.setattr(Outage, "asked_every_seconds", 0.3)
+    service, retries = Service(), Retries(attempts=2, first_seconds=0.001)
+    assert [_outcome(retries, service) for _ in range(100)] == ["busy"] * 4 + ["service_down"] * 96
+    assert service.asked == 3 * 2 + 1
+    service.down = False
+    time.sleep(0.3)
+    assert [_outcome(retries, service) for _ in range(3)] == ["value"] * 3
+
+
+def test_a_call_that_is_refused_for_what_it_asks_says_that_the_service_is_there(monkeypatch):
+    monkeypatch.setattr(Outage, "calls_failed_max", 2)
+    retries = Retries(attempts=1)
+    for failures in ([passing()], [CallFailed("http_400")], [passing()], [CallFailed("http_400")]):
+        _outcome(retries, Flaky(*failures))
+    assert _outcome(retries, Flaky(passing())) == "busy"
