@@ -3,20 +3,28 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import s3fs
 
+from schemas.settings import Settings
 from tasks.demo.arena import generate_arena
+from tasks.store_lease import Terms
+from tests.cut_off import cut_off_at
 from tests.s3_server import s3_client, s3_server
 
 ROOT = Path(__file__).parents[2]
 CURATE = [sys.executable, "-c", "from flows.commands import main; main()"]
 BUCKET, STORE = "arena", "s3://arena/store"
+CUT_AT = b"PUT /arena/store/tables/signals/text_pii/"
+"""When the first texts have been measured, after the pictures."""
 
 
 @pytest.fixture(scope="module")
@@ -40,26 +48,59 @@ def _curate(environment: dict[str, str], *arguments: str) -> subprocess.Complete
     )
 
 
+@dataclass
+class Runs:
+    """One small arena curated into a folder, and into the bucket, which was out of reach in the middle at first."""
+
+    local: Path
+    environment: dict[str, str]
+    cut_off: subprocess.CompletedProcess[str]
+    left: set[str]
+    """Objects that the run left that was cut off."""
+
+
 @pytest.fixture(scope="module")
-def runs(environment, tmp_path_factory) -> tuple[Path, dict[str, str]]:
-    """The same small arena curated into a folder, and twice into the bucket."""
+def runs(prefect_server, environment, tmp_path_factory) -> Runs:
+    from flows.curate import curate
+
     folder = tmp_path_factory.mktemp("bucket")
+    logs = str(folder / "logs")
     generate_arena(folder, conversations=20, battles=5, seed=9, pictures_max=8, problems=False)
-    for store in (str(folder / "store"), STORE, STORE):
-        done = _curate(environment, "run", "--logs", str(folder / "logs"), "--store", store)
-        assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "store", environment
+    port = int(environment["AWS_ENDPOINT_URL"].rpartition(":")[2])
+    with cut_off_at(port, CUT_AT) as cut:
+        way = environment | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{cut}"}
+        cut_off = _curate(way, "run", "--logs", logs, "--store", STORE)
+    left = set(_objects(environment))
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("CURATE_USER_KEY", *(name for name in environment if name.startswith("AWS_"))):
+            patch.setenv(name, environment[name])
+        patch.setattr(Terms.__new__, "__defaults__", (60.0, 0.0, 0.1))  # nobody waits ten minutes for a lease to end
+        s3fs.S3FileSystem.clear_instance_cache()  # of the servers of other tests
+        for store in (str(folder / "store"), STORE, STORE):
+            curate(Settings(logs=logs, store=store, workers=2))
+    return Runs(folder / "store", environment, cut_off, left)
+
+
+def test_a_run_that_loses_its_store_in_the_middle_ends_with_one_line_and_the_next_one_goes_on(runs):
+    assert runs.cut_off.returncode == 2, runs.cut_off.stderr
+    last = runs.cut_off.stderr.strip().splitlines()[-1]
+    assert re.fullmatch(
+        r"curate: store 's3://arena/store' cannot be reached \([A-Za-z]+\); what was stored stays\..*", last
+    )
+    assert "Traceback" not in runs.cut_off.stderr
+    assert any(name.startswith("tables/signals/nsfw/") for name in runs.left)
+    assert not any(name.startswith("releases/") for name in runs.left)
 
 
 def test_the_release_in_the_bucket_is_the_release_in_the_folder(runs):
-    local, environment = runs
-    expected = {str(p.relative_to(local)): p.read_bytes() for p in sorted(local.glob("releases/**/*")) if p.is_file()}
+    files = [path for path in sorted(runs.local.glob("releases/**/*")) if path.is_file()]
+    expected = {str(path.relative_to(runs.local)): path.read_bytes() for path in files}
     assert expected
-    assert _objects(environment, "releases/") == expected
+    assert _objects(runs.environment, "releases/") == expected
 
 
 def test_a_second_run_measures_nothing_and_leaves_no_lock(runs):
-    objects = _objects(runs[1])
+    objects = _objects(runs.environment)
     first, second = (json.loads(objects[name]) for name in sorted(objects) if name.startswith("runs/"))
     calls = [sum(sum(stage["model_calls"].values()) for stage in record["stages"]) for record in (first, second)]
     assert calls[0] > 0 and calls[1] == 0
@@ -67,7 +108,7 @@ def test_a_second_run_measures_nothing_and_leaves_no_lock(runs):
 
 
 def test_a_conversation_is_forgotten_in_the_bucket(runs):
-    environment = runs[1]
+    environment = runs.environment
     unknown = _curate(environment, "takedown", "nonsense", "--store", STORE)
     assert unknown.returncode == 2 and "'nonsense' is no conversation" in unknown.stderr
     asked = _conversation(_objects(environment, "tables/conversations/"))

@@ -1,0 +1,45 @@
+"""A way to a server that is cut off for good when somebody asks for a certain thing."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+
+@contextmanager
+def cut_off_at(port: int, words: bytes) -> Iterator[int]:
+    """A port that leads to `port` of this machine until `words` come along; from then on it refuses."""
+    open_sockets: list[socket.socket] = []
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def close_all() -> None:
+        for each in (listening, *open_sockets):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def carry(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while content := source.recv(1 << 16):
+                if words in content:
+                    close_all()
+                    return
+                target.sendall(content)
+        for each in (source, target):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listening.accept()
+                server = socket.create_connection(("127.0.0.1", port))
+                open_sockets.extend((client, server))
+                for ends in ((client, server), (server, client)):
+                    threading.Thread(target=carry, args=ends, daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield listening.getsockname()[1]
+    finally:
+        close_all()
