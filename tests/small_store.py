@@ -107,6 +107,7 @@ def small_store(folder: Path) -> Store:
 
 def _chats(pictures: list[Picture]) -> list[Conversation]:
     texts = [(f"What is in picture {n}?", f"Thing {n}.") for n in range(12)]
+    texts[4] = ("What is in picture four?", "Thing 4.")  # the hash of "picture 4?" would reserve it
     texts[1] = (HOSTILE_PROMPT, "I see.", "And now?", "The same.")
     return [
         conversation(

@@ -5,8 +5,11 @@ from functools import cached_property
 
 import polars as pl
 
+from schemas.settings import BenchSettings
 from tasks.contamination.documents import Vectors, alike, documents_of
+from tasks.contamination.reserve import epoch_of, reserved
 from tasks.lookup.facts import Versions, embeddings
+from tasks.lookup.released import days
 from tasks.lookup.renames import decided_policy
 from tasks.tables import Store
 
@@ -56,16 +59,23 @@ class Withheld:
     """Those that show a prompt reserved for the hidden split, or one alike to the split: in nothing."""
 
 
-def withheld(store: Store, kept: pl.DataFrame, versions: Versions) -> Withheld:
-    """What of `kept` conversations, in the form in which they are released, the benchmark withholds."""
+def withheld(store: Store, kept: pl.DataFrame, versions: Versions, bench: BenchSettings) -> Withheld:
+    """What of `kept` conversations, in the form in which they are released, the benchmark withholds.
+
+    The table `hidden` is as old as the last `sample`. What came in or was let in since, and will be reserved by the
+    next one, is withheld too: once it is out it cannot be hidden.
+    """
     finder = Alike(store, versions)
     documents = finder.documents(kept)
     public = kept.filter(
         pl.col("conversation_id").is_in(store.read("bench", ["conversation_id"]).to_series().implode())
     )
-    reserved = store.read("hidden", ["document_id", "drawn"])
-    asked = store.read("conversations", ["conversation_id", "document_id"])
-    secret, drawn = (_conversations_on(rows, asked, kept) for rows in (reserved, reserved.filter("drawn")))
+    hidden = store.read("hidden", ["document_id", "drawn"])
+    asked = store.read("conversations", ["conversation_id", "document_id", "day"])
+    of_days = days(store)
+    anew = reserved(asked, bench, epoch_of(bench, of_days[-1])) if of_days else hidden
+    both = pl.concat([hidden.select("document_id"), anew.select("document_id")])
+    secret, drawn = (_conversations_on(rows, asked, kept) for rows in (both, hidden.filter("drawn")))
     return Withheld(
         frozenset(_showing(public, kept, documents, finder)),
         frozenset({*secret["conversation_id"], *_showing(drawn, kept, documents, finder)}),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from schemas.release import SideMetadata
+from schemas.settings import BenchSettings
 from tasks.contamination.guard import Withheld, withheld
 from tasks.lookup.conversation_features import conversation_features
 from tasks.lookup.facts import Versions
@@ -25,16 +26,16 @@ class Gathered:
     """Kept conversations that are not in chat because of the benchmark: its prompts, prompts alike, hidden ones."""
 
 
-def gather(store: Store, versions: Versions) -> Gathered:
-    """All rows of the release that the store's decisions allow."""
+def gather(store: Store, versions: Versions, bench: BenchSettings) -> Gathered:
+    """All rows of the release that the store's decisions and the benchmark allow."""
     conversations = _conversations(store, versions)
     kept = conversations.filter("keep")
-    out = withheld(store, kept, versions)
+    out = withheld(store, kept, versions, bench)
     chat = kept.filter(~pl.col("conversation_id").is_in([*out.bench, *out.hidden]))
     drawn = store.read("bench", ["conversation_id"])["conversation_id"]
-    bench = kept.filter(pl.col("conversation_id").is_in(drawn.filter(~drawn.is_in(list(out.hidden))).implode()))
+    public = kept.filter(pl.col("conversation_id").is_in(drawn.filter(~drawn.is_in(list(out.hidden))).implode()))
     battles = _battles(store, conversations, out)
-    rows = {"chat": chat_rows(chat), "battle": battle_rows(battles), "bench": bench_rows(bench)}
+    rows = {"chat": chat_rows(chat), "battle": battle_rows(battles), "bench": bench_rows(public)}
     return Gathered(rows, kept.height - chat.height)
 
 

@@ -45,7 +45,7 @@ def build_release(settings: Settings, versions: Versions) -> Path:
             "a takedown was interrupted, so nothing may be released; finish it with `curate takedown --store …`"
         )
     staging = _staging(store)
-    gathered = gather(store, versions)
+    gathered = gather(store, versions, settings.bench)
     wanted = {i for rows in gathered.rows.values() for i in rows["image_ids"].explode().drop_nulls()}
     with SpooledImages(store, wanted) as images:
         for config in CONFIGS:
@@ -59,7 +59,7 @@ def build_release(settings: Settings, versions: Versions) -> Path:
 def seal_release(settings: Settings, providers: Providers, versions: Versions, staging: Path) -> StageReport:
     """Card and manifest, then the move to `releases/<version>`."""
     store = Store.open(settings.store)
-    gathered = gather(store, versions)
+    gathered = gather(store, versions, settings.bench)
     manifest = _manifest(store, settings, providers, versions, gathered)
     card = dataset_card(manifest, funnel(store), gathered.rows, bench_evidence(store))
     (staging / "README.md").write_text(card, encoding="utf-8")

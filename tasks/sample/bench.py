@@ -10,6 +10,7 @@ from schemas.row import Row
 from schemas.run import StageReport
 from schemas.settings import BenchSettings, Settings
 from tasks.contamination.guard import GUARD_OVERLAP, Alike
+from tasks.contamination.reserve import epoch_of, reserved
 from tasks.lookup.facts import Versions, embeddings, facts
 from tasks.lookup.released import days
 from tasks.sample.document_vectors import document_vectors
@@ -19,7 +20,6 @@ from tasks.sample.kept import kept_conversations
 from tasks.sample.pool import Pool, capped, eligible, first_of_alike
 from tasks.sample.quality import draw_weights
 from tasks.sample.representativeness import measures
-from tasks.sample.reserve import epoch_of, reserved
 from tasks.tables import Store, frame_of
 
 SIZE = 500

@@ -6,8 +6,8 @@ import polars as pl
 
 from schemas.bench import HiddenChange, HiddenItem
 from schemas.settings import BenchSettings
+from tasks.contamination.reserve import month_name
 from tasks.sample.draw import draw
-from tasks.sample.reserve import month_name
 
 _LOT_SEED = 0
 """The hidden split does not change with the seed of a run."""

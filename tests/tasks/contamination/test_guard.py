@@ -6,6 +6,7 @@ import pytest
 
 from schemas.bench import BenchItem, HiddenItem
 from schemas.image import NearPicture
+from schemas.settings import BenchSettings
 from tasks.release.gather import gather
 from tests.builders import NOON, VERSIONS, battle, conversation, decision, measure_clean, sides, store_with
 
@@ -54,7 +55,7 @@ def _store(folder, text, picture, hidden=False):
 
 @pytest.mark.parametrize("what", ALIKE)
 def test_a_prompt_alike_is_not_in_chat_and_its_battle_is_marked(tmp_path, what):
-    rows = gather(_store(tmp_path, *ALIKE[what]), VERSIONS).rows
+    rows = gather(_store(tmp_path, *ALIKE[what]), VERSIONS, BenchSettings()).rows
     assert rows["chat"].is_empty()
     assert rows["battle"]["in_bench"].to_list() == [True]
     assert rows["bench"].height == 2
@@ -62,14 +63,14 @@ def test_a_prompt_alike_is_not_in_chat_and_its_battle_is_marked(tmp_path, what):
 
 @pytest.mark.parametrize("what", OTHER)
 def test_another_prompt_is_in_chat(tmp_path, what):
-    rows = gather(_store(tmp_path, *OTHER[what]), VERSIONS).rows
+    rows = gather(_store(tmp_path, *OTHER[what]), VERSIONS, BenchSettings()).rows
     assert set(rows["chat"]["conversation_id"]) == {"chat", "vote", "vote-right"}
     assert rows["battle"]["in_bench"].to_list() == [False]
 
 
 @pytest.mark.parametrize("what", ALIKE)
 def test_a_hidden_prompt_and_what_is_alike_are_in_nothing(tmp_path, what):
-    rows = gather(_store(tmp_path, *ALIKE[what], hidden=True), VERSIONS).rows
+    rows = gather(_store(tmp_path, *ALIKE[what], hidden=True), VERSIONS, BenchSettings()).rows
     assert {config: frame.height for config, frame in rows.items()} == {"chat": 0, "battle": 0, "bench": 0}
 
 
@@ -77,7 +78,7 @@ def test_a_prompt_that_is_reserved_but_not_drawn_is_in_nothing_either(tmp_path):
     store = _store(tmp_path, SHORT, "1" * 32, hidden=True)
     hidden = store.read("hidden")
     store.replace("hidden", hidden.with_columns(drawn=False))
-    rows = gather(store, VERSIONS).rows
+    rows = gather(store, VERSIONS, BenchSettings()).rows
     assert {config: frame.height for config, frame in rows.items()} == {"chat": 0, "battle": 0, "bench": 0}
 
 
@@ -86,7 +87,7 @@ def test_a_prompt_in_both_splits_is_hidden(tmp_path):
     document = store.read("bench").filter(conversation_id="short")["document_id"][0]
     about = {"topic": 0, "first_month": "2024-09", "last_month": "2024-11", "drawn": True}
     store.replace("hidden", store.read("hidden").vstack(_frame(HiddenItem(document_id=document, **about))))
-    assert gather(store, VERSIONS).rows["bench"]["question_id"].to_list() == ["long"]
+    assert gather(store, VERSIONS, BenchSettings()).rows["bench"]["question_id"].to_list() == ["long"]
 
 
 def _frame(row):

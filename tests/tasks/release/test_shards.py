@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schemas.release import CONFIGS
+from schemas.settings import BenchSettings
 from tasks.release import shards
 from tasks.release.gather import gather
 from tasks.release.spool import SpooledImages
@@ -20,7 +21,7 @@ FREE = settings(max_examples=25, deadline=None, suppress_health_check=[HealthChe
 
 @pytest.fixture(scope="module")
 def rows(store):
-    return gather(store, VERSIONS).rows
+    return gather(store, VERSIONS, BenchSettings()).rows
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from schemas.settings import BenchSettings, Settings
 from schemas.topic import TopicMember
 from tasks.release.gather import gather
 from tasks.sample.steps import draw_bench
+from tasks.tables import Store
 from tests.builders import VERSIONS, conversation, decision, measure_clean, store_with
 
 MONTHS = ("2024-05", "2024-06", "2024-07", "2024-08", "2024-09")
@@ -40,6 +41,10 @@ def _draw(store, seed=0, **bench):
     return report.counts
 
 
+def _released(store, **bench):
+    return gather(store, VERSIONS, BenchSettings(**HALF | bench))
+
+
 def _hidden(store, only_drawn=True):
     rows = store.read("hidden")
     return set(rows.filter("drawn")["document_id"] if only_drawn else rows["document_id"])
@@ -53,9 +58,26 @@ def test_the_splits_are_disjoint_and_nothing_reserved_is_released(tmp_path):
     assert 8 < len(reserved) == counts["reserved"] < 35
     assert not reserved & set(store.read("bench")["document_id"])
     secret = set(store.read("conversations").filter(_on(reserved))["conversation_id"])
-    rows = gather(store, VERSIONS).rows
+    rows = _released(store).rows
     assert not secret & {*rows["chat"]["conversation_id"], *rows["bench"]["question_id"]}
     assert rows["chat"].height + rows["bench"].height + len(reserved) == 100
+
+
+@pytest.mark.parametrize("late", ["came in", "was let in"])
+def test_a_prompt_that_will_be_reserved_is_in_no_release_before_the_next_sample(tmp_path, late):
+    store = _arena(tmp_path)
+    if late == "came in":  # after the sample
+        _draw(_arena(tmp_path / "before", MONTHS[:4]))
+        hidden = Store.open(str(tmp_path / "before" / "store")).read("hidden")
+    else:  # by a policy that is wider than that of the sample
+        _draw(store)
+        hidden = store.read("hidden")[::2]
+    store.replace("hidden", hidden)
+    out = _released(store).rows["chat"]["conversation_id"]
+    _draw(store)
+    secret = store.read("conversations").filter(_on(_hidden(store, only_drawn=False)))["conversation_id"]
+    assert secret.len() > hidden.height
+    assert not set(secret) & set(out)
 
 
 def _on(documents):
@@ -86,7 +108,7 @@ def test_what_is_hidden_tonight_was_in_no_release_of_an_earlier_night(tmp_path):
         store = _arena(tmp_path / str(last), MONTHS[:last])
         _draw(store, hidden_size=5)
         assert not _hidden(store, only_drawn=False) & released
-        chat = gather(store, VERSIONS).rows["chat"]["conversation_id"]
+        chat = _released(store).rows["chat"]["conversation_id"]
         rows = store.read("conversations")
         released |= set(rows.filter(rows["conversation_id"].is_in(chat.implode()))["document_id"])
 
@@ -141,4 +163,4 @@ def test_a_hidden_split_can_be_switched_off_or_be_empty(tmp_path, bench):
     store = _arena(tmp_path)
     counts = _draw(store, **bench)
     assert counts["reserved"] == counts["hidden"] == 0
-    assert gather(store, VERSIONS).withheld_for_bench == counts["drawn"]
+    assert _released(store, **bench).withheld_for_bench == counts["drawn"]
