@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import CountVectorizer
 
 from tasks.providers.capabilities import TopicEvidence
@@ -17,24 +18,34 @@ def topic_evidence(
     texts: Sequence[str], labels: npt.NDArray[np.int32], vectors: npt.NDArray[np.float32]
 ) -> list[TopicEvidence]:
     """Evidence for topics 0, 1, …; outliers describe nothing."""
-    count = int(labels.max(initial=-1)) + 1
-    words = _class_tf_idf([[t for t, label in zip(texts, labels, strict=True) if label == n] for n in range(count)])
-    return [TopicEvidence(words[n], _central(texts, vectors, np.flatnonzero(labels == n))) for n in range(count)]
+    members = _members(labels)
+    words = _class_tf_idf([" ".join(texts[row][:CHARACTERS] for row in rows) for rows in members])
+    return [TopicEvidence(words[n], _central(texts, vectors, rows)) for n, rows in enumerate(members)]
 
 
-def _class_tf_idf(topics: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Strongest words of each topic: term frequency in the topic times log(1 + mean words a topic / frequency)."""
-    joined = [" ".join(text[:CHARACTERS] for text in texts) for texts in topics]
+def _members(labels: npt.NDArray[np.int32]) -> list[npt.NDArray[np.int64]]:
+    """The rows of topics 0, 1, …, in order, by one sort."""
+    order = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[order], np.arange(int(labels.max(initial=-1)) + 2))
+    return np.split(order, starts)[1:-1]
+
+
+def _class_tf_idf(topics: Sequence[str]) -> list[tuple[str, ...]]:
+    """Strongest words of each topic's text: term frequency in it times log(1 + mean words a topic / frequency)."""
     vectorizer = CountVectorizer(token_pattern=_WORD, stop_words="english", max_features=20_000)
     try:
-        counts = vectorizer.fit_transform(joined).toarray().astype(np.float64)
+        counts = vectorizer.fit_transform(topics).tocsr()
     except ValueError:  # no words at all
         return [() for _ in topics]
     names = vectorizer.get_feature_names_out()
-    frequency = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    weight = frequency * np.log1p(counts.sum() / len(topics) / np.maximum(counts.sum(axis=0), 1))
-    order = np.argsort(-weight, axis=1, kind="stable")[:, :WORDS]
-    return [tuple(str(names[i]) for i in row if weight[n, i] > 0) for n, row in enumerate(order)]
+    rarity = np.log1p(counts.sum() / len(topics) / np.asarray(counts.sum(axis=0)).ravel())
+    return [_strongest(counts[[n]], rarity, names) for n in range(len(topics))]
+
+
+def _strongest(row: csr_matrix, rarity: npt.NDArray[np.float64], names: npt.NDArray[np.str_]) -> tuple[str, ...]:
+    weight = row.data / max(1, row.data.sum()) * rarity[row.indices]
+    order = np.lexsort((row.indices, -weight))[:WORDS]
+    return tuple(str(names[row.indices[place]]) for place in order)
 
 
 def _central(texts: Sequence[str], vectors: npt.NDArray[np.float32], members: npt.NDArray[np.int64]) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """What a topic is about: its class TF-IDF words and its most central documents."""
 
 import math
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -74,6 +75,16 @@ def test_exemplars_are_the_distinct_prompts_nearest_to_the_centre():
     texts = ["at 0", "at 50", "at 10", "at 10", "at -12"]
     (only,) = topic_evidence(texts, np.zeros(5, np.int32), vectors)
     assert only.exemplars == ("at 10", "at 0", "at -12", "at 50")
+
+
+def test_memory_grows_with_the_words_that_are_there_and_not_with_topics_times_words():
+    words = ["".join(chr(97 + n // 26**place % 26) for place in range(3)) + "x" for n in range(4000)]
+    tracemalloc.start()
+    found = topic_evidence(words, np.arange(4000, dtype=np.int32) // 4, np.ones((4000, 2), np.float32))
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [len(each.keywords) for each in found] == [4] * 1000
+    assert peak_bytes < 16e6  # a table of 1,000 topics and 4,000 words has 32 MB
 
 
 def test_words_are_those_of_bertopics_class_tf_idf():
