@@ -45,6 +45,9 @@ class BenchSettings(Row):
     size: int | None = Field(default=None, ge=0)
     """Prompts of the public split, exactly where there are as many; by default 500, or a fifth of the eligible
     prompts when that is less, because what is in the benchmark is not in chat."""
+    seats: Literal["even", "proportional"] = "even"
+    """Seats of topics in the public split: even, so that every kind of question counts the same, or proportional to the
+    prompts they have in the pool, so that models rank as on all prompts. Every topic has one if there are enough."""
     single_turn: bool = True
     """Only prompts of conversations with one user message."""
     needs_picture: bool = True

@@ -14,7 +14,7 @@ from tasks.contamination.reserve import epoch_of, reserved
 from tasks.lookup.facts import Versions, embeddings, facts
 from tasks.lookup.released import days
 from tasks.sample.document_vectors import document_vectors
-from tasks.sample.draw import draw
+from tasks.sample.draw import draw, proportional_quotas, quotas
 from tasks.sample.hidden import hidden_changes, hidden_items
 from tasks.sample.kept import kept_conversations
 from tasks.sample.pool import Pool, capped, eligible, first_of_alike
@@ -94,7 +94,8 @@ def _size(bench: BenchSettings, pool: Pool) -> int:
 def _drawn(store: Store, prompts: pl.DataFrame, size: int, settings: Settings, versions: Versions) -> pl.DataFrame:
     weights = draw_weights(store, prompts, versions, settings.bench.quality_weight)
     of_topic = {t: list(ids) for t, ids in prompts.group_by("topic").agg("document_id").sort("topic").iter_rows()}
-    drawn = [document for chosen in draw(of_topic, size, settings.seed, weights).values() for document in chosen]
+    seats = proportional_quotas if settings.bench.seats == "proportional" else quotas
+    drawn = [document for chosen in draw(of_topic, size, settings.seed, weights, seats).values() for document in chosen]
     return prompts.filter(pl.col("document_id").is_in(drawn))
 
 

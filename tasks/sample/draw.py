@@ -1,8 +1,8 @@
-"""The benchmark: as many prompts from every topic as from any other, as far as topics reach."""
+"""The benchmark: as many prompts from every topic as from any other, or by the size of topics, as far as they reach."""
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 
 def quotas(sizes: Mapping[int, int], total: int) -> dict[int, int]:
@@ -18,15 +18,31 @@ def quotas(sizes: Mapping[int, int], total: int) -> dict[int, int]:
     return seats
 
 
+def proportional_quotas(sizes: Mapping[int, int], total: int) -> dict[int, int]:
+    """Seats for each topic by its size, one at least while there are as many (divisor method of Webster, 1832).
+
+    Seat by seat to the topic with the largest size / (2 seats + 1); of equals to the lower number.
+    """
+    seats = dict.fromkeys(sizes, 0)
+    for _ in range(min(total, sum(sizes.values()))):
+        free = [topic for topic in sizes if seats[topic] < sizes[topic]]
+        seats[max(free, key=lambda t: (not seats[t], sizes[t] / (2 * seats[t] + 1), -t))] += 1
+    return seats
+
+
 def draw(
-    documents: Mapping[int, Sequence[str]], total: int, seed: int, weights: Mapping[str, float] | None = None
+    documents: Mapping[int, Sequence[str]],
+    total: int,
+    seed: int,
+    weights: Mapping[str, float] | None = None,
+    seats_of: Callable[[Mapping[int, int], int], dict[int, int]] = quotas,
 ) -> dict[int, list[str]]:
     """Documents drawn from each topic, `total` in all or as many as there are; none twice.
 
     Which ones is decided by a hash of seed and document, so that tomorrow's new documents move few of today's.
     Within a topic a document of twice the weight is twice as likely to come first (Efraimidis and Spirakis 2006).
     """
-    seats = quotas({topic: len(members) for topic, members in documents.items()}, total)
+    seats = seats_of({topic: len(members) for topic, members in documents.items()}, total)
     heavy = weights or {}
     return {
         topic: sorted(members, key=lambda document: _place(document, seed, heavy.get(document, 1.0)))[: seats[topic]]

@@ -81,6 +81,11 @@ def test_exactly_as_many_as_asked_are_drawn_and_evenly(tmp_path, size):
     assert all(drawn[topic] >= max(drawn.values()) - 1 for topic in pool if drawn[topic] < pool[topic])
 
 
+def test_seats_go_by_the_size_of_topics_where_that_is_asked_for(tmp_path):
+    bench = _draw(_arena(tmp_path), size=20, seats="proportional")[1]
+    assert {topic: bench.filter(topic=topic).height for topic in range(3)} == {0: 5, 1: 5, 2: 10}
+
+
 def test_without_a_size_a_fifth_of_the_pool_is_drawn(tmp_path):
     counts, _ = _draw(_arena(tmp_path, count=59))
     assert (counts["per_user_max"], counts["asked"], counts["drawn"]) == (59, 11, 11)
