@@ -6,10 +6,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from schemas.settings import TopicSettings
+from tasks.sample.cells import nearest_others
 from tasks.sample.engines import Clustering, Vectors
 from tasks.sample.fuzzy_graph import fuzzy_graph
 from tasks.sample.layout import initial_layout, optimise
-from tasks.sample.neighbours import nearest
 
 SMALL = 10_000
 ROUNDS, ROUNDS_SMALL, ROUNDS_MAP = 100, 200, 50
@@ -19,14 +19,14 @@ ROUNDS, ROUNDS_SMALL, ROUNDS_MAP = 100, 200, 50
 class Core:
     """One neighbour graph, laid out in some dimensions for HDBSCAN and in two for the map."""
 
-    version = "core-2"
+    version = "core-3"
 
     def fit(self, vectors: Vectors, members_min: int, settings: TopicSettings, seed: int, workers: int) -> Clustering:
         """Topics by density in the layout."""
         count = len(vectors)
         rounds = ROUNDS_SMALL if count <= SMALL else ROUNDS
         with threadpool_limits(limits=1, user_api="blas"):  # blocks run side by side, each on one thread
-            rows, distances = nearest(vectors, vectors, settings.neighbours - 1, exclude_self=True, workers=workers)
+            rows, distances = nearest_others(vectors, settings.neighbours - 1, workers)
             graph = fuzzy_graph(rows, distances)
             start = initial_layout(graph, min(settings.dimensions, count // 2 - 1), seed)
             reduced = optimise(graph, start, rounds, seed)

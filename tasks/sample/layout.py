@@ -68,6 +68,30 @@ def _power(square: np.float32) -> np.float32:
 
 
 @compiled
+def _pull(square: np.float32) -> np.float32:
+    if square == 0:
+        return np.float32(0)
+    power = _power(square)
+    return np.float32(2) * CURVE_A * CURVE_B * power / (square * (np.float32(1) + CURVE_A * power))
+
+
+@compiled
+def _push(square: np.float32) -> np.float32:
+    return np.float32(2) * CURVE_B / ((np.float32(0.001) + square) * (np.float32(1) + CURVE_A * _power(square)))
+
+
+@compiled
+def _draw(others: npt.NDArray[np.int64], count: np.uint64, state: np.uint64) -> np.uint64:
+    """Random points, by xorshift (Marsaglia 2003); its next state."""
+    for place in range(others.size):
+        state ^= state << np.uint64(13)
+        state ^= state >> np.uint64(7)
+        state ^= state << np.uint64(17)
+        others[place] = np.int64(((state >> np.uint64(32)) * count) >> np.uint64(32))
+    return state
+
+
+@compiled
 def _descend(
     layout: Vectors,
     heads: npt.NDArray[np.int32],
@@ -76,40 +100,37 @@ def _descend(
     rounds: int,
     state: np.uint64,
 ) -> None:
-    """Pull the ends of each edge together once in `period` rounds, and push random points away; in place."""
+    """Pull the ends of each edge together once in `period` rounds, and push random points away; in place.
+
+    All steps of an edge start from where its head was: they wait for each other no more, which halves the time.
+    """
     count, dimensions = layout.shape
     due = period.copy()
-    two, one, small = np.float32(2), np.float32(1), np.float32(0.001)
+    others = np.empty(REPULSIONS, np.int64)
+    gaps, pushes = np.empty((dimensions, REPULSIONS), np.float32), np.empty(REPULSIONS, np.float32)
     for epoch in range(rounds):
-        rate = one - np.float32(epoch) / np.float32(rounds)
+        rate = np.float32(1) - np.float32(epoch) / np.float32(rounds)
         for edge in range(heads.size):
             if due[edge] > epoch:
                 continue
             due[edge] += period[edge]
             head, tail = heads[edge], tails[edge]
+            state = _draw(others, np.uint64(count), state)
             square = np.float32(0)
+            pushes[:] = 0
             for axis in range(dimensions):
-                gap = layout[head, axis] - layout[tail, axis]
-                square += gap * gap
-            if square > 0:
-                power = _power(square)
-                pull = -two * CURVE_A * CURVE_B * power / (square * (one + CURVE_A * power))
-                for axis in range(dimensions):
-                    step = rate * _clipped(pull * (layout[head, axis] - layout[tail, axis]))
-                    layout[head, axis] += step
-                    layout[tail, axis] -= step
-            for _ in range(REPULSIONS):
-                state ^= state << np.uint64(13)
-                state ^= state >> np.uint64(7)
-                state ^= state << np.uint64(17)
-                other = np.int64((state >> np.uint64(33)) % np.uint64(count))
-                if other == head:
-                    continue
-                square = np.float32(0)
-                for axis in range(dimensions):
-                    gap = layout[head, axis] - layout[other, axis]
-                    square += gap * gap
-                if square > 0:
-                    push = two * CURVE_B / ((small + square) * (one + CURVE_A * _power(square)))
-                    for axis in range(dimensions):
-                        layout[head, axis] += rate * _clipped(push * (layout[head, axis] - layout[other, axis]))
+                here = layout[head, axis]
+                square += (here - layout[tail, axis]) ** 2
+                for place in range(REPULSIONS):
+                    gap = here - layout[others[place], axis]
+                    gaps[axis, place] = gap
+                    pushes[place] += gap * gap
+            pull = _pull(square)
+            for place in range(REPULSIONS):
+                pushes[place] = _push(pushes[place])
+            for axis in range(dimensions):
+                step = _clipped(pull * (layout[tail, axis] - layout[head, axis]))
+                layout[tail, axis] -= rate * step
+                for place in range(REPULSIONS):
+                    step += _clipped(pushes[place] * gaps[axis, place])
+                layout[head, axis] += rate * step

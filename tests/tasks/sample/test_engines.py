@@ -10,10 +10,8 @@ from sklearn.metrics import adjusted_rand_score
 from flows.commands.options import settings_of
 from schemas.errors import BadInput, MissingProvider
 from schemas.settings import TopicSettings
-from tasks.sample import neighbours
 from tasks.sample.clusters import cluster
 from tasks.sample.engines import ENGINES, engine
-from tasks.sample.neighbours import nearest
 
 SETTINGS = TopicSettings(members_min=10)
 
@@ -44,23 +42,6 @@ def test_threads_do_not_change_what_is_found(planted):
     alone, together = (cluster(planted[0], SETTINGS, seed=0, workers=workers) for workers in (1, 3))
     assert (alone.labels == together.labels).all()
     assert (alone.positions == together.positions).all()
-
-
-def test_neighbours_are_those_of_all_pairs(planted, monkeypatch):
-    cosines = planted[0] @ planted[0].T
-    np.fill_diagonal(cosines, -np.inf)
-    rows, distances = nearest(planted[0], planted[0], 14, exclude_self=True, workers=2)
-    exact = np.argsort(-cosines, axis=1)[:, :14]
-    recall = np.mean([len(set(a) & set(b)) / 14 for a, b in zip(rows, exact, strict=True)])
-    assert recall == 1
-    monkeypatch.setattr(neighbours, "EXACT_MAX", 500)
-    rows, distances = nearest(planted[0], planted[0], 14, exclude_self=True, workers=2)
-    recall = np.mean([len(set(a) & set(b)) / 14 for a, b in zip(rows, exact, strict=True)])
-    assert 0.9 < recall < 1  # 64 of 160 directions propose, and whole vectors decide
-    narrow = np.ascontiguousarray(planted[0][:, :100])
-    rows, distances = nearest(narrow, narrow[:5], 3)
-    assert (rows[:, 0] == np.arange(5)).all()
-    assert (np.diff(distances, axis=1) >= 0).all()
 
 
 def test_an_engine_that_is_not_installed_says_how_to_get_it():
