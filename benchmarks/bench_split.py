@@ -9,8 +9,9 @@ draw, and 10 % lie in a wrong topic. A benchmark of 500 prompts ranks the models
 
 Two references are fair to ask about and differ: `even` ranks models by the mean over topics (every kind of question
 counts the same; what such a benchmark is for) and `pool` by the mean over all prompts (popular questions count more;
-what a leaderboard of all votes shows). `reweighted` is our benchmark with every prompt weighed by the share of its
-found topic, which estimates the second from the same 500 prompts.
+what a leaderboard of all votes shows). `proportional` is our benchmark with seats by the size of topics, compared with
+the second; `reweighted` the even one with every prompt weighed by the share of its found topic, which estimates the
+second from the same 500 prompts (post-stratification: Holt and Smith 1979).
 
 Beside it, the search for benchmark questions in outside rows, against sets of 13-grams in Python.
 """
@@ -24,7 +25,7 @@ from scipy.stats import spearmanr
 
 from benchmarks.timing import compare
 from tasks.contamination.index import PromptIndex
-from tasks.sample.draw import draw
+from tasks.sample.draw import draw, proportional_quotas, quotas
 
 ARENAS, PROMPTS, TOPICS, MODELS, SIZE = 200, 5_000, 60, 20, 500
 BENDS = (0.25, 0.5, 1.0)
@@ -40,16 +41,20 @@ def run() -> list[dict[str, Any]]:
 def simulated(bend: float, arenas: int = ARENAS) -> dict[str, Any]:
     """Means over arenas; `wins` counts arenas where ours is better than random, `ci95` is of the mean difference."""
     results = [_arena(seed, bend) for seed in range(arenas)]
-    even, pool, reweighted = (np.array([result[name] for result in results]) for name in ("even", "pool", "reweighted"))
-    coverage = np.array([result["coverage"] for result in results])
+    names = ("coverage", "coverage_proportional", "even", "pool", "proportional", "reweighted")
+    coverage, sized, even, pool, proportional, reweighted = (
+        np.array([result[name] for result in results]) for name in names
+    )
     row = {
         "bench": f"bench split: {arenas} simulated arenas, bend {bend}",
         "n": SIZE,
         "peer": "uniform random sample",
         "coverage": _means(coverage),
         "coverage_never_less": bool((coverage[:, 0] >= coverage[:, 1]).all()),
+        "coverage_proportional": _means(sized) | {"less": int((sized[:, 0] < sized[:, 1]).sum())},
         "spearman_even_topics": _means(even) | _difference(even),
         "spearman_pool": _means(pool) | _difference(pool),
+        "spearman_pool_proportional": _means(proportional) | _difference(proportional),
         "spearman_pool_reweighted": _means(reweighted) | _difference(reweighted),
     }
     print(row, flush=True)
@@ -67,16 +72,22 @@ def _arena(seed: int, bend: float) -> dict[str, tuple[float, float]]:
     skill = strength[:, None] + generator.normal(0, bend, (MODELS, TOPICS))
     score = skill[:, topic] + generator.normal(0, NOISE, (MODELS, PROMPTS))
     members = {int(t): [str(prompt) for prompt in np.flatnonzero(found == t)] for t in np.unique(found) if t >= 0}
-    ours = np.array(sorted(int(prompt) for some in draw(members, SIZE, seed).values() for prompt in some))
+    ours, sized = (
+        np.array(sorted(int(prompt) for some in draw(members, SIZE, seed, None, seats).values() for prompt in some))
+        for seats in (quotas, proportional_quotas)
+    )
     random = generator.choice(PROMPTS, SIZE, replace=False)
     weight = _weights(found, ours)
     there = len(np.unique(topic))
     even, pool = skill[:, np.unique(topic)].mean(axis=1), skill[:, topic].mean(axis=1)
-    plain = [score[:, rows].mean(axis=1) for rows in (ours, random)]
+    plain = [score[:, rows].mean(axis=1) for rows in (ours, random, sized)]
+    covered = [len(np.unique(topic[rows])) / there for rows in (ours, random, sized)]
     return {
-        "coverage": (len(np.unique(topic[ours])) / there, len(np.unique(topic[random])) / there),
+        "coverage": (covered[0], covered[1]),
+        "coverage_proportional": (covered[2], covered[1]),
         "even": (_alike(plain[0], even), _alike(plain[1], even)),
         "pool": (_alike(plain[0], pool), _alike(plain[1], pool)),
+        "proportional": (_alike(plain[2], pool), _alike(plain[1], pool)),
         "reweighted": (_alike(score[:, ours] @ weight, pool), _alike(plain[1], pool)),
     }
 

@@ -27,7 +27,7 @@ OTHER = {
 }
 
 
-def _store(folder, text, picture, hidden=False):
+def _store(folder, text, picture, hidden=False, turned=False):
     """Two benchmark prompts, a chat and a battle with `text` on `picture`."""
     drawn = [conversation(name, t, "Yes.", image_ids=["1" * 32]) for name, t in (("short", SHORT), ("long", LONG))]
     later = {"image_ids": [picture], "tstamp": NOON + timedelta(hours=1)}
@@ -37,7 +37,8 @@ def _store(folder, text, picture, hidden=False):
     items = [*drawn, chat, *both]
     bench = [BenchItem(conversation_id=c.conversation_id, document_id=c.document_id, topic=0) for c in drawn]
     about = {"topic": 0, "first_month": "2024-09", "last_month": "2024-11", "drawn": True}
-    pair = NearPicture(image_a="1" * 32, image_b=NEAR, phash_distance=2, pdq_distance=10, grey_correlation=0.99)
+    a, b = ("1" * 32, NEAR)[::-1] if turned else ("1" * 32, NEAR)
+    pair = NearPicture(image_a=a, image_b=b, phash_distance=2, pdq_distance=10, grey_correlation=0.99)
     store = store_with(
         folder,
         conversations=items,
@@ -59,6 +60,18 @@ def test_a_prompt_alike_is_not_in_chat_and_its_battle_is_marked(tmp_path, what):
     assert rows["chat"].is_empty()
     assert rows["battle"]["in_bench"].to_list() == [True]
     assert rows["bench"].height == 2
+
+
+def test_a_near_picture_is_near_whichever_of_the_two_was_drawn(tmp_path):
+    rows = gather(_store(tmp_path, SHORT, NEAR, turned=True), VERSIONS, BenchSettings()).rows
+    assert rows["chat"].is_empty()
+
+
+def test_what_is_alike_to_a_reserved_prompt_that_was_not_drawn_may_be_released(tmp_path):
+    store = _store(tmp_path, SHORT.upper(), "1" * 32, hidden=True)
+    store.replace("hidden", store.read("hidden").with_columns(drawn=False))
+    chat = gather(store, VERSIONS, BenchSettings()).rows["chat"]
+    assert set(chat["conversation_id"]) == {"chat", "vote", "vote-right"}
 
 
 @pytest.mark.parametrize("what", OTHER)

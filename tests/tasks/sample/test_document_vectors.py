@@ -88,3 +88,8 @@ def test_a_document_without_a_picture_is_its_prompt(document):
 def test_two_spaces_have_no_mean(document):
     with pytest.raises(BadInput, match="one space"):
         made(DOCUMENTS, PROMPTS, PICTURES, document=document)
+
+
+def test_prompts_and_pictures_of_one_space_have_one_length():
+    with pytest.raises(BadInput, match="text embeddings have 2 dimensions and image embeddings 3; choose one provider"):
+        made(DOCUMENTS[:1], {"p": _unit(1, 0)}, {"i": _unit(0, 1, 0)}, joint=True, document="mean")

@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from schemas.errors import BadInput
 from schemas.settings import Settings, TopicSettings
 from tasks.providers import Providers
 from tasks.sample.steps import find_topics
@@ -109,3 +110,11 @@ def test_dropped_and_unmeasured_prompts_have_no_topic(tmp_path):
     assert report.counts["documents"] == 2
     assert "1 kept documents have no embedding and no topic: run `curate measure`" in report.notes
     assert set(topics["document_id"]) == {several[0].document_id, several[2].document_id}
+
+
+@pytest.mark.parametrize(("lengths", "told"), [((8, 9), "have 8 and 9 dimensions"), ((0, 0), "have 0 dimensions")])
+def test_vectors_of_several_lengths_or_none_under_one_version_end_the_stage(tmp_path, lengths, told):
+    several = _conversations(2)
+    vectors = {each.prompt_id: {"vector": [1.0] * length} for each, length in zip(several, lengths, strict=True)}
+    with pytest.raises(BadInput, match=f"text_embedding: vectors of version '1' {told}; one version has one: remove"):
+        _topics(tmp_path, several, vectors=vectors)

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.settings import Settings, TopicSettings
+from tasks.sample.assign import assign, reach_of
+from tasks.sample.engines import Clustering
 from tasks.sample.fit_and_assign import find
 from tasks.sample.fit_set import fit_day_rows, largest_step
 from tasks.sample.fitted import TABLE
@@ -83,6 +85,36 @@ def test_nights_one_by_one_end_where_all_at_once_ends_and_the_kept_fit_is_only_a
         assert (again.found.positions == nightly.found.positions).all()
 
 
+@pytest.mark.parametrize("changed", ["a vector", "a document is gone"])
+def test_a_kept_fit_of_something_else_is_not_used(store, changed):
+    days, ids, vectors = _documents([200])
+    before = _find(store, (days, ids, vectors))
+    if changed == "a vector":
+        vectors = vectors.copy()
+        vectors[0] = -vectors[0]
+    else:  # as after a takedown
+        store.replace(TABLE, store.read(TABLE)[1:])
+    after = _find(store, (days, ids, vectors))
+    assert before.fitted.new
+    assert after.fitted.new
+    assert (after.found.labels == before.found.labels).all() == (changed != "a vector")
+
+
+def test_only_the_first_fitted_documents_vote(monkeypatch):
+    _, _, vectors = _documents([300])
+    model = Clustering(np.arange(300, dtype=np.int32), np.ones(300, np.float32), np.zeros((300, 2), np.float32))
+    monkeypatch.setattr("tasks.sample.assign.REFERENCE_MAX", 100)
+    monkeypatch.setattr("tasks.sample.assign.VOTERS", 1)
+    assert assign(vectors, model, np.inf, vectors, 1).found.labels.tolist()[:100] == list(range(100))
+    assert assign(vectors, model, np.inf, vectors, 1).found.labels.max() == 99
+
+
+def test_reach_is_what_nearly_all_fitted_documents_stay_within_themselves_not_counted():
+    _, _, vectors = _documents([300])
+    cosines = np.sort(vectors @ vectors.T, axis=1)[:, ::-1]
+    assert reach_of(vectors, 1) == pytest.approx(np.percentile((1 - cosines[:, 1:16]).mean(axis=1), 99), abs=1e-5)
+
+
 def test_new_prompts_far_from_all_topics_have_everything_fitted_anew(store):
     days, ids, vectors = _documents([300, 40])
     vectors = vectors.copy()
@@ -114,6 +146,15 @@ def test_beyond_the_most_that_are_fitted_a_sample_is_and_the_rest_is_assigned(st
     pairs = {(int(a), int(b)) for a, b in zip(planted, found.found.labels, strict=True) if b >= 0}
     assert len(pairs) == 4
     assert (found.found.labels >= 0).mean() > 0.95
+
+
+def test_the_ladder_and_the_fit_day_are_as_documented():
+    steps = [1, 2, 3, 4, 5, 7, 9, 12, 15, 19, 24]
+    assert [n for n in range(1, 25) if largest_step(n, 1.25) == n] == steps
+    assert [largest_step(n, 1.25) for n in (6, 14, 18)] == [5, 12, 15]
+    days = pl.Series("day", np.repeat([FIRST, FIRST + timedelta(1), FIRST + timedelta(2)], [5, 1, 1]).tolist())
+    assert len(fit_day_rows(days[:6], 1.25)) == 5  # the step of 6 is 5, which the first day reaches
+    assert len(fit_day_rows(days, 1.25)) == 7  # that of 7 is 7
 
 
 @given(st.integers(1, 10**7), st.floats(1.01, 10))
