@@ -1,6 +1,7 @@
 """Topics of planted embeddings: our engine against BERTopic's default pipeline, warm and in a fresh process.
 
-`python -m benchmarks.topics 20000 50000` measures other sizes, one round each.
+`python -m benchmarks.topics 20000:101 50000:101` measures other sizes, and draws that nothing was chosen on, one round
+each.
 """
 
 import json
@@ -113,17 +114,16 @@ def stability(n: int) -> dict[str, Any]:
     return row
 
 
-def once(n: int) -> dict[str, Any]:
+def once(n: int, draw: int) -> dict[str, Any]:
     """One round of both."""
-    vectors, owner = planted(n)
-    row: dict[str, Any] = {"bench": "topics, one round", "n": n}
+    vectors, owner = planted(n, draw)
+    row: dict[str, Any] = {"bench": "topics, one round", "n": n, "draw": draw}
     for name, find in (("ours", ours), ("peer", theirs)):
         started = time.process_time()
         labels = find(vectors)
         row[f"{name}_s"] = round(time.process_time() - started, 1)
         row[f"{name}_topics"] = int(labels.max()) + 1
-        row[f"{name}_adjusted_rand"] = round(float(adjusted_rand_score(owner, labels)), 3)
-        print(json.dumps(row), flush=True)
+        row[f"{name}_adjusted_rand"] = round(float(adjusted_rand_score(owner, labels)), 4)
     return row | {"ratio": round(row["peer_s"] / row["ours_s"], 2)}
 
 
@@ -131,6 +131,7 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         ours(planted(1_000)[0])
         theirs(planted(1_000)[0])
-        print(*[json.dumps(once(int(n))) for n in sys.argv[1:]], sep="\n")
+        for n, _, draw in (argument.partition(":") for argument in sys.argv[1:]):
+            print(json.dumps(once(int(n), int(draw or 0))), flush=True)
     else:
         run()

@@ -21,12 +21,12 @@ def quotas(sizes: Mapping[int, int], total: int) -> dict[int, int]:
 def proportional_quotas(sizes: Mapping[int, int], total: int) -> dict[int, int]:
     """Seats for each topic by its size, one at least while there are as many (divisor method of Webster, 1832).
 
-    Seat by seat to the topic with the largest size / (2 seats + 1); of equals to the lower number.
+    Seat by seat to the topic with the largest size / (2 seats + 1), of equals to the lower number. That is above
+    a half for a topic with prompts to spare and below for one without, so none gets more seats than it has prompts.
     """
     seats = dict.fromkeys(sizes, 0)
     for _ in range(min(total, sum(sizes.values()))):
-        free = [topic for topic in sizes if seats[topic] < sizes[topic]]
-        seats[max(free, key=lambda t: (not seats[t], sizes[t] / (2 * seats[t] + 1), -t))] += 1
+        seats[max(sizes, key=lambda t: (not seats[t], sizes[t] / (2 * seats[t] + 1), -t))] += 1
     return seats
 
 

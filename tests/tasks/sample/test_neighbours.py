@@ -101,8 +101,10 @@ def test_one_whose_cells_hold_too_few_is_compared_with_all(planted, monkeypatch)
     assert sizes.min() <= 60  # so some had to look elsewhere
 
 
-def test_equal_vectors_have_neighbours_too(monkeypatch):
+@pytest.mark.parametrize("far_share", [0.1, 1.0])
+def test_equal_vectors_have_neighbours_too(monkeypatch, far_share):
     monkeypatch.setattr(cells, "EXACT_MAX", 100)
+    monkeypatch.setattr(cells, "FAR_SHARE", far_share)
     rows, distances = nearest_others(_unit(np.ones((150, 3))), 14)
     assert not (rows == np.arange(150)[:, None]).any()
     assert distances == pytest.approx(0, abs=1e-6)
