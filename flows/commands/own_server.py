@@ -16,7 +16,7 @@ from functools import cache
 
 from schemas.errors import EngineUnwell
 
-ANSWERS_WITHIN_SECONDS = 180.0
+ANSWERS_WITHIN_SECONDS = 300.0
 """A first start makes the server's database, on a machine that may be small and busy."""
 _TEMPORARY = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
 """What Prefect gives a server of this kind: no pages, and only the services that a single run needs."""
