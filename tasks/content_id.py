@@ -19,7 +19,11 @@ def _digest(*parts: bytes | memoryview) -> str:
 
 def text_id(text: str) -> str:
     """Content id of a text, of its UTF-8 bytes exactly as they stand."""
-    content = text.encode("utf-8", "surrogatepass")
+    return utf8_id(text.encode("utf-8", "surrogatepass"))
+
+
+def utf8_id(content: bytes | memoryview) -> str:
+    """Content id of a text that is at hand as UTF-8."""
     # The same bytes as `_digest(b"text", content)` in one call: ingest does this for every message.
     return hashlib.blake2b(_TEXT + len(content).to_bytes(8, "little") + content, digest_size=16).hexdigest()
 
@@ -32,4 +36,7 @@ def image_id(rgb: npt.NDArray[np.uint8]) -> str:
 
 def combined_id(kind: str, ids: Iterable[str]) -> str:
     """Content id of something made of others, such as a prompt with its pictures."""
-    return _digest(kind.encode(), *(part.encode("utf-8", "surrogatepass") for part in ids))
+    parts = [kind.encode(), *(part.encode("utf-8", "surrogatepass") for part in ids)]
+    # The same bytes as `_digest(*parts)` in one call, for the same reason.
+    content = b"".join([len(part).to_bytes(8, "little") + part for part in parts])
+    return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -1,18 +1,21 @@
 """Writes the `conversations` table a slice at a time, so that memory does not grow with the log."""
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from schemas.conversation import Conversation
+from schemas.conversation import Conversation, Role
 from schemas.row import arrow_schema
-from tasks.content_id import combined_id, text_id
+from tasks.content_id import combined_id, utf8_id
 from tasks.tables import Store, frame_schema
 
 CONVERSATIONS_A_PART = 16_384
+Counts = npt.NDArray[np.int64]
 
 
 class PartWriter(NamedTuple):
@@ -24,10 +27,10 @@ class PartWriter(NamedTuple):
 
     def write(self, last: pl.DataFrame) -> str:
         """Write the conversations of some last sightings as a part; `last` has `image_ids` and `image_problems`."""
-        store = Store(self.store)
-        texts = _texts(store, self.sightings, last)
-        schema = arrow_schema(Conversation)
-        columns = _text_columns(texts, last["image_ids"].to_list(), schema)
+        store, schema = Store(self.store), arrow_schema(Conversation)
+        counts = last["num_messages"].to_numpy().astype(np.int64)
+        texts = _texts(store, self.sightings, last, counts)
+        columns = _text_columns(texts, counts, last["image_ids"].to_list(), schema)
         known = [name for name in frame_schema(Conversation) if name not in columns]
         rest = last.select(known).to_arrow()
         columns |= {name: rest.column(name).cast(schema.field(name).type) for name in known}
@@ -40,50 +43,64 @@ def slices(ordered: pl.DataFrame) -> Iterator[pl.DataFrame]:
         yield ordered.slice(start, CONVERSATIONS_A_PART)
 
 
-def _texts(store: Store, parts: Sequence[str], last: pl.DataFrame) -> list[list[str]]:
-    """The messages of every row's sighting; empty where the log held none."""
-    found: list[list[str]] = [[]] * last.height
-    wanted = last.select("part", "row", "num_messages").with_row_index("place")
+def _texts(store: Store, parts: Sequence[str], last: pl.DataFrame, counts: Counts) -> pa.LargeStringArray:
+    """The messages of every row's sighting, one row's after the other's; empty where the log held none."""
+    read, read_before = [pl.Series(dtype=pl.String)], 0
+    starts = np.zeros(last.height, np.int64)
+    wanted = last.select("part", "row").with_row_index("place")
     for (part,), rows in wanted.group_by("part", maintain_order=True):
-        sightings = store.read_part("sightings", parts[int(str(part))], ["source", "conv_id", "texts"])
-        texts = sightings["texts"].gather(_rows_with_texts(sightings, rows["row"]))
-        for place, count, messages in zip(rows["place"], rows["num_messages"], texts.to_list(), strict=True):
-            found[place] = [message or "" for message in messages[:count]]
-    return found
+        texts = _texts_at(store, parts[int(str(part))], rows["row"])
+        lengths = texts.list.len().to_numpy().astype(np.int64)
+        starts[rows["place"].to_numpy()] = read_before + np.cumsum(lengths) - lengths
+        read.append(texts.explode())
+        read_before += int(lengths.sum())
+    messages = np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts)
+    found = pl.concat(read).gather(pl.Series(messages)).fill_null("")
+    return found.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
-def _rows_with_texts(sightings: pl.DataFrame, rows: pl.Series) -> pl.Series:
-    """Where the texts of some rows stand: in the row, or in the next one of its source and conv_id that has texts."""
-    if not sightings["texts"].gather(rows).has_nulls():
-        return rows
-    held = sightings.with_row_index("held").select(
-        "source", "conv_id", held=pl.when(pl.col("texts").is_not_null()).then("held")
-    )
-    return held.select(pl.col("held").backward_fill().over("source", "conv_id"))["held"].gather(rows)
+def _texts_at(store: Store, part: str, rows: pl.Series) -> pl.Series:
+    """The texts of some rows of a part: in the row, or in the next one of its source and conv_id that has texts."""
+    texts = store.read_part("sightings", part, ["texts"])["texts"]
+    found = texts.gather(rows)
+    if not found.has_nulls():
+        return found
+    held = store.read_part("sightings", part, ["source", "conv_id"]).with_row_index("held")
+    held = held.with_columns(held=pl.when(texts.is_not_null()).then("held"))
+    return texts.gather(held.select(pl.col("held").backward_fill().over("source", "conv_id"))["held"].gather(rows))
 
 
-def _text_columns(texts: Sequence[list[str]], image_ids: Sequence[list[str]], schema: pa.Schema) -> dict[str, pa.Array]:
-    ids = [[text_id(message) for message in messages] for messages in texts]
+def _text_columns(
+    texts: pa.LargeStringArray, counts: Counts, image_ids: Sequence[list[str]], schema: pa.Schema
+) -> dict[str, pa.Array]:
+    said = _utf8(texts)
+    ids = list(map(utf8_id, said))
+    behind = np.cumsum(counts)
     prompts = [
-        own[0] if len(messages) < 3 else text_id("\n\n".join(messages[::2]))
-        for own, messages in zip(ids, texts, strict=True)
+        ids[stop - count] if count < 3 else utf8_id(b"\n\n".join(said[stop - count : stop : 2]))
+        for stop, count in zip(behind.tolist(), counts.tolist(), strict=True)
     ]
     documents = [combined_id("document", [p, *i]) for p, i in zip(prompts, image_ids, strict=True)]
-    offsets = pa.array(list(accumulate(map(len, texts), initial=0)), pa.int32())
-    roles = ["assistant" if place % 2 else "user" for messages in texts for place in range(len(messages))]
-    flat = [
-        pa.array(roles, pa.string()),
-        pa.array([message for messages in texts for message in messages], pa.string()),
-        pa.array([one for own in ids for one in own], pa.string()),
-    ]
+    answers = (np.arange(len(said)) - np.repeat(behind - counts, counts)) % 2
+    roles = pa.array([Role.USER, Role.ASSISTANT], pa.string()).take(pa.array(answers))
     turn = schema.field("turns").type.value_type
+    flat = [roles, texts.cast(pa.string()), pa.array(ids, pa.string())]
+    offsets = pa.array(np.concatenate([[0], behind]), pa.int32())
     turns = pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(flat, fields=list(turn)))
     return {
         "turns": turns.cast(schema.field("turns").type),
-        "num_turns": pa.array([(len(messages) + 1) // 2 for messages in texts], pa.int32()),
+        "num_turns": pa.array((counts + 1) // 2, pa.int32()),
         "prompt_id": pa.array(prompts, pa.string()),
         "document_id": pa.array(documents, pa.string()),
     }
+
+
+def _utf8(texts: pa.LargeStringArray) -> list[memoryview]:
+    """The bytes of every text, not copied."""
+    _, offsets, content = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1].tolist()
+    view = memoryview(content or b"")
+    return [view[start:stop] for start, stop in pairwise(bounds)]
 
 
 def with_pictures(last: pl.DataFrame, picture_files: pl.DataFrame) -> pl.DataFrame:
