@@ -142,4 +142,4 @@ class LogFileRead(Row):
     tail_lines: Int32
     """1 when an unfinished last line was read as well; it is read again when the file grows."""
     end_digest: str
-    """Hash of blocks spread over the bytes before `offset`: a file that differs there was rewritten."""
+    """XXH3 of the bytes before `offset`: a file that differs there was rewritten. Empty for files read as a whole."""

@@ -45,6 +45,19 @@ def _copy_ahead(_: Any, raw: Any, at: Any, out: Any, to: Any) -> Any:
     return types.int64(raw, types.int64, out, types.int64), build
 
 
+@intrinsic
+def _same_ahead(_: Any, raw: Any, at: Any, other: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, *places = arguments
+        blocks = [
+            builder.load(_place(context, builder, signature.args[0], array, at), align=1, typ=_BYTES) for at in places
+        ]
+        bits = builder.bitcast(builder.icmp_unsigned("!=", *blocks), ir.IntType(BLOCK))
+        return builder.zext(builder.cttz(bits, ir.Constant(ir.IntType(1), 0)), ir.IntType(64))
+
+    return types.int64(raw, types.int64, types.int64), build
+
+
 text_ahead: Any = _text_ahead
 """(bytes, place) -> how many of the 32 from there are text before the first quote, backslash or control character.
 
@@ -52,3 +65,5 @@ The compiler passes the other argument, here and below. Nothing checks that ther
 """
 copy_ahead: Any = _copy_ahead
 """(bytes, place, other bytes, other place) -> the same; all 32 are copied there."""
+same_ahead: Any = _same_ahead
+"""(bytes, place, other place) -> how many of the 32 from both are the same before the first that differs."""

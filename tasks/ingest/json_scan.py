@@ -14,7 +14,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from tasks.ingest.byte_blocks import BLOCK, text_ahead
+from tasks.ingest.byte_blocks import BLOCK, same_ahead, text_ahead
 
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]
@@ -170,9 +170,15 @@ def same(raw: Bytes, start: int, stop: int, other: int, other_stop: int) -> bool
     """Whether the same bytes stand in both places."""
     if stop - start != other_stop - other:
         return False
-    for place in range(stop - start):  # noqa: SIM110 (numba has no `all`)
-        if raw[start + place] != raw[other + place]:
-            return False
+    while start < stop:
+        if start + BLOCK > len(raw) or other + BLOCK > len(raw):
+            if raw[start] != raw[other]:
+                return False
+            start, other = start + 1, other + 1
+        else:
+            if same_ahead(raw, start, other) < min(BLOCK, stop - start):
+                return False
+            start, other = start + BLOCK, other + BLOCK
     return True
 
 

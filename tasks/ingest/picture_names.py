@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from schemas.reject import RejectReason
@@ -36,10 +37,19 @@ def picture_names(logged: Sequence[object]) -> tuple[list[str], list[str]]:
 
 
 def linked_pictures(logs: Path) -> LinkedPictures:
-    """WildVision-Arena's pictures: `input_images/input_image_<conv_id>_<tstamp>.png`, which no log line names."""
+    """WildVision-Arena's pictures: `input_images/input_image_<conv_id>_<tstamp>.png`, which no log line names.
+
+    The folders are listed again only when one of them has changed.
+    """
+    folders = [folder for folder in picture_folders(logs) if folder.name == "input_images"]
+    return _linked(tuple((folder, folder.stat().st_mtime_ns) for folder in folders))
+
+
+@lru_cache(maxsize=1)
+def _linked(folders: Sequence[tuple[Path, int]]) -> LinkedPictures:
     found: dict[str, list[tuple[float, str]]] = {}
-    for folder in picture_folders(logs):
-        for entry in os.scandir(folder) if folder.name == "input_images" else ():
+    for folder, _ in folders:
+        for entry in os.scandir(folder):
             if match := _WILDVISION.fullmatch(entry.name):
                 found.setdefault(match["conv_id"], []).append((float(match["tstamp"]), match[1]))
     return {conv_id: sorted(pictures) for conv_id, pictures in found.items()}

@@ -5,6 +5,7 @@ once, by the functions that `log_line.py` has for them. Texts that a later line 
 """
 
 from collections.abc import Callable, Set
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
-from tasks.content_id import text_id
+from tasks.content_id import text_id, utf8_id
 from tasks.ingest.json_scan import Places
 from tasks.ingest.line_block import Block
 from tasks.ingest.line_scan import IMAGES, IP, KIND, KINDS, MODEL, MODELS, SIDES, STATE, TSTAMP, Scan, repeated, scan
@@ -98,7 +99,7 @@ class PlainLines:
         names = np.where(
             self._two[:, None], self._states[:, MODEL_NAME : MODEL_NAME + 2], self._records[:, MODEL : MODEL + 2]
         )
-        self._models = list(map(_Understood(_model).__getitem__, self._raw(names, 0)))
+        self._models = list(map(_model, self._raw(names, 0)))
         self._hidden = self._hidden_names()
 
     def _refused(self) -> Flags:
@@ -154,13 +155,13 @@ class PlainLines:
 
     def _hidden_names(self) -> list[bool | None]:
         """Whether the names of a record with two sides were hidden; None with one side, and where they are wrong."""
-        hidden = _Understood(_hidden)
-        shown, own = self._raw(self._records, MODELS), self._raw(self._states, MODEL_NAME)
-        left = (np.arange(len(own)) - self._side).tolist()
-        return [
-            hidden[shown[row], own[left[row]], own[left[row] + 1]] if two else None
-            for row, two in enumerate(self._two.tolist())
-        ]
+        left = np.flatnonzero(self._two & ~self._side)
+        shown = self._raw(self._records[left], MODELS)
+        own = [self._raw(self._states[rows], MODEL_NAME) for rows in (left, left + 1)]
+        found: list[bool | None] = [None] * len(self._lines)
+        for row, hidden in zip(left.tolist(), map(_hidden, zip(shown, *own, strict=True)), strict=True):
+            found[row] = found[row + 1] = hidden
+        return found
 
     def _openings(self) -> list[bytes]:
         return self._raw(self._found.messages[self._states[:, FIRST]], 0)
@@ -206,11 +207,13 @@ class PlainLines:
         return messages_of(state)[1] or images_beside({"images": orjson.loads(beside or b"null")})
 
 
+@lru_cache(maxsize=4096)
 def _model(raw: bytes) -> str | None:
     name = orjson.loads(raw)
     return name if type(name) is str and is_name(name) else None
 
 
+@lru_cache(maxsize=65_536)
 def _hidden(raw: tuple[bytes, bytes, bytes]) -> bool | None:
     shown, *own = map(orjson.loads, raw)
     try:
@@ -220,4 +223,4 @@ def _hidden(raw: tuple[bytes, bytes, bytes]) -> bool | None:
 
 
 def _opening_id(raw: bytes) -> str:
-    return text_id(orjson.loads(raw) or "")
+    return text_id(orjson.loads(raw) or "") if b"\\" in raw or raw == b"null" else utf8_id(raw[1:-1])

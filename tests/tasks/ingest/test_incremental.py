@@ -75,6 +75,13 @@ def test_a_grown_file_costs_its_new_lines(tmp_path):
     assert read_again(tmp_path)["lines"] == len(RECORDS) - 7
 
 
+def test_a_file_that_shrank_is_read_anew(tmp_path):
+    write(tmp_path / "logs", DAY, *RECORDS)
+    ingested(tmp_path / "logs", tmp_path / "store")
+    write(tmp_path / "logs", DAY, *RECORDS[:2])
+    assert read_again(tmp_path)["lines"] == 2
+
+
 def test_a_rewritten_file_is_read_anew_and_its_old_lines_are_gone(tmp_path):
     write(tmp_path / "logs", DAY, chat("old"), b"{", chat("older"))
     ingested(tmp_path / "logs", tmp_path / "store")
@@ -91,10 +98,10 @@ def masked(record: dict) -> dict:
     return record
 
 
-@pytest.mark.parametrize(("count", "rewritten"), [(1000, range(300, 600)), (100, [50])])
+@pytest.mark.parametrize(("count", "rewritten"), [(1000, range(300, 600)), (2000, [1234]), (100, [50])])
 def test_a_file_rewritten_in_the_middle_at_the_same_length_that_also_grew_is_read_anew(tmp_path, count, rewritten):
-    """Most of a large file, or one line of a small one; the beginning and the end of what was read stay."""
-    lines = [chat(f"c{n:03d}", "What is this?", "x" * 200, at=n) for n in range(count)]
+    """Much of a large file, or one line; the beginning and the end of what was read stay."""
+    lines = [chat(f"c{n:04d}", "What is this?", "x" * 200, at=n) for n in range(count)]
     write(tmp_path / "logs", DAY, *lines)
     ingested(tmp_path / "logs", tmp_path / "store")
     grown = [masked(each) if n in rewritten else each for n, each in enumerate(lines)] + [chat("more", at=9000)]

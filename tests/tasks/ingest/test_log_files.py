@@ -1,5 +1,6 @@
 """Which files are read, and how their bytes become lines."""
 
+import os
 import random
 from datetime import date
 
@@ -8,6 +9,7 @@ import pytest
 from schemas.errors import BadInput
 from tasks.ingest import log_files as module
 from tasks.ingest.log_files import lines, log_files
+from tasks.ingest.picture_names import linked_pictures
 from tests.tasks.ingest.logs import DAY, chat, ingested, rejected, write
 
 NAMES = [
@@ -114,3 +116,13 @@ def test_a_line_longer_than_any_memory_should_hold_is_one_reject(tmp_path):
     store = ingested(tmp_path / "logs", tmp_path / "store")
     assert rejected(store) == {(DAY, 2): "line_too_long"}
     assert store.read("conversations")["line"].to_list() == [1, 3]
+
+
+def test_pictures_that_only_file_names_link_are_found_again_when_one_more_was_saved(tmp_path):
+    folder = tmp_path / "input_images"
+    folder.mkdir()
+    for number, stamp in enumerate((10**18, 2 * 10**18)):
+        (folder / f"input_image_{'a' * 32}_{number}.5.png").write_bytes(b"")
+        os.utime(folder, ns=(stamp, stamp))
+        (pictures,) = linked_pictures(tmp_path).values()
+        assert [seconds for seconds, _ in pictures] == [0.5, 1.5][: number + 1]
