@@ -22,16 +22,14 @@ from tasks.ingest.people import Pseudonyms
 from tasks.ingest.picture_names import LinkedPictures, linked_pictures
 from tasks.ingest.plain_lines import PlainLines
 from tasks.ingest.read_logs import LogContent, read_line
-from tasks.ingest.read_plan import PIECE_BYTES, Piece
+from tasks.ingest.read_plan import PART_BYTES, PIECE_BYTES, PIECE_BYTES_MIN, Piece
 from tasks.ingest.sighting_frame import sighting_table
 from tasks.parallel import map_in_processes
 from tasks.tables import Store, frame_of
 
 BATCHES_ALONE = 6
 """As many are read in this process sooner than others have started."""
-BLOCK_BYTES_MIN = 4 * 1024 * 1024
-"""Fewer bytes are read line by line sooner than the compiled scan is loaded."""
-_BLOCK_BYTES_MAX = 2 * PIECE_BYTES
+_AT_ONCE_MAX = 8 * PIECE_BYTES
 """More are one enormous line."""
 _ROWS_A_BLOCK = 1024
 
@@ -92,7 +90,7 @@ class _Part:
         self._result.flagged_conv_ids.update(content.flagged_conv_ids)
         self._result.flagged_pictures.update(content.flagged_pictures)
         self._bytes += size
-        if self._bytes >= PIECE_BYTES:
+        if self._bytes >= PART_BYTES:
             self.write()
 
     def write(self) -> None:
@@ -131,7 +129,7 @@ def _blocks(piece: Piece) -> Iterator[tuple[int, Block | Iterable[Any]]]:
     if piece.file.path.suffix in TABLES:
         rows = table_rows(piece.file.path, picture_bytes=False)
         while some_rows := list(islice(rows, _ROWS_A_BLOCK)):
-            yield PIECE_BYTES // 16, some_rows
+            yield PART_BYTES // 16, some_rows
         return
     with open_stream(piece.file.path) as stream:
         lines = raw_lines(stream)
@@ -147,16 +145,16 @@ def _blocks(piece: Piece) -> Iterator[tuple[int, Block | Iterable[Any]]]:
 
 def _at_once(piece: Piece, size: int) -> bool:
     """Whether that many bytes of a piece are worth the compiled scan, and fit in memory."""
-    return piece.format == ARENA_LOGS and not piece.file.csam and BLOCK_BYTES_MIN <= size <= _BLOCK_BYTES_MAX
+    return piece.format == ARENA_LOGS and not piece.file.csam and PIECE_BYTES_MIN <= size <= _AT_ONCE_MAX
 
 
 def _some_lines(rows: Iterator[bytes]) -> list[bytes]:
-    """The next lines of an archive, up to a quarter of a part."""
+    """The next lines of an archive, up to a piece."""
     size, some = 0, []
     for raw in rows:
         some.append(raw)
         size += len(raw)
-        if size >= PIECE_BYTES // 4:
+        if size >= PIECE_BYTES:
             break
     return some
 

@@ -15,8 +15,12 @@ from xxhash import xxh3_128
 from schemas.conversation import LogFileRead
 from tasks.ingest.log_files import READ_BYTES, LogFile
 
-PIECE_BYTES = 32 * 1024 * 1024
-"""What one reader reads at a time and writes as one part."""
+PART_BYTES = 32 * 1024 * 1024
+"""What one reader reads in one go and writes as one part."""
+PIECE_BYTES = 8 * 1024 * 1024
+"""What it has in memory of that: little enough that the memory is used again. The last piece of a file may be larger."""
+PIECE_BYTES_MIN = 4 * 1024 * 1024
+"""Fewer bytes are read line by line sooner than the compiled scan is loaded."""
 _LINE_END = ord("\n")
 
 
@@ -64,12 +68,11 @@ def _as_known(file: LogFile, name: str, known: LogFileRead | None) -> bool:
 
 def plan(file: LogFile, name: str, known: LogFileRead | None) -> FilePlan:
     """What is to be read of a file, as format `name`, that the ledger knows as `known`."""
-    modified_ns = file.path.stat().st_mtime_ns
+    file_bytes, modified_ns = file.path.stat().st_size, file.path.stat().st_mtime_ns
     known = known if known and known.format == name else None
     seen = {"source": file.source, "format": name, "modified_ns": modified_ns}
     if file.compressed or file.path.suffix in (".parquet", ".arrow"):
-        size = file.path.stat().st_size
-        row = LogFileRead(**seen, size_bytes=size, offset=0, lines=0, tail_lines=0, end_digest="")
+        row = LogFileRead(**seen, size_bytes=file_bytes, offset=0, lines=0, tail_lines=0, end_digest="")
         return FilePlan(row, 0, [Piece(file, name, 0, None, 0, None)])
     before = _digest(file.path, known.offset) if known and known.offset else None
     if known and before and before.hexdigest() == known.end_digest:
@@ -83,7 +86,7 @@ def plan(file: LogFile, name: str, known: LogFileRead | None) -> FilePlan:
         if line_ends:
             lines, offset, whole_lines = lines + line_ends, end + last_line_end, digest
         end += size
-        if offset - start >= PIECE_BYTES:
+        if offset - start >= PIECE_BYTES and file_bytes - offset >= PIECE_BYTES_MIN:
             pieces.append(Piece(file, name, start, offset, lines_before, lines - lines_before))
             start, lines_before = offset, lines
     if offset > start:
@@ -126,12 +129,12 @@ def _digest(path: Path, offset: int) -> xxh3_128:
 
 
 def batches(plans: Iterable[FilePlan]) -> Iterator[list[Piece]]:
-    """Pieces together of about one block, so that many small files are one part."""
+    """Pieces together of about one part; many small files are one too."""
     waiting: list[Piece] = []
     waiting_bytes = 0
     for piece in (piece for each in plans for piece in each.pieces):
-        size = PIECE_BYTES if piece.stop is None else piece.stop - piece.start
-        if waiting and waiting_bytes + size > PIECE_BYTES:
+        size = PART_BYTES if piece.stop is None else piece.stop - piece.start
+        if waiting and waiting_bytes + size > PART_BYTES:
             yield waiting
             waiting, waiting_bytes = [], 0
         waiting.append(piece)

@@ -113,8 +113,8 @@ def test_conversations_are_the_same_however_the_lines_were_read(tmp_path, monkey
     write(tmp_path / "logs", DAY, *mixed)
     write(tmp_path / "logs", "2024-06-21-conv.json.gz", *mixed)
     stores = []
-    for least in (0, read_pieces.BLOCK_BYTES_MIN):
-        monkeypatch.setattr(read_pieces, "BLOCK_BYTES_MIN", least)
+    for least in (0, read_pieces.PIECE_BYTES_MIN):
+        monkeypatch.setattr(read_pieces, "PIECE_BYTES_MIN", least)
         stores.append(ingested(tmp_path / "logs", tmp_path / f"store-{least}"))
     for table in ("conversations", "battles", "rejects", "quarantine"):
         assert stores[0].read(table).equals(stores[1].read(table))

@@ -36,6 +36,14 @@ def _rows(store, table):
     return rows.sort(rows.columns[:3])
 
 
+def cut_small(monkeypatch, count: int) -> None:
+    """Pieces and parts of about `count` bytes."""
+    monkeypatch.setattr(read_plan, "PIECE_BYTES_MIN", 0)
+    for module in (read_plan, read_pieces):
+        monkeypatch.setattr(module, "PIECE_BYTES", count)
+        monkeypatch.setattr(module, "PART_BYTES", count)
+
+
 @pytest.mark.parametrize(("rounds_of", "conversations"), [(7, 10_000), (10_000, 3), (50, 11)])
 def test_rounds_and_slices_change_nothing(logs, tmp_path, monkeypatch, rounds_of, conversations):
     whole = ingested(logs, tmp_path / "whole")
@@ -50,15 +58,14 @@ def test_rounds_and_slices_change_nothing(logs, tmp_path, monkeypatch, rounds_of
 @pytest.mark.parametrize("piece_bytes", [300, 5_000, 40_000])
 def test_pieces_of_a_file_have_the_line_numbers_of_the_file(logs, tmp_path, monkeypatch, piece_bytes):
     whole = ingested(logs, tmp_path / "whole")
-    for module in (read_plan, read_pieces):
-        monkeypatch.setattr(module, "PIECE_BYTES", piece_bytes)
+    cut_small(monkeypatch, piece_bytes)
     monkeypatch.setattr(read_plan, "READ_BYTES", 700)
     assert same(whole, ingested(logs, tmp_path / "cut"))
 
 
 def test_other_processes_read_the_same(logs, tmp_path, monkeypatch):
     whole = ingested(logs, tmp_path / "whole")
-    monkeypatch.setattr(read_plan, "PIECE_BYTES", 20_000)
+    cut_small(monkeypatch, 20_000)
     monkeypatch.setattr(read_pieces, "BATCHES_ALONE", 1)
     monkeypatch.setattr(assemble_step, "CONVERSATIONS_ALONE", 50)
     monkeypatch.setattr(conversation_parts, "CONVERSATIONS_A_PART", 50)
@@ -68,7 +75,7 @@ def test_other_processes_read_the_same(logs, tmp_path, monkeypatch):
 
 
 def test_an_archive_of_any_size_is_read_a_piece_at_a_time(logs, tmp_path, monkeypatch):
-    monkeypatch.setattr(read_pieces, "PIECE_BYTES", 4_000)
+    cut_small(monkeypatch, 4_000)
     records = [chat(f"c{n}", "Q" * 200, str(n)) for n in range(200)]
     write(tmp_path / "archive", f"{DAY}.gz", *records, b"{")
     monkeypatch.setattr("tasks.ingest.log_files.READ_BYTES", 3_000)
