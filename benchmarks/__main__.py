@@ -1,17 +1,21 @@
 """Runs every benchmark and writes results.jsonl."""
 
+import importlib.util
+
 from benchmarks import (
     bench_split,
     duplicates,
     ingest,
     known_hashes,
     llm_throughput,
+    near_prompts,
     picture_decode,
     pictures,
     rate,
     release,
     release_memory,
     release_versions,
+    semantic_duplicates,
     topics,
 )
 from benchmarks.timing import write
@@ -22,6 +26,8 @@ if __name__ == "__main__":
         pictures,
         picture_decode,
         duplicates,
+        semantic_duplicates,
+        near_prompts,
         known_hashes,
         rate,
         release,
@@ -31,4 +37,9 @@ if __name__ == "__main__":
         bench_split,
         topics,
     )
-    write([row for module in modules for row in module.run()])
+    rows = [row for module in modules for row in module.run()]
+    if importlib.util.find_spec("open_clip"):  # of the production extra
+        from benchmarks import embedding
+
+        rows += embedding.run()
+    write(rows)

@@ -1,0 +1,76 @@
+"""Prompts that were asked before in nearly the same letters: our set-similarity join against a sparse product."""
+
+import time
+from itertools import pairwise
+from math import log
+from typing import Any
+
+import numpy as np
+import polars as pl
+from sklearn.feature_extraction.text import CountVectorizer
+
+from benchmarks.timing import compare
+from tasks.decide.near_prompts import near_texts
+
+JACCARD_MIN = 0.8
+SMALL = 4_000
+LARGE = (30_000, 100_000, 300_000)
+WORDS = 20_000
+
+
+def drawn_prompts(n: int, seed: int = 0) -> pl.Series:
+    """Prompts of 3 to 400 words, 28 on average, with the frequencies of a language; one in ten is another, changed."""
+    generator = np.random.default_rng(seed)
+    letters, chance = np.array(list("etaoinshrdlucmfwypvbgkjqxz")), 1 / np.arange(1, 27) ** 0.7
+    spelt = [generator.choice(letters, generator.integers(2, 10), p=chance / chance.sum()) for _ in range(WORDS)]
+    words = np.array(["".join(each) for each in spelt])
+    lengths = np.minimum(generator.lognormal(2.7, 0.8, n).astype(np.int64) + 3, 400)
+    said = np.split(words[np.minimum(generator.zipf(1.25, lengths.sum()), WORDS) - 1], np.cumsum(lengths)[:-1])
+    for row in range(0, n, 10):
+        said[row] = said[generator.integers(n)].copy()
+        said[row][generator.integers(len(said[row]))] = "zebra"
+    return pl.Series([" ".join(each) for each in said])
+
+
+def product_pairs(texts: pl.Series) -> int:
+    """Pairs of texts that alike, by multiplying the matrix of who holds which run with its transpose."""
+    held = CountVectorizer(analyzer="char", ngram_range=(3, 3), binary=True, dtype=np.int32).fit_transform(
+        f" {text} " for text in texts
+    )
+    sizes = np.asarray(held.sum(axis=1)).ravel()
+    both = (held @ held.T).tocoo()
+    return int((both.data >= JACCARD_MIN * (sizes[both.row] + sizes[both.col] - both.data))[both.row < both.col].sum())
+
+
+def run() -> list[dict[str, Any]]:
+    """CPU seconds side by side at the size the product can do; then how ours grow with the number of prompts."""
+    small = drawn_prompts(SMALL)
+    tied = int((near_texts(small, JACCARD_MIN)[0] >= 0).sum())
+    row = compare(
+        "near-same prompts",
+        SMALL,
+        lambda: near_texts(small, JACCARD_MIN),
+        "scikit-learn trigrams, scipy sparse product",
+        lambda: product_pairs(small),
+        tied=tied,
+        pairs=product_pairs(small),
+    )
+    return [row, *_growth()]
+
+
+def _growth() -> list[dict[str, Any]]:
+    seconds = []
+    for n in LARGE:
+        texts = drawn_prompts(n)
+        started = time.process_time()
+        near_texts(texts, JACCARD_MIN)
+        seconds.append(time.process_time() - started)
+        print(f"near-same prompts, {n:,}: {seconds[-1]:.2f} CPU seconds", flush=True)
+    exponents = [log(b / a) / log(m / n) for (n, a), (m, b) in pairwise(zip(LARGE, seconds, strict=True))]
+    return [
+        {"bench": "near-same prompts: growth", "n": LARGE[-1], "ours_s": round(seconds[-1], 2), "exponents": exponents}
+    ]
+
+
+if __name__ == "__main__":
+    run()
