@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import BadPolicy
 from schemas.policy import SemanticPictures
+from tasks.decide import cosine_join
 from tasks.decide.policy_file import load_policy
 from tasks.decide.semantic_search import update_semantic_pictures
 from tasks.tables import Store
@@ -122,3 +123,24 @@ def test_a_policy_that_lets_it_drop_must_say_when(tmp_path):
     file.write_text("name: mine\nrules: []\nsemantic_pictures: null\nduplicates: {pictures: semantic}")
     with pytest.raises(BadPolicy, match="semantic_pictures"):
         load_policy(str(file))
+
+
+def test_vectors_in_many_parts_are_searched_as_exactly(tmp_path, monkeypatch):
+    for name, value in {"WHOLE_MAX": 1, "DIRECTIONS": 4, "ROWS": 5, "COLUMNS": 7}.items():
+        monkeypatch.setattr(cosine_join, name, value)
+    generator = np.random.default_rng(0)
+    vectors = generator.normal(size=(40, 16)) * np.geomspace(3, 0.1, 16)
+    vectors[20:] = vectors[:20] + generator.normal(size=(20, 16)) * np.geomspace(0.01, 1, 20)[:, None]
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    names = [f"{number:032x}" for number in generator.permutation(40)]
+    store = Store.open(str(tmp_path))
+    for start in range(0, 40, 9):
+        part = {name: {"vector": vector.tolist()} for name, vector in zip(names, vectors, strict=True)}
+        some = dict(list(part.items())[start : start + 9])
+        store.append("signals/image_embedding", facts_frame("image_embedding", some))
+    update_semantic_pictures(store, RADIUS, VERSIONS)
+    cosines = vectors @ vectors.T
+    i, j = np.nonzero(np.triu(cosines >= RADIUS.cosine_min, 1))
+    expected = {tuple(sorted((names[a], names[b]))) for a, b in zip(i, j, strict=True)}
+    assert set(_pairs(store)) == expected
+    assert 5 < len(expected) < 200
