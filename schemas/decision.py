@@ -62,7 +62,7 @@ class NearPrompt(Row):
     conversation_b: str
     """The earliest one with the prompt that stands for this one."""
     jaccard: Float32
-    """Share of the runs of three characters that both prompts have, 0 to 1."""
+    """Share of the runs of five characters that both prompts have, 0 to 1."""
 
 
 class RuleParity(Row):

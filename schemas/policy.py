@@ -101,8 +101,8 @@ class NearPromptRule(Row):
 
     reason: str = "near_prompt"
     """The name of the tag."""
-    jaccard_min: float = Field(default=0.8, ge=0.5, le=1.0)
-    """Share of the runs of three characters that two prompts must have in common."""
+    jaccard_min: float = Field(default=0.7, ge=0.5, le=1.0)
+    """Share of the runs of five characters that two prompts must have in common."""
 
 
 class HotPromptRule(Row):

@@ -1,7 +1,7 @@
 """Prompts that are nearly the same: each is tied to one earlier prompt that shares most of its character runs.
 
-Likeness is the Jaccard index of the sets of three neighbouring characters: the share of all runs that both have. It
-works in scripts without blanks and lets a word or a typo differ. All representatives within the limit are found.
+Likeness is the Jaccard index of the sets of five neighbouring characters: the share of all runs that both have. It
+lets a word or a typo differ. All representatives within the limit are found.
 """
 
 import numpy as np
@@ -15,6 +15,9 @@ from tasks.tables import frame_schema
 TEXTS_AT_ONCE = 10_000
 BUCKET_BITS = (8, 22)
 """Fewest and most bits of the table that counts how rare a run is; as many buckets as runs, within that."""
+_WITHOUT_BLANKS = r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}])"
+"""A character of these scripts says as much as several letters, so it stands there twice."""
+_PADDING = "  "
 _OUTSIDE_WORDS = r"[^\p{L}\p{M}\p{N}]+"
 
 
@@ -66,6 +69,7 @@ def near_texts(texts: pl.Series, jaccard_min: float) -> tuple[npt.NDArray[np.int
 def _grams(texts: pl.Series) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
     """The distinct runs of each text, one text after the other, and how many each has."""
     plain = texts.str.normalize("NFKC").str.to_lowercase().str.replace_all(_OUTSIDE_WORDS, " ").str.strip_chars()
-    padded = pl.select(pl.when(plain == "").then(pl.lit("")).otherwise(pl.lit(" ") + plain + pl.lit(" "))).to_series()
+    spread = plain.str.replace_all(_WITHOUT_BLANKS, "${1}${1}")
+    padded = spread.str.replace(r"^(.+)$", f"{_PADDING}${{1}}{_PADDING}")
     characters = np.frombuffer("".join(padded).encode("utf-32-le"), np.uint32)
     return grams(characters, padded.str.len_chars().to_numpy().astype(np.int64))

@@ -16,24 +16,25 @@ Numbers = npt.NDArray[np.int64]
 Lists = tuple[Numbers, Numbers, Numbers]
 """Where each bucket's list begins and ends, and the texts in the lists one after the other."""
 
+RUN = 5
+"""Characters of a run. Shorter ones are so common that every text meets every other."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-"""Odd, so that multiplying by it loses nothing: every run of three characters has a key of its own."""
 _EPSILON = 1e-9
 
 
 @compiled
 def grams(characters: npt.NDArray[np.uint32], lengths: Numbers) -> tuple[Keys, Numbers]:
-    """Keys uint64 of the distinct runs of three of each text's characters, text after text, and their counts."""
+    """Keys uint64 (hashes) of the distinct runs of each text's characters, text after text, and their counts."""
     keys, counts = np.empty(characters.size, np.uint64), np.zeros(lengths.size, np.int64)
     begin, written = 0, 0
     for text in range(lengths.size):
-        runs = max(lengths[text] - 2, 0)
+        runs = max(lengths[text] - RUN + 1, 0)
         made = np.empty(runs, np.uint64)
         for place in range(runs):
             run = np.uint64(0)
-            for character in characters[begin + place : begin + place + 3]:
-                run = (run << np.uint64(21)) | np.uint64(character)
-            made[place] = run * _MIX
+            for character in characters[begin + place : begin + place + RUN]:
+                run = (run ^ (run >> np.uint64(29))) * _MIX + np.uint64(character)
+            made[place] = (run ^ (run >> np.uint64(32))) * _MIX
         made.sort()
         for place in range(runs):
             if place == 0 or made[place] != made[place - 1]:

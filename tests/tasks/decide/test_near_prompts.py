@@ -19,7 +19,7 @@ NEARLY = "describe this image in details"
 
 def _runs(text: str) -> set[str]:
     """What a text with nothing but small letters and single blanks is made of."""
-    return {f" {text} "[place : place + 3] for place in range(len(text))} if text else set()
+    return {f"  {text}  "[place : place + 5] for place in range(len(text))} if text else set()
 
 
 def _slowly(texts: list[str], jaccard_min: float) -> list[int]:
@@ -64,7 +64,7 @@ def test_many_long_texts_are_searched_as_exactly(monkeypatch):
         (NEARLY, True),
         ("DESCRIBE  THIS IMAGE\nIN DETAIL!!!", True),
         ("Ｄescribe this image in detail", True),  # a full-width letter
-        ("Describe this imgae in detail.", True),
+        ("Describe this imagge in detail.", True),
         ("Describe this painting.", False),
         ("What is this?", False),
     ],
@@ -102,7 +102,7 @@ def test_a_prompt_asked_before_in_nearly_the_same_letters_is_tagged_and_its_twin
     assert _tagged(decided) == ["later"]
     assert decided["later"]["keep"]
     near = explain_item(deciding.store, "later")["near_prompt"]
-    assert near == {"conversation_b": "first", "jaccard": pytest.approx(0.9)}
+    assert near == {"conversation_b": "first", "jaccard": pytest.approx(27 / 32)}
     assert explain_item(deciding.store, "first")["near_prompt"] is None
 
 
