@@ -1,11 +1,17 @@
 """What can be known to be wrong before any work, from the command line and in every deployment."""
 
+import socket
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
+from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from schemas.errors import BadInput
-from schemas.settings import Settings
+from schemas.settings import THREADS, Settings
+
+SECONDS_TO_ANSWER = 10.0
+"""How long a task runner's address may take."""
 
 
 def check_before_work(settings: Settings, today: date | None = None) -> None:
@@ -43,6 +49,7 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
         hasattr(getattr(provider, "model", None), "together") for provider in chosen.values()
     ):
         raise BadInput("--batch: no chosen provider asks in batches; give --provider categories=openai or =gemini")
+    _check_task_runner(settings)
     if settings.topics.engine != "core":
         engine(settings.topics.engine)
     Store.open(settings.store)
@@ -57,3 +64,30 @@ def _check_clock(days: Sequence[date], today: date) -> None:
             f"log files reach {max(ahead)}, but today is {today} by this machine's clock; set the clock that is wrong "
             f"(this machine's, or the arena server's), or leave them out with --until {tomorrow}"
         )
+
+
+def _check_task_runner(settings: Settings) -> None:
+    """Whether Dask or Ray can run shards: installed, and reached where an address was given."""
+    address = settings.task_runner_address
+    if settings.task_runner == THREADS:
+        if address is not None:
+            raise BadInput(f"--task-runner-address {address!r}: threads have none; add --task-runner dask or ray")
+        return
+    if find_spec(f"prefect_{settings.task_runner}") is None:
+        raise BadInput(
+            f"--task-runner {settings.task_runner}: it is not installed; install arena-curation[scale]: "
+            'pip install -c constraints.txt -e ".[scale]"'
+        )
+    if address is not None:
+        _check_address(address)
+
+
+def _check_address(address: str) -> None:
+    place = urlsplit(address if "://" in address else f"tcp://{address}")
+    try:
+        socket.create_connection((place.hostname or "", place.port or 0), timeout=SECONDS_TO_ANSWER).close()
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            f"--task-runner-address {address!r} cannot be reached ({error}); give that of a Dask scheduler, as "
+            "tcp://HOST:8786, or of a Ray cluster, as ray://HOST:10001, or none for a cluster on this machine"
+        ) from None

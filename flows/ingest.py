@@ -9,7 +9,8 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.ingest.steps import assemble, read_log_lines, take_in_pictures
 from tasks.measure.perceptual_hash import pdq_digits
-from tasks.measure.steps import PictureLook, report
+from tasks.measure.picture_look import PictureLook
+from tasks.measure.steps import report
 from tasks.providers import Providers
 from tasks.tables import Store
 from tasks.takedown.steps import finish_takedowns, withdraw_known_pictures
@@ -21,7 +22,7 @@ def ingest(settings: Settings) -> list[StageReport]:
     """Read the logs and take the pictures in. Picture signals look at the decode that gives a picture its identity."""
     look = PictureLook(Store.open(settings.store), Providers(settings.providers), datetime.now(UTC))
     lines = read_log_lines(settings)
-    pictures = take_in_pictures(settings, look.look, look.keep, pdq_digits)
+    pictures = take_in_pictures(settings, look, pdq_digits)
     return [
         lines,
         pictures.model_copy(update=report("", look.done).model_dump(include={"model_calls", "failures"})),

@@ -7,6 +7,7 @@ from functools import wraps
 
 from flows.before_work import check_before_work
 from flows.shown import show
+from flows.task_runners import shards_by
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.ledger import one_ledger
@@ -36,7 +37,8 @@ def one_writer(stage: Stage) -> Stage:
         with writing(settings.store) as store, told(store):
             if outermost:
                 sweep(store)
-            reports = stage(settings)
+            with shards_by(settings):
+                reports = stage(settings)
             if outermost:
                 kept = store.read_bytes(keep_run_record(store, settings, reports, datetime.now(UTC)))
                 show(settings, reports, json.loads(kept or b"{}"))

@@ -10,6 +10,9 @@ from schemas.errors import BadInput
 from schemas.rating import BothBad, Interval, StylePreset
 from schemas.row import Row
 
+THREADS: Literal["threads"] = "threads"
+"""Task runner that needs no other process."""
+
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -111,7 +114,11 @@ class Settings(Row):
     seed: int = 0
     """Seed of topics, sample and bootstrap."""
     workers: int = Field(default_factory=_cores, ge=1)
-    """Threads that decode and measure."""
+    """Threads that decode and measure; with Dask or Ray, processes."""
+    task_runner: Literal["threads", "dask", "ray"] = THREADS
+    """Where shards of pictures and texts are measured: threads of this process, or processes of Dask or Ray."""
+    task_runner_address: str | None = None
+    """A running Dask scheduler or Ray cluster; by default a local one is started for the run."""
     topics: TopicSettings = TopicSettings()
     """How topics are found."""
     bench: BenchSettings = BenchSettings()

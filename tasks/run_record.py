@@ -10,8 +10,8 @@ from tasks.lookup.funnel import funnel
 from tasks.tables import Store
 
 _FOLDER = "runs"
-_PATHS = {"store", "logs", "images", "presets", "known_hashes", "prices"}
-"""Settings that name places on the machine."""
+_PLACES = {"store", "logs", "images", "presets", "known_hashes", "prices", "task_runner_address"}
+"""Settings that name places on the machine or its network."""
 
 
 def keep_run_record(store: Store, settings: Settings, reports: Sequence[StageReport], now: datetime) -> str:
@@ -22,9 +22,7 @@ def keep_run_record(store: Store, settings: Settings, reports: Sequence[StageRep
     released = bool(reports and reports[-1].result)
     record = {
         "finished_at": now.isoformat(timespec="seconds"),
-        "settings": settings.model_dump(
-            mode="json", exclude={"store", "logs", "images", "presets", "known_hashes", "prices"}
-        ),
+        "settings": settings.model_dump(mode="json", exclude=_PLACES),
         "stages": [report.model_dump(mode="json") for report in reports],
         "funnel": funnel(store).model_dump(mode="json") if released else None,
     }

@@ -150,12 +150,8 @@ class Store:
 
     def append(self, table: str, frame: pl.DataFrame) -> None:
         """Add the rows of `frame` as one part. The same rows again are the same part."""
-        if frame.is_empty():
-            return
-        name = self._write_part(table, frame)
-        listed = self.parts(table)
-        if name not in listed:
-            self._list(table, [*listed, name])
+        if not frame.is_empty():
+            self.add_parts(table, [self._write_part(table, frame)])
 
     def write_part(self, table: str, rows: pl.DataFrame | pa.Table) -> str:
         """Write rows as a part that does not count until it is listed, and return its name.
@@ -163,6 +159,13 @@ class Store:
         A frame is sorted by the table's key; an Arrow table has its order and schema already.
         """
         return self._write_part(table, rows)
+
+    def add_parts(self, table: str, parts: Sequence[str]) -> None:
+        """List more parts, which were written before. What others are writing meanwhile stays on disk."""
+        listed = self.parts(table)
+        new = [part for part in parts if part not in listed]
+        if new:
+            self._list(table, [*listed, *new])
 
     def list_parts(self, table: str, parts: Sequence[str]) -> None:
         """Make exactly these parts the table. Nothing else stays on disk."""

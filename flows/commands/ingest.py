@@ -15,6 +15,8 @@ from flows.commands.options import (
     ProviderOption,
     SinceOption,
     StoreOption,
+    TaskRunnerAddressOption,
+    TaskRunnerOption,
     UntilOption,
     WorkersOption,
     settings_of,
@@ -40,6 +42,8 @@ def ingest(
     until: UntilOption = None,
     provider: ProviderOption = None,
     workers: WorkersOption = None,
+    task_runner: TaskRunnerOption = None,
+    task_runner_address: TaskRunnerAddressOption = None,
 ) -> None:
     """Logs, or a published dataset, to conversations, battles, pictures and rejects.
 

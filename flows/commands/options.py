@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from schemas.errors import BadInput, known_values
 from schemas.export import Compat
+from schemas.row import Row
 from schemas.settings import BenchSettings, Settings, TopicSettings
 
 CompatOption = Annotated[
@@ -67,6 +68,16 @@ BatchHoursOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of topics, sample and bootstrap.")]
 WorkersOption = Annotated[int | None, typer.Option("--workers", min=1, help="Threads.", show_default="one a core")]
+TaskRunnerOption = Annotated[
+    str | None,
+    typer.Option("--task-runner", help="threads, dask or ray: docs/scale.md.", show_default="threads"),
+]
+TaskRunnerAddressOption = Annotated[
+    str | None,
+    typer.Option(
+        "--task-runner-address", help="A running Dask scheduler or Ray cluster.", show_default="one of this machine"
+    ),
+]
 TopicEngineOption = Annotated[
     str | None,
     typer.Option("--topic-engine", help="core, umap, bertopic or cuml: docs/topics.md.", show_default="core"),
@@ -101,7 +112,9 @@ def settings_of(**given: Any) -> Settings:
     if "budget" in values:
         values["budget_usd"] = values.pop("budget")
     if "topic_engine" in values:
-        values["topics"] = {"engine": _engine(values.pop("topic_engine"))}
+        values["topics"] = {"engine": _one_of("--topic-engine", values.pop("topic_engine"), TopicSettings, "engine")}
+    if "task_runner" in values:
+        values["task_runner"] = _one_of("--task-runner", values.pop("task_runner"), Settings, "task_runner")
     if "bench" in values or "bench_size" in values:
         values["bench"] = _bench(values.pop("bench", []), values.pop("bench_size", None))
     if "anchor" in values:
@@ -115,10 +128,10 @@ def settings_of(**given: Any) -> Settings:
         raise BadInput(f"{name}: {problem['msg']}, not {problem['input']!r}") from None
 
 
-def _engine(name: str) -> str:
-    allowed = get_args(TopicSettings.model_fields["engine"].annotation)
+def _one_of(option: str, name: str, row: type[Row], field: str) -> str:
+    allowed = get_args(row.model_fields[field].annotation)
     if name not in allowed:
-        raise BadInput(f"--topic-engine: unknown engine {known_values(name, allowed)}")
+        raise BadInput(f"{option}: unknown {field.replace('_', ' ')} {known_values(name, allowed)}")
     return name
 
 

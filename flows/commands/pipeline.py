@@ -31,6 +31,8 @@ from flows.commands.options import (
     SeedOption,
     SinceOption,
     StoreOption,
+    TaskRunnerAddressOption,
+    TaskRunnerOption,
     TopicEngineOption,
     UntilOption,
     WorkersOption,
@@ -66,6 +68,8 @@ def run(
     batch_hours: BatchHoursOption = None,
     seed: SeedOption = 0,
     workers: WorkersOption = None,
+    task_runner: TaskRunnerOption = None,
+    task_runner_address: TaskRunnerAddressOption = None,
     topic_engine: TopicEngineOption = None,
     bench_size: BenchSizeOption = None,
     bench: BenchOption = None,
@@ -107,6 +111,8 @@ def measure(
     batch: BatchOption = False,
     batch_hours: BatchHoursOption = None,
     workers: WorkersOption = None,
+    task_runner: TaskRunnerOption = None,
+    task_runner_address: TaskRunnerAddressOption = None,
 ) -> None:
     """Missing facts: of everything, and, once `decide` has run, of what is kept."""
     run_stages(settings_of(**locals()), ("flows.measure", "screen"), ("flows.measure", "describe"))

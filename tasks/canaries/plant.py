@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from schemas.settings import Settings
+from schemas.settings import THREADS, Settings
 from tasks.canaries.probes import Probe
 
 NOON = 1_718_884_800
@@ -31,6 +31,7 @@ def plant(probes: Sequence[Probe], folder: Path, settings: Settings) -> Settings
         "logs": str(logs),
         "images": str(pictures),
         "known_hashes": [*settings.known_hashes, str(folder / "known.txt")],
+        "task_runner": THREADS,  # the folder is this machine's
         **dict.fromkeys(("format", "presets", "since", "until")),
     }
     return settings.model_copy(update=own)

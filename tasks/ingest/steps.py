@@ -1,35 +1,39 @@
 """The Prefect skin of ingest: read log lines, take pictures in, assemble conversations and battles."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
+from uuid import uuid4
 
 import polars as pl
 from prefect import task
 from prefect.cache_policies import NO_CACHE
+from pydantic import SecretBytes
 
 from schemas.errors import BadInput
 from schemas.image import Preset
 from schemas.reject import Reject
 from schemas.run import StageReport
 from schemas.settings import Settings
-from schemas.takedown import TakenDownKind
+from tasks.ingest import picture_shards
 from tasks.ingest.assemble_step import assemble_store
 from tasks.ingest.formats.detect import source_files
 from tasks.ingest.formats.embedded import SUFFIX, embedded_pictures
-from tasks.ingest.known_hashes import load_known_hashes
+from tasks.ingest.known_hashes import KnownHashes, load_known_hashes
 from tasks.ingest.known_pictures import apply_lists, hold_pictures, not_held
 from tasks.ingest.log_files import LogFile
+from tasks.ingest.look import Looker
 from tasks.ingest.people import store_key
 from tasks.ingest.picture_files import PictureSource, find_files, not_taken_in
 from tasks.ingest.picture_names import picture_folders
 from tasks.ingest.picture_parts import PictureParts
+from tasks.ingest.picture_shards import ShardTaker, picture_ids
 from tasks.ingest.presets import PresetFile, find_presets, logged_name, preset_files
 from tasks.ingest.quarantine import rows_without
 from tasks.ingest.read_step import read_new
-from tasks.ingest.take_in import Seen, take_in
-from tasks.pictures import Picture, Pixels
+from tasks.pictures import Pixels
 from tasks.progress import progress
+from tasks.shards import shard_runner
 from tasks.tables import Store, frame_of
 from tasks.timing import timed
 from tasks.tombstones import Tombstones
@@ -46,18 +50,11 @@ def read_log_lines(settings: Settings) -> StageReport:
 
 @task(cache_policy=NO_CACHE)
 @timed
-def take_in_pictures(
-    settings: Settings,
-    look: Callable[[Sequence[Picture]], Seen],
-    keep: Callable[[Sequence[Seen]], None],
-    pdq: Callable[[Pixels], str],
-) -> StageReport:
+def take_in_pictures(settings: Settings, looker: Looker, pdq: Callable[[Pixels], str]) -> StageReport:
     """Picture files that the sightings name -> `images`, `picture_files`, `rejects`; and the presets.
 
     What is on a list of known hashes (`pdq` hashes pixels for it) goes to `quarantine` instead, with its lines.
-
-    `look` sees every new picture on the decode that gives it its identity; `keep` stores what was seen
-    before the pictures are listed, so that a killed run measures again rather than leaves a gap.
+    `looker` sees every new picture on the decode that gives it its identity.
     """
     store = Store.open(settings.store)
     listed = load_known_hashes(settings.known_hashes)
@@ -71,18 +68,7 @@ def take_in_pictures(
     new = not_taken_in([*found, *preset_sources], known_files)
     carried = {row.source for row in missing} - {name.removesuffix(SUFFIX) for name in known_files["name"]}
     sources = chain(new, embedded_pictures(_data_files(settings), carried))
-    known_ids = {image_id for part in store.read_parts("images", ["image_id"]) for image_id in part["image_id"]}
-    tombstones = Tombstones(store, store_key(store))
-
-    def taken_down(image_id: str) -> bool:
-        return bool(tombstones.holds(TakenDownKind.PICTURE, [image_id]))
-
-    parts = PictureParts(store, keep)
-    with progress("pictures", len(new) + len(carried)) as advance:
-        for batch in take_in(sources, known_ids, look, settings.workers, listed, pdq, taken_down):
-            parts.add(batch)
-            advance(len(batch.files) + len(batch.known))
-    parts.store_rest()
+    parts = _taken_in(settings, store, sources, len(new) + len(carried), _taker(settings, store, listed, looker, pdq))
     known = parts.known
     if known:
         hold_pictures(store, known)
@@ -94,6 +80,30 @@ def take_in_pictures(
     _store_picture_rejects(store, missing, [*carried_names, *(source.name for source in found)], taken_in)
     counts = {"named": len(logged), **parts.counts, "known": len(known), "missing": len(missing)}
     return StageReport(stage="take_in_pictures", counts=counts)
+
+
+def _taker(
+    settings: Settings, store: Store, listed: KnownHashes, looker: Looker, pdq: Callable[[Pixels], str]
+) -> ShardTaker:
+    key = store_key(store)
+    secret = SecretBytes(key) if Tombstones(store, key) else None
+    return ShardTaker(store.root, tuple(settings.known_hashes), listed.digest, secret, uuid4().hex, looker, pdq)
+
+
+def _taken_in(
+    settings: Settings, store: Store, sources: Iterable[PictureSource], count: int, taker: ShardTaker
+) -> PictureParts:
+    known_ids = picture_ids(store)
+    parts = PictureParts(store, taker.looker, known_ids)
+    with progress("pictures", count) as advance:
+        runner = shard_runner(settings)
+        if runner is not None and count > picture_shards.FILES_A_SHARD:
+            shards = picture_shards.take_in_shards(sources, taker, runner, advance)
+        else:
+            shards = picture_shards.take_in_here(sources, taker, known_ids, settings.workers, advance)
+        for shard in shards:
+            parts.add(shard)
+    return parts
 
 
 @task(cache_policy=NO_CACHE)

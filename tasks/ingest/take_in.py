@@ -1,14 +1,14 @@
 """Takes picture files in: one decode each, whose pixels whoever is looking may see as well.
 
-`look` is called with freshly decoded pictures on the worker's thread, and its result travels with them; that is
-how image signals are measured on the very decode that gave a picture its identity.
+`Intake.look` is called with freshly decoded pictures on the worker's thread, and its result travels with them; that
+is how image signals are measured on the very decode that gave a picture its identity.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Generic, TypeVar
+from typing import Any, NamedTuple
 
 from schemas.image import Image, PictureFile
 from schemas.reject import RejectReason
@@ -18,44 +18,50 @@ from tasks.ingest.taken_down import EVIDENCE
 from tasks.parallel import map_ordered
 from tasks.pictures import Picture, PictureRejected, Pixels, open_picture
 
-Seen = TypeVar("Seen")
-
 FILES_AT_ONCE = 16
 PIXELS_AT_ONCE = 32_000_000
 """Decoded pixels a worker holds before it looks at them: 96 MB."""
 
 
 @dataclass
-class TakenIn(Generic[Seen]):
+class TakenIn:
     """What became of some picture files."""
 
     images: list[Image] = field(default_factory=list)
     files: list[PictureFile] = field(default_factory=list)
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[Any] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
     """Names of pictures that are on a list of known hashes: neither listed above nor looked at."""
 
+    def add(self, other: "TakenIn") -> None:
+        """What became of more files."""
+        self.images += other.images
+        self.files += other.files
+        self.seen += other.seen
+        self.known += other.known
+
+
+class Intake(NamedTuple):
+    """What is done with a picture file."""
+
+    look: Callable[[Sequence[Picture]], Any]
+    """Sees new pictures; called on any thread."""
+    listed: KnownHashes
+    """What it holds by its bytes is not decoded, and by its pixels not looked at."""
+    pdq: Callable[[Pixels], str]
+    """PDQ hash of pixels, for `listed`."""
+    taken_down: Callable[[str], bool]
+    """Whether the picture with a content id was taken down: then it is not looked at."""
+
 
 def take_in(
-    files: Iterable[PictureSource],
-    known_ids: AbstractSet[str],
-    look: Callable[[Sequence[Picture]], Seen],
-    workers: int,
-    listed: KnownHashes,
-    pdq: Callable[[Pixels], str],
-    taken_down: Callable[[str], bool],
-) -> Iterator[TakenIn[Seen]]:
-    """Decode `files`, some at a time, in order. Pictures in `known_ids` are linked but not looked at again.
-
-    What is `listed` by its bytes is not decoded, and by its pixels, of which `pdq` gives the hash, not looked at.
-    Nor are pictures whose content id was taken down.
-    """
+    files: Iterable[PictureSource], known_ids: AbstractSet[str], intake: Intake, workers: int
+) -> Iterator[TakenIn]:
+    """Decode `files`, some at a time, in order. Pictures in `known_ids` are linked but not looked at again."""
     seen_ids = set(known_ids)
 
-    def work(batch: Sequence[PictureSource]) -> TakenIn[Seen]:
-        return _take_in_batch(
-            batch, seen_ids, look, listed, pdq, taken_down
-        )  # reading a set that grows meanwhile is safe
+    def work(batch: Sequence[PictureSource]) -> TakenIn:
+        return _take_in_batch(batch, seen_ids, intake)  # reading a set that grows meanwhile is safe
 
     ahead = iter(files)
     batches = iter(lambda: list(islice(ahead, FILES_AT_ONCE)), [])
@@ -65,46 +71,33 @@ def take_in(
         yield result
 
 
-def _take_in_batch(
-    files: Sequence[PictureSource],
-    known_ids: AbstractSet[str],
-    look: Callable[[Sequence[Picture]], Seen],
-    listed: KnownHashes,
-    pdq: Callable[[Pixels], str],
-    taken_down: Callable[[str], bool],
-) -> TakenIn[Seen]:
-    result: TakenIn[Seen] = TakenIn()
+def _take_in_batch(files: Sequence[PictureSource], known_ids: AbstractSet[str], intake: Intake) -> TakenIn:
+    result = TakenIn()
     fresh: dict[str, Picture] = {}
     for file in files:
-        picture = _open(file, result, listed, pdq, taken_down)
+        picture = _open(file, result, intake)
         if picture is not None and picture.image_id not in known_ids:
             fresh.setdefault(picture.image_id, picture)
         if sum(p.width * p.height for p in fresh.values()) >= PIXELS_AT_ONCE:
-            _hand_over(fresh, result, look)
-    _hand_over(fresh, result, look)
+            _hand_over(fresh, result, intake)
+    _hand_over(fresh, result, intake)
     return result
 
 
-def _open(
-    source: PictureSource,
-    result: TakenIn[Seen],
-    listed: KnownHashes,
-    pdq: Callable[[Pixels], str],
-    taken_down: Callable[[str], bool],
-) -> Picture | None:
+def _open(source: PictureSource, result: TakenIn, intake: Intake) -> Picture | None:
     size_bytes, modified_ns = file_stamp(source.file)
     picture, problem, evidence = None, None, ""
     content = source.read()
     digests = file_digests(content)
-    if listed.holds_file(digests):
+    if intake.listed.holds_file(digests):
         result.known.append(source.name)
         return None
     try:
         opened = picture = open_picture(content)
-        if listed.holds_picture(opened.image_id, lambda: pdq(opened.rgb)):
+        if intake.listed.holds_picture(opened.image_id, lambda: intake.pdq(opened.rgb)):
             result.known.append(source.name)
             return None
-        if taken_down(opened.image_id):
+        if intake.taken_down(opened.image_id):
             picture, problem, evidence = None, RejectReason.TAKEN_DOWN, EVIDENCE
     except PictureRejected as rejected:
         problem, evidence = rejected.reason, rejected.evidence
@@ -121,11 +114,11 @@ def _open(
     return picture
 
 
-def _hand_over(fresh: dict[str, Picture], result: TakenIn[Seen], look: Callable[[Sequence[Picture]], Seen]) -> None:
+def _hand_over(fresh: dict[str, Picture], result: TakenIn, intake: Intake) -> None:
     pictures = list(fresh.values())
     fresh.clear()
     if pictures:
-        result.seen.append(look(pictures))
+        result.seen.append(intake.look(pictures))
         result.images += [_image(picture) for picture in pictures]
 
 

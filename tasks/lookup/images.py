@@ -23,14 +23,15 @@ class StoredImage(NamedTuple):
 class StoredImages:
     """Looks pictures up; keeps the last few parts in memory, so ask for neighbours together.
 
-    `tables`: `images`, what was taken in, and `redacted_images`, what was made of it.
+    `tables`: `images`, what was taken in, and `redacted_images`, what was made of it. `part_of` says where each
+    picture lies, if that is known already.
     """
 
-    def __init__(self, store: Store, *tables: str) -> None:
+    def __init__(self, store: Store, *tables: str, part_of: dict[str, tuple[str, str]] | None = None) -> None:
         self._store = store
         self._parts: OrderedDict[tuple[str, str], dict[str, StoredImage]] = OrderedDict()
         self._lock = threading.Lock()
-        self.part_of = {
+        self.part_of = part_of or {
             image_id: (table, part)
             for table in tables or ("images",)
             for part in store.parts(table)

@@ -13,8 +13,10 @@ from tasks.progress import Advance, silent
 from tasks.tables import Store
 
 BATCH = 32
-PART_ROWS = 2048
-"""Rows that are stored at once: what a killed run has to measure again at most."""
+TEXTS_A_PART = 64 * BATCH
+"""Texts or documents whose facts are stored at once: what a killed run has to measure again at most."""
+PICTURES_A_PART = 8 * BATCH
+"""The same of pictures."""
 
 Rows = list[dict[str, Any]]
 
@@ -35,11 +37,11 @@ def measure_items(
         return fact_rows(signal, batch, load(batch), now)
 
     total, waiting = Measured(), []
-    for rows, done in map_ordered(work, batches(content_ids), workers):
+    for number, (rows, done) in enumerate(map_ordered(work, batches(content_ids), workers), 1):
         total.add(done)
         waiting += rows
         advance(done.calls[signal.name])
-        if len(waiting) >= PART_ROWS:
+        if number * BATCH % TEXTS_A_PART == 0:
             append_facts(store, signal.name, waiting)
             waiting = []
     append_facts(store, signal.name, waiting)
@@ -70,22 +72,27 @@ def look_at_stored(
     """Decode stored pictures again, for signals that were added or failed after they were taken in."""
 
     def work(batch: Sequence[str]) -> tuple[dict[str, Rows], Measured]:
-        stored = [images[image_id] for image_id in batch]
-        return look_at([decode_stored(s.bytes, s.format, s.image_id) for s in stored], signals, now)
+        return look_at(decoded(images, batch), signals, now)
 
     total = Measured()
     waiting: dict[str, Rows] = {signal.name: [] for signal in signals}
-    for rows, done in map_ordered(work, batches(image_ids), workers):
+    for number, (rows, done) in enumerate(map_ordered(work, batches(image_ids), workers), 1):
         total.add(done)
         advance(max(done.calls.values()))
         for name, of_signal in rows.items():
             waiting[name] += of_signal
-            if len(waiting[name]) >= PART_ROWS:
+            if number * BATCH % PICTURES_A_PART == 0:
                 append_facts(store, name, waiting[name])
                 waiting[name] = []
     for name, of_signal in waiting.items():
         append_facts(store, name, of_signal)
     return total
+
+
+def decoded(images: StoredImages, image_ids: Sequence[str]) -> list[Picture]:
+    """Stored pictures, decoded again."""
+    stored = [images[image_id] for image_id in image_ids]
+    return [decode_stored(each.bytes, each.format, each.image_id) for each in stored]
 
 
 def batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:

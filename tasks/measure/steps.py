@@ -1,7 +1,8 @@
-"""The Prefect skin of measure: pictures on the decode that took them in, then texts and documents."""
+"""The Prefect skin of measure: pictures that lack a signal, then texts and documents."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import cast
 
 import polars as pl
 from prefect import task
@@ -20,16 +21,19 @@ from tasks.measure import (
     SCREENING_TEXT_SIGNALS,
     Texts,
     picture_signals,
+    run,
 )
 from tasks.measure.documents import Documents, picture_vectors
 from tasks.measure.remote import Load, Overnight, measure_one_by_one, measure_overnight
-from tasks.measure.run import Rows, look_at, look_at_stored, measure_items
+from tasks.measure.run import look_at_stored, measure_items
 from tasks.measure.signal import Signal
-from tasks.measure.store import Measured, append_facts, facts_without_picture, missing
+from tasks.measure.spread import Spread
+from tasks.measure.store import Measured, missing
 from tasks.pictures import Picture
 from tasks.progress import progress
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
+from tasks.shards import shard_runner
 from tasks.tables import Store
 from tasks.timing import timed
 
@@ -47,65 +51,49 @@ def signal_versions(providers: Providers) -> Versions:
     return pictures | texts | documents
 
 
-class PictureLook:
-    """What ingest is given so that pixel signals are measured on its decode: `look` sees, `keep` stores."""
-
-    def __init__(self, store: Store, providers: Providers, now: datetime) -> None:
-        self._store, self._now = store, now
-        self._signals = list(picture_signals(providers).values())
-        self._measured = facts_without_picture(store, self._signals)
-        self.done = Measured()
-
-    def look(self, pictures: Sequence[Picture]) -> tuple[dict[str, Rows], Measured]:
-        """Measure every picture signal that is not recorded; safe on any thread."""
-        rows, total = {}, Measured()
-        for signal in self._signals:
-            recorded = self._measured[signal.name]
-            new = [picture for picture in pictures if picture.image_id not in recorded]
-            of_signal, done = look_at(new, [signal], self._now)
-            rows[signal.name] = of_signal.get(signal.name, [])
-            total.add(done)
-        return rows, total
-
-    def keep(self, seen: Sequence[tuple[dict[str, Rows], Measured]]) -> None:
-        """Store what was measured."""
-        for signal in self._signals:
-            append_facts(self._store, signal.name, [row for rows, _ in seen for row in rows[signal.name]])
-        for _, done in seen:
-            self.done.add(done)
-
-
 @task(cache_policy=NO_CACHE)
 @timed
 def catch_up_pictures(settings: Settings, providers: Providers) -> StageReport:
     """Picture signals that stored pictures lack: after a new signal, another provider, or a failure."""
-    store, now, total = Store.open(settings.store), datetime.now(UTC), Measured()
+    store, now = Store.open(settings.store), datetime.now(UTC)
     images = StoredImages(store)
-    signals = list(picture_signals(providers).values())
-    total.add(_measure_pictures(settings, store, images, list(images.part_of), signals, now))
-    return report("catch_up_pictures", total)
+    signals = picture_signals(providers)
+    return report(
+        "catch_up_pictures", _measure_pictures(settings, store, providers, images, list(images.part_of), signals, now)
+    )
 
 
 def _measure_pictures(
     settings: Settings,
     store: Store,
+    providers: Providers,
     images: StoredImages,
     image_ids: Sequence[str],
-    signals: Sequence[Signal[Picture]],
+    signals: Mapping[str, Signal[Picture]],
     now: datetime,
 ) -> Measured:
     """What each picture lacks; pictures that lack the same signals are decoded once for all of them."""
-    total, by_name = Measured(), {signal.name: signal for signal in signals}
-    lacking: dict[str, list[str]] = {}
-    for signal in signals:
+    total, lacking = Measured(), dict[str, list[str]]()
+    for name, signal in signals.items():
         for image_id in missing(store, signal, image_ids):
-            lacking.setdefault(image_id, []).append(signal.name)
+            lacking.setdefault(image_id, []).append(name)
     for names in sorted({tuple(names) for names in lacking.values()}):
         wanted = images.ordered(image_id for image_id, of_image in lacking.items() if tuple(of_image) == names)
-        chosen = [by_name[name] for name in names]
+        spread = _spread(settings, store, providers, now) if len(wanted) > run.PICTURES_A_PART else None
+        here = providers.paid(names) if spread else set(names)
+        elsewhere = [name for name in names if name not in here]
         with progress("pictures to catch up", len(wanted)) as advance:
-            total.add(look_at_stored(store, images, wanted, chosen, settings.workers, now, advance))
+            if spread and elsewhere:
+                total.add(spread.pictures(elsewhere, wanted, images, advance))
+            if chosen := [signals[name] for name in names if name in here]:
+                total.add(look_at_stored(store, images, wanted, chosen, settings.workers, now, advance))
     return total
+
+
+def _spread(settings: Settings, store: Store, providers: Providers, now: datetime) -> Spread | None:
+    """Who measures in other processes, if a task runner was chosen. One shard alone is not worth the way there."""
+    runner = shard_runner(settings)
+    return None if runner is None else Spread(runner, store, providers, now)
 
 
 @task(cache_policy=NO_CACHE)
@@ -128,8 +116,8 @@ def measure_redacted(settings: Settings, providers: Providers) -> StageReport:
     redacted = store.read("redacted_conversations")
     images = StoredImages(store, "redacted_images")
     shown = images.ordered(redacted["image_ids"].explode().drop_nulls())
-    signals = [signal for name, signal in picture_signals(providers).items() if name not in OF_ORIGINALS]
-    total.add(_measure_pictures(settings, store, images, shown, signals, now))
+    signals = {name: signal for name, signal in picture_signals(providers).items() if name not in OF_ORIGINALS}
+    total.add(_measure_pictures(settings, store, providers, images, shown, signals, now))
     texts = texts_of(redacted)
     texts[Texts.MESSAGES] |= _picture_texts(store, PICTURE_SIGNALS["image_text"](providers).version)
     total.add(_measure_texts(store, settings, providers, texts, SCREENING_TEXT_SIGNALS))
@@ -144,15 +132,24 @@ def _measure_texts(
     chosen: Mapping[str, tuple[Texts, Callable[[Providers], Signal[str]]]],
 ) -> Measured:
     now, total = datetime.now(UTC), Measured()
+    spread = _spread(settings, store, providers, now)
+    paid = providers.paid(chosen) if spread else set()
+    elsewhere: dict[tuple[Texts, tuple[str, ...]], list[str]] = {}
     for name, (which, make) in chosen.items():
         signal, of_signal = make(providers), texts[which]
         wanted = missing(store, signal, of_signal)
+        if spread and name not in paid and len(wanted) > run.TEXTS_A_PART:
+            elsewhere.setdefault((which, tuple(wanted)), []).append(name)
+            continue
 
         def load(ids: Sequence[str], of_signal: Mapping[str, str] = of_signal) -> list[str]:
             return [of_signal[content_id] for content_id in ids]
 
         with progress(name, len(wanted)) as advance:
             total.add(measure_items(store, signal, wanted, load, workers=settings.workers, now=now, advance=advance))
+    for (which, ids), names in elsewhere.items():
+        with progress(", ".join(names), len(ids)) as advance:
+            total.add(cast(Spread, spread).texts(names, ids, texts[which], advance))
     return total
 
 

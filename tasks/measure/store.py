@@ -59,5 +59,10 @@ def fact_rows(
 def append_facts(store: Store, signal: str, rows: list[dict[str, Any]]) -> None:
     """Add measured rows to the signal's table."""
     if rows:
-        schema = frame_schema(TABLES[table_name(signal)].row)
-        store.append(table_name(signal), pl.DataFrame(rows, schema=schema))
+        store.add_parts(table_name(signal), [write_facts(store, signal, rows)])
+
+
+def write_facts(store: Store, signal: str, rows: list[dict[str, Any]]) -> str:
+    """Write measured rows as a part of the signal's table that no list names yet."""
+    schema = frame_schema(TABLES[table_name(signal)].row)
+    return store.write_part(table_name(signal), pl.DataFrame(rows, schema=schema))

@@ -3,7 +3,7 @@
 import importlib
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from schemas.errors import BadInput, MissingProvider, known_values
@@ -86,6 +86,10 @@ class Providers:
         self.names = {c: chosen.get(c, EMBEDDED) for c, among in PROVIDERS.items() if c in chosen or EMBEDDED in among}
         self._loaded: dict[str, Any] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The same choice in another process, which loads its own."""
+        return Providers, (self.names,)
+
     def __getitem__(self, capability: str) -> Any:
         """The provider of a capability. Raises MissingProvider with the way to get it."""
         path = PROVIDERS[capability][self.names[capability]]
@@ -111,6 +115,10 @@ class Providers:
             raise MissingProvider(
                 f"{capability}: provider {chosen!r} cannot be loaded ({error.name}); {_INSTALL}"
             ) from None
+
+    def paid(self, capabilities: Iterable[str]) -> set[str]:
+        """Those whose provider is a service: paid by the call, with a budget and a pace to be kept."""
+        return {c for c in capabilities if c in self.names and getattr(self[c], "service", None)}
 
     @property
     def stand_ins(self) -> list[str]:

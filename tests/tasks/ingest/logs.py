@@ -6,6 +6,7 @@ tables = ingested(folder, tmp_path / "store")
 
 import gzip
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import zstandard
 
 from schemas.settings import Settings
 from tasks.ingest import steps
+from tasks.ingest.look import NoLook
 from tasks.measure.perceptual_hash import pdq_digits
+from tasks.pictures import Picture
 from tasks.tables import Store
 
 NOON = 1_718_884_800.0  # 2024-06-20 12:00 UTC
@@ -81,14 +84,20 @@ def write(folder: Path, name: str, *records: Any, end: bytes = b"\n") -> Path:
     return path
 
 
+class _Looked(NoLook):
+    def __init__(self, ids: list[str]) -> None:
+        self._ids = ids
+
+    def look(self, pictures: Sequence[Picture]) -> None:
+        self._ids.extend(each.image_id for each in pictures)
+
+
 def ingested(logs: Path, store: Path, looked: list[str] | None = None, **settings: Any) -> Store:
     """The store after the three steps of ingest. `looked` collects the ids of the pictures that are looked at."""
     looked = [] if looked is None else looked
     chosen = Settings(logs=str(logs), store=str(store), **{"workers": 1} | settings)
     steps.read_log_lines.fn(chosen)
-    steps.take_in_pictures.fn(
-        chosen, lambda pictures: looked.extend(p.image_id for p in pictures), lambda seen: None, pdq_digits
-    )
+    steps.take_in_pictures.fn(chosen, _Looked(looked), pdq_digits)
     steps.assemble.fn(chosen)
     return Store(str(store))
 

@@ -71,3 +71,16 @@ def counting():
 @pytest.fixture(scope="session")
 def embedded():
     return Providers()
+
+
+@pytest.fixture
+def look_and_store():
+    """Look at pictures and list the facts; the pictures themselves are not listed."""
+
+    def work(look, store, pictures):
+        parts, done = look.write([look.look(pictures)], {each.image_id for each in pictures})
+        for table, part in parts:
+            store.add_parts(table, [part])
+        look.count(done)
+
+    return work

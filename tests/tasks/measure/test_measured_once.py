@@ -5,9 +5,9 @@ import pytest
 from tasks.lookup.facts import facts
 from tasks.measure.language import language
 from tasks.measure.nsfw import nsfw
+from tasks.measure.picture_look import PictureLook
 from tasks.measure.run import BATCH, measure_items
 from tasks.measure.signal import Signal
-from tasks.measure.steps import PictureLook
 from tasks.measure.store import missing
 from tasks.tables import Store
 from tests.builders import NOON, picture
@@ -97,7 +97,7 @@ def test_facts_say_who_measured_what_and_when(store, counting):
 
 
 def test_parts_that_were_stored_before_a_crash_are_not_measured_again(store, counting, monkeypatch):
-    monkeypatch.setattr("tasks.measure.run.PART_ROWS", BATCH)
+    monkeypatch.setattr("tasks.measure.run.TEXTS_A_PART", BATCH)
 
     def load_until_killed(ids):
         if list(TEXTS)[-1] in ids:
@@ -112,13 +112,11 @@ def test_parts_that_were_stored_before_a_crash_are_not_measured_again(store, cou
     assert measure(store, signal).calls == {"language": left}
 
 
-def test_a_picture_whose_facts_were_stored_before_a_crash_is_not_measured_again(store, counting):
+def test_a_picture_whose_facts_were_stored_before_a_crash_is_not_measured_again(store, counting, look_and_store):
     pictures = [picture(seed) for seed in range(3)]
-    killed = PictureLook(store, counting, NOON)
-    killed.keep([killed.look(pictures[:2])])  # and died before the pictures were listed
+    look_and_store(PictureLook(store, counting, NOON), store, pictures[:2])  # and died before they were listed
     asked = counting.asked.copy()
-    again = PictureLook(store, counting, NOON)
-    again.keep([again.look(pictures)])
+    look_and_store(PictureLook(store, counting, NOON), store, pictures)
     assert set((counting.asked - asked).values()) == {1}
     stored = facts(store, "nsfw", nsfw(counting).version)["content_id"].to_list()
     assert sorted(stored) == sorted(each.image_id for each in pictures)

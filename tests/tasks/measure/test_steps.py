@@ -12,7 +12,8 @@ from tasks.measure import (
     PICTURE_SIGNALS,
     SCREENING_TEXT_SIGNALS,
 )
-from tasks.measure.steps import PictureLook, catch_up_pictures, measure_documents, measure_texts, signal_versions
+from tasks.measure.picture_look import PictureLook
+from tasks.measure.steps import catch_up_pictures, measure_documents, measure_texts, signal_versions
 from tests.builders import NOON, conversation, decision, image, picture, store_with
 
 RULES = {
@@ -55,9 +56,9 @@ def ids(*texts):
     return {text_id(text) for text in texts}
 
 
-def test_pictures_seen_while_taken_in_are_not_decoded_again(store, settings, counting):
+def test_pictures_seen_while_taken_in_are_not_decoded_again(store, settings, counting, look_and_store):
     look = PictureLook(store, counting, NOON)
-    look.keep([look.look(PICTURES)])
+    look_and_store(look, store, PICTURES)
     before = counting.asked.copy()
     assert look.done.calls == dict.fromkeys(PICTURE_SIGNALS | CHOSEN_PICTURE_SIGNALS, len(PICTURES))
     assert catch_up_pictures.fn(settings, counting).model_calls == {}

@@ -1,0 +1,124 @@
+"""Taking pictures in, all signals measured, by one worker and by two: threads of one process, Dask and Ray.
+
+    python -m benchmarks.scale_out
+
+Each engine works on the same 32 photographs of 1024 x 768 in four shards, after a shard a worker has made it load its
+models; start-up is told apart. `shard_ms` is what a shard costs that does nothing, on a warm engine: Prefect's task run
+and the way there and back. Seconds are elapsed ones, as work in several processes is for: compare within one run.
+"""
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from benchmarks.pictures import picture_files
+from schemas.settings import Settings
+from tasks.ingest.known_hashes import load_known_hashes
+from tasks.ingest.picture_files import PictureSource
+from tasks.ingest.picture_shards import ShardTaker, take_in_here
+from tasks.measure.perceptual_hash import pdq_digits
+from tasks.measure.picture_look import PictureLook
+from tasks.progress import silent
+from tasks.providers import Providers
+from tasks.shards import shard_runner
+from tasks.tables import Store
+
+FILES_A_SHARD, EMPTY_SHARDS = 8, 20
+ENGINES = ("threads", "dask", "ray")
+
+
+def run() -> list[dict[str, Any]]:
+    """A row for each engine and number of workers, `ratio` against one worker of the same engine."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder, _prefect(folder):
+        files = picture_files(Path(folder))
+        for engine in ENGINES:
+            one = _timed(engine, 1, files)
+            two = _timed(engine, 2, files)
+            for found in (one, two):
+                rows.append(_row(engine, len(files), found, one))
+                print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
+def _row(engine: str, files: int, found: dict[str, float], one: dict[str, float]) -> dict[str, Any]:
+    return {
+        "bench": f"scale-out: pictures taken in, {engine}, workers {found['workers']:.0f}",
+        "n": files,
+        "ours_s": round(found["work_s"], 2),
+        "peer": f"one worker of {engine}",
+        "peer_s": round(one["work_s"], 2),
+        "ratio": round(one["work_s"] / found["work_s"], 2),
+        "start_s": round(found["start_s"], 1),
+        "shard_ms": round(found["shard_ms"], 1),
+    }
+
+
+@contextmanager
+def _prefect(folder: str) -> Iterator[None]:
+    """One Prefect server of its own for all."""
+    os.environ |= {"PREFECT_HOME": f"{folder}/prefect", "PREFECT_LOGGING_LEVEL": "CRITICAL", "DO_NOT_TRACK": "1"}
+    from prefect.testing.utilities import prefect_test_harness
+
+    with prefect_test_harness(server_startup_timeout=180):
+        yield
+
+
+def _timed(engine: str, workers: int, files: list[Path]) -> dict[str, float]:
+    from prefect import flow
+
+    @flow(name=f"{engine}-{workers}")
+    def timed() -> dict[str, float]:
+        return _shards(engine, workers, files)
+
+    return timed()
+
+
+def _shards(engine: str, workers: int, files: list[Path]) -> dict[str, float]:
+    from flows.task_runners import shards_by
+
+    settings = Settings(store="", workers=workers, task_runner=engine)
+    with tempfile.TemporaryDirectory() as folder, shards_by(settings):
+        sources = [PictureSource(file.name, file) for file in files]
+        shards = [sources[start : start + FILES_A_SHARD] for start in range(0, len(sources), FILES_A_SHARD)]
+        runner = shard_runner(settings)
+
+        def take_in(shards: list[list[PictureSource]]) -> None:
+            taker = _taker(f"{folder}/{uuid4().hex}")
+            if runner is None:
+                list(take_in_here(chain.from_iterable(shards), taker, set(), workers, silent))
+            else:
+                list(runner.map_ordered(taker.take_in, shards))
+
+        started = time.perf_counter()
+        take_in([shards[0]] * workers)
+        ready = time.perf_counter()
+        take_in(shards)
+        done = time.perf_counter()
+        shard_ms = 0.0
+        if runner is not None:
+            list(runner.map_ordered(_nothing, range(EMPTY_SHARDS)))
+            shard_ms = (time.perf_counter() - done) * 1000 / EMPTY_SHARDS
+    return {"workers": workers, "start_s": ready - started, "work_s": done - ready, "shard_ms": shard_ms}
+
+
+def _taker(folder: str) -> ShardTaker:
+    store = Store.open(folder)
+    look = PictureLook(store, Providers(), datetime.now(UTC))
+    return ShardTaker(store.root, (), load_known_hashes([]).digest, None, uuid4().hex, look, pdq_digits)
+
+
+def _nothing(number: int) -> int:
+    return number
+
+
+if __name__ == "__main__":
+    run()

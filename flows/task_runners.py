@@ -1,0 +1,109 @@
+"""Dask and Ray behind one setting: Prefect's task runners run shards of a step as tasks of their own."""
+
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
+from prefect.futures import PrefectFuture
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.task_runners import TaskRunner
+
+from schemas.settings import THREADS, Settings
+from tasks.shards import shard_runner, shards_on
+
+Shard = TypeVar("Shard")
+Done = TypeVar("Done")
+
+_DASK = {
+    "distributed.admin.large-graph-warning-threshold": "1GB",  # a shard of pictures that rows carry is some 30 MB
+    "distributed.comm.timeouts.connect": "120s",  # a machine whose cores all measure answers late
+}
+
+
+@task(name="shard", cache_policy=NO_CACHE, persist_result=False)
+def run_shard(work_and_shard: bytes) -> Any:
+    """One shard, in a worker process. It comes pickled, so that no engine looks into it, copies it or prints it."""
+    work, shard = pickle.loads(work_and_shard)  # noqa: S301 - made by `PrefectShards` and by nobody else
+    return work(shard)
+
+
+class PrefectShards:
+    """Runs shards on a task runner, which starts with the first of them: a night without anything new needs none."""
+
+    def __init__(self, settings: Settings, stack: ExitStack) -> None:
+        self._settings, self._stack = settings, stack
+        self._runner: TaskRunner[Any] | None = None
+        self._api = ""
+
+    def map_ordered(self, work: Callable[[Shard], Done], shards: Iterable[Shard]) -> Iterator[Done]:
+        """`map(work, shards)`; at most two shards a worker are under way or waiting to be taken."""
+        flying: deque[Any] = deque()
+        for shard in shards:
+            flying.append(self._submit(pickle.dumps((work, shard))))
+            if len(flying) >= 2 * self._settings.workers:
+                yield flying.popleft().result()
+        while flying:
+            yield flying.popleft().result()
+
+    def _submit(self, work_and_shard: bytes) -> PrefectFuture[Any]:
+        if self._runner is None:
+            with get_client(sync_client=True) as client:
+                self._api = str(client.api_url)
+            self._runner = self._stack.enter_context(_task_runner(self._settings))
+        with temporary_settings({PREFECT_API_URL: self._api}):  # else each worker would start a server of its own
+            future: PrefectFuture[Any] = self._runner.submit(run_shard, {"work_and_shard": work_and_shard})
+        return future
+
+
+@contextmanager
+def shards_by(settings: Settings) -> Iterator[None]:
+    """Within it, steps give their shards to the task runner of the settings; the outermost flow's serves all."""
+    if settings.task_runner == THREADS or shard_runner(settings) is not None:
+        yield
+        return
+    with ExitStack() as stack, shards_on(PrefectShards(settings, stack)):
+        yield
+
+
+def _task_runner(settings: Settings) -> Any:
+    return _dask(settings) if settings.task_runner == "dask" else _ray(settings)
+
+
+def _dask(settings: Settings) -> Any:
+    import dask
+    from distributed import Security
+    from prefect_dask.task_runners import DaskTaskRunner
+
+    dask.config.set(_DASK)
+    if settings.task_runner_address:
+        return DaskTaskRunner(address=settings.task_runner_address)
+    return DaskTaskRunner(
+        cluster_kwargs={
+            "n_workers": settings.workers,
+            "threads_per_worker": 1,
+            "host": "127.0.0.1",
+            # A key of its own: else every user of this machine could give it work.
+            "security": Security.temporary(),  # type: ignore[no-untyped-call]
+            "dashboard_address": None,
+            "memory_limit": 0,  # models need more than an equal share on a small machine; the system guards memory
+            "silence_logs": "ERROR",
+        }
+    )
+
+
+def _ray(settings: Settings) -> Any:
+    import os
+
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    from prefect_ray import RayTaskRunner
+
+    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    if settings.task_runner_address:
+        return RayTaskRunner(address=settings.task_runner_address, init_kwargs=quiet)
+    local = {"num_cpus": settings.workers, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+    return RayTaskRunner(init_kwargs=quiet | local)

@@ -1,0 +1,159 @@
+"""Dask and Ray, started for real on this machine, make what threads make."""
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from schemas.settings import Settings
+from schemas.tables import TABLES
+from tasks.measure import run
+from tasks.measure.picture_look import PictureLook
+from tasks.tables import Store
+from tests.builders import picture_bytes
+from tests.tasks.ingest.logs import DAY, chat, picture, vote, write
+
+PICTURES = 20
+WORDS = ("Was zeigt das Bild?", "Count the stripes of it.", "Mail me at ann@example.org", "Translate the sign, please.")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_shards():
+    """Two shards of pictures, some of texts, and one key for all stores."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tasks.ingest.picture_shards.FILES_A_SHARD", 16)
+        patch.setattr(run, "TEXTS_A_PART", run.BATCH)
+        patch.setenv("CURATE_USER_KEY", "one key for all stores of this test")
+        yield
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory) -> Path:
+    """Conversations with a small picture each; two pictures are the same under other names."""
+    folder = tmp_path_factory.mktemp("logs")
+    names = [picture(f"p{number:02}") for number in range(PICTURES)]
+    said = [(f"{WORDS[number % 4]} {number}", f"It is number {number}.") for number in range(PICTURES)]
+    lines = [chat(name[-6:], *texts, pictures=[name]) for name, texts in zip(names, said, strict=True)]
+    write(folder, DAY, *lines, *(vote(f"v{number}", f"w{number}", at=20.0 + number) for number in range(20)))
+    (folder / "serve_images").mkdir()
+    for number, name in enumerate(names):
+        form = "BMP" if number == PICTURES - 1 else "PNG"
+        (folder / "serve_images" / f"{name}.png").write_bytes(picture_bytes(number % (PICTURES - 1), file_format=form))
+    return folder
+
+
+def _curated(settings: Settings) -> Store:
+    """Every stage but the probes, which measure in this process, on one cluster."""
+    from flows.decide import decide
+    from flows.ingest import ingest
+    from flows.measure import describe, screen
+    from flows.rate import rate
+    from flows.release import release
+    from flows.sample import sample
+    from flows.task_runners import shards_by
+
+    with shards_by(settings):
+        for stage in (ingest, screen, decide, describe, sample, rate, release):
+            stage(settings)
+    return Store.existing(settings.store)
+
+
+@pytest.fixture(scope="module")
+def of_threads(prefect_server, logs, tmp_path_factory) -> Store:
+    return _curated(Settings(logs=str(logs), store=str(tmp_path_factory.mktemp("threads")), workers=2))
+
+
+def _files(store: Store) -> dict[str, bytes]:
+    folder = Path(store.root) / "releases"
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("runner", ["dask", "ray"])
+def test_tables_and_release_are_those_of_threads(of_threads, logs, tmp_path, monkeypatch, runner):
+    monkeypatch.setattr(PictureLook, "look", lambda *_: pytest.fail("pictures are looked at in other processes"))
+    store = _curated(Settings(logs=str(logs), store=str(tmp_path), workers=2, task_runner=runner))
+    here, there = _files(of_threads), _files(store)
+    assert here.keys() == there.keys() and len(here) > 10
+    assert [name for name in here if here[name] != there[name]] == []
+    for table in TABLES:
+        one, other = (
+            [part.drop("measured_at", strict=False) for part in each.read_parts(table)] for each in (of_threads, store)
+        )
+        assert len(one) == len(other) and all(map(lambda a, b: a.equals(b), one, other)), table
+    assert len(store.parts("signals/faces")) == 2
+
+
+def _process(number: int) -> tuple[int, int]:
+    if number < 0:
+        raise ValueError("a shard that fails")
+    return number, os.getpid()
+
+
+def _dies_once(mark: Path) -> bool:
+    if mark.exists():
+        return True
+    mark.touch()
+    os._exit(1)
+
+
+@pytest.fixture
+def cluster():
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as started:
+        yield started
+
+
+def test_a_running_scheduler_is_given_the_shards(prefect_server, cluster, tmp_path):
+    from flows.task_runners import shards_by
+    from tasks.shards import shard_runner
+
+    settings = Settings(store="", workers=1, task_runner="dask", task_runner_address=cluster.scheduler_address)
+    with shards_by(settings):
+        done = list(shard_runner(settings).map_ordered(_process, range(5)))
+        assert [number for number, _ in done] == list(range(5))
+        assert {process for _, process in done} == {worker.pid for worker in cluster.workers.values()}
+        with pytest.raises(ValueError, match="a shard that fails"):
+            list(shard_runner(settings).map_ordered(_process, [1, -1]))
+        assert list(shard_runner(settings).map_ordered(_dies_once, [tmp_path / "died"])) == [True]
+
+
+@pytest.fixture
+def refused(curate, tmp_path):
+    """The one line of a run that is refused before any work."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "2024-06-20-conv.json").write_text(json.dumps({}) + "\n")
+
+    def told(*options: str) -> str:
+        status, out, err = curate("run", "--logs", tmp_path / "logs", "--store", tmp_path / "store", *options)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert not list(tmp_path.glob("store/tables/*/*"))
+        return err
+
+    return told
+
+
+def test_an_unknown_task_runner_is_refused(refused):
+    assert "--task-runner: unknown task runner 'spark'. Known: dask, ray, threads." in refused("--task-runner", "spark")
+
+
+def test_a_task_runner_that_is_not_installed_is_named_with_its_extra(refused, monkeypatch):
+    monkeypatch.setitem(sys.modules, "prefect_ray", None)
+    assert "install arena-curation[scale]" in refused("--task-runner", "ray")
+
+
+def test_an_address_out_of_reach_is_told(refused):
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        free = listening.getsockname()[1]
+    for address in (f"tcp://127.0.0.1:{free}", "127.0.0.1", "tcp://127.0.0.1:99999", ""):
+        assert f"--task-runner-address '{address}' cannot be reached" in refused(
+            "--task-runner", "dask", "--task-runner-address", address
+        )
+
+
+def test_threads_have_no_address(refused):
+    assert "threads have none" in refused("--task-runner-address", "tcp://127.0.0.1:8786")
