@@ -109,6 +109,18 @@ def test_only_the_first_fitted_documents_vote(monkeypatch):
     assert assign(vectors, model, np.inf, vectors, 1).found.labels.max() == 99
 
 
+def test_votes_weigh_by_cosine_and_the_winners_give_probability_and_place():
+    angles = np.deg2rad([0, 20, 60])
+    fitted = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    places = np.array([[100, 100], [10, 0], [20, 0]], np.float32)
+    model = Clustering(np.array([1, 0, 0], np.int32), np.ones(3, np.float32), places)
+    found = assign(fitted, model, np.inf, fitted[:1], 1).found
+    near, far = np.cos(angles[1:])
+    assert found.labels.tolist() == [0]  # two to one, though the one is nearest
+    assert found.probabilities[0] == pytest.approx((near + far) / (1 + near + far))
+    assert found.positions[0] == pytest.approx([(10 * near + 20 * far) / (near + far), 0])
+
+
 def test_reach_is_what_nearly_all_fitted_documents_stay_within_themselves_not_counted():
     _, _, vectors = _documents([300])
     cosines = np.sort(vectors @ vectors.T, axis=1)[:, ::-1]
