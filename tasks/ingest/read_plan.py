@@ -17,7 +17,7 @@ from tasks.ingest.log_files import READ_BYTES, LogFile
 
 PART_BYTES = 32 * 1024 * 1024
 """What one reader reads in one go and writes as one part."""
-PIECE_BYTES = 8 * 1024 * 1024
+PIECE_BYTES = PART_BYTES // 4 - 2 * READ_BYTES
 """What it has in memory of that: so little that the memory is used again. The last piece of a file may be larger."""
 PIECE_BYTES_MIN = 4 * 1024 * 1024
 """Fewer bytes are read line by line sooner than the compiled scan is loaded."""
