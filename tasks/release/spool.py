@@ -4,6 +4,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Collection
+from itertools import chain
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -28,10 +29,8 @@ class SpooledImages:
         self._places: dict[str, _Place] = {}
         self._own = threading.local()
         columns = ["image_id", "bytes", "format"]
-        for table in ("images", "redacted_images"):
-            for part in store.read_part_tables(table, columns):
-                for batch in part.to_batches():
-                    self._add(batch, wanted)
+        for batch in chain(store.read_batches("images", columns), store.read_batches("redacted_images", columns)):
+            self._add(batch, wanted)
         self._file.flush()
 
     def _add(self, batch: pa.RecordBatch, wanted: Collection[str]) -> None:

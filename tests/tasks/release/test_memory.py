@@ -1,0 +1,42 @@
+"""Making shards takes memory for row groups and a few pictures, not for all pictures."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.release_rows import picture_store
+
+RESET = Path("/proc/self/clear_refs")
+ROWS, PICTURES_BYTES, GROWTH_MB_MAX = 3_000, 170_000_000, 150
+BUILD = f"""
+import sys
+from pathlib import Path
+from benchmarks.release_rows import chat_rows, picture_id
+from tasks.release import shards
+from tasks.release.spool import SpooledImages
+from tasks.tables import Store
+
+def status_mb(name):
+    return int(Path("/proc/self/status").read_text().split(f"{{name}}:")[1].split()[0]) // 1024
+
+shards.ROW_GROUP_BYTES, shards.SHARD_BYTES = 4 * 2**20, 40 * 2**20
+store, rows = Store(sys.argv[1]), chat_rows(range({ROWS}))
+Path("{RESET}").write_text("5")
+before = status_mb("VmRSS")
+with SpooledImages(store, set(map(picture_id, range({ROWS})))) as images:
+    written = shards.write_shards("chat", rows, images, Path(sys.argv[2]))
+print(sum(path.stat().st_size for path in written), status_mb("VmHWM") - before)
+"""
+
+
+@pytest.mark.skipif(not RESET.exists(), reason="only Linux tells and resets a process's peak memory")
+def test_memory_does_not_grow_with_the_pictures(tmp_path):
+    """In a process of its own: memory that earlier tests gave back would hide what this one takes."""
+    picture_store(tmp_path / "store", range(ROWS))
+    command = [sys.executable, "-c", BUILD, str(tmp_path / "store"), str(tmp_path / "shards")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    written, growth_mb = map(int, done.stdout.split())
+    assert written > PICTURES_BYTES
+    assert growth_mb < GROWTH_MB_MAX
