@@ -26,6 +26,7 @@ from schemas.tables import TABLES
 
 _LIST = "parts.json"
 _ROWS_A_BATCH = 32
+_PAGE_BYTES = 32 * 1024  # a page of a loose file ends with the value that fills it
 
 
 class Store:
@@ -104,29 +105,19 @@ class Store:
 
     def read(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """The whole table; an empty frame with its columns when nothing was written yet."""
-        schema = arrow_schema(TABLES[table].row)
-        wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
+        names = arrow_schema(TABLES[table].row).names if columns is None else columns
         parts = self.parts(table)
-        try:
-            frames = [self._as_wanted(self._read_part(table, part, wanted.names), wanted) for part in parts]
+        try:  # part by part: polars copies what Arrow read, and two copies of a whole table are too many
+            frames = [self.read_part(table, part, names) for part in parts]
         except FileNotFoundError:  # a writer replaced the table in between: its new parts are listed by now
             if self.parts(table) == parts:
                 raise
             return self.read(table, columns)
-        return pl.concat([self._as_wanted(wanted.empty_table(), wanted), *frames])
-
-    @staticmethod
-    def _as_wanted(part: pa.Table, wanted: pa.Schema) -> pl.DataFrame:
-        """A part as a frame: part by part, because polars copies, and two copies of a whole table are too many.
-
-        Parts of an earlier version of this software may lack columns: they are null there.
-        """
-        whole = pa.concat_tables([wanted.empty_table(), part], promote_options="default")
-        return cast(pl.DataFrame, pl.from_arrow(whole.select(wanted.names)))
+        return pl.concat([self.empty(table, names), *frames])
 
     def empty(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """No rows, with the table's columns."""
-        frame = cast(pl.DataFrame, pl.from_arrow(arrow_schema(TABLES[table].row).empty_table()))
+        frame = pl.DataFrame(schema=frame_schema(TABLES[table].row))
         return frame if columns is None else frame.select(columns)
 
     def read_parts(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
@@ -149,21 +140,27 @@ class Store:
 
     def replace(self, table: str, frame: pl.DataFrame) -> None:
         """Make `frame` the whole content of the table, sorted by the table's key. Nothing else stays on disk."""
-        part = self._write_part(table, frame)
+        part = self.write_part(table, frame)
         self._list(table, [part])
         self._remove_all_but(table, {part, _LIST})
 
     def append(self, table: str, frame: pl.DataFrame) -> None:
         """Add the rows of `frame` as one part. The same rows again are the same part."""
         if not frame.is_empty():
-            self.add_parts(table, [self._write_part(table, frame)])
+            self.add_parts(table, [self.write_part(table, frame)])
 
     def write_part(self, table: str, rows: pl.DataFrame | pa.Table) -> str:
         """Write rows as a part that does not count until it is listed, and return its name.
 
         A frame is sorted by the table's key; an Arrow table has its order and schema already.
         """
-        return self._write_part(table, rows)
+        declared = TABLES[table]
+        if isinstance(rows, pl.DataFrame):
+            rows = conform(rows.sort(declared.sort, maintain_order=True), arrow_schema(declared.row))
+        content = encode_parquet(rows, declared.compression)
+        name = f"{hashlib.blake2b(content, digest_size=10).hexdigest()}.parquet"
+        self.write_bytes(f"tables/{table}/{name}", content)
+        return name
 
     def add_parts(self, table: str, parts: Sequence[str]) -> None:
         """List more parts, which were written before. What others are writing meanwhile stays on disk."""
@@ -207,15 +204,6 @@ class Store:
         wanted = pa.schema([arrow_schema(TABLES[table].row).field(name) for name in columns])
         return pa.concat_tables([wanted.empty_table(), part], promote_options="default").select(list(columns))
 
-    def _write_part(self, table: str, rows: pl.DataFrame | pa.Table) -> str:
-        declared = TABLES[table]
-        if isinstance(rows, pl.DataFrame):
-            rows = conform(rows.sort(declared.sort, maintain_order=True), arrow_schema(declared.row))
-        content = encode_parquet(rows, declared.compression)
-        name = f"{hashlib.blake2b(content, digest_size=10).hexdigest()}.parquet"
-        self.write_bytes(f"tables/{table}/{name}", content)
-        return name
-
     def _list(self, table: str, parts: list[str]) -> None:
         self.write_bytes(f"tables/{table}/{_LIST}", json.dumps(parts).encode())
 
@@ -247,7 +235,9 @@ def parquet_options(schema: pa.Schema, codec: str = "zstd") -> dict[str, Any]:
     Columns that hold picture bytes (leaf name `bytes`) are not compressed. They and message texts (`content`) get
     neither dictionary nor statistics, because their values hardly repeat (benchmarks/release.py).
     """
-    leaves = _leaf_paths(_empty(schema))
+    sink = io.BytesIO()
+    pq.write_table(schema.empty_table(), sink)
+    leaves = _leaf_paths(pq.ParquetFile(sink))
     plain = {leaf for leaf in leaves if leaf.rsplit(".", 1)[-1] == "bytes"}
     rest = [leaf for leaf in leaves if leaf.rsplit(".", 1)[-1] not in {"bytes", "content"}]
     compression = {leaf: "none" if leaf in plain else codec for leaf in leaves}
@@ -264,14 +254,14 @@ def encode_parquet(table: pa.Table, codec: str = "zstd") -> bytes:
 class ParquetFile:
     """A loose Parquet file that is written row group by row group, laid out for the Hub.
 
-    The page index is on: readers skip pages. pyarrow's content-defined chunking is off: the Hub cuts the stored
-    bytes of pictures by content itself, and more pages mean more headers between them, so that with it the next
-    version uploads more, not less, and writing takes longer (benchmarks/release_versions.py).
+    A picture of 32 KB or more has a page of its own: readers find it by the page index, and what stands before it does
+    not depend on its neighbours, so the Hub, which cuts by content, finds it again wherever it moves. pyarrow's
+    content-defined chunking would find less again and take longer (benchmarks/release_versions.py).
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
-        options = parquet_options(schema)
-        self._writer = pq.ParquetWriter(path, schema, write_page_index=True, **options)
+        pages = {"data_page_size": _PAGE_BYTES, "write_batch_size": 1, "write_page_index": True}
+        self._writer = pq.ParquetWriter(path, schema, **pages, **parquet_options(schema))
 
     def write(self, table: pa.Table) -> None:
         """Add one row group."""
@@ -308,12 +298,6 @@ def read_parquet_batches(path: Path, columns: Sequence[str], rows: int) -> Itera
 
 def _leaf_paths(file: pq.ParquetFile) -> list[str]:
     return [file.schema.column(index).path for index in range(len(file.schema.names))]
-
-
-def _empty(schema: pa.Schema) -> pq.ParquetFile:
-    sink = io.BytesIO()
-    pq.write_table(schema.empty_table(), sink)
-    return pq.ParquetFile(sink)
 
 
 def _why(error: Exception) -> str:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from benchmarks.release_rows import chat_rows, picture_id, picture_store
 from schemas.release import CONFIGS
 from schemas.settings import BenchSettings
 from tasks.release import shards
@@ -111,3 +112,15 @@ def test_rows_show_no_picture_one_or_several_in_any_order(store, images):
 def test_a_picture_that_is_not_stored_stops_the_release(store, rows, tmp_path):
     with SpooledImages(store, set()) as nothing, pytest.raises(KeyError):
         shards.write_shards("chat", rows["chat"], nothing, tmp_path)
+
+
+def test_every_large_picture_has_a_page_of_its_own(tmp_path):
+    store = picture_store(tmp_path / "store", range(12))
+    contents = dict(store.read("images", ["image_id", "bytes"]).iter_rows())
+    with SpooledImages(store, set(contents)) as images:
+        (path,) = shards.write_shards("chat", chat_rows(range(12)), images, tmp_path / "shards")
+    written = path.read_bytes()
+    places = [(written.index(contents[picture_id(n)]), len(contents[picture_id(n)])) for n in range(12)]
+    between = [start - (before + size) for (before, size), (start, _) in pairwise(places) if size >= 32 * 1024]
+    assert len(between) > 6
+    assert min(between) > 4  # in one page only the four bytes of a length stand between two pictures
