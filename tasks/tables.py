@@ -25,7 +25,6 @@ from schemas.row import arrow_schema
 from schemas.tables import TABLES
 
 _LIST = "parts.json"
-_ROWS_A_BATCH = 32
 _PAGE_BYTES = 32 * 1024  # a page of a loose file ends with the value that fills it
 
 
@@ -130,7 +129,7 @@ class Store:
         for part in self.parts(table):
             if isinstance(self.fs, LocalFileSystem):
                 file = pq.ParquetFile(self.at(f"tables/{table}/{part}"), memory_map=True)
-                yield from file.iter_batches(_ROWS_A_BATCH, columns=list(columns), use_threads=False)
+                yield from file.iter_batches(32, columns=list(columns), use_threads=False)
             else:
                 yield from self._read_part(table, part, columns).to_batches()
 
@@ -150,10 +149,7 @@ class Store:
             self.add_parts(table, [self.write_part(table, frame)])
 
     def write_part(self, table: str, rows: pl.DataFrame | pa.Table) -> str:
-        """Write rows as a part that does not count until it is listed, and return its name.
-
-        A frame is sorted by the table's key; an Arrow table has its order and schema already.
-        """
+        """Write a part that counts once it is listed; its name. Frames are sorted by the key, Arrow tables are not."""
         declared = TABLES[table]
         if isinstance(rows, pl.DataFrame):
             rows = conform(rows.sort(declared.sort, maintain_order=True), arrow_schema(declared.row))
