@@ -15,6 +15,7 @@ from benchmarks import (
     release,
     release_memory,
     release_versions,
+    scale_out,
     semantic_duplicates,
     topics,
 )
@@ -35,6 +36,7 @@ if __name__ == "__main__":
         release_versions,
         llm_throughput,
         bench_split,
+        scale_out,
         topics,
     )
     rows = [row for module in modules for row in module.run()]

@@ -66,6 +66,7 @@ def _row(engine: str, files: int, found: dict[str, float], one: dict[str, float]
 def _prefect(folder: str) -> Iterator[None]:
     """One Prefect server of its own for all."""
     os.environ |= {"PREFECT_HOME": f"{folder}/prefect", "PREFECT_LOGGING_LEVEL": "CRITICAL", "DO_NOT_TRACK": "1"}
+    os.environ["PREFECT_SERVER_ANALYTICS_ENABLED"] = "false"
     from prefect.testing.utilities import prefect_test_harness
 
     with prefect_test_harness(server_startup_timeout=180):

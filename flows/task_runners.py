@@ -1,5 +1,6 @@
 """Dask and Ray behind one setting: Prefect's task runners run shards of a step as tasks of their own."""
 
+import logging
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -80,6 +81,7 @@ def _dask(settings: Settings) -> Any:
     from prefect_dask.task_runners import DaskTaskRunner
 
     dask.config.set(_DASK)
+    logging.getLogger("distributed").setLevel(logging.ERROR)  # it tells every coming and going
     if settings.task_runner_address:
         return DaskTaskRunner(address=settings.task_runner_address)
     return DaskTaskRunner(
