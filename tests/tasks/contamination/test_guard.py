@@ -2,11 +2,14 @@
 
 from datetime import timedelta
 
+import numpy as np
+import polars as pl
 import pytest
 
 from schemas.bench import BenchItem, HiddenItem
 from schemas.image import NearPicture
 from schemas.settings import BenchSettings
+from tasks.contamination.documents import alike
 from tasks.release.gather import gather
 from tests.builders import NOON, VERSIONS, battle, conversation, decision, measure_clean, sides, store_with
 
@@ -72,6 +75,16 @@ def test_what_is_alike_to_a_reserved_prompt_that_was_not_drawn_may_be_released(t
     store.replace("hidden", store.read("hidden").with_columns(drawn=False))
     chat = gather(store, VERSIONS, BenchSettings()).rows["chat"]
     assert set(chat["conversation_id"]) == {"chat", "vote", "vote-right"}
+
+
+def test_without_pictures_only_the_words_say_that_prompts_are_alike():
+    said = pl.DataFrame({"document_id": ["a", "b"], "prompt_id": ["p", "q"], "prompt": ["Who are you?", "And you?"]})
+    asked = said.with_columns(picture=pl.Series(["", ""]))
+    near = pl.DataFrame(schema={"image_a": pl.String, "image_b": pl.String})
+    same = {name: np.ones(1, np.float32) for name in ("p", "q")}
+    assert alike(asked[:1], asked, near, lambda ids: same, 0.9, 0.5).is_empty()
+    on_one = asked.with_columns(picture=pl.Series(["1" * 32] * 2))
+    assert alike(on_one[:1], on_one, near, lambda ids: same, 0.9, 0.5)["document_id"].to_list() == ["b"]
 
 
 @pytest.mark.parametrize("what", OTHER)
