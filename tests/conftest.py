@@ -8,8 +8,12 @@ import os
 import socket
 import sys
 
+import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+hypothesis.settings.register_profile("shared machine", deadline=None)
+hypothesis.settings.load_profile("shared machine")
 
 _OWN_ARENAS = ("test_chaos", "test_deployment", "test_nights", "test_object_store")
 _HERE = {"localhost", socket.gethostname()}

@@ -24,7 +24,7 @@ def update_semantic_pictures(store: Store, radius: SemanticPictures | None, vers
         How many pictures were searched for now, and how many pairs there are.
     """
     version = versions[SIGNAL]
-    ids = facts(store, SIGNAL, version, [])["content_id"].sort() if radius else pl.Series([], dtype=pl.String)
+    ids = _measured(store, version) if radius else pl.Series([], dtype=pl.String)
     search = search_key(radius, version)
 
     def find(searched: pl.Series) -> pl.DataFrame:
@@ -38,6 +38,13 @@ def update_semantic_pictures(store: Store, radius: SemanticPictures | None, vers
 def semantic_pairs(ids: pl.Series, vectors: Vectors, radius: SemanticPictures) -> pl.DataFrame:
     """The rows of `semantic_pictures` among pictures whose vectors are at hand, in the order of their ids."""
     return _rows(ids, *cosine_pairs(vectors, radius.cosine_min))
+
+
+def _measured(store: Store, version: str) -> pl.Series:
+    """Sorted content ids of the pictures that have a vector, without the redacted ones that deciding makes."""
+    known = facts(store, SIGNAL, version, [])["content_id"]
+    made, logged = (store.read(table, ["image_id"])["image_id"].implode() for table in ("redacted_images", "images"))
+    return known.filter(~known.is_in(made) | known.is_in(logged)).sort()
 
 
 def _pairs(store: Store, version: str, ids: pl.Series, fresh: pl.Series, cosine_min: float) -> pl.DataFrame:
@@ -54,29 +61,30 @@ def _pairs(store: Store, version: str, ids: pl.Series, fresh: pl.Series, cosine_
 
 def _bounds(store: Store, version: str, ids: pl.Series) -> Vectors:
     """`bounds` of the vectors of `ids`, which are sorted."""
-    basis = directions(_some(store, version), len(ids))
+    basis = directions(_some(store, version, ids), len(ids))
     bound: Vectors | None = None
-    for names, vectors in _parts(store, version):
+    for names, vectors in _parts(store, version, ids):
         made = bounds(vectors, basis)
         bound = np.zeros((len(ids), made.shape[1]), np.float32) if bound is None else bound
         bound[ids.search_sorted(names)] = made
     return np.zeros((0, 1), np.float32) if bound is None else bound
 
 
-def _some(store: Store, version: str) -> Vectors:
+def _some(store: Store, version: str, ids: pl.Series) -> Vectors:
     """The first vectors, enough for directions."""
     found: list[Vectors] = []
-    for _, vectors in _parts(store, version):
+    for _, vectors in _parts(store, version, ids):
         found.append(vectors)
         if sum(map(len, found)) >= BASIS_ROWS:
             break
     return np.concatenate(found) if found else np.zeros((0, 1), np.float32)
 
 
-def _parts(store: Store, version: str) -> Iterator[tuple[pl.Series, Vectors]]:
-    """Content ids and vectors, part by part."""
+def _parts(store: Store, version: str, ids: pl.Series) -> Iterator[tuple[pl.Series, Vectors]]:
+    """Content ids and vectors of those among `ids`, part by part."""
+    wanted = (pl.col("version") == version) & pl.col("content_id").is_in(ids.implode())
     for part in store.read_parts(table_name(SIGNAL), ["content_id", "version", "vector"]):
-        known = part.filter(pl.col("version") == version)
+        known = part.filter(wanted)
         if known.height:
             yield known["content_id"], _matrix(known["vector"])
 

@@ -8,12 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schemas.errors import BadPolicy
+from schemas.image import RedactedImage
 from schemas.policy import SemanticPictures
 from tasks.decide import cosine_join
 from tasks.decide.policy_file import load_policy
 from tasks.decide.semantic_search import update_semantic_pictures
-from tasks.tables import Store
-from tests.builders import NOON, VERSIONS, conversation, facts_frame
+from tasks.tables import Store, frame_of
+from tests.builders import NOON, VERSIONS, conversation, facts_frame, image
 
 IDS = [f"{number:032x}" for number in range(9)]
 RADIUS = SemanticPictures(cosine_min=0.9)
@@ -71,6 +72,14 @@ def test_only_new_pictures_are_searched_for(store):
     _hold(store, set(IDS[:4]))
     assert _searched(store) == 1
     assert (IDS[2], IDS[3]) in _pairs(store)
+
+
+def test_redacted_pictures_which_deciding_makes_are_near_nothing(store):
+    store.append("signals/image_embedding", facts_frame("image_embedding", {IDS[3]: _vector(TURNS[IDS[3]])}))
+    made = RedactedImage(**image().model_dump() | {"image_id": IDS[3]}, source_image_id=IDS[0], boxes=[])
+    store.append("redacted_images", frame_of(RedactedImage, [made]))
+    assert _searched(store) == 3
+    assert not {IDS[3]} & {name for pair in _pairs(store) for name in pair}
 
 
 def test_vectors_of_another_model_are_searched_anew_and_old_pairs_are_forgotten(store):
