@@ -163,8 +163,10 @@ def _after_text(raw: Bytes, at: int, messages: Places, message: int) -> int:
 def _after_pictures(raw: Bytes, at: int, messages: Places, message: int) -> int:
     """Behind a list of names, of which a single one of the usual form is noted."""
     stop = after_value(raw, at) if raw[at] == ARRAY else STRANGE
+    if stop < 0:
+        return STRANGE
     name = after_space(raw, at + 1)
-    if stop < 0 or raw[name] == ARRAY_END:
+    if raw[name] == ARRAY_END:
         return stop
     end = name + 1
     while raw[name] == QUOTE and _HASH[raw[end]]:

@@ -127,3 +127,10 @@ def test_a_line_that_is_too_long_is_rejected_and_its_neighbours_are_read(end):
     content, rows = read_pieces._read_lines(block_of(b"".join(found)), FIRST, None, PEOPLE, {})
     assert [(row.line, row.reason.value) for row in content.rejects] == [(FIRST.line + 1, "line_too_long")]
     assert rows["line"].to_pylist() == [FIRST.line, FIRST.line + 2]
+
+
+def test_a_line_that_ends_anywhere_is_odd():
+    for whole in map(line, USUAL):
+        assert PlainLines(block_of(whole), FIRST).odd == []
+        for end in range(1, len(whole)):
+            assert PlainLines(block_of(whole[:end]), FIRST).odd == [0]
