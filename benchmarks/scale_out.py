@@ -122,4 +122,6 @@ def _nothing(number: int) -> int:
 
 
 if __name__ == "__main__":
-    run()
+    from benchmarks import scale_out  # workers find functions by the module's name
+
+    scale_out.run()
