@@ -66,3 +66,18 @@ class _ByArena(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
     """In place of xdist's groups, which pytest's structured node ids have silently switched off."""
     return _ByArena(config, log)
+
+
+@pytest.fixture
+def curate(monkeypatch, capsys):
+    """Run the command: (exit status, stdout, stderr)."""
+    from flows.commands import main  # Prefect takes seconds to import, and few tests run commands
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["curate", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        out, err = capsys.readouterr()
+        return int(stopped.value.code or 0), out, err
+
+    return run

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from flows.commands import main
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.demo.arena import generate_arena
@@ -90,17 +89,3 @@ def curated(prefect_server: None, arena: Path, tmp_path_factory: pytest.TempPath
         if number == 0:
             shutil.copytree(Path(settings.store) / runs[0][-1].result, copy)
     return Curated(arena, settings, Store.open(settings.store), *runs, *opened, copy)
-
-
-@pytest.fixture
-def curate(monkeypatch, capsys):
-    """Run the command: (exit status, stdout, stderr)."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["curate", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return int(stopped.value.code or 0), out, err
-
-    return run

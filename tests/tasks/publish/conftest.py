@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import huggingface_hub.constants
 import polars as pl
 import pytest
 
-from flows.commands import main
 from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
 from tasks.publish.publish import publish_release
@@ -84,15 +82,12 @@ def publish(hub, release, waited):
 
 
 @pytest.fixture
-def curate(monkeypatch, capsys):
+def curate(curate):
     """Run a command: (exit status, stdout, stderr), which never hold the token."""
 
     def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["curate", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
+        status, out, err = curate(*arguments)
         assert TOKEN not in out + err
-        return int(stopped.value.code or 0), out, err
+        return status, out, err
 
     return run
