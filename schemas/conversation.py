@@ -37,7 +37,7 @@ class IdentifiedTurn(Row):
     role: Role
     """Who wrote it: user or assistant."""
     content: str
-    """The text; empty when the log held none."""
+    """The text; empty when the log held null, see null_turns."""
     text_id: str
     """Content id of the text: 32 hex digits."""
 
@@ -87,6 +87,9 @@ class Conversation(Row):
     """The model that answered."""
     turns: list[IdentifiedTurn]
     """All messages, in order, starting with the user's first."""
+    null_turns: list[Int32] | None
+    """Places in turns, 0 the first, where the log held null, as for an answer that never came. Where it held an empty
+    text, turns do and this does not. Null in stores from before this was kept, until they ingest again."""
     num_turns: Int32
     """Number of user messages."""
     prompt_id: str

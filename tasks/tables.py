@@ -25,6 +25,8 @@ from schemas.row import arrow_schema
 from schemas.tables import TABLES
 
 _LIST = "parts.json"
+_GROWN = ("conversations", "redacted_conversations")
+"""Tables whose later columns may be null, besides those of signals."""
 _PAGE_BYTES = 32 * 1024  # a page of a loose file ends with the value that fills it
 
 
@@ -187,14 +189,14 @@ class Store:
         except pa.ArrowInvalid as error:
             if "No match for FieldRef" not in str(error):
                 raise
-            if columns and table.startswith("signals/"):
+            if columns and (table.startswith("signals/") or table in _GROWN):
                 return self._with_nulls(path, table, columns)
             raise BadInput(
                 f"store {self.root!r} was written by another version: table {table!r} lacks a column; start a new store"
             ) from None
 
     def _with_nulls(self, path: str, table: str, columns: Sequence[str]) -> pa.Table:
-        """A part of facts from before a column was added: null there. Those facts are of another version."""
+        """A part from before a column was added: null there. Such facts are of another version."""
         known = [name for name in pq.read_schema(path, filesystem=self.fs).names if name in columns]
         part = pq.read_table(path, columns=known, filesystem=self.fs).replace_schema_metadata(None)
         wanted = pa.schema([arrow_schema(TABLES[table].row).field(name) for name in columns])

@@ -44,6 +44,7 @@ def conversation(conversation_id: str = "c1", *texts: str, **changes: Any) -> Co
         "conversation_id": conversation_id,
         "model": "vicuna-13b",
         "turns": turns,
+        "null_turns": [],
         "num_turns": len(texts[::2]),
         "prompt_id": prompt_id,
         "document_id": combined_id("document", [prompt_id, *changes.get("image_ids", [])]),

@@ -19,6 +19,7 @@ CONVERSATION_FACTS: dict[str, pl.Expr] = {
     "has_picture": pl.col("image_ids").list.len() > 0,
     "image_problems": pl.col("image_problems"),
     "empty_message": pl.col("turns").list.eval(pl.element().struct.field("content").str.strip_chars() == "").list.any(),
+    "null_message": pl.col("null_turns").list.len() > 0,
     "ends_with_user": pl.col("turns").list.last().struct.field("role") == "user",
     "prompt_characters": pl.col("turns")
     .list.eval(pl.element().filter(pl.element().struct.field("role") == "user").struct.field("content").str.len_chars())

@@ -18,16 +18,17 @@ def with_conversation_ids(sightings: pl.DataFrame) -> pl.DataFrame:
     """Sightings with `conversation_id`, sorted by time.
 
     Within one conv_id, conversations differ by their opening text and first picture. A sighting without a
-    picture (an early-era vote) belongs to the conversation with the same opening that has one. The earliest
-    conversation keeps the bare conv_id; the others get a hash of their opening appended.
+    picture (an early-era vote) belongs to the conversation with the same opening that has one, but for a chat that
+    does not grow into it: its picture came with a reset. The earliest conversation keeps the bare conv_id; the others
+    get a hash of their opening appended.
     """
     opening = ["conv_id", "opening_id"]
     own = ["conv_id", "opening_id", "first_picture"]
-    first = pl.col("pictures").list.first()
     identified = (
         sightings.sort(_ORDER)
         .with_row_index("place")
-        .with_columns(first_picture=first.forward_fill().over(opening))
+        .with_columns(first_picture=_own_picture(opening))
+        .with_columns(first_picture=pl.col("first_picture").forward_fill().over(opening))
         .with_columns(first_picture=pl.col("first_picture").backward_fill().over(opening))
         .with_columns(started=pl.col("place").min().over(own))
         .with_columns(is_first=pl.col("started") == pl.col("started").min().over("conv_id"))
@@ -47,6 +48,19 @@ def with_conversation_ids(sightings: pl.DataFrame) -> pl.DataFrame:
         )
         .drop("place", "started", "is_first", "first_picture", "suffix")
     )
+
+
+def _own_picture(opening: list[str]) -> pl.Expr:
+    """The first picture of a sighting; empty for a chat that has none, and null where that is not to be known.
+
+    Of chats with one `opening`, one without a picture is about none when the one with a picture that came before is
+    as long, or the one that comes is no longer: lines grow, but for a reset.
+    """
+    picture, size = pl.col("pictures").list.first(), pl.col("num_messages")
+    pictured = pl.when(picture.is_not_null()).then(size)
+    before, after = pictured.forward_fill().over(opening), pictured.backward_fill().over(opening)
+    reset = pl.coalesce(before >= size, after <= size) & (pl.col("record_type") == "chat")
+    return pl.when(picture.is_null() & reset).then(pl.lit("")).otherwise(picture)
 
 
 def last_sightings(identified: pl.DataFrame) -> pl.DataFrame:

@@ -12,6 +12,7 @@ from typing import cast
 import polars as pl
 import pyarrow as pa
 
+from schemas.conversation import Conversation
 from tasks.ingest.assemble import battles, last_sightings, vote_sides, with_conversation_ids
 from tasks.ingest.conversation_parts import PartWriter, slices, with_pictures
 from tasks.parallel import map_in_processes
@@ -29,8 +30,9 @@ _COLUMNS = [
 
 def assemble_store(store: Store, workers: int) -> dict[str, int]:
     """Write both tables, unless they were made from just these parts. Returns how many rows they have."""
-    parts = store.parts("sightings")
-    made_from = hashlib.blake2b(json.dumps([parts, store.parts("picture_files")]).encode()).hexdigest().encode()
+    parts, columns = store.parts("sightings"), list(Conversation.model_fields)
+    seen = json.dumps([parts, store.parts("picture_files"), columns])
+    made_from = hashlib.blake2b(seen.encode()).hexdigest().encode()
     if store.read_bytes(_MADE_FROM) != made_from:
         last = _write_battles(store, parts)
         store.list_parts("conversations", _conversation_parts(store, parts, last, workers))

@@ -29,8 +29,10 @@ class PartWriter(NamedTuple):
         """Write the conversations of some last sightings as a part; `last` has `image_ids` and `image_problems`."""
         store, schema = Store(self.store), arrow_schema(Conversation)
         counts = last["num_messages"].to_numpy().astype(np.int64)
-        texts = _texts(store, self.sightings, last, counts)
+        said = _texts(store, self.sightings, last, counts)
+        texts = said.fill_null("").to_arrow(compat_level=pl.CompatLevel.oldest())
         columns = _text_columns(texts, counts, last["image_ids"].to_list(), schema)
+        columns["null_turns"] = _null_turns(said.is_null().to_numpy(), counts)
         known = [name for name in frame_schema(Conversation) if name not in columns]
         rest = last.select(known).to_arrow()
         columns |= {name: rest.column(name).cast(schema.field(name).type) for name in known}
@@ -43,8 +45,8 @@ def slices(ordered: pl.DataFrame) -> Iterator[pl.DataFrame]:
         yield ordered.slice(start, CONVERSATIONS_A_PART)
 
 
-def _texts(store: Store, parts: Sequence[str], last: pl.DataFrame, counts: Counts) -> pa.LargeStringArray:
-    """The messages of every row's sighting, one row's after the other's; empty where the log held none."""
+def _texts(store: Store, parts: Sequence[str], last: pl.DataFrame, counts: Counts) -> pl.Series:
+    """The messages of every row's sighting, one row's after the other's; null where the log held null."""
     read, read_before = [pl.Series(dtype=pl.String)], 0
     starts = np.zeros(last.height, np.int64)
     wanted = last.select("part", "row").with_row_index("place")
@@ -55,8 +57,7 @@ def _texts(store: Store, parts: Sequence[str], last: pl.DataFrame, counts: Count
         read.append(texts.explode())
         read_before += int(lengths.sum())
     messages = np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts)
-    found = pl.concat(read).gather(pl.Series(messages)).fill_null("")
-    return found.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
+    return pl.concat(read).gather(pl.Series(messages)).rechunk()
 
 
 def _texts_at(store: Store, part: str, rows: pl.Series) -> pl.Series:
@@ -68,6 +69,17 @@ def _texts_at(store: Store, part: str, rows: pl.Series) -> pl.Series:
     held = store.read_part("sightings", part, ["source", "conv_id"]).with_row_index("held")
     held = held.with_columns(held=pl.when(texts.is_not_null()).then("held"))
     return texts.gather(held.select(pl.col("held").backward_fill().over("source", "conv_id"))["held"].gather(rows))
+
+
+def _null_turns(null: npt.NDArray[np.bool_], counts: Counts) -> pa.ListArray:
+    """The places in its row of every message that is `null`, bool (messages,); a row has `counts` of them."""
+    places = np.flatnonzero(null)
+    behind = np.cumsum(counts)
+    rows = np.searchsorted(behind, places, side="right")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(counts)))])
+    return pa.ListArray.from_arrays(
+        pa.array(offsets, pa.int32()), pa.array(places - (behind - counts)[rows], pa.int32())
+    )
 
 
 def _text_columns(

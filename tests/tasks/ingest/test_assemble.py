@@ -2,7 +2,10 @@
 
 import datetime
 
+import pyarrow.parquet as pq
+
 from tasks.content_id import text_id
+from tasks.tables import Store
 from tests.tasks.ingest.logs import (
     DAY,
     chat,
@@ -35,6 +38,31 @@ def test_a_regenerated_answer_replaces_the_first_one(tmp_path):
     assert texts(row) == ["Q", "second"]
 
 
+def test_an_answer_that_never_came_is_told_from_an_empty_one(tmp_path):
+    records = [
+        chat("a", "Q", None),
+        chat("b", "Q", ""),
+        chat("c", "Q", "A"),
+        chat("d", None, "A", "Q", None),
+        chat("a", "Q", None, at=5),
+        vote(state("e", "Q", ""), state("f", "Q", None)),
+    ]
+    rows = conversations_of(tmp_path, *records).sort("conversation_id")
+    assert [texts(row)[1] for row in rows.to_dicts()] == ["", "", "A", "A", "", ""]
+    assert rows["null_turns"].to_list() == [[1], [], [], [0, 3], [], [1]]
+
+
+def test_a_store_from_before_a_column_was_kept_gets_it_when_it_ingests_again(tmp_path):
+    before = conversations_of(tmp_path, chat("a", "Q", None), chat("b"))
+    store = Store(str(tmp_path / "store"))
+    (part,) = store.parts("conversations")
+    path = store.at(f"tables/conversations/{part}")
+    pq.write_table(pq.read_table(path).drop_columns(["null_turns"]), path)
+    store.write_bytes("ingest/assembled_from", b"the digest of then")
+    assert store.read("conversations")["null_turns"].null_count() == 2
+    assert ingested(tmp_path / "logs", tmp_path / "store").read("conversations").equals(before)
+
+
 def test_a_new_picture_under_one_conv_id_is_another_conversation(tmp_path):
     rows = conversations_of(
         tmp_path,
@@ -45,6 +73,26 @@ def test_a_new_picture_under_one_conv_id_is_another_conversation(tmp_path):
     assert [texts(row) for row in rows] == [["Q1", "A1", "Q2", "A2"], ["Q1", "B1"]]
     assert rows[0]["conversation_id"] == conv_id("a")
     assert rows[1]["conversation_id"].startswith(conv_id("a") + "-")
+
+
+def test_a_picture_that_comes_after_a_question_about_none_starts_another_conversation(tmp_path):
+    asked = (
+        chat("a", "What is this?", "I see no picture."),
+        chat("a", "What is this?", "I see no picture.", kind="upvote", at=1),
+    )
+    again = chat("a", "What is this?", "A cat.", pictures=[ONE], at=9)
+    rows = conversations_of(tmp_path, *asked, again).to_dicts()
+    assert [(texts(row)[1], len(row["image_problems"]), row["feedback"]) for row in rows] == [
+        ("I see no picture.", 0, ["upvote"]),
+        ("A cat.", 1, []),
+    ]
+
+
+def test_a_picture_in_a_later_turn_starts_no_other_conversation(tmp_path):
+    grown = state("a", "Hi", "Hello", "What is this?", "A cat.")
+    grown["messages"][2][1] = ["What is this?", [ONE]]
+    (row,) = conversations_of(tmp_path, chat("a", "Hi", "Hello"), chat(state=grown, at=9)).to_dicts()
+    assert (row["num_turns"], row["image_problems"]) == (2, ["image_missing"])
 
 
 def test_an_early_vote_without_a_picture_finds_the_conversation_of_its_own_picture(tmp_path):
