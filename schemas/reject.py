@@ -44,7 +44,7 @@ class Reject(Row):
     source: str
     """Log file relative to the log folder, or picture file name."""
     line: int | None
-    """1-based line number; null for pictures."""
+    """1-based line number; null for pictures, also where a line gives one a name that is none."""
     reason: RejectReason
     """Why."""
     evidence: str

@@ -35,11 +35,11 @@ from tasks.ingest.json_scan import (
 )
 from tasks.ingest.state_scan import CONV_ID, COUNT, FIRST, LINE, MESSAGE_COLUMNS, MODEL_NAME, STATE_COLUMNS, after_state
 
-RECORD_KEYS = ("type", "tstamp", "ip", "model", "models", "images", "state", "states")
+RECORD_KEYS = ("type", "tstamp", "ip", "model", "models", "images", "state", "states", "has_csam_image")
 KINDS = tuple(kind.value for kind in RecordType)
-TYPE, TSTAMP, IP, MODEL, MODELS, IMAGES, STATE, STATES = range(0, 16, 2)
+TYPE, TSTAMP, IP, MODEL, MODELS, IMAGES, STATE, STATES, FLAG = range(0, 18, 2)
 """Columns of a line: the first place of each value, or -1, and next to it the one behind."""
-SIDES, KIND = 16, 17
+SIDES, KIND = 18, 19
 """Columns of a line: how many states it has, 0 when it is not understood; the place of its type in KINDS."""
 _MESSAGE_BYTES = 24
 """Fewer bytes a message than any real log has; lines beyond are not understood."""
@@ -51,7 +51,7 @@ class Scan(NamedTuple):
     """What is found; the columns are named above and in `state_scan.py`."""
 
     lines: Places
-    """int64 (lines, 18)."""
+    """int64 (lines, 20)."""
     states: Places
     """int64 (states, 14): those of lines that are understood, in order."""
     messages: Places
@@ -157,7 +157,7 @@ def _is_usual(raw: Bytes, lines: Places, line: int, states: Places, left: int, r
     start, stop = lines[line, TYPE], lines[line, TYPE + 1]
     kind = name_at(raw, start + 1, stop - 1, _KINDS) if start >= 0 and raw[start] == QUOTE else STRANGE
     lines[line, KIND] = kind
-    if kind < 0 or lines[line, TSTAMP] < 0:
+    if kind < 0 or lines[line, TSTAMP] < 0 or lines[line, FLAG] >= 0:
         return False
     two = _TWO_SIDED[kind]
     if (lines[line, STATE] >= 0) == two or (lines[line, STATES] >= 0) != two:

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import re
 import zlib
 from collections.abc import Iterator
@@ -13,14 +14,17 @@ from typing import cast
 import zstandard
 
 from schemas.errors import BadInput
+from tasks.ingest.zstd_stream import WholeZstd
 
 _NAME = re.compile(r"(?:vision-(?P<kind>tmp|csam)-)?(?P<day>\d{4}-\d{2}-\d{2})-conv\.jsonl?(?:\.gz|\.zst)?")
 _COMPRESSED = (".gz", ".zst")
+PICTURE_FOLDERS = ("serve_images", "input_images")
+"""What a server calls the folders of its pictures, beside its logs."""
 LINE_BYTES_MAX = 16 * 1024 * 1024
 """Longer lines are rejected unread: a state of 50 turns of 30,000 characters is below 8 MB."""
 READ_BYTES = 256 * 1024
 """Small enough that what was read stays in the processor's cache while its lines are cut."""
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class LogFile:
 def log_files(folder: Path, since: date | None = None, until: date | None = None) -> list[LogFile]:
     """Log files below `folder` whose day lies in the window, both ends included, in name order.
 
+    Those of flagged conversations are read whatever their day: what they hold may have been shown on any other.
     Other files beside them, such as the web server's own logs, are ignored. Several servers' folders may lie below.
     Raises BadInput when the folder is missing, holds no log file, or none in the window.
     """
@@ -53,30 +58,46 @@ def log_files(folder: Path, since: date | None = None, until: date | None = None
     if not found:
         raise BadInput(f"log folder {str(folder)!r} holds no log file; expected names like 2024-06-20-conv.json")
     days = sorted(file.day for file in found if file.day)
-    chosen = [f for f in found if f.day and (since is None or f.day >= since) and (until is None or f.day <= until)]
-    if not chosen:
+    in_window = {
+        file.source
+        for file in found
+        if file.day and (since is None or file.day >= since) and (until is None or file.day <= until)
+    }
+    if not in_window:
         window = f"from {since or 'the first day'} to {until or 'the last day'}"
         raise BadInput(f"no log file {window}; the folder holds {days[0]} to {days[-1]}")
-    return chosen
+    return [file for file in found if file.csam or file.source in in_window]
 
 
 def arena_logs(folder: Path) -> list[LogFile]:
     """Every arena log below `folder`, in name order. Of a file and its compressed copy, the file."""
     by_source: dict[str, LogFile] = {}
-    for file in _found(folder):
+    for file in sorted(_found(folder), key=lambda file: file.path):
         by_source.setdefault(file.source, file)  # in name order, so the file comes before its compressed copy
     return [by_source[source] for source in sorted(by_source)]
 
 
 def _found(folder: Path) -> Iterator[LogFile]:
-    for path in sorted(folder.rglob("*-conv.json*")):
-        match = _NAME.fullmatch(path.name)
-        if match and path.is_file():
-            try:
-                day = date.fromisoformat(match["day"])
-            except ValueError:
-                continue
-            yield LogFile(path, source_name(path, folder), day, match["kind"] == "csam")
+    for server in server_folders(folder):
+        for path in server.iterdir():
+            match = _NAME.fullmatch(path.name)
+            if match and path.is_file():
+                try:
+                    day = date.fromisoformat(match["day"])
+                except ValueError:
+                    continue
+                yield LogFile(path, source_name(path, folder), day, match["kind"] == "csam")
+
+
+def server_folders(logs: Path) -> Iterator[Path]:
+    """The log folder and every folder below it, in name order, but for those of pictures. Links are followed once."""
+    seen = set[str]()
+    for path, below, _ in os.walk(logs, followlinks=True):
+        real = os.path.realpath(path)
+        below[:] = sorted(set(below).difference(PICTURE_FOLDERS)) if real not in seen else []
+        if real not in seen:
+            yield Path(path)
+        seen.add(real)
 
 
 def source_name(path: Path, folder: Path) -> str:
@@ -85,12 +106,17 @@ def source_name(path: Path, folder: Path) -> str:
     return (relative.with_suffix("") if path.suffix in _COMPRESSED else relative).as_posix()
 
 
+def without_mark(raw: bytes, number: int) -> bytes:
+    """A line without the mark of the byte order, which the first one may begin with."""
+    return raw.removeprefix(_BYTE_ORDER_MARK) if number == 1 else raw
+
+
 def open_stream(path: Path) -> io.BufferedReader:
     """The file's content, decompressed when its name says so."""
     if path.suffix == ".gz":
         return io.BufferedReader(cast(io.RawIOBase, gzip.open(path)), READ_BYTES)
     if path.suffix == ".zst":
-        return io.BufferedReader(cast(io.RawIOBase, zstandard.open(path, "rb")), READ_BYTES)
+        return io.BufferedReader(WholeZstd(path), READ_BYTES)
     return io.BufferedReader(io.FileIO(path), READ_BYTES)
 
 

@@ -46,6 +46,9 @@ def find_files(folders: Sequence[Path], names: Iterable[str]) -> tuple[list[Pict
         elif _leads_out(present[file]):
             evidence = "a link out of the picture folder"
             rejects.append(Reject(source=file, line=None, reason=RejectReason.IMAGE_PATH_ESCAPE, evidence=evidence))
+        elif not present[file].is_file():
+            evidence = "not a file"
+            rejects.append(Reject(source=file, line=None, reason=RejectReason.IMAGE_NOT_A_PICTURE, evidence=evidence))
         else:
             files.append(PictureSource(file, Path(present[file].path)))
     return files, rejects

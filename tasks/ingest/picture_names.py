@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from schemas.reject import RejectReason
+from tasks.ingest.log_files import PICTURE_FOLDERS, server_folders
 
 _HASH = re.compile(r"[0-9a-f]{32}")
 _BUCKET_URL = re.compile(r"https?://[^\s\\]+/([0-9a-f]{32})(?:\.[a-z]{3,4})?")
@@ -61,8 +62,6 @@ def picture_at(pictures: Sequence[tuple[float, str]], seconds: float) -> str:
 
 
 def picture_folders(logs: Path) -> list[Path]:
-    """The servers' picture folders: in the log folder, and in each folder below it."""
-    above = [logs, *sorted(path for path in logs.iterdir() if path.is_dir())] if logs.is_dir() else []
-    return [
-        folder for parent in above for name in ("serve_images", "input_images") if (folder := parent / name).is_dir()
-    ]
+    """The servers' picture folders: in the log folder, and in every folder below it."""
+    beside = ((server, name) for server in server_folders(logs) for name in PICTURE_FOLDERS)
+    return [folder for server, name in beside if (folder := server / name).is_dir()]

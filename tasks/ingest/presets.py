@@ -1,11 +1,13 @@
 """The server's preset collection, whose pictures its "random example" button offers.
 
 Nothing in a log says that a picture came from the button. A preset file passes through the server's own upload
-path (RGBA, longest edge at most 1024, MD5 of the pixels), so the same path is run here; servers with another
-limit are met by comparing the pictures themselves (`decide/duplicates.py`).
+path (RGBA, longest edge at most 1024, PNG of at most 3.3 MB, MD5 of the pixels), so the same path is run here; servers
+with another limit are met by comparing the pictures themselves (`decide/duplicates.py`).
 """
 
 import hashlib
+import io
+import math
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +17,7 @@ import PIL.Image
 from schemas.errors import BadInput
 
 _EDGE_MAX = 1024
+_PNG_BYTES_MAX = 5 / 1.5 * 1024 * 1024
 INDEX = "presets.json"
 
 
@@ -53,17 +56,31 @@ def logged_name(picture: Path) -> str:
             image = opened.convert("RGBA")
     except OSError as error:
         raise BadInput(f"preset picture {picture.name!r} cannot be read ({type(error).__name__})") from None
-    if max(image.size) > _EDGE_MAX:
-        image = image.resize(_server_size(*image.size))
+    if (size := _server_size(*image.size)) != image.size:
+        image = image.resize(size)
+    if image.width * image.height * len(image.getbands()) > _PNG_BYTES_MAX:  # a PNG is smaller than its pixels
+        image = _below_bytes_max(image)
     return hashlib.md5(image.tobytes(), usedforsecurity=False).hexdigest()
 
 
 def _server_size(width: int, height: int) -> tuple[int, int]:
-    """FastChat's own rounding: 3000 x 2000 becomes 1023 x 682."""
+    """FastChat's own rounding: 3000 x 2000 becomes 1023 x 682, and 61 x 7, which is small enough, 60 x 7."""
     aspect = max(width, height) / min(width, height)
     shortest = int(min(_EDGE_MAX / aspect, _EDGE_MAX, min(width, height)))
     longest = int(shortest * aspect)
-    return (longest, shortest) if width > height else (shortest, longest)
+    if longest == max(width, height):
+        return width, height
+    return (longest, shortest) if width >= height else (shortest, longest)
+
+
+def _below_bytes_max(image: PIL.Image.Image) -> PIL.Image.Image:
+    """What is still too large as a PNG is shrunk once more, in proportion to the root of its bytes."""
+    sink = io.BytesIO()
+    image.save(sink, "PNG")
+    if sink.tell() <= _PNG_BYTES_MAX:
+        return image
+    factor = math.sqrt(_PNG_BYTES_MAX / sink.tell())
+    return image.resize((math.floor(image.width * factor), math.floor(image.height * factor)))
 
 
 def _inside(folder: Path, path: str) -> Path:

@@ -3,19 +3,16 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from schemas.reject import Reject, RejectReason
-from tasks.ingest.log_files import BYTE_ORDER_MARK, LINE_BYTES_MAX, LogFile, lines
+from tasks.ingest.csam_flags import flagged, flagged_elsewhere, looks_flagged
+from tasks.ingest.log_files import LINE_BYTES_MAX, LogFile, lines, without_mark
 from tasks.ingest.log_line import LineRejected, Place, Seen, parse_json, sightings, states_of
 from tasks.ingest.people import Pseudonyms
 from tasks.ingest.picture_names import LinkedPictures, picture_at
 from tasks.progress import Advance, silent
 
 _PICTURE_NAME = re.compile(rb"[0-9a-f]{32}")
-_FLAG = "has_csam_image"
-_FLAG_SET = re.compile(rb'has_csam_image(?!\\*"\s*:\s*(?:false|null)\b)')
-"""The flag, followed by anything but a plain no."""
 
 
 @dataclass
@@ -47,24 +44,19 @@ def read_line(
     try:
         if len(raw) > LINE_BYTES_MAX and len(raw.rstrip(b"\r\n")) > LINE_BYTES_MAX:
             raise LineRejected(RejectReason.LINE_TOO_LONG, f"more than {LINE_BYTES_MAX:,} bytes")
-        record = parse_json(raw.removeprefix(BYTE_ORDER_MARK) if place.line == 1 else raw)
+        record = parse_json(without_mark(raw, place.line))
         states = states_of(record)
-        if csam or _flagged(states):
+        if csam or flagged(record, states):
             conv_ids = [state.get("conv_id") for state in states if type(state) is dict]
             raise _hold(raw, content, {conv_id for conv_id in conv_ids if type(conv_id) is str})
+        if flagged_elsewhere(raw, record, states):
+            raise _hold(raw, content, None)
         seen = sightings(record, states, place, people)
         content.sightings += _linked(seen, linked) if linked else seen
     except LineRejected as rejected:
-        if rejected.reason is not RejectReason.CSAM_FLAGGED and (csam or _FLAG_SET.search(raw)):
+        if rejected.reason is not RejectReason.CSAM_FLAGGED and (csam or looks_flagged(raw)):
             rejected = _hold(raw, content, None)
         content.rejects.append(Reject(**place._asdict(), reason=rejected.reason, evidence=rejected.evidence))
-
-
-def _flagged(states: list[Any]) -> bool:
-    for state in states:  # noqa: SIM110 (a generator takes twice as long)
-        if type(state) is dict and (flag := state.get(_FLAG)) is not None and flag is not False:
-            return True
-    return False
 
 
 def _hold(raw: bytes, content: LogContent, conv_ids: set[str] | None) -> LineRejected:

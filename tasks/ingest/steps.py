@@ -12,7 +12,6 @@ from pydantic import SecretBytes
 
 from schemas.errors import BadInput
 from schemas.image import Preset
-from schemas.reject import Reject
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.ingest import picture_shards
@@ -27,9 +26,9 @@ from tasks.ingest.people import store_key
 from tasks.ingest.picture_files import PictureSource, find_files, not_taken_in
 from tasks.ingest.picture_names import picture_folders
 from tasks.ingest.picture_parts import PictureParts
+from tasks.ingest.picture_rejects import store_picture_rejects
 from tasks.ingest.picture_shards import ShardTaker, picture_ids
 from tasks.ingest.presets import PresetFile, find_presets, logged_name, preset_files
-from tasks.ingest.quarantine import rows_without
 from tasks.ingest.read_step import read_new
 from tasks.pictures import Pixels
 from tasks.progress import progress
@@ -77,7 +76,7 @@ def take_in_pictures(settings: Settings, looker: Looker, pdq: Callable[[Pixels],
     _store_presets(store, presets, taken_in)
     carried_names = {name for name in taken_in["name"] if name.endswith(SUFFIX)}
     missing = [row for row in missing if row.source + SUFFIX not in carried_names]
-    _store_picture_rejects(store, missing, [*carried_names, *(source.name for source in found)], taken_in)
+    store_picture_rejects(store, missing, [*carried_names, *(source.name for source in found)], taken_in)
     counts = {"named": len(logged), **parts.counts, "known": len(known), "missing": len(missing)}
     return StageReport(stage="take_in_pictures", counts=counts)
 
@@ -149,16 +148,3 @@ def _store_presets(store: Store, presets: Sequence[PresetFile], taken_in: pl.Dat
     ]
     if rows:
         store.replace("presets", frame_of(Preset, rows))
-
-
-def _store_picture_rejects(
-    store: Store, missing: Sequence[Reject], present: Sequence[str], taken_in: pl.DataFrame
-) -> None:
-    broken = taken_in.filter(pl.col("name").is_in(present) & pl.col("problem").is_not_null())
-    rows = [
-        Reject(source=row["name"], line=None, reason=row["problem"], evidence=row["evidence"])
-        for row in broken.iter_rows(named=True)
-    ]
-    parts = rows_without(store, "rejects", store.parts("rejects"), pl.col("line").is_null(), ["line"])
-    pictures = frame_of(Reject, [*missing, *rows])
-    store.list_parts("rejects", [*parts, *([store.write_part("rejects", pictures)] if pictures.height else [])])

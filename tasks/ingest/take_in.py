@@ -19,6 +19,8 @@ from tasks.parallel import map_ordered
 from tasks.pictures import Picture, PictureRejected, Pixels, open_picture
 
 FILES_AT_ONCE = 16
+FILE_BYTES_MAX = 256 * 1024 * 1024
+"""Larger picture files are not read into memory: a server keeps 3.3 MB of each."""
 PIXELS_AT_ONCE = 32_000_000
 """Decoded pixels a worker holds before it looks at them: 96 MB."""
 
@@ -87,12 +89,16 @@ def _take_in_batch(files: Sequence[PictureSource], known_ids: AbstractSet[str], 
 def _open(source: PictureSource, result: TakenIn, intake: Intake) -> Picture | None:
     size_bytes, modified_ns = file_stamp(source.file)
     picture, problem, evidence = None, None, ""
-    content = source.read()
+    too_large = source.content is None and size_bytes > FILE_BYTES_MAX
+    content = b"" if too_large else source.read()
     digests = file_digests(content)
     if intake.listed.holds_file(digests):
         result.known.append(source.name)
         return None
     try:
+        if too_large:
+            evidence = f"{size_bytes:,} bytes, at most {FILE_BYTES_MAX:,} are read"
+            raise PictureRejected(RejectReason.IMAGE_TOO_LARGE, evidence)
         opened = picture = open_picture(content)
         if intake.listed.holds_picture(opened.image_id, lambda: intake.pdq(opened.rgb)):
             result.known.append(source.name)

@@ -48,8 +48,9 @@ def unwanted_rows(table: str, live: Live, tombstones: Tombstones, store: Store) 
         return None
     if table == "sightings":
         return pl.col("conv_id").is_in(sorted(live.gone))
-    if table == "rejects":  # those of pictures; a rejected line says where it stands and nothing else
-        return pl.col("line").is_null() & ~_named("source", live)
+    if table == "rejects":  # those of pictures; a rejected line or name says where it stands and nothing else
+        in_a_line = pl.col("source").is_in(store.read("log_files", ["source"])["source"].implode())
+        return pl.col("line").is_null() & ~_named("source", live) & ~in_a_line
     if table == "quarantine":
         held = store.read("quarantine").filter(kind="conversation")["key"]
         gone = sorted(tombstones.holds(TakenDownKind.CONVERSATION, held))

@@ -10,6 +10,8 @@ from tasks.ingest.formats.rows import LINES, TABLES, columns_of
 from tasks.ingest.log_files import LogFile, arena_logs, log_files, source_name
 
 _COLUMNS_SHOWN = 8
+_INFO = ("dataset_info.json", "dataset_infos.json", "state.json", "dataset_dict.json")
+"""Beside the data of a dataset."""
 
 
 def source_files(
@@ -31,28 +33,25 @@ def source_files(
     if since or until:
         raise BadInput("--since and --until choose arena logs by the day in their names; these files have none")
     folder = place.parent if place.is_file() else place
-    return [(LogFile(path, source_name(path, folder), None, False), format or _format_of(path)) for path in data]
+    files = [LogFile(path, source_name(path, folder), None, False) for path in data]
+    return [(file, format or _format_of(file)) for file in files]
 
 
 def _data_files(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.rglob("*")):
         plain = path.with_suffix("") if path.suffix in (".gz", ".zst") else path
-        info = path.name in (
-            "dataset_info.json",
-            "state.json",
-            "dataset_dict.json",
-        )  # beside a `datasets` folder's data
-        if plain.suffix in (*TABLES, *LINES) and path.is_file() and not info and not path.name.startswith("."):
+        left_out = path.name in _INFO or path.name.startswith(".")
+        if plain.suffix in (*TABLES, *LINES) and path.is_file() and not left_out:
             yield path
 
 
-def _format_of(path: Path) -> str:
-    columns = columns_of(path)
+def _format_of(file: LogFile) -> str:
+    columns = columns_of(file)
     fitting = [door for door in DOORS.values() if door.columns <= columns]
     if fitting:
         return max(fitting, key=lambda door: len(door.columns)).name
-    seen = ", ".join(sorted(columns)[:_COLUMNS_SHOWN]) or "none"
+    seen = ", ".join(sorted(columns)[:_COLUMNS_SHOWN]) or "none; JSON Lines hold an object a line"
     raise BadInput(
-        f"{path.name!r} holds no log and is no dataset that is known (columns: {seen}). "
+        f"{file.path.name!r} holds no log and is no dataset that is known (columns: {seen}). "
         f"Give --format: {', '.join([ARENA_LOGS, *DOORS])}"
     )

@@ -1,18 +1,28 @@
-"""arena-human-preference (55k to 140k) and chatbot_arena_conversations: one vote a row, text only."""
+"""arena-human-preference (100k, 140k) and chatbot_arena_conversations: one vote a row.
 
-from tasks.ingest.formats.door import Door, no_pictures
+They are text; a message that has a picture all the same keeps its text and a missing picture.
+"""
+
+from collections.abc import Sequence
+
+from tasks.ingest.formats.door import Door
 from tasks.ingest.formats.published import Record, Row, battle
 from tasks.ingest.log_line import Place
 
 
+def _pictures(row: Row) -> Sequence[Row]:
+    contents = [message["content"] for message in row["conversation_a"] if isinstance(message["content"], list)]
+    return [{} for content in contents for part in content if part["type"] == "image"]
+
+
 def _record(row: Row, place: Place) -> Record:
-    return battle(row, place, (), id_column="question_id" if "question_id" in row else "id")
+    return battle(row, place, _pictures(row), id_column="question_id" if "question_id" in row else "id")
 
 
 DOOR = Door(
     "human-preference",
     frozenset({"model_a", "model_b", "winner", "conversation_a", "conversation_b"}),
     _record,
-    no_pictures,
+    _pictures,
     None,
 )

@@ -4,7 +4,7 @@ from typing import Any
 
 from schemas.reject import Reject, RejectReason
 from tasks.ingest.formats.door import Door
-from tasks.ingest.log_files import LINE_BYTES_MAX
+from tasks.ingest.log_files import LINE_BYTES_MAX, without_mark
 from tasks.ingest.log_line import LineRejected, Place, parse_json, sightings, states_of
 from tasks.ingest.people import Pseudonyms
 from tasks.ingest.read_logs import LogContent
@@ -24,7 +24,7 @@ def _record(row: Any, place: Place, door: Door) -> dict[str, Any]:
     if isinstance(row, bytes):
         if len(row) > LINE_BYTES_MAX:
             raise LineRejected(RejectReason.LINE_TOO_LONG, f"more than {LINE_BYTES_MAX:,} bytes")
-        row = parse_json(row)
+        row = parse_json(without_mark(row, place.line))
     try:
         return door.record(row, place)
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:

@@ -1,6 +1,7 @@
 """Rows of data files: Parquet, a `datasets` folder's Arrow files, JSON Lines."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -9,26 +10,35 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from schemas.errors import BadInput
-from tasks.ingest.log_files import LogFile, lines, open_stream
+from tasks.ingest.log_files import LogFile, lines, without_mark
 
 TABLES = (".parquet", ".arrow")
 LINES = (".jsonl", ".json")
 ROWS_AT_ONCE = 256
+_LINES_TRIED = 100
+"""So many lines may be broken before a file is taken for none of JSON Lines."""
 
 
-def columns_of(path: Path) -> frozenset[str]:
-    """Names of a data file's columns, or the keys of its first line; empty when it is neither."""
+def columns_of(file: LogFile) -> frozenset[str]:
+    """Names of a data file's columns, or the keys of its first row; empty when its first lines hold none.
+
+    Raises BadInput when a table cannot be read.
+    """
+    path = file.path
     try:
         if path.suffix == ".parquet":
             return frozenset(pq.read_schema(path).names)
         if path.suffix == ".arrow":
             with pa.memory_map(str(path)) as mapped, pa.ipc.open_stream(mapped) as stream:
                 return frozenset(stream.schema.names)
-        with open_stream(path) as stream:
-            record = orjson.loads(stream.readline(1 << 26))
-        return frozenset(record) if isinstance(record, dict) else frozenset()
-    except (OSError, pa.ArrowException, orjson.JSONDecodeError):
-        return frozenset()
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(path, error) from None
+    rows = (row for number, row in line_rows(file, _LINES_TRIED) if isinstance(row, dict))
+    return frozenset(next(rows, ()))
+
+
+def _unreadable(path: Path, error: Exception) -> BadInput:
+    return BadInput(f"data file {path.name!r} cannot be read ({type(error).__name__})")
 
 
 def table_rows(path: Path, columns: Sequence[str] | None = None, *, picture_bytes: bool) -> Iterator[dict[str, Any]]:
@@ -40,7 +50,7 @@ def table_rows(path: Path, columns: Sequence[str] | None = None, *, picture_byte
         for batch in _batches(path, columns, picture_bytes):
             yield from batch.to_pylist()
     except (OSError, pa.ArrowException) as error:
-        raise BadInput(f"data file {path.name!r} cannot be read ({type(error).__name__})") from None
+        raise _unreadable(path, error) from None
 
 
 def _batches(path: Path, columns: Sequence[str] | None, picture_bytes: bool) -> Iterable[pa.RecordBatch]:
@@ -72,10 +82,10 @@ def _paths_only(column: pa.Array) -> pa.Array:
     return column
 
 
-def line_rows(file: LogFile) -> Iterator[tuple[int, Any]]:
-    """(line number, JSON value) of every line that is JSON."""
-    for number, raw in lines(file):
+def line_rows(file: LogFile, most: int | None = None) -> Iterator[tuple[int, Any]]:
+    """(line number, JSON value) of every line that is JSON, of the first `most`."""
+    for number, raw in islice(lines(file), most):
         try:
-            yield number, orjson.loads(raw)
+            yield number, orjson.loads(without_mark(raw, number))
         except orjson.JSONDecodeError:
             continue

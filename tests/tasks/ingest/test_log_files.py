@@ -5,11 +5,12 @@ import random
 from datetime import date
 
 import pytest
+import zstandard
 
 from schemas.errors import BadInput
 from tasks.ingest import log_files as module
 from tasks.ingest.log_files import lines, log_files
-from tasks.ingest.picture_names import linked_pictures
+from tasks.ingest.picture_names import linked_pictures, picture_folders
 from tests.tasks.ingest.logs import DAY, chat, ingested, rejected, write
 
 NAMES = [
@@ -48,6 +49,17 @@ def test_a_window_holds_both_of_its_ends(tmp_path):
     assert [file.day.day for file in found if file.day] == [19, 20]
 
 
+def test_servers_of_any_depth_and_behind_links_are_read_once(tmp_path):
+    logs = tmp_path / "logs"
+    write(logs, f"eu/server0/{DAY}", {})
+    write(tmp_path, f"elsewhere/{DAY}", {})
+    (logs / "server1").symlink_to(tmp_path / "elsewhere")
+    (logs / "eu" / "round").symlink_to(logs)
+    (logs / "eu" / "server0" / "serve_images").mkdir()
+    assert [file.source for file in log_files(logs)] == [f"eu/server0/{DAY}", f"server1/{DAY}"]
+    assert picture_folders(logs) == [logs / "eu" / "server0" / "serve_images"]
+
+
 def test_an_empty_window_says_what_the_folder_holds(tmp_path):
     write(tmp_path, DAY, {})
     with pytest.raises(BadInput, match="no log file from 2025-01-01 to the last day; the folder holds 2024-06-20"):
@@ -80,6 +92,31 @@ def test_a_cut_off_archive_gives_the_lines_it_still_holds_and_one_reject(tmp_pat
     read = store.read("conversations").height
     assert 100 < read < 400
     assert rejected(store) == {(DAY, read + 1): "not_json"}
+
+
+@pytest.mark.parametrize("packing", [".gz", ".zst"])
+def test_an_archive_that_is_cut_off_anywhere_is_one_reject_and_never_silent(tmp_path, packing):
+    path = write(tmp_path, DAY + packing, {"n": 1}, {"n": 2})
+    whole, (file,) = path.read_bytes(), log_files(tmp_path)
+    for size in range(1, len(whole)):
+        path.write_bytes(whole[:size])
+        assert [raw for _, raw in lines(file)][-1] == b"\0"
+    path.write_bytes(whole * 2)
+    assert len(list(lines(file))) == 4
+
+
+def test_an_archive_of_several_frames_is_cut_off_where_its_last_one_is(tmp_path):
+    noise, packed = random.Random(0).randbytes(400_000).hex().encode(), zstandard.ZstdCompressor(write_checksum=True)
+    skipped = (0x184D2A50).to_bytes(4, "little") + (5).to_bytes(4, "little") + b"12345"
+    whole = skipped + packed.compress(noise + b"\n" + b"0" * 2**18 + b"\n") + packed.compress(b"last\n")
+    path = tmp_path / f"{DAY}.zst"
+    path.write_bytes(whole)
+    (file,) = log_files(tmp_path)
+    assert [raw[:4] for _, raw in lines(file)] == [noise[:4], b"0000", b"last"]
+    for cut in (1, 3, 5, 20):
+        path.write_bytes(whole[:-cut])
+        found = [raw[:4] for _, raw in lines(file)]
+        assert (found[:2], found[-1]) == ([noise[:4], b"0000"], b"\0")
 
 
 def test_an_archive_that_is_none_is_one_reject(tmp_path):

@@ -1,11 +1,13 @@
 """Pictures from the side of ingest: what a name leads to, and what hostile files come to."""
 
 import json
+import os
 
 import pytest
 
 from schemas.errors import BadInput
 from tasks.ingest.presets import logged_name
+from tasks.ingest.take_in import FILE_BYTES_MAX
 from tests.builders import picture_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, state, vote, write
 
@@ -80,6 +82,34 @@ def test_a_hostile_picture_is_a_reject_and_a_problem_of_its_conversation(tmp_pat
     assert [(row["source"], row["line"], row["reason"]) for row in store.read("rejects").to_dicts()] == [
         (f"{P}.png", None, reason)
     ]
+
+
+def test_a_picture_name_that_is_none_is_a_reject_that_says_where_it_stands_and_costs_no_line(tmp_path):
+    write(tmp_path / "logs", DAY, chat("a", pictures=["../../etc/passwd"]), chat("b", pictures=["me@example.com", P]))
+    for _ in range(2):
+        store = ingested(tmp_path / "logs", tmp_path / "store")
+        rejects = store.read("rejects").sort("reason").to_dicts()
+        assert [(row["source"], row["line"], row["reason"], row["evidence"]) for row in rejects] == [
+            (P, None, "image_missing", "no such file"),
+            (DAY, None, "image_name_invalid", "a picture name on line 2"),
+            (DAY, None, "image_path_escape", "a picture name on line 1"),
+        ]
+    assert [row["image_problems"] for row in store.read("conversations").to_dicts()] == [
+        ["image_path_escape"],
+        ["image_name_invalid", "image_missing"],
+    ]
+
+
+def test_what_lies_where_a_picture_should_and_is_no_file_or_too_large_is_not_read(tmp_path):
+    logs = tmp_path / "logs"
+    (logs / "serve_images" / f"{P}.png").mkdir(parents=True)
+    with put(logs, f"{Q}.png", b"").open("wb") as stream:
+        stream.truncate(FILE_BYTES_MAX + 1)
+    os.mkfifo(logs / "serve_images" / f"{picture('pipe')}.png")
+    write(logs, DAY, chat("a", pictures=[P]), chat("b", pictures=[Q]), chat("c", pictures=[picture("pipe")]))
+    store = ingested(logs, tmp_path / "store")
+    assert sorted(store.read("rejects")["reason"]) == ["image_not_a_picture", "image_not_a_picture", "image_too_large"]
+    assert store.read("conversations").height == 3
 
 
 def test_a_missing_picture_that_turns_up_later_is_taken_in_then(tmp_path):

@@ -34,6 +34,7 @@ USUAL = [
 ]
 ODD = [
     chat("a", has_csam_image=True),
+    chat("a") | {"has_csam_image": False},
     vote("a", "a"),
     vote("a", "b", models=["x", ""]),
     chat("a", offset=9),

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from tasks.ingest import read_pieces
 from tests.builders import picture_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, line, picture, rejected, state, vote, write
 
@@ -48,6 +49,21 @@ FLAGGED = {
     "a broken line with a flag": (DAY, line(chat("bad", pictures=[BAD], has_csam_image=True))[:-9]),
     "a broken line of a flagged file": (CSAM_DAY, line(chat("bad", pictures=[BAD]))[:-30]),
     "a flagged record of an unknown type": (DAY, chat("bad", kind="load", pictures=[BAD], has_csam_image=True)),
+    "a flag beside the state": (DAY, chat("bad", pictures=[BAD], has_csam_image=False) | {"has_csam_image": True}),
+    "a flag that is on and off": (
+        DAY,
+        line(chat("bad", pictures=[BAD], has_csam_image=True)).replace(
+            b'"has_csam_image": true', b'"has_csam_image": true, "has_csam_image": false'
+        ),
+    ),
+    "a flag in a state that a vote has too many": (
+        DAY,
+        vote("b", "d") | {"state": state("bad", pictures=[BAD], has_csam_image=True)},
+    ),
+    "a flag in a stringified state that a chat has too many": (
+        DAY,
+        chat("b") | {"states": [state("b")], "state": line(state("bad", pictures=[BAD], has_csam_image=1)).decode()},
+    ),
 }
 
 
@@ -94,6 +110,23 @@ def test_a_flag_from_before_holds_new_lines(arena, tmp_path):
     write(arena, DAY, chat("new", pictures=[BAD]), chat("bad", "other", "text"))
     store = ingested(arena, tmp_path / "store")
     assert store.read("sightings").is_empty()
+    assert opened_pictures() == set()
+
+
+def test_what_a_server_flagged_on_another_day_is_not_opened_in_any_window(arena, tmp_path):
+    write(arena, "vision-csam-2024-07-01-conv.json", chat("bad", pictures=[BAD]))
+    write(arena, DAY, chat("bad", pictures=[BAD]), chat("good", pictures=[GOOD]))
+    store = ingested(arena, tmp_path / "store", since="2024-06-20", until="2024-06-20")
+    assert opened_pictures() == {GOOD}
+    assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
+
+
+def test_flags_are_found_in_lines_that_are_scanned_together(arena, tmp_path, monkeypatch):
+    monkeypatch.setattr(read_pieces, "PIECE_BYTES_MIN", 0)
+    records = [record for name, record in FLAGGED.values() if name == DAY]
+    write(arena, DAY, *records, chat("off", has_csam_image=False) | {"has_csam_image": None})
+    store = ingested(arena, tmp_path / "store")
+    assert rejected(store) == {(DAY, number): "csam_flagged" for number in range(1, len(records) + 1)}
     assert opened_pictures() == set()
 
 
