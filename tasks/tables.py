@@ -183,24 +183,18 @@ class Store:
         return cast(pl.DataFrame, pl.from_arrow(read.replace_schema_metadata(None)))
 
     def _read_part(self, table: str, part: str, columns: Sequence[str] | None) -> pa.Table:
-        path = self.at(f"tables/{table}/{part}")
-        try:
-            return pq.read_table(path, columns=columns, filesystem=self.fs).replace_schema_metadata(None)
-        except pa.ArrowInvalid as error:
-            if "No match for FieldRef" not in str(error):
-                raise
-            if columns and (table.startswith("signals/") or table in _GROWN):
-                return self._with_nulls(path, table, columns)
-            raise BadInput(
-                f"store {self.root!r} was written by another version: table {table!r} lacks a column; start a new store"
-            ) from None
-
-    def _with_nulls(self, path: str, table: str, columns: Sequence[str]) -> pa.Table:
-        """A part from before a column was added: null there. Such facts are of another version."""
-        known = [name for name in pq.read_schema(path, filesystem=self.fs).names if name in columns]
-        part = pq.read_table(path, columns=known, filesystem=self.fs).replace_schema_metadata(None)
-        wanted = pa.schema([arrow_schema(TABLES[table].row).field(name) for name in columns])
-        return pa.concat_tables([wanted.empty_table(), part], promote_options="default").select(list(columns))
+        # not `pq.read_table`, which imports datasets and with them pandas: half a second in every process
+        with pq.ParquetFile(self.at(f"tables/{table}/{part}"), filesystem=self.fs, pre_buffer=True) as file:
+            names = file.schema_arrow.names if columns is None else list(columns)
+            known = [name for name in names if name in file.schema_arrow.names]
+            rows = file.read(known).replace_schema_metadata(None)
+        if known == names:
+            return rows.select(names)
+        if table.startswith("signals/") or table in _GROWN:
+            return _with_nulls(rows, pa.schema([arrow_schema(TABLES[table].row).field(name) for name in names]))
+        raise BadInput(
+            f"store {self.root!r} was written by another version: table {table!r} lacks a column; start a new store"
+        )
 
     def _list(self, table: str, parts: list[str]) -> None:
         self.write_bytes(f"tables/{table}/{_LIST}", json.dumps(parts).encode())
@@ -214,7 +208,7 @@ class Store:
 
 def frame_schema(row: type[BaseModel]) -> pl.Schema:
     """The polars schema of a row type."""
-    return cast(pl.DataFrame, pl.from_arrow(arrow_schema(row).empty_table())).schema
+    return cast(pl.DataFrame, pl.from_arrow(_no_rows(arrow_schema(row)))).schema
 
 
 def frame_of(row: type[BaseModel], rows: Iterable[BaseModel]) -> pl.DataFrame:
@@ -234,7 +228,7 @@ def parquet_options(schema: pa.Schema, codec: str = "zstd") -> dict[str, Any]:
     neither dictionary nor statistics, because their values hardly repeat (benchmarks/release.py).
     """
     sink = io.BytesIO()
-    pq.write_table(schema.empty_table(), sink)
+    pq.write_table(_no_rows(schema), sink)
     leaves = _leaf_paths(pq.ParquetFile(sink))
     plain = {leaf for leaf in leaves if leaf.rsplit(".", 1)[-1] == "bytes"}
     rest = [leaf for leaf in leaves if leaf.rsplit(".", 1)[-1] not in {"bytes", "content"}]
@@ -292,6 +286,16 @@ def read_parquet_batches(path: Path, columns: Sequence[str], rows: int) -> Itera
     leaves = _leaf_paths(file)
     there = [name for name in columns if any(leaf == name or leaf.startswith(f"{name}.") for leaf in leaves)]
     yield from (batch.to_pylist() for batch in file.iter_batches(rows, columns=there))
+
+
+def _with_nulls(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
+    """A part from before a column was added: null there. Such facts are of another version."""
+    return pa.concat_tables([_no_rows(wanted), rows], promote_options="default").select(wanted.names)
+
+
+def _no_rows(schema: pa.Schema) -> pa.Table:
+    """What `Schema.empty_table` gives, which imports pandas: a third of a second in every process."""
+    return pa.Table.from_batches([], schema)
 
 
 def _leaf_paths(file: pq.ParquetFile) -> list[str]:

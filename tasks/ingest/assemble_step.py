@@ -15,12 +15,10 @@ import pyarrow as pa
 from schemas.conversation import Conversation
 from tasks.ingest.assemble import battles, last_sightings, vote_sides, with_conversation_ids
 from tasks.ingest.conversation_parts import PartWriter, slices, with_pictures
-from tasks.parallel import map_in_processes
+from tasks.parallel import map_ordered
 from tasks.tables import Store
 
 SIGHTINGS_AT_ONCE = 150_000
-CONVERSATIONS_ALONE = 100_000
-"""As many are written in this process sooner than others have started."""
 _MADE_FROM = "ingest/assembled_from"
 _COLUMNS = [
     "source", "line", "side", "record_type", "tstamp", "conv_id", "opening_id", "model", "num_messages", "pictures",
@@ -112,6 +110,4 @@ def _conversation_parts(store: Store, parts: list[str], last: pl.DataFrame, work
     picture_files = store.read("picture_files").unique("name", keep="last")
     writer = PartWriter(store.root, parts)
     ready = (with_pictures(rows, picture_files) for rows in slices(last))
-    if workers == 1 or last.height <= CONVERSATIONS_ALONE:
-        return [writer.write(rows) for rows in ready]
-    return list(map_in_processes(writer.write, ready, workers))
+    return list(map_ordered(writer.write, ready, workers))

@@ -6,7 +6,7 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 
-BLOCK = 32
+BLOCK, WORD = 32, 8
 _BYTES = ir.VectorType(ir.IntType(8), BLOCK)
 
 
@@ -58,6 +58,17 @@ def _same_ahead(_: Any, raw: Any, at: Any, other: Any) -> Any:
     return types.int64(raw, types.int64, types.int64), build
 
 
+@intrinsic
+def _word_at(_: Any, raw: Any, at: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, place = arguments
+        first = builder.gep(context.make_array(signature.args[0])(context, builder, array).data, [place])
+        word = ir.IntType(8 * WORD)
+        return builder.load(builder.bitcast(first, word.as_pointer()), align=1, typ=word)
+
+    return types.uint64(raw, types.int64), build
+
+
 text_ahead: Any = _text_ahead
 """(bytes, place) -> how many of the 32 from there are text before the first quote, backslash or control character.
 
@@ -67,3 +78,5 @@ copy_ahead: Any = _copy_ahead
 """(bytes, place, other bytes, other place) -> the same; all 32 are copied there."""
 same_ahead: Any = _same_ahead
 """(bytes, place, other place) -> how many of the 32 from both are the same before the first that differs."""
+word_at: Any = _word_at
+"""(bytes, place) -> the 8 bytes from there as one number, uint64, the first byte the least. Nothing checks them."""

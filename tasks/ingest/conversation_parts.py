@@ -1,25 +1,28 @@
 """Writes the `conversations` table a slice at a time, so that memory does not grow with the log."""
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from schemas.conversation import Conversation, Role
 from schemas.row import arrow_schema
-from tasks.content_id import combined_id, utf8_id
+from tasks.ingest.arrow_columns import lists, numbers, strings
+from tasks.ingest.content_digests import digests, text_ids
 from tasks.tables import Store, frame_schema
 
 CONVERSATIONS_A_PART = 16_384
+_ROLES = strings([Role.USER, Role.ASSISTANT])
+_BETWEEN_QUESTIONS = strings(["\n\n"])[0]
 Counts = npt.NDArray[np.int64]
 
 
 class PartWriter(NamedTuple):
-    """Writes slices of the table; travels to other processes."""
+    """Writes slices of the table; on any thread, for what takes long lets go of the interpreter."""
 
     store: str
     sightings: Sequence[str]
@@ -30,12 +33,11 @@ class PartWriter(NamedTuple):
         store, schema = Store(self.store), arrow_schema(Conversation)
         counts = last["num_messages"].to_numpy().astype(np.int64)
         said = _texts(store, self.sightings, last, counts)
-        texts = said.fill_null("").to_arrow(compat_level=pl.CompatLevel.oldest())
-        columns = _text_columns(texts, counts, last["image_ids"].to_list(), schema)
+        texts = said.fill_null("").to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.string())
+        rest = last.select([name for name in frame_schema(Conversation) if name in last.columns]).to_arrow()
+        columns = {name: rest.column(name).combine_chunks().cast(schema.field(name).type) for name in rest.column_names}
+        columns |= _text_columns(texts, counts, columns["image_ids"], schema)
         columns["null_turns"] = _null_turns(said.is_null().to_numpy(), counts)
-        known = [name for name in frame_schema(Conversation) if name not in columns]
-        rest = last.select(known).to_arrow()
-        columns |= {name: rest.column(name).cast(schema.field(name).type) for name in known}
         return store.write_part("conversations", pa.table([columns[name] for name in schema.names], schema=schema))
 
 
@@ -73,46 +75,40 @@ def _texts_at(store: Store, part: str, rows: pl.Series) -> pl.Series:
 
 def _null_turns(null: npt.NDArray[np.bool_], counts: Counts) -> pa.ListArray:
     """The places in its row of every message that is `null`, bool (messages,); a row has `counts` of them."""
-    places = np.flatnonzero(null)
-    behind = np.cumsum(counts)
-    rows = np.searchsorted(behind, places, side="right")
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(counts)))])
-    return pa.ListArray.from_arrays(
-        pa.array(offsets, pa.int32()), pa.array(places - (behind - counts)[rows], pa.int32())
-    )
+    rows = np.repeat(np.arange(len(counts)), counts)[null]
+    return lists(np.bincount(rows, minlength=len(counts)), numbers(_places(counts)[null].astype(np.int32)))
+
+
+def _places(counts: Counts) -> Counts:
+    """int64 (messages,): where each stands in its row."""
+    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def _text_columns(
-    texts: pa.LargeStringArray, counts: Counts, image_ids: Sequence[list[str]], schema: pa.Schema
+    texts: pa.StringArray, counts: Counts, image_ids: pa.ListArray, schema: pa.Schema
 ) -> dict[str, pa.Array]:
-    said = _utf8(texts)
-    ids = list(map(utf8_id, said))
-    behind = np.cumsum(counts)
-    prompts = [
-        ids[stop - count] if count < 3 else utf8_id(b"\n\n".join(said[stop - count : stop : 2]))
-        for stop, count in zip(behind.tolist(), counts.tolist(), strict=True)
-    ]
-    documents = [combined_id("document", [p, *i]) for p, i in zip(prompts, image_ids, strict=True)]
-    answers = (np.arange(len(said)) - np.repeat(behind - counts, counts)) % 2
-    roles = pa.array([Role.USER, Role.ASSISTANT], pa.string()).take(pa.array(answers))
+    place, asked = _places(counts), (counts + 1) // 2
+    questions = lists(asked, texts.take(numbers(np.flatnonzero(place % 2 == 0))))
+    prompts = text_ids(pc.binary_join(questions, _BETWEEN_QUESTIONS))
     turn = schema.field("turns").type.value_type
-    flat = [roles, texts.cast(pa.string()), pa.array(ids, pa.string())]
-    offsets = pa.array(np.concatenate([[0], behind]), pa.int32())
-    turns = pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(flat, fields=list(turn)))
+    flat = [_ROLES.take(numbers(place % 2)), texts, text_ids(texts)]
+    turns = lists(counts, pa.StructArray.from_arrays(flat, fields=list(turn)))
     return {
         "turns": turns.cast(schema.field("turns").type),
-        "num_turns": pa.array((counts + 1) // 2, pa.int32()),
-        "prompt_id": pa.array(prompts, pa.string()),
-        "document_id": pa.array(documents, pa.string()),
+        "num_turns": numbers(asked.astype(np.int32)),
+        "prompt_id": prompts,
+        "document_id": _document_ids(prompts, image_ids),
     }
 
 
-def _utf8(texts: pa.LargeStringArray) -> list[memoryview]:
-    """The bytes of every text, not copied."""
-    _, offsets, content = texts.buffers()
-    bounds = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1].tolist()
-    view = memoryview(content or b"")
-    return [view[start:stop] for start, stop in pairwise(bounds)]
+def _document_ids(prompts: pa.StringArray, image_ids: pa.ListArray) -> pa.StringArray:
+    """Of every prompt with its pictures."""
+    counts = 1 + cast(pl.Series, pl.from_arrow(image_ids)).list.len().to_numpy().astype(np.int64)
+    order = np.empty(counts.sum(), np.int64)
+    first = np.zeros(len(order), np.bool_)
+    first[np.cumsum(counts) - counts] = True
+    order[first], order[~first] = np.arange(len(prompts)), len(prompts) + np.arange((~first).sum())
+    return digests(b"document", counts, pa.concat_arrays([prompts, image_ids.flatten()]).take(numbers(order)))
 
 
 def with_pictures(last: pl.DataFrame, picture_files: pl.DataFrame) -> pl.DataFrame:

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 
 from schemas.reject import Reject
+from tasks.ingest.arrow_columns import numbers
 from tasks.ingest.formats import ARENA_LOGS, DOORS
 from tasks.ingest.formats.read_published import read_published
 from tasks.ingest.formats.rows import TABLES, table_rows
@@ -175,11 +177,13 @@ def _read_lines(
     for line in plain.odd:
         read_line(block.line(line), first._replace(line=first.line + line), False, people, linked, content)
     content.line_count = block.count
-    shared = {seen.conv_id for seen in content.sightings}.intersection(plain.conv_ids)
+    shared = {seen.conv_id for seen in content.sightings}
+    shared.intersection_update(plain.conv_ids.to_pylist() if shared else ())
     rows = plain.table(people, linked, shared)
     if content.sightings:
         rows = pa.concat_tables([rows, sighting_table(content.sightings, shared)])
-        rows = rows.take(pa.array(np.lexsort((rows["side"].to_numpy(), rows["line"].to_numpy()))))
+        place = cast(pl.DataFrame, pl.from_arrow(rows.select(["side", "line"])))
+        rows = rows.take(numbers(np.lexsort(place.to_numpy().T)))
     return content, rows
 
 

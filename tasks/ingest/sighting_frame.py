@@ -1,17 +1,20 @@
 """Sightings -> the `sightings` table. Column by column, because there are millions."""
 
 from collections.abc import Mapping, Sequence, Set
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from schemas.conversation import Sighting
 from schemas.row import arrow_schema
+from tasks.ingest.arrow_columns import column, lists, strings
 from tasks.ingest.log_line import Seen
 
 _LISTS = ("texts", "pictures", "picture_problems")
 Texts = list[str | None]
+TIME = arrow_schema(Sighting).field("tstamp").type
 
 
 def sighting_table(seen: Sequence[Seen], elsewhere: Set[str] = frozenset()) -> pa.Table:
@@ -50,8 +53,7 @@ def _array(values: Sequence[Any] | pa.Array, name: str, kind: pa.DataType) -> pa
     if isinstance(values, pa.Array):
         return values
     if name not in _LISTS:
-        return pa.array(values, kind)
-    lists = [each or () for each in values]
-    offsets = pa.array(list(accumulate(map(len, lists), initial=0)), pa.int32())
-    nulls = pa.array([each is None for each in values], pa.bool_()) if name == "texts" else None
-    return pa.ListArray.from_arrays(offsets, pa.array(list(chain.from_iterable(lists)), pa.string()), mask=nulls)
+        return column(values, kind)
+    texts: list[str | None] = list(chain.from_iterable(each or () for each in values))
+    missing = np.array([each is None for each in values], np.bool_) if name == "texts" else None
+    return lists(np.array([len(each or ()) for each in values], np.int32), strings(texts), missing)

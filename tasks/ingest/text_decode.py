@@ -18,7 +18,7 @@ def decoded(content: Bytes, spans: Places) -> pa.StringArray:
     """The strings and nulls that stand at `spans`, int64 (n, 2): first place and the one behind. All are valid JSON."""
     size = int((spans[:, 1] - spans[:, 0]).sum())
     out, offsets = np.empty(size + BLOCK, np.uint8), np.zeros(len(spans) + 1, np.int32)
-    _decode(content, spans, out, offsets)
+    _decode(content, np.ascontiguousarray(spans), out, offsets)
     null = content[spans[:, 0]] == ord("n")
     there = pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
     return pa.Array.from_buffers(pa.string(), len(spans), [there, pa.py_buffer(offsets), pa.py_buffer(out)])

@@ -63,11 +63,10 @@ def test_pieces_of_a_file_have_the_line_numbers_of_the_file(logs, tmp_path, monk
     assert same(whole, ingested(logs, tmp_path / "cut"))
 
 
-def test_other_processes_read_the_same(logs, tmp_path, monkeypatch):
+def test_other_processes_and_threads_make_the_same(logs, tmp_path, monkeypatch):
     whole = ingested(logs, tmp_path / "whole")
     cut_small(monkeypatch, 20_000)
     monkeypatch.setattr(read_pieces, "BATCHES_ALONE", 1)
-    monkeypatch.setattr(assemble_step, "CONVERSATIONS_ALONE", 50)
     monkeypatch.setattr(conversation_parts, "CONVERSATIONS_A_PART", 50)
     shared = ingested(logs, tmp_path / "shared", workers=2)
     assert same(whole, shared)
