@@ -15,9 +15,9 @@ import PIL.Image
 
 from benchmarks.pictures import picture_files
 from benchmarks.timing import compare
-from tasks.measure.perceptual_hash import grey_plane, hex_digits, pdq_bits, phash_of
+from tasks.measure.perceptual_hash import hex_digits, pdq_bits, phash_bits
 from tasks.pictures import Picture, decode_stored, open_picture
-from tasks.resample import Filter, resized
+from tasks.resample import Filter
 
 SHORT, WHOLE, CROP = 224, (299, 224), (37, 0, 224, 224)
 """CLIP's tile of a picture of 1024 x 768: the short side becomes 224 pixels, the middle is kept."""
@@ -33,12 +33,12 @@ decoder, and take half of the time."""
 
 def tile_and_hash(picture: Picture) -> tuple[np.ndarray, str]:
     """uint8 (224, 224, 3) and 16 hex digits."""
-    return resized(picture.columns, WHOLE, Filter.BICUBIC, CROP), hash_of(picture)
+    return picture.resized(WHOLE, Filter.BICUBIC, CROP), hash_of(picture)
 
 
 def hash_of(picture: Picture) -> str:
     """16 hex digits."""
-    return hex_digits(phash_of(grey_plane(picture.columns)))
+    return hex_digits(phash_bits(picture.small_grey))
 
 
 def _pillow_and_imagehash(file: Path) -> tuple[np.ndarray, str]:

@@ -16,7 +16,7 @@ import simplejpeg
 from schemas.reject import RejectReason
 from tasks.content_id import image_id
 from tasks.picture_metadata import strip_metadata
-from tasks.resample import Columns, Filter, on_its_side, resized
+from tasks.resample import Box, Columns, Filter, on_its_side, resized, resized_grey, resized_with_grey
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -26,6 +26,7 @@ PIXELS_MAX = 100_000_000
 _PLAIN_SPACES = {"YCbCr", "RGB", "Gray"}
 """Colour spaces of JPEG that decode to RGB in one way only."""
 _WIDE_GREY = {"I;16", "I;16B", "I;16L", "I"}
+_SMALL = (32, 32), Filter.LANCZOS
 _TO_UPRIGHT = {
     2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
     3: PIL.Image.Transpose.ROTATE_180,
@@ -79,8 +80,20 @@ class Picture:
 
     @cached_property
     def columns(self) -> Columns:
-        """The same pixels on their side, for whoever shrinks them."""
+        """The same pixels on their side."""
         return on_its_side(self.rgb)
+
+    @cached_property
+    def small_grey(self) -> Pixels:
+        """uint8 (32, 32): the brightness, shrunk as imagehash shrinks it."""
+        return resized_grey(self.rgb, *_SMALL)
+
+    def resized(self, size: tuple[int, int], kernel: Filter, crop: Box | None = None) -> Pixels:
+        """uint8 (height, width, 3): as `tasks.resample.resized`; the first one makes `small_grey` in the same pass."""
+        if "small_grey" in self.__dict__:
+            return resized(self.rgb, size, kernel, crop)
+        made, self.__dict__["small_grey"] = resized_with_grey(self.rgb, size, kernel, crop, *_SMALL)
+        return made
 
     def fitted(self, side_max: int) -> Pixels:
         """uint8 (height, width, 3): shrunk, never enlarged, until the longer side is at most `side_max` pixels."""
@@ -88,7 +101,7 @@ class Picture:
         if scale >= 1:
             return self.rgb
         size = (max(1, round(self.width * scale)), max(1, round(self.height * scale)))
-        return resized(self.columns, size, Filter.BILINEAR)
+        return self.resized(size, Filter.BILINEAR)
 
 
 def open_picture(content: bytes) -> Picture:

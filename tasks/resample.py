@@ -1,8 +1,9 @@
 """Pictures made smaller or larger exactly as Pillow makes them, byte for byte, several times as fast.
 
 Pillow (`libImaging/Resample.c`) weighs the pixels of every row, rounds to whole levels, then does the same down the
-columns, or the other way round, in 22-bit fixed point. Here a picture is laid on its side first, so that both passes
-add whole rows of memory, which compiles to vector code. `tests/tasks/test_resample.py` compares the two.
+columns, or the other way round, in 22-bit fixed point. Here the sums are made in vector registers (`pixel_sums.py`),
+and the small brightness of a picture comes from the same pass over its rows as the small picture.
+`tests/tasks/test_resample.py` compares the two.
 """
 
 import math
@@ -11,9 +12,21 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import cv2
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from tasks.compiled import compiled
+from tasks.pixel_sums import (
+    LANES,
+    LOW_BITS,
+    ROW_LANES,
+    TAPS,
+    UNIT_BITS,
+    colour_lanes,
+    colour_lanes_few,
+    grey_lanes,
+    row_lanes,
+)
 
 Pixels = npt.NDArray[np.uint8]
 Columns = npt.NDArray[np.uint8]
@@ -22,7 +35,9 @@ Columns = npt.NDArray[np.uint8]
 Box = tuple[int, int, int, int]
 """Left, top, width and height of a part, in pixels."""
 
-_PRECISION_BITS = 22
+
+Levels = npt.NDArray[np.uint16]
+"""One channel of a row."""
 
 
 class Filter(IntEnum):
@@ -33,7 +48,48 @@ class Filter(IntEnum):
     LANCZOS = 3
 
 
-@numba.njit(cache=True, nogil=True)
+class Taps(NamedTuple):
+    """Which pixels make each new one, and how much each of them counts; beyond the last new one all count 0."""
+
+    starts: npt.NDArray[np.int64]
+    """First pixel of each new one, int64 (a multiple of LANES,)."""
+    counts: npt.NDArray[np.int64]
+    """How many there are, int64 (size,)."""
+    weights: npt.NDArray[np.int16]
+    """The two parts of weights in units of 2 ** -22, int16 (a multiple of LANES, 2, a multiple of TAPS)."""
+
+
+class Plan(NamedTuple):
+    """How pictures of one size become pictures of another."""
+
+    across: Taps
+    down: Taps
+    down_first: bool
+    """Whether Pillow (13 and later) goes down the columns first, which rounds otherwise."""
+
+
+_NOTHING = Taps(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 2, TAPS), np.int16))
+
+
+@lru_cache(maxsize=512)
+def plan(old: tuple[int, int], new: tuple[int, int], kernel: Filter, crop: Box | None = None) -> Plan:
+    """From one (width, height) to another. With `crop` only that part of the new picture is made."""
+    left, top, width, height = crop or (0, 0, *new)
+    down_first = new[1] < old[1] and old[1] - new[1] > 2 * (old[0] - new[0])
+    return Plan(_taps(old[0], new[0], kernel, left, width), _taps(old[1], new[1], kernel, top, height), down_first)
+
+
+def _taps(length: int, size: int, kernel: Filter, first: int, count: int) -> Taps:
+    """Of `count` new pixels, from `first` on, of the `size` that a row of `length` becomes."""
+    most = 2 * math.ceil(kernel * max(length / size, 1.0)) + 1
+    starts, counts = np.zeros(-(-count // LANES) * LANES, np.int64), np.zeros(count, np.int64)
+    whole = np.zeros((len(starts), -(-most // TAPS) * TAPS), np.int32)
+    _fill_taps(length, size, int(kernel), first, starts, counts, whole)
+    parts = np.stack([whole >> LOW_BITS, whole & ((1 << LOW_BITS) - 1)], axis=1)
+    return Taps(starts, counts, parts.astype(np.int16))
+
+
+@compiled
 def _weight(reach: int, x: float) -> float:
     """Triangle, Keys' cubic with a = -0.5, or Lanczos, each in Pillow's order of operations."""
     if reach == 1:
@@ -50,36 +106,12 @@ def _weight(reach: int, x: float) -> float:
     return math.sin(x * math.pi) / (x * math.pi) * (math.sin(x / 3 * math.pi) / (x / 3 * math.pi))
 
 
-class Taps(NamedTuple):
-    """Which pixels make each new one, and how much each of them counts."""
-
-    starts: npt.NDArray[np.int64]
-    """First pixel of each new one, int64 (size,)."""
-    counts: npt.NDArray[np.int64]
-    """How many there are, int64 (size,)."""
-    weights: npt.NDArray[np.int32]
-    """In units of 2 ** -22, int32 (size, largest count)."""
-
-    def some(self, first: int, count: int) -> "Taps":
-        """Those of `count` new pixels from `first` on."""
-        end = first + count
-        return Taps(self.starts[first:end], self.counts[first:end], self.weights[first:end])
-
-
-@lru_cache(maxsize=512)
-def taps(length: int, size: int, kernel: Filter) -> Taps:
-    """Of `size` new pixels from a row of `length`."""
-    most = 2 * math.ceil(kernel * max(length / size, 1.0)) + 1
-    made = Taps(np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros((size, most), np.int32))
-    _fill_taps(length, size, int(kernel), *made)
-    return made
-
-
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _fill_taps(
     length: int,
     size: int,
     reach: int,
+    first: int,
     starts: npt.NDArray[np.int64],
     counts: npt.NDArray[np.int64],
     weights: npt.NDArray[np.int32],
@@ -87,8 +119,8 @@ def _fill_taps(
     scale = length / size
     stretch = max(scale, 1.0)
     unscaled = np.zeros(weights.shape[1])
-    for place in range(size):
-        centre = (place + 0.5) * scale
+    for place in range(counts.size):
+        centre = (first + place + 0.5) * scale
         start = max(int(centre - reach * stretch + 0.5), 0)
         count = min(int(centre + reach * stretch + 0.5), length) - start
         total = 0.0
@@ -96,53 +128,98 @@ def _fill_taps(
             unscaled[tap] = _weight(reach, (tap + start - centre + 0.5) * (1.0 / stretch))
             total += unscaled[tap]
         for tap in range(count):
-            weight = unscaled[tap] / total * (1 << _PRECISION_BITS)
+            weight = unscaled[tap] / total * (1 << UNIT_BITS)
             weights[place, tap] = int(weight - 0.5) if weight < 0 else int(weight + 0.5)
         starts[place], counts[place] = start, count
 
 
-@numba.njit(cache=True, nogil=True)
-def _weighted_rows(
+@compiled
+def _across_rows(
+    rows: Pixels,
+    channels: int,
+    starts: npt.NDArray[np.int64],
+    weights: npt.NDArray[np.int16],
+    made: Pixels,
+    grey_starts: npt.NDArray[np.int64],
+    grey_weights: npt.NDArray[np.int16],
+    grey: Pixels,
+) -> None:
+    """Rows of 3 channels -> colours of `made` and brightness of `grey`; rows of 1 channel -> `grey`."""
+    width, flat, flat_grey = rows.shape[1] // channels, made.reshape(-1), grey.reshape(-1)
+    planes = np.zeros((4, width + max(weights.shape[2], grey_weights.shape[2])), np.uint16)
+    few = weights.shape[2] == TAPS
+    for y in range(rows.shape[0]):
+        if channels == 3:
+            _split(rows[y], planes[0], planes[1], planes[2])
+            if grey_starts.size:
+                _brightness(planes[0], planes[1], planes[2], planes[3])
+        else:
+            planes[3, :width] = rows[y]
+        for place in range(0, starts.size, LANES):
+            if few:
+                colour_lanes_few(planes, starts, weights, place, flat, 3 * (y * starts.size + place))
+            else:
+                colour_lanes(planes, starts, weights, place, flat, 3 * (y * starts.size + place))
+        for place in range(0, grey_starts.size, LANES):
+            grey_lanes(planes[3:], grey_starts, grey_weights, place, flat_grey, y * grey_starts.size + place)
+
+
+@compiled
+def _split(row: Pixels, red: Levels, green: Levels, blue: Levels) -> None:
+    for x in range(row.size // 3):
+        red[x] = row[3 * x]
+        green[x] = row[3 * x + 1]
+        blue[x] = row[3 * x + 2]
+
+
+@compiled
+def _brightness(red: Levels, green: Levels, blue: Levels, grey: Levels) -> None:
+    for x in range(grey.size):
+        total = np.int32(red[x]) * np.int32(19595) + np.int32(green[x]) * np.int32(38470)
+        grey[x] = np.uint16((total + np.int32(blue[x]) * np.int32(7471) + np.int32(0x8000)) >> np.int32(16))
+
+
+@compiled
+def _all_brightness(rows: Pixels, made: Pixels) -> None:
+    planes = np.zeros((4, made.shape[1]), np.uint16)
+    for y in range(len(rows)):
+        _split(rows[y], planes[0], planes[1], planes[2])
+        _brightness(planes[0], planes[1], planes[2], planes[3])
+        for x in range(made.shape[1]):
+            made[y, x] = np.uint8(planes[3, x])
+
+
+@compiled
+def _down_rows(
     rows: Pixels,
     starts: npt.NDArray[np.int64],
     counts: npt.NDArray[np.int64],
     weights: npt.NDArray[np.int32],
-    step: int,
     made: Pixels,
 ) -> None:
-    """New row `step * i + c` is the weighted sum of rows `step * (starts[i] + k) + c`."""
-    total = np.zeros(rows.shape[1], np.int32)
-    for place in range(starts.size):
-        for channel in range(step):
-            total[:] = np.int32(1 << 21)  # half of the unit: rounds
-            first, weight = step * starts[place] + channel, weights[place]
-            whole = counts[place] // 4 * 4
-            for tap in range(0, whole, 4):
-                _add_four(total, rows[first + tap * step :: step], weight[tap : tap + 4])
-            for tap in range(whole, counts[place]):
-                row = rows[first + tap * step]
-                for at in range(total.size):
-                    total[at] = np.int32(total[at] + np.int32(np.int32(row[at]) * weight[tap]))
-            new = made[step * place + channel]
-            for at in range(total.size):
-                new[at] = np.uint8(min(max(total[at] >> np.int32(22), np.int32(0)), np.int32(255)))
+    """New row i is the weighted sum of rows starts[i] + k; rows hold ROW_LANES levels at least."""
+    width, flat = rows.shape[1], made.reshape(-1)
+    for place in range(counts.size):
+        for at in range(0, width, ROW_LANES):
+            here = min(at, width - ROW_LANES)
+            row_lanes(rows, starts[place], counts[place], weights, place, here, flat, place * width + here)
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
-def _add_four(total: npt.NDArray[np.int32], rows: Pixels, weights: npt.NDArray[np.int32]) -> None:
-    """Four rows at once, so that the total is loaded and stored a quarter as often."""
-    a, b, c, d = rows[0], rows[1], rows[2], rows[3]
-    p, q, r, s = weights[0], weights[1], weights[2], weights[3]
-    for at in range(total.size):
-        more = np.int32(np.int32(a[at]) * p) + np.int32(np.int32(b[at]) * q)
-        more += np.int32(np.int32(c[at]) * r) + np.int32(np.int32(d[at]) * s)
-        total[at] = np.int32(total[at] + more)
+def _across(rows: Pixels, colour: Taps, grey: Taps, channels: int = 3) -> tuple[Pixels, Pixels]:
+    """uint8 (n, 3 * new width) and the brightness, uint8 (n, new width), each as wide as `starts`."""
+    made = np.empty((len(rows), 3 * len(colour.starts)), np.uint8)
+    made_grey = np.empty((len(rows), len(grey.starts)), np.uint8)
+    _across_rows(rows, channels, colour.starts, colour.weights, made, grey.starts, grey.weights, made_grey)
+    return made, made_grey
 
 
-def _weighted(rows: Pixels, chosen: Taps, step: int = 1) -> Pixels:
-    """uint8 (step * size, n): sums of the rows of uint8 (step * length, n)."""
-    made = np.empty((step * len(chosen.starts), rows.shape[1]), np.uint8)
-    _weighted_rows(rows, *chosen, step, made)
+def _down(rows: Pixels, taps: Taps) -> Pixels:
+    """uint8 (size, n): sums of the rows of uint8 (length, n)."""
+    missing = ROW_LANES - rows.shape[1]
+    if missing > 0:
+        return _down(np.pad(rows, ((0, 0), (0, missing))), taps)[:, :-missing]
+    made = np.empty((len(taps.counts), rows.shape[1]), np.uint8)
+    _down_rows(rows, taps.starts, taps.counts, taps.weights.view(np.int32), made)
     return made
 
 
@@ -156,47 +233,58 @@ def on_its_side(rgb: Pixels) -> Columns:
     return turned(rgb.reshape(len(rgb), -1))
 
 
-def resized(columns: Columns, size: tuple[int, int], kernel: Filter, crop: Box | None = None) -> Pixels:
+def resized(rgb: Pixels, size: tuple[int, int], kernel: Filter, crop: Box | None = None) -> Pixels:
     """uint8 (height, width, 3) of another `size` (width, height): `Image.resize(size, kernel)`.
 
     With `crop` only that part of the new picture is made.
     """
-    left, top, width, height = crop or (0, 0, *size)
-    across = taps(len(columns) // 3, size[0], kernel).some(left, width)
-    down = taps(columns.shape[1], size[1], kernel).some(top, height)
-    first = _down_first((len(columns) // 3, columns.shape[1]), size)
-    return _both_ways(columns, across, down, 3, first).reshape(height, width, 3)
+    chosen = plan((rgb.shape[1], rgb.shape[0]), size, kernel, crop)
+    if chosen.down_first:
+        made = _across(_down(_rows(rgb), chosen.down), chosen.across, _NOTHING)[0]
+    else:
+        made = _down(_across(_rows(rgb), chosen.across, _NOTHING)[0], chosen.down)
+    return _colours(made, chosen)
 
 
-def resized_grey(grey: Pixels, size: tuple[int, int], kernel: Filter) -> Pixels:
-    """uint8 (height, width) of brightness (width, height) that lies on its side."""
-    across, down = taps(len(grey), size[0], kernel), taps(grey.shape[1], size[1], kernel)
-    return _both_ways(grey, across, down, 1, _down_first((len(grey), grey.shape[1]), size))
+def resized_grey(rgb: Pixels, size: tuple[int, int], kernel: Filter) -> Pixels:
+    """uint8 (height, width): `Image.convert("L").resize(size, kernel)`."""
+    chosen = plan((rgb.shape[1], rgb.shape[0]), size, kernel)
+    if chosen.down_first:
+        made = _across(_down(brightness(rgb), chosen.down), _NOTHING, chosen.across, channels=1)[1]
+    else:
+        made = _down(_across(_rows(rgb), _NOTHING, chosen.across)[1], chosen.down)
+    return np.ascontiguousarray(made[:, : len(chosen.across.counts)])
 
 
-def _both_ways(columns: Pixels, across: Taps, down: Taps, channels: int, down_first: bool) -> Pixels:
-    if down_first:
-        columns = turned(_weighted(turned(columns), down))
-        return turned(_weighted(columns, across, channels))
-    return _weighted(turned(_weighted(columns, across, channels)), down)
+def resized_with_grey(
+    rgb: Pixels,
+    size: tuple[int, int],
+    kernel: Filter,
+    crop: Box | None,
+    grey_size: tuple[int, int],
+    grey_kernel: Filter,
+) -> tuple[Pixels, Pixels]:
+    """What `resized` and `resized_grey` give, from one pass over the rows where both go along them first."""
+    old = (rgb.shape[1], rgb.shape[0])
+    chosen, chosen_grey = plan(old, size, kernel, crop), plan(old, grey_size, grey_kernel)
+    if chosen.down_first or chosen_grey.down_first:
+        return resized(rgb, size, kernel, crop), resized_grey(rgb, grey_size, grey_kernel)
+    made, made_grey = _across(_rows(rgb), chosen.across, chosen_grey.across)
+    small = _down(made_grey, chosen_grey.down)[:, : len(chosen_grey.across.counts)]
+    return _colours(_down(made, chosen.down), chosen), np.ascontiguousarray(small)
 
 
-def _down_first(old: tuple[int, int], new: tuple[int, int]) -> bool:
-    """Whether Pillow (13 and later) goes down the columns first, which rounds otherwise."""
-    return new[1] < old[1] and old[1] - new[1] > 2 * (old[0] - new[0])
+def brightness(rgb: Pixels) -> Pixels:
+    """uint8 (height, width): `Image.convert("L")` (ITU-R 601 luma in 16-bit fixed point)."""
+    made = np.empty(rgb.shape[:2], np.uint8)
+    _all_brightness(_rows(rgb), made)
+    return made
 
 
-@numba.njit(cache=True, nogil=True)
-def _brightness(columns: Columns, grey: Pixels) -> None:
-    for x in range(grey.shape[0]):
-        red, green, blue, made = columns[3 * x], columns[3 * x + 1], columns[3 * x + 2], grey[x]
-        for y in range(grey.shape[1]):
-            total = np.int32(red[y]) * np.int32(19595) + np.int32(green[y]) * np.int32(38470)
-            made[y] = np.uint8((total + np.int32(blue[y]) * np.int32(7471) + np.int32(0x8000)) >> np.int32(16))
+def _rows(rgb: Pixels) -> Pixels:
+    return np.ascontiguousarray(rgb).reshape(len(rgb), -1)
 
 
-def brightness(columns: Columns) -> Pixels:
-    """uint8 (width, height), on its side: `Image.convert("L")` (ITU-R 601 luma in 16-bit fixed point)."""
-    grey = np.empty((len(columns) // 3, columns.shape[1]), np.uint8)
-    _brightness(columns, grey)
-    return grey
+def _colours(made: Pixels, chosen: Plan) -> Pixels:
+    width = len(chosen.across.counts)
+    return np.ascontiguousarray(made[:, : 3 * width]).reshape(len(made), width, 3)

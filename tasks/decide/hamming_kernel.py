@@ -2,11 +2,12 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 from numba import types
 from numba.extending import intrinsic
+
+from tasks.compiled import compiled
 
 Hashes = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[np.int64]
@@ -28,7 +29,7 @@ popcount: Any = _popcount
 """Called with one uint64; the compiler passes the other argument."""
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def permuted(hashes: Hashes, order: Hashes) -> Hashes:
     """The hashes with bit order[p] at place p."""
     moved = np.zeros_like(hashes)
@@ -40,7 +41,7 @@ def permuted(hashes: Hashes, order: Hashes) -> Hashes:
     return moved
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def any_near(block: Hashes, value: np.uint64, limit: np.uint64) -> bool:
     """Whether any hash of the block is within the limit. No branch in the loop, so that it becomes vector code."""
     beyond = np.uint64(0)
@@ -49,7 +50,7 @@ def any_near(block: Hashes, value: np.uint64, limit: np.uint64) -> bool:
     return bool(beyond != np.uint64(block.size))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def in_earlier_band(difference: np.uint64, cut: Any, band: int) -> bool:
     """Whether a band before this one finds a pair with these differing bits."""
     for earlier in range(band):
@@ -59,7 +60,7 @@ def in_earlier_band(difference: np.uint64, cut: Any, band: int) -> bool:
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def confirmed(one: Hashes, other: Hashes, limit: np.uint64) -> bool:
     """Whether two longer hashes are within the limit."""
     distance = np.uint64(0)
@@ -68,7 +69,7 @@ def confirmed(one: Hashes, other: Hashes, limit: np.uint64) -> bool:
     return bool(distance <= limit)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def write(
     sides: Sides, one: int, begin: int, end: int, cut: Any, band: int, limits: Hashes, pairs: Numbers, count: int
 ) -> int:
@@ -86,7 +87,7 @@ def write(
     return count
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def join(
     sides: Sides,
     starts: Numbers,

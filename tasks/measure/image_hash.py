@@ -1,7 +1,7 @@
 """Perceptual hashes of a picture, for near-duplicates (DCT hash) and known-hash lists (PDQ)."""
 
 from schemas.signals import ImageHash
-from tasks.measure.perceptual_hash import grey_plane, hex_digits, pdq_bits, phash_of
+from tasks.measure.perceptual_hash import hex_digits, pdq_bits, phash_bits
 from tasks.measure.signal import Signal, by_rule
 from tasks.pictures import Picture
 
@@ -15,7 +15,7 @@ def image_hash() -> Signal[Picture]:
 
 def _hash(picture: Picture) -> ImageHash:
     bits, quality = pdq_bits(picture.columns)
-    grey = grey_plane(picture.columns)
+    grey = picture.small_grey
     return ImageHash(
-        phash=hex_digits(phash_of(grey)), pdq=hex_digits(bits), pdq_quality=quality, grey=grey.tobytes().hex()
+        phash=hex_digits(phash_bits(grey)), pdq=hex_digits(bits), pdq_quality=quality, grey=grey.tobytes().hex()
     )

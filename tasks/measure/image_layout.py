@@ -1,10 +1,10 @@
 """What tells drawings, documents and photographs apart: flat colour, number of colours, saturation, ink."""
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from schemas.signals import ImageLayout
+from tasks.compiled import compiled
 from tasks.pictures import Picture, Pixels
 
 VERSION = "1"
@@ -28,7 +28,7 @@ def image_layout(picture: Picture) -> ImageLayout:
     )
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _codes(rgb: Pixels) -> npt.NDArray[np.int64]:
     """Which of 4,096 colours each pixel of uint8 (n, 3) is."""
     codes = np.empty(len(rgb), np.int64)
@@ -37,7 +37,7 @@ def _codes(rgb: Pixels) -> npt.NDArray[np.int64]:
     return codes
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _counts(rgb: Pixels, paper: npt.NDArray[np.float64]) -> tuple[int, int, int]:
     """Pixels like the paper, pixels far from it, and the sum of all saturations, 0 to 255 each."""
     flat = ink = saturation = 0

@@ -1,23 +1,23 @@
 """Perceptual hashes of decoded pixels: 64-bit DCT hash and 256-bit PDQ.
 
 `phash_bits` equals imagehash.phash bit for bit; `pdq_bits` equals Meta's reference (ThreatExchange `pdq/README.md`).
-Both look at a picture that lies on its side (`tasks/resample.py`).
+The first looks at the small brightness of a picture, the second at a picture that lies on its side.
 """
 
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 from scipy.fftpack import dct
 
-from tasks.resample import Columns, Filter, brightness, on_its_side, resized_grey
+from tasks.compiled import compiled
+from tasks.resample import Columns, on_its_side
 
 Bits = npt.NDArray[np.bool_]
 Plane = npt.NDArray[np.float32]
 
-_PHASH_SIDE, _PHASH_LOW = 32, 8
+_PHASH_LOW = 8
 _PDQ_SIDE, _PDQ_LOW = 64, 16
 _PDQ_QUALITY_DIVISOR = 90
 
@@ -40,21 +40,13 @@ def _pdq_basis() -> Plane:
     return basis
 
 
-def grey_plane(columns: Columns) -> npt.NDArray[np.uint8]:
-    """Brightness of the picture shrunk to uint8 (32, 32), as imagehash shrinks it."""
-    return resized_grey(brightness(columns), (_PHASH_SIDE, _PHASH_SIDE), Filter.LANCZOS)
-
-
-def phash_bits(columns: Columns) -> Bits:
-    """64 bits, bool (64,), row by row: which low DCT frequencies exceed their median."""
-    return phash_of(grey_plane(columns))
-
-
-def phash_of(grey: npt.NDArray[np.uint8]) -> Bits:
-    """The same of a picture that was shrunk already, uint8 (32, 32)."""
+def phash_bits(grey: npt.NDArray[np.uint8]) -> Bits:
+    """64 bits, bool (64,), row by row: which low DCT frequencies of uint8 (32, 32) brightness exceed their median."""
     # Two one-dimensional transforms in imagehash's order: flat pictures are decided by the last rounding.
-    low = dct(dct(grey, axis=0), axis=1)[:_PHASH_LOW, :_PHASH_LOW]
-    return (low > np.median(low)).ravel()
+    low = dct(dct(grey, axis=0)[:_PHASH_LOW], axis=1)[:, :_PHASH_LOW].ravel()
+    below, above = np.sort(low)[len(low) // 2 - 1 : len(low) // 2 + 1]
+    bits: Bits = low > (below + above) / 2
+    return bits
 
 
 def pdq_bits(columns: Columns) -> tuple[Bits, int]:
@@ -95,7 +87,7 @@ def blur_windows(length: int) -> Windows:
     return made
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _fill_windows(
     length: int, window: int, places: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], weights: Plane
 ) -> None:
@@ -115,7 +107,7 @@ def _fill_windows(
             weights[run, place] = counts[place] / (last - first + 1)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _blurred_luma(columns: Columns, starts: npt.NDArray[np.int64], weights: Plane, made: Plane) -> None:
     """Row i of float32 (64, height) is the brightness of the weighted columns of run i."""
     red, green, blue = np.float32(0.299), np.float32(0.587), np.float32(0.114)
@@ -133,7 +125,7 @@ def _blurred_luma(columns: Columns, starts: npt.NDArray[np.int64], weights: Plan
                 total[y] += luma * weight
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _blurred(rows: Plane, starts: npt.NDArray[np.int64], weights: Plane, made: Plane) -> None:
     """Row i of float32 (64, 64) is the sum of the weighted rows of run i."""
     made[:] = 0

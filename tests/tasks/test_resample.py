@@ -1,12 +1,16 @@
 """Our resampling is Pillow's, byte for byte: whatever was measured on Pillow's pixels is measured on the same ones."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import PIL.Image
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tasks.resample import Filter, brightness, on_its_side, resized, resized_grey
+from tasks.resample import Filter, brightness, resized, resized_grey, resized_with_grey
 
 SIDES = st.integers(1, 150)
 PILLOW = {
@@ -29,7 +33,7 @@ def noise(width, height, seed=0):
 def test_a_resized_picture_is_pillow_s(kernel, width, height, new_width, new_height, seed):
     rgb = noise(width, height, seed)
     pillow = PIL.Image.fromarray(rgb).resize((new_width, new_height), PILLOW[kernel])
-    assert np.array_equal(resized(on_its_side(rgb), (new_width, new_height), kernel), np.asarray(pillow))
+    assert np.array_equal(resized(rgb, (new_width, new_height), kernel), np.asarray(pillow))
 
 
 @settings(max_examples=60, deadline=None)
@@ -37,10 +41,13 @@ def test_a_resized_picture_is_pillow_s(kernel, width, height, new_width, new_hei
 def test_the_small_brightness_of_a_picture_is_pillow_s(width, height, seed):
     rgb = noise(width, height, seed)
     grey = PIL.Image.fromarray(rgb).convert("L")
-    ours = brightness(on_its_side(rgb))
-    assert np.array_equal(ours.T, np.asarray(grey))
-    small = grey.resize((32, 32), PIL.Image.Resampling.LANCZOS)
-    assert np.array_equal(resized_grey(ours, (32, 32), Filter.LANCZOS), np.asarray(small))
+    assert np.array_equal(brightness(rgb), np.asarray(grey))
+    small = np.asarray(grey.resize((32, 32), PIL.Image.Resampling.LANCZOS))
+    assert np.array_equal(resized_grey(rgb, (32, 32), Filter.LANCZOS), small)
+    wanted = (60, 45), Filter.BICUBIC, (7, 3, 20, 30)
+    both = resized_with_grey(rgb, *wanted, (32, 32), Filter.LANCZOS)
+    assert np.array_equal(both[0], resized(rgb, *wanted))
+    assert np.array_equal(both[1], small)
 
 
 @pytest.mark.parametrize("size", [(1, 20_000), (20_000, 1), (2031, 1523)])
@@ -48,13 +55,30 @@ def test_the_small_brightness_of_a_picture_is_pillow_s(width, height, seed):
 def test_a_picture_of_any_size_is_made_as_pillow_makes_it(size, kernel):
     rgb = noise(*size)
     pillow = PIL.Image.fromarray(rgb).resize((224, 97), PILLOW[kernel])
-    assert np.array_equal(resized(on_its_side(rgb), (224, 97), kernel), np.asarray(pillow))
+    assert np.array_equal(resized(rgb, (224, 97), kernel), np.asarray(pillow))
 
 
 @pytest.mark.parametrize("crop", [(0, 0, 60, 40), (7, 3, 20, 30), (59, 39, 1, 1)])
 def test_a_part_of_a_resized_picture_is_that_part_of_the_whole(crop):
     left, top, width, height = crop
-    columns = on_its_side(noise(200, 100))
-    whole = resized(columns, (60, 40), Filter.BICUBIC)
-    part = resized(columns, (60, 40), Filter.BICUBIC, crop)
+    rgb = noise(200, 100)
+    whole = resized(rgb, (60, 40), Filter.BICUBIC)
+    part = resized(rgb, (60, 40), Filter.BICUBIC, crop)
     assert np.array_equal(part, whole[top : top + height, left : left + width])
+
+
+SMALL_ON_ANY_PROCESSOR = """
+import numpy as np, PIL.Image
+from tasks.resample import Filter, resized_with_grey
+rgb = np.random.default_rng(0).integers(0, 256, (90, 1500, 3), np.uint8)
+pixels, grey = resized_with_grey(rgb, (131, 70), Filter.BICUBIC, None, (32, 32), Filter.LANCZOS)
+picture = PIL.Image.fromarray(rgb)
+assert np.array_equal(pixels, np.asarray(picture.resize((131, 70), PIL.Image.Resampling.BICUBIC)))
+assert np.array_equal(grey, np.asarray(picture.convert("L").resize((32, 32), PIL.Image.Resampling.LANCZOS)))
+"""
+
+
+def test_a_processor_without_wide_registers_makes_the_same_picture(tmp_path):
+    plain = {**os.environ, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}
+    plain["PYTHONPATH"] = os.pathsep.join(sys.path)
+    subprocess.run([sys.executable, "-c", SMALL_ON_ANY_PROCESSOR], env=plain, check=True)

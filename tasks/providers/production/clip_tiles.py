@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from tasks.pictures import Picture
-from tasks.resample import Filter, resized
+from tasks.resample import Filter
 
 _FILTERS = {"bicubic": Filter.BICUBIC, "bilinear": Filter.BILINEAR}
 
@@ -43,7 +43,7 @@ class Tiles:
         """uint8 (3, side, side)."""
         size, left, top = self._place(picture.width, picture.height)
         crop = (left, top, self.side, self.side)
-        tile = resized(picture.columns, size, _FILTERS[self.interpolation], crop)
+        tile = picture.resized(size, _FILTERS[self.interpolation], crop)
         return torch.from_numpy(np.ascontiguousarray(tile.transpose(2, 0, 1))).to(device)
 
     def on_device(self, picture: Picture, device: torch.device) -> torch.Tensor:
