@@ -26,6 +26,8 @@ _UNFINISHED = "ingest/unfinished"
 def read_new(store: Store, files: Sequence[tuple[LogFile, str]], logs: Path, workers: int) -> dict[str, int]:
     """Read what is new in `files`, which are (file, format). Returns counts of files, lines and rejects.
 
+    `lines_replaced`, when there are any, are those of files that were read before and are read anew from the beginning.
+
     Parts are listed and the ledger is written last, so a killed run is as if it had not read anything.
     """
     ledger = {row["source"]: LogFileRead(**row) for row in store.read("log_files").iter_rows(named=True)}
@@ -46,6 +48,9 @@ def read_new(store: Store, files: Sequence[tuple[LogFile, str]], logs: Path, wor
     if plans:
         _list(store, plans, read, ledger, Tombstones(store, reader.key))
     counts = {"files": len(files), "files_read": len(plans), "lines": sum(each.lines.total() for each in read)}
+    anew = [ledger[each.read.source] for each in plans if each.read.source in ledger and not each.lines_kept]
+    replaced = sum(row.lines for row in anew)
+    counts |= {"lines_replaced": replaced} if replaced else {}
     return counts | {"rejected": sum(each.reasons.total() for each in read)}
 
 

@@ -72,14 +72,16 @@ def test_a_grown_file_costs_its_new_lines(tmp_path):
     write(tmp_path / "logs", DAY, *RECORDS[:7])
     ingested(tmp_path / "logs", tmp_path / "store")
     write(tmp_path / "logs", DAY, *RECORDS)
-    assert read_again(tmp_path)["lines"] == len(RECORDS) - 7
+    counts = read_again(tmp_path)
+    assert (counts["lines"], "lines_replaced" in counts) == (len(RECORDS) - 7, False)
 
 
 def test_a_file_that_shrank_is_read_anew(tmp_path):
     write(tmp_path / "logs", DAY, *RECORDS)
     ingested(tmp_path / "logs", tmp_path / "store")
     write(tmp_path / "logs", DAY, *RECORDS[:2])
-    assert read_again(tmp_path)["lines"] == 2
+    counts = read_again(tmp_path)
+    assert (counts["lines"], counts["lines_replaced"]) == (2, len(RECORDS))
 
 
 def test_a_rewritten_file_is_read_anew_and_its_old_lines_are_gone(tmp_path):
