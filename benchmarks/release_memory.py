@@ -43,9 +43,9 @@ def make(store: str) -> None:
     from tasks.report.steps import report_release
 
     chosen, providers = Settings(store=store), Providers()
-    staging = build_release.fn(chosen, VERSIONS)
-    report_release.fn(chosen, providers, VERSIONS, staging)
-    seal_release.fn(chosen, providers, VERSIONS, staging)
+    built = build_release.fn(chosen, VERSIONS)
+    report_release.fn(chosen, providers, VERSIONS, built.staging)
+    seal_release.fn(chosen, providers, VERSIONS, built)
 
 
 def report() -> None:

@@ -19,6 +19,6 @@ def release(settings: Settings) -> list[StageReport]:
     watched = watch_drift(settings)
     providers = Providers(settings.providers)
     versions = signal_versions(providers)
-    staging = build_release(settings, versions)
-    reported = report_release(settings, providers, versions, staging)
-    return [watched, reported, seal_release(settings, providers, versions, staging)]
+    built = build_release(settings, versions)
+    reported = report_release(settings, providers, versions, built.staging)
+    return [watched, reported, seal_release(settings, providers, versions, built)]

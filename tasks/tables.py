@@ -27,7 +27,10 @@ from schemas.tables import TABLES
 _LIST = "parts.json"
 _GROWN = ("conversations", "redacted_conversations")
 """Tables whose later columns may be null, besides those of signals."""
-_PAGE_BYTES = 32 * 1024  # a page of a loose file ends with the value that fills it
+SLICE_ROWS = 16_384
+_READ_BYTES = 1024 * 1024
+PAGE_BYTES = 32 * 1024
+"""A page of a loose file ends with the value that fills it."""
 
 
 class Store:
@@ -126,14 +129,31 @@ class Store:
         for part in self.parts(table):
             yield self.read_part(table, part, columns)
 
-    def read_batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The table as Arrow, for pictures, which are worth no copy more; of a local folder a few rows at a time."""
+    def read_slices(
+        self, table: str, columns: Sequence[str] | None = None, rows: int = SLICE_ROWS
+    ) -> Iterator[pl.DataFrame]:
+        """The table some rows at a time, however many a part has; of a local folder no more is read."""
+        names = arrow_schema(TABLES[table].row).names if columns is None else list(columns)
         for part in self.parts(table):
-            if isinstance(self.fs, LocalFileSystem):
-                file = pq.ParquetFile(self.at(f"tables/{table}/{part}"), memory_map=True)
-                yield from file.iter_batches(32, columns=list(columns), use_threads=False)
+            path = self.at(f"tables/{table}/{part}")
+            if isinstance(self.fs, LocalFileSystem) and set(names) <= set(pq.read_schema(path).names):
+                file = pq.ParquetFile(path, buffer_size=_READ_BYTES)
+                for batch in file.iter_batches(rows, columns=names, use_threads=False):
+                    yield cast(pl.DataFrame, pl.from_arrow(pa.table(batch).select(names).replace_schema_metadata(None)))
             else:
-                yield from self._read_part(table, part, columns).to_batches()
+                yield from self.read_part(table, part, names).iter_slices(rows)
+
+    def local_part(self, table: str, part: str) -> str | None:
+        """The file of a part; None when it is not on this machine."""
+        return self.at(f"tables/{table}/{part}") if isinstance(self.fs, LocalFileSystem) else None
+
+    def read_part_batches(self, table: str, part: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """One part as Arrow, for pictures, which are worth no copy more; of a local folder a few rows at a time."""
+        path = self.local_part(table, part)
+        if path is not None:
+            yield from pq.ParquetFile(path, memory_map=True).iter_batches(32, columns=list(columns), use_threads=False)
+        else:
+            yield from self._read_part(table, part, columns).to_batches()
 
     def read_part(self, table: str, part: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """One part of a table."""
@@ -252,7 +272,7 @@ class ParquetFile:
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
-        pages = {"data_page_size": _PAGE_BYTES, "write_batch_size": 1, "write_page_index": True}
+        pages = {"data_page_size": PAGE_BYTES, "write_batch_size": 1, "write_page_index": True}
         self._writer = pq.ParquetWriter(path, schema, **pages, **parquet_options(schema))
 
     def write(self, table: pa.Table) -> None:

@@ -10,7 +10,7 @@ import io
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import PIL.Image
@@ -20,16 +20,27 @@ from schemas.battle import Battle
 from schemas.conversation import Conversation, IdentifiedTurn
 from schemas.decision import Decision, ItemKind
 from schemas.image import Image
+from schemas.release import CONFIGS
 from schemas.row import Row
+from schemas.settings import BenchSettings
 from schemas.tables import SIGNALS, TABLES
 from tasks.content_id import combined_id, text_id
+from tasks.lookup.blocks import BLOCK_ROWS
 from tasks.pictures import Picture, open_picture
 from tasks.providers.embedded.tokens import Cl100k
+from tasks.release.gather import Gathered
 from tasks.tables import Store, frame_of
 
 NOON = datetime(2024, 9, 18, 12, tzinfo=UTC)
 VERSIONS = dict.fromkeys(SIGNALS, "1")
 """Signal -> the version under which `facts_frame` stores it."""
+
+
+class GatheredRows(NamedTuple):
+    """Configuration -> rows, and how many were withheld for the benchmark."""
+
+    rows: dict[str, pl.DataFrame]
+    withheld_for_bench: int
 
 
 def conversation(conversation_id: str = "c1", *texts: str, **changes: Any) -> Conversation:
@@ -217,3 +228,10 @@ def _content_ids(signal: str, conversations: Iterable[Conversation]) -> list[str
         }
         found |= dict.fromkeys(parts[part])
     return list(found)
+
+
+def gathered_rows(store: Store, bench: BenchSettings | None = None, block_rows: int = BLOCK_ROWS) -> GatheredRows:
+    """All rows of a release of the store, each configuration as one frame."""
+    gathered = Gathered(store, VERSIONS, bench or BenchSettings(), block_rows)
+    rows = {config: pl.concat(gathered.rows(config)) for config in CONFIGS}
+    return GatheredRows(rows, gathered.withheld_for_bench)

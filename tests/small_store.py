@@ -183,9 +183,9 @@ def _sightings(items: list[Conversation | Battle]) -> pl.DataFrame:
 def make_release(store: Store, **settings: object) -> StageReport:
     """Build, report on, seal and place a release of the store, as `flows/release.py` does."""
     chosen, providers = Settings(store=store.root, **settings), Providers()
-    staging = build_release.fn(chosen, VERSIONS)
-    report_release.fn(chosen, providers, VERSIONS, staging)
-    return seal_release.fn(chosen, providers, VERSIONS, staging)
+    built = build_release.fn(chosen, VERSIONS)
+    report_release.fn(chosen, providers, VERSIONS, built.staging)
+    return seal_release.fn(chosen, providers, VERSIONS, built)
 
 
 def manifest_of(release: Path) -> dict:

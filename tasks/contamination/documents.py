@@ -74,11 +74,11 @@ def _by_picture(
     said = [frame.with_columns(words=normalised(frame["prompt"])) for frame in (prompts, documents)]
     left = said[0].select(other_id="document_id", other_prompt="prompt_id", other_words="words", image_a="picture")
     right = said[1].select("document_id", "prompt_id", "words", image_b="picture")
-    pairs = left.join(both_ways, on="image_a").join(right, on="image_b")
-    same = pairs["words"] == pairs["other_words"]
-    unsure = pairs.filter(~same & (pl.col("image_a") != ""))
+    pictured = left.join(both_ways, on="image_a")
+    same = pictured.join(right, left_on=["image_b", "other_words"], right_on=["image_b", "words"])
+    unsure = pictured.filter(pl.col("image_a") != "").join(right, on="image_b")
     close = unsure.filter(_cosines(unsure, embedded) >= cosine_min)
-    return pl.concat([pairs.filter(same), close]).select(_ALIKE.keys())
+    return pl.concat([each.select(_ALIKE.keys()) for each in (same, close)])
 
 
 def _cosines(pairs: pl.DataFrame, embedded: Embedded) -> pl.Series:

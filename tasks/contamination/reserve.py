@@ -37,9 +37,13 @@ def reserved(conversations: pl.DataFrame, bench: BenchSettings, epoch: int) -> p
         return pl.DataFrame(schema={"document_id": pl.String, "first_month": pl.Int64})
     first = conversations.group_by("document_id").agg(pl.col("day").min())
     month = pl.col("day").dt.year().cast(pl.Int64) * 12 + pl.col("day").dt.month() - 1
-    chosen = pl.col("document_id").map_elements(lambda d: _lot(d) < bench.hidden_fraction, return_dtype=pl.Boolean)
     recent = first.select("document_id", first_month=month).filter(pl.col("first_month") > epoch - bench.hidden_months)
-    return recent.filter(chosen).sort("document_id")
+    return recent.filter(may_be_reserved(bench)).sort("document_id")
+
+
+def may_be_reserved(bench: BenchSettings) -> pl.Expr:
+    """Whether a row's `document_id` is reserved in some months."""
+    return pl.col("document_id").map_elements(lambda d: _lot(d) < bench.hidden_fraction, return_dtype=pl.Boolean)
 
 
 def _lot(document: str) -> float:

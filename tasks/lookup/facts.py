@@ -41,5 +41,9 @@ def facts(
 
 def embeddings(store: Store, signal: str, versions: Versions, ids: pl.Series) -> dict[str, npt.NDArray[np.float32]]:
     """The vector of each of the content ids that has one, in the order of the ids."""
-    stored = dict(facts(store, signal, versions[signal], ["vector"], ids.to_list()).iter_rows())
-    return {name: np.array(stored[name], np.float32) for name in ids.sort() if name in stored}
+    stored = facts(store, signal, versions[signal], ["vector"], ids.to_list())
+    if stored.is_empty():
+        return {}
+    vectors = stored["vector"].explode().to_numpy().astype(np.float32, copy=False).reshape(stored.height, -1)
+    place = {name: row for row, name in enumerate(stored["content_id"])}
+    return {name: vectors[place[name]] for name in ids.sort() if name in place}

@@ -39,6 +39,13 @@ def battles_as_released(store: Store) -> pl.DataFrame:
 
 def days(store: Store) -> list[date]:
     """The days of the conversations, in order; those without a time count only where none has one."""
-    known = store.read("conversations", ["day", "tstamp"])
-    dated = known.filter(pl.col("tstamp") >= UNDATED_BEFORE)
-    return sorted((dated if dated.height else known)["day"].unique().to_list())
+    dated = pl.col("tstamp") >= UNDATED_BEFORE
+    parts = store.read_slices("conversations", ["day", "tstamp"])
+    known = pl.concat(
+        [
+            pl.DataFrame(schema={"day": pl.Date, "dated": pl.Boolean}),
+            *(p.select("day", dated=dated).unique() for p in parts),
+        ]
+    )
+    timed = known.filter("dated")
+    return sorted((timed if timed.height else known)["day"].unique().to_list())

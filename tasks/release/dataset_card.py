@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import polars as pl
 import yaml
 
 from schemas.release import CONFIGS, Manifest
 from schemas.row import described_columns
 from schemas.run import Funnel
 from tasks.release.card_numbers import dataset_name, funnel_line
-from tasks.release.statistics import COLUMNS, COMPARED, PUBLISHED, Statistics
+from tasks.release.statistics import COLUMNS, COMPARED, PUBLISHED
 from tasks.untrusted import markdown_text
 
 _TEMPLATE = Path(__file__).with_suffix(".md")
@@ -23,10 +22,14 @@ _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "
 def dataset_card(
     manifest: Manifest,
     funnel: Funnel,
-    rows: Mapping[str, pl.DataFrame],
+    statistics: Mapping[str, tuple[str, ...]],
     bench: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> str:
-    """README.md of a release. `bench` has rows of bench_funnel, bench_measures and bench_agreement."""
+    """README.md of a release.
+
+    `statistics` has the cells of each compared configuration, `bench` rows of bench_funnel, bench_measures and
+    bench_agreement.
+    """
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=True)  # noqa: S701 - Markdown; untrusted text goes through markdown_text
     template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
     return template.render(
@@ -35,7 +38,7 @@ def dataset_card(
         embedded=manifest.embedded_providers,
         manifest=manifest,
         funnel=funnel,
-        statistics=_statistics(rows),
+        statistics=[*((dataset_name(config), *statistics[config]) for config in COMPARED), *PUBLISHED],
         bench=bench,
         schemas={
             name: [(c, markdown_text(t), markdown_text(d)) for c, t, d in described_columns(row)]
@@ -73,13 +76,3 @@ def _front_matter(manifest: Manifest) -> str:
         "configs": configs,
     }
     return f"---\n{yaml.safe_dump(about, sort_keys=False)}---"
-
-
-def _statistics(rows: Mapping[str, pl.DataFrame]) -> list[tuple[str, ...]]:
-    """Rows of VisionArena's Table 1: those of this release, then the published ones."""
-    own = []
-    for config in COMPARED:
-        found = Statistics(config)
-        found.add(rows[config])
-        own.append((dataset_name(config), *found.cells()))
-    return [*own, *PUBLISHED]

@@ -1,12 +1,13 @@
-"""Joins the tables of a store into the rows of the three configurations."""
+"""Joins the tables of a store into the rows of the three configurations, some conversations at a time."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
 import polars as pl
 
 from schemas.release import SideMetadata
 from schemas.settings import BenchSettings
-from tasks.contamination.guard import Withheld, withheld
+from tasks.contamination.guard import Guard, Withheld
+from tasks.lookup.blocks import BLOCK_ROWS, Block, battle_blocks, conversation_blocks
 from tasks.lookup.conversation_features import conversation_features
 from tasks.lookup.facts import Versions
 from tasks.lookup.released import battles_as_released, conversations_as_released
@@ -16,46 +17,90 @@ from tasks.tables import Store
 _SIDES = ("conversation_a", "conversation_b")
 
 
-@dataclass(frozen=True)
 class Gathered:
-    """Rows of a release, without pictures, and what was withheld."""
+    """All rows of the release that the store's decisions and the benchmark allow.
 
-    rows: dict[str, pl.DataFrame]
-    """Configuration -> rows with `image_ids` in place of images; those of chat have token counts that do not leave."""
-    withheld_for_bench: int
-    """Kept conversations that are not in chat because of the benchmark: its prompts, prompts alike, hidden ones."""
+    Rows have no pictures but `image_ids` in their place; those of chat have token counts that do not leave. Memory
+    holds one block of conversations, the benchmark, and what is alike to it; texts wait in temporary files.
+    """
+
+    def __init__(self, store: Store, versions: Versions, bench: BenchSettings, block_rows: int = BLOCK_ROWS) -> None:
+        self.withheld_for_bench = 0
+        """Kept conversations that are not in chat because of the benchmark, once the rows of chat were read."""
+        self._versions = versions
+        self._drawn = store.read("bench", ["conversation_id"])["conversation_id"]
+        self._conversations = conversation_blocks(store, block_rows)
+        self._battles = battle_blocks(store, block_rows)
+        self._guard = Guard(store, versions, bench)
+        for block in self._conversations:
+            self._guard.learn(block, _kept(block))
+        self._conversations.divide(
+            ["signals/text_embedding"], "content_id", lambda block: self._guard.compared(block, _kept(block))
+        )
+        for block in self._conversations:
+            self._guard.look(block, _kept(block))
+
+    def rows(self, config: str) -> Iterator[pl.DataFrame]:
+        """The rows of a configuration in order, in frames; one frame at least."""
+        rows: dict[str, Callable[[], Iterator[pl.DataFrame]]] = {
+            "chat": self._chat,
+            "battle": self._battle,
+            "bench": self._bench,
+        }
+        return rows[config]()
+
+    def _chat(self) -> Iterator[pl.DataFrame]:
+        self.withheld_for_bench = 0
+        for block in self._conversations:
+            kept, out = self._looked_at(block)
+            chat = kept.filter(~pl.col("conversation_id").is_in([*out.bench, *out.hidden]))
+            self.withheld_for_bench += kept.height - chat.height
+            yield chat_rows(_joined(block, chat, self._versions))
+
+    def _bench(self) -> Iterator[pl.DataFrame]:
+        found = []
+        for block in self._conversations:
+            kept, out = self._looked_at(block)
+            drawn = self._drawn.filter(~self._drawn.is_in(list(out.hidden)))
+            public = kept.filter(pl.col("conversation_id").is_in(drawn.implode()))
+            found.append(bench_rows(_joined(block, public, self._versions)))
+        yield pl.concat(found).sort("question_id")
+
+    def _battle(self) -> Iterator[pl.DataFrame]:
+        for block in self._battles:
+            _, out = self._looked_at(block)
+            sides = _joined(block, conversations_as_released(block), self._versions)
+            yield battle_rows(_battles(block, sides, out))
+
+    def _looked_at(self, block: Block) -> tuple[pl.DataFrame, Withheld]:
+        kept = _kept(block)
+        return kept, self._guard.withheld(block, kept)
 
 
-def gather(store: Store, versions: Versions, bench: BenchSettings) -> Gathered:
-    """All rows of the release that the store's decisions and the benchmark allow."""
-    conversations = _conversations(store, versions)
-    kept = conversations.filter("keep")
-    out = withheld(store, kept, versions, bench)
-    chat = kept.filter(~pl.col("conversation_id").is_in([*out.bench, *out.hidden]))
-    drawn = store.read("bench", ["conversation_id"])["conversation_id"]
-    public = kept.filter(pl.col("conversation_id").is_in(drawn.filter(~drawn.is_in(list(out.hidden))).implode()))
-    battles = _battles(store, conversations, out)
-    rows = {"chat": chat_rows(chat), "battle": battle_rows(battles), "bench": bench_rows(public)}
-    return Gathered(rows, kept.height - chat.height)
+def _kept(block: Store) -> pl.DataFrame:
+    """Kept conversations as they are released."""
+    decided = block.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="conversation")
+    return conversations_as_released(block).join(
+        decided.select(conversation_id="item_id"), on="conversation_id", how="semi", maintain_order="left"
+    )
 
 
-def _conversations(store: Store, versions: Versions) -> pl.DataFrame:
-    """Every conversation with its decision, features and topic."""
-    decided = store.read("decisions", ["item_kind", "item_id", "keep", "preset_dataset"])
+def _joined(block: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+    """Conversations with their decisions, features and topics."""
+    decided = block.read("decisions", ["item_kind", "item_id", "keep", "preset_dataset"])
     decisions = decided.filter(item_kind="conversation").select("keep", "preset_dataset", conversation_id="item_id")
-    topics = store.read("topics", ["document_id", "name"]).rename({"name": "topic"})
-    conversations = conversations_as_released(store)
+    topics = block.read("topics", ["document_id", "name"]).rename({"name": "topic"})
     return (
         conversations.join(decisions, on="conversation_id", maintain_order="left")
-        .join(conversation_features(store, conversations, versions), on="conversation_id", maintain_order="left")
+        .join(conversation_features(block, conversations, versions), on="conversation_id", maintain_order="left")
         .join(topics, on="document_id", how="left", maintain_order="left")
     )
 
 
-def _battles(store: Store, conversations: pl.DataFrame, out: Withheld) -> pl.DataFrame:
+def _battles(block: Store, conversations: pl.DataFrame, out: Withheld) -> pl.DataFrame:
     """Kept battles with both sides, those on hidden prompts left out; the prompt's columns are the left side's."""
-    kept = store.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="battle")
-    battles = battles_as_released(store).join(kept.select(battle_id="item_id"), on="battle_id", maintain_order="left")
+    kept = block.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="battle")
+    battles = battles_as_released(block).join(kept.select(battle_id="item_id"), on="battle_id", maintain_order="left")
     battles = battles.filter(~pl.any_horizontal(pl.col(_SIDES).is_in(list(out.hidden))))
     style = list(SideMetadata.model_fields)
     for letter in ("a", "b"):

@@ -1,9 +1,12 @@
 """Rows of a configuration -> Parquet shards that `datasets` and the Hub's viewer open as they are."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 from datasets import Features, Image, List
@@ -11,13 +14,13 @@ from datasets import Features, Image, List
 from schemas.release import CONFIGS
 from schemas.row import arrow_schema
 from tasks.parallel import map_ordered
-from tasks.release.spool import SpooledImages
-from tasks.tables import ParquetFile
+from tasks.picture_parquet import Group, PictureParquet, encode_group
+from tasks.release.picture_places import Numbers, PicturePlaces
 
 SHARD_BYTES = 256 * 1024 * 1024
 ROW_GROUP_BYTES = 32 * 1024 * 1024
 THREADS = min(4, os.cpu_count() or 1)
-"""Shards that are written at once. Each holds one row group twice, as a table and as pages."""
+"""Row groups whose texts are encoded while pictures of another are written; twice as many wait in memory."""
 ROW_BYTES = 2_000
 """What a row weighs beside its pictures, roughly: enough to plan shards with."""
 
@@ -39,36 +42,96 @@ def shard_schema(config: str) -> pa.Schema:
     return features(config).arrow_schema
 
 
-def write_shards(config: str, rows: pl.DataFrame, images: SpooledImages, folder: Path) -> list[Path]:
-    """Write `train-00000-of-0000N.parquet` files; one file, without rows, when there are none."""
-    sizes = [ROW_BYTES + sum(images.size(i) for i in ids) for ids in rows["image_ids"].to_list()]
-    shards = list(_cut(sizes, 0, len(sizes), SHARD_BYTES)) or [(0, 0)]
+class _Stretch(NamedTuple):
+    """Some rows that follow each other, such as those of a row group."""
+
+    rows: pl.DataFrame
+    shown: Numbers
+    """Pictures of each row."""
+    places: Numbers
+    """Where these are, one row's after the other's."""
+    shard: int = 0
+
+
+def write_shards(config: str, frames: Iterable[pl.DataFrame], pictures: PicturePlaces, folder: Path) -> list[Path]:
+    """Write `train-00000-of-0000N.parquet` files; one file, without rows, when there are none.
+
+    Frames follow each other in the order of the release. Memory holds one of them, and a few row groups without
+    their pictures.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     schema = shard_schema(config)
 
-    def write(number: int) -> Path:
-        path = folder / f"train-{number:05d}-of-{len(shards):05d}.parquet"
-        with ParquetFile(path, schema) as file:
-            for first, last in _cut(sizes, *shards[number], ROW_GROUP_BYTES):
-                file.write(_with_images(rows[first:last], images, schema))
-        return path
+    def encode(stretch: _Stretch) -> tuple[_Stretch, Group]:
+        return stretch, encode_group(_without_pictures(stretch, pictures, schema), schema)
 
-    return list(map_ordered(write, range(len(shards)), THREADS))
-
-
-def _cut(sizes: list[int], start: int, end: int, limit: int) -> Iterator[tuple[int, int]]:
-    """Consecutive stretches of rows whose sizes add up to about `limit`."""
-    first, total = start, 0
-    for row in range(start, end):
-        if total and total + sizes[row] > limit:
-            yield first, row
-            first, total = row, 0
-        total += sizes[row]
-    if first < end:
-        yield first, end
+    written: list[Path] = []
+    encoded = map_ordered(encode, _stretches(frames, pictures), THREADS)
+    for number, groups in groupby(encoded, key=lambda each: each[0].shard):
+        written.append(folder / f"{number:05d}.parquet")
+        with PictureParquet(written[-1], schema) as file:
+            for stretch, group in groups:
+                file.write(group, stretch.shown.tolist(), pictures.views(stretch.places))
+    if not written:
+        written.append(folder / "00000.parquet")
+        PictureParquet(written[-1], schema).close()
+    return [path.rename(folder / f"train-{path.stem}-of-{len(written):05d}.parquet") for path in written]
 
 
-def _with_images(rows: pl.DataFrame, images: SpooledImages, schema: pa.Schema) -> pa.Table:
-    pictures = images.column(rows["image_ids"], schema.field("images").type)
-    filled = rows.drop("image_ids").to_arrow().append_column(schema.field("images"), pictures)
-    return filled.select(schema.names).cast(schema)
+def _stretches(frames: Iterable[pl.DataFrame], pictures: PicturePlaces) -> Iterator[_Stretch]:
+    """All rows, cut where a shard or a row group would grow beyond its size; each has one row at least."""
+    waiting: list[_Stretch] = []
+    shard = shard_bytes = group_bytes = 0
+    for rows in frames:
+        frame, first = _placed(rows, pictures), 0
+        for row, size in enumerate(_row_bytes(frame, pictures)):
+            closes = shard_bytes > 0 and shard_bytes + size > SHARD_BYTES
+            if closes or (group_bytes and group_bytes + size > ROW_GROUP_BYTES):
+                yield _joined([*waiting, _between(frame, first, row)], shard)
+                waiting, first, group_bytes = [], row, 0
+            if closes:
+                shard, shard_bytes = shard + 1, 0
+            shard_bytes += size
+            group_bytes += size
+        if first < rows.height:
+            waiting.append(_between(frame, first, rows.height))
+    if waiting:
+        yield _joined(waiting, shard)
+
+
+def _placed(rows: pl.DataFrame, pictures: PicturePlaces) -> _Stretch:
+    ids = rows["image_ids"]
+    return _Stretch(
+        rows,
+        ids.list.len().to_numpy().astype(np.int64),
+        pictures.places(ids.explode(empty_as_null=False).to_list()),
+    )
+
+
+def _between(frame: _Stretch, first: int, last: int) -> _Stretch:
+    ends = np.concatenate([[0], np.cumsum(frame.shown)])
+    return _Stretch(frame.rows[first:last], frame.shown[first:last], frame.places[ends[first] : ends[last]])
+
+
+def _joined(stretches: list[_Stretch], shard: int) -> _Stretch:
+    rows, shown, places, _ = zip(*stretches, strict=True)
+    return _Stretch(pl.concat(rows), np.concatenate(shown), np.concatenate(places), shard)
+
+
+def _row_bytes(frame: _Stretch, pictures: PicturePlaces) -> list[int]:
+    """What each row weighs, roughly."""
+    ends = np.concatenate([[0], np.cumsum(pictures.sizes(frame.places))])
+    sizes: list[int] = (ROW_BYTES + np.diff(ends[np.concatenate([[0], np.cumsum(frame.shown)])])).tolist()
+    return sizes
+
+
+def _without_pictures(stretch: _Stretch, pictures: PicturePlaces, schema: pa.Schema) -> pa.Table:
+    """Rows as `datasets` stores them, lists of images with empty bytes."""
+    field = schema.field("images")
+    names = pa.array(pictures.names(stretch.places), pa.string())
+    nothing = pa.array([b""] * len(names), pa.binary())
+    listed = pa.StructArray.from_arrays([nothing, names], fields=list(field.type.value_type))
+    ends = np.concatenate([[0], np.cumsum(stretch.shown)]).astype(np.int32)
+    images = pa.ListArray.from_arrays(pa.array(ends), listed, type=field.type)
+    others = stretch.rows.drop("image_ids").to_arrow(compat_level=pl.CompatLevel.oldest())
+    return others.append_column(field, images).select(schema.names).cast(schema)

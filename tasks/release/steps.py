@@ -3,16 +3,19 @@
 import json
 import shutil
 import tempfile
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version as installed_version
 from pathlib import Path
+from typing import NamedTuple
 
+import polars as pl
 from fsspec.implementations.local import LocalFileSystem
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from schemas.errors import BadInput
 from schemas.release import CONFIGS, Manifest
-from schemas.run import StageReport
+from schemas.run import Funnel, StageReport
 from schemas.settings import Settings
 from tasks.lookup.bench import bench_evidence
 from tasks.lookup.facts import Versions
@@ -21,10 +24,11 @@ from tasks.lookup.released import days
 from tasks.providers import Providers
 from tasks.release.build import checked_version, place, released_files, write_manifest
 from tasks.release.dataset_card import dataset_card
-from tasks.release.gather import Gathered, gather
+from tasks.release.gather import Gathered
 from tasks.release.leaderboards import write_leaderboards
+from tasks.release.picture_places import PicturePlaces
 from tasks.release.shards import write_shards
-from tasks.release.spool import SpooledImages
+from tasks.release.statistics import COMPARED, Statistics
 from tasks.tables import Store
 from tasks.timing import timed
 from tasks.tombstones import UNFINISHED
@@ -34,34 +38,59 @@ _RELEVANT = {"seed", "topics", "bench"} | {
 }  # fmt: skip
 
 
+class Built(NamedTuple):
+    """Shards and leaderboards in a staging folder."""
+
+    staging: Path
+    counts: dict[str, int]
+    """As in the manifest."""
+    statistics: dict[str, tuple[str, ...]]
+    """Configuration -> its cells in the card's table."""
+
+
 @task(cache_policy=NO_CACHE)
-def build_release(settings: Settings, versions: Versions) -> Path:
-    """Shards and leaderboards in a staging folder, which is returned."""
+def build_release(settings: Settings, versions: Versions) -> Built:
+    """Write shards and leaderboards to a staging folder."""
     store = Store.open(settings.store)
-    if store.read("decisions", ["item_id"]).is_empty():
+    if all(rows.is_empty() for rows in store.read_slices("decisions", ["item_id"])):
         raise BadInput(f"store {settings.store!r} holds no decisions to release; run the stages before it first")
     if store.read_bytes(UNFINISHED) is not None:
         raise BadInput(
             "a takedown was interrupted, so nothing may be released; finish it with `curate takedown --store …`"
         )
     staging = _staging(store)
-    gathered = gather(store, versions, settings.bench)
-    wanted = {i for rows in gathered.rows.values() for i in rows["image_ids"].explode().drop_nulls()}
-    with SpooledImages(store, wanted) as images:
+    gathered = Gathered(store, versions, settings.bench)
+    counts: dict[str, int] = {}
+    statistics = {config: Statistics(config) for config in COMPARED}
+    with PicturePlaces(store) as pictures:
         for config in CONFIGS:
-            write_shards(config, gathered.rows[config], images, staging / config / "data")
+            counted = _counted(gathered.rows(config), config, counts, statistics.get(config))
+            write_shards(config, counted, pictures, staging / config / "data")
     write_leaderboards(store.read("ratings"), staging / "leaderboard")
-    return staging
+    counts["withheld_for_bench"] = gathered.withheld_for_bench
+    return Built(staging, counts, {config: found.cells() for config, found in statistics.items()})
+
+
+def _counted(
+    frames: Iterable[pl.DataFrame], config: str, counts: dict[str, int], statistics: Statistics | None
+) -> Iterator[pl.DataFrame]:
+    """The same frames, with their rows counted on the way."""
+    counts[config] = 0
+    for rows in frames:
+        counts[config] += rows.height
+        if statistics is not None:
+            statistics.add(rows)
+        yield rows
 
 
 @task(cache_policy=NO_CACHE)
 @timed
-def seal_release(settings: Settings, providers: Providers, versions: Versions, staging: Path) -> StageReport:
+def seal_release(settings: Settings, providers: Providers, versions: Versions, built: Built) -> StageReport:
     """Card and manifest, then the move to `releases/<version>`."""
-    store = Store.open(settings.store)
-    gathered = gather(store, versions, settings.bench)
-    manifest = _manifest(store, settings, providers, versions, gathered)
-    card = dataset_card(manifest, funnel(store), gathered.rows, bench_evidence(store))
+    store, staging = Store.open(settings.store), built.staging
+    gone = funnel(store)
+    manifest = _manifest(store, settings, providers, versions, gone, built.counts)
+    card = dataset_card(manifest, gone, built.statistics, bench_evidence(store))
     (staging / "README.md").write_text(card, encoding="utf-8")
     write_manifest(manifest.model_copy(update={"files": released_files(staging)}), staging)
     version, new = place(store, staging, manifest.version, settings.release is not None)
@@ -69,12 +98,11 @@ def seal_release(settings: Settings, providers: Providers, versions: Versions, s
 
 
 def _manifest(
-    store: Store, settings: Settings, providers: Providers, versions: Versions, gathered: Gathered
+    store: Store, settings: Settings, providers: Providers, versions: Versions, gone: Funnel, counts: dict[str, int]
 ) -> Manifest:
-    decided = store.read("decisions", ["policy_hash"])["policy_hash"][0]
+    decided = next(rows["policy_hash"][0] for rows in store.read_slices("decisions", ["policy_hash"]) if rows.height)
     policy = json.loads(store.read_bytes(f"policies/{decided}.json") or b"{}")
     of_days = days(store)
-    counts = {config: rows.height for config, rows in gathered.rows.items()}
     return Manifest(
         version=checked_version(settings.release or f"{of_days[-1]:%Y.%m.%d}"),
         software=installed_version("arena-curation"),
@@ -87,8 +115,8 @@ def _manifest(
         settings=settings.model_dump(mode="json", include=_RELEVANT),
         first_day=str(of_days[0]),
         last_day=str(of_days[-1]),
-        counts=counts | {"withheld_for_bench": gathered.withheld_for_bench},
-        funnel=funnel(store).model_dump(),
+        counts=counts,
+        funnel=gone.model_dump(),
         files={},
     )
 

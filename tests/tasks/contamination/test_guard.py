@@ -8,10 +8,17 @@ import pytest
 
 from schemas.bench import BenchItem, HiddenItem
 from schemas.image import NearPicture
-from schemas.settings import BenchSettings
 from tasks.contamination.documents import alike
-from tasks.release.gather import gather
-from tests.builders import NOON, VERSIONS, battle, conversation, decision, measure_clean, sides, store_with
+from tests.builders import (
+    NOON,
+    battle,
+    conversation,
+    decision,
+    gathered_rows,
+    measure_clean,
+    sides,
+    store_with,
+)
 
 LONG = "The picture shows a triangle with two equal sides and an angle of forty degrees, how large are the others"
 SHORT = "What is this?"
@@ -30,7 +37,7 @@ OTHER = {
 }
 
 
-def _store(folder, text, picture, hidden=False, turned=False):
+def alike_store(folder, text, picture, hidden=False, turned=False):
     """Two benchmark prompts, a chat and a battle with `text` on `picture`."""
     drawn = [conversation(name, t, "Yes.", image_ids=["1" * 32]) for name, t in (("short", SHORT), ("long", LONG))]
     later = {"image_ids": [picture], "tstamp": NOON + timedelta(hours=1)}
@@ -59,21 +66,21 @@ def _store(folder, text, picture, hidden=False, turned=False):
 
 @pytest.mark.parametrize("what", ALIKE)
 def test_a_prompt_alike_is_not_in_chat_and_its_battle_is_marked(tmp_path, what):
-    rows = gather(_store(tmp_path, *ALIKE[what]), VERSIONS, BenchSettings()).rows
+    rows = gathered_rows(alike_store(tmp_path, *ALIKE[what])).rows
     assert rows["chat"].is_empty()
     assert rows["battle"]["in_bench"].to_list() == [True]
     assert rows["bench"].height == 2
 
 
 def test_a_near_picture_is_near_whichever_of_the_two_was_drawn(tmp_path):
-    rows = gather(_store(tmp_path, SHORT, NEAR, turned=True), VERSIONS, BenchSettings()).rows
+    rows = gathered_rows(alike_store(tmp_path, SHORT, NEAR, turned=True)).rows
     assert rows["chat"].is_empty()
 
 
 def test_what_is_alike_to_a_reserved_prompt_that_was_not_drawn_may_be_released(tmp_path):
-    store = _store(tmp_path, SHORT.upper(), "1" * 32, hidden=True)
+    store = alike_store(tmp_path, SHORT.upper(), "1" * 32, hidden=True)
     store.replace("hidden", store.read("hidden").with_columns(drawn=False))
-    chat = gather(store, VERSIONS, BenchSettings()).rows["chat"]
+    chat = gathered_rows(store).rows["chat"]
     assert set(chat["conversation_id"]) == {"chat", "vote", "vote-right"}
 
 
@@ -89,31 +96,31 @@ def test_without_pictures_only_the_words_say_that_prompts_are_alike():
 
 @pytest.mark.parametrize("what", OTHER)
 def test_another_prompt_is_in_chat(tmp_path, what):
-    rows = gather(_store(tmp_path, *OTHER[what]), VERSIONS, BenchSettings()).rows
+    rows = gathered_rows(alike_store(tmp_path, *OTHER[what])).rows
     assert set(rows["chat"]["conversation_id"]) == {"chat", "vote", "vote-right"}
     assert rows["battle"]["in_bench"].to_list() == [False]
 
 
 @pytest.mark.parametrize("what", ALIKE)
 def test_a_hidden_prompt_and_what_is_alike_are_in_nothing(tmp_path, what):
-    rows = gather(_store(tmp_path, *ALIKE[what], hidden=True), VERSIONS, BenchSettings()).rows
+    rows = gathered_rows(alike_store(tmp_path, *ALIKE[what], hidden=True)).rows
     assert {config: frame.height for config, frame in rows.items()} == {"chat": 0, "battle": 0, "bench": 0}
 
 
 def test_a_prompt_that_is_reserved_but_not_drawn_is_in_nothing_either(tmp_path):
-    store = _store(tmp_path, SHORT, "1" * 32, hidden=True)
+    store = alike_store(tmp_path, SHORT, "1" * 32, hidden=True)
     hidden = store.read("hidden")
     store.replace("hidden", hidden.with_columns(drawn=False))
-    rows = gather(store, VERSIONS, BenchSettings()).rows
+    rows = gathered_rows(store).rows
     assert {config: frame.height for config, frame in rows.items()} == {"chat": 0, "battle": 0, "bench": 0}
 
 
 def test_a_prompt_in_both_splits_is_hidden(tmp_path):
-    store = _store(tmp_path, SHORT, "1" * 32)
+    store = alike_store(tmp_path, SHORT, "1" * 32)
     document = store.read("bench").filter(conversation_id="short")["document_id"][0]
     about = {"topic": 0, "first_month": "2024-09", "last_month": "2024-11", "drawn": True}
     store.replace("hidden", store.read("hidden").vstack(_frame(HiddenItem(document_id=document, **about))))
-    assert gather(store, VERSIONS, BenchSettings()).rows["bench"]["question_id"].to_list() == ["long"]
+    assert gathered_rows(store).rows["bench"]["question_id"].to_list() == ["long"]
 
 
 def _frame(row):

@@ -71,7 +71,7 @@ def test_two_stores_with_the_same_rows_release_the_same_bytes(release, tmp_path)
 
 def test_an_interrupted_build_leaves_no_release_and_nothing_of_it_in_the_next(own_store, release):
     interrupted = small_store(Path(own_store.root).parent / "other")
-    staging = build_release.fn(Settings(store=interrupted.root), VERSIONS)
+    staging = build_release.fn(Settings(store=interrupted.root), VERSIONS).staging
     (staging / "chat" / "data" / "train-00001-of-00002.parquet").write_bytes(b"half a shard")
     assert _releases(interrupted) == [staging.name]
     assert staging.name.startswith(".")

@@ -7,17 +7,24 @@ import polars as pl
 from schemas.conversation import UNDATED_BEFORE
 from schemas.image import NearPicture
 from schemas.policy import Rename
-from schemas.settings import BenchSettings
 from tasks.decide.policy_file import policy_hash
 from tasks.language_names import english_name
 from tasks.lookup.released import days
-from tasks.release.gather import gather
-from tests.builders import NOON, VERSIONS, conversation, decision, image, measure_clean, picture, store_with
+from tests.builders import (
+    NOON,
+    conversation,
+    decision,
+    gathered_rows,
+    image,
+    measure_clean,
+    picture,
+    store_with,
+)
 from tests.small_store import HOSTILE_MODEL, POLICY
 
 
 def _ids(store, config, column):
-    return set(gather(store, VERSIONS, BenchSettings()).rows[config][column])
+    return set(gathered_rows(store).rows[config][column])
 
 
 def test_only_what_was_kept_is_released(store):
@@ -29,7 +36,7 @@ def test_models_are_released_under_the_names_of_the_policy(own_store):
     renames = [Rename(model="vicuna-13b", to="vicuna-13b-v1.5"), Rename(model="llava-34b", to="x", until=NOON)]
     policy = POLICY.model_copy(update={"renames": renames})
     own_store.write_bytes(f"policies/{policy_hash(POLICY)}.json", policy.model_dump_json().encode())
-    rows = gather(own_store, VERSIONS, BenchSettings()).rows
+    rows = gathered_rows(own_store).rows
     named = {*rows["chat"]["model"], *rows["battle"]["model_a"], *rows["battle"]["model_b"]}
     assert named == {"vicuna-13b-v1.5", "llava-34b", HOSTILE_MODEL}
     assert "vicuna-13b" in set(own_store.read("battles")["model_a"])
@@ -39,7 +46,7 @@ def test_a_time_that_nobody_knows_is_released_as_none(own_store):
     conversations = own_store.read("conversations")
     undated = pl.when(conversation_id="c03").then(UNDATED_BEFORE - timedelta(seconds=1)).otherwise("tstamp")
     own_store.replace("conversations", conversations.with_columns(tstamp=undated, day=undated.dt.date()))
-    chat = gather(own_store, VERSIONS, BenchSettings()).rows["chat"]
+    chat = gathered_rows(own_store).rows["chat"]
     times = dict(chat.select("conversation_id", "tstamp").iter_rows())
     assert [name for name, time in times.items() if time is None] == ["c03"]
     assert days(own_store)[0].year == 2024
@@ -53,7 +60,7 @@ def test_an_undecided_conversation_is_not_released(own_store):
 
 
 def test_every_conversation_on_a_benchmark_prompt_is_withheld_from_chat_and_counted(store):
-    gathered = gather(store, VERSIONS, BenchSettings())
+    gathered = gathered_rows(store)
     chat = set(gathered.rows["chat"]["conversation_id"])
     assert not {"c00", "b0", "b0-right"} & chat
     assert gathered.withheld_for_bench == 3
@@ -61,7 +68,7 @@ def test_every_conversation_on_a_benchmark_prompt_is_withheld_from_chat_and_coun
 
 
 def test_battles_on_a_benchmark_prompt_are_kept_and_marked(store):
-    battles = gather(store, VERSIONS, BenchSettings()).rows["battle"]
+    battles = gathered_rows(store).rows["battle"]
     assert battles.filter("in_bench")["question_id"].to_list() == ["b0"]
 
 
@@ -86,7 +93,7 @@ def test_what_was_not_measured_is_null_and_not_false(tmp_path):
     lone = conversation("lone", image_ids=[picture().image_id])
     store = store_with(tmp_path, conversations=[lone], decisions=[decision(lone)], images=[image()])
     measure_clean(store, [lone], categories={lone.document_id: None}, language={lone.prompt_id: None})
-    (row,) = gather(store, VERSIONS, BenchSettings()).rows["chat"].to_dicts()
+    (row,) = gathered_rows(store).rows["chat"].to_dicts()
     assert row["categories"]["ocr"] is None
     assert row["categories"]["is_code"] is False
     assert row["language"] == "unknown"

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+from schemas.release import CONFIGS
 from schemas.settings import BenchSettings, Settings
 from schemas.tables import TABLES
 from tasks.decide.redact import ROUNDS
@@ -25,6 +26,7 @@ from tasks.measure.steps import (
 from tasks.pictures import Picture, open_picture
 from tasks.providers import Providers
 from tasks.rate.steps import rate_models
+from tasks.release.gather import Gathered
 from tasks.release.steps import build_release, seal_release
 from tasks.release.verify import verify_release
 from tasks.report.steps import report_release
@@ -99,9 +101,9 @@ def redacted(tmp_path_factory):
     find_topics.fn(settings, providers, versions)
     draw_bench.fn(settings, versions)
     rate_models.fn(settings, versions)
-    staging = build_release.fn(settings, versions)
-    report_release.fn(settings, providers, versions, staging)
-    result = seal_release.fn(settings, providers, versions, staging).result
+    built = build_release.fn(settings, versions)
+    report_release.fn(settings, providers, versions, built.staging)
+    result = seal_release.fn(settings, providers, versions, built).result
     return store, Path(store.root) / result, settings, providers, first
 
 
@@ -112,6 +114,14 @@ def test_everything_is_kept_and_every_redaction_is_on_record(redacted):
     assert done["clean"] == set()
     assert done["face"] == {"face"}
     assert "email" in done["card"] and "email" in done["vote"] and {"card", "phone", "email"} <= done["told"]
+
+
+def test_what_is_redacted_is_redacted_in_blocks_too(redacted):
+    store, _, settings, providers, _ = redacted
+    versions = signal_versions(providers)
+    whole, single = (Gathered(store, versions, settings.bench, size) for size in (1_000, 1))
+    for config in CONFIGS:
+        assert pl.concat(single.rows(config)).equals(pl.concat(whole.rows(config)))
 
 
 def test_nothing_of_the_originals_is_in_any_file_of_the_release(redacted):

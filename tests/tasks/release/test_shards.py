@@ -11,34 +11,32 @@ from hypothesis import strategies as st
 
 from benchmarks.release_rows import chat_rows, picture_id, picture_store
 from schemas.release import CONFIGS
-from schemas.settings import BenchSettings
 from tasks.release import shards
-from tasks.release.gather import gather
-from tasks.release.spool import SpooledImages
-from tests.builders import VERSIONS
+from tasks.release.picture_places import PicturePlaces
+from tasks.tables import Store
+from tests.builders import gathered_rows
 
 FREE = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")
 def rows(store):
-    return gather(store, VERSIONS, BenchSettings()).rows
+    return gathered_rows(store).rows
 
 
 @pytest.fixture(scope="module")
-def images(store, rows):
-    wanted = {i for frame in rows.values() for i in frame["image_ids"].explode().drop_nulls()}
-    with SpooledImages(store, wanted) as spooled:
-        yield spooled
+def images(store):
+    with PicturePlaces(store) as places:
+        yield places
 
 
 def _row_bytes(rows, images):
-    return [shards.ROW_BYTES + sum(images.size(i) for i in ids) for ids in rows["image_ids"]]
+    return [shards.ROW_BYTES + int(images.sizes(images.places(ids.to_list())).sum()) for ids in rows["image_ids"]]
 
 
 @pytest.mark.parametrize("config", CONFIGS)
 def test_the_same_rows_give_the_same_bytes(rows, images, tmp_path, config):
-    one, two = (shards.write_shards(config, rows[config], images, tmp_path / name)[0] for name in "ab")
+    one, two = (shards.write_shards(config, [rows[config]], images, tmp_path / name)[0] for name in "ab")
     assert one.read_bytes() == two.read_bytes()
 
 
@@ -48,7 +46,7 @@ def test_shards_hold_all_rows_in_order_and_keep_their_size(rows, images, tmp_pat
     chat, folder = rows["chat"], tmp_path_factory.mktemp("shards")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shards, "SHARD_BYTES", limit)
-        paths = shards.write_shards("chat", chat, images, folder)
+        paths = shards.write_shards("chat", [chat], images, folder)
     count = len(paths)
     assert [p.name for p in paths] == [f"train-{n:05d}-of-{count:05d}.parquet" for n in range(count)]
     held = [pl.read_parquet(path, columns=["conversation_id"])["conversation_id"].to_list() for path in paths]
@@ -62,7 +60,7 @@ def test_shards_hold_all_rows_in_order_and_keep_their_size(rows, images, tmp_pat
 def test_row_groups_keep_their_size_too(rows, images, tmp_path, monkeypatch):
     weights = _row_bytes(rows["chat"], images)
     monkeypatch.setattr(shards, "ROW_GROUP_BYTES", 3 * max(weights))
-    (path,) = shards.write_shards("chat", rows["chat"], images, tmp_path)
+    (path,) = shards.write_shards("chat", [rows["chat"]], images, tmp_path)
     file = pq.ParquetFile(path)
     groups = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
     assert sum(groups) == len(weights)
@@ -72,14 +70,14 @@ def test_row_groups_keep_their_size_too(rows, images, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("config", CONFIGS)
 def test_no_rows_are_one_file_with_all_columns(rows, images, tmp_path, config):
-    (path,) = shards.write_shards(config, rows[config][:0], images, tmp_path)
+    (path,) = shards.write_shards(config, [rows[config][:0]], images, tmp_path)
     assert path.name == "train-00000-of-00001.parquet"
     assert pq.read_schema(path).equals(shards.shard_schema(config))
     assert pq.read_metadata(path).num_rows == 0
 
 
 def test_pictures_are_written_once_each_row_and_as_they_are_stored(store, rows, images, tmp_path):
-    (path,) = shards.write_shards("chat", rows["chat"], images, tmp_path)
+    (path,) = shards.write_shards("chat", [rows["chat"]], images, tmp_path)
     stored = dict(store.read("images", ["image_id", "bytes"]).iter_rows())
     for ids, written in zip(rows["chat"]["image_ids"], pl.read_parquet(path)["images"], strict=True):
         assert [image["bytes"] for image in written] == [stored[i] for i in ids]
@@ -90,35 +88,53 @@ def test_shards_have_the_same_bytes_however_many_are_written_at_once(rows, image
     written = []
     for threads in (1, 4):
         monkeypatch.setattr(shards, "THREADS", threads)
-        paths = shards.write_shards("chat", rows["chat"], images, tmp_path / str(threads))
+        paths = shards.write_shards("chat", [rows["chat"]], images, tmp_path / str(threads))
         written.append([path.read_bytes() for path in paths])
     assert len(written[0]) > 1
     assert written[0] == written[1]
 
 
-def test_rows_show_no_picture_one_or_several_in_any_order(store, images):
+def test_rows_show_no_picture_one_or_several_in_any_order(store, images, rows, tmp_path):
     stored = dict(store.read("images", ["image_id", "bytes"]).iter_rows())
     one, two = list(stored)[:2]
     ids = [[], [two, one], [], [one, one, two]]
-    kind = shards.shard_schema("chat").field("images").type
-    column = images.column(pl.Series(ids, dtype=pl.List(pl.String)), kind)
-    assert column.type == kind
-    assert [[shown["bytes"] for shown in row] for row in column.to_pylist()] == [
-        [stored[i] for i in row] for row in ids
-    ]
-    assert {shown["path"] for row in column.to_pylist() for shown in row} == {f"{one}.png", f"{two}.png"}
+    shown = rows["chat"][:4].with_columns(image_ids=pl.Series(ids, dtype=pl.List(pl.String)))
+    (path,) = shards.write_shards("chat", [shown], images, tmp_path)
+    written = pq.read_table(path)["images"].to_pylist()
+    assert [[each["bytes"] for each in row] for row in written] == [[stored[i] for i in row] for row in ids]
+    assert [[each["path"] for each in row] for row in written] == [[f"{i}.png" for i in row] for row in ids]
 
 
-def test_a_picture_that_is_not_stored_stops_the_release(store, rows, tmp_path):
-    with SpooledImages(store, set()) as nothing, pytest.raises(KeyError):
-        shards.write_shards("chat", rows["chat"], nothing, tmp_path)
+def test_frames_of_any_size_give_the_same_shards(rows, images, tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "SHARD_BYTES", 5 * max(_row_bytes(rows["chat"], images)))
+    monkeypatch.setattr(shards, "ROW_GROUP_BYTES", 2 * max(_row_bytes(rows["chat"], images)))
+    whole = shards.write_shards("chat", [rows["chat"]], images, tmp_path / "whole")
+    for size in (1, 2, 3, 7):
+        frames = [rows["chat"][:0], *rows["chat"].iter_slices(size), rows["chat"][:0]]
+        paths = shards.write_shards("chat", frames, images, tmp_path / str(size))
+        assert [path.read_bytes() for path in paths] == [path.read_bytes() for path in whole]
+    assert len(whole) > 1
+
+
+def test_a_picture_that_is_not_stored_stops_the_release(rows, images, tmp_path):
+    unknown = rows["chat"].with_columns(image_ids=pl.lit(["f" * 32]))
+    with pytest.raises(KeyError, match="f" * 32):
+        shards.write_shards("chat", [unknown], images, tmp_path)
+
+
+def test_a_store_elsewhere_and_compressed_pictures_give_the_same_shards(store, rows, images, tmp_path, monkeypatch):
+    (here,) = shards.write_shards("chat", [rows["chat"]], images, tmp_path / "here")
+    monkeypatch.setattr(Store, "local_part", lambda *of_part: None)
+    with PicturePlaces(store) as copied:
+        (there,) = shards.write_shards("chat", [rows["chat"]], copied, tmp_path / "there")
+    assert here.read_bytes() == there.read_bytes()
 
 
 def test_every_large_picture_has_a_page_of_its_own(tmp_path):
     store = picture_store(tmp_path / "store", range(12))
     contents = dict(store.read("images", ["image_id", "bytes"]).iter_rows())
-    with SpooledImages(store, set(contents)) as images:
-        (path,) = shards.write_shards("chat", chat_rows(range(12)), images, tmp_path / "shards")
+    with PicturePlaces(store) as images:
+        (path,) = shards.write_shards("chat", [chat_rows(range(12))], images, tmp_path / "shards")
     written = path.read_bytes()
     places = [(written.index(contents[picture_id(n)]), len(contents[picture_id(n)])) for n in range(12)]
     between = [start - (before + size) for (before, size), (start, _) in pairwise(places) if size >= 32 * 1024]

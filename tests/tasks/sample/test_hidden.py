@@ -6,10 +6,9 @@ import pytest
 
 from schemas.settings import BenchSettings, Settings
 from schemas.topic import TopicMember
-from tasks.release.gather import gather
 from tasks.sample.steps import draw_bench
 from tasks.tables import Store
-from tests.builders import VERSIONS, conversation, decision, measure_clean, store_with
+from tests.builders import VERSIONS, conversation, decision, gathered_rows, measure_clean, store_with
 
 MONTHS = ("2024-05", "2024-06", "2024-07", "2024-08", "2024-09")
 HALF = {"hidden_fraction": 0.5, "hidden_months": 2}
@@ -42,7 +41,7 @@ def _draw(store, seed=0, **bench):
 
 
 def _released(store, **bench):
-    return gather(store, VERSIONS, BenchSettings(**HALF | bench))
+    return gathered_rows(store, BenchSettings(**HALF | bench))
 
 
 def _hidden(store, only_drawn=True):

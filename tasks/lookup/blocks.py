@@ -1,0 +1,157 @@
+"""A store in blocks of rows that follow each other in time, so that a join of its tables has a bound.
+
+Every block is a store of its own with the rows of other tables that its rows need, so what is computed of a whole store
+is computed of each block in turn. What a block needs is found by hash: wanted keys and rows of a table go to shares on
+disk by the hash of the key, and each share is joined in memory (a Grace hash join; Kitsuregawa et al., "Application of
+hash to data base machine and its architecture", 1983). The work grows with the rows, not with rows times blocks.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tasks.spooled_frames import SpooledFrames
+from tasks.tables import Store
+
+BLOCK_ROWS = 16_384
+SHARE_ROWS = 131_072
+"""Rows of the blocked table whose keys make one share of a join."""
+TEXT_SIGNALS = ("tokens", "code", "refusal", "markdown", "named_entities")
+PROMPT_SIGNALS = ("language",)
+DOCUMENT_SIGNALS = ("categories", "criteria", "taxonomy")
+
+Wanted = Callable[["Block"], pl.Series]
+
+
+class Block(Store):
+    """Some rows of a store's tables; tables that were not divided are those of the whole store."""
+
+    def __init__(self, store: Store, number: int, tables: dict[str, SpooledFrames]) -> None:
+        self.root, self.fs, self.path = store.root, store.fs, store.path
+        self._number = number
+        self._tables = tables
+
+    def read(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """The block's rows of a table, in the order of the table."""
+        divided = self._tables.get(table)
+        return super().read(table, columns) if divided is None else divided.read(self._number, columns)
+
+    def read_parts(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
+        """The same as one part."""
+        yield from super().read_parts(table, columns) if table not in self._tables else [self.read(table, columns)]
+
+
+class Blocks:
+    """The rows of `conversations` or `battles` in order of time, about `block_rows` at a time.
+
+    Rows of one microsecond are in one block. A table that fits in one block is not copied.
+    """
+
+    def __init__(self, store: Store, table: str, block_rows: int = BLOCK_ROWS) -> None:
+        self.table = table
+        self._store = store
+        self._tables: dict[str, SpooledFrames] = {}
+        times = [_microseconds(rows["tstamp"]) for rows in store.read_slices(table, ["tstamp"])]
+        every = np.sort(np.concatenate([np.zeros(0, np.int64), *times]))
+        starts = np.unique(every[block_rows::block_rows])
+        self._starts = starts[starts > every[:1]] if len(every) else starts
+        self._shares = 1 + len(every) // SHARE_ROWS
+        if self.number > 1:
+            self._spread()
+
+    @property
+    def number(self) -> int:
+        """How many blocks there are; one at least."""
+        return len(self._starts) + 1
+
+    def __iter__(self) -> Iterator[Block]:
+        for number in range(self.number):
+            yield Block(self._store, number, self._tables)
+
+    def divide(self, tables: Sequence[str], key: str, wanted: Wanted) -> None:
+        """Give every block the rows of `tables` whose `key` is among `wanted` of the block."""
+        if self.number == 1:
+            return
+        asked = self._asked(key, wanted)
+        for table in tables:
+            self._tables[table] = self._found(table, key, asked)
+
+    def _spread(self) -> None:
+        rows = self._tables[self.table] = SpooledFrames(self._store.empty(self.table))
+        for some in self._store.read_slices(self.table):
+            number = np.searchsorted(self._starts, _microseconds(some["tstamp"]), side="right")
+            rows.add_parts(some.with_columns(block=pl.Series(number)), "block")
+
+    def _asked(self, key: str, wanted: Wanted) -> SpooledFrames:
+        asked = SpooledFrames(pl.DataFrame(schema={key: pl.String, "block": pl.Int64}))
+        for number, block in enumerate(self):
+            ids = wanted(block).drop_nulls().unique()
+            asked.add_parts(
+                self._shared(pl.DataFrame({key: ids}).with_columns(block=pl.lit(number, pl.Int64)), key), "share"
+            )
+        return asked
+
+    def _found(self, table: str, key: str, asked: SpooledFrames) -> SpooledFrames:
+        empty = self._store.empty(table)
+        rows, found = SpooledFrames(empty), SpooledFrames(empty)
+        for some in self._store.read_slices(table):
+            rows.add_parts(self._shared(some, key), "share")
+        for share in range(self._shares):
+            found.add_parts(rows.read(share).join(asked.read(share), on=key, maintain_order="left"), "block")
+        return found
+
+    def _shared(self, rows: pl.DataFrame, key: str) -> pl.DataFrame:
+        return rows.with_columns(share=pl.col(key).hash() % self._shares)
+
+
+def conversation_blocks(store: Store, block_rows: int = BLOCK_ROWS) -> Blocks:
+    """Conversations with what is decided and measured of them and their parts, but for embeddings."""
+    blocks = Blocks(store, "conversations", block_rows)
+    blocks.divide(["decisions"], "item_id", _column("conversations", "conversation_id"))
+    _divide_facts(blocks)
+    return blocks
+
+
+def battle_blocks(store: Store, block_rows: int = BLOCK_ROWS) -> Blocks:
+    """Battles with their conversations, and what is decided and measured of all."""
+    blocks = Blocks(store, "battles", block_rows)
+    blocks.divide(["conversations"], "conversation_id", _sides)
+    blocks.divide(
+        ["decisions"], "item_id", lambda block: pl.concat([block.read("battles")["battle_id"], _sides(block)])
+    )
+    _divide_facts(blocks)
+    return blocks
+
+
+def _divide_facts(blocks: Blocks) -> None:
+    blocks.divide(["redacted_conversations"], "conversation_id", _column("conversations", "conversation_id"))
+    blocks.divide(_signals(TEXT_SIGNALS), "content_id", _of_both(pl.col("turns").explode().struct.field("text_id")))
+    blocks.divide(_signals(PROMPT_SIGNALS), "content_id", _of_both(pl.col("prompt_id")))
+    blocks.divide(_signals(DOCUMENT_SIGNALS), "content_id", _of_both(pl.col("document_id")))
+    blocks.divide(["topics"], "document_id", _of_both(pl.col("document_id")))
+
+
+def _signals(names: Sequence[str]) -> list[str]:
+    return [f"signals/{name}" for name in names]
+
+
+def _column(table: str, name: str) -> Wanted:
+    return lambda block: block.read(table, [name])[name]
+
+
+def _of_both(ids: pl.Expr) -> Wanted:
+    """Ids in conversations as they were taken in and as they are redacted."""
+    tables = ("conversations", "redacted_conversations")
+    return lambda block: pl.concat([block.read(table).select(ids.alias("id"))["id"] for table in tables])
+
+
+def _sides(block: Block) -> pl.Series:
+    battles = block.read("battles", ["conversation_a", "conversation_b"])
+    return pl.concat([battles["conversation_a"], battles["conversation_b"]])
+
+
+def _microseconds(times: pl.Series) -> npt.NDArray[Any]:
+    return times.dt.timestamp("us").to_numpy()

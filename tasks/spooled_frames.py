@@ -1,0 +1,53 @@
+"""Frames in one temporary file, by number: what a join needs later, without holding it in memory."""
+
+import io
+import os
+import tempfile
+import weakref
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import cast
+
+import polars as pl
+import pyarrow as pa
+
+
+class SpooledFrames:
+    """Frames that were added under a number come back as one, in the order in which they were added.
+
+    All have one schema. Memory holds 16 bytes and a few more for each frame; the file goes with the object.
+    """
+
+    def __init__(self, empty: pl.DataFrame) -> None:
+        self._empty = empty
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the object
+        weakref.finalize(self, self._file.close)
+        self._places: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+
+    def add(self, number: int, frame: pl.DataFrame) -> None:
+        """Append the rows of `frame` to those under `number`."""
+        table = frame.select(self._empty.columns).to_arrow(compat_level=pl.CompatLevel.oldest())
+        sink = io.BytesIO()
+        with pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
+        start = self._file.seek(0, os.SEEK_END)
+        self._places[number].append((start, self._file.write(sink.getbuffer())))
+
+    def add_parts(self, numbered: pl.DataFrame, column: str) -> None:
+        """Add every row of `numbered` under the number in its `column`."""
+        for (number,), rows in numbered.partition_by(column, as_dict=True, include_key=False).items():
+            self.add(int(str(number)), rows)
+
+    def read(self, number: int, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """The rows under `number`; no rows where none were added."""
+        names = self._empty.columns if columns is None else list(columns)
+        self._file.flush()
+        frames = [self._read(*place, names) for place in self._places.get(number, [])]
+        return pl.concat([self._empty.select(names), *frames])
+
+    def _read(self, start: int, length: int, names: list[str]) -> pl.DataFrame:
+        content = os.pread(self._file.fileno(), length, start)
+        if len(content) != length:
+            raise OSError(f"a temporary file was cut short at byte {start}")
+        table = pa.ipc.open_stream(content).read_all().select(names)
+        return cast(pl.DataFrame, pl.from_arrow(table))

@@ -1,0 +1,103 @@
+"""Joining some conversations at a time gives what joining all at once gives."""
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tasks.lookup import blocks
+from tasks.lookup.blocks import Blocks, battle_blocks, conversation_blocks
+from tests.builders import gathered_rows
+from tests.small_store import small_store
+from tests.tasks.contamination.test_guard import ALIKE, alike_store
+
+FREE = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PARTED = ("conversations", "battles", "decisions", "topics", "signals/tokens", "signals/language", "signals/refusal")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """The small store with votes on several days."""
+    made = small_store(tmp_path_factory.mktemp("blocks"))
+    made.replace("battles", _on_days(made.read("battles")))
+    return made
+
+
+def _on_days(battles):
+    days = pl.duration(days=pl.int_range(pl.len(), dtype=pl.Int64).shuffle(seed=1))
+    return battles.with_columns(tstamp=pl.col("tstamp") + days)
+
+
+@pytest.fixture(scope="module")
+def whole(store):
+    return gathered_rows(store)
+
+
+@FREE
+@given(block_rows=st.integers(1, 30), share_rows=st.integers(1, 30))
+def test_blocks_of_any_size_give_the_same_rows_in_the_same_order(store, whole, block_rows, share_rows):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "SHARE_ROWS", share_rows)
+        found = gathered_rows(store, block_rows=block_rows)
+    assert found.withheld_for_bench == whole.withheld_for_bench == 3
+    for config, rows in whole.rows.items():
+        assert found.rows[config].equals(rows), config
+
+
+def test_parts_in_any_order_and_number_give_the_same_rows(tmp_path, whole):
+    store = small_store(tmp_path)
+    store.replace("battles", _on_days(store.read("battles")))
+    for table in PARTED:
+        rows = store.read(table).sample(fraction=1, shuffle=True, seed=3)
+        store.replace(table, rows[:0])
+        for some in rows.iter_slices(4):
+            store.append(table, some)
+    found = gathered_rows(store, block_rows=5)
+    for config, rows in whole.rows.items():
+        assert found.rows[config].equals(rows), config
+
+
+def test_a_vote_finds_its_conversations_in_whatever_block_they_are(store, whole):
+    assert battle_blocks(store, 1).number == 7
+    held = [block.read("conversations")["conversation_id"].to_list() for block in battle_blocks(store, 1)]
+    votes = [block.read("battles")["battle_id"].to_list() for block in battle_blocks(store, 1)]
+    assert [sorted(ids) for ids in held] == [sorted(i for v in some for i in (v, f"{v}-right")) for some in votes]
+
+
+def test_a_block_holds_what_its_rows_need_and_no_more(store):
+    for block in conversation_blocks(store, 3):
+        conversations = block.read("conversations")
+        texts = set(conversations["turns"].explode().struct.field("text_id"))
+        assert set(block.read("signals/tokens")["content_id"]) == texts
+        assert set(block.read("decisions")["item_id"]) == set(conversations["conversation_id"])
+        assert set(block.read("signals/language")["content_id"]) == set(conversations["prompt_id"])
+
+
+def test_blocks_follow_each_other_and_hold_about_as_many_rows_as_asked(store):
+    sizes, last = [], None
+    for block in Blocks(store, "conversations", 4):
+        times = block.read("conversations")["tstamp"]
+        assert last is None or times.min() > last
+        sizes.append(len(times))
+        last = times.max()
+    assert sum(sizes) == store.read("conversations").height
+    ties = store.read("conversations")["tstamp"].value_counts()["count"].max()
+    assert max(sizes) < 4 + ties
+
+
+def test_a_store_without_rows_is_one_block(tmp_path):
+    store = small_store(tmp_path)
+    store.replace("battles", store.read("battles")[:0])
+    assert [block.read("battles").height for block in battle_blocks(store)] == [0]
+    assert gathered_rows(store).rows["battle"].is_empty()
+
+
+@pytest.mark.parametrize("hidden", [False, True], ids=["public", "hidden"])
+@pytest.mark.parametrize("what", ALIKE)
+def test_what_is_alike_to_a_prompt_of_another_block_is_withheld(tmp_path, what, hidden):
+    store = alike_store(tmp_path, *ALIKE[what], hidden=hidden)
+    whole, found = gathered_rows(store), gathered_rows(store, block_rows=1)
+    assert conversation_blocks(store, 1).number == 2
+    for config, rows in whole.rows.items():
+        assert found.rows[config].equals(rows), config
+    assert found.rows["chat"].is_empty()

@@ -1,0 +1,114 @@
+"""Files whose pictures are laid out here are what pyarrow would have written, to every reader."""
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks import picture_parquet
+from tasks.picture_parquet import PictureParquet, encode_group
+from tasks.plain_values import plain_values
+from tasks.tables import ParquetFile, encode_parquet
+
+PICTURE = pa.struct([pa.field("bytes", pa.binary()), pa.field("path", pa.string())])
+SCHEMA = pa.schema([pa.field("name", pa.string()), pa.field("images", pa.list_(PICTURE)), pa.field("n", pa.int32())])
+
+
+def _rows(shown, empty=False):
+    """One row a list of pictures; `empty` leaves their bytes out."""
+    listed = [[{"bytes": b"" if empty else each, "path": f"{len(each)}.png"} for each in row] for row in shown]
+    columns = [pa.array([f"row {n % 3}" for n in range(len(shown))]), pa.array(listed, SCHEMA.field("images").type)]
+    return pa.table([*columns, pa.array(range(len(shown)), pa.int32())], schema=SCHEMA)
+
+
+def _write(path, groups):
+    with PictureParquet(path, SCHEMA) as file:
+        for shown in groups:
+            pictures = [each for row in shown for each in row]
+            file.write(encode_group(_rows(shown, empty=True), SCHEMA), [len(row) for row in shown], pictures)
+    return path
+
+
+def _picture(seed, size):
+    return np.random.default_rng(seed).bytes(size)
+
+
+SIZES = st.sampled_from([0, 1, 200, 20_000, 32 * 1024 - 5, 32 * 1024 - 4, 70_000])
+ROWS = st.lists(st.lists(SIZES, max_size=4), min_size=1, max_size=40)
+
+
+@settings(max_examples=60, deadline=None)
+@given(groups=st.lists(ROWS, min_size=1, max_size=3))
+def test_what_is_written_is_read_back_by_pyarrow_and_polars(tmp_path_factory, groups):
+    shown = [[[_picture(n, size) for size in row] for n, row in enumerate(group)] for group in groups]
+    path = _write(tmp_path_factory.mktemp("file") / "x.parquet", shown)
+    wanted = pa.concat_tables([_rows(group) for group in shown])
+    assert pq.read_table(path).equals(wanted)
+    assert pl.read_parquet(path).equals(pl.from_arrow(wanted))
+    metadata = pq.read_metadata(path)
+    assert [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)] == list(map(len, groups))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_one_large_picture_a_row_gives_the_bytes_that_pyarrow_writes(tmp_path, monkeypatch, rows):
+    monkeypatch.setattr(picture_parquet, "TEXT_ROWS", 1)
+    monkeypatch.setattr(picture_parquet, "_UNIQUE", set())
+    groups = [[[_picture(n, 40_000 + n)] for n in range(rows)] for _ in range(2) if rows]
+    with ParquetFile(tmp_path / "pyarrow.parquet", SCHEMA) as file:
+        for shown in groups:
+            file.write(_rows(shown))
+    assert _write(tmp_path / "ours.parquet", groups).read_bytes() == (tmp_path / "pyarrow.parquet").read_bytes()
+
+
+def test_the_page_index_finds_single_rows(tmp_path):
+    shown = [[_picture(n, 40_000)] for n in range(50)]
+    path = _write(tmp_path / "x.parquet", [shown])
+    chunk = pq.read_metadata(path).row_group(0).column(1)
+    assert chunk.path_in_schema == "images.list.element.bytes"
+    assert chunk.has_offset_index
+    found = pl.scan_parquet(path).slice(31, 2).select("images").collect()
+    assert [row[0]["bytes"] for row in found["images"]] == [shown[31][0], shown[32][0]]
+
+
+def test_a_disk_that_takes_a_little_at_a_time_gets_everything(tmp_path, monkeypatch):
+    groups = [[[_picture(n, 50_000), b"small"] for n in range(5)]]
+    whole = _write(tmp_path / "whole.parquet", groups).read_bytes()
+    monkeypatch.setattr(picture_parquet.os, "writev", lambda file, some: picture_parquet.os.write(file, some[0][:999]))
+    assert _write(tmp_path / "slow.parquet", groups).read_bytes() == whole
+
+
+def test_a_failure_leaves_a_file_that_no_reader_takes_for_whole(tmp_path):
+    with pytest.raises(RuntimeError, match="stop"), PictureParquet(tmp_path / "x.parquet", SCHEMA) as file:
+        file.write(encode_group(_rows([[b"a"]], empty=True), SCHEMA), [1], [b"a"])
+        raise RuntimeError("stop")
+    with pytest.raises(pa.ArrowInvalid):
+        pq.read_table(tmp_path / "x.parquet")
+
+
+FLAT = pa.schema([pa.field("bytes", pa.binary()), pa.field("name", pa.string())])
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes=st.lists(st.sampled_from([0, 1, 900, 400_000]), max_size=30))
+def test_values_of_a_part_are_found_where_they_lie(tmp_path_factory, sizes):
+    values = [_picture(n, size) for n, size in enumerate(sizes)]
+    path = tmp_path_factory.mktemp("part") / "x.parquet"
+    path.write_bytes(encode_parquet(pa.table([values, ["x"] * len(values)], schema=FLAT)))
+    content = path.read_bytes()
+    offsets, lengths = plain_values(str(path), "bytes")
+    assert [content[a : a + n] for a, n in zip(offsets, lengths, strict=True)] == values
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"compression": "zstd"}, {"use_dictionary": True}, {"data_page_version": "2.0"}, {"nulls": True}],
+    ids=lambda options: next(iter(options)),
+)
+def test_values_that_are_stored_in_another_way_are_not_misread(tmp_path, options):
+    values = [None if options.get("nulls") else b"x", b"y" * 100, b"y" * 100]
+    plain = {"compression": "none", "use_dictionary": False} | {k: v for k, v in options.items() if k != "nulls"}
+    pq.write_table(pa.table([values, ["x"] * 3], schema=FLAT), tmp_path / "x.parquet", **plain)
+    assert plain_values(str(tmp_path / "x.parquet"), "bytes") is None
