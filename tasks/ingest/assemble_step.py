@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -35,32 +35,31 @@ def assemble_store(store: Store, workers: int) -> dict[str, int]:
         last = _write_battles(store, parts)
         store.list_parts("conversations", _conversation_parts(store, parts, last, workers))
         store.write_bytes(_MADE_FROM, made_from)
-    return {table: _height(store, table) for table in ("conversations", "battles")}
-
-
-def _height(store: Store, table: str) -> int:
-    return sum(part.height for part in store.read_parts(table, ["line"]))
+    return {table: store.height(table) for table in ("conversations", "battles")}
 
 
 def _write_battles(store: Store, parts: list[str]) -> pl.DataFrame:
-    """Write the `battles` table; returns `last_sightings` in the order of conversations. Some conv_ids at a time."""
+    """Write the `battles` table; returns `last_sightings`. Some conv_ids at a time."""
     last, sides = [], []
-    repeated = [pl.col(name).cast(_values(store, name)) for name in ("source", "model")]
+    repeated = _as_numbers(store, ["source", "model"])
     with TemporaryDirectory() as folder:
-        for sightings in _shares(_light(store, parts), 1 + _height(store, "sightings") // SIGHTINGS_AT_ONCE, folder):
+        for sightings in _shares(_light(store, parts), 1 + store.height("sightings") // SIGHTINGS_AT_ONCE, folder):
             identified = with_conversation_ids(sightings.with_columns(repeated))
             last.append(_compact(last_sightings(identified)))
             sides.append(_compact(vote_sides(identified)))
     whole = pl.concat(last)
     last.clear()
     store.replace("battles", battles(pl.concat(sides), whole))
-    return whole.sort("tstamp", "conversation_id")
+    return whole
 
 
-def _values(store: Store, column: str) -> pl.Enum:
-    """The values of a column that repeats few of them: 4 bytes a row instead of the text. In text order."""
-    found = {value for part in store.read_parts("sightings", [column]) for value in part[column].unique()}
-    return pl.Enum(sorted(found))
+def _as_numbers(store: Store, columns: Sequence[str]) -> list[pl.Expr]:
+    """Columns that repeat few values, with 4 bytes a row instead of the text. In text order."""
+    found: dict[str, set[str]] = {name: set() for name in columns}
+    for part in store.read_parts("sightings", columns):
+        for name, values in found.items():
+            values.update(part[name].unique())
+    return [pl.col(name).cast(pl.Enum(sorted(values))) for name, values in found.items()]
 
 
 def _compact(frame: pl.DataFrame) -> pl.DataFrame:

@@ -20,35 +20,57 @@ _ORDER = [
     "0123456789abcdef", "ea489fd61c02b753",
 ]  # fmt: skip
 """Of the block's words, in the twelve rounds."""
-_MIXED = ["048c", "159d", "26ae", "37bf", "05af", "16bc", "278d", "349e"]
-"""The words of the state that are mixed, two words of the block with each four."""
+_TURNS = (32, 24), (16, 63)
+"""By how many bits words of the last row and of the second are turned, in both halves of mixing."""
 _I64 = ir.IntType(64)
+_ROW = ir.VectorType(_I64, 4)
 
 
-def _word(builder: Any, first: Any, number: int) -> Any:
-    return builder.gep(first, [ir.Constant(_I64, number)])
+def _at(builder: Any, first: Any, number: int, kind: Any) -> Any:
+    """Pointer to what begins with a word."""
+    return builder.bitcast(builder.gep(first, [ir.Constant(_I64, number)]), kind.as_pointer())
 
 
-def _turned(builder: Any, one: Any, other: Any, bits: int) -> Any:
-    """What differs between two words, turned to the right."""
-    word = builder.xor(one, other)
-    return builder.or_(builder.lshr(word, ir.Constant(_I64, bits)), builder.shl(word, ir.Constant(_I64, 64 - bits)))
+def _chosen(builder: Any, words: list[Any]) -> Any:
+    """A row of four words."""
+    row = ir.Constant(_ROW, ir.Undefined)
+    for place, word in enumerate(words):
+        row = builder.insert_element(row, word, ir.Constant(ir.IntType(32), place))
+    return row
 
 
-def _mix(builder: Any, state: list[Any], places: list[int], words: list[Any]) -> None:
-    a, b, c, d = places
-    for word, (to_d, to_b) in zip(words, ((32, 24), (16, 63)), strict=True):
-        state[a] = builder.add(builder.add(state[a], state[b]), word)
-        state[d] = _turned(builder, state[d], state[a], to_d)
-        state[c] = builder.add(state[c], state[d])
-        state[b] = _turned(builder, state[b], state[c], to_b)
+def _turned(builder: Any, row: Any, bits: int) -> Any:
+    """Every word of a row turned to the right."""
+    right, left = (ir.Constant(_ROW, [count] * 4) for count in (bits, 64 - bits))
+    return builder.or_(builder.lshr(row, right), builder.shl(row, left))
 
 
-def _mix_rounds(builder: Any, state: list[Any], block: list[Any]) -> None:
+def _shifted(builder: Any, row: Any, by: int) -> Any:
+    """The words of a row moved to the left, the first ones to the end."""
+    places = ir.Constant(ir.VectorType(ir.IntType(32), 4), [(place + by) % 4 for place in range(4)])
+    return builder.shuffle_vector(row, row, places)
+
+
+def _mix(builder: Any, rows: list[Any], words: list[Any]) -> list[Any]:
+    """Mix the four columns, with two of eight words each."""
+    a, b, c, d = rows
+    for half, (to_d, to_b) in enumerate(_TURNS):
+        a = builder.add(builder.add(a, b), _chosen(builder, words[half::2]))
+        d = _turned(builder, builder.xor(d, a), to_d)
+        c = builder.add(c, d)
+        b = _turned(builder, builder.xor(b, c), to_b)
+    return [a, b, c, d]
+
+
+def _mix_rounds(builder: Any, rows: list[Any], block: list[Any]) -> list[Any]:
+    """All rounds: each mixes the columns, and then the diagonals, which are columns of rows that are shifted."""
     for order in _ORDER:
-        for number, places in enumerate(_MIXED):
-            words = [block[int(word, 16)] for word in order[2 * number : 2 * number + 2]]
-            _mix(builder, state, [int(place, 16) for place in places], words)
+        words = [block[int(word, 16)] for word in order]
+        rows = _mix(builder, rows, words[:8])
+        rows = [_shifted(builder, row, by) for by, row in enumerate(rows)]
+        rows = _mix(builder, rows, words[8:])
+        rows = [_shifted(builder, row, -by) for by, row in enumerate(rows)]
+    return rows
 
 
 @intrinsic
@@ -60,15 +82,14 @@ def _mix_in(_: Any, state: Any, message: Any, at: Any, seen: Any, last: Any) -> 
         )
         at, seen, last = arguments[2:]
         first = builder.bitcast(builder.gep(raw, [at]), _I64.as_pointer())
-        block = [builder.load(_word(builder, first, number), align=1, typ=_I64) for number in range(16)]
-        before = [builder.load(_word(builder, kept, number), typ=_I64) for number in range(8)]
-        work = before + [ir.Constant(_I64, word) for word in _START]
-        work[12] = builder.xor(work[12], seen)
-        work[14] = builder.xor(work[14], builder.sext(builder.icmp_signed("!=", last, last.type(0)), _I64))
-        _mix_rounds(builder, work, block)
-        for number, word in enumerate(before):
-            mixed = builder.xor(work[number], work[number + 8])
-            builder.store(builder.xor(word, mixed), _word(builder, kept, number))
+        block = [builder.load(_at(builder, first, number, _I64), align=1, typ=_I64) for number in range(16)]
+        before = [builder.load(_at(builder, kept, number, _ROW), align=8, typ=_ROW) for number in (0, 4)]
+        seen = _chosen(builder, [seen, _I64(0), builder.sext(last, _I64), _I64(0)])
+        start = [ir.Constant(_ROW, _START[:4]), builder.xor(ir.Constant(_ROW, _START[4:]), seen)]
+        rows = _mix_rounds(builder, before + start, block)
+        for number, row in enumerate(before):
+            mixed = builder.xor(row, builder.xor(rows[number], rows[number + 2]))
+            builder.store(mixed, _at(builder, kept, 4 * number, _ROW), align=8)
         return context.get_dummy_value()
 
     return types.void(state, message, types.int64, types.int64, types.boolean), build

@@ -13,6 +13,7 @@ import pyarrow as pa
 from tasks.compiled import compiled
 from tasks.ingest.arrow_columns import strings
 from tasks.ingest.blake2b import BLOCK_BYTES, DIGEST_BYTES, STATE, WORD, mix_in
+from tasks.ingest.byte_blocks import BLOCK, copy_ahead
 from tasks.ingest.json_scan import UNCOUNTED, Bytes, Places, step, steps_digest
 
 Words = npt.NDArray[np.uint64]
@@ -66,13 +67,18 @@ def _compiled_with(steps: int) -> Callable[..., None]:
 @step
 def _put_part(raw: Bytes, start: int, stop: int, message: Bytes, to: int) -> int:
     """Write how long a part is and the part; behind it in `message`."""
-    size = stop - start
+    end = to + WORD + stop - start
     for place in range(WORD):
-        message[to + place] = (size >> (8 * place)) & 0xFF
+        message[to + place] = ((stop - start) >> (8 * place)) & 0xFF
     to += WORD
-    for place in range(size):
-        message[to + place] = raw[start + place]
-    return to + size
+    while to < end:
+        if start + BLOCK <= len(raw):  # copied whole: what is too much is written over, or left out
+            copy_ahead(raw, start, message, to)
+            start, to = start + BLOCK, to + BLOCK
+        else:
+            message[to] = raw[start]
+            start, to = start + 1, to + 1
+    return end
 
 
 @step

@@ -41,10 +41,14 @@ class PartWriter(NamedTuple):
         return store.write_part("conversations", pa.table([columns[name] for name in schema.names], schema=schema))
 
 
-def slices(ordered: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Last sightings in the table's order, as many as make a part. Appending rows leaves earlier slices as they are."""
-    for start in range(0, max(ordered.height, 1), CONVERSATIONS_A_PART):
-        yield ordered.slice(start, CONVERSATIONS_A_PART)
+def slices(last: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Last sightings in the table's order, as many as make a part. Appending rows leaves earlier slices as they are.
+
+    They are put in order a slice at a time, so that memory holds them once.
+    """
+    order = last.select(pl.arg_sort_by("tstamp", "conversation_id")).to_series()
+    for start in range(0, max(last.height, 1), CONVERSATIONS_A_PART):
+        yield last[order[start : start + CONVERSATIONS_A_PART]]
 
 
 def _texts(store: Store, parts: Sequence[str], last: pl.DataFrame, counts: Counts) -> pl.Series:

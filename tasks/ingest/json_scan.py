@@ -39,7 +39,10 @@ def steps_digest() -> int:
     numba keeps a function's code by the file it is in, and by what it holds of the function around it. One that holds
     this number is compiled anew when a step in another file changes.
     """
-    texts = [Path(__file__).with_name(f"{name}.py").read_bytes() for name in ("byte_blocks", "json_scan", "state_scan")]
+    texts = [
+        Path(__file__).with_name(f"{name}.py").read_bytes()
+        for name in ("byte_blocks", "json_scan", "state_scan", "blake2b")
+    ]
     return int.from_bytes(hashlib.sha256(b"".join(texts)).digest()[:7])
 
 

@@ -101,6 +101,8 @@ def withdraw(
     evidence: str = "shares a conversation or picture with a flagged one",
 ) -> tuple[list[str], pl.DataFrame]:
     """(parts without the lines that touch what is held, the rejects of those lines)."""
+    if held.is_empty():
+        return list(parts), frame_of(Reject, [])  # unread
     keys = {kind: set(held.filter(kind=kind)["key"]) for kind in ("conversation", "picture")}
     unwanted = touches(keys["conversation"], keys["picture"])
     withdrawn: set[tuple[str, int]] = set()
