@@ -9,6 +9,8 @@ import pytest
 from schemas.settings import BenchSettings, Settings
 from tasks.demo.arena import generate_arena
 
+pytestmark = pytest.mark.timeout(1800)  # a run for each night, on a machine that may be busy
+
 NIGHTS = [(None, date(2024, 5, 23)), (date(2024, 5, 22), date(2024, 8, 10)), (date(2024, 8, 10), None)]
 """First and last day of the log files each night reads; they overlap, as nights that are run again do."""
 

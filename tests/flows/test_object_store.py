@@ -20,6 +20,8 @@ from tasks.store_lease import Terms
 from tests.cut_off import cut_off_at
 from tests.s3_server import s3_client, s3_server
 
+pytestmark = pytest.mark.timeout(1800)  # three runs on a machine that may be busy
+
 ROOT = Path(__file__).parents[2]
 CURATE = [sys.executable, "-c", "from flows.commands import main; main()"]
 BUCKET, STORE = "arena", "s3://arena/store"
@@ -44,7 +46,7 @@ def _objects(environment: dict[str, str], prefix: str = "") -> dict[str, bytes]:
 
 def _curate(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*CURATE, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=500
+        [*CURATE, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=1200
     )
 
 
