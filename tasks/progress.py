@@ -24,6 +24,11 @@ def silent(count: int = 1) -> None:
     """An `Advance` that shows nothing."""
 
 
+def tell(line: str) -> None:
+    """Say what is about to be done."""
+    print(line, file=sys.stderr, flush=True)
+
+
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Advance]:
     """Show how far `what` has come out of `total` items. Nothing is shown for nothing to do."""

@@ -16,7 +16,7 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.ingest import picture_shards
 from tasks.ingest.assemble_step import assemble_store
-from tasks.ingest.formats.detect import source_files
+from tasks.ingest.formats.detect import described, source_files
 from tasks.ingest.formats.embedded import SUFFIX, embedded_pictures
 from tasks.ingest.known_hashes import KnownHashes, load_known_hashes
 from tasks.ingest.known_pictures import apply_lists, hold_pictures, not_held
@@ -31,7 +31,7 @@ from tasks.ingest.picture_shards import ShardTaker, picture_ids
 from tasks.ingest.presets import PresetFile, find_presets, logged_name, preset_files
 from tasks.ingest.read_step import read_new
 from tasks.pictures import Pixels
-from tasks.progress import progress
+from tasks.progress import progress, tell
 from tasks.shards import shard_runner
 from tasks.tables import Store, frame_of
 from tasks.timing import timed
@@ -44,6 +44,7 @@ def read_log_lines(settings: Settings) -> StageReport:
     """Files of the window -> `sightings`, `rejects`, `quarantine`. Only what is new in them is read."""
     store, logs = Store.open(settings.store), _log_folder(settings)
     files = source_files(logs, settings.format, settings.since, settings.until)
+    tell(described(files, settings.format))
     return StageReport(stage="read_logs", counts=read_new(store, files, logs, settings.workers))
 
 

@@ -1,6 +1,7 @@
 """Which files a run reads, and as what."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -35,6 +36,14 @@ def source_files(
     folder = place.parent if place.is_file() else place
     files = [LogFile(path, source_name(path, folder), None, False) for path in data]
     return [(file, format or _format_of(file)) for file in files]
+
+
+def described(files: Sequence[tuple[LogFile, str]], given: str | None) -> str:
+    """What will be read, and as what; `given` is the format that was asked for."""
+    counts = Counter(name for _, name in files)
+    shapes = ", ".join(f"{n:,} {'file' if n == 1 else 'files'} as {name}" for name, n in sorted(counts.items()))
+    guessed = given is None and set(counts) != {ARENA_LOGS}
+    return f"reading {shapes}{', known by their columns (--format says otherwise)' if guessed else ''}"
 
 
 def _data_files(folder: Path) -> Iterator[Path]:

@@ -34,6 +34,16 @@ def test_a_dataset_with_pictures_that_datasets_itself_saved_is_known_and_read(tm
     assert store.read("sightings").height == (4 if "winner" in row else 2)
 
 
+def test_what_is_read_and_as_what_is_said_before_it_is(tmp_path, capsys):
+    data = put(tmp_path, CHAT.encode())
+    (data / "more.jsonl").write_text(json.dumps(BATTLE))
+    ingested(data, tmp_path / "store")
+    both = "reading 1 file as human-preference, 1 file as openai-messages"
+    assert capsys.readouterr().err.splitlines() == [f"{both}, known by their columns (--format says otherwise)"]
+    ingested(data / "rows.jsonl", tmp_path / "other", format="openai-messages")
+    assert capsys.readouterr().err.splitlines() == ["reading 1 file as openai-messages"]
+
+
 def test_a_file_with_a_byte_order_mark_is_known_and_keeps_its_first_row(tmp_path):
     data = put(tmp_path, b"\xef\xbb\xbf" + CHAT.encode() + b"\n")
     store = ingested(data, tmp_path / "store")
