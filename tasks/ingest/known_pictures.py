@@ -1,4 +1,4 @@
-"""Pictures on the operator's lists, in a store: held with their lines, and what was known of them removed."""
+"""Pictures on the operator's lists, or flagged later on: held with their lines, and what was known of them removed."""
 
 from collections.abc import Iterable, Sequence
 
@@ -29,13 +29,13 @@ def key_of(name: str) -> str:
     return name.removesuffix(SUFFIX) if name.endswith(SUFFIX) else name.rpartition(".")[0] or name
 
 
-def hold_pictures(store: Store, names: Iterable[str]) -> None:
+def hold_pictures(store: Store, names: Iterable[str], cause: QuarantineCause = QuarantineCause.KNOWN_HASH) -> None:
     """Quarantine pictures by file name, with every line that shows them. Killed, it is finished by the next call."""
     store.write_bytes(_UNFINISHED, b"")
     known, parts = store.read("quarantine"), store.parts("sightings")
     pictures = {key_of(name) for name in names}
-    _, kept, held, rejects = hold(store, [], parts, known, QuarantineCause.KNOWN_HASH, pictures=pictures)
-    others = known.filter(pl.col("cause").ne_missing(QuarantineCause.KNOWN_HASH.value))
+    _, kept, held, rejects = hold(store, [], parts, known, cause, pictures=pictures)
+    others = known.filter(pl.col("cause").ne_missing(cause.value))
     store.replace("quarantine", pl.concat([others, held]))
     store.append("rejects", rejects)
     store.list_parts("sightings", kept)
@@ -46,6 +46,19 @@ def not_held(store: Store, presets: Sequence[PresetFile]) -> list[PresetFile]:
     """Presets that are not quarantined, and so may be opened."""
     held = set(store.read("quarantine").filter(kind="picture")["key"])
     return [preset for preset in presets if PRESET + preset.path not in held]
+
+
+def purge_flagged(store: Store) -> None:
+    """Remove all that is known of pictures that a server flagged after they were taken in, under whatever name."""
+    flagged = set(store.read("quarantine").filter(kind="picture", cause=QuarantineCause.FLAGGED.value)["key"])
+    files = store.read("picture_files", ["name", "image_id"])
+    named = files.filter(files["name"].map_elements(key_of, return_dtype=pl.String).is_in(sorted(flagged)))
+    if named.is_empty():
+        return
+    ids = set(named["image_id"].drop_nulls())
+    names = {*named["name"], *files.filter(pl.col("image_id").is_in(sorted(ids)))["name"]}
+    hold_pictures(store, names, QuarantineCause.FLAGGED)
+    _purge(store, ids, names)
 
 
 def apply_lists(store: Store, listed: KnownHashes) -> None:

@@ -19,7 +19,7 @@ from tasks.ingest.assemble_step import assemble_store
 from tasks.ingest.formats.detect import described, source_files
 from tasks.ingest.formats.embedded import SUFFIX, embedded_pictures
 from tasks.ingest.known_hashes import KnownHashes, load_known_hashes
-from tasks.ingest.known_pictures import apply_lists, hold_pictures, not_held
+from tasks.ingest.known_pictures import apply_lists, hold_pictures, not_held, purge_flagged
 from tasks.ingest.log_files import LogFile
 from tasks.ingest.look import Looker
 from tasks.ingest.people import store_key
@@ -58,6 +58,7 @@ def take_in_pictures(settings: Settings, looker: Looker, pdq: Callable[[Pixels],
     """
     store = Store.open(settings.store)
     listed = load_known_hashes(settings.known_hashes)
+    purge_flagged(store)
     apply_lists(store, listed)
     preset_folder = _preset_folder(settings)
     presets = not_held(store, preset_files(preset_folder) if preset_folder else [])

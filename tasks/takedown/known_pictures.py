@@ -1,11 +1,10 @@
-"""Releases that were built before a hash list named a picture in them: withdrawn like those of a takedown."""
+"""Releases from before a hash list named, or a server flagged, what is in them: withdrawn like those of a takedown."""
 
 import hashlib
 import json
 
 import polars as pl
 
-from schemas.reject import QuarantineCause
 from tasks.tables import Store
 from tasks.takedown.releases import releases_holding, withdraw_releases
 
@@ -13,14 +12,14 @@ _CHECKED = "ingest/known_withdrawn"
 
 
 def withdraw_known(store: Store) -> list[str]:
-    """Withdraw every release that shows a conversation quarantined for a known picture; returns the versions.
+    """Withdraw every release that shows a conversation that is quarantined by now; returns the versions.
 
     Releases are looked at only after the quarantine has changed.
     """
     state = hashlib.sha256(json.dumps(store.parts("quarantine")).encode()).hexdigest().encode()
     if store.read_bytes(_CHECKED) == state:
         return []
-    held = store.read("quarantine").filter(kind="conversation", cause=QuarantineCause.KNOWN_HASH.value)["key"]
+    held = store.read("quarantine").filter(kind="conversation")["key"]
     versions = releases_holding(store, lambda ids: _any_of(ids, held)) if len(held) else []
     withdraw_releases(store, versions)
     store.write_bytes(_CHECKED, state)

@@ -114,6 +114,24 @@ def test_a_new_list_removes_what_was_taken_in_before(logs, tmp_path, listing, ki
     assert [part for part in (tmp_path / "store").rglob("*.parquet") if BYTES[BAD][40:200] in part.read_bytes()] == []
 
 
+def test_a_picture_that_a_server_flags_after_it_was_taken_in_is_removed_under_every_name(logs, tmp_path):
+    again = picture("again")
+    (logs / "serve_images" / f"{again}.png").write_bytes(BYTES[BAD])
+    write(logs, DAY, chat("bad", pictures=[BAD]), chat("good", pictures=[GOOD]), chat("again", pictures=[again]))
+    store = ingested(logs, tmp_path / "store")
+    store.append("signals/nsfw", facts_frame("nsfw", {OPENED.image_id: {}}))
+    write(logs, "vision-csam-2024-06-21-conv.json", chat("later", pictures=[BAD]))
+    looked: list[str] = []
+    for _ in range(2):
+        ingested(logs, tmp_path / "store", looked)
+        assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
+        assert sorted(rejected(store).values()) == ["csam_flagged"] * 3
+        assert store.read("picture_files")["name"].to_list() == [f"{GOOD}.png"]
+        assert OPENED.image_id not in cells(store)
+    assert looked == []
+    assert [part for part in (tmp_path / "store").rglob("*.parquet") if BYTES[BAD][40:200] in part.read_bytes()] == []
+
+
 def test_pictures_that_came_while_no_list_was_given_are_checked_when_it_is_given_again(logs, tmp_path, listing):
     chosen = listing(LINES["sha1"])
     (logs / "serve_images" / f"{BAD}.png").rename(tmp_path / "kept.png")
