@@ -31,8 +31,6 @@ class UploadPlan(Row):
     """Tag that the commit gets; null for a preview."""
     public: bool
     """Whether everybody may read it."""
-    stays: list[str]
-    """Files of the release that are never uploaded."""
     manifest_sha256: str
     """Checksum of the manifest, which holds that of every other file: what an approval is about."""
 

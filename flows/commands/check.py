@@ -18,18 +18,20 @@ def register(app: typer.Typer) -> None:
 
 
 def verify(release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")]) -> None:
-    """Checksums, columns, counts, pictures without metadata, no leaks, no hidden split. Exit 1 on problems."""
+    """Checksums, columns, counts, pictures without metadata, no identifiers, no leaks, the card. Exit 1 on problems."""
     from tasks.release.fetched import fetched, store_of
+    from tasks.release.layout import MANIFEST_DIGITS, manifest_sha256
     from tasks.release.verify import verify_release
 
     with fetched(release) as folder:
         problems = verify_release(folder, store_of(release))
+        sealed = manifest_sha256(folder)[:MANIFEST_DIGITS]
     for problem in problems[:50]:
         print(problem)
     if problems:
         print(f"{len(problems)} problems: this release is not as it was made")
         raise typer.Exit(1)
-    print(f"{release} is whole")
+    print(f"{release} is whole; its manifest is {sealed}")
 
 
 def doctor() -> None:

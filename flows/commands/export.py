@@ -1,6 +1,5 @@
 """`curate export`: a release as training data, or with the columns of a published dataset."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,6 +8,8 @@ from pydantic import ValidationError
 from flows.commands.options import SeedOption
 from schemas.errors import BadInput
 from schemas.export import Compat, FileFormat, SftSelection, SftStyle
+
+OutOption = Annotated[str, typer.Option("--out", help="Folder to make, or its s3://… address.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -22,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 def sft(
     release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder to make.")],
+    out: OutOption,
     models: Annotated[int, typer.Option("--models", help="Best models of the overall leaderboard.")] = 10,
     conversations: Annotated[int, typer.Option("--conversations", help="Conversations at most.")] = 100_000,
     per_model: Annotated[int | None, typer.Option("--per-model", help="Conversations of a model at most.")] = None,
@@ -32,6 +33,7 @@ def sft(
     seed: SeedOption = 0,
 ) -> None:
     """Conversations of the best models for supervised fine-tuning, drawn with a seed, with pictures beside them."""
+    from tasks.export.destination import destination
     from tasks.export.sft import export_sft
     from tasks.release.fetched import fetched
 
@@ -43,20 +45,21 @@ def sft(
         raise BadInput(
             f"--{str(problem['loc'][0]).replace('_', '-')}: {problem['msg']}, not {problem['input']!r}"
         ) from None
-    with fetched(release) as folder:
-        done = export_sft(folder, out, selection, style, format)
+    with fetched(release) as folder, destination(out) as made:
+        done = export_sft(folder, made, selection, style, format)
     print(f"{out}: {done['examples']:,} examples, {done['pictures']:,} pictures")
 
 
 def dataset(
     release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder to make.")],
+    out: OutOption,
     compat: Annotated[Compat, typer.Option("--compat", help="Whose columns.")] = Compat.VISIONARENA,
 ) -> None:
     """Chat, battle and bench with the columns of a published dataset, so that its existing loaders read them."""
     from tasks.export.compat import EXPORTS
+    from tasks.export.destination import destination
     from tasks.release.fetched import fetched
 
-    with fetched(release) as folder:
-        done = EXPORTS[compat](folder, out)
+    with fetched(release) as folder, destination(out) as made:
+        done = EXPORTS[compat](folder, made)
     print(f"{out}: " + ", ".join(f"{name} {rows:,}" for name, rows in done.items()))

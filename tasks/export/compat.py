@@ -11,6 +11,7 @@ import yaml
 from schemas.errors import BadInput
 from schemas.export import Compat
 from schemas.release import CONFIGS
+from tasks.export.destination import put_folder
 from tasks.export.vision_arena import FEATURES, ROWS
 from tasks.release.fetched import fetched
 from tasks.release.shards import shards
@@ -69,9 +70,5 @@ def export_beside(store: Store, release: str, compat: Compat) -> str:
     with fetched(f"{store.root.rstrip('/')}/{release}") as folder, tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch) / "export"
         EXPORTS[compat](folder, out)
-        for path in sorted(out.rglob("*"), key=lambda path: path.name == "README.md"):
-            if path.is_file():
-                written = store.at(f"{target}/{path.relative_to(out).as_posix()}")
-                store.fs.makedirs(written.rpartition("/")[0], exist_ok=True)
-                store.fs.put_file(str(path), written)
+        put_folder(out, store.fs, store.at(target))
     return target

@@ -1,11 +1,13 @@
 """Rows of a release with the columns of VisionArena's published datasets, quirks included.
 
 Chat wraps each message in a list of one and numbers its users; Battle names judges `arena_user_…` and keeps markdown
-counts by level; Bench has lists of lists, too. Column order is that of the published cards.
+counts by level; Bench has lists of lists, too. Pictures are called `<32 hex>.png`, however they are encoded. Column
+order is that of the published cards.
 """
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from datasets import Features, Image, List, Value
@@ -94,7 +96,8 @@ def judge_name(judge: str | None) -> str | None:
 
 
 def _kept(config: str, row: Row) -> dict[str, Any]:
-    return {name: row[name] for name in FEATURES[config] if name in row}
+    named = [{"bytes": image["bytes"], "path": f"{Path(image['path']).stem}.png"} for image in row["images"]]
+    return {name: row[name] for name in FEATURES[config] if name in row} | {"images": named}
 
 
 def _wrapped(messages: Sequence[Row]) -> list[list[Row]]:

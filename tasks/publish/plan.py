@@ -1,7 +1,5 @@
 """What would go to the Hub, and whether it may. Reads the release alone; asks the Hub nothing."""
 
-import hashlib
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,21 +12,16 @@ from schemas.publication import RepoUpload, UploadPlan
 from schemas.release import CONFIGS, Manifest
 from tasks.publish.remote import PREVIEW
 from tasks.release.build import MANIFEST
+from tasks.release.layout import CARD, is_release_file, manifest_sha256
 from tasks.release.verify import read_manifest, verify_release
 from tasks.tables import Store
 
-CARD = "README.md"
-_MAY_GO = re.compile(
-    rf"(?:{'|'.join(CONFIGS)})/data/train-\d{{5}}-of-\d{{5}}\.parquet|leaderboard/[a-z_]+\.(?:parquet|csv)"
-    rf"|report/index\.html|report/(?:figures|tables)/[\w.-]+|{re.escape(CARD)}|{re.escape(MANIFEST)}"
-)
-"""Whatever else lies in a release, such as a hidden split, stays where it is."""
 _WITH_BATTLES = ("leaderboard/", "report/")
 
 
 def managed(path: str) -> bool:
     """Whether a file of a repository is one that publishing writes, in either layout."""
-    return bool(_MAY_GO.fullmatch(path) or _MAY_GO.fullmatch(f"chat/{path}"))
+    return is_release_file(path) or is_release_file(f"chat/{path}")
 
 
 def plan_upload(
@@ -39,15 +32,14 @@ def plan_upload(
     Raises BadInput when the release or the repository's name forbid it, ReleaseConflict when the release changes
     meanwhile.
     """
-    manifest_sha256 = _sha256_of_manifest(release)  # before it is read: what is read and checked is what goes
+    sealed = manifest_sha256(release)  # before it is read: what is read and checked is what goes
     manifest = read_manifest(release)
     _check_name(repo)
     _check_release(release, manifest, public, store)
-    if _sha256_of_manifest(release) != manifest_sha256:
+    if manifest_sha256(release) != sealed:
         raise ReleaseConflict(f"{str(release)!r} changed while it was verified; run the same command again")
-    known = {name: file.sha256 for name, file in manifest.files.items()} | {MANIFEST: manifest_sha256}
-    names = [*manifest.files, MANIFEST]
-    goes = {name for name in names if _MAY_GO.fullmatch(name)}
+    known = {name: file.sha256 for name, file in manifest.files.items()} | {MANIFEST: sealed}
+    goes = {*manifest.files, MANIFEST}  # verified: all of them are files that a release has
     layout = {f"{repo}-{config}": _of_config(goes, config) for config in CONFIGS} if per_config else {repo: _same(goes)}
     return UploadPlan(
         version=manifest.version,
@@ -55,14 +47,8 @@ def plan_upload(
         branch=f"{PREVIEW}{manifest.version}" if preview else "main",
         tag=None if preview else manifest.version,
         public=public,
-        stays=sorted(set(names) - goes),
-        manifest_sha256=manifest_sha256,
+        manifest_sha256=sealed,
     )
-
-
-def _sha256_of_manifest(release: Path) -> str:
-    path = release / MANIFEST
-    return hashlib.sha256(path.read_bytes() if path.is_file() else b"").hexdigest()
 
 
 def _check_name(repo: str) -> None:

@@ -9,8 +9,9 @@ from schemas.errors import BadInput, HubError, ReleaseConflict
 from schemas.publication import RepoUpload, UploadPlan
 from tasks.progress import progress
 from tasks.publish.card import card_of_config
-from tasks.publish.plan import CARD, managed
+from tasks.publish.plan import managed
 from tasks.publish.remote import KIND, Content, Remote, Wait, digest
+from tasks.release.layout import CARD
 
 _FILES_AT_ONCE = 8
 

@@ -9,8 +9,9 @@ from schemas.errors import ReleaseConflict
 from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
 from tasks.publish.publish import publish_release
-from tasks.publish.summary import APPROVED_DIGITS, plan_lines, summary_lines
+from tasks.publish.summary import plan_lines, summary_lines
 from tasks.release.fetched import fetched, store_of
+from tasks.release.layout import MANIFEST_DIGITS
 
 
 @task(cache_policy=NO_CACHE)
@@ -31,9 +32,9 @@ def push_release(
     """
     with fetched(release) as folder:
         plan = plan_upload(folder, repo, public, per_config, preview, store_of(release))
-        if plan.manifest_sha256[:APPROVED_DIGITS] != manifest:
+        if plan.manifest_sha256[:MANIFEST_DIGITS] != manifest:
             raise ReleaseConflict(
-                f"{release!r} is not what was approved: its manifest is {plan.manifest_sha256[:APPROVED_DIGITS]}, "
+                f"{release!r} is not what was approved: its manifest is {plan.manifest_sha256[:MANIFEST_DIGITS]}, "
                 f"{manifest!r} was approved; run publish again and read what changed"
             )
         return publish_release(hub_api(), folder, plan, store_of(release), datetime.now(UTC))

@@ -11,22 +11,19 @@ from schemas.run import Funnel
 from tasks.publish.records import previous
 from tasks.release.diff import diff_releases
 from tasks.release.fetched import fetched
+from tasks.release.layout import MANIFEST_DIGITS
 from tasks.release.verify import read_manifest
 from tasks.tables import Store
 
-APPROVED_DIGITS = 12
-"""Hex digits of the manifest's checksum that an approval repeats."""
-
 
 def plan_lines(plan: UploadPlan) -> Iterator[str]:
-    """Every file with its repository, then what stays."""
+    """Every file with its repository."""
     for upload in plan.uploads:
         visible = "public" if plan.public else "private"
         where = f"tag {plan.tag}" if plan.tag else f"branch {plan.branch}"
         files = f"{len(upload.files):,} files, {upload.size_bytes:,} bytes"
         yield f"{upload.repo} ({visible}), one commit on {plan.branch}, {where}: {files}"
         yield from (f"  {path}" for path in upload.files)
-    yield from (f"stays here: {path}" for path in plan.stays)
 
 
 def summary_lines(release: Path, plan: UploadPlan, store: Store | None) -> Iterator[str]:
@@ -34,7 +31,7 @@ def summary_lines(release: Path, plan: UploadPlan, store: Store | None) -> Itera
     manifest = read_manifest(release)
     gone = Funnel.model_validate(manifest.funnel)
     counts = ", ".join(f"{name} {rows:,}" for name, rows in manifest.counts.items())
-    yield f"version {manifest.version}, manifest {plan.manifest_sha256[:APPROVED_DIGITS]}: {counts}"
+    yield f"version {manifest.version}, manifest {plan.manifest_sha256[:MANIFEST_DIGITS]}: {counts}"
     yield f"licence {manifest.policy.get('licence') or 'not chosen: the policy names one (`licence`)'}"
     yield f"in {gone.lines:,} = kept {gone.kept:,} + dropped {gone.dropped:,} + rejected {gone.rejected:,}"
     for fate, reasons in (("dropped", gone.dropped_by), ("rejected", gone.rejected_by)):

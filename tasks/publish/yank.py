@@ -7,9 +7,10 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from huggingface_hub.hf_api import RepoFile
 
 from schemas.errors import BadInput
-from tasks.publish.plan import CARD, managed
+from tasks.publish.plan import managed
 from tasks.publish.remote import KIND, Remote, Wait
 from tasks.release.build import MANIFEST
+from tasks.release.layout import CARD
 
 _NOTE = "# Withdrawn\n\nThis version was withdrawn by its publisher.\n"
 Tree = dict[str, RepoFile]

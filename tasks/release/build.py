@@ -28,7 +28,7 @@ def checked_version(version: str) -> str:
 
 def released_files(folder: Path) -> dict[str, ReleasedFile]:
     """Every file below a folder but the manifest, by relative path, with size and checksum."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / MANIFEST)
     return {path.relative_to(folder).as_posix(): _described(path) for path in files}
 
 

@@ -10,7 +10,7 @@ import yaml
 from schemas.release import CONFIGS, Manifest
 from schemas.row import described_columns
 from schemas.run import Funnel
-from tasks.release.card_numbers import dataset_name, funnel_line
+from tasks.release.card_numbers import data_files, dataset_name, funnel_line
 from tasks.release.statistics import COLUMNS, COMPARED, PUBLISHED
 from tasks.untrusted import markdown_text
 
@@ -62,17 +62,12 @@ def _contact(manifest: Manifest) -> str:
 
 def _front_matter(manifest: Manifest) -> str:
     total = manifest.counts["chat"] + manifest.counts["battle"]
-    configs: list[dict[str, Any]] = [
-        {"config_name": name, "data_files": [{"split": "train", "path": f"{name}/data/train-*.parquet"}]}
-        for name in CONFIGS
-    ]
-    configs[0]["default"] = True
     about = {
         "pretty_name": "Vision arena conversations",
         "license": manifest.policy.get("licence") or "other",
         "task_categories": ["image-text-to-text", "visual-question-answering"],
         "tags": ["arena", "human-preference", "vision-language"],
         "size_categories": [next((name for limit, name in _SIZES if total < limit), "10M<n<100M")],
-        "configs": configs,
+        "configs": data_files(),
     }
     return f"---\n{yaml.safe_dump(about, sort_keys=False)}---"

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from schemas.errors import BadInput
 from schemas.release import CONFIGS, Manifest
 from schemas.release_diff import Bump, ReleaseDiff, RowChange
 from tasks.release.shards import shards
@@ -17,6 +18,8 @@ from tasks.release.verify import read_manifest
 from tasks.tables import read_parquet_groups, read_parquet_schema
 
 _KEYS = {"chat": "conversation_id", "battle": "question_id", "bench": "question_id"}
+_TOLD_APART = {"rules", "licence", "contact", "banned_users", "about", "drift"}
+"""Parts of a policy that are compared in their own way, or decide nothing."""
 Digests = dict[str, bytes]
 """Column -> digest of its value in one row."""
 
@@ -24,9 +27,11 @@ Digests = dict[str, bytes]
 def diff_releases(old: Path, new: Path, why: Callable[[str, str], list[str]] = lambda config, key: []) -> ReleaseDiff:
     """The difference; `why(config, id)` gives the reasons on record for a row that left.
 
-    Raises BadInput when a folder is not a release.
+    Raises BadInput when a folder is not a release that can be read.
     """
     before, after = read_manifest(old), read_manifest(new)
+    for folder in (old, new):
+        _check_shards(folder)
     schema_changes, breaks = [], False
     changes: list[RowChange] = []
     counts: Counter[str] = Counter()
@@ -47,6 +52,17 @@ def diff_releases(old: Path, new: Path, why: Callable[[str, str], list[str]] = l
         changes=changes,
         bump=_bump(breaks, bool(schema_changes) or bool(kinds & {"added", "removed"}), "changed" in kinds),
     )
+
+
+def _check_shards(folder: Path) -> None:
+    """Raises BadInput when a configuration has no shards, or one that cannot be read."""
+    for config in CONFIGS:
+        try:
+            found = [read_parquet_schema(shard) for shard in shards(folder, config)]
+        except (pa.ArrowException, OSError):
+            found = []
+        if not found:
+            raise BadInput(f"{str(folder)!r}: {config} cannot be read; `curate verify` says what is wrong with it")
 
 
 def _bump(breaks: bool, population: bool, values: bool) -> Bump:
@@ -106,7 +122,9 @@ def _rules(old: Manifest, new: Manifest) -> Iterator[str]:
         yield from (f"policy {sign}: {rule}" for rule in sorted(rules))
     for name in ("licence", "contact"):
         yield from _values(name, old.policy.get(name), new.policy.get(name))
-    for name in ("banned_users", "software", "signal_versions", "providers", "settings"):
+    for name in sorted((old.policy.keys() | new.policy.keys()) - _TOLD_APART):
+        yield from _values(f"policy.{name}", old.policy.get(name), new.policy.get(name))
+    for name in ("first_day", "last_day", "banned_users", "software", "signal_versions", "providers", "settings"):
         yield from _values(name, getattr(old, name), getattr(new, name))
 
 

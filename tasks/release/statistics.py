@@ -11,14 +11,15 @@ COLUMNS = (
 )  # fmt: skip
 """Turns are the mean of a conversation, tokens the mean of a message."""
 PUBLISHED = (
-    ("LMSYS-Chat-1M", "1,000,000", "25", "210,479", "154", "none", "2.0", "69.5", "214.5"),
+    ("LMSYS-Chat-1M", "1,000,000", "25", "210,479", "154", "none", "2.02", "69.83", "215.71"),
     ("WildVision, chats", "34.6K", "–", "–", "–", "–", "–", "–", "–"),
     ("WildVision, battles", "13,066", "38", "–", "–", "–", "–", "–", "–"),
     ("VisionArena-Chat", "200K", "45", "–", "138", "43K", "–", "–", "–"),
     ("VisionArena-Battle", "29,849", "19", "13,655", "90", "23K", "–", "–", "–"),
 )
-"""arXiv 2309.11998 Table 1 (tokens of Llama 2); WildVision's dataset and its leaderboard of November 2024; the dataset
-cards of VisionArena-Chat and -Battle, and what the latter's rows hold. – where they do not say."""
+"""LMSYS-Chat-1M: its card (models, users, languages) and WildChat's count of it, arXiv 2405.01470 Table 1 (means; Llama
+2's tokens). WildVision: its dataset, and its leaderboard of November 2024. VisionArena: the cards of -Chat and -Battle,
+and what the latter's rows hold. – where they do not say."""
 UNKNOWN = "–"
 
 _PEOPLE = {"chat": "user_id", "battle": "judge"}

@@ -1,31 +1,32 @@
 """Checks a release from its own files: checksums, columns, counts, no metadata, no identifiers, no leaks, the card."""
 
-import io
 import json
-import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import PIL.Image
-import polars as pl
+import pyarrow as pa
 from pydantic import ValidationError
 
 from schemas.errors import BadInput
 from schemas.policy import Action, Over, Policy
+from schemas.rating import Rating
 from schemas.release import CONFIGS, Manifest
-from tasks.picture_metadata import strip_metadata
-from tasks.providers.embedded.pii_patterns import PATTERNS, find_patterns
-from tasks.providers.embedded.text_pii import without_overlaps
-from tasks.release.build import MANIFEST, WITHDRAWN, released_files
-from tasks.release.card_numbers import wrong_numbers
+from schemas.row import arrow_schema
+from schemas.run import Funnel
+from tasks.providers.embedded.pii_patterns import PATTERNS
+from tasks.release.build import MANIFEST, WITHDRAWN
+from tasks.release.card_numbers import wrong_numbers, wrong_sentences
+from tasks.release.contents import KEYS, wrong_rows
 from tasks.release.fetched import store_of
+from tasks.release.identifiers import identifiers_in_files
+from tasks.release.layout import wrong_files
 from tasks.release.leaks import bench_leaks, hidden_leaks
 from tasks.release.shards import shard_schema, shards
 from tasks.tables import Store, read_parquet_groups, read_parquet_schema
 
-_MESSAGES = {"conversation", "conversation_a", "conversation_b", "turns"}
-_USER = re.compile(r"[0-9a-f]{24}")
-_IMAGE_PATH = re.compile(r"[0-9a-f]{32}\.(?:png|jpeg)")
+_FEATURES = b"huggingface"
+"""Key of a shard's metadata from which `datasets` knows the pictures."""
 
 
 def verify_release(folder: Path, store: Store | None = None) -> list[str]:
@@ -34,13 +35,17 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
     `store` is the one whose hidden split must not be there; by default the one that the folder lies in, if it does.
     """
     manifest = read_manifest(folder)
-    problems = list(_files(folder, manifest))
+    of_store = store or store_of(str(folder))
+    problems = [*hidden_leaks(folder, None), *wrong_files(folder, manifest)] or list(_unreadable(folder, manifest))
     if problems:
         return problems  # what the shards hold means nothing when they are not the ones that were sealed
     for config in CONFIGS:
         problems += _config(folder, config, manifest)
-    problems += [*bench_leaks(folder), *hidden_leaks(folder, store or store_of(str(folder)))]
-    return problems or list(wrong_numbers(folder, manifest))  # of rows that are wrong, no card is right
+    problems += _funnel(manifest)
+    problems += identifiers_in_files(folder, manifest)
+    if not problems:
+        problems = [*bench_leaks(folder), *hidden_leaks(folder, of_store)]
+    return problems or [*wrong_numbers(folder, manifest), *wrong_sentences(folder, manifest)]
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -51,11 +56,32 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         manifest = Manifest.model_validate(json.loads(path.read_text(encoding="utf-8")))
         Policy.model_validate(manifest.policy)
-        return manifest
+        Funnel.model_validate(manifest.funnel)
+        counted = {*CONFIGS, "withheld_for_bench"} <= manifest.counts.keys()
     except OSError:
         raise BadInput(f"{str(folder)!r} is not a release: it has no {MANIFEST}") from None
     except (ValueError, ValidationError) as error:
         raise BadInput(f"{str(path)!r} is not a manifest this version understands ({type(error).__name__})") from None
+    if not counted:
+        raise BadInput(f"{str(path)!r} is not a manifest this version understands (counts)")
+    return manifest
+
+
+def _unreadable(folder: Path, manifest: Manifest) -> Iterator[str]:
+    """Tables that are none, or not of the declared columns; a shard must say what `datasets` needs to know as well."""
+    for name in sorted(manifest.files):
+        if not name.endswith(".parquet"):
+            continue
+        of_shard = shard_schema(name.partition("/")[0]) if "/data/" in name else None
+        try:
+            found = read_parquet_schema(folder / name)
+        except (pa.ArrowException, OSError) as error:
+            yield f"{name}: not a Parquet file that can be read ({type(error).__name__})"
+            continue
+        if not found.equals(of_shard or arrow_schema(Rating)):
+            yield f"{name}: columns or their types differ from the declared ones"
+        elif of_shard and (found.metadata or {}).get(_FEATURES) != (of_shard.metadata or {})[_FEATURES]:
+            yield f"{name}: its metadata does not tell `datasets` what the columns are"
 
 
 def _forbidden(manifest: Manifest) -> frozenset[str]:
@@ -68,56 +94,25 @@ def _forbidden(manifest: Manifest) -> frozenset[str]:
     return frozenset(found)
 
 
-def _files(folder: Path, manifest: Manifest) -> Iterator[str]:
-    present = released_files(folder)
-    for name in sorted(present.keys() | manifest.files.keys()):
-        if name not in present:
-            yield f"{name}: missing"
-        elif name not in manifest.files:
-            yield f"{name}: not in the manifest"
-        elif present[name] != manifest.files[name]:
-            yield f"{name}: changed since the release was sealed"
-
-
 def _config(folder: Path, config: str, manifest: Manifest) -> list[str]:
-    problems, rows = [], 0
+    problems: list[str] = []
+    keys: Counter[str] = Counter()
     forbidden = _forbidden(manifest)
     for shard in shards(folder, config):
-        if not read_parquet_schema(shard).equals(shard_schema(config)):
-            problems.append(f"{config}/{shard.name}: columns or their types differ from the declared ones")
-            continue
         for group in read_parquet_groups(shard):
-            rows += group.height
-            problems += [f"{config}/{shard.name}: {problem}" for problem in _contents(group, forbidden)]
+            keys.update(group[KEYS[config]])
+            problems += [f"{config}/{shard.name}: {problem}" for problem in wrong_rows(config, group, forbidden)]
+    rows = keys.total()
     if rows != manifest.counts[config]:
         problems.append(f"{config}: {rows} rows, the manifest says {manifest.counts[config]}")
+    elif len(keys) != rows:
+        (twice, _), *_ = keys.most_common(1)
+        problems.append(f"{config}: {KEYS[config]} {twice!r} is there more than once")
     return problems
 
 
-def _contents(group: pl.DataFrame, forbidden: frozenset[str]) -> Iterator[str]:
-    """Identifiers that are not keyed hashes, personal data in messages, pictures that carry more than pixels."""
-    for column in {"user_id", "judge"} & set(group.columns):
-        if any(not _USER.fullmatch(value) for value in group[column].drop_nulls()):
-            yield f"{column} holds something that is not a keyed hash"
-    for column in sorted(_MESSAGES & set(group.columns)):
-        for turn in group[column].explode().drop_nulls():
-            found = {span.type for span in without_overlaps(find_patterns(turn["content"]))} & forbidden
-            if found:
-                yield f"a message in {column} holds personal data: {', '.join(sorted(found))}"
-    for images in group["images"].to_list():
-        for image in images:
-            if not _IMAGE_PATH.fullmatch(image["path"]):
-                yield f"an image path is not a content id: {image['path']!r}"
-            yield from _picture(image["path"], image["bytes"])
-
-
-def _picture(name: str, content: bytes) -> Iterator[str]:
-    """EXIF, GPS, XMP, profiles, comments, thumbnails, bytes after the end: all that stripping would take away."""
-    try:
-        with PIL.Image.open(io.BytesIO(content)) as header:
-            file_format = header.format
-    except Exception as error:  # any decoder error means the same here
-        yield f"{name} does not open as a picture ({type(error).__name__})"
-        return
-    if content != strip_metadata(content, file_format or ""):
-        yield f"{name} carries more than its pixels"
+def _funnel(manifest: Manifest) -> Iterator[str]:
+    gone = Funnel.model_validate(manifest.funnel)
+    sums = (gone.dropped, sum(gone.dropped_by.values())), (gone.rejected, sum(gone.rejected_by.values()))
+    if gone.lines != gone.kept + gone.dropped + gone.rejected or any(total != parts for total, parts in sums):
+        yield f"{MANIFEST}: the fates of the log lines do not add up to {gone.lines}"

@@ -22,6 +22,7 @@ from prefect.settings import PREFECT_API_URL
 from tasks.demo.arena import generate_arena
 from tests.hub_server import TOKEN, LoopbackHub
 from tests.small_store import make_release, small_store
+from tests.tampered_release import as_production
 from tests.tasks.ingest.logs import chat, write
 
 ADDRESS, MAILBOX = "203.0.113.199", "planted.person@example.com"
@@ -208,8 +209,7 @@ def releasable(tmp_path) -> Path:
     store = small_store(tmp_path)
     make_release(store, release="1.0.0")
     release = Path(store.root) / "releases" / "1.0.0"
-    manifest = json.loads((release / "manifest.json").read_text())
-    (release / "manifest.json").write_text(json.dumps(manifest | {"embedded_providers": []}))
+    as_production(release)
     return release
 
 

@@ -11,7 +11,7 @@ from datasets import List, load_dataset
 from flows.commands import main
 from schemas.export import Compat
 from tasks.export.compat import export_beside
-from tasks.export.vision_arena import judge_name, user_number
+from tasks.export.vision_arena import bench_row, judge_name, user_number
 from tasks.ingest.people import KEY_VARIABLE
 from tasks.tables import Store
 from tasks.takedown.releases import withdraw_releases
@@ -50,6 +50,24 @@ def test_datasets_loads_the_published_columns_and_types(exported, tmp_path):
     assert row["images"][0].size
     bench = load_dataset(str(exported), "bench", split="train", cache_dir=str(tmp_path / "cache"))
     assert isinstance(bench.features["turns"].feature, List)
+
+
+def test_a_loader_of_the_published_repositories_needs_nothing_but_another_name(exported, tmp_path):
+    def load(name):
+        return load_dataset(name, split="train", cache_dir=str(tmp_path / "cache"))
+
+    chat, battle, bench = (load(str(exported / config)) for config in ("chat", "battle", "bench"))
+    first = [(row["conversation"][0][0]["role"], row["images"][0].size) for row in chat]
+    assert {role for role, _ in first} == {"user"} and len(first) == len(chat)
+    votes = battle.to_pandas().groupby("winner").size()
+    assert set(votes.index) == {"model_a", "model_b", "tie", "tie (bothbad)"}
+    assert [row["turns"][0][0]["content"] for row in bench] == ["What is in picture 0?"]
+
+
+def test_every_picture_is_called_a_png_as_there():
+    jpeg = {"bytes": b"", "path": f"{'0' * 32}.jpeg"}
+    row = {"question_id": "q", "turns": [], "images": [jpeg]}
+    assert bench_row(row)["images"] == [{"bytes": b"", "path": f"{'0' * 32}.png"}]
 
 
 def test_a_battle_has_the_published_judge_and_metadata(exported, release):

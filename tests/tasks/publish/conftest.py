@@ -1,6 +1,5 @@
 """A release that production providers made, as its manifest says, and a loopback Hub for the real client."""
 
-import json
 import shutil
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +16,7 @@ from tasks.tables import Store
 from tests.builders import NOON
 from tests.hub_server import TOKEN, LoopbackHub
 from tests.small_store import make_release, small_store
+from tests.tampered_release import as_production
 
 REPO = "org/arena"
 
@@ -27,15 +27,10 @@ def made(tmp_path_factory) -> Path:
     store = small_store(tmp_path_factory.mktemp("published"))
     for version in ("1.0.0", "1.1.0"):
         make_release(store, release=version)
-        _as_production(Path(store.root) / "releases" / version)
+        as_production(Path(store.root) / "releases" / version)
         kept = pl.col("keep") & (pl.col("item_id") != "c03")
         store.replace("decisions", store.read("decisions").with_columns(keep=kept))
     return Path(store.root)
-
-
-def _as_production(release: Path) -> None:
-    manifest = json.loads((release / "manifest.json").read_text())
-    (release / "manifest.json").write_text(json.dumps(manifest | {"embedded_providers": []}))
 
 
 @pytest.fixture

@@ -56,8 +56,8 @@ def _under(release, **changes):
 
 
 def test_a_release_under_a_policy_that_is_not_for_everybody_is_published_privately_only(hub, release):
-    _under(release, name="internal", publishable=False)
-    with pytest.raises(BadInput, match="policy 'internal', which is not for everybody"):
+    _under(release, publishable=False)
+    with pytest.raises(BadInput, match="policy 'public_release', which is not for everybody"):
         plan_upload(release, REPO, True, False, False)
     assert not plan_upload(release, REPO, False, False, False).public
 

@@ -1,21 +1,9 @@
 """`curate verify` counts again what the dataset card says, also when the checksums were made to fit."""
 
-import json
-
 import pytest
 
-from tasks.release.build import released_files
 from tasks.release.verify import verify_release
-from tests.small_store import manifest_of
-
-
-def _card_says(release, old, new):
-    card = release / "README.md"
-    text = card.read_text(encoding="utf-8")
-    assert text.count(old) == 1
-    card.write_text(text.replace(old, new), encoding="utf-8")
-    files = {name: file.model_dump() for name, file in released_files(release).items()}
-    (release / "manifest.json").write_text(json.dumps(manifest_of(release) | {"files": files}))
+from tests.tampered_release import card_says
 
 
 @pytest.mark.parametrize("place", range(1, 9))
@@ -25,7 +13,7 @@ def test_a_statistic_of_the_card_that_is_not_that_of_the_rows_is_found(own_relea
     (line,) = [line for line in card.splitlines() if line.startswith(f"| **this release, {config}** |")]
     cells = line.strip("| ").split(" | ")
     cells[place] = cells[place][:-1] + str((int(cells[place][-1]) + 1) % 10)
-    _card_says(own_release, line, f"| {' | '.join(cells)} |")
+    card_says(own_release, line, f"| {' | '.join(cells)} |")
     (problem,) = verify_release(own_release)
     assert problem.startswith(f"README.md: statistics of {config} are not those of its rows")
 
@@ -39,6 +27,6 @@ def test_a_statistic_of_the_card_that_is_not_that_of_the_rows_is_found(own_relea
     ],
 )
 def test_another_number_in_the_card_is_found(own_release, old, new, told):
-    _card_says(own_release, old, new)
+    card_says(own_release, old, new)
     (problem,) = verify_release(own_release)
     assert told in problem

@@ -10,6 +10,8 @@ from schemas.errors import BadInput
 from schemas.release_diff import Bump
 from tasks.lookup.why_out import why_out
 from tasks.release.diff import diff_releases
+from tests.small_store import manifest_of
+from tests.tampered_release import write_manifest
 
 
 def _rewrite(release, config, change):
@@ -64,6 +66,25 @@ def test_another_rule_and_seed_are_named(release, own_release):
     assert "settings.seed: 0 became 7" in rules
     assert any(rule.startswith("policy no longer") and "nsfw_image" in rule for rule in rules)
     assert any(rule.startswith("policy now") and "naked" in rule for rule in rules)
+
+
+def test_every_other_part_of_the_policy_and_the_days_are_named_too(release, own_release):
+    policy = manifest_of(own_release)["policy"]
+    policy["duplicates"]["prompt_cosine_min"] = 0.5
+    rename = {"model": "a", "to": "b", "since": None, "until": None}
+    write_manifest(own_release, policy=policy | {"renames": [rename]}, last_day="2030-01-01")
+    rules = diff_releases(release, own_release).rules
+    assert "policy.duplicates.prompt_cosine_min: 0.9 became 0.5" in rules
+    assert f"policy.renames: [] became {[rename]}" in rules
+    assert any(rule.startswith("last_day: ") and rule.endswith(" became 2030-01-01") for rule in rules)
+
+
+@pytest.mark.parametrize("content", [None, b"PAR1"])
+def test_a_shard_that_is_missing_or_broken_is_one_clear_error(release, own_release, content):
+    (shard,) = (own_release / "bench" / "data").glob("*.parquet")
+    shard.unlink() if content is None else shard.write_bytes(content)
+    with pytest.raises(BadInput, match="bench cannot be read; `curate verify` says"):
+        diff_releases(release, own_release)
 
 
 def test_a_row_that_left_says_what_drops_it(store):

@@ -1,6 +1,7 @@
 """A release on S3-compatible storage is verified, compared, exported and refused as one in a folder."""
 
 import os
+import re
 import sys
 
 import pytest
@@ -41,7 +42,9 @@ def curate(bucket, monkeypatch, capsys):
 
 
 def test_it_is_verified(curate):
-    assert curate("verify", REMOTE) == (0, f"{REMOTE} is whole\n", "")
+    code, out, err = curate("verify", REMOTE)
+    assert (code, err) == (0, "")
+    assert re.fullmatch(rf"{re.escape(REMOTE)} is whole; its manifest is [0-9a-f]{{12}}\n", out)
 
 
 def test_it_differs_in_nothing_from_the_folder_it_was_copied_from(curate, release):
@@ -58,6 +61,25 @@ def test_it_is_exported_as_from_the_folder(curate, release, tmp_path):
         for out in ("local", "remote")
     )
     assert one == other != {}
+
+
+@pytest.mark.parametrize("what", [("sft", "--style", "llava"), ("dataset",)])
+def test_an_export_goes_to_a_bucket_as_to_a_folder_and_never_over_another(curate, release, tmp_path, what):
+    kind, *options = what
+    address, local = f"s3://arena/exports/{kind}", tmp_path / kind
+    for out in (local, address):
+        assert curate("export", kind, release, "--out", out, *options)[0] == 0
+    there = s3fs.S3FileSystem().find(f"arena/exports/{kind}")
+    read = {path.removeprefix(f"arena/exports/{kind}/"): s3fs.S3FileSystem().cat_file(path) for path in there}
+    assert read == {p.relative_to(local).as_posix(): p.read_bytes() for p in local.rglob("*") if p.is_file()} != {}
+    code, _, err = curate("export", kind, release, "--out", address, *options)
+    assert (code, err) == (2, f"curate: '{address}' exists already; give a folder that does not\n")
+
+
+def test_an_export_to_an_address_that_is_none_is_one_clear_line(curate, release):
+    code, _, err = curate("export", "sft", release, "--out", "nothing://bucket/sft")
+    assert code == 2
+    assert err.startswith("curate: --out 'nothing://bucket/sft' cannot be written") and err.count("\n") == 1
 
 
 def test_what_must_not_be_published_is_refused_under_its_own_name(curate):

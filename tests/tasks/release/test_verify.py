@@ -1,7 +1,6 @@
 """`curate verify` notices every way to spoil a release, also when the checksums were made to fit."""
 
 import io
-import json
 
 import PIL.Image
 import polars as pl
@@ -9,34 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from schemas.errors import BadInput
-from tasks.release.build import released_files
 from tasks.release.verify import verify_release
 from tests.builders import picture_bytes
 from tests.small_store import manifest_of
-
-CHAT = "chat/data/train-00000-of-00001.parquet"
-BATTLE = "battle/data/train-00000-of-00001.parquet"
-
-
-def _write_manifest(release, **changes):
-    (release / "manifest.json").write_text(json.dumps(manifest_of(release) | changes))
-
-
-def _reseal(release):
-    """Checksums that fit what lies there now, as someone who hides a change would write them."""
-    _write_manifest(release, files={name: file.model_dump() for name, file in released_files(release).items()})
-
-
-def _rewrite(release, shard, change):
-    """Put `change(rows)` in place of the rows of a shard, with honest-looking checksums."""
-    schema = pq.read_schema(release / shard)
-    rows = change(pq.read_table(release / shard).to_pylist())
-    pq.write_table(type(pq.read_table(release / shard)).from_pylist(rows, schema=schema), release / shard)
-    _reseal(release)
-
-
-def _changed(release, shard, **columns):
-    _rewrite(release, shard, lambda rows: [rows[0] | columns, *rows[1:]])
+from tests.tampered_release import BATTLE, CHAT, change_row, reseal, rewrite, write_manifest
 
 
 def _with_image(release, content, path=None):
@@ -44,7 +19,7 @@ def _with_image(release, content, path=None):
         image = {"bytes": content, "path": path or rows[0]["images"][0]["path"]}
         return [rows[0] | {"images": [image]}, *rows[1:]]
 
-    _rewrite(release, CHAT, change)
+    rewrite(release, CHAT, change)
 
 
 def test_a_release_as_it_was_made_has_no_problems(release):
@@ -52,7 +27,7 @@ def test_a_release_as_it_was_made_has_no_problems(release):
 
 
 def test_a_rewritten_and_resealed_but_equal_shard_has_no_problems(own_release):
-    _rewrite(own_release, CHAT, lambda rows: rows)  # so that the findings below are about what they change
+    rewrite(own_release, CHAT, lambda rows: rows)  # so that the findings below are about what they change
     assert verify_release(own_release) == []
 
 
@@ -76,12 +51,12 @@ def test_missing_and_additional_files_are_found(own_release):
 @pytest.mark.parametrize("config", ["chat", "battle", "bench"])
 def test_a_changed_count_in_the_manifest_is_found(own_release, config):
     counts = manifest_of(own_release)["counts"]
-    _write_manifest(own_release, counts=counts | {config: counts[config] + 1})
+    write_manifest(own_release, counts=counts | {config: counts[config] + 1})
     assert verify_release(own_release) == [f"{config}: {counts[config]} rows, the manifest says {counts[config] + 1}"]
 
 
 def test_an_added_row_is_found(own_release):
-    _rewrite(own_release, CHAT, lambda rows: [*rows, rows[-1]])
+    rewrite(own_release, CHAT, lambda rows: [*rows, rows[-1]])
     assert verify_release(own_release) == ["chat: 24 rows, the manifest says 23"]
 
 
@@ -95,7 +70,7 @@ def test_an_added_row_is_found(own_release):
 )
 def test_other_columns_or_types_are_found(own_release, change, about):
     change(pl.read_parquet(own_release / CHAT)).write_parquet(own_release / CHAT)
-    _reseal(own_release)
+    reseal(own_release)
     assert about in verify_release(own_release)[0]
     assert "train-00000-of-00001.parquet: columns or their types differ" in verify_release(own_release)[0]
 
@@ -103,7 +78,7 @@ def test_other_columns_or_types_are_found(own_release, change, about):
 @pytest.mark.parametrize("raw", ["203.0.113.7", "someone@example.com", "ABCDEF0123456789abcdef01", ""])
 @pytest.mark.parametrize(("shard", "column"), [(CHAT, "user_id"), (BATTLE, "judge")])
 def test_a_raw_identifier_of_a_person_is_found(own_release, shard, column, raw):
-    _changed(own_release, shard, **{column: raw})
+    change_row(own_release, shard, **{column: raw})
     assert any(f"{column} holds something that is not a keyed hash" in p for p in verify_release(own_release))
 
 
@@ -113,15 +88,15 @@ def test_a_raw_identifier_of_a_person_is_found(own_release, shard, column, raw):
 )
 @pytest.mark.parametrize(("shard", "column"), [(CHAT, "conversation"), (BATTLE, "conversation_b")])
 def test_personal_data_in_a_message_is_found_and_not_repeated(own_release, shard, column, text, kind):
-    _changed(own_release, shard, **{column: [{"role": "user", "content": text}]})
+    change_row(own_release, shard, **{column: [{"role": "user", "content": text}]})
     (problem,) = verify_release(own_release)
     assert problem.endswith(f"a message in {column} holds personal data: {kind}")
 
 
 def test_personal_data_that_the_policy_keeps_is_no_problem(own_release):
     policy = manifest_of(own_release)["policy"]
-    _write_manifest(own_release, policy=policy | {"rules": [r for r in policy["rules"] if r["reason"] != "pii_text"]})
-    _changed(own_release, CHAT, conversation=[{"role": "user", "content": "203.0.113.7"}])
+    write_manifest(own_release, policy=policy | {"rules": [r for r in policy["rules"] if r["reason"] != "pii_text"]})
+    change_row(own_release, CHAT, conversation=[{"role": "user", "content": "203.0.113.7"}])
     assert not [problem for problem in verify_release(own_release) if "personal data" in problem]
 
 
@@ -166,13 +141,13 @@ def test_an_image_path_that_is_no_content_id_is_found(own_release, path):
 def test_a_benchmark_prompt_in_chat_is_found(own_release):
     (item,) = pq.read_table(own_release / "bench/data/train-00000-of-00001.parquet").to_pylist()
     answered = [*item["turns"], {"role": "assistant", "content": "It is a cat."}]
-    _changed(own_release, CHAT, conversation=answered, images=item["images"])
+    change_row(own_release, CHAT, conversation=answered, images=item["images"])
     (problem,) = verify_release(own_release)
     assert "a benchmark prompt is in chat" in problem
 
 
 def test_an_unmarked_battle_on_a_benchmark_prompt_is_found(own_release):
-    _rewrite(own_release, BATTLE, lambda rows: [row | {"in_bench": False} for row in rows])
+    rewrite(own_release, BATTLE, lambda rows: [row | {"in_bench": False} for row in rows])
     (problem,) = verify_release(own_release)
     assert "a benchmark prompt is not marked" in problem
 

@@ -1,0 +1,50 @@
+"""Where an export goes: a folder, or an address such as s3://bucket/exports/sft."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import fsspec
+
+from schemas.errors import BadInput
+from tasks.release.fetched import is_remote
+
+_LAST = ("README.md", "train.jsonl", "train.parquet")
+"""Files without which nobody takes an export for whole."""
+
+
+@contextmanager
+def destination(out: str) -> Iterator[Path]:
+    """A folder to make, which is at `out` when the block ends well. Raises BadInput when something is there already."""
+    if not is_remote(out):
+        yield Path(out)
+        return
+    fs, place = _opened(out)
+    with tempfile.TemporaryDirectory(prefix="export-") as scratch:
+        folder = Path(scratch) / "export"
+        yield folder
+        put_folder(folder, fs, place)
+
+
+def put_folder(folder: Path, fs: Any, place: str) -> None:
+    """Copy every file of a local folder to `place` of another file system, those last that make it whole."""
+    for path in sorted(folder.rglob("*"), key=lambda path: path.name in _LAST):
+        if path.is_file():
+            written = f"{place}/{path.relative_to(folder).as_posix()}"
+            fs.makedirs(written.rpartition("/")[0], exist_ok=True)
+            fs.put_file(str(path), written)
+
+
+def _opened(out: str) -> tuple[Any, str]:
+    try:
+        fs, place = fsspec.core.url_to_fs(out.rstrip("/"))
+        taken = fs.exists(place)
+    except Exception as error:  # every object store has its own errors
+        raise BadInput(
+            f"--out {out!r} cannot be written ({type(error).__name__}); check the address and the credentials"
+        ) from None
+    if taken:
+        raise BadInput(f"{out!r} exists already; give a folder that does not")
+    return fs, str(place)

@@ -1,0 +1,94 @@
+"""What is wrong with released rows: values that cannot be, identifiers, personal data, pictures that carry more."""
+
+import io
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import PIL.Image
+import polars as pl
+from pydantic import ValidationError
+
+from schemas.release import CONFIGS
+from tasks.picture_metadata import strip_metadata
+from tasks.providers.embedded.pii_patterns import find_patterns
+from tasks.providers.embedded.text_pii import without_overlaps
+from tasks.release.columns import WINNERS
+from tasks.release.identifiers import identifiers
+
+KEYS = {"chat": "conversation_id", "battle": "question_id", "bench": "question_id"}
+"""Configuration -> the column that names its rows."""
+_PEOPLE = {"user_id", "judge"}
+_ROLES = {"chat": {"user", "assistant"}, "battle": {"user", "assistant"}, "bench": {"user"}}
+_FIRST_SIDE = {"chat": "conversation", "battle": "conversation_a"}
+_USER = re.compile(r"[0-9a-f]{24}")
+_IMAGE_PATH = re.compile(r"[0-9a-f]{32}\.(?:png|jpeg)")
+Row = Mapping[str, Any]
+
+
+def wrong_rows(config: str, group: pl.DataFrame, forbidden: frozenset[str]) -> Iterator[str]:
+    """Problems of some rows; `forbidden` are the types of personal data that no message may hold."""
+    for row in group.iter_rows(named=True):
+        try:
+            CONFIGS[config].model_validate(row)
+        except ValidationError as error:
+            (first, *_) = error.errors()
+            column = ".".join(str(part) for part in first["loc"])
+            yield f"row {row[KEYS[config]]!r}: {column} is not what it must be ({first['msg']})"
+            continue
+        yield from _values(config, row)
+        yield from _identifiers(row)
+        yield from _messages(row, forbidden)
+        for image in row["images"]:
+            yield from _picture(image["path"], image["bytes"])
+
+
+def _values(config: str, row: Row) -> Iterator[str]:
+    """Values of the right type that no release has."""
+    named = f"row {row[KEYS[config]]!r}"
+    if row.get("winner", "tie") not in WINNERS.values():
+        yield f"{named}: the winner is {row['winner']!r}; it is one of {', '.join(WINNERS.values())}"
+    for column, turns in _turns(row):
+        other = {turn["role"] for turn in turns} - _ROLES[config]
+        if other:
+            yield f"{named}: {column} has messages by {', '.join(sorted(repr(role) for role in other))}"
+    if "num_turns" in row and row["num_turns"] != sum(t["role"] == "user" for t in row[_FIRST_SIDE[config]]):
+        yield f"{named}: num_turns is {row['num_turns']}, which is not the number of its user messages"
+
+
+def _identifiers(row: Row) -> Iterator[str]:
+    """People who are not keyed hashes; addresses and paths in columns that hold no messages."""
+    for column, value in row.items():
+        if column in _PEOPLE:
+            if value is not None and not _USER.fullmatch(value):
+                yield f"{column} holds something that is not a keyed hash"
+        elif isinstance(value, str) and (found := identifiers(value)):
+            yield f"{column} holds an identifier: {', '.join(sorted(found))}"
+
+
+def _messages(row: Row, forbidden: frozenset[str]) -> Iterator[str]:
+    for column, turns in _turns(row):
+        for turn in turns:
+            found = {span.type for span in without_overlaps(find_patterns(turn["content"]))} & forbidden
+            if found:
+                yield f"a message in {column} holds personal data: {', '.join(sorted(found))}"
+
+
+def _turns(row: Row) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    columns = ("conversation", "conversation_a", "conversation_b", "turns")
+    return ((column, row[column]) for column in columns if column in row)
+
+
+def _picture(name: str, content: bytes) -> Iterator[str]:
+    """EXIF, GPS, XMP, profiles, comments, thumbnails, bytes after the end: all that stripping would take away."""
+    if not _IMAGE_PATH.fullmatch(name):
+        yield f"an image path is not a content id: {name!r}"
+    try:
+        with PIL.Image.open(io.BytesIO(content)) as picture:
+            file_format = picture.format
+            picture.verify()  # checksums, where the format has them
+    except Exception as error:  # any decoder error means the same here
+        yield f"{name} does not open as a picture ({type(error).__name__})"
+        return
+    if content != strip_metadata(content, file_format or ""):
+        yield f"{name} carries more than its pixels"

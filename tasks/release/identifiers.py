@@ -1,0 +1,50 @@
+"""Network addresses, e-mail addresses and paths of machines where a release has no business holding any."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from schemas.release import Manifest
+from tasks.providers.embedded.pii_patterns import PATTERNS
+from tasks.release.build import MANIFEST
+from tasks.untrusted import markdown_text
+
+_ADDRESSES = {pattern.type: pattern for pattern in reversed(PATTERNS) if pattern.type in ("ip", "email")}
+"""The first form of each; programs write none of the others, which are spelt out."""
+_PATH = re.compile(
+    r"(?<![\w./~-])/(?:home|root|Users|mnt|media|tmp|var|srv|opt|etc|data)/[\w.-]"
+    r"|\b(?:file|s3|gs|az|abfss?)://[\w.-]|\b[A-Za-z]:\\\w"
+)
+"""Absolute, as on a server or a disk; a web address and `org/model` are none."""
+_PLAIN = re.compile(r"[\w -]*")
+_TEXTS = {".md", ".json", ".csv", ".html", ".svg"}
+
+
+def identifiers(text: str) -> set[str]:
+    """Kinds of identifiers in a text that is nobody's message: ip, email, path."""
+    if _PLAIN.fullmatch(text):
+        return set()
+    found = {"path"} if _PATH.search(text) else set()
+    for kind, pattern in _ADDRESSES.items():
+        matches = pattern.form.finditer(text) if kind != "email" or "@" in text else ()
+        if any(pattern.confidence(match) is not None for match in matches):
+            found.add(kind)
+    return found
+
+
+def identifiers_in_files(folder: Path, manifest: Manifest) -> Iterator[str]:
+    """Identifiers in card, manifest, leaderboards and report, but for the address that removals are asked of."""
+    contact = str(manifest.policy.get("contact") or "")
+    for name in sorted([*manifest.files, MANIFEST]):
+        if Path(name).suffix not in _TEXTS:
+            continue
+        try:
+            text = (folder / name).read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            yield f"{name}: not UTF-8 text, at byte {error.start}"
+            continue
+        for own in filter(None, (contact, markdown_text(contact))):
+            text = text.replace(own, "")
+        found = {kind for line in text.splitlines() for kind in identifiers(line)}
+        if found:
+            yield f"{name}: holds an identifier: {', '.join(sorted(found))}"

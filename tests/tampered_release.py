@@ -1,0 +1,65 @@
+"""Ways to change a release on disk, with checksums that fit afterwards, as who hides a change would write them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.release.build import released_files
+from tests.small_store import manifest_of
+
+CHAT = "chat/data/train-00000-of-00001.parquet"
+BATTLE = "battle/data/train-00000-of-00001.parquet"
+BENCH = "bench/data/train-00000-of-00001.parquet"
+Rows = list[dict[str, Any]]
+
+
+def write_manifest(release: Path, **changes: object) -> None:
+    """Other values in the manifest."""
+    (release / "manifest.json").write_text(json.dumps(manifest_of(release) | changes))
+
+
+def reseal(release: Path) -> None:
+    """Checksums of what lies there now."""
+    write_manifest(release, files={name: file.model_dump() for name, file in released_files(release).items()})
+
+
+def rewrite(release: Path, shard: str, change: Callable[[Rows], Rows]) -> None:
+    """Put `change(rows)` in place of the rows of a shard."""
+    schema = pq.read_schema(release / shard)
+    rows = change(pq.read_table(release / shard).to_pylist())
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), release / shard)
+    reseal(release)
+
+
+def change_row(release: Path, shard: str, **columns: object) -> None:
+    """Other values in the first row of a shard."""
+    rewrite(release, shard, lambda rows: [rows[0] | columns, *rows[1:]])
+
+
+def add_file(release: Path, name: str, content: bytes = b"unexpected") -> None:
+    """One more file, or another content of one that is there."""
+    (release / name).parent.mkdir(parents=True, exist_ok=True)
+    (release / name).write_bytes(content)
+    reseal(release)
+
+
+def as_production(release: Path) -> None:
+    """Make it one that production providers made, as its manifest and card say."""
+    write_manifest(release, embedded_providers=[])
+    card = (release / "README.md").read_text(encoding="utf-8")
+    begin, end = card.index("> **Built with embedded"), card.index("Version ")
+    (release / "README.md").write_text(card[:begin] + card[end:], encoding="utf-8")
+    reseal(release)
+
+
+def card_says(release: Path, old: str, new: str) -> None:
+    """Another text in the card, where `old` stands once."""
+    card = release / "README.md"
+    text = card.read_text(encoding="utf-8")
+    assert text.count(old) == 1, old
+    card.write_text(text.replace(old, new), encoding="utf-8")
+    reseal(release)
