@@ -17,7 +17,7 @@ _PATH = re.compile(
 )
 """Absolute, as on a server or a disk; a web address and `org/model` are none."""
 _PLAIN = re.compile(r"[\w -]*")
-_TEXTS = {".md", ".json", ".csv", ".html", ".svg"}
+_TEXTS = {".md", ".csv", ".html", ".svg"}
 
 
 def identifiers(text: str) -> set[str]:
@@ -33,18 +33,18 @@ def identifiers(text: str) -> set[str]:
 
 
 def identifiers_in_files(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Identifiers in card, manifest, leaderboards and report, but for the address that removals are asked of."""
-    contact = str(manifest.policy.get("contact") or "")
-    for name in sorted([*manifest.files, MANIFEST]):
-        if Path(name).suffix not in _TEXTS:
-            continue
+    """Identifiers in card, manifest, leaderboards and report, but for those that the policy itself says."""
+    contact = markdown_text(str(manifest.policy.get("contact") or ""))
+    if found := identifiers(manifest.model_dump_json(exclude={"policy"})):
+        yield f"{MANIFEST}: holds an identifier: {', '.join(sorted(found))}"
+    for name in sorted(name for name in manifest.files if Path(name).suffix in _TEXTS):
         try:
             text = (folder / name).read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
             yield f"{name}: not UTF-8 text, at byte {error.start}"
             continue
-        for own in filter(None, (contact, markdown_text(contact))):
-            text = text.replace(own, "")
+        if contact:
+            text = text.replace(contact, "")
         found = {kind for line in text.splitlines() for kind in identifiers(line)}
         if found:
             yield f"{name}: holds an identifier: {', '.join(sorted(found))}"

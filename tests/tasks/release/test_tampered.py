@@ -116,7 +116,9 @@ def test_an_identifier_in_a_text_beside_the_rows_is_found(own_release, name, tex
 
 def test_a_path_in_the_manifest_is_found_and_the_address_for_removals_is_none(own_release):
     settings, policy = (manifest_of(own_release)[name] for name in ("settings", "policy"))
-    write_manifest(own_release, policy=policy | {"contact": "removal@lab.example"})
+    write_manifest(
+        own_release, policy=policy | {"contact": 'The "lab" <removal@lab.example>', "about": "ask a@b.example"}
+    )
     assert verify_release(own_release) == []
     write_manifest(own_release, settings=settings | {"store": "/home/alice/store"})
     assert verify_release(own_release) == ["manifest.json: holds an identifier: path"]
