@@ -11,6 +11,7 @@ from tasks.progress import progress
 from tasks.publish.card import card_of_config
 from tasks.publish.plan import managed
 from tasks.publish.remote import KIND, Content, Remote, Wait, digest
+from tasks.release.build import MANIFEST
 from tasks.release.layout import CARD
 
 _FILES_AT_ONCE = 8
@@ -51,12 +52,23 @@ class Push:
             raise BadInput(f"{repo} is public; say --public to publish where everybody can read it")
         if private and self._plan.public:
             raise BadInput(f"{repo} is private; make it public on the Hub first, or leave --public out")
+        if private is not None:
+            self._ours()
         tag = self._plan.tag
         if private is None or tag is None or tag not in self._remote.tags():
             return False
         if self._remote.differing(self.files, tag):
             raise version_exists(repo, tag)
         return True
+
+    def _ours(self) -> None:
+        """Raises BadInput for a repository with somebody's data and no manifest: its shards would be replaced."""
+        there = self._remote.patiently(lambda: self._remote.tree("main"), "looking at")
+        data = sorted(path for path in there if path.endswith(".parquet"))
+        if data and MANIFEST not in there:
+            raise BadInput(
+                f"{self._remote.repo} holds another dataset already ({data[0]} and no {MANIFEST}); give another --repo"
+            )
 
     def _unchanged(self) -> None:
         """Raises ReleaseConflict when a file is not the one that was verified and approved."""
