@@ -20,8 +20,9 @@ def top_models(release: Path, chat: pl.DataFrame, count: int) -> list[str]:
     Raises BadInput when the leaderboard rates none of them.
     """
     board = release / "leaderboard" / "overall.parquet"
-    rated = pl.concat(read_parquet_groups(board)) if board.is_file() else pl.DataFrame({"model": [], "rating": []})
-    known = rated.filter(pl.col("model").is_in(chat["model"].unique().implode()))
+    rated = pl.concat(read_parquet_groups(board)) if board.is_file() else pl.DataFrame(schema={"model": pl.String, "rating": pl.Float64, "slice": pl.String})
+    overall = rated.filter(pl.col("slice") == "overall")  # the file has a row a model for each exclusion as well
+    known = overall.filter(pl.col("model").is_in(chat["model"].unique().implode()))
     if known.is_empty():
         raise BadInput(f"{str(release)!r}: no model of the overall leaderboard has a conversation in chat")
     return known.sort("rating", "model", descending=[True, False])["model"].head(count).to_list()

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import sys
 from collections import Counter
 from pathlib import Path
@@ -64,6 +65,15 @@ def test_every_answered_conversation_of_the_best_models_with_its_pictures(sft, r
             PIL.Image.open(io.BytesIO((out / path).read_bytes())).load()
     used = {path for row in rows for path in row["images"]}
     assert set(files(out)) == {"train.jsonl", *used}
+
+
+def test_a_model_counts_once_though_the_board_rates_it_with_and_without_ties(sft, release, tmp_path):
+    copy = Path(shutil.copytree(release, tmp_path / "release"))
+    board = pl.read_parquet(copy / "leaderboard" / "overall.parquet")
+    others = [board.with_columns(slice=pl.lit(name)) for name in ("exclude_ties", "exclude_preset")]
+    pl.concat([board, *others]).write_parquet(copy / "leaderboard" / "overall.parquet")
+    _, _, out = sft("--models", 2, of=copy)
+    assert {example["model"] for example in examples(out)} == set(MODELS[:2])
 
 
 def test_llava_has_one_mark_for_every_picture_whatever_people_wrote(sft):
