@@ -20,7 +20,11 @@ def top_models(release: Path, chat: pl.DataFrame, count: int) -> list[str]:
     Raises BadInput when the leaderboard rates none of them.
     """
     board = release / "leaderboard" / "overall.parquet"
-    rated = pl.concat(read_parquet_groups(board)) if board.is_file() else pl.DataFrame(schema={"model": pl.String, "rating": pl.Float64, "slice": pl.String})
+    rated = (
+        pl.concat(read_parquet_groups(board))
+        if board.is_file()
+        else pl.DataFrame(schema={"model": pl.String, "rating": pl.Float64, "slice": pl.String})
+    )
     overall = rated.filter(pl.col("slice") == "overall")  # the file has a row a model for each exclusion as well
     known = overall.filter(pl.col("model").is_in(chat["model"].unique().implode()))
     if known.is_empty():

@@ -92,6 +92,8 @@ def _rename(staging: Path, sealed: Mapping[str, Any], version: str) -> None:
 
 def _move(store: Store, staging: Path, target: str) -> None:
     """A rename on a local disk; on an object store a copy whose manifest comes last."""
+    if store.fs.exists(store.at(target)):  # what a killed copy left: there is no manifest
+        store.fs.rm(store.at(target), recursive=True)
     if isinstance(store.fs, LocalFileSystem):
         staging.rename(store.at(target))
         return

@@ -1,6 +1,7 @@
 """A release appears whole, under its version, and never changes afterwards."""
 
 import json
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -14,8 +15,9 @@ from schemas.settings import Settings
 from schemas.tables import SIGNALS
 from tasks.decide.policy_file import policy_hash
 from tasks.providers import OPTIONAL, PROVIDERS
-from tasks.release.build import checked_version, released_files
+from tasks.release.build import checked_version, place, released_files
 from tasks.release.steps import build_release
+from tasks.tables import Store
 from tests.builders import VERSIONS
 from tests.small_store import POLICY, make_release, manifest_of, small_store
 
@@ -61,6 +63,15 @@ def test_other_content_under_the_default_version_becomes_the_next_one(own_store)
     assert manifest_of(folder)["version"] == "2024.09.23.1"
     assert "Version 2024.09.23.1 of" in (folder / "README.md").read_text()
     assert make_release(own_store).result == made[2]
+
+
+def test_what_a_killed_copy_left_is_no_part_of_the_release(release, tmp_path):
+    store = Store(f"memory://{tmp_path.name}/store")
+    store.write_bytes("releases/first/chat/data/train-00001-of-00002.parquet", b"of a larger build")
+    place(store, Path(shutil.copytree(release, tmp_path / "staging")), "first", chosen_by_user=True)
+    folder = store.at("releases/first")
+    there = {path.removeprefix(f"{folder}/"): store.fs.cat_file(path) for path in store.fs.find(folder)}
+    assert there == _contents(release)
 
 
 def test_two_stores_with_the_same_rows_release_the_same_bytes(release, tmp_path):
