@@ -14,6 +14,7 @@ from schemas.rating import Rating
 from schemas.release import CONFIGS, Manifest
 from schemas.row import arrow_schema
 from schemas.run import Funnel
+from tasks.progress import Advance, progress
 from tasks.providers.embedded.pii_patterns import PATTERNS
 from tasks.release.build import MANIFEST, WITHDRAWN
 from tasks.release.card_numbers import wrong_numbers, wrong_sentences
@@ -39,8 +40,9 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
     problems = [*hidden_leaks(folder, None), *wrong_files(folder, manifest)] or list(_unreadable(folder, manifest))
     if problems:
         return problems  # what the shards hold means nothing when they are not the ones that were sealed
-    for config in CONFIGS:
-        problems += _config(folder, config, manifest)
+    with progress("rows to verify", sum(manifest.counts[config] for config in CONFIGS)) as advance:
+        for config in CONFIGS:
+            problems += _config(folder, config, manifest, advance)
     problems += _funnel(manifest)
     problems += identifiers_in_files(folder, manifest)
     if not problems:
@@ -94,13 +96,14 @@ def _forbidden(manifest: Manifest) -> frozenset[str]:
     return frozenset(found)
 
 
-def _config(folder: Path, config: str, manifest: Manifest) -> list[str]:
+def _config(folder: Path, config: str, manifest: Manifest, advance: Advance) -> list[str]:
     problems: list[str] = []
     keys: Counter[str] = Counter()
     forbidden = _forbidden(manifest)
     for shard in shards(folder, config):
         for group in read_parquet_groups(shard):
             keys.update(group[KEYS[config]])
+            advance(group.height)
             problems += [f"{config}/{shard.name}: {problem}" for problem in wrong_rows(config, group, forbidden)]
     rows = keys.total()
     if rows != manifest.counts[config]:
