@@ -29,6 +29,8 @@ def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyl
     if out.exists():
         raise BadInput(f"{str(out)!r} exists already; give a folder that does not")
     chosen = {conversation_id: place for place, conversation_id in enumerate(select(release, selection))}
+    if not chosen:
+        raise BadInput(f"{str(release)!r}: no conversation of its best models ends with an answer")
     staging = out.with_name(f".{out.name}.unfinished")
     shutil.rmtree(staging, ignore_errors=True)
     (staging / IMAGES).mkdir(parents=True)

@@ -13,6 +13,7 @@ import pytest
 
 from flows.commands import main
 from tests.small_store import HOSTILE_PROMPT, MODELS, make_release, small_store
+from tests.tampered_release import CHAT, rewrite
 
 
 @pytest.fixture(scope="session")
@@ -74,6 +75,14 @@ def test_a_model_counts_once_though_the_board_rates_it_with_and_without_ties(sft
     pl.concat([board, *others]).write_parquet(copy / "leaderboard" / "overall.parquet")
     _, _, out = sft("--models", 2, of=copy)
     assert {example["model"] for example in examples(out)} == set(MODELS[:2])
+
+
+def test_a_release_without_an_answer_is_one_clear_line(sft, release, tmp_path):
+    copy = Path(shutil.copytree(release, tmp_path / "release"))
+    rewrite(copy, CHAT, lambda rows: [row | {"conversation": row["conversation"][:1]} for row in rows])
+    code, err, out = sft(of=copy)
+    assert (code, err.count("\n"), out.exists()) == (2, 1, False)
+    assert err.endswith("no conversation of its best models ends with an answer\n")
 
 
 def test_llava_has_one_mark_for_every_picture_whatever_people_wrote(sft):
