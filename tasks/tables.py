@@ -263,9 +263,9 @@ def parquet_options(schema: pa.Schema, codec: str = "zstd") -> dict[str, Any]:
 
 def encode_parquet(table: pa.Table, codec: str = "zstd") -> bytes:
     """A whole table as Parquet bytes."""
-    sink = io.BytesIO()
+    sink = pa.BufferOutputStream()  # written to without Python
     pq.write_table(table, sink, **parquet_options(table.schema, codec))
-    return sink.getvalue()
+    return cast(bytes, sink.getvalue().to_pybytes())
 
 
 class ParquetFile:
