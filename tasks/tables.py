@@ -23,6 +23,7 @@ from pydantic import BaseModel
 from schemas.errors import BadInput
 from schemas.row import arrow_schema
 from schemas.tables import TABLES
+from tasks.vector_columns import as_lists, of_one_size
 
 _LIST = "parts.json"
 _GROWN = ("conversations", "redacted_conversations")
@@ -180,7 +181,7 @@ class Store:
         declared = TABLES[table]
         if isinstance(rows, pl.DataFrame):
             rows = conform(rows.sort(declared.sort, maintain_order=True), arrow_schema(declared.row))
-        content = encode_parquet(rows, declared.compression)
+        content = encode_parquet(of_one_size(rows), declared.compression)
         name = f"{hashlib.blake2b(content, digest_size=10).hexdigest()}.parquet"
         self.write_bytes(f"tables/{table}/{name}", content)
         return name
@@ -212,7 +213,7 @@ class Store:
         with pq.ParquetFile(self.at(f"tables/{table}/{part}"), filesystem=self.fs, pre_buffer=True) as file:
             names = file.schema_arrow.names if columns is None else list(columns)
             known = [name for name in names if name in file.schema_arrow.names]
-            rows = file.read(known).replace_schema_metadata(None)
+            rows = as_lists(file.read(known).replace_schema_metadata(None))
         if known == names:
             return rows.select(names)
         if table.startswith("signals/") or table in _GROWN:

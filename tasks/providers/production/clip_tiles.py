@@ -16,6 +16,11 @@ from tasks.resample import Filter
 
 _FILTERS = {"bicubic": Filter.BICUBIC, "bilinear": Filter.BILINEAR}
 
+SLENDER = 16
+"""Sides of the tile: the CPU cuts a picture that would be longer, because a GPU shrinks all of it before it cuts."""
+HUGE = 16
+"""Times that a GPU shrinks: its filter's weights must fit the memory its cores share."""
+
 
 @dataclass(frozen=True)
 class Tiles:
@@ -49,9 +54,10 @@ class Tiles:
     def on_device(self, picture: Picture, device: torch.device) -> torch.Tensor:
         """float32 (3, side, side), whole levels 0 to 255, made on the device of the whole picture."""
         (width, height), left, top = self._place(picture.width, picture.height)
-        pixels = torch.tensor(picture.rgb)
-        if device.type == "cuda":
-            pixels = pixels.pin_memory()
+        if max(width, height) > SLENDER * self.side or min(picture.width, picture.height) > HUGE * self.side:
+            return self.on_cpu(picture, device).float()
+        pixels = torch.empty(picture.rgb.shape, dtype=torch.uint8, pin_memory=device.type == "cuda")
+        pixels.numpy()[...] = picture.rgb
         levels = pixels.to(device, non_blocking=True).permute(2, 0, 1)[None].float()
         shrunk = torch.nn.functional.interpolate(levels, (height, width), mode=self.interpolation, antialias=True)
         return shrunk[0, :, top : top + self.side, left : left + self.side].clamp(0, 255).round()

@@ -9,10 +9,11 @@ CURATE_CLIP_COMPILE=1 compiles the model first. CURATE_CLIP_DEVICES names device
 import itertools
 import os
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -23,35 +24,51 @@ from tasks.pictures import Picture
 from tasks.providers.capabilities import Vectors
 from tasks.providers.production.clip_int8 import in_int8
 from tasks.providers.production.clip_tiles import one_by_one, tiles_of
+from tasks.providers.production.clip_towers import Encode, encoders_of
 from tasks.providers.production.clip_weights import MODEL, PRETRAINED, find_checkpoint
 
 DEFAULT_MODEL, DEFAULT_PRETRAINED = "ViT-B-32", "laion2b_s34b_b79k"
 PRECISION, COMPILE, DEVICES = "CURATE_CLIP_PRECISION", "CURATE_CLIP_COMPILE", "CURATE_CLIP_DEVICES"
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.float32}
 BATCH = 64
+IN_FLIGHT = 4
+"""Batches that a device holds at a time."""
 
-Encode = Callable[..., Any]
 Prepare = Callable[[Any, torch.device], torch.Tensor]
 
 
 @dataclass(frozen=True)
 class Replica:
-    """The model on one device. Threads prepare and copy beside each other, and queue for the model only."""
+    """The model on one device. A few batches are prepared and copied beside each other, and queue for the model."""
 
     device: torch.device
+    model: Any
     encode_image: Encode
     encode_text: Encode
     prepare: Prepare
     """Pictures -> batch on the device."""
     tokenize: Callable[[list[str]], torch.Tensor]
+    turns: SimpleQueue[AbstractContextManager[Any]]
+    """Of a GPU each is a queue of its own, so that one batch is copied while another computes."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def stream(self) -> AbstractContextManager[Any]:
-        """A queue of the GPU's for one batch, so that its copies run while another batch computes."""
-        if self.device.type != "cuda":
-            return nullcontext()
-        context: AbstractContextManager[Any] = torch.cuda.stream(torch.cuda.Stream(self.device))  # type: ignore[no-untyped-call]
-        return context
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """One of IN_FLIGHT turns: what a device holds at a time does not grow with the number of threads."""
+        turn = self.turns.get()
+        try:
+            with turn:
+                yield
+        finally:
+            self.turns.put(turn)
+
+
+def _turns(device: torch.device) -> SimpleQueue[AbstractContextManager[Any]]:
+    turns: SimpleQueue[AbstractContextManager[Any]] = SimpleQueue()
+    for _ in range(IN_FLIGHT):
+        on_gpu = device.type == "cuda"
+        turns.put(torch.cuda.stream(torch.cuda.Stream(device)) if on_gpu else nullcontext())  # type: ignore[no-untyped-call]
+    return turns
 
 
 class OpenClip:
@@ -71,18 +88,23 @@ class OpenClip:
         self._loading = threading.Lock()
 
     @cached_property
-    def _replicas(self) -> list[Replica]:
+    def replicas(self) -> list[Replica]:
+        """One for each device, loaded when first needed."""
         return [self._load(device) for device in self._devices]
 
     def _load(self, device: torch.device) -> Replica:
-        loaded, transform, tokenize, wanted = self._checkpoint.load(device)
+        model, transform, tokenize, wanted = self._checkpoint.load(device)
         tiles = tiles_of(wanted)
-        model: Any = in_int8(loaded) if self._precision == "int8" else loaded
-        encoders: list[Encode] = [model.encode_image, model.encode_text]
+        encoders = encoders_of(model)
+        if self._precision == "int8":
+            in_int8(model.visual, wanted["size"])
+        image, text = encoders.image, encoders.text
         if os.environ.get(COMPILE) == "1":
-            encoders = [torch.compile(encode, dynamic=True) for encode in encoders]
-        image, text = encoders
-        return Replica(device, image, text, tiles.batch if tiles else one_by_one(transform), tokenize)
+            image, text = (torch.compile(encode, dynamic=True) for encode in (image, text))
+        prepare = tiles.batch if tiles else one_by_one(transform)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)  # a batch's queue does not wait for the one that brought the weights
+        return Replica(device, model, image, text, prepare, lambda texts: encoders.cut(tokenize(texts)), _turns(device))
 
     def embed_images(self, pictures: Sequence[Picture]) -> Vectors:
         """float32 (n, dimension), unit length."""
@@ -90,9 +112,12 @@ class OpenClip:
 
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
         """float32 (n, dimension), unit length. The model reads the beginning: 77 tokens in most architectures."""
-        return self._embed(
-            lambda replica: (lambda some, device: replica.tokenize(list(some)).to(device), replica.encode_text), texts
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))  # short ones need not wait for long ones
+        made = self._embed(
+            lambda replica: (lambda some, device: replica.tokenize(some).to(device), replica.encode_text),
+            [texts[place] for place in order],
         )
+        return made[np.argsort(order)] if order else made
 
     def _embed(self, ways: Callable[[Replica], tuple[Prepare, Encode]], items: Sequence[Any]) -> Vectors:
         """Batches go to the devices in turn; several threads may call, and a device works on one batch at a time."""
@@ -104,12 +129,23 @@ class OpenClip:
 
     def _next(self) -> Replica:
         with self._loading:
-            return self._replicas[next(self._turn) % len(self._devices)]
+            return self.replicas[next(self._turn) % len(self._devices)]
 
     def _vectors(self, replica: Replica, prepare: Prepare, encode: Encode, some: Sequence[Any]) -> Vectors:
+        """Where the memory of a device is too small for a batch, its halves."""
+        try:
+            return self._vectors_at_once(replica, prepare, encode, some)
+        except torch.OutOfMemoryError:
+            if len(some) == 1:
+                raise
+        torch.cuda.empty_cache()
+        halves = some[: len(some) // 2], some[len(some) // 2 :]
+        return np.concatenate([self._vectors(replica, prepare, encode, half) for half in halves])
+
+    def _vectors_at_once(self, replica: Replica, prepare: Prepare, encode: Encode, some: Sequence[Any]) -> Vectors:
         kind = replica.device.type
         halved = torch.autocast(kind, TYPES[self._precision], enabled=self._precision in ("bf16", "fp16"))
-        with replica.stream(), torch.inference_mode():
+        with replica.turn(), torch.inference_mode():
             batch = prepare(some, replica.device)
             with replica.lock, halved:
                 found = torch.nn.functional.normalize(encode(batch).float(), dim=-1)
@@ -134,6 +170,10 @@ def _precision(devices: Sequence[torch.device]) -> str:
     named = os.environ.get(PRECISION) or ("bf16" if on_gpu else "fp32")
     if named not in TYPES:
         raise BadInput(f"{PRECISION}: unknown precision {known_values(named, TYPES)}")
+    if named == "int8" and os.environ.get(COMPILE) == "1":
+        raise BadInput(f"{COMPILE}: what runs in int8 is compiled already; leave {COMPILE} out, or choose fp32")
+    if named == "int8" and not torch.cpu._is_vnni_supported():
+        raise BadInput(f"{PRECISION}: this processor has no 8-bit products (VNNI); choose fp32")
     if on_gpu and named == "int8":
         raise BadInput(f"{PRECISION}: int8 runs on CPUs only; choose bf16, fp16 or fp32, or {DEVICES}=cpu")
     return named

@@ -252,3 +252,27 @@ def vision_server(no_proxy, monkeypatch):
     monkeypatch.setenv("CURATE_VISION_ENDPOINT", server.endpoint)
     yield server
     server.close()
+
+
+@pytest.fixture(scope="session")
+def clip_weights(tmp_path_factory):
+    """Checkpoint of a small OpenCLIP architecture with drawn weights."""
+    from tests.tasks.providers.small_clip import drawn_checkpoint
+
+    return drawn_checkpoint(tmp_path_factory.mktemp("clip"))
+
+
+@pytest.fixture
+def clip(clip_weights, monkeypatch):
+    """Makes the embedder of that checkpoint under some settings."""
+
+    def make(**settings):
+        from tasks.providers.production.embedding import OpenClip
+        from tests.tasks.providers.small_clip import MODEL
+
+        given = {"MODEL": MODEL, "PRETRAINED": str(clip_weights), "DEVICES": "cpu"} | settings
+        for name, value in given.items():
+            monkeypatch.setenv(f"CURATE_CLIP_{name}", value)
+        return OpenClip()
+
+    return make

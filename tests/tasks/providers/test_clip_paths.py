@@ -1,7 +1,5 @@
 """Every way OpenCLIP can run gives the vectors of the plain fp32 loop over open_clip's own preprocessing."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -12,40 +10,12 @@ import open_clip
 import torch
 
 from tasks.providers.production.clip_tiles import tiles_of
-from tasks.providers.production.embedding import OpenClip
 from tests.builders import picture
+from tests.tasks.providers.small_clip import MODEL
 
 TEXTS = ["a cat", "what is in this picture?", ""]
 SHAPES = [(300, 200), (200, 301), (224, 224), (60, 50), (1000, 33), (1, 7)]
 CPU = torch.device("cpu")
-MODEL = "curation-test-small"
-CONFIG = {
-    "embed_dim": 64,
-    "vision_cfg": {"image_size": 224, "layers": 2, "width": 64, "head_width": 32, "patch_size": 32},
-    "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 64, "heads": 2, "layers": 2},
-}
-
-
-@pytest.fixture(scope="module")
-def weights(tmp_path_factory):
-    """Checkpoint of a small architecture with drawn weights: the real ones are a download."""
-    folder = tmp_path_factory.mktemp("clip")
-    (folder / f"{MODEL}.json").write_text(json.dumps(CONFIG))
-    open_clip.add_model_config(folder)
-    torch.manual_seed(0)
-    torch.save(open_clip.create_model(MODEL).state_dict(), folder / "drawn.pt")
-    return folder / "drawn.pt"
-
-
-@pytest.fixture
-def clip(weights, monkeypatch):
-    def make(**settings):
-        given = {"MODEL": MODEL, "PRETRAINED": str(weights), "DEVICES": "cpu"} | settings
-        for name, value in given.items():
-            monkeypatch.setenv(f"CURATE_CLIP_{name}", value)
-        return OpenClip()
-
-    return make
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +24,9 @@ def pictures():
 
 
 @pytest.fixture(scope="module")
-def plain(weights, pictures):
+def plain(clip_weights, pictures):
     """The loop anybody would write: one picture and one text at a time, fp32."""
-    model, prepare = open_clip.create_model_from_pretrained(MODEL, pretrained=str(weights))
+    model, prepare = open_clip.create_model_from_pretrained(MODEL, pretrained=str(clip_weights))
     tokenize = open_clip.get_tokenizer(MODEL)
     with torch.inference_mode():
         images = [model.eval().encode_image(prepare(p.pil)[None], normalize=True)[0] for p in pictures]
@@ -114,7 +84,7 @@ def test_batches_go_to_all_devices_in_turn_and_come_back_in_order(clip):
     embedder = clip(DEVICES="cpu,cpu,cpu")
     texts = [f"text number {number}" for number in range(200)]
     together = embedder.embed_texts(texts)
-    assert len(embedder._replicas) == 3
+    assert len(embedder.replicas) == 3
     np.testing.assert_allclose(
         together[[0, 70, 199]], embedder.embed_texts([texts[n] for n in (0, 70, 199)]), atol=1e-5
     )
@@ -129,7 +99,12 @@ def test_other_preprocessing_is_left_to_open_clip():
 
 @pytest.mark.parametrize(
     ("settings", "said"),
-    [({"PRECISION": "fp8"}, "bf16"), ({"DEVICES": "cuda:99"}, "cpu"), ({"DEVICES": "gpu"}, "no such device")],
+    [
+        ({"PRECISION": "int8", "COMPILE": "1"}, "leave CURATE_CLIP_COMPILE out"),
+        ({"PRECISION": "fp8"}, "bf16"),
+        ({"DEVICES": "cuda:99"}, "cpu"),
+        ({"DEVICES": "gpu"}, "no such device"),
+    ],
     ids=str,
 )
 def test_settings_that_cannot_be_are_told_with_the_ones_that_can(clip, settings, said):
