@@ -10,10 +10,15 @@ from typing import Any
 import numpy as np
 
 from schemas.signals import ImageText, TextBox
-from tasks.pictures import Picture
+from tasks.pictures import Picture, Pixels
 
 SIDE = 640
 """Longer side of the picture as text is looked for; RapidOCR's own default enlarges small pictures."""
+LETTER = 5
+"""Pixels: what is narrower shows no letter."""
+PIECE, SLENDER = 2000, 100
+"""A picture longer than this many pixels, and this many times its width, is read in pieces: RapidOCR shrinks longer
+ones to this length, and of the width nothing would be left."""
 
 
 class RapidOcr:
@@ -31,18 +36,15 @@ class RapidOcr:
 
     def _read(self, picture: Picture) -> ImageText:
         with self._engine() as engine:
-            found = engine(np.ascontiguousarray(picture.rgb[:, :, ::-1]))
-        if found.txts is None or found.boxes is None:
-            return ImageText(text="", line_count=0, area_fraction=0.0, boxes=[])
-        corners = [np.asarray(box, np.float64) for box in found.boxes]
-        fraction = min(1.0, sum(map(_area, corners)) / (picture.width * picture.height))
-        ends = accumulate(len(line) + 1 for line in found.txts)  # the newline between two lines belongs to neither
+            lines = [line for left, top, piece in _pieces(picture.rgb) for line in _lines(engine, left, top, piece)]
+        fraction = min(1.0, sum(_area(corners) for _, corners in lines) / (picture.width * picture.height))
+        ends = accumulate(len(line) + 1 for line, _ in lines)  # the newline between two lines belongs to neither
         boxes = [
-            TextBox(box=_around(of_line), start=end - 1 - len(line), end=end - 1)
-            for line, end, of_line in zip(found.txts, ends, corners, strict=True)
+            TextBox(box=_around(corners), start=end - 1 - len(line), end=end - 1)
+            for (line, corners), end in zip(lines, ends, strict=True)
         ]
-        text = "\n".join(found.txts)
-        return ImageText(text=text, line_count=len(found.txts), area_fraction=fraction, boxes=boxes)
+        text = "\n".join(line for line, _ in lines)
+        return ImageText(text=text, line_count=len(lines), area_fraction=fraction, boxes=boxes)
 
     @contextmanager
     def _engine(self) -> Iterator[Any]:
@@ -70,6 +72,28 @@ def _new_engine() -> Any:
             "Global.log_level": "error",
         }
     )
+
+
+def _pieces(rgb: Pixels) -> Iterator[tuple[int, int, Pixels]]:
+    """Left, top and pixels of what is read at a time: all of the picture, unless it is thin."""
+    height, width = rgb.shape[:2]
+    if min(height, width) < LETTER:
+        return
+    slender = max(height, width) > max(PIECE, SLENDER * min(height, width))
+    step = PIECE if slender else max(height, width)
+    for top in range(0, height, step):
+        for left in range(0, width, step):
+            yield left, top, rgb[top : top + step, left : left + step]
+
+
+def _lines(engine: Any, left: int, top: int, rgb: Pixels) -> list[tuple[str, np.ndarray]]:
+    """The lines of a piece, with their corners float64 (n, 2) in the picture."""
+    found = engine(np.ascontiguousarray(rgb[:, :, ::-1]))
+    if found.txts is None or found.boxes is None:
+        return []
+    return [
+        (line, np.add(box, (left, top), dtype=np.float64)) for line, box in zip(found.txts, found.boxes, strict=True)
+    ]
 
 
 def _around(corners: np.ndarray) -> list[int]:

@@ -19,6 +19,8 @@ from torch import nn
 from schemas.errors import BadInput
 from tasks.compiled import compiled
 
+INT8 = "int8-rows"
+"""What the version says of it: another way of rounding is another version."""
 LEVELS = 127
 """Largest whole number of either sign."""
 ALPHA = 0.5

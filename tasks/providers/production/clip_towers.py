@@ -50,7 +50,8 @@ class Attention(nn.Module):
         split = (n, -1, self.heads, width // self.heads)
         keys, values = (half.reshape(split).transpose(1, 2) for half in self.keys_values(rows).chunk(2, dim=-1))
         queries = self.query(some).view(split).transpose(1, 2)
-        seen = nn.functional.scaled_dot_product_attention(queries, keys, values, mask)
+        hidden = None if mask is None else mask.to(queries.dtype)
+        seen = nn.functional.scaled_dot_product_attention(queries, keys, values, hidden)
         made: torch.Tensor = self.out(seen.transpose(1, 2).reshape(n, -1, width))
         return made
 
@@ -70,7 +71,7 @@ class FirstRow(nn.Module):
 def encoders_of(model: Any) -> Encoders:
     """How a model makes vectors. An architecture that is not CLIP's own goes its own way."""
     image, text, cut = model.encode_image, model.encode_text, lambda tokens: tokens
-    visual = getattr(model, "visual", None)
+    visual: Any = getattr(model, "visual", None)
     if _read_from_first(visual) and _in_plain_layers(visual.transformer):
         visual.transformer.resblocks[-1] = FirstRow(visual.transformer.resblocks[-1])
     if _read_from_end(model) and _in_plain_layers(model.transformer):
@@ -106,7 +107,9 @@ def _encode_text(model: Any, tokens: torch.Tensor) -> torch.Tensor:
     *blocks, last = model.transformer.resblocks
     for block in blocks:
         rows = block(rows, attn_mask=mask)
-    return model.ln_final(_read(last, rows, ends, mask[ends][:, None, None])[:, 0]) @ model.text_projection
+    read: torch.Tensor = _read(last, rows, ends, mask[ends][:, None, None])[:, 0]
+    made: torch.Tensor = model.ln_final(read) @ model.text_projection
+    return made
 
 
 def _cut(tokens: torch.Tensor) -> torch.Tensor:
@@ -118,7 +121,8 @@ def _read(block: Any, rows: torch.Tensor, places: torch.Tensor, mask: torch.Tens
     items = torch.arange(len(rows), device=rows.device)
     normed, row = block.ln_1(rows), rows[items, places][:, None]
     row = row + block.ls_1(block.attn.seen_from(normed[items, places][:, None], normed, mask))
-    return row + block.ls_2(block.mlp(block.ln_2(row)))
+    made: torch.Tensor = row + block.ls_2(block.mlp(block.ln_2(row)))
+    return made
 
 
 def _linear(weight: torch.Tensor, bias: torch.Tensor) -> nn.Linear:

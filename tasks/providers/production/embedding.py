@@ -22,7 +22,7 @@ import torch
 from schemas.errors import BadInput, known_values
 from tasks.pictures import Picture
 from tasks.providers.capabilities import Vectors
-from tasks.providers.production.clip_int8 import in_int8
+from tasks.providers.production.clip_int8 import INT8, in_int8
 from tasks.providers.production.clip_tiles import one_by_one, tiles_of
 from tasks.providers.production.clip_towers import Encode, encoders_of
 from tasks.providers.production.clip_weights import MODEL, PRETRAINED, find_checkpoint
@@ -83,7 +83,7 @@ class OpenClip:
         self._devices = _devices()
         self._precision = _precision(self._devices)
         self._checkpoint = find_checkpoint(model or DEFAULT_MODEL, pretrained or DEFAULT_PRETRAINED)
-        self.version = self._checkpoint.version + ("-int8" if self._precision == "int8" else "")
+        self.version = self._checkpoint.version + (f"-{INT8}" if self._precision == "int8" else "")
         self._turn = itertools.count()
         self._loading = threading.Lock()
 

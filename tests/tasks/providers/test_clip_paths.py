@@ -77,7 +77,7 @@ def test_what_a_gpu_shrinks_gives_nearly_the_same_vectors(clip, pictures, plain)
 def test_eight_bits_are_another_version_and_sixteen_are_not(clip):
     plain = clip(PRECISION="fp32").version
     assert clip(PRECISION="bf16").version == plain
-    assert clip(PRECISION="int8").version == plain + "-int8"
+    assert clip(PRECISION="int8").version == plain + "-int8-rows"
 
 
 def test_batches_go_to_all_devices_in_turn_and_come_back_in_order(clip):

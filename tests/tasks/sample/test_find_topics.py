@@ -75,6 +75,18 @@ def test_row_order_of_the_tables_does_not_change_topics(sixty, tmp_path):
     assert _find(shuffled)[1].equals(topics)
 
 
+def test_vectors_of_another_version_enter_no_topic(sixty, tmp_path):
+    folder, _, topics = sixty
+    store = Store.open(str(tmp_path))
+    for table in ("conversations", "decisions", "signals/text_embedding", "signals/image_embedding"):
+        rows = Store.open(str(folder / "store")).read(table)
+        if "version" in rows.columns:  # the same vectors turned round, as of a model in other numbers
+            turned = pl.col("vector").list.reverse()
+            store.append(table, rows.with_columns(turned, version=pl.col("version") + "-int8-rows"))
+        store.append(table, rows)
+    assert _find(store)[1].equals(topics)
+
+
 def test_another_seed_gives_another_map(sixty):
     folder, _, topics = sixty
     assert not _find(Store.open(str(folder / "store")), seed=1)[1]["x"].equals(topics["x"])
