@@ -145,7 +145,8 @@ class Store:
             if isinstance(self.fs, LocalFileSystem) and set(names) <= set(pq.read_schema(path).names):
                 file = pq.ParquetFile(path, buffer_size=_READ_BYTES)
                 for batch in file.iter_batches(rows, columns=names, use_threads=False):
-                    yield cast(pl.DataFrame, pl.from_arrow(pa.table(batch).select(names).replace_schema_metadata(None)))
+                    some = as_lists(pa.table(batch).select(names).replace_schema_metadata(None))
+                    yield cast(pl.DataFrame, pl.from_arrow(some))
             else:
                 yield from self.read_part(table, part, names).iter_slices(rows)
 

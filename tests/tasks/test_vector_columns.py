@@ -25,6 +25,7 @@ def test_vectors_are_stored_as_arrays_of_one_size(tmp_path, size):
     store.append(TABLE, facts(size, "1", "a", "b"))
     assert stored_types(store) == [pa.list_(pa.float32(), size)]
     assert store.read(TABLE).equals(facts(size, "1", "a", "b"))
+    assert pl.concat(store.read_slices(TABLE, rows=1)).equals(facts(size, "1", "a", "b"))
 
 
 def test_two_models_share_a_table(tmp_path):

@@ -30,7 +30,8 @@ from tasks.providers.production.clip_weights import MODEL, PRETRAINED, find_chec
 DEFAULT_MODEL, DEFAULT_PRETRAINED = "ViT-B-32", "laion2b_s34b_b79k"
 PRECISION, COMPILE, DEVICES = "CURATE_CLIP_PRECISION", "CURATE_CLIP_COMPILE", "CURATE_CLIP_DEVICES"
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.float32}
-BATCH = 64
+BATCH, CPU_BATCH = 64, 8
+"""Items that a device computes at once: a CPU gains nothing by more, and texts of like length are then together."""
 IN_FLIGHT = 4
 """Batches that a device holds at a time."""
 
@@ -121,10 +122,12 @@ class OpenClip:
 
     def _embed(self, ways: Callable[[Replica], tuple[Prepare, Encode]], items: Sequence[Any]) -> Vectors:
         """Batches go to the devices in turn; several threads may call, and a device works on one batch at a time."""
-        made = []
-        for start in range(0, len(items), BATCH):
+        made, start = [], 0
+        while start < len(items):
             replica = self._next()
-            made.append(self._vectors(replica, *ways(replica), items[start : start + BATCH]))
+            end = start + (CPU_BATCH if replica.device.type == "cpu" else BATCH)
+            made.append(self._vectors(replica, *ways(replica), items[start:end]))
+            start = end
         return np.concatenate(made) if made else np.zeros((0, 0), np.float32)
 
     def _next(self) -> Replica:

@@ -13,7 +13,7 @@ pytest.importorskip("open_clip", reason="production extra")
 import torch
 
 from tasks.providers.production.clip_tiles import tiles_of
-from tasks.providers.production.embedding import BATCH, IN_FLIGHT
+from tasks.providers.production.embedding import CPU_BATCH, IN_FLIGHT
 from tests.builders import picture, picture_bytes
 
 CPU = torch.device("cpu")
@@ -25,17 +25,17 @@ def with_replicas(embedder, **changes):
 
 
 def test_a_batch_too_large_for_the_memory_is_done_in_halves(clip):
-    embedder, texts = clip(), [f"text number {number}" for number in range(BATCH + 5)]
+    embedder, texts = clip(), [f"text number {number}" for number in range(CPU_BATCH + 1)]
     whole, encode, sizes = embedder.embed_texts(texts), embedder.replicas[0].encode_text, []
 
     def small(tokens):
         sizes.append(len(tokens))
-        if len(tokens) > 20:
+        if len(tokens) > 2:
             raise torch.OutOfMemoryError("tried to allocate")
         return encode(tokens)
 
     np.testing.assert_allclose(with_replicas(embedder, encode_text=small).embed_texts(texts), whole, atol=1e-5)
-    assert sizes[:3] == [64, 32, 16]
+    assert sizes == [8, 4, 2, 2, 4, 2, 2, 1]
 
 
 def test_one_item_too_large_for_the_memory_is_an_error(clip):

@@ -43,8 +43,8 @@ def test_texts_are_read_as_far_as_the_longest_of_their_batch(clip):
 def test_short_texts_do_not_wait_for_long_ones(clip):
     embedder = clip()
     shapes = rows_seen(embedder.replicas[0].model.transformer.resblocks[0].mlp)
-    mixed = embedder.embed_texts(["long " * 100, "short"] * 64)
-    assert shapes == [(64, 3), (64, 77)]
+    mixed = embedder.embed_texts(["long " * 100, "short"] * 8)
+    assert shapes == [(8, 3), (8, 77)]
     np.testing.assert_allclose(mixed[[0, 1]], embedder.embed_texts(["long " * 100, "short"]), atol=1e-5)
 
 
