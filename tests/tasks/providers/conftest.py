@@ -270,7 +270,7 @@ def clip(clip_weights, monkeypatch):
         from tasks.providers.production.embedding import OpenClip
         from tests.tasks.providers.small_clip import MODEL
 
-        given = {"MODEL": MODEL, "PRETRAINED": str(clip_weights), "DEVICES": "cpu"} | settings
+        given = {"MODEL": MODEL, "PRETRAINED": str(clip_weights), "DEVICES": "cpu", "PRECISION": "fp32"} | settings
         for name, value in given.items():
             monkeypatch.setenv(f"CURATE_CLIP_{name}", value)
         return OpenClip()

@@ -86,7 +86,7 @@ def test_the_gpu_benchmark_prints_both_ceilings(clip, tmp_path, capsys, monkeypa
     from benchmarks.embedding_device import on_device
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
-    clip()
+    clip(PRECISION="bf16")
     for seed in range(2):
         (tmp_path / f"{seed}.jpg").write_bytes(picture_bytes(seed, (64, 48), file_format="JPEG"))
     (row,) = on_device(sorted(tmp_path.glob("*.jpg")), "cpu", copies=2)
