@@ -22,7 +22,10 @@ _TOPICS = 40
 
 
 def decided_store(folder: Path, rows: int) -> Store:
-    """`rows` kept conversations of 2 kB of text with a picture of 60 KB each; one in a hundred is in the benchmark."""
+    """`rows` kept conversations of 2 kB of text, each with a picture of 60 KB.
+
+    Of the first 50,000 one in a hundred is in the benchmark.
+    """
     store = picture_store(folder, range(rows))
     policy = load_policy("public_release")
     store.write_bytes(f"policies/{policy_hash(policy)}.json", policy.model_dump_json().encode())
@@ -38,7 +41,7 @@ def decided_store(folder: Path, rows: int) -> Store:
         topic = [number % _TOPICS for number in numbers]
         names = [f"topic {number}" for number in topic]
         _append(store, "topics", {"document_id": documents, "topic": topic, "name": names, "probability": 1.0})
-        drawn = conversations.gather_every(100)
+        drawn = conversations.gather_every(100) if numbers.start < 50_000 else conversations[:0]
         of_bench = {"conversation_id": drawn["conversation_id"], "document_id": drawn["document_id"], "topic": 0}
         _append(store, "bench", of_bench)
         for signal, content_ids in _measured(conversations):
@@ -54,7 +57,8 @@ def _conversations(numbers: Sequence[int]) -> pl.DataFrame:
         document_id = combined_id("document", [prompt_id, *row["image_ids"]])
         values = row | {
             "turns": turns, "prompt_id": prompt_id, "document_id": document_id,
-            "image_problems": [], "tstamp": tstamp, "day": tstamp.date(), "anonymous": None, "voted": False,
+            "null_turns": [], "image_problems": [], "tstamp": tstamp, "day": tstamp.date(), "anonymous": None,
+            "voted": False,
             "feedback": [], "source": "2024-09-18-conv.json", "line": number + 1,
         }  # fmt: skip
         for name, column in columns.items():

@@ -12,6 +12,11 @@ import polars as pl
 import pyarrow as pa
 
 
+def compact(frame: pl.DataFrame) -> pl.DataFrame:
+    """The same rows without the buffers of the rows they were chosen from, which polars' strings keep alive."""
+    return cast(pl.DataFrame, pl.from_arrow(frame.to_arrow(compat_level=pl.CompatLevel.oldest())))
+
+
 class SpooledFrames:
     """Frames that were added under a number come back as one, in the order in which they were added.
 

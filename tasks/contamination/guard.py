@@ -13,6 +13,7 @@ from tasks.contamination.reserve import epoch_of, may_be_reserved, reserved
 from tasks.lookup.facts import Versions, embeddings
 from tasks.lookup.released import days
 from tasks.lookup.renames import decided_policy
+from tasks.spooled_frames import compact
 from tasks.tables import Store, frame_schema
 
 GUARD_OVERLAP = 0.5
@@ -117,7 +118,7 @@ class Guard:
         shown = pl.concat([split.prompts["picture"] for split in self._splits.values()]).implode()
         wanted = pl.any_horizontal(pl.col("image_a", "image_b").is_in(shown))
         names = ["image_a", "image_b"]
-        parts = (part.filter(wanted) for part in self._store.read_slices("near_pictures", names))
+        parts = (compact(part.filter(wanted)) for part in self._store.read_slices("near_pictures", names))
         return pl.concat([self._store.empty("near_pictures", names), *parts])
 
     @cached_property
@@ -145,7 +146,7 @@ class _Split:
         self.prompts = documents_of(_NO_CONVERSATIONS)
 
     def add(self, block: Store, drawn: pl.DataFrame) -> None:
-        documents = documents_of(_as_taken_in(block, drawn))
+        documents = compact(documents_of(_as_taken_in(block, drawn)))
         self.prompts = pl.concat([self.prompts, documents]).unique("document_id", keep="first", maintain_order=True)
 
 
@@ -164,7 +165,7 @@ def _reserved_now(store: Store, bench: BenchSettings) -> pl.Series:
     chosen: Iterator[pl.DataFrame] = iter(())
     if of_days and bench.hidden_size:
         parts = store.read_slices("conversations", ["document_id", "day"])
-        chosen = (part.filter(may_be_reserved(bench)) for part in parts)
+        chosen = (compact(part.filter(may_be_reserved(bench))) for part in parts)
     asked = pl.concat([store.empty("conversations", ["document_id", "day"]), *chosen])
     return reserved(asked, bench, epoch_of(bench, of_days[-1]) if of_days else 0)["document_id"]
 

@@ -6,72 +6,112 @@ later one replaced (a conversation grew, an answer was regenerated, a vote was c
 """
 
 from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
 
 import polars as pl
 
 from schemas.run import Funnel
+from tasks.spooled_frames import SpooledFrames
 from tasks.tables import Store
 
 SUPERSEDED, SHARE = "superseded", "share_record"
+SHARE_LINES = 262_144
+"""Log lines, or conversations' states in them, that are judged at once."""
+_FATES = ("kept", "dropped", "rejected")
+_LINE = ["source", "line"]
 _VOTES = ["leftvote", "rightvote", "tievote", "bothbad_vote"]
 
 
 def line_fates(store: Store) -> pl.DataFrame:
     """source, line, fate (kept, dropped, rejected) and reason (null when kept) of every line, once each."""
-    return _fates(store).drop("held")
+    return pl.concat(_fates(store)).drop("held").sort("source", "line")
 
 
-def _fates(store: Store) -> pl.DataFrame:
-    """`line_fates`, and whether nothing but a review stands between the line and its release."""
-    lines = store.read("sightings", ["source", "line", "record_type"]).unique(["source", "line"])
-    is_vote = pl.col("record_type").is_in(_VOTES)
-    own = _judged(lines.filter(~is_vote), store, "conversations", "conversation_id", "conversation")
-    votes = _judged(lines.filter(is_vote), store, "battles", "battle_id", "battle")
-    rejected = (
-        store.read("rejects", ["source", "line", "reason"])
-        .filter(pl.col("line").is_not_null())
-        .select("source", "line", fate=pl.lit("rejected"), reason="reason", held=pl.lit(False))
-    )
-    return pl.concat([own, votes, rejected]).sort("source", "line")
+def _fates(store: Store) -> Iterator[pl.DataFrame]:
+    """`line_fates`, and whether nothing but a review stands between the line and its release, in several frames.
+
+    Lines and what is known of them go to shares on disk by a hash of the line, so that memory holds one share.
+    """
+    seen = sum(rows.height for rows in store.read_slices("sightings", ["line"]))
+    count = 1 + seen // SHARE_LINES
+    lines = _shares(_read(store, "sightings", [*_LINE, "record_type"]), _LINE, count)
+    chats = _shares(_decided(store, "conversations", "conversation_id", count), _LINE, count)
+    votes = _shares(_decided(store, "battles", "battle_id", count), _LINE, count)
+    rejects = _shares(_read(store, "rejects", [*_LINE, "reason"]), _LINE, count)
+    for share in range(count):
+        once = lines.read(share).unique(_LINE)
+        is_vote = pl.col("record_type").is_in(_VOTES)
+        own, of_votes = (
+            _judged(once.filter(~is_vote), chats.read(share)),
+            _judged(once.filter(is_vote), votes.read(share)),
+        )
+        rejected = rejects.read(share).filter(pl.col("line").is_not_null())
+        fates = rejected.select(*_LINE, fate=pl.lit("rejected"), reason="reason", held=pl.lit(False))
+        yield pl.concat([own, of_votes, fates])
 
 
-def _judged(lines: pl.DataFrame, store: Store, table: str, item: str, kind: str) -> pl.DataFrame:
-    items = store.read(table, [item, "source", "line"])
-    decisions = store.read("decisions", ["item_kind", "item_id", "keep", "reasons", "held"]).filter(item_kind=kind)
-    judged = lines.join(items, on=["source", "line"], how="left").join(
-        decisions, left_on=item, right_on="item_id", how="left"
-    )
+def _decided(store: Store, table: str, item: str, count: int) -> Iterator[pl.DataFrame]:
+    """item_id, source and line of every item, with keep, reason and held; null where nothing was decided."""
+    columns = ["item_id", "item_kind", "keep", "reasons", "held"]
+    of_kind = (rows.filter(item_kind=table[:-1]) for rows in _read(store, "decisions", columns))
+    first = pl.col("reasons").list.first().alias("reason")
+    decisions = _shares((rows.select("item_id", "keep", first, "held") for rows in of_kind), ["item_id"], count)
+    named = (rows.rename({item: "item_id"}) for rows in _read(store, table, [item, *_LINE]))
+    items = _shares(named, ["item_id"], count)
+    for share in range(count):
+        yield items.read(share).join(decisions.read(share), on="item_id", how="left")
+
+
+def _read(store: Store, table: str, columns: list[str]) -> Iterator[pl.DataFrame]:
+    """A table some rows at a time, after a frame without rows."""
+    return chain([store.empty(table, columns)], store.read_slices(table, columns))
+
+
+def _shares(frames: Iterator[pl.DataFrame], key: list[str], count: int) -> SpooledFrames:
+    """Frames, one at least, in shares by a hash of `key`."""
+    first = next(frames)
+    shares = SpooledFrames(first.clear())
+    for rows in chain([first], frames):
+        shares.add_parts(rows.with_columns(share=pl.struct(key).hash() % count), "share")
+    return shares
+
+
+def _judged(lines: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
+    judged = lines.join(items, on=_LINE, how="left")
     # A share line may be all that is known of two conversations; it is kept when either is.
-    judged = judged.sort("keep", item, descending=[True, False], nulls_last=True)
-    judged = judged.unique(["source", "line"], keep="first", maintain_order=True)
+    judged = judged.sort("keep", "item_id", descending=[True, False], nulls_last=True)
+    judged = judged.unique(_LINE, keep="first", maintain_order=True)
     replaced = pl.when(record_type="share").then(pl.lit(SHARE)).otherwise(pl.lit(SUPERSEDED))
     keep = pl.col("keep").fill_null(False)
     return judged.select(
-        "source",
-        "line",
+        *_LINE,
         fate=pl.when(keep).then(pl.lit("kept")).otherwise(pl.lit("dropped")),
-        reason=pl.when(~keep).then(pl.coalesce(pl.col("reasons").list.first(), replaced)),
+        reason=pl.when(~keep).then(pl.coalesce("reason", replaced)),
         held=pl.col("held").fill_null(False),
     )
 
 
 def funnel(store: Store) -> Funnel:
     """Counts of `line_fates`. Raises AssertionError when they do not add up, because then nothing may be released."""
-    fates = _fates(store)
-    counts = Counter(fates["fate"])
-    by_reason = Counter(fates.filter(pl.col("reason").is_not_null()).select("fate", "reason").iter_rows())
-    assert sum(counts.values()) == fates.select("source", "line").n_unique(), "a line has two fates"
+    counts: Counter[tuple[str, str | None]] = Counter()
+    held = lines = 0
+    for fates in _fates(store):
+        for fate, reason, number in fates.group_by("fate", "reason").len().iter_rows():
+            counts[fate, reason] += number
+        held += int(fates["held"].sum())
+        lines += fates.select(_LINE).n_unique()
+    assert sum(counts.values()) == lines, "a line has two fates"
+    by_fate = {name: sum(n for (fate, _), n in counts.items() if fate == name) for name in _FATES}
     return Funnel(
-        lines=fates.height,
-        kept=counts["kept"],
-        dropped=counts["dropped"],
-        rejected=counts["rejected"],
-        dropped_by=_sorted(by_reason, "dropped"),
-        rejected_by=_sorted(by_reason, "rejected"),
-        held=int(fates["held"].sum()),
+        lines=lines,
+        **by_fate,
+        dropped_by=_sorted(counts, "dropped"),
+        rejected_by=_sorted(counts, "rejected"),
+        held=held,
     )
 
 
-def _sorted(counts: Counter[tuple[str, str]], fate: str) -> dict[str, int]:
-    chosen = {reason: count for (of_fate, reason), count in counts.items() if of_fate == fate}
+def _sorted(counts: Counter[tuple[str, str | None]], fate: str) -> dict[str, int]:
+    chosen = {reason: count for (of_fate, reason), count in counts.items() if of_fate == fate and reason is not None}
     return dict(sorted(chosen.items(), key=lambda pair: (-pair[1], pair[0])))

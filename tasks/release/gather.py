@@ -12,6 +12,7 @@ from tasks.lookup.conversation_features import conversation_features
 from tasks.lookup.facts import Versions
 from tasks.lookup.released import battles_as_released, conversations_as_released
 from tasks.release.columns import battle_rows, bench_rows, chat_rows
+from tasks.spooled_frames import compact
 from tasks.tables import Store
 
 _SIDES = ("conversation_a", "conversation_b")
@@ -63,7 +64,7 @@ class Gathered:
             kept, out = self._looked_at(block)
             drawn = self._drawn.filter(~self._drawn.is_in(list(out.hidden)))
             public = kept.filter(pl.col("conversation_id").is_in(drawn.implode()))
-            found.append(bench_rows(_joined(block, public, self._versions)))
+            found.append(bench_rows(_joined(block, compact(public), self._versions)))
         yield pl.concat(found).sort("question_id")
 
     def _battle(self) -> Iterator[pl.DataFrame]:

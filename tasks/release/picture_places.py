@@ -17,7 +17,7 @@ from tasks.tables import Store
 
 _COLUMNS = ["image_id", "bytes", "format"]
 _MAPPED_MAX = 64
-READ_BYTES = 128 * 1024 * 1024
+READ_BYTES = 32 * 1024 * 1024
 """Pages of files that were read and are counted as this process's memory, at most, before they are given back."""
 Numbers = npt.NDArray[np.int64]
 

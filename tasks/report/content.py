@@ -5,15 +5,13 @@ import polars as pl
 from schemas.policy import Policy
 from schemas.run import Funnel
 from tasks.language_names import UNKNOWN, english_name
-from tasks.lookup.conversation_features import conversation_features
 from tasks.lookup.facts import Versions
 from tasks.lookup.funnel import funnel
-from tasks.lookup.released import conversations_as_released
 from tasks.lookup.renames import decided_policy
-from tasks.lookup.tag_tables import with_labels
 from tasks.report.bench import bench_parts
 from tasks.report.boards import battle_parts, kept_battles
 from tasks.report.figures import RED, bars, days, topic_map
+from tasks.report.kept import kept_conversations
 from tasks.report.parity import parity_part
 from tasks.report.part import Content, Part
 from tasks.report.reasons import REPEATS, reason_texts
@@ -29,16 +27,18 @@ MOST = 20
 def report_content(store: Store, versions: Versions) -> Content:
     """Everything on the page. Sections without data are left out."""
     gone = funnel(store)
-    kept = _kept(store, versions)
+    counted = kept_conversations(store, versions)
+    kept = counted.rows
     battles = kept_battles(store)
     topics = store.read("topics")
+    spoken = _spoken(kept["language"])
     parts = [
         _removed(gone, decided_policy(store)),
         redactions_part(store),
         parity_part(store),
         _days(kept, battles),
         _counts("models", "Models", "Kept conversations of each model.", kept["model"]),
-        _counts("languages", "Languages", "Language of the prompt (VisionArena Fig. 4).", _languages(kept)),
+        _counts("languages", "Languages", "Language of the prompt (VisionArena Fig. 4).", spoken),
         *tag_parts(kept),
         _counts("turns", "Turns", "User messages in a kept conversation.", kept["num_turns"].cast(pl.String)),
         _topics(topics),
@@ -50,26 +50,20 @@ def report_content(store: Store, versions: Versions) -> Content:
         "conversations": kept.height,
         "battles": battles.height,
         "models": kept["model"].n_unique(),
-        "languages": kept.filter(_languages(kept) != UNKNOWN)["language"].n_unique(),
-        "users": kept["user_id"].drop_nulls().n_unique(),
-        "pictures": kept["image_ids"].explode().drop_nulls().n_unique(),
+        "languages": kept.filter(spoken != UNKNOWN)["language"].n_unique(),
+        "users": counted.users,
+        "pictures": counted.pictures,
         "topics": topics.filter(pl.col("topic") >= 0)["topic"].n_unique(),
         "benchmark prompts": store.read("bench").height,
     }
     return Content(gone, numbers, [part for part in parts if part is not None])
 
 
-def _kept(store: Store, versions: Versions) -> pl.DataFrame:
-    decided = store.read("decisions", ["item_kind", "item_id", "keep"])
-    ids = decided.filter("keep", item_kind="conversation")["item_id"]
-    conversations = conversations_as_released(store).filter(pl.col("conversation_id").is_in(ids.implode()))
-    features = conversation_features(store, conversations, versions)
-    labelled = with_labels(store, conversations, versions)
-    return labelled.join(features, on="conversation_id", maintain_order="left").sort("tstamp", "conversation_id")
-
-
-def _languages(kept: pl.DataFrame) -> pl.Series:
-    return kept["language"].map_elements(english_name, return_dtype=pl.String, skip_nulls=False)
+def _spoken(codes: pl.Series) -> pl.Series:
+    """English names of languages, as categories."""
+    texts = codes.cast(pl.String).fill_null("")
+    names = {code: english_name(code) for code in texts.unique()}
+    return texts.replace_strict(names, return_dtype=pl.String).cast(pl.Categorical)
 
 
 def _removed(gone: Funnel, policy: Policy | None) -> Part | None:
@@ -108,9 +102,9 @@ def _days(kept: pl.DataFrame, battles: pl.DataFrame) -> Part | None:
 
 def _counts(key: str, title: str, about: str, values: pl.Series) -> Part | None:
     table = (
-        values.fill_null("not measured")
-        .alias(key)
+        values.alias(key)
         .value_counts(name="conversations")
+        .with_columns(pl.col(key).cast(pl.String).fill_null("not measured"))
         .sort("conversations", key, descending=[True, False])
     )
     if table.is_empty():
