@@ -25,6 +25,8 @@ PIXELS_MAX = 100_000_000
 """Largest picture that is decoded: 300 MB of pixels. Pillow's own limit only warns below twice its value."""
 _PLAIN_SPACES = {"YCbCr", "RGB", "Gray"}
 """Colour spaces of JPEG that decode to RGB in one way only."""
+_GLIMPSE_SIDE = 384
+"""Pixels of the shorter side that a glimpse leaves at least."""
 _WIDE_GREY = {"I;16", "I;16B", "I;16L", "I"}
 _SMALL = (32, 32), Filter.LANCZOS
 _TO_UPRIGHT = {
@@ -106,21 +108,47 @@ class Picture:
 
 def open_picture(content: bytes) -> Picture:
     """Decode an untrusted file, once. Raises PictureRejected for anything that is not one whole, still picture."""
+    rgb, kept, file_format = _opened(content)
+    if kept is None:
+        kept, file_format = _png(rgb), "PNG"
+    return Picture(image_id(rgb), kept, file_format.lower(), rgb)
+
+
+def small_grey_of(content: bytes) -> Pixels:
+    """The `small_grey` of an untrusted file, without its content id. Raises PictureRejected as `open_picture` does."""
+    return resized_grey(_opened(content)[0], *_SMALL)
+
+
+def decode_stored(encoded: bytes, stored_format: str, stored_id: str) -> Picture:
+    """A picture of the `images` table, decoded again because a signal was added later."""
+    return Picture(stored_id, encoded, stored_format, _decode(encoded, stored_format.upper(), 1))
+
+
+def glimpse(content: bytes) -> Pixels | None:
+    """Nearly the `small_grey` of a file, uint8 (32, 32); None of what is no whole, plain JPEG.
+
+    Only the brightness is decoded, and of large pictures only as much as is needed.
+    """
+    try:
+        header = _header(content)
+        if header.format != "JPEG" or simplejpeg.decode_jpeg_header(content)[2] not in _PLAIN_SPACES:
+            return None
+        side = _GLIMPSE_SIDE
+        grey = simplejpeg.decode_jpeg(content, "GRAY", min_height=side, min_width=side, min_factor=2)[:, :, 0]
+    except (PictureRejected, ValueError):
+        return None
+    return resized_grey(_upright(grey, _orientation(header)), *_SMALL)
+
+
+def _opened(content: bytes) -> tuple[Pixels, bytes | None, str]:
+    """Pixels, the file without metadata where that is lossless, and its format."""
     if not content:
         raise PictureRejected(RejectReason.IMAGE_EMPTY, "0 bytes")
     header = _header(content)
     file_format = str(header.format)
     orientation = _orientation(header)
     kept = strip_metadata(content, file_format) if orientation == 1 else None
-    rgb = _decode(content if kept is None else kept, file_format, orientation)
-    if kept is None:
-        kept, file_format = _png(rgb), "PNG"
-    return Picture(image_id(rgb), kept, file_format.lower(), rgb)
-
-
-def decode_stored(encoded: bytes, stored_format: str, stored_id: str) -> Picture:
-    """A picture of the `images` table, decoded again because a signal was added later."""
-    return Picture(stored_id, encoded, stored_format, _decode(encoded, stored_format.upper(), 1))
+    return _decode(content if kept is None else kept, file_format, orientation), kept, file_format
 
 
 def _header(content: bytes) -> PIL.Image.Image:
@@ -152,10 +180,15 @@ def _decode(content: bytes, file_format: str, orientation: int) -> Pixels:
     rgb = _fast_jpeg(content) if file_format == "JPEG" else None
     if rgb is None:
         rgb = _rgb(_loaded(content))
-    if orientation != 1:
-        rgb = np.asarray(PIL.Image.fromarray(rgb).transpose(_TO_UPRIGHT[orientation]))
+    rgb = _upright(rgb, orientation)
     rgb.flags.writeable = False
     return rgb
+
+
+def _upright(pixels: Pixels, orientation: int) -> Pixels:
+    if orientation == 1:
+        return pixels
+    return np.asarray(PIL.Image.fromarray(pixels).transpose(_TO_UPRIGHT[orientation]))
 
 
 def _fast_jpeg(content: bytes) -> Pixels | None:

@@ -209,7 +209,7 @@ def _across(rows: Pixels, colour: Taps, grey: Taps, channels: int = 3) -> tuple[
     """uint8 (n, 3 * new width) and the brightness, uint8 (n, new width), each as wide as `starts`."""
     made = np.empty((len(rows), 3 * len(colour.starts)), np.uint8)
     made_grey = np.empty((len(rows), len(grey.starts)), np.uint8)
-    _across_rows(rows, channels, colour.starts, colour.weights, made, grey.starts, grey.weights, made_grey)
+    _across_rows(_rows(rows), channels, colour.starts, colour.weights, made, grey.starts, grey.weights, made_grey)
     return made, made_grey
 
 
@@ -219,7 +219,7 @@ def _down(rows: Pixels, taps: Taps) -> Pixels:
     if missing > 0:
         return _down(np.pad(rows, ((0, 0), (0, missing))), taps)[:, :-missing]
     made = np.empty((len(taps.counts), rows.shape[1]), np.uint8)
-    _down_rows(rows, taps.starts, taps.counts, taps.weights.view(np.int32), made)
+    _down_rows(_rows(rows), taps.starts, taps.counts, taps.weights.view(np.int32), made)
     return made
 
 
@@ -246,13 +246,16 @@ def resized(rgb: Pixels, size: tuple[int, int], kernel: Filter, crop: Box | None
     return _colours(made, chosen)
 
 
-def resized_grey(rgb: Pixels, size: tuple[int, int], kernel: Filter) -> Pixels:
-    """uint8 (height, width): `Image.convert("L").resize(size, kernel)`."""
-    chosen = plan((rgb.shape[1], rgb.shape[0]), size, kernel)
+def resized_grey(pixels: Pixels, size: tuple[int, int], kernel: Filter) -> Pixels:
+    """uint8 (height, width): `Image.convert("L").resize(size, kernel)` of colours, or of brightness uint8 (h, w)."""
+    chosen = plan((pixels.shape[1], pixels.shape[0]), size, kernel)
+    if chosen.down_first and pixels.ndim == 3:
+        pixels = brightness(pixels)
+    rows, channels = _rows(pixels), 3 if pixels.ndim == 3 else 1
     if chosen.down_first:
-        made = _across(_down(brightness(rgb), chosen.down), _NOTHING, chosen.across, channels=1)[1]
+        made = _across(_down(rows, chosen.down), _NOTHING, chosen.across, channels)[1]
     else:
-        made = _down(_across(_rows(rgb), _NOTHING, chosen.across)[1], chosen.down)
+        made = _down(_across(rows, _NOTHING, chosen.across, channels)[1], chosen.down)
     return np.ascontiguousarray(made[:, : len(chosen.across.counts)])
 
 
@@ -281,8 +284,11 @@ def brightness(rgb: Pixels) -> Pixels:
     return made
 
 
-def _rows(rgb: Pixels) -> Pixels:
-    return np.ascontiguousarray(rgb).reshape(len(rgb), -1)
+def _rows(pixels: Pixels) -> Pixels:
+    """uint8 (height, levels of a row), always read-only, which is a type of its own to the compiler."""
+    rows = np.ascontiguousarray(pixels).reshape(len(pixels), -1)
+    rows.flags.writeable = False
+    return rows
 
 
 def _colours(made: Pixels, chosen: Plan) -> Pixels:

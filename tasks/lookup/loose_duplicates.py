@@ -1,6 +1,9 @@
-"""Duplicate pictures of a folder, found exactly as a release finds them, without a store."""
+"""Duplicate pictures of a folder, found as a release finds them, without a store.
 
-from collections.abc import Iterator, Sequence
+What a glimpse tells from all other pictures is not decoded whole; the others are, and what is said of them is exact.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import combinations, product
@@ -13,6 +16,7 @@ import polars as pl
 from schemas.policy import NearPictures, SemanticPictures
 from tasks.decide.near_pictures import near_hashes, near_pictures, representatives
 from tasks.decide.semantic_search import semantic_pairs
+from tasks.lookup.glimpses import Glimpse, glimpsed, maybe_near
 from tasks.measure import PICTURE_SIGNALS
 from tasks.measure.run import look_at
 from tasks.parallel import map_ordered
@@ -20,6 +24,8 @@ from tasks.pictures import PictureRejected, open_picture
 from tasks.progress import progress
 from tasks.providers import Providers
 
+Look = Glimpse | dict[str, Any] | str
+"""Of one file: nearly what it looks like, all that is known of it, or why it is no usable picture."""
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp"}
 
 
@@ -55,33 +61,54 @@ def loose_duplicates(
     signals = [PICTURE_SIGNALS[name](providers) for name in ("image_hash", "image_embedding")[: 2 if semantic else 1]]
     now = datetime.now(UTC)
 
-    def look(file: Path) -> tuple[str, dict[str, Any] | str]:
-        name = file.relative_to(folder).as_posix()
+    def whole(content: bytes) -> Look:
         try:
-            rows, done = look_at([open_picture(file.read_bytes())], signals, now)
+            rows, done = look_at([open_picture(content)], signals, now)
         except PictureRejected as rejected:
-            return name, rejected.reason
+            return rejected.reason
         if done.failures:
-            return name, next(iter(done.failures))[1]
+            return next(iter(done.failures))[1]
         (hashes,) = rows["image_hash"]
         vectors = [each["vector"] for each in rows.get("image_embedding", [])]
-        return name, {"image_id": hashes["content_id"], **hashes, "vector": vectors[0] if vectors else None}
+        return {"image_id": hashes["content_id"], **hashes, "vector": vectors[0] if vectors else None}
 
+    def first(file: Path) -> Look:
+        try:
+            return whole(file.read_bytes()) if semantic else glimpsed(file.read_bytes())
+        except PictureRejected as rejected:
+            return rejected.reason
+
+    looks = dict(zip(files, _all(first, files, workers, "pictures"), strict=True))
+    again = _undecided(looks)
+    looks |= zip(again, _all(lambda file: whole(file.read_bytes()), again, workers, "look-alikes"), strict=True)
     seen: dict[str, dict[str, Any]] = {}
     names: dict[str, list[str]] = {}
     rejected: list[tuple[str, str]] = []
-    with progress("pictures", len(files)) as advance:
-        for name, found in map_ordered(look, files, workers):
-            advance()
-            if isinstance(found, str):
-                rejected.append((name, found))
-            else:
-                seen[found["image_id"]] = found
-                names.setdefault(found["image_id"], []).append(name)
-    looked = _found(names, seen, rejected)
+    for file, look in looks.items():
+        name = file.relative_to(folder).as_posix()
+        if isinstance(look, str):
+            rejected.append((name, look))
+        elif isinstance(look, dict):
+            seen[look["image_id"]] = look
+            names.setdefault(look["image_id"], []).append(name)
+    found = _found(names, seen, rejected)
     if semantic:
-        looked = replace(looked, pairs=sorted([*looked.pairs, *_semantic(names, seen, looked, semantic)]))
-    return looked
+        found = replace(found, pairs=sorted([*found.pairs, *_semantic(names, seen, found, semantic)]))
+    return replace(found, pictures=len(files) - len(rejected))
+
+
+def _all(look: Callable[[Path], Look], files: Sequence[Path], workers: int, name: str) -> Iterator[Look]:
+    with progress(name, len(files)) as advance:
+        for found in map_ordered(look, files, workers):
+            advance()
+            yield found
+
+
+def _undecided(looks: Mapping[Path, Look]) -> list[Path]:
+    """Files that were only glimpsed at, though they may look like another."""
+    glimpses = {file: look for file, look in looks.items() if isinstance(look, Glimpse)}
+    near = maybe_near(list(glimpses.values()), NearPictures())
+    return [file for place, file in enumerate(glimpses) if place in near]
 
 
 def _found(

@@ -42,11 +42,16 @@ def _pdq_basis() -> Plane:
 
 def phash_bits(grey: npt.NDArray[np.uint8]) -> Bits:
     """64 bits, bool (64,), row by row: which low DCT frequencies of uint8 (32, 32) brightness exceed their median."""
+    return above_median(grey) > 0
+
+
+def above_median(grey: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:
+    """How far each of these frequencies is above their median, float64 (64,)."""
     # Two one-dimensional transforms in imagehash's order: flat pictures are decided by the last rounding.
-    low = dct(dct(grey, axis=0)[:_PHASH_LOW], axis=1)[:, :_PHASH_LOW].ravel()
+    low: npt.NDArray[np.float64] = dct(dct(grey, axis=0)[:_PHASH_LOW], axis=1)[:, :_PHASH_LOW].ravel()
     below, above = np.sort(low)[len(low) // 2 - 1 : len(low) // 2 + 1]
-    bits: Bits = low > (below + above) / 2
-    return bits
+    low -= (below + above) / 2
+    return low
 
 
 def pdq_bits(columns: Columns) -> tuple[Bits, int]:
