@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tasks.tables import PAGE_BYTES
+from tasks.parquet import PAGE_BYTES
 from tasks.thrift import I64, STRUCT, signed, varint
 
 View = memoryview | bytes

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tasks.parquet import PAGE_BYTES, parquet_options
 from tasks.picture_pages import Page, View, offset_index, pages
-from tasks.tables import PAGE_BYTES, parquet_options
 from tasks.thrift import I32, I64, LIST, STRUCT, Reader, Struct, written
 
 TEXT_ROWS = 64

@@ -1,17 +1,15 @@
-"""The only code that touches Parquet: the tables of a store, and loose Parquet files.
+"""The tables of a store, local or on an object store; `parquet.py` has the loose files.
 
 A table is a folder of parts and a list of those that count (`parts.json`). Writers add a part first and
 list it last, so a reader never sees half a table, and a killed writer leaves only an unlisted file.
 """
 
 import hashlib
-import io
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, cast
+from typing import cast
 
 import fsspec
 import polars as pl
@@ -23,6 +21,7 @@ from pydantic import BaseModel
 from schemas.errors import BadInput
 from schemas.row import arrow_schema
 from schemas.tables import TABLES
+from tasks.parquet import encode_parquet, no_rows
 from tasks.vector_columns import as_lists, of_one_size
 
 _LIST = "parts.json"
@@ -30,8 +29,6 @@ _GROWN = ("conversations", "redacted_conversations")
 """Tables whose later columns may be null, besides those of signals."""
 SLICE_ROWS = 16_384
 _READ_BYTES = 1024 * 1024
-PAGE_BYTES = 32 * 1024
-"""A page of a loose file ends with the value that fills it."""
 
 
 class Store:
@@ -235,7 +232,7 @@ class Store:
 
 def frame_schema(row: type[BaseModel]) -> pl.Schema:
     """The polars schema of a row type."""
-    return cast(pl.DataFrame, pl.from_arrow(_no_rows(arrow_schema(row)))).schema
+    return cast(pl.DataFrame, pl.from_arrow(no_rows(arrow_schema(row)))).schema
 
 
 def frame_of(row: type[BaseModel], rows: Iterable[BaseModel]) -> pl.DataFrame:
@@ -248,85 +245,9 @@ def conform(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
     return frame.select(schema.names).to_arrow().cast(schema)
 
 
-def parquet_options(schema: pa.Schema, codec: str = "zstd") -> dict[str, Any]:
-    """Writer options: `codec` for everything but encoded pictures, which do not shrink.
-
-    Columns that hold picture bytes (leaf name `bytes`) are not compressed. They and message texts (`content`) get
-    neither dictionary nor statistics, because their values hardly repeat (benchmarks/release.py).
-    """
-    sink = io.BytesIO()
-    pq.write_table(_no_rows(schema), sink)
-    leaves = _leaf_paths(pq.ParquetFile(sink))
-    plain = {leaf for leaf in leaves if leaf.rsplit(".", 1)[-1] == "bytes"}
-    rest = [leaf for leaf in leaves if leaf.rsplit(".", 1)[-1] not in {"bytes", "content"}]
-    compression = {leaf: "none" if leaf in plain else codec for leaf in leaves}
-    return {"compression": compression, "use_dictionary": rest, "write_statistics": rest}
-
-
-def encode_parquet(table: pa.Table, codec: str = "zstd") -> bytes:
-    """A whole table as Parquet bytes."""
-    sink = pa.BufferOutputStream()  # written to without Python
-    pq.write_table(table, sink, **parquet_options(table.schema, codec))
-    return cast(bytes, sink.getvalue().to_pybytes())
-
-
-class ParquetFile:
-    """A loose Parquet file that is written row group by row group, laid out for the Hub.
-
-    A picture of 32 KB or more has a page of its own: readers find it by the page index, and what stands before it does
-    not depend on its neighbours, so the Hub, which cuts by content, finds it again wherever it moves. pyarrow's
-    content-defined chunking would find less again and take longer (benchmarks/release_versions.py).
-    """
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        pages = {"data_page_size": PAGE_BYTES, "write_batch_size": 1, "write_page_index": True}
-        self._writer = pq.ParquetWriter(path, schema, **pages, **parquet_options(schema))
-
-    def write(self, table: pa.Table) -> None:
-        """Add one row group."""
-        self._writer.write_table(table, row_group_size=max(1, table.num_rows))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._writer.close()
-
-
-def read_parquet_schema(path: Path) -> pa.Schema:
-    """Arrow schema of a loose Parquet file."""
-    return pq.read_schema(path)
-
-
-def read_parquet_groups(path: Path, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
-    """A loose Parquet file row group by row group."""
-    file = pq.ParquetFile(path)
-    for group in range(file.num_row_groups):
-        yield cast(pl.DataFrame, pl.from_arrow(file.read_row_group(group, columns)))
-
-
-def read_parquet_batches(path: Path, columns: Sequence[str], rows: int) -> Iterator[list[dict[str, Any]]]:
-    """A loose Parquet file as objects, `rows` at a time; of `columns`, which may be leaves, those it has."""
-    file = pq.ParquetFile(path)
-    leaves = _leaf_paths(file)
-    there = [name for name in columns if any(leaf == name or leaf.startswith(f"{name}.") for leaf in leaves)]
-    yield from (batch.to_pylist() for batch in file.iter_batches(rows, columns=there))
-
-
 def _with_nulls(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
     """A part from before a column was added: null there. Such facts are of another version."""
-    return pa.concat_tables([_no_rows(wanted), rows], promote_options="default").select(wanted.names)
-
-
-def _no_rows(schema: pa.Schema) -> pa.Table:
-    """What `Schema.empty_table` gives, which imports pandas: a third of a second in every process."""
-    return pa.Table.from_batches([], schema)
-
-
-def _leaf_paths(file: pq.ParquetFile) -> list[str]:
-    return [file.schema.column(index).path for index in range(len(file.schema.names))]
+    return pa.concat_tables([no_rows(wanted), rows], promote_options="default").select(wanted.names)
 
 
 def _why(error: Exception) -> str:

@@ -11,7 +11,8 @@ from tasks.contamination.documents import documents_of
 from tasks.contamination.index import PromptIndex
 from tasks.contamination.outside import OutsideRow, read_outside
 from tasks.contamination.words import DISTINCTIVE_WORDS, words
-from tasks.tables import Store, read_parquet_groups
+from tasks.parquet import read_parquet_groups
+from tasks.tables import Store
 
 _ORDER = ("exact", "normalised", "near")
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from schemas.errors import BadInput
-from tasks.tables import read_parquet_batches, read_parquet_schema
+from tasks.parquet import read_parquet_batches, read_parquet_schema
 
 ROWS_AT_ONCE = 10_000
 COLUMNS = (

@@ -13,10 +13,11 @@ from schemas.export import Compat
 from schemas.release import CONFIGS
 from tasks.export.destination import put_folder
 from tasks.export.vision_arena import FEATURES, ROWS
+from tasks.parquet import ParquetFile, read_parquet_groups
 from tasks.release.fetched import fetched
 from tasks.release.shards import shards
 from tasks.release.verify import read_manifest
-from tasks.tables import ParquetFile, Store, read_parquet_groups
+from tasks.tables import Store
 
 
 def export_vision_arena(release: Path, out: Path) -> dict[str, int]:

@@ -8,8 +8,8 @@ import polars as pl
 
 from schemas.errors import BadInput
 from schemas.export import SftSelection
+from tasks.parquet import read_parquet_groups
 from tasks.release.shards import shards
-from tasks.tables import read_parquet_groups
 
 _COLUMNS = ["conversation_id", "model", "topic", "conversation"]
 

@@ -12,10 +12,10 @@ from schemas.errors import BadInput
 from schemas.export import FileFormat, SftSelection, SftStyle
 from tasks.export.examples import EXAMPLES, Example
 from tasks.export.select import select
+from tasks.parquet import encode_parquet, read_parquet_groups
 from tasks.progress import progress
 from tasks.release.shards import shards
 from tasks.release.verify import read_manifest
-from tasks.tables import encode_parquet, read_parquet_groups
 
 IMAGES = "images"
 

@@ -12,8 +12,8 @@ import orjson
 import polars as pl
 
 from schemas.errors import BadInput
+from tasks.parquet import read_parquet_groups, read_parquet_schema
 from tasks.rate.battle_columns import SOURCES, battle_columns
-from tasks.tables import read_parquet_groups, read_parquet_schema
 
 
 def read_battles(path: Path) -> pl.DataFrame:

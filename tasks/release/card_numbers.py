@@ -8,10 +8,10 @@ import yaml
 
 from schemas.release import CONFIGS, Manifest
 from schemas.run import Funnel
+from tasks.parquet import read_parquet_groups
 from tasks.release.layout import CARD
 from tasks.release.shards import shards
 from tasks.release.statistics import COMPARED, UNKNOWN, Statistics
-from tasks.tables import read_parquet_groups
 
 _COLUMNS = {
     "chat": ["model", "user_id", "conversation"],

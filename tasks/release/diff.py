@@ -13,9 +13,9 @@ import pyarrow as pa
 from schemas.errors import BadInput
 from schemas.release import CONFIGS, Manifest
 from schemas.release_diff import Bump, ReleaseDiff, RowChange
+from tasks.parquet import read_parquet_groups, read_parquet_schema
 from tasks.release.shards import shards
 from tasks.release.verify import read_manifest
-from tasks.tables import read_parquet_groups, read_parquet_schema
 
 _KEYS = {"chat": "conversation_id", "battle": "question_id", "bench": "question_id"}
 _TOLD_APART = {"rules", "licence", "contact", "banned_users", "about", "drift"}

@@ -6,7 +6,8 @@ import polars as pl
 
 from schemas.rating import Rating
 from schemas.row import arrow_schema
-from tasks.tables import ParquetFile, conform
+from tasks.parquet import ParquetFile
+from tasks.tables import conform
 from tasks.untrusted import csv_cell
 
 BOARDS = {

@@ -8,8 +8,9 @@ import polars as pl
 from tasks.contamination.guard import GUARD_OVERLAP
 from tasks.contamination.index import PromptIndex
 from tasks.contamination.words import normalised
+from tasks.parquet import read_parquet_groups
 from tasks.release.shards import shards
-from tasks.tables import Store, read_parquet_groups
+from tasks.tables import Store
 
 _KEYS = {"chat": "conversation_id", "battle": "question_id", "bench": "question_id"}
 

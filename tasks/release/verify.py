@@ -14,6 +14,7 @@ from schemas.rating import Rating
 from schemas.release import CONFIGS, Manifest
 from schemas.row import arrow_schema
 from schemas.run import Funnel
+from tasks.parquet import read_parquet_groups, read_parquet_schema
 from tasks.progress import Advance, progress
 from tasks.providers.embedded.pii_patterns import PATTERNS
 from tasks.release.build import MANIFEST, WITHDRAWN
@@ -24,7 +25,7 @@ from tasks.release.identifiers import identifiers_in_files
 from tasks.release.layout import wrong_files
 from tasks.release.leaks import bench_leaks, hidden_leaks
 from tasks.release.shards import shard_schema, shards
-from tasks.tables import Store, read_parquet_groups, read_parquet_schema
+from tasks.tables import Store
 
 _FEATURES = b"huggingface"
 """Key of a shard's metadata from which `datasets` knows the pictures."""
