@@ -171,6 +171,9 @@ class Manifest(Row):
     """Version of the release."""
     software: str
     """Version of the software that made it."""
+    layout: int = 1
+    """How rows become bytes: the same rows in the same layout are the same Parquet files. 2 since picture pages are
+    laid out without pyarrow and columns that do not repeat have no dictionary."""
     embedded_providers: list[str]
     """Capabilities measured by an embedded stand-in for a production provider; with any, it must not be published."""
     providers: dict[str, str]

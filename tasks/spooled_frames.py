@@ -43,6 +43,11 @@ class SpooledFrames:
         for (number,), rows in numbered.partition_by(column, as_dict=True, include_key=False).items():
             self.add(int(str(number)), rows)
 
+    @property
+    def filled(self) -> bool:
+        """Whether any rows were added."""
+        return bool(self._places)
+
     def read(self, number: int, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """The rows under `number`; no rows where none were added."""
         names = self._empty.columns if columns is None else list(columns)

@@ -47,10 +47,11 @@ class Block(Store):
 class Blocks:
     """The rows of `conversations` or `battles` in order of time, about `block_rows` at a time.
 
-    Rows of one microsecond are in one block. A table that fits in one block is not copied.
+    Rows of one microsecond are in one block. Where the table fits in one block, and so do the `others` rows of the
+    largest table that is divided by it, nothing is copied.
     """
 
-    def __init__(self, store: Store, table: str, block_rows: int = BLOCK_ROWS) -> None:
+    def __init__(self, store: Store, table: str, block_rows: int = BLOCK_ROWS, others: int = 0) -> None:
         self.table = table
         self._store = store
         self._tables: dict[str, SpooledFrames] = {}
@@ -58,8 +59,9 @@ class Blocks:
         every = np.sort(np.concatenate([np.zeros(0, np.int64), *times]))
         starts = np.unique(every[block_rows::block_rows])
         self._starts = starts[starts > every[:1]] if len(every) else starts
-        self._shares = 1 + len(every) // SHARE_ROWS
-        if self.number > 1:
+        self._shares = 1 + max(len(every) // SHARE_ROWS, others // block_rows)
+        self._whole = self.number == 1 and others <= block_rows
+        if not self._whole:
             self._spread()
 
     @property
@@ -73,7 +75,7 @@ class Blocks:
 
     def divide(self, tables: Sequence[str], key: str, wanted: Wanted) -> None:
         """Give every block the rows of `tables` whose `key` is among `wanted` of the block."""
-        if self.number == 1:
+        if self._whole:
             return
         asked = self._asked(key, wanted)
         for table in tables:
@@ -97,7 +99,7 @@ class Blocks:
     def _found(self, table: str, key: str, asked: SpooledFrames) -> SpooledFrames:
         empty = self._store.empty(table)
         rows, found = SpooledFrames(empty), SpooledFrames(empty)
-        for some in self._store.read_slices(table):
+        for some in self._store.read_slices(table) if asked.filled else ():
             rows.add_parts(self._shared(some, key), "share")
         for share in range(self._shares):
             found.add_parts(rows.read(share).join(asked.read(share), on=key, maintain_order="left"), "block")
@@ -117,7 +119,8 @@ def conversation_blocks(store: Store, block_rows: int = BLOCK_ROWS) -> Blocks:
 
 def battle_blocks(store: Store, block_rows: int = BLOCK_ROWS) -> Blocks:
     """Battles with their conversations, and what is decided and measured of all."""
-    blocks = Blocks(store, "battles", block_rows)
+    conversations = sum(rows.height for rows in store.read_slices("conversations", ["line"]))
+    blocks = Blocks(store, "battles", block_rows, conversations)
     blocks.divide(["conversations"], "conversation_id", _sides)
     blocks.divide(
         ["decisions"], "item_id", lambda block: pl.concat([block.read("battles")["battle_id"], _sides(block)])

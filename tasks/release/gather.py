@@ -59,12 +59,13 @@ class Gathered:
             yield chat_rows(_joined(block, chat, self._versions))
 
     def _bench(self) -> Iterator[pl.DataFrame]:
-        found = []
+        found: list[pl.DataFrame] = []
         for block in self._conversations:
             kept, out = self._looked_at(block)
             drawn = self._drawn.filter(~self._drawn.is_in(list(out.hidden)))
             public = kept.filter(pl.col("conversation_id").is_in(drawn.implode()))
-            found.append(bench_rows(_joined(block, compact(public), self._versions)))
+            if public.height or not found:
+                found.append(compact(bench_rows(_joined(block, public, self._versions))))
         yield pl.concat(found).sort("question_id")
 
     def _battle(self) -> Iterator[pl.DataFrame]:

@@ -17,6 +17,8 @@ from tasks.parallel import map_ordered
 from tasks.picture_parquet import Group, PictureParquet, encode_group
 from tasks.release.picture_places import Numbers, PicturePlaces
 
+LAYOUT = 2
+"""Of the files, for the manifest; another one where the same rows would become other bytes."""
 SHARD_BYTES = 256 * 1024 * 1024
 ROW_GROUP_BYTES = 32 * 1024 * 1024
 THREADS = min(4, os.cpu_count() or 1)

@@ -27,7 +27,7 @@ from tasks.release.dataset_card import dataset_card
 from tasks.release.gather import Gathered
 from tasks.release.leaderboards import write_leaderboards
 from tasks.release.picture_places import PicturePlaces
-from tasks.release.shards import write_shards
+from tasks.release.shards import LAYOUT, write_shards
 from tasks.release.statistics import COMPARED, Statistics
 from tasks.tables import Store
 from tasks.timing import timed
@@ -106,6 +106,7 @@ def _manifest(
     return Manifest(
         version=checked_version(settings.release or f"{of_days[-1]:%Y.%m.%d}"),
         software=installed_version("arena-curation"),
+        layout=LAYOUT,
         embedded_providers=providers.stand_ins,
         providers=providers.names,
         signal_versions=dict(sorted(versions.items())),

@@ -64,6 +64,11 @@ def test_a_vote_finds_its_conversations_in_whatever_block_they_are(store, whole)
     assert [sorted(ids) for ids in held] == [sorted(i for v in some for i in (v, f"{v}-right")) for some in votes]
 
 
+def test_few_votes_do_not_read_all_conversations_at_once(store):
+    (block,) = battle_blocks(store, 10)
+    assert block.read("conversations").height == 2 * block.read("battles").height < store.read("conversations").height
+
+
 def test_a_block_holds_what_its_rows_need_and_no_more(store):
     for block in conversation_blocks(store, 3):
         conversations = block.read("conversations")
