@@ -3,18 +3,16 @@
 Hashing one message takes less time than the Python around `hashlib` does.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tasks.compiled import compiled
 from tasks.ingest.arrow_columns import strings
 from tasks.ingest.blake2b import BLOCK_BYTES, DIGEST_BYTES, STATE, WORD, mix_in
 from tasks.ingest.byte_blocks import BLOCK, copy_ahead
-from tasks.ingest.json_scan import UNCOUNTED, Bytes, Places, step, steps_digest
+from tasks.ingest.json_scan import Bytes, Places, loop, step
 
 Words = npt.NDArray[np.uint64]
 ID_BYTES = DIGEST_BYTES
@@ -45,23 +43,20 @@ def digests(kind: bytes, counts: npt.NDArray[Any], parts: pa.StringArray) -> pa.
     return pa.Array.from_buffers(pa.string(), len(stops), [None, pa.py_buffer(ends), pa.py_buffer(digits)])
 
 
-def _compiled_with(steps: int) -> Callable[..., None]:
-    def digest(
-        kind: Bytes, values: Bytes, bounds: Places, stops: Places, message: Bytes, state: Words, digits: Bytes
-    ) -> None:
-        _ = steps
-        part = 0
-        for item in range(len(stops)):
-            size = _put_part(kind, 0, len(kind), message, 0)
-            while part < stops[item]:
-                size = _put_part(values, bounds[part], bounds[part + 1], message, size)
-                part += 1
-            _hash(message, size, state)
-            for place in range(2 * ID_BYTES):
-                word = state[place // (2 * WORD)] >> np.uint64(place % (2 * WORD) // 2 * 8)
-                digits[item, place] = _DIGITS[np.int64(word >> np.uint64(0 if place % 2 else 4)) & 0xF]
-
-    return compiled(digest, **UNCOUNTED)
+@loop
+def _digest(
+    kind: Bytes, values: Bytes, bounds: Places, stops: Places, message: Bytes, state: Words, digits: Bytes
+) -> None:
+    part = 0
+    for item in range(len(stops)):
+        size = _put_part(kind, 0, len(kind), message, 0)
+        while part < stops[item]:
+            size = _put_part(values, bounds[part], bounds[part + 1], message, size)
+            part += 1
+        _hash(message, size, state)
+        for place in range(2 * ID_BYTES):
+            word = state[place // (2 * WORD)] >> np.uint64(place % (2 * WORD) // 2 * 8)
+            digits[item, place] = _DIGITS[np.int64(word >> np.uint64(0 if place % 2 else 4)) & 0xF]
 
 
 @step
@@ -91,6 +86,3 @@ def _hash(message: Bytes, size: int, state: Words) -> None:
         end += 1
     for at in range(0, end, BLOCK_BYTES):
         mix_in(state, message, at, min(at + BLOCK_BYTES, size), at + BLOCK_BYTES == end)
-
-
-_digest = _compiled_with(steps_digest())

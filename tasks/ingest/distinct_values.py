@@ -1,13 +1,11 @@
 """Compiled: which values among many that stand in bytes are equal, so that each is understood once."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tasks.compiled import compiled
 from tasks.ingest.byte_blocks import WORD, word_at
-from tasks.ingest.json_scan import UNCOUNTED, Bytes, Places, same, step, steps_digest
+from tasks.ingest.json_scan import Bytes, Places, loop, same, step
 
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
@@ -21,25 +19,22 @@ def distinct(content: Bytes, spans: Places) -> tuple[Places, Places]:
     return codes, firsts[:found]
 
 
-def _compiled_with(steps: int) -> Callable[..., int]:
-    def find(raw: Bytes, spans: Places, slots: Places, codes: Places, firsts: Places) -> int:
-        _ = steps
-        found = 0
-        for number in range(len(spans)):
-            start, stop = spans[number, 0], spans[number, 1]
-            slot = np.int64(_mixed(raw, start, stop) & np.uint64(len(slots) - 1))
-            while slots[slot] >= 0:
-                other = firsts[slots[slot]]
-                if same(raw, start, stop, spans[other, 0], spans[other, 1]):
-                    break
-                slot = (slot + 1) & (len(slots) - 1)
-            if slots[slot] < 0:
-                slots[slot], firsts[found] = found, number
-                found += 1
-            codes[number] = slots[slot]
-        return found
-
-    return compiled(find, **UNCOUNTED)
+@loop
+def _find(raw: Bytes, spans: Places, slots: Places, codes: Places, firsts: Places) -> int:
+    found = 0
+    for number in range(len(spans)):
+        start, stop = spans[number, 0], spans[number, 1]
+        slot = np.int64(_mixed(raw, start, stop) & np.uint64(len(slots) - 1))
+        while slots[slot] >= 0:
+            other = firsts[slots[slot]]
+            if same(raw, start, stop, spans[other, 0], spans[other, 1]):
+                break
+            slot = (slot + 1) & (len(slots) - 1)
+        if slots[slot] < 0:
+            slots[slot], firsts[found] = found, number
+            found += 1
+        codes[number] = slots[slot]
+    return found
 
 
 @step
@@ -54,6 +49,3 @@ def _mixed(raw: Bytes, at: int, stop: int) -> Any:
         mixed = (mixed ^ np.uint64(raw[at])) * _PRIME
         at += 1
     return mixed ^ (mixed >> _HALF)
-
-
-_find = _compiled_with(steps_digest())

@@ -5,19 +5,19 @@ read, or STRANGE. That is not an error: such a line is read again by `log_line.p
 What is accepted here is JSON to orjson as well, apart from bytes that are not UTF-8.
 """
 
-import hashlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
+from tasks.compiled import compiled
 from tasks.ingest.byte_blocks import BLOCK, same_ahead, text_ahead
 
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 STRANGE = -1
 QUOTE, COMMA, COLON, BACKSLASH, LINE_END = (ord(mark) for mark in '",:\\\n')
 ARRAY, ARRAY_END, OBJECT, OBJECT_END = (ord(mark) for mark in "[]{}")
@@ -33,17 +33,9 @@ def step(function: Function) -> Function:
     return cast(Function, numba.njit(nogil=True, **UNCOUNTED)(function))
 
 
-def steps_digest() -> int:
-    """Of the files that hold steps.
-
-    numba keeps a function's code by the file it is in, and by what it holds of the function around it. One that holds
-    this number is compiled anew when a step in another file changes.
-    """
-    texts = [
-        Path(__file__).with_name(f"{name}.py").read_bytes()
-        for name in ("byte_blocks", "json_scan", "state_scan", "blake2b")
-    ]
-    return int.from_bytes(hashlib.sha256(b"".join(texts)).digest()[:7])
+def loop(function: Function) -> Function:
+    """Compiled by itself and kept, for Python to call."""
+    return compiled(function, **UNCOUNTED)
 
 
 def table_of(marks: bytes) -> npt.NDArray[np.bool_]:

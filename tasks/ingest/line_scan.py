@@ -4,14 +4,12 @@ Only lines of the usual shape are understood, which are nearly all: what `log_li
 think about is left to it. Values are places in the bytes; what they mean is decided once for all that are equal.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from schemas.conversation import RecordType
-from tasks.compiled import compiled
 from tasks.ingest.json_scan import (
     ARRAY,
     ARRAY_END,
@@ -21,17 +19,17 @@ from tasks.ingest.json_scan import (
     OBJECT_END,
     QUOTE,
     STRANGE,
-    UNCOUNTED,
     Bytes,
+    Flags,
     Places,
     after_space,
     after_value,
+    loop,
     member,
     name_at,
     names_table,
     same,
     step,
-    steps_digest,
 )
 from tasks.ingest.state_scan import CONV_ID, COUNT, FIRST, LINE, MESSAGE_COLUMNS, MODEL_NAME, STATE_COLUMNS, after_state
 
@@ -75,39 +73,32 @@ def repeated(content: Bytes, found: Scan, following: Places) -> npt.NDArray[np.b
     return repeats
 
 
-def _compiled_with(steps: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The loops over lines and over states."""
-
-    def scan_lines(raw: Bytes, starts: Places, lines: Places, states: Places, messages: Places) -> tuple[int, int]:
-        """(states, messages) of the lines that are understood."""
-        _ = steps
-        state, message = 0, 0
-        for line in range(len(starts) - 1):
-            at, more, more_messages = _after_record(raw, starts[line], lines, line, states, state, messages, message)
-            ended = at >= 0 and at + (raw[at] == LINE_END) == starts[line + 1]
-            usual = ended and _is_usual(raw, lines, line, states, state, more - 1)
-            lines[line, SIDES] = more - state if usual else 0
-            if usual:
-                for each in range(state, more):
-                    states[each, LINE] = line
-                state, message = more, more_messages
-        return state, message
-
-    def compare_states(raw: Bytes, states: Places, messages: Places, following: Places, repeats: Bytes) -> None:
-        _ = steps
-        for state in range(len(states)):
-            after = following[state]
-            repeats[state] = after >= 0 and states[state, COUNT] <= states[after, COUNT]
-            place = 0
-            while repeats[state] and place < states[state, COUNT]:
-                one, other = states[state, FIRST] + place, states[after, FIRST] + place
-                repeats[state] = same(raw, messages[one, 0], messages[one, 1], messages[other, 0], messages[other, 1])
-                place += 1
-
-    return compiled(scan_lines, **UNCOUNTED), compiled(compare_states, **UNCOUNTED)
+@loop
+def _scan_lines(raw: Bytes, starts: Places, lines: Places, states: Places, messages: Places) -> tuple[int, int]:
+    """(states, messages) of the lines that are understood."""
+    state, message = 0, 0
+    for line in range(len(starts) - 1):
+        at, more, more_messages = _after_record(raw, starts[line], lines, line, states, state, messages, message)
+        ended = at >= 0 and at + (raw[at] == LINE_END) == starts[line + 1]
+        usual = ended and _is_usual(raw, lines, line, states, state, more - 1)
+        lines[line, SIDES] = more - state if usual else 0
+        if usual:
+            for each in range(state, more):
+                states[each, LINE] = line
+            state, message = more, more_messages
+    return state, message
 
 
-_scan_lines, _compare_states = _compiled_with(steps_digest())
+@loop
+def _compare_states(raw: Bytes, states: Places, messages: Places, following: Places, repeats: Flags) -> None:
+    for state in range(len(states)):
+        after = following[state]
+        repeats[state] = after >= 0 and states[state, COUNT] <= states[after, COUNT]
+        place = 0
+        while repeats[state] and place < states[state, COUNT]:
+            one, other = states[state, FIRST] + place, states[after, FIRST] + place
+            repeats[state] = same(raw, messages[one, 0], messages[one, 1], messages[other, 0], messages[other, 1])
+            place += 1
 
 
 @step

@@ -1,14 +1,12 @@
 """Compiled: JSON strings -> their text as Arrow holds it, without a Python object a text."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tasks.compiled import compiled
 from tasks.ingest.byte_blocks import BLOCK, copy_ahead
-from tasks.ingest.json_scan import BACKSLASH, UNCOUNTED, Bytes, Places, code_unit, step, steps_digest
+from tasks.ingest.json_scan import BACKSLASH, Bytes, Places, code_unit, loop, step
 
 _ESCAPED = np.arange(256, dtype=np.uint8)
 _ESCAPED[list(b"bfnrt")] = list(b"\b\f\n\r\t")
@@ -24,16 +22,13 @@ def decoded(content: Bytes, spans: Places) -> pa.StringArray:
     return pa.Array.from_buffers(pa.string(), len(spans), [there, pa.py_buffer(offsets), pa.py_buffer(out)])
 
 
-def _compiled_with(steps: int) -> Callable[..., None]:
-    def decode(raw: Bytes, spans: Places, out: Bytes, offsets: Any) -> None:
-        _ = steps
-        to = 0
-        for number in range(len(spans)):
-            if raw[spans[number, 0]] != ord("n"):
-                to = _put_text(raw, spans[number, 0] + 1, spans[number, 1] - 1, out, to)
-            offsets[number + 1] = to
-
-    return compiled(decode, **UNCOUNTED)
+@loop
+def _decode(raw: Bytes, spans: Places, out: Bytes, offsets: Any) -> None:
+    to = 0
+    for number in range(len(spans)):
+        if raw[spans[number, 0]] != ord("n"):
+            to = _put_text(raw, spans[number, 0] + 1, spans[number, 1] - 1, out, to)
+        offsets[number + 1] = to
 
 
 @step
@@ -75,6 +70,3 @@ def _put_character(point: int, out: Bytes, to: int) -> int:
     for place in range(1, followers + 1):
         out[to + place] = 0x80 | (point >> 6 * (followers - place)) & 0x3F
     return to + followers + 1
-
-
-_decode = _compiled_with(steps_digest())
