@@ -16,6 +16,7 @@ from schemas.conversation import Conversation
 from tasks.ingest.assemble import battles, last_sightings, vote_sides, with_conversation_ids
 from tasks.ingest.conversation_parts import PartWriter, slices, with_pictures
 from tasks.parallel import map_ordered
+from tasks.spooled_frames import compact
 from tasks.tables import Store
 
 SIGHTINGS_AT_ONCE = 150_000
@@ -45,8 +46,8 @@ def _write_battles(store: Store, parts: list[str]) -> pl.DataFrame:
     with TemporaryDirectory() as folder:
         for sightings in _shares(_light(store, parts), 1 + store.height("sightings") // SIGHTINGS_AT_ONCE, folder):
             identified = with_conversation_ids(sightings.with_columns(repeated))
-            last.append(_compact(last_sightings(identified)))
-            sides.append(_compact(vote_sides(identified)))
+            last.append(compact(last_sightings(identified)))
+            sides.append(compact(vote_sides(identified)))
     whole = pl.concat(last)
     last.clear()
     store.replace("battles", battles(pl.concat(sides), whole))
@@ -60,11 +61,6 @@ def _as_numbers(store: Store, columns: Sequence[str]) -> list[pl.Expr]:
         for name, values in found.items():
             values.update(part[name].unique())
     return [pl.col(name).cast(pl.Enum(sorted(values))) for name, values in found.items()]
-
-
-def _compact(frame: pl.DataFrame) -> pl.DataFrame:
-    """The same rows without the buffers of the rows they were chosen from, which polars' strings keep alive."""
-    return cast(pl.DataFrame, pl.from_arrow(_arrow(frame)))
 
 
 def _arrow(frame: pl.DataFrame) -> pa.Table:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from tasks.plain_values import plain_values
+from tasks.release.plain_values import plain_values
 from tasks.tables import Store
 
 _COLUMNS = ["image_id", "bytes", "format"]

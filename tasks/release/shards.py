@@ -14,7 +14,7 @@ from datasets import Features, Image, List
 from schemas.release import CONFIGS
 from schemas.row import arrow_schema
 from tasks.parallel import map_ordered
-from tasks.picture_parquet import Group, PictureParquet, encode_group
+from tasks.release.picture_parquet import Group, PictureParquet, encode_group
 from tasks.release.picture_places import Numbers, PicturePlaces
 
 LAYOUT = 2

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tasks.parquet import PAGE_BYTES
-from tasks.thrift import I64, STRUCT, signed, varint
+from tasks.release.thrift import I64, STRUCT, signed, varint
 
 View = memoryview | bytes
 _EMPTY, _PRESENT = 1, 4

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks import picture_parquet
 from tasks.parquet import ParquetFile, encode_parquet
-from tasks.picture_parquet import PictureParquet, encode_group
-from tasks.plain_values import plain_values
+from tasks.release import picture_parquet
+from tasks.release.picture_parquet import PictureParquet, encode_group
+from tasks.release.plain_values import plain_values
 
 PICTURE = pa.struct([pa.field("bytes", pa.binary()), pa.field("path", pa.string())])
 SCHEMA = pa.schema([pa.field("name", pa.string()), pa.field("images", pa.list_(PICTURE)), pa.field("n", pa.int32())])

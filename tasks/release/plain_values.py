@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from tasks.thrift import Reader
+from tasks.release.thrift import Reader
 
 _DATA_PAGE, _PLAIN = 0, 0
 Numbers = npt.NDArray[np.int64]

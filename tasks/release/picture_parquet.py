@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.parquet import PAGE_BYTES, parquet_options
-from tasks.picture_pages import Page, View, offset_index, pages
-from tasks.thrift import I32, I64, LIST, STRUCT, Reader, Struct, written
+from tasks.release.picture_pages import Page, View, offset_index, pages
+from tasks.release.thrift import I32, I64, LIST, STRUCT, Reader, Struct, written
 
 TEXT_ROWS = 64
 """Rows after which pyarrow looks whether a page of the other columns is full."""
