@@ -62,6 +62,11 @@ class HubError(CurateError):
     """The Hugging Face Hub refuses, or stays unwell after several attempts."""
 
 
+def why_unreadable(error: Exception) -> str:
+    """`No such file or directory`, else the kind of the error; never its text, which may quote what was read."""
+    return getattr(error, "strerror", None) or type(error).__name__
+
+
 def known_values(value: str, allowed: Iterable[str]) -> str:
     """`'nsfw_imge'. Known: faces, nsfw. Did you mean nsfw?`, for the end of an error line."""
     allowed = sorted(allowed)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import BaseModel
 
-from schemas.errors import BadInput
+from schemas.errors import BadInput, why_unreadable
 from schemas.row import arrow_schema
 from schemas.tables import TABLES
 from tasks.parquet import encode_parquet, no_rows
@@ -56,7 +56,8 @@ class Store:
             store.fs.rm_file(store.at("tables/.writable"))
         except Exception as error:  # every object store has its own errors
             raise BadInput(
-                f"store {root!r} cannot be written to ({_why(error)}); give a folder you may write"
+                f"store {root!r} cannot be written to ({why_unreadable(error)}); give a folder you may write, or the "
+                "credentials of the object store"
             ) from None
         return store
 
@@ -248,7 +249,3 @@ def conform(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
 def _with_nulls(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
     """A part from before a column was added: null there. Such facts are of another version."""
     return pa.concat_tables([no_rows(wanted), rows], promote_options="default").select(wanted.names)
-
-
-def _why(error: Exception) -> str:
-    return getattr(error, "strerror", None) or type(error).__name__

@@ -1,22 +1,18 @@
-"""The `curate` command: one file for each family of commands. Heavy imports wait until a command needs them."""
+"""The `curate` command: all there is, in the order of its help. Heavy imports wait until a command needs them."""
 
 import sys
+from typing import NoReturn
 
 import typer
+from typer.exceptions import TyperException
 
 from schemas.errors import CurateError
 
-app = typer.Typer(
-    name="curate",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    help="Turn raw multimodal chat-arena logs into released datasets, a benchmark and leaderboards.",
-)
+_LOOK, _RELEASES = "Look", "Releases"
 
 
-def main() -> None:
-    """Entry point: errors a user can mend are one line on stderr and exit status 2, or 3 when a run only waits."""
+def command_line() -> typer.Typer:
+    """Every command, under the heading that its help has."""
     from flows.commands import (
         bench,
         check,
@@ -34,25 +30,48 @@ def main() -> None:
         takedown,
     )
 
-    for family in (
-        pipeline,
-        estimate,
-        ingest,
-        review,
-        rate,
-        bench,
-        look,
-        check,
-        diff,
-        export,
-        publish,
-        tags,
-        takedown,
-        demo,
-    ):
-        family.register(app)
+    app = typer.Typer(
+        name="curate",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        help="Turn raw multimodal chat-arena logs into released datasets, a benchmark and leaderboards.",
+    )
+    for heading, commands in {
+        "Curate": (demo.demo, pipeline.run, estimate.estimate, check.doctor, demo.planted),
+        "One stage": (ingest.ingest, pipeline.measure, pipeline.decide, pipeline.sample, rate.rate, pipeline.release),
+        _LOOK: (look.explain, review.review, look.inspect, look.duplicates),
+        _RELEASES: (check.verify, diff.diff, publish.publish, publish.yank, takedown.takedown),
+    }.items():
+        for command in commands:
+            app.command(rich_help_panel=heading)(command)
+    app.add_typer(bench.family(), name="bench", rich_help_panel=_LOOK)
+    app.add_typer(tags.family(), name="tags", rich_help_panel=_LOOK)
+    app.add_typer(export.family(), name="export", rich_help_panel=_RELEASES)
+    return app
+
+
+def main() -> None:
+    """Entry point: errors a user can mend are one line on stderr and exit status 2, or 3 when a run only waits."""
     try:
-        app()
+        status = command_line()(prog_name="curate", standalone_mode=False)
     except CurateError as error:
-        print(f"curate: {error}", file=sys.stderr)
-        raise SystemExit(error.exit_status) from None
+        _stop(str(error), error.exit_status)
+    except TyperException as error:
+        _stop(_in_one_line(error), error.exit_code)
+    except typer.Abort:
+        _stop("nothing was done", 1)
+    raise SystemExit(status)
+
+
+def _stop(message: str, status: int) -> NoReturn:
+    if message:
+        print(f"curate: {message}", file=sys.stderr)
+    raise SystemExit(status) from None
+
+
+def _in_one_line(error: TyperException) -> str:
+    """What is wrong with the command line; empty when there was none and its help has been printed instead."""
+    message = " ".join(error.format_message().split()).rstrip(".")
+    command = getattr(getattr(error, "ctx", None), "command_path", "curate")
+    return message and f"{message}; see `{command} --help`"

@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.look import JsonOption
-from flows.commands.options import BenchOption, BenchSizeOption, ProviderOption, SeedOption, StoreOption, settings_of
+from flows.commands.options import (
+    BenchOption,
+    BenchSizeOption,
+    JsonOption,
+    ProviderOption,
+    SeedOption,
+    StoreOption,
+    settings_of,
+)
 from flows.commands.pipeline import run_stages
 from schemas.errors import BadInput
 from tasks.untrusted import one_line
@@ -21,13 +28,12 @@ if TYPE_CHECKING:
 _SHOWN, _FILE_WIDTH = 20, 160
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
+def family() -> typer.Typer:
+    """What stands behind `curate bench`."""
     bench = typer.Typer(no_args_is_help=True, help="The benchmark: what is in it, what stays hidden, who has seen it.")
-    bench.callback()(lambda: None)
     for command in (show, refresh, check):
         bench.command()(command)
-    app.add_typer(bench, name="bench")
+    return bench
 
 
 def show(store: StoreOption, as_json: JsonOption = False) -> None:
@@ -70,7 +76,10 @@ def check(
         str | None, typer.Option("--column", help="Column of texts or messages.", show_default="all known ones")
     ] = None,
     overlap_min: Annotated[
-        float, typer.Option("--overlap-min", min=0.05, max=1.0, help="Share of a question's runs of four words.")
+        float,
+        typer.Option(
+            "--overlap-min", min=0.05, max=1.0, help="Share of a question's runs of four words that a row must hold."
+        ),
     ] = 0.5,
     as_json: JsonOption = False,
 ) -> None:

@@ -11,12 +11,6 @@ import typer
 from schemas.errors import CurateError
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    for command in (verify, doctor):
-        app.command()(command)
-
-
 def verify(release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")]) -> None:
     """Checksums, columns, counts, pictures without metadata, no identifiers, no leaks, the card. Exit 1 on problems."""
     from tasks.release.fetched import fetched, store_of

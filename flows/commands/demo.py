@@ -15,12 +15,6 @@ from schemas.planted import PlantedScore
 EXPECTED = "expected.jsonl"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(demo)
-    app.command()(planted)
-
-
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for the arena, its store and its release.")] = Path("demo"),
     conversations: Annotated[int, typer.Option(min=0, help="Direct chats to draw.")] = 600,

@@ -6,17 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.look import JsonOption
+from flows.commands.options import JsonOption
 
 if TYPE_CHECKING:
     from schemas.release_diff import ReleaseDiff
 
 _SHOWN = 10
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(diff)
 
 
 def diff(

@@ -9,6 +9,7 @@ import typer
 from flows.commands.options import (
     FormatOption,
     ImagesOption,
+    JsonOption,
     PresetsOption,
     PricesOption,
     ProviderOption,
@@ -24,11 +25,6 @@ if TYPE_CHECKING:
     from tasks.tables import Store
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(estimate)
-
-
 def estimate(
     store: StoreOption,
     logs: Annotated[str | None, typer.Option("--logs", help="Raw logs; without, what the store holds.")] = None,
@@ -39,7 +35,7 @@ def estimate(
     until: UntilOption = None,
     provider: ProviderOption = None,
     prices: PricesOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Calls, tokens and money of measuring what has no fact yet. Sends nothing."""
     given = {name: value for name, value in locals().items() if name != "as_json"}
@@ -54,13 +50,14 @@ def _estimates(settings: Settings) -> list[Estimate]:
     from flows.before_work import check_before_work
     from tasks.tables import Store
 
-    check_before_work(settings)
     if settings.logs is None:
         store = Store.existing(settings.store)
+        check_before_work(settings)
         return _of(settings, store, store)
     with tempfile.TemporaryDirectory(prefix="curate-estimate-") as folder:
-        taken_in = _take_in(settings.model_copy(update={"store": folder}))
-        return _of(settings, Store.open(settings.store), taken_in)
+        elsewhere = settings.model_copy(update={"store": folder})
+        check_before_work(elsewhere)
+        return _of(settings, Store(settings.store), _take_in(elsewhere))
 
 
 def _take_in(settings: Settings) -> "Store":

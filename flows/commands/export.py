@@ -12,13 +12,12 @@ from schemas.export import Compat, FileFormat, SftSelection, SftStyle
 OutOption = Annotated[str, typer.Option("--out", help="Folder to make, or its s3://… address.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
+def family() -> typer.Typer:
+    """What stands behind `curate export`."""
     export = typer.Typer(no_args_is_help=True, help="A release in other formats.")
-    export.callback()(lambda: None)
-    export.command()(sft)
-    export.command()(dataset)
-    app.add_typer(export, name="export")
+    for command in (sft, dataset):
+        export.command()(command)
+    return export
 
 
 def sft(

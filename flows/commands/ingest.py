@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import typer
-
 from flows.before_work import check_before_work
 from flows.commands.engine import run_flow
 from flows.commands.options import (
@@ -24,11 +22,6 @@ from flows.commands.options import (
 from flows.commands.summary import print_stages
 from schemas.run import StageReport
 from schemas.settings import Settings
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(ingest)
 
 
 def ingest(

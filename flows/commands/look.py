@@ -7,22 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.commands.options import ProviderOption, StoreOption, settings_of
+from flows.commands.options import JsonOption, ProviderOption, StoreOption, settings_of
 from schemas.errors import BadInput
 from schemas.policy import SemanticPictures
 
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
-
 SemanticOption = Annotated[
     bool,
-    typer.Option(help="Also pairs whose embeddings are close: crops, mirror images, and different receipts too."),
+    typer.Option(
+        "--semantic", help="Also pairs whose embeddings are close: crops, mirror images, and different receipts too."
+    ),
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    for command in (inspect, duplicates, explain):
-        app.command()(command)
 
 
 def inspect(
@@ -34,9 +28,10 @@ def inspect(
     from tasks.measure.inspect import inspect_file
     from tasks.providers import Providers
 
-    missing = [file for file in files if not file.is_file()]
-    if missing:
-        raise BadInput(f"{str(missing[0])!r} does not exist or is not a file")
+    for file in files:
+        if not file.is_file():
+            what = "is a folder; name the files in it" if file.is_dir() else "does not exist"
+            raise BadInput(f"{str(file)!r} {what}")
     providers = Providers(settings_of(store="", provider=provider).providers)
     for file in files:
         for inspected in inspect_file(file, providers):

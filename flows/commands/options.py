@@ -26,7 +26,12 @@ ImagesOption = Annotated[
     str | None, typer.Option("--images", help="Folder of the server's pictures.", show_default="LOGS/serve_images")
 ]
 PresetsOption = Annotated[
-    str | None, typer.Option("--presets", help="Preset collection.", show_default="presets in or beside the log folder")
+    str | None,
+    typer.Option(
+        "--presets",
+        help="Folder of the arena's own example pictures, with presets.json.",
+        show_default="LOGS/presets or beside LOGS",
+    ),
 ]
 KnownHashesOption = Annotated[
     list[str] | None,
@@ -41,13 +46,12 @@ AcceptDriftOption = Annotated[
     bool, typer.Option("--accept-drift", help="Release although a rule drops more or less than it used to.")
 ]
 ReleaseOption = Annotated[
-    str | None, typer.Option("--release", help="Version of the release.", show_default="last day of its data")
+    str | None,
+    typer.Option("--release", help="Version to give the release, such as 1.2.0.", show_default="last day of its data"),
 ]
 ProviderOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--provider", help="CAPABILITY=NAME, for example nsfw=opennsfw2; may be repeated. See `curate doctor`."
-    ),
+    typer.Option("--provider", help="CAPABILITY=NAME, for example nsfw=opennsfw2; repeatable. See `curate doctor`."),
 ]
 BudgetOption = Annotated[
     float | None,
@@ -63,11 +67,15 @@ BatchOption = Annotated[
 BatchHoursOption = Annotated[
     float | None,
     typer.Option(
-        "--batch-hours", min=0, help="How long to wait for batches; the next run collects the rest.", show_default="24"
+        "--batch-hours", min=0, help="Hours to wait for batches; the next run collects the rest.", show_default="24"
     ),
 ]
-SeedOption = Annotated[int, typer.Option("--seed", help="Seed of topics, sample and bootstrap.")]
-WorkersOption = Annotated[int | None, typer.Option("--workers", min=1, help="Threads.", show_default="one a core")]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed of everything that is drawn at random.")]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option("--workers", min=1, help="Threads, and processes that read logs.", show_default="one a core"),
+]
 TaskRunnerOption = Annotated[
     str | None,
     typer.Option("--task-runner", help="threads, dask or ray: docs/scale.md.", show_default="threads"),

@@ -5,8 +5,6 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import typer
-
 from flows.before_work import check_before_work
 from flows.commands.engine import run_flow
 from flows.commands.options import (
@@ -41,12 +39,6 @@ from flows.commands.options import (
 from flows.commands.summary import print_funnel, print_stages
 from schemas.run import StageReport
 from schemas.settings import Settings
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    for command in (run, measure, decide, sample, release):
-        app.command()(command)
 
 
 def run(

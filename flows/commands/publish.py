@@ -12,12 +12,6 @@ RepoOption = Annotated[str, typer.Option("--repo", help="ORG/NAME of the dataset
 YesOption = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    for command in (publish, yank):
-        app.command()(command)
-
-
 def publish(
     release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")],
     repo: RepoOption,
@@ -25,10 +19,10 @@ def publish(
     public: Annotated[bool, typer.Option("--public", help="Where everybody can read it.")] = False,
     per_config: Annotated[
         bool,
-        typer.Option("--repo-per-config/--one-repo", help="NAME-chat, NAME-battle and NAME-bench, or one repository."),
+        typer.Option("--repo-per-config", help="NAME-chat, NAME-battle and NAME-bench in place of NAME."),
     ] = False,
     preview: Annotated[
-        bool, typer.Option("--preview", help="To a branch preview-VERSION, without a tag; may be repeated.")
+        bool, typer.Option("--preview", help="To a branch preview-VERSION, without a tag; repeatable.")
     ] = False,
     yes: YesOption = False,
 ) -> None:

@@ -13,6 +13,7 @@ import typer
 from flows.commands.options import (
     AnchorOption,
     BootstrapsOption,
+    JsonOption,
     ProviderOption,
     SeedOption,
     day_of,
@@ -31,11 +32,6 @@ if TYPE_CHECKING:
 _COLUMNS = {"model", "rating", "ci95_low", "ci95_high", "rank", "battles"}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(rate)
-
-
 def rate(
     battles: Annotated[
         Path | None,
@@ -44,7 +40,7 @@ def rate(
         ),
     ] = None,
     store: Annotated[str | None, typer.Option("--store", help="Rate the kept battles of this store instead.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    as_json: JsonOption = False,
     table: Annotated[
         str,
         typer.Option(
@@ -54,7 +50,7 @@ def rate(
         ),
     ] = "ratings",
     slices: Annotated[
-        list[str] | None, typer.Option("--slice", help="Slice such as language:English, or all; may be repeated.")
+        list[str] | None, typer.Option("--slice", help="Slice such as language:English, or all; repeatable.")
     ] = None,
     against: Annotated[
         Path | None, typer.Option("--against", help="Agreement of the board with this one: a table of ratings.")

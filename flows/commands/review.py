@@ -8,11 +8,6 @@ import typer
 from flows.commands.options import StoreOption
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(review)
-
-
 def review(
     store: StoreOption,
     file: Annotated[Path | None, typer.Argument(help="The list with its `verdict` column filled in.")] = None,

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.commands.options import BudgetOption, PricesOption, ProviderOption, SeedOption, StoreOption, settings_of
+from flows.commands.options import (
+    BudgetOption,
+    JsonOption,
+    PricesOption,
+    ProviderOption,
+    SeedOption,
+    StoreOption,
+    settings_of,
+)
 from schemas.errors import BadInput
 from schemas.row import Row
 from schemas.tag_evaluation import Share, TagAgreement, TagDisagreement
@@ -19,16 +27,15 @@ if TYPE_CHECKING:
 
     from flows.commands.tag_sources import Sides
 
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 _FIGURES = ("accuracy", "precision", "recall", "f1", "kappa")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
+def family() -> typer.Typer:
+    """What stands behind `curate tags`."""
     tags = typer.Typer(no_args_is_help=True, help="How good tags are, and how they are distributed.")
-    tags.command()(evaluate)
-    tags.command()(show)
-    app.add_typer(tags, name="tags")
+    for command in (evaluate, show):
+        tags.command()(command)
+    return tags
 
 
 def evaluate(

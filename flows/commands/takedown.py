@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 _SHOWN = 20
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(takedown)
-
-
 def takedown(
     store: StoreOption,
     ids: Annotated[

@@ -9,7 +9,7 @@ import polars as pl
 import yaml
 from pydantic import ValidationError
 
-from schemas.errors import BadPolicy, known_values
+from schemas.errors import BadPolicy, known_values, why_unreadable
 from schemas.policy import (
     Action,
     DriftBand,
@@ -49,7 +49,7 @@ def load_policy(name_or_file: str) -> Policy:
         content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)  # noqa: S506 - a SafeLoader
         policy = Policy.model_validate(content)
     except (OSError, UnicodeDecodeError) as error:
-        raise BadPolicy(f"policy {name_or_file!r} cannot be read ({type(error).__name__})") from None
+        raise BadPolicy(f"policy {name_or_file!r} cannot be read ({why_unreadable(error)})") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}, {getattr(error, 'problem', '')}" if mark else "it holds control characters"
@@ -93,12 +93,13 @@ def _find(name_or_file: str) -> Path:
 
 
 def _first_problem(error: ValidationError) -> str:
-    problem = error.errors()[0]
+    """What is wrong; a misspelt key rather than the one that is then lacking."""
+    problem = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
     place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         section = _SECTIONS.get(str(problem["loc"][0]), Policy) if len(problem["loc"]) > 1 else Policy
         return f"unknown key at {place}: {known_values(str(problem['loc'][-1]), section.model_fields)}"
-    return f"{place or 'the whole file'}: {problem['msg']}"
+    return f"{place}: {problem['msg']}" if place else "it must have keys, `name:` and `rules:` at least"
 
 
 def _type_of_fact(where: str, rule: Rule) -> pl.DataType:

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from schemas.decision import ItemKind, Review, Verdict
-from schemas.errors import BadInput
+from schemas.errors import BadInput, why_unreadable
 from schemas.policy import Action
 from tasks.content_id import combined_id
 from tasks.tables import Store, frame_of
@@ -60,7 +60,7 @@ def _verdicts(file: Path) -> Iterator[Review]:
     try:
         rows = list(csv.DictReader(io.StringIO(file.read_text(encoding="utf-8-sig"))))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise BadInput(f"review {str(file)!r} cannot be read ({type(error).__name__})") from None
+        raise BadInput(f"review {str(file)!r} cannot be read ({why_unreadable(error)})") from None
     for number, row in enumerate(rows, 2):
         where = f"review {str(file)!r}, line {number}"
         if set(row) < set(COLUMNS) or None in row.values():

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from schemas.errors import BadInput
 from tasks.tables import Store
 
 Fact = dict[str, Any]
@@ -19,12 +20,15 @@ _CONV_ID = r"^(.+?)(?:-[0-9a-f]{8})?$"
 
 
 def read_facts(expected: Path) -> dict[str, list[Fact]]:
-    """Planted facts by kind, in the order of the file."""
+    """Planted facts by kind, in the order of the file. Raises BadInput for a line that is none."""
     found: dict[str, list[Fact]] = {}
-    with expected.open(encoding="utf-8") as lines:
-        for line in lines:
-            fact = json.loads(line)
-            found.setdefault(fact["kind"], []).append(fact)
+    with expected.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                fact = json.loads(line)
+                found.setdefault(fact["kind"], []).append(fact)
+            except (ValueError, KeyError, TypeError):
+                raise BadInput(f"{str(expected)!r}, line {number}: give a JSON object with `kind`") from None
     return found
 
 

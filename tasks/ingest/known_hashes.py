@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from schemas.errors import BadInput
+from schemas.errors import BadInput, why_unreadable
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -104,7 +104,7 @@ def _entries(file: str) -> Iterator[tuple[str, str, int]]:
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"hash list {file!r} cannot be read ({type(error).__name__}); give a text file") from None
+        raise BadInput(f"hash list {file!r} cannot be read ({why_unreadable(error)}); give a text file") from None
     for number, line in enumerate(lines, 1):
         words = [word for word in _SEPARATORS.split(line.partition("#")[0].strip()) if word]
         if words:

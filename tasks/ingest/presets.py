@@ -14,7 +14,7 @@ from typing import NamedTuple
 import orjson
 import PIL.Image
 
-from schemas.errors import BadInput
+from schemas.errors import BadInput, why_unreadable
 
 _EDGE_MAX = 1024
 _PNG_BYTES_MAX = 5 / 1.5 * 1024 * 1024
@@ -39,7 +39,7 @@ def preset_files(folder: Path) -> list[PresetFile]:
         entries = orjson.loads(index.read_bytes())
         listed = [(str(entry["path"]), str(entry["dataset"])) for entry in entries]
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as error:
-        reason = f"{type(error).__name__}; expected a JSON list of objects with dataset and path"
+        reason = f"{why_unreadable(error)}; expected a JSON list of objects with dataset and path"
         raise BadInput(f"preset index {str(index)!r} cannot be read: {reason}") from None
     return [PresetFile(path, dataset, _inside(folder, path)) for path, dataset in listed]
 
@@ -55,7 +55,7 @@ def logged_name(picture: Path) -> str:
         with PIL.Image.open(picture) as opened:
             image = opened.convert("RGBA")
     except OSError as error:
-        raise BadInput(f"preset picture {picture.name!r} cannot be read ({type(error).__name__})") from None
+        raise BadInput(f"preset picture {picture.name!r} cannot be read ({why_unreadable(error)})") from None
     if (size := _server_size(*image.size)) != image.size:
         image = image.resize(size)
     if image.width * image.height * len(image.getbands()) > _PNG_BYTES_MAX:  # a PNG is smaller than its pixels

@@ -70,6 +70,25 @@ def test_stage_on_something_that_is_no_store_is_one_clear_line(curate, tmp_path)
     assert _one_line(code, err, "is not a store")
 
 
+def test_a_store_that_is_not_there_is_not_estimated_and_not_made(curate, tmp_path):
+    code, out, err = curate("estimate", "--store", tmp_path / "typo")
+    assert _one_line(code, err, "typo", "is not a store") and out == ""
+    assert not (tmp_path / "typo").exists()
+
+
+@pytest.mark.parametrize("line", ["planted", "[]", '{"kinds": "face"}', "\udcff"])
+def test_planted_facts_that_are_none_are_one_clear_line(curate, tmp_path, line):
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "facts.jsonl").write_bytes(b'{"kind": "face"}\n' + line.encode(errors="surrogateescape"))
+    code, _, err = curate("planted", tmp_path / "facts.jsonl", "--store", tmp_path)
+    assert _one_line(code, err, "facts.jsonl", "line 2", "kind")
+
+
+def test_a_folder_is_not_inspected(curate, tmp_path):
+    code, _, err = curate("inspect", tmp_path)
+    assert _one_line(code, err, "is a folder; name the files")
+
+
 def test_rate_prints_json_rows_best_first(curate, tmp_path):
     table = tmp_path / "votes.csv"
     table.write_text(HUMAN_VOTES)

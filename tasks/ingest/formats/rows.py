@@ -9,7 +9,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.errors import BadInput
+from schemas.errors import BadInput, why_unreadable
 from tasks.ingest.log_files import LogFile, lines, without_mark
 
 TABLES = (".parquet", ".arrow")
@@ -38,7 +38,7 @@ def columns_of(file: LogFile) -> frozenset[str]:
 
 
 def _unreadable(path: Path, error: Exception) -> BadInput:
-    return BadInput(f"data file {path.name!r} cannot be read ({type(error).__name__})")
+    return BadInput(f"data file {path.name!r} cannot be read ({why_unreadable(error)})")
 
 
 def table_rows(path: Path, columns: Sequence[str] | None = None, *, picture_bytes: bool) -> Iterator[dict[str, Any]]:

@@ -66,8 +66,8 @@ def test_a_policy_of_ones_own_loads_from_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", ["the whole file", "dictionary"]),
-        ("- a\n- b\n", ["the whole file", "dictionary"]),
+        ("", ["must have keys", "name", "rules"]),
+        ("- a\n- b\n", ["must have keys", "name", "rules"]),
         ("name: x\nrules: [\n", ["not YAML", "line"]),
         ("name: x\nrules: !!python/object:os.system {}\n", ["not YAML", "line 2"]),
         ("\x00", ["not YAML", "control characters"]),
@@ -77,6 +77,7 @@ def test_a_policy_of_ones_own_loads_from_a_file(tmp_path):
         ({"rules": []}, ["name", "required"]),
         ({"name": "mine"}, ["rules", "required"]),
         ({"name": "Mine!", "rules": []}, ["name", "pattern"]),
+        ({"name": "mine", "ruls": []}, ["unknown key at ruls", "Did you mean rules?"]),
         ({"name": "mine", "rules": [], "rule": []}, ["unknown key at rule", "Did you mean rules?"]),
         ({"name": "mine", "rules": "face"}, ["rules", "list"]),
         (
@@ -149,8 +150,8 @@ def test_a_broken_rule_is_one_clear_line_that_names_it(tmp_path, changes, said):
     [
         ("public_relase", "Did you mean public_release?"),
         ("nothing_like_it", "Known: internal, public_release, redact"),
-        ("missing.yaml", "cannot be read (FileNotFoundError)"),
-        ("./", "cannot be read (IsADirectoryError)"),
+        ("missing.yaml", "cannot be read (No such file or directory)"),
+        ("./", "cannot be read (Is a directory)"),
         ("../../etc/passwd", "policy '../../etc/passwd'"),
     ],
 )

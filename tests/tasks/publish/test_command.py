@@ -51,12 +51,12 @@ def test_a_dry_run_lists_every_file_and_asks_the_hub_nothing(hub, curate, releas
     assert f"{REPO} (private), one commit on main, tag 1.0.0: {len(files)} files, {size:,} bytes" in out
 
 
-@pytest.mark.parametrize("layout", ["--one-repo", "--repo-per-config"])
+@pytest.mark.parametrize("layout", [(), ("--repo-per-config",)])
 def test_a_dry_run_lists_what_then_goes_to_every_repository(hub, curate, release, layout):
-    _, out, _ = curate("publish", release, "--repo", REPO, layout, "--dry-run")
+    _, out, _ = curate("publish", release, "--repo", REPO, *layout, "--dry-run")
     blocks = re.split(r"^(?=org/)", out, flags=re.MULTILINE)[1:]
     listed = {block.partition(" ")[0]: set(re.findall(r"^  (\S+)$", block, re.MULTILINE)) for block in blocks}
-    assert curate("publish", release, "--repo", REPO, layout, "--yes")[0] == 0
+    assert curate("publish", release, "--repo", REPO, *layout, "--yes")[0] == 0
     assert listed == {name: {*hub.files(name)} - {".gitattributes"} for name in hub.repos}
 
 
