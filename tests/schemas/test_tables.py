@@ -20,7 +20,7 @@ STORED = {name: table.row for name, table in TABLES.items()} | {f"release {name}
 
 
 @pytest.mark.parametrize("name", STORED)
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_rows_survive_parquet(name, data):
     row = STORED[name]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tasks.parallel import map_in_processes, map_ordered
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(), max_size=40), st.integers(1, 5))
 def test_results_are_those_of_map_in_the_same_order(items, workers):
     def slow_at_first(item: int) -> int:

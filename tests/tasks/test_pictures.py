@@ -126,7 +126,7 @@ def test_sixteen_bit_grey_is_the_same_picture_as_eight_bit_grey():
     assert open_picture(_saved(wide, "PNG")).image_id == image_id(np.dstack([grey] * 3))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     pixels=hnp.arrays(np.uint8, st.tuples(st.integers(1, 20), st.integers(1, 20), st.just(3))),
     file_format=st.sampled_from(["PNG", "JPEG", "WEBP", "GIF", "BMP"]),

@@ -26,7 +26,7 @@ def noise(width, height, seed=0):
     return (generator.integers(-200, 456, (height, width, 3)).clip(0, 255)).astype(np.uint8)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(Filter), SIDES, SIDES, SIDES, SIDES, st.integers(0, 10**6))
 @example(Filter.LANCZOS, 1, 1, 40, 40, 0)
 @example(Filter.BICUBIC, 1, 150, 150, 1, 0)
@@ -36,7 +36,7 @@ def test_a_resized_picture_is_pillow_s(kernel, width, height, new_width, new_hei
     assert np.array_equal(resized(rgb, (new_width, new_height), kernel), np.asarray(pillow))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SIDES, SIDES, st.integers(0, 10**6))
 def test_the_small_brightness_of_a_picture_is_pillow_s(width, height, seed):
     rgb = noise(width, height, seed)

@@ -13,7 +13,7 @@ TURNS = st.none() | st.lists(st.fixed_dictionaries({"role": TEXTS, "n": st.none(
 ROWS = st.lists(st.fixed_dictionaries({"name": TEXTS, "share": st.integers(0, 3), "turns": TURNS}), max_size=8)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(batches=st.lists(ROWS, max_size=4))
 def test_rows_come_back_by_number_in_the_order_they_were_added(batches):
     frames = [pl.DataFrame(rows, schema=SCHEMA) for rows in batches]
@@ -27,7 +27,6 @@ def test_rows_come_back_by_number_in_the_order_they_were_added(batches):
         assert spooled.read(number, ["name"]).equals(wanted.select("name"))
 
 
-@settings(deadline=None)
 @given(st.lists(st.none() | st.sampled_from("abcdefgh"), max_size=40), st.integers(1, 7))
 def test_different_texts_are_counted_once_however_they_come(values, size):
     counted = Distinct()

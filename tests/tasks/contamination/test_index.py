@@ -58,7 +58,7 @@ def test_compatible_forms_are_the_same_word():
     assert normalised(pl.Series(["ﬁne Ｗide"])).to_list() == ["fine wide"]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(TEXTS, TEXTS, st.sampled_from([0.3, 0.5, 0.8, 1.0]))
 def test_the_index_finds_what_comparing_everything_finds(prompts, texts, overlap_min):
     expected = {}

@@ -38,7 +38,7 @@ def _expected(vectors: np.ndarray, cosine_min: float, fresh: np.ndarray) -> tupl
 
 
 @given(seed=SEEDS, count=st.integers(0, 60), cosine_min=st.sampled_from([0.0, 0.5, 0.9, 0.99]))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_exactly_the_pairs_within_the_cosine_are_found(few_directions, seed, count, cosine_min):
     vectors = _vectors(count, seed)
     fresh = np.random.default_rng(seed).random(count) < 0.3 if seed % 2 else np.ones(count, bool)
@@ -51,7 +51,7 @@ def test_exactly_the_pairs_within_the_cosine_are_found(few_directions, seed, cou
 
 
 @given(seed=SEEDS)
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_bound_is_never_below_the_cosine_and_rules_something_out(few_directions, seed):
     vectors = _vectors(40, seed)
     bound = bounds(vectors, directions(vectors, len(vectors)))

@@ -141,7 +141,7 @@ CHATS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(chats=CHATS, copies_max=st.integers(1, 3), seed=st.integers(0, 9))
 def test_laws_of_repeats(chats, copies_max, seed):
     rows = [

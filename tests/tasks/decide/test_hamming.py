@@ -30,19 +30,19 @@ def _banded(values, radius, count, fresh=None, confirming=None, confirming_radiu
     return close_pairs(hashes, confirming, fresh, bands(count, radius), radius, confirming_radius)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(HASHES, st.integers(0, 64))
 def test_comparing_all_with_all_finds_every_pair_once_in_order(values, radius):
     assert _rows(hamming_pairs(np.array(values, np.uint64), radius)) == _expected(values, radius)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(HASHES, st.integers(0, 12), st.integers(4, 16))
 def test_the_join_finds_every_pair_once_in_order(values, radius, count):
     assert _rows(_banded(values, radius, count)) == _expected(values, radius)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(HASHES, st.integers(0, 10), st.integers(4, 8), st.data())
 def test_old_and_fresh_searches_together_find_what_one_search_finds(values, radius, count, data):
     fresh = data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))

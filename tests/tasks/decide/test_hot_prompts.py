@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.policy import HotPromptRule
@@ -78,7 +78,6 @@ def test_direct_chats_are_not_counted(deciding):
     assert not any(deciding.given(chats).under(POLICY.format("copies_max: 1")).reasons().values())
 
 
-@settings(deadline=None)
 @given(PROMPTS, st.integers(1, 5))
 def test_each_prompt_keeps_as_many_as_the_limit_allows(shown, limit):
     battles = _battles(shown)
@@ -88,7 +87,6 @@ def test_each_prompt_keeps_as_many_as_the_limit_allows(shown, limit):
     assert after == {each: min(limit, count) for each, count in before.items()}
 
 
-@settings(deadline=None)
 @given(PROMPTS, st.floats(0.0, 1.0))
 def test_a_quantile_is_the_one_that_upstream_takes_of_the_counts(shown, quantile):
     battles = _battles(shown)
@@ -98,7 +96,6 @@ def test_a_quantile_is_the_one_that_upstream_takes_of_the_counts(shown, quantile
     assert len(hot) == sum(max(0, count - limit) for count in counts)
 
 
-@settings(deadline=None)
 @given(PROMPTS, st.integers(1, 3), st.randoms())
 def test_the_draw_does_not_depend_on_the_order_and_more_battles_keep_it(shown, limit, random):
     rule = HotPromptRule(pictures="ignore", copies_max=limit)

@@ -38,7 +38,7 @@ WORDS = st.lists(st.sampled_from(["what", "is", "this", "thing", "a", "picture",
 
 
 @given(texts=st.lists(WORDS, max_size=25), jaccard_min=st.sampled_from([0.5, 0.6, 0.7, 0.8, 0.9, 1.0]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_exactly_what_a_slow_search_finds_is_found(texts, jaccard_min):
     twins, jaccards = near_texts(pl.Series(texts, dtype=pl.String), jaccard_min)
     assert twins.tolist() == _slowly(texts, jaccard_min)

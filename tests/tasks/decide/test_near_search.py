@@ -32,7 +32,7 @@ BITS = {name: (1 << 3 * (place % 7)) - 1 for place, name in enumerate(IDS)}
 PICTURES = st.sets(st.sampled_from(IDS)).map(lambda names: {name: BITS[name] for name in names})
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(PICTURES, min_size=1, max_size=3))
 def test_nights_give_the_table_that_one_search_gives(tmp_path_factory, nights):
     by_night, at_once = (Store.open(str(tmp_path_factory.mktemp("store"))) for _ in range(2))

@@ -22,7 +22,7 @@ def of_pixels(rgb: np.ndarray, file_format: str) -> Picture:
 SIDES = st.integers(1, 90)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(file_format=st.sampled_from(["png", "jpeg"]), width=SIDES, height=SIDES, seed=st.integers(0, 9), data=st.data())
 def test_pictures_that_differ_only_inside_the_boxes_become_the_same_bytes(file_format, width, height, seed, data):
     corners = st.tuples(st.integers(0, width), st.integers(0, height), SIDES, SIDES)

@@ -71,7 +71,7 @@ def _read_plainly(rules: list[Rule], items: dict[str, dict[Over, list[str]]], kn
 PARTS = st.lists(st.sampled_from(["p1", "p2", "p3"]), max_size=3)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     rules=st.lists(_rule(), min_size=1, max_size=4),
     items=st.dictionaries(

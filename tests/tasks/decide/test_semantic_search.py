@@ -39,7 +39,7 @@ def _pairs(store: Store) -> list[tuple[str, str]]:
     return store.read("semantic_pictures").select("image_a", "image_b").rows()
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sets(st.sampled_from(IDS)), min_size=1, max_size=3))
 def test_nights_give_the_table_that_one_search_gives(tmp_path_factory, nights):
     by_night, at_once = (Store.open(str(tmp_path_factory.mktemp("store"))) for _ in range(2))

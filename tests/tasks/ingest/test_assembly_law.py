@@ -98,7 +98,7 @@ def told(store) -> tuple[Counter, Counter]:
 
 
 @pytest.mark.parametrize("scanned_from", [0, read_pieces.PIECE_BYTES_MIN], ids=["scanned together", "one by one"])
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(files=st.dictionaries(st.sampled_from(FILES), st.lists(records(), min_size=1, max_size=12), min_size=1))
 def test_the_tables_say_what_the_lines_say(tmp_path_factory, monkeypatch, scanned_from, files):
     monkeypatch.setattr(read_pieces, "PIECE_BYTES_MIN", scanned_from)

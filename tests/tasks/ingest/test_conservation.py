@@ -42,7 +42,7 @@ odd_json = st.recursive(
 broken = st.binary(max_size=40).map(lambda raw: raw.replace(b"\n", b" "))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(files=st.lists(st.lists(chats | votes | broken, max_size=12), min_size=1, max_size=3))
 def test_every_line_is_a_sighting_or_a_reject_and_every_conversation_has_its_line(tmp_path_factory, files):
     logs = tmp_path_factory.mktemp("logs")
@@ -66,7 +66,7 @@ def test_every_line_is_a_sighting_or_a_reject_and_every_conversation_has_its_lin
     assert sum(store.read("log_files")["lines"]) == len(put_in)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(record=st.sampled_from(GOOD), damage=st.data())
 def test_a_mutated_line_never_raises_and_is_always_counted(record, damage):
     record = orjson.loads(line(record))

@@ -14,13 +14,13 @@ texts = st.text(st.characters(codec="utf-8"), max_size=20) | st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(said=st.lists(texts, max_size=8), start=st.integers(0, 8))
 def test_the_ids_of_many_texts_are_those_of_each(said, start):
     assert text_ids(pa.array(said, pa.string()).slice(start)).to_pylist() == list(map(text_id, said[start:]))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(items=st.lists(st.lists(texts, max_size=4), max_size=5))
 def test_the_ids_of_many_items_are_those_of_their_parts_together(items):
     parts = pa.array([part for item in items for part in item], pa.string())

@@ -9,7 +9,7 @@ from tasks.ingest.distinct_values import distinct
 values = st.binary(max_size=3) | st.builds(lambda size, last: b"a" * size + last, st.integers(0, 70), st.binary())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(many=st.lists(values | st.sampled_from([b"", b"a" * 33, b"a" * 32 + b"b"]), max_size=60))
 def test_every_value_is_known_by_its_first(many):
     ends = np.cumsum([0, *map(len, many)])

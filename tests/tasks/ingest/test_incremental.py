@@ -120,7 +120,7 @@ def test_a_line_that_a_server_was_still_writing_is_read_again_when_it_is_whole(t
     assert (rejected(store), store.read("conversations").height) == ({}, 2)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(cuts=st.lists(st.integers(0, 5000), max_size=4), seed=st.integers(0, 3))
 def test_reading_bit_by_bit_ends_where_reading_at_once_does(tmp_path_factory, cuts, seed):
     folder = tmp_path_factory.mktemp("cuts")

@@ -87,7 +87,7 @@ def together(found: list[bytes], linked) -> tuple[LogContent, pa.Table]:
     return read_pieces._read_lines(joined(found), FIRST, piece, PEOPLE, linked)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(found=lines(), linked=st.sampled_from([{}, {conv_id("a"): [(0.0, "x"), (2e9, "y")]}]))
 def test_any_lines_become_the_same_rows_and_rejects_as_one_by_one(found, linked):
     (content, rows), (other, expected) = together(found, linked), one_by_one(found, linked)

@@ -4,7 +4,7 @@ import time
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.measure import DESCRIPTIVE_TEXT_SIGNALS, SCREENING_TEXT_SIGNALS
@@ -42,7 +42,6 @@ def test_a_long_monotonous_text_takes_no_time(piece):
     assert time.process_time() - started < SECONDS_MAX
 
 
-@settings(deadline=None)
 @given(st.text(max_size=400))
 def test_every_text_has_a_value(text):
     for signal in rules():

@@ -28,7 +28,7 @@ def reference(drawn):
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(1, 500), st.integers(1, 300))
 def test_layout_is_the_sum_over_the_shrunk_picture(seed, width, height):
     drawn = picture(seed, (width, height))

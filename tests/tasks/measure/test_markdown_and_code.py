@@ -1,7 +1,7 @@
 """Markdown elements are counted one by one, outside fences; code is recognised by its signs."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.signals import Markdown
@@ -42,13 +42,11 @@ def test_elements_are_counted(text, counts):
     assert nonzero(text) == counts
 
 
-@settings(deadline=None)
 @given(PLAIN)
 def test_plain_text_has_no_elements(text):
     assert nonzero(text) == {}
 
 
-@settings(deadline=None)
 @given(MIXED, PLAIN, st.integers(1, 6))
 def test_one_more_header_counts_one_more(text, title, level):
     more = markdown(f"{text}\n{'#' * level} T{title}").model_dump()
@@ -56,21 +54,18 @@ def test_one_more_header_counts_one_more(text, title, level):
     assert more[f"h{level}"] == getattr(markdown(text), f"h{level}") + 1
 
 
-@settings(deadline=None)
 @given(MIXED, st.sampled_from([("- x", "unordered"), ("7. x", "ordered"), ("**x**", "bold_stars")]))
 def test_one_more_element_counts_one_more(text, element):
     line, name = element
     assert getattr(markdown(f"{text}\n{line}"), name) == getattr(markdown(text), name) + 1
 
 
-@settings(deadline=None)
 @given(MIXED, MIXED)
 def test_counts_of_two_texts_add_up(one, other):
     together = markdown(f"{one}\n{other}").model_dump()
     assert together == {name: getattr(markdown(one), name) + getattr(markdown(other), name) for name in COUNTS}
 
 
-@settings(deadline=None)
 @given(MIXED, MIXED)
 def test_what_stands_in_a_fence_does_not_count(prose, fenced):
     assert markdown(f"{prose}\n```\n{fenced}\n```\n") == markdown(prose)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.measure import SCREENING_TEXT_SIGNALS, Texts
@@ -96,7 +96,6 @@ def test_names_in_the_file_are_distinct():
         assert len(set(WORDS[kind])) == len(WORDS[kind])
 
 
-@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_names_are_distinct_sorted_and_stand_in_the_text(text):
     for name in (found := names(text)):

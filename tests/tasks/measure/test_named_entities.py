@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.measure import DESCRIPTIVE_TEXT_SIGNALS, Texts
@@ -71,28 +71,24 @@ def test_the_end_of_a_longer_name_is_that_name():
     assert count("by Marie Curie and by Pierre Curie") == 2
 
 
-@settings(deadline=None)
 @given(NAMES, WORDS)
 def test_every_distinct_name_counts_once(names, words):
     between = f", {' '.join(words)}, "
     assert count(f"so {between.join(f'of {name}' for name in names)} and so on") == len(set(names))
 
 
-@settings(deadline=None)
 @given(NAMES, WORDS)
 def test_saying_it_twice_names_nothing_new(names, words):
     text = " and ".join([*words, *names])
     assert count(f"so {text}, so {text}") == count(f"so {text}")
 
 
-@settings(deadline=None)
 @given(NAMES, st.lists(st.sampled_from(["Foo", "NASA two", "Bar Baz"])))
 def test_code_names_nothing(names, coded):
     text = "so " + ", ".join(names)
     assert count(f"{text}\n```\n{' '.join(coded)}\n```\n") == count(text)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_a_text_without_capitals_names_nothing(text):
     assert count(text.lower()) == 0

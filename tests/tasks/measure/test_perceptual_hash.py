@@ -53,7 +53,7 @@ def test_dct_hash_of_a_photograph_is_imagehash_s(name):
     assert hex_digits(phash_bits(small(sample(name)))) == str(imagehash.phash(sample(name)))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(1, 90), st.integers(1, 90))
 def test_dct_hash_of_a_drawing_is_imagehash_s(seed, width, height):
     drawn = open_picture(picture_bytes(seed, (width, height))).pil
@@ -134,7 +134,7 @@ def test_pdq_of_a_flat_picture_has_no_quality_and_of_a_photograph_all():
     assert pdq(sample("coffee"))[1] == 100
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 300), st.integers(1, 300))
 def test_pdq_takes_every_shape(width, height):
     bits, quality = pdq(PIL.Image.new("RGB", (width, height), "olive"))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.measure.tag_agreement import agreements, clopper_pearson, disagreements
@@ -71,7 +71,6 @@ def test_a_disagreement_names_both_sides_and_shows_the_prompt_on_one_line():
     assert row.prompt == "one two [31m"
 
 
-@settings(deadline=None)
 @given(st.tuples(*[st.integers(0, 9)] * 4).filter(any))
 def test_swapping_the_sides_swaps_precision_and_recall_and_nothing_else(counts):
     table = dict(zip(TABLE, counts, strict=True))

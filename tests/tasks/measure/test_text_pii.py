@@ -88,7 +88,6 @@ def check_digit(digits):
     return next(str(d) for d in range(10) if luhn(digits + str(d)))
 
 
-@settings(deadline=None)
 @given(st.from_regex(r"[2-6][0-9]{14}", fullmatch=True), st.integers(0, 15), st.integers(1, 9))
 def test_a_card_with_one_wrong_digit_is_no_card(digits, place, change):
     card = digits + check_digit(digits)
@@ -97,7 +96,6 @@ def test_a_card_with_one_wrong_digit_is_no_card(digits, place, change):
     assert "card" not in [span.type for span in find_patterns(wrong)]
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(["DE", "GB", "FR", "NL"]),
     st.from_regex(r"[A-Z]{0,4}[0-9]{12}", fullmatch=True),
@@ -114,7 +112,6 @@ def test_an_account_number_with_one_wrong_digit_is_none(country, account, place,
     assert "iban" not in [span.type for span in find_patterns(wrong)]
 
 
-@settings(deadline=None)
 @given(FILLER, st.sampled_from([each for each in FOUND if each[0] not in ("address", "person")]), FILLER)
 def test_offsets_count_characters_whatever_stands_around(before, planted, after):
     kind, data = planted
@@ -122,7 +119,7 @@ def test_offsets_count_characters_whatever_stands_around(before, planted, after)
     assert (kind, data) in [(span.type, text[span.start : span.end]) for span in find_patterns(text)]
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(
     st.lists(st.one_of(st.sampled_from([data for _, data in FOUND]), FILLER), max_size=6), st.sampled_from(["", " "])
 )
@@ -134,7 +131,6 @@ def test_spans_are_in_order_and_never_overlap(embedded, pieces, glue):
     assert all(0 <= span.start < span.end <= len(text) and 0 < span.confidence <= 1 for span in found)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 300), st.integers(0, 5000))
 def test_windows_overlap_and_every_character_belongs_to_one(start, length):
     found = list(windows(start, start + length))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.measure import SCREENING_TEXT_SIGNALS, Texts, model_names
@@ -62,7 +62,6 @@ def test_our_own_rule_does_not_find_what_is_no_name():
     assert model_names.model_names("The most coherent palmistry of the koala.").names == []
 
 
-@settings(deadline=None)
 @given(st.text(max_size=100), st.sampled_from(ALL), st.text(max_size=100))
 def test_text_around_a_word_hides_nothing(before, chosen, after):
     kind, word = chosen

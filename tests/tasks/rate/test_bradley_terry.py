@@ -113,7 +113,7 @@ def test_the_mean_is_1000_and_an_anchor_has_its_rating():
 tables = st.builds(drawn, st.integers(40, 200), st.integers(2, 6), st.integers(0, 10_000))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(tables, st.randoms(use_true_random=False))
 def test_order_and_sides_of_votes_do_not_matter(battles, random):
     rows = battles.rows()
@@ -123,7 +123,7 @@ def test_order_and_sides_of_votes_do_not_matter(battles, random):
     assert leaderboard(votes(games(*turned)), method=QUICK) == leaderboard(votes(battles), method=QUICK)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(tables, st.permutations(range(6)))
 def test_names_of_models_do_not_matter(battles, order):
     renamed = battles.with_columns(pl.col("model_a", "model_b").replace({f"m{n}": f"x{order[n]}" for n in range(6)}))
@@ -131,7 +131,7 @@ def test_names_of_models_do_not_matter(battles, order):
     assert rated(renamed) == pytest.approx(expected, abs=1e-6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(tables, st.integers(2, 50))
 def test_every_vote_many_times_gives_the_same_ratings_as_a_weight(battles, times):
     told = votes(battles)

@@ -100,7 +100,7 @@ names = st.sampled_from("abcdefg")
 battle = st.tuples(names, names, st.sampled_from(LABELS))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(battle, min_size=1, max_size=25), st.sampled_from(Interval), st.integers(2, 6))
 def test_whatever_the_votes_every_number_is_finite(rows, interval, bootstraps):
     board = leaderboard(votes(rateable(games(*rows))), method=RatingMethod(bootstraps=bootstraps, interval=interval))
@@ -108,7 +108,7 @@ def test_whatever_the_votes_every_number_is_finite(rows, interval, bootstraps):
     assert np.isfinite([(row.rating, row.ci95_low, row.ci95_high) for row in board]).all()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(battle, min_size=1, max_size=30))
 def test_the_bounded_models_are_those_that_chains_of_wins_lead_to_and_from(rows):
     told = votes(rateable(games(*rows)))

@@ -11,7 +11,7 @@ from tests.builders import gathered_rows
 from tests.small_store import small_store
 from tests.tasks.contamination.test_guard import ALIKE, alike_store
 
-FREE = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FREE = settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 PARTED = ("conversations", "battles", "decisions", "topics", "signals/tokens", "signals/language", "signals/refusal")
 
 

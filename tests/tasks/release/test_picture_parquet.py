@@ -40,7 +40,7 @@ SIZES = st.sampled_from([0, 1, 200, 20_000, 32 * 1024 - 5, 32 * 1024 - 4, 70_000
 ROWS = st.lists(st.lists(SIZES, max_size=4), min_size=1, max_size=40)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(groups=st.lists(ROWS, min_size=1, max_size=3))
 def test_what_is_written_is_read_back_by_pyarrow_and_polars(tmp_path_factory, groups):
     shown = [[[_picture(n, size) for size in row] for n, row in enumerate(group)] for group in groups]
@@ -91,7 +91,7 @@ def test_a_failure_leaves_a_file_that_no_reader_takes_for_whole(tmp_path):
 FLAT = pa.schema([pa.field("bytes", pa.binary()), pa.field("name", pa.string())])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(sizes=st.lists(st.sampled_from([0, 1, 900, 400_000]), max_size=30))
 def test_values_of_a_part_are_found_where_they_lie(tmp_path_factory, sizes):
     values = [_picture(n, size) for n, size in enumerate(sizes)]

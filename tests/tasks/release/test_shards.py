@@ -16,7 +16,7 @@ from tasks.release.picture_places import PicturePlaces
 from tasks.tables import Store
 from tests.builders import gathered_rows
 
-FREE = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FREE = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")
