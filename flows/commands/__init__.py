@@ -1,5 +1,6 @@
 """The `curate` command: all there is, in the order of its help. Heavy imports wait until a command needs them."""
 
+import errno
 import sys
 from typing import NoReturn
 
@@ -9,6 +10,8 @@ from typer.exceptions import TyperException
 from schemas.errors import CurateError
 
 _LOOK, _RELEASES = "Look", "Releases"
+_OF_THE_PLACE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
+"""What is wrong with a place that somebody gave, and not with this program."""
 
 
 def command_line() -> typer.Typer:
@@ -59,6 +62,10 @@ def main() -> None:
         _stop(str(error), error.exit_status)
     except TyperException as error:
         _stop(_in_one_line(error), error.exit_code)
+    except OSError as error:
+        if error.errno not in _OF_THE_PLACE:
+            raise
+        _stop(f"{error.filename!r}: {error.strerror}; give another place, or mend this one", 2)
     except typer.Abort:
         _stop("nothing was done", 1)
     raise SystemExit(status)

@@ -58,13 +58,17 @@ def take_verdicts(store: Store, file: Path) -> dict[str, int]:
 
 def _verdicts(file: Path) -> Iterator[Review]:
     try:
-        rows = list(csv.DictReader(io.StringIO(file.read_text(encoding="utf-8-sig"))))
+        reader = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8-sig")))
+        rows = list(reader)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise BadInput(f"review {str(file)!r} cannot be read ({why_unreadable(error)})") from None
+    needs = f"needs the columns {', '.join(COLUMNS)}, as `curate review` prints them"
+    if not {*COLUMNS} <= {*(reader.fieldnames or ())}:
+        raise BadInput(f"review {str(file)!r}, line 1: {needs}")
     for number, row in enumerate(rows, 2):
         where = f"review {str(file)!r}, line {number}"
-        if set(row) < set(COLUMNS) or None in row.values():
-            raise BadInput(f"{where}: needs the columns {', '.join(COLUMNS)}, as `curate review` prints them")
+        if None in row.values():
+            raise BadInput(f"{where}: {needs}")
         verdict = row["verdict"].strip().lower()
         if verdict and verdict not in list(Verdict):
             raise BadInput(f"{where}: verdict {row['verdict']!r}; give release, drop or nothing")

@@ -45,6 +45,12 @@ def test_a_mistake_on_the_command_line_is_one_line_that_says_where_help_is(curat
     assert err.startswith("curate: ") and words in err
 
 
+def test_a_place_that_cannot_be_written_to_is_one_line(curate):
+    code, out, err = curate("demo", "--out", "/sys/arena")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("curate: '/sys/arena") and "give another place" in err
+
+
 @pytest.mark.parametrize("family", [(), ("bench",), ("tags",), ("export",)])
 def test_without_a_command_the_help_is_printed_and_nothing_else(curate, family):
     code, out, err = curate(*family)

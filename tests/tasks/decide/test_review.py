@@ -109,7 +109,10 @@ def test_a_battle_is_held_with_its_side_and_released_with_it(deciding, tmp_path)
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("conversation_id,verdict\nodd,release\n", "line 2: needs the columns"),
+        ("conversation_id,verdict\nodd,release\n", "line 1: needs the columns"),
+        ("id,verdict\nodd,release\n", "line 1: needs the columns"),
+        ('{"verdict": "release"}\n', "line 1: needs the columns"),
+        ("", "line 1: needs the columns"),
         ("conversation_id,content_id,reasons,verdict\nodd,x,y,maybe\n", "line 2: verdict 'maybe'"),
         ("conversation_id,content_id,reasons,verdict\nodd,x\n", "line 2: needs the columns"),
     ],
