@@ -3,7 +3,6 @@
 import io
 import json
 import shutil
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import PIL.Image
 import polars as pl
 import pytest
 
-from flows.commands import main
 from tests.small_store import HOSTILE_PROMPT, MODELS, make_release, small_store
 from tests.tampered_release import CHAT, rewrite
 
@@ -24,18 +22,15 @@ def release(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def sft(monkeypatch, capsys, release, tmp_path):
+def sft(curate, release, tmp_path):
     """Run the command: (exit status, stderr, folder)."""
     runs = []
 
     def run(*options: object, out=None, of=release):
         out = out or tmp_path / f"out{len(runs)}"
         runs.append(out)
-        arguments = ["curate", "export", "sft", str(of), "--out", str(out), *map(str, options)]
-        monkeypatch.setattr(sys, "argv", arguments)
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        return int(stopped.value.code or 0), capsys.readouterr().err, out
+        code, _, err = curate("export", "sft", of, "--out", out, *options)
+        return code, err, out
 
     return run
 

@@ -1,28 +1,19 @@
 """`curate rate FILE`: every table from any battle table, and one clear line for what cannot be."""
 
 import json
-import sys
+from functools import partial
 
 import polars as pl
 import pytest
 
-from flows.commands import main
 from tasks.rate.rating_tables import TABLES
 from tests.tasks.rate.battle_tables import beats, drawn, games
 
 
 @pytest.fixture
-def curate(monkeypatch, capsys):
+def curate(curate):
     """Run `curate rate`: (exit status, stdout, stderr)."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["curate", "rate", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return int(stopped.value.code or 0), out, err
-
-    return run
+    return partial(curate, "rate")
 
 
 @pytest.fixture

@@ -2,15 +2,15 @@
 
 import os
 import re
-import sys
 
 import pytest
 import s3fs
 
-from flows.commands import main
 from tests.s3_server import s3_client, s3_server
 
 REMOTE = "s3://arena/store/releases/first"
+
+pytestmark = pytest.mark.usefixtures("bucket")
 
 
 @pytest.fixture(scope="module")
@@ -26,19 +26,6 @@ def bucket(release):
             client.put_object(Bucket="arena", Key=key, Body=path.read_bytes())
         yield
         s3fs.S3FileSystem.clear_instance_cache()
-
-
-@pytest.fixture
-def curate(bucket, monkeypatch, capsys):
-    """Run the command: (exit status, stdout, stderr)."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["curate", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        return (int(stopped.value.code or 0), *capsys.readouterr())
-
-    return run
 
 
 def test_it_is_verified(curate):

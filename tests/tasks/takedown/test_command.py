@@ -2,24 +2,18 @@
 
 import io
 import sys
+from functools import partial
 
 import pytest
 
-from flows.commands import main
 from tests.tasks.ingest.logs import conv_id
 from tests.tasks.takedown.conftest import ANN, SECRET, everything, files_with
 
 
 @pytest.fixture
-def curate(monkeypatch, capsys, store):
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["curate", "takedown", "--store", store.root, *arguments])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return int(stopped.value.code or 0), out, err
-
-    return run
+def curate(curate, store):
+    """Run `curate takedown` on the store: (exit status, stdout, stderr)."""
+    return partial(curate, "takedown", "--store", store.root)
 
 
 def test_a_takedown_says_what_went_and_what_is_left_to_do(curate, store):
