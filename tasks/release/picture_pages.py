@@ -9,7 +9,6 @@ import numpy.typing as npt
 from tasks.parquet import PAGE_BYTES
 from tasks.release.thrift import I64, STRUCT, signed, varint
 
-View = memoryview | bytes
 _EMPTY, _PRESENT = 1, 4
 """Definition levels of a row without pictures, and of a picture."""
 _ONE = b"\2\0\0\0\2\0\2\0\0\0\2\4"
@@ -17,49 +16,44 @@ _ONE = b"\2\0\0\0\2\0\2\0\0\0\2\4"
 
 
 class Page(NamedTuple):
-    """One page as the buffers to write, and what the footer tells of it."""
+    """What the footer tells of a page."""
 
-    buffers: list[View]
     size: int
     rows: int
     picture_bytes: int
 
 
-def pages(shown: Sequence[int], pictures: Sequence[View]) -> list[Page]:
+class Pages(NamedTuple):
+    """The pages of a row group, without the pictures."""
+
+    pages: list[Page]
+    between: list[bytes]
+    """What stands before each picture, and after the last."""
+
+
+def lay_out(shown: Sequence[int], sizes: Sequence[int]) -> Pages:
     """The pages of rows that show so many pictures each; a page ends with the row that makes it `PAGE_BYTES` long."""
-    found = []
-    first = row = 0
-    for end in _ends(shown, pictures):
-        some = shown[row:end]
-        last = first + sum(some)
-        found.append(_page(some, pictures[first:last]))
-        first, row = last, end
-    return found
-
-
-def _ends(shown: Sequence[int], pictures: Sequence[View]) -> list[int]:
-    """The row after the last one of every page."""
-    ends, picture, size = [], 0, 0
-    for row, count in enumerate(shown, 1):
-        size += sum(4 + len(each) for each in pictures[picture : picture + count])
+    pages, between = [], [b""]
+    first = picture = row = size = 0
+    for end, count in enumerate(shown, 1):
         picture += count
-        if size >= PAGE_BYTES:
-            ends.append(row)
-            size = 0
-    return ends if not shown or (ends and ends[-1] == len(shown)) else [*ends, len(shown)]
+        size += sum(sizes[picture - count : picture], 4 * count)
+        if size < PAGE_BYTES and end < len(shown):
+            continue
+        head = _head(shown[row:end], size)
+        between[-1] += head
+        for length in sizes[first:picture]:
+            between[-1] += length.to_bytes(4, "little")
+            between.append(b"")
+        pages.append(Page(len(head) + size, end - row, size - 4 * (picture - first)))
+        first, row, size = picture, end, 0
+    return Pages(pages, between)
 
 
-def _page(shown: Sequence[int], pictures: Sequence[View]) -> Page:
-    picture_bytes = sum(map(len, pictures))
+def _head(shown: Sequence[int], size: int) -> bytes:
+    """What stands before the values of a page: its header and the levels."""
     levels = _ONE if len(shown) == 1 == shown[0] else _levels(shown)
-    size = len(levels) + 4 * len(pictures) + picture_bytes
-    head = _header(size, sum(count or 1 for count in shown))
-    buffers: list[View] = []
-    before = head + levels
-    for picture in pictures:
-        buffers += (before + len(picture).to_bytes(4, "little"), picture)
-        before = b""
-    return Page(buffers or [before], len(head) + size, len(shown), picture_bytes)
+    return _header(len(levels) + size, sum(count or 1 for count in shown)) + levels
 
 
 def offset_index(laid_out: Sequence[Page], start: int) -> bytes:

@@ -6,8 +6,8 @@ what stands before it does not depend on its neighbours: readers find it by the 
 content, finds it again wherever it moves. (https://parquet.apache.org/docs/file-format/)
 """
 
-import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -15,13 +15,13 @@ from typing import Any, NamedTuple, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.parquet import PAGE_BYTES, parquet_options
-from tasks.release.picture_pages import Page, View, offset_index, pages
+from tasks.parquet import PAGE_BYTES, no_rows, parquet_options
+from tasks.release.file_piece import FilePiece, put
+from tasks.release.picture_pages import Pages, lay_out, offset_index
 from tasks.release.thrift import I32, I64, LIST, STRUCT, Reader, Struct, written
 
 TEXT_ROWS = 64
 """Rows after which pyarrow looks whether a page of the other columns is full."""
-_BUFFERS_MAX = 1024  # of one system call
 _UNIQUE = {"path", "conversation_id", "question_id", "tstamp"}
 """Columns whose values do not repeat: a dictionary of them is a third of the encoding, and thrown away."""
 _LEAF = [b"images", b"list", b"element", b"bytes"]
@@ -35,24 +35,31 @@ _LOCATIONS, _PAGE_AT = 1, 1  # OffsetIndex, PageLocation
 
 
 class Group(NamedTuple):
-    """A row group without pictures: pyarrow's file of it, and the footer of that."""
+    """A row group without pictures: pyarrow's file of it, the footer of that, and the pages that want pictures."""
 
     content: memoryview
     footer: Struct
+    pages: Pages
 
 
-def encode_group(rows: pa.Table | None, schema: pa.Schema) -> Group:
-    """Encode rows with empty pictures; None is the file without rows."""
+def encode_group(rows: pa.Table, shown: Sequence[int], sizes: Sequence[int]) -> Group:
+    """Encode rows with empty pictures, which show so many pictures each, of so many bytes each."""
     sink = pa.BufferOutputStream()
-    layout = {"data_page_size": PAGE_BYTES, "write_batch_size": TEXT_ROWS, "write_page_index": True}
-    options = parquet_options(schema)
-    options["use_dictionary"] = [leaf for leaf in options["use_dictionary"] if leaf.rsplit(".", 1)[-1] not in _UNIQUE]
-    with pq.ParquetWriter(sink, schema, **layout, **options) as writer:
-        if rows is not None:
-            writer.write_table(rows, row_group_size=max(1, rows.num_rows))
+    with pq.ParquetWriter(sink, rows.schema, **_layout(rows.schema)) as writer:
+        if rows.num_rows:
+            writer.write_table(rows, row_group_size=rows.num_rows)
     content = memoryview(sink.getvalue()).cast("B")
     length = int.from_bytes(content[-8:-4], "little")
-    return Group(content, Reader(content, len(content) - 8 - length).struct())
+    return Group(content, Reader(content, len(content) - 8 - length).struct(), lay_out(shown, sizes))
+
+
+@cache
+def _layout(schema: pa.Schema) -> dict[str, Any]:
+    """Writer options: found once, since finding them takes as long as encoding a small column."""
+    options = parquet_options(schema)
+    repeating = [leaf for leaf in options["use_dictionary"] if leaf.rsplit(".", 1)[-1] not in _UNIQUE]
+    pages = {"data_page_size": PAGE_BYTES, "write_batch_size": TEXT_ROWS, "write_page_index": True}
+    return options | pages | {"use_dictionary": repeating}
 
 
 class PictureParquet:
@@ -65,15 +72,15 @@ class PictureParquet:
         self._indexes: list[tuple[Struct, bytes, bytes]] = []
         """Of each column chunk with a page index: itself, the bounds of its pages, and where they are."""
         self._at = 0
-        self._put([b"PAR1"])
+        self._put(b"PAR1")
 
-    def write(self, group: Group, shown: Sequence[int], pictures: Sequence[View]) -> None:
-        """Add a row group whose rows show so many pictures each, which are `pictures`."""
+    def write(self, group: Group, pictures: Iterable[FilePiece]) -> None:
+        """Add a row group that shows `pictures`."""
         (row_group,) = _list(group.footer[_GROUPS])
         start = self._at
         for chunk in _list(row_group[_CHUNKS]):
             if _list(chunk[_META][1][_PATH]) == _LEAF:
-                self._put_pictures(chunk, pages(shown, pictures))
+                self._put_pictures(chunk, group.pages, pictures)
             else:
                 self._put_encoded(group.content, chunk)
         metas = [chunk[_META][1] for chunk in _list(row_group[_CHUNKS])]
@@ -87,7 +94,7 @@ class PictureParquet:
         meta = chunk[_META][1]
         first = min(meta[field][1] for field in (_DATA_AT, _DICTIONARY_AT) if field in meta)
         moved = self._at - first
-        self._put([content[first : first + meta[_STORED_SIZE][1]]])
+        self._put(content[first : first + meta[_STORED_SIZE][1]])
         for field in (_DATA_AT, _DICTIONARY_AT):
             if field in meta:
                 meta[field] = (I64, meta[field][1] + moved)
@@ -98,46 +105,41 @@ class PictureParquet:
         bounds = bytes(content[bounds_at : bounds_at + chunk[_BOUNDS_BYTES][1]]) if bounds_at else b""
         self._indexes.append((chunk, bounds, written(places)))
 
-    def _put_pictures(self, chunk: Struct, laid_out: list[Page]) -> None:
+    def _put_pictures(self, chunk: Struct, laid_out: Pages, pictures: Iterable[FilePiece]) -> None:
         """Write the pages; the chunk gets their sizes in place of those of empty pictures."""
-        start = self._at
+        pages, between = laid_out
+        size = sum(page.size for page in pages)
         meta = chunk[_META][1]
-        meta[_DATA_AT] = (I64, start)
-        meta[_PLAIN_SIZE] = meta[_STORED_SIZE] = (I64, sum(page.size for page in laid_out))
-        _list(meta[_ENCODED_PAGES])[0][3] = (I32, len(laid_out))
-        meta[_SIZES][1][1] = (I64, sum(page.picture_bytes for page in laid_out))
-        self._put([each for page in laid_out for each in page.buffers])
-        self._indexes.append((chunk, b"", offset_index(laid_out, start)))
+        meta[_DATA_AT] = (I64, self._at)
+        meta[_PLAIN_SIZE] = meta[_STORED_SIZE] = (I64, size)
+        _list(meta[_ENCODED_PAGES])[0][3] = (I32, len(pages))
+        meta[_SIZES][1][1] = (I64, sum(page.picture_bytes for page in pages))
+        self._indexes.append((chunk, b"", offset_index(pages, self._at)))
+        for before, picture in zip(between[:-1], pictures, strict=True):
+            put(self._file.fileno(), before)
+            picture.copy_to(self._file.fileno())
+        put(self._file.fileno(), between[-1])
+        self._at += size
 
     def close(self) -> None:
         """Write the page index and the footer."""
         for chunk, bounds, _ in self._indexes:
             if bounds:
                 chunk |= {_BOUNDS_AT: (I64, self._at), _BOUNDS_BYTES: (I32, len(bounds))}
-                self._put([bounds])
+                self._put(bounds)
         for chunk, _, content in self._indexes:
             chunk |= {_OFFSETS_AT: (I64, self._at), _OFFSETS_BYTES: (I32, len(content))}
-            self._put([content])
-        footer = encode_group(None, self._schema).footer
+            self._put(content)
+        footer = encode_group(no_rows(self._schema), [], []).footer
         footer[_ROWS] = (I64, sum(group[_GROUP_ROWS][1] for group in self._groups))
         footer[_GROUPS] = (LIST, (STRUCT, self._groups))
         content = written(footer)
-        self._put([content, len(content).to_bytes(4, "little"), b"PAR1"])
+        self._put(content + len(content).to_bytes(4, "little") + b"PAR1")
         self._file.close()
 
-    def _put(self, buffers: Sequence[View]) -> None:
-        """Write all of the buffers, of which the system takes some at a time."""
-        waiting = [each for each in buffers if len(each)]
-        while waiting:
-            done = os.writev(self._file.fileno(), waiting[:_BUFFERS_MAX])
-            self._at += done
-            passed = 0
-            while passed < len(waiting) and done >= len(waiting[passed]):
-                done -= len(waiting[passed])
-                passed += 1
-            waiting = waiting[passed:]
-            if done:
-                waiting[0] = waiting[0][done:]
+    def _put(self, content: bytes | memoryview) -> None:
+        put(self._file.fileno(), content)
+        self._at += len(content)
 
     def __enter__(self) -> Self:
         return self

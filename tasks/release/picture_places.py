@@ -1,10 +1,10 @@
 """Where the pictures of a store lie, to be written anywhere without a copy in memory."""
 
-import mmap
-import os
 import tempfile
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import groupby
+from operator import itemgetter
 from types import TracebackType
 from typing import IO, NamedTuple, Self
 
@@ -12,13 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
+from tasks.release.file_piece import FilePiece
 from tasks.release.plain_values import plain_values
 from tasks.tables import Store
 
 _COLUMNS = ["image_id", "bytes", "format"]
-_MAPPED_MAX = 64
-READ_BYTES = 32 * 1024 * 1024
-"""Pages of files that were read and are counted as this process's memory, at most, before they are given back."""
 Numbers = npt.NDArray[np.int64]
 
 
@@ -43,8 +41,6 @@ class PicturePlaces:
         self._copies: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
         self._files: list[str | None] = [None]
         """Paths; None is the temporary file."""
-        self._mapped: OrderedDict[int, mmap.mmap] = OrderedDict()
-        self._read_bytes = 0
         self._index([found for table in ("images", "redacted_images") for found in self._parts(store, table)])
         self._copies.flush()
 
@@ -84,7 +80,6 @@ class PicturePlaces:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._mapped.clear()
         self._copies.close()
 
     def places(self, image_ids: Sequence[str]) -> Numbers:
@@ -106,31 +101,14 @@ class PicturePlaces:
         pairs = zip(self._ids[places].tolist(), self._formats[places].tolist(), strict=True)
         return [f"{image_id.decode()}.{kind.decode()}" for image_id, kind in pairs]
 
-    def views(self, places: Numbers) -> list[memoryview]:
-        """The encoded bytes of pictures, in place; of what was read before, `READ_BYTES` stay in memory."""
-        sizes = self._lengths[places]
-        self._read_bytes += int(sizes.sum())
-        if self._read_bytes > READ_BYTES:
-            self._forget()
-            self._read_bytes = int(sizes.sum())
-        of = zip(
-            self._file_of[places].tolist(), self._offsets[places].tolist(), self._lengths[places].tolist(), strict=True
-        )
-        return [self._view(file)[start : start + length] for file, start, length in of]
+    def pieces(self, places: Numbers) -> Iterator[FilePiece]:
+        """The encoded bytes of pictures, where they lie; each is good until the next one is asked for."""
+        of = (self._file_of[places], self._offsets[places], self._lengths[places])
+        for file, same in groupby(zip(*(each.tolist() for each in of), strict=True), key=itemgetter(0)):
+            with self._opened(file) as opened:
+                for _, offset, length in same:
+                    yield FilePiece(opened.fileno(), offset, length)
 
-    def _forget(self) -> None:
-        """Unmap the pages of files that were read: the system has them still, this process need not."""
-        for mapped in self._mapped.values():
-            mapped.madvise(mmap.MADV_DONTNEED)
-
-    def _view(self, file: int) -> memoryview:
-        if file not in self._mapped:
-            path = self._files[file]
-            descriptor = self._copies.fileno() if path is None else os.open(path, os.O_RDONLY)
-            self._mapped[file] = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
-            if path is not None:
-                os.close(descriptor)
-            while len(self._mapped) > _MAPPED_MAX:
-                self._mapped.popitem(last=False)
-        self._mapped.move_to_end(file)
-        return memoryview(self._mapped[file])
+    def _opened(self, file: int) -> AbstractContextManager[IO[bytes]]:
+        path = self._files[file]
+        return nullcontext(self._copies) if path is None else open(path, "rb", buffering=0)

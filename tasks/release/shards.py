@@ -65,7 +65,11 @@ def write_shards(config: str, frames: Iterable[pl.DataFrame], pictures: PictureP
     schema = shard_schema(config)
 
     def encode(stretch: _Stretch) -> tuple[_Stretch, Group]:
-        return stretch, encode_group(_without_pictures(stretch, pictures, schema), schema)
+        return stretch, encode_group(
+            _without_pictures(stretch, pictures, schema),
+            stretch.shown.tolist(),
+            pictures.sizes(stretch.places).tolist(),
+        )
 
     written: list[Path] = []
     encoded = map_ordered(encode, _stretches(frames, pictures), THREADS)
@@ -73,7 +77,7 @@ def write_shards(config: str, frames: Iterable[pl.DataFrame], pictures: PictureP
         written.append(folder / f"{number:05d}.parquet")
         with PictureParquet(written[-1], schema) as file:
             for stretch, group in groups:
-                file.write(group, stretch.shown.tolist(), pictures.views(stretch.places))
+                file.write(group, pictures.pieces(stretch.places))
     if not written:
         written.append(folder / "00000.parquet")
         PictureParquet(written[-1], schema).close()

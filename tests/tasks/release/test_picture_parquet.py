@@ -1,5 +1,8 @@
 """Files whose pictures are laid out here are what pyarrow would have written, to every reader."""
 
+import errno
+import os
+
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -10,6 +13,7 @@ from hypothesis import strategies as st
 
 from tasks.parquet import ParquetFile, encode_parquet
 from tasks.release import picture_parquet
+from tasks.release.file_piece import FilePiece
 from tasks.release.picture_parquet import PictureParquet, encode_group
 from tasks.release.plain_values import plain_values
 
@@ -24,11 +28,22 @@ def _rows(shown, empty=False):
     return pa.table([*columns, pa.array(range(len(shown)), pa.int32())], schema=SCHEMA)
 
 
+def _group(shown):
+    sizes = [len(each) for row in shown for each in row]
+    return encode_group(_rows(shown, empty=True), [len(row) for row in shown], sizes)
+
+
 def _write(path, groups):
-    with PictureParquet(path, SCHEMA) as file:
+    pictures = path.with_name("pictures")
+    pictures.write_bytes(b"".join(each for shown in groups for row in shown for each in row))
+    at = 0
+    with PictureParquet(path, SCHEMA) as file, pictures.open("rb") as opened:
         for shown in groups:
-            pictures = [each for row in shown for each in row]
-            file.write(encode_group(_rows(shown, empty=True), SCHEMA), [len(row) for row in shown], pictures)
+            pieces = []
+            for size in (len(each) for row in shown for each in row):
+                pieces.append(FilePiece(opened.fileno(), at, size))
+                at += size
+            file.write(_group(shown), pieces)
     return path
 
 
@@ -56,6 +71,7 @@ def test_what_is_written_is_read_back_by_pyarrow_and_polars(tmp_path_factory, gr
 def test_one_large_picture_a_row_gives_the_bytes_that_pyarrow_writes(tmp_path, monkeypatch, rows):
     monkeypatch.setattr(picture_parquet, "TEXT_ROWS", 1)
     monkeypatch.setattr(picture_parquet, "_UNIQUE", set())
+    monkeypatch.setattr(picture_parquet, "_layout", picture_parquet._layout.__wrapped__)
     groups = [[[_picture(n, 40_000 + n)] for n in range(rows)] for _ in range(2) if rows]
     with ParquetFile(tmp_path / "pyarrow.parquet", SCHEMA) as file:
         for shown in groups:
@@ -76,16 +92,48 @@ def test_the_page_index_finds_single_rows(tmp_path):
 def test_a_disk_that_takes_a_little_at_a_time_gets_everything(tmp_path, monkeypatch):
     groups = [[[_picture(n, 50_000), b"small"] for n in range(5)]]
     whole = _write(tmp_path / "whole.parquet", groups).read_bytes()
-    monkeypatch.setattr(picture_parquet.os, "writev", lambda file, some: picture_parquet.os.write(file, some[0][:999]))
+    write, copy = os.write, os.copy_file_range
+    monkeypatch.setattr(os, "write", lambda file, some: write(file, some[:999]))
+    monkeypatch.setattr(os, "copy_file_range", lambda source, file, count, at: copy(source, file, min(count, 999), at))
     assert _write(tmp_path / "slow.parquet", groups).read_bytes() == whole
+
+
+def _refused(*_):
+    raise OSError(errno.EXDEV, "another file system")
+
+
+@pytest.mark.parametrize("copy", [_refused, lambda *_: 0, None], ids=["another disk", "nothing copied", "no Linux"])
+def test_a_system_that_does_not_copy_files_gives_the_same_bytes(tmp_path, monkeypatch, copy):
+    groups = [[[_picture(n, 50_000), b"small"] for n in range(5)]]
+    whole = _write(tmp_path / "whole.parquet", groups).read_bytes()
+    if copy:
+        monkeypatch.setattr(os, "copy_file_range", copy)
+    else:
+        monkeypatch.delattr(os, "copy_file_range")
+    assert _write(tmp_path / "other.parquet", groups).read_bytes() == whole
+
+
+def test_a_part_that_became_shorter_stops_the_release(tmp_path):
+    (tmp_path / "part").write_bytes(b"abc")
+    with (
+        (tmp_path / "part").open("rb") as part,
+        (tmp_path / "x").open("wb") as file,
+        pytest.raises(OSError, match="ends"),
+    ):
+        FilePiece(part.fileno(), 1, 3).copy_to(file.fileno())
 
 
 def test_a_failure_leaves_a_file_that_no_reader_takes_for_whole(tmp_path):
     with pytest.raises(RuntimeError, match="stop"), PictureParquet(tmp_path / "x.parquet", SCHEMA) as file:
-        file.write(encode_group(_rows([[b"a"]], empty=True), SCHEMA), [1], [b"a"])
+        file.write(_group([[]]), [])
         raise RuntimeError("stop")
     with pytest.raises(pa.ArrowInvalid):
         pq.read_table(tmp_path / "x.parquet")
+
+
+def test_too_few_pictures_stop_the_release(tmp_path):
+    with pytest.raises(ValueError, match="shorter"), PictureParquet(tmp_path / "x.parquet", SCHEMA) as file:
+        file.write(_group([[b"a"]]), [])
 
 
 FLAT = pa.schema([pa.field("bytes", pa.binary()), pa.field("name", pa.string())])
