@@ -1,58 +1,76 @@
-"""Peak memory of making a release of a store: joining the tables, shards, report, card and manifest."""
+"""Peak memory of a release, stage by stage: joining the tables, shards, report, card, then `verify` and `diff`.
+
+`python -m benchmarks.release_memory 1000000 100000` measures a million conversations with 100,000 votes.
+"""
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from benchmarks.release_store import VERSIONS, decided_store
+from benchmarks.release_store import decided_store
 
-ROWS = (5_000, 50_000)
-"""300 MB and 3 GB of pictures. The disk of `TMPDIR` takes three times as much."""
+SIZES = ((5_000, 500), (50_000, 5_000))
+"""Conversations and votes. A million take 12 GB of the disk of `TMPDIR`."""
+EVERY_SECONDS = 0.1
+STAGES = {
+    "imports": ("pass",),
+    "release": ("join(store)", "shards(store)", "report(store)", "seal(store)"),
+    "verify": ("verify(store)",),
+    "diff": ("diff(store)",),
+}
+"""Process -> what it does, one after the other, as a command does."""
 
 
 def run() -> list[dict[str, Any]]:
-    """One row a size: peak of a process that makes the release, and of one that only reads the code for it."""
-    return [_measured(rows) for rows in ROWS]
+    """One row a size: MB of every stage's peak."""
+    return [_measured(*size) for size in SIZES]
 
 
-def _measured(rows: int) -> dict[str, Any]:
+def _measured(conversations: int, votes: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
-        decided_store(Path(name) / "store", rows)
-        code = "from benchmarks.release_memory import make, report; "
-        before, after = (_told(f"{code}{work}report()") for work in ("", f"make({name + '/store'!r}); "))
-    row = {"bench": "release: peak memory of a build", "n": rows, "peak_mb": after["peak_mb"]}
-    row |= {"without_release_mb": before["peak_mb"], "cpu_s": after["cpu_s"]}
+        decided_store(Path(name) / "store", conversations, votes)
+        row: dict[str, Any] = {"bench": "release: peak memory, MB of proportional set size", "n": conversations}
+        row["votes"] = votes
+        for process, stages in STAGES.items():
+            row |= _peaks(process, stages, Path(name) / "store")
     print(json.dumps(row), flush=True)
     return row
 
 
-def _told(code: str) -> dict[str, Any]:
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+def _peaks(process: str, stages: tuple[str, ...], store: Path) -> dict[str, float]:
+    """`<stage>_mb` and `<stage>_s`, the latter elapsed, of the stages of one process."""
+    calls = "; ".join(f"print({stage.partition('(')[0]!r}, flush=True); {stage}" for stage in stages)
+    code = f"from benchmarks.release_stages import *; store = {str(store)!r}; {calls}"
+    found: dict[str, float] = {}
+    with tempfile.TemporaryFile("w+") as told:
+        worker = subprocess.Popen([sys.executable, "-c", code], stdout=told)
+        began = time.perf_counter()
+        while worker.poll() is None:
+            told.seek(0)
+            stage = (told.read().split() or [process])[-1].replace("pass", "imports")
+            found[f"{stage}_mb"] = max(found.get(f"{stage}_mb", 0), tree_mb(worker.pid))
+            found[f"{stage}_s"] = round(time.perf_counter() - began, 1)
+            time.sleep(EVERY_SECONDS)
+    if worker.returncode:
+        raise RuntimeError(f"{process} ended with {worker.returncode}")
+    return found
 
 
-def make(store: str) -> None:
-    """Build, report on and seal a release of the store, as `flows/release.py` does, without Prefect's engine."""
-    from schemas.settings import Settings
-    from tasks.providers import Providers
-    from tasks.release.steps import build_release, seal_release
-    from tasks.report.steps import report_release
-
-    chosen, providers = Settings(store=store), Providers()
-    built = build_release.fn(chosen, VERSIONS)
-    report_release.fn(chosen, providers, VERSIONS, built.staging)
-    seal_release.fn(chosen, providers, VERSIONS, built)
+def tree_mb(pid: int) -> int:
+    """MB of a process and all below it; a page of memory that several hold counts for each in part."""
+    kilobytes = 0
+    with suppress(OSError):  # it ended meanwhile
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        kilobytes = sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        kilobytes += 1024 * sum(tree_mb(int(child)) for child in children)
+    return kilobytes // 1024
 
 
-def report() -> None:
-    """Print this process's peak memory in MB, and its CPU seconds."""
-    import tasks.release.steps
-    import tasks.report.steps  # noqa: F401 - what making a release imports
-
-    status = Path("/proc/self/status").read_text()  # getrusage would count the process that started this one
-    peak = int(status.split("VmHWM:")[1].split()[0]) // 1024
-    print(json.dumps({"peak_mb": peak, "cpu_s": round(sum(os.times()[:2]), 1)}))
+if __name__ == "__main__":
+    _measured(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,82 +1,190 @@
-"""A store of any size that waits for its release: taken in, measured, decided and sampled, without any model."""
+"""A store of any size that waits for its release: taken in, measured, decided, sampled and rated, without any model."""
 
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+import io
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import PIL.Image
 import polars as pl
 
-from benchmarks.release_rows import chat_rows, picture_store
 from schemas.tables import SIGNALS, TABLES
-from tasks.content_id import combined_id, text_id
 from tasks.decide.policy_file import load_policy, policy_hash
 from tasks.tables import Store, frame_schema
 
 VERSIONS = dict.fromkeys(SIGNALS, "1")
 _NOON = datetime(2024, 9, 18, 12, tzinfo=UTC)
-_PART = 4_096
-_DIMENSIONS = 384
-_TOPICS = 40
+_SECONDS = 8
+"""Between two conversations: a million take three months."""
+_PART = 16_384
+_MODELS, _TOPICS, _BENCH, _USERS = 40, 400, 500, 97_000
+_DROPPED = 50
+"""One direct chat of so many is dropped."""
+_PICTURES = 256
+_TEXT_WORDS, _WORDS = 8_000_000, 30_000
+_PROMPT, _ANSWER, _LONGEST = 280, 860, 30_000
+"""Characters: means are 70 and 215 tokens, those of LMSYS-Chat-1M."""
+Numbers = npt.NDArray[np.int64]
 
 
-def decided_store(folder: Path, rows: int) -> Store:
-    """`rows` kept conversations of 2 kB of text, each with a picture of 60 KB.
+def decided_store(folder: Path, conversations: int, votes: int) -> Store:
+    """So many conversations, two of them the sides of each vote, of two turns on average.
 
-    Of the first 50,000 one in a hundred is in the benchmark.
+    Each prompt has a picture of its own, of 250 bytes. Some 500 prompts are in the benchmark.
     """
-    store = picture_store(folder, range(rows))
-    policy = load_policy("public_release")
+    store, policy, texts = Store.open(str(folder)), load_policy("public_release"), _Texts()
     store.write_bytes(f"policies/{policy_hash(policy)}.json", policy.model_dump_json().encode())
-    for numbers in (range(rows)[start : start + _PART] for start in range(0, rows, _PART)):
-        conversations = _conversations(numbers)
-        store.append("conversations", conversations)
-        of = {"source": conversations["source"], "line": conversations["line"]}
-        _append(store, "sightings", of | {"side": 0, "record_type": "chat"})
-        about = {"keep": True, "held": False, "policy": policy.name, "policy_hash": policy_hash(policy)}
-        ids = conversations["conversation_id"]
-        _append(store, "decisions", about | {"item_kind": "conversation", "item_id": ids})
-        documents = conversations["document_id"]
-        topic = [number % _TOPICS for number in numbers]
-        names = [f"topic {number}" for number in topic]
-        _append(store, "topics", {"document_id": documents, "topic": topic, "name": names, "probability": 1.0})
-        drawn = conversations.gather_every(100) if numbers.start < 50_000 else conversations[:0]
+    about = {"held": False, "policy": policy.name, "policy_hash": policy_hash(policy)}
+    for start in range(0, conversations, _PART):
+        numbers = np.arange(start, min(start + _PART, conversations))
+        left = _left_sides(numbers, conversations, votes)
+        rows = _conversations(numbers, left, texts)
+        first = rows.filter(pl.Series(numbers == left))
+        votes_of = first.join(rows.filter(pl.Series(numbers != left)), on="document_id", suffix="_b")
+        _append_items(store, rows, votes_of, about)
+        _append(store, "images", _pictures(first["document_id"]))
+        _append(store, "topics", _topics(first["document_id"]))
+        drawn = first.filter(pl.col("line") % max(1, conversations // _BENCH) == 1)
         of_bench = {"conversation_id": drawn["conversation_id"], "document_id": drawn["document_id"], "topic": 0}
         _append(store, "bench", of_bench)
-        for signal, content_ids in _measured(conversations):
+        for signal, content_ids in _measured(rows, first):
             _append(store, f"signals/{signal}", _facts(signal, content_ids))
+    _append(store, "ratings", _ratings())
     return store
 
 
-def _conversations(numbers: Sequence[int]) -> pl.DataFrame:
-    columns: dict[str, list[Any]] = {name: [] for name in frame_schema(TABLES["conversations"].row)}
-    for number, row in zip(numbers, chat_rows(numbers).iter_rows(named=True), strict=True):
-        turns = [turn | {"text_id": text_id(turn["content"])} for turn in row["conversation"]]
-        prompt_id, tstamp = turns[0]["text_id"], _NOON + timedelta(seconds=number)
-        document_id = combined_id("document", [prompt_id, *row["image_ids"]])
-        values = row | {
-            "turns": turns, "prompt_id": prompt_id, "document_id": document_id,
-            "null_turns": [], "image_problems": [], "tstamp": tstamp, "day": tstamp.date(), "anonymous": None,
+def _left_sides(numbers: Numbers, conversations: int, votes: int) -> Numbers:
+    """Each conversation's own number, but for right sides of votes, which have the left side's, the one before."""
+    every = conversations // votes if votes else conversations + 1
+    return numbers - ((numbers % every == every - 1) & (numbers // every < votes) & (numbers > numbers[0]))
+
+
+class _Texts:
+    """Stretches of one long text, with words as frequent as words are (Zipf, Mandelbrot)."""
+
+    def __init__(self) -> None:
+        self._random = np.random.default_rng(0)
+        words = [f"{'bcdfgklmnprst'[n % 13]}{'aeiou'[n % 5]}{n:x}" for n in range(_WORDS)]
+        often = 1 / (np.arange(_WORDS) + 2.7)
+        drawn = self._random.choice(_WORDS, _TEXT_WORDS, p=often / often.sum())
+        self._text = " ".join([words[number] for number in drawn.tolist()])
+
+    def turns(self, count: int) -> Numbers:
+        """Turns of so many conversations, two on average."""
+        return np.minimum(self._random.geometric(0.5, count), 20)
+
+    def draw(self, count: int, mean: int) -> list[str]:
+        """So many texts; `mean` is that of their lengths, which are log-normal."""
+        lengths = 8 + np.minimum(self._random.lognormal(np.log(mean) - 0.5, 1.0, count), _LONGEST).astype(int)
+        starts = self._random.integers(0, len(self._text) - 2 * _LONGEST, count)
+        return [self._text[a : a + n].strip() for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
+
+
+def _hex(numbers: Numbers, first: str = "0", digits: int = 32) -> pl.Series:
+    """Ids, whose first digit keeps those of texts, prompts and conversations apart."""
+    return pl.Series([f"{first}{number:0{digits - 1}x}" for number in numbers.tolist()])
+
+
+def _conversations(numbers: Numbers, left: Numbers, texts: _Texts) -> pl.DataFrame:
+    turns = texts.turns(len(numbers))
+    right = np.flatnonzero(numbers != left)
+    turns[right] = turns[right - 1]
+    total, starts = int(turns.sum()), np.cumsum(turns) - turns
+    asked = np.array(texts.draw(total, _PROMPT), object)
+    for side in right:  # both sides of a vote were asked the same
+        asked[starts[side] : starts[side] + turns[side]] = asked[starts[side - 1] : starts[side]]
+    messages = [text for pair in zip(asked, texts.draw(total, _ANSWER), strict=True) for text in pair]
+    each = pl.DataFrame({"row": np.repeat(np.arange(len(numbers)), 2 * turns), "content": messages}).with_columns(
+        role=pl.Series(["user", "assistant"] * total), text_id=_hex((numbers[0] << 12) + np.arange(2 * total), "e")
+    )
+    tstamp = pl.Series(numbers * (_SECONDS * 1_000_000)).cast(pl.Duration("us")) + _NOON
+    return _frame(
+        "conversations",
+        {
+            "conversation_id": _hex(numbers),
+            "model": pl.Series([f"model-{number % _MODELS}" for number in numbers.tolist()]),
+            "turns": each.group_by("row", maintain_order=True).agg(pl.struct("role", "content", "text_id"))["role"],
+            "num_turns": pl.Series(turns),
+            "prompt_id": _hex(left, "f"),
+            "document_id": _hex(left, "d"),
+            "image_ids": pl.Series([[picture] for picture in _hex(left, "d")]),
+            "tstamp": tstamp,
+            "day": tstamp.dt.date(),
+            "user_id": _hex(left % _USERS, digits=24),
             "voted": False,
-            "feedback": [], "source": "2024-09-18-conv.json", "line": number + 1,
-        }  # fmt: skip
-        for name, column in columns.items():
-            column.append(values[name])
-    return pl.DataFrame(columns, schema=frame_schema(TABLES["conversations"].row))
+            "source": "2024-09-18-conv.json",
+            "line": pl.Series(numbers + 1),
+        },
+    )
 
 
-def _measured(conversations: pl.DataFrame) -> Iterator[tuple[str, pl.Series]]:
+def _append_items(store: Store, rows: pl.DataFrame, votes_of: pl.DataFrame, about: dict[str, Any]) -> None:
+    """Conversations, votes, what was decided of both, and their lines."""
+    ids, sides = rows["conversation_id"], pl.concat([votes_of["conversation_id"], votes_of["conversation_id_b"]])
+    keep = (rows["line"] % _DROPPED > 0) | ids.is_in(sides.implode())
+    reasons = pl.Series([[] if kept else ["face"] for kept in keep], dtype=pl.List(pl.String))
+    store.append("conversations", rows)
+    _append(store, "decisions", about | {"item_kind": "conversation", "item_id": ids, "keep": keep, "reasons": reasons})
+    line = {"source": rows["source"], "line": rows["line"]}
+    _append(store, "sightings", line | {"side": 0, "record_type": "chat", "tstamp": rows["tstamp"]})
+    if votes_of.is_empty():
+        return
+    battles = {
+        "battle_id": votes_of["conversation_id"], "conversation_a": votes_of["conversation_id"],
+        "conversation_b": votes_of["conversation_id_b"], "model_a": votes_of["model"], "model_b": votes_of["model_b"],
+        "winner": pl.Series(["model_a", "model_b", "tie", "tie_bothbad"] * votes_of.height).head(votes_of.height),
+        "anonymous": True, "turns_a": votes_of["num_turns"], "turns_b": votes_of["num_turns"],
+        "tstamp": votes_of["tstamp_b"], "day": votes_of["day_b"], "judge": votes_of["user_id"],
+        "source": "2024-09-18-votes.json", "line": votes_of["line"],
+    }  # fmt: skip
+    _append(store, "battles", battles)
+    _append(store, "decisions", about | {"item_kind": "battle", "item_id": battles["battle_id"], "keep": True})
+    line = {"source": "2024-09-18-votes.json", "line": votes_of["line"]}
+    _append(store, "sightings", line | {"side": 0, "record_type": "leftvote", "tstamp": votes_of["tstamp_b"]})
+
+
+def _pictures(ids: pl.Series) -> dict[str, Any]:
+    contents = []
+    for seed in range(_PICTURES):
+        stream = io.BytesIO()
+        pixels = np.random.default_rng(seed).integers(0, 255, (8, 8, 3), np.uint8)
+        PIL.Image.fromarray(pixels).save(stream, "PNG")
+        contents.append(stream.getvalue())
+    content = pl.Series([contents[number % _PICTURES] for number in range(len(ids))])
+    return {"image_id": ids, "bytes": content, "format": "png", "width": 8, "height": 8}
+
+
+def _topics(documents: pl.Series) -> dict[str, Any]:
+    topic = np.random.default_rng(len(documents)).integers(0, _TOPICS, len(documents))
+    names = pl.Series([f"topic {number}, its words" for number in topic.tolist()])
+    places = np.random.default_rng(1).normal(size=(2, len(documents)))
+    about = {"document_id": documents, "topic": pl.Series(topic), "name": names, "probability": 1.0}
+    return about | {"x": pl.Series(places[0]), "y": pl.Series(places[1])}
+
+
+def _ratings() -> dict[str, Any]:
+    points = 1200.0 - np.arange(_MODELS)
+    return {
+        "slice": "overall", "model": pl.Series([f"model-{number}" for number in range(_MODELS)]),
+        "rating": pl.Series(points), "ci95_low": pl.Series(points - 9), "ci95_high": pl.Series(points + 9), "rank": 1,
+        "battles": 1000,
+    }  # fmt: skip
+
+
+def _measured(rows: pl.DataFrame, first: pl.DataFrame) -> Iterator[tuple[str, pl.Series]]:
     """(signal, content ids) of what a release reads."""
-    texts = conversations["turns"].list.eval(pl.element().struct.field("text_id"))
+    texts = rows["turns"].list.eval(pl.element().struct.field("text_id"))
     for signal in ("tokens", "code"):
         yield signal, texts.explode()
     for signal in ("refusal", "markdown", "named_entities"):
-        yield signal, texts.list.last()
+        yield signal, texts.list.gather_every(2, 1).explode()
     for signal in ("language", "text_embedding"):
-        yield signal, conversations["prompt_id"]
+        yield signal, first["prompt_id"]
     for signal in ("categories", "criteria", "taxonomy"):
-        yield signal, conversations["document_id"]
+        yield signal, first["document_id"]
 
 
 def _facts(signal: str, content_ids: pl.Series) -> dict[str, Any]:
@@ -84,21 +192,28 @@ def _facts(signal: str, content_ids: pl.Series) -> dict[str, Any]:
     if signal == "language":
         return facts | {"language": "en", "confidence": 1.0}
     if signal == "text_embedding":
-        drawn = np.random.default_rng(len(content_ids)).normal(size=(len(content_ids), _DIMENSIONS))
-        return facts | {"vector": drawn / np.linalg.norm(drawn, axis=1, keepdims=True)}
-    values = {"tokens": 300, "is_code": False, "refusal": False, "entities": 3}
+        drawn = np.random.default_rng(len(content_ids)).standard_normal((len(content_ids), 384), np.float32)
+        vectors = pl.Series(drawn / np.linalg.norm(drawn, axis=1, keepdims=True))
+        return facts | {"vector": vectors.cast(pl.List(pl.Float32))}
+    if signal == "tokens":  # of another version: joined, and not on the card, which `verify` counts again
+        return facts | {"version": "0", "tokens": 300}
+    values = {"is_code": False, "refusal": False, "entities": 3}
     return facts | {
         name: values.get(name, 0 if signal == "markdown" else None) for name in SIGNALS[signal].model_fields
     }
 
 
 def _append(store: Store, table: str, columns: dict[str, Any]) -> None:
-    """Append a part; one value stands for all rows, and a column that is not named is null, or an empty list."""
+    store.append(table, _frame(table, columns))
+
+
+def _frame(table: str, columns: dict[str, Any]) -> pl.DataFrame:
+    """Rows of a table; one value stands for all rows, and a column that is not named is null, or an empty list."""
     schema = frame_schema(TABLES[table].row)
-    rows = next(len(values) for values in columns.values() if isinstance(values, pl.Series | list))
-    given = {name: columns.get(name, [] if isinstance(kind, pl.List) else None) for name, kind in schema.items()}
-    whole = {
-        name: values if isinstance(values, pl.Series | list | np.ndarray) and len(values) == rows else [values] * rows
-        for name, values in given.items()
-    }
-    store.append(table, pl.DataFrame(whole, schema=schema))
+    rows = next(len(values) for values in columns.values() if isinstance(values, pl.Series))
+    whole = []
+    for name, kind in schema.items():
+        value = columns.get(name, [] if isinstance(kind, pl.List) else None)
+        one = value if isinstance(value, pl.Series) else pl.Series([value], dtype=kind).new_from_index(0, rows)
+        whole.append(one.cast(kind).alias(name))
+    return pl.DataFrame(whole)

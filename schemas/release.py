@@ -153,6 +153,8 @@ class BenchPrompt(Row):
 
 CONFIGS: dict[str, type[Row]] = {"chat": ReleasedConversation, "battle": ReleasedBattle, "bench": BenchPrompt}
 """Configuration of the dataset -> its row."""
+KEYS = {"chat": "conversation_id", "battle": "question_id", "bench": "question_id"}
+"""Configuration -> the column that names its rows."""
 
 
 class ReleasedFile(Row):
@@ -162,6 +164,15 @@ class ReleasedFile(Row):
     """Size."""
     sha256: str
     """Checksum."""
+
+
+class ReleasedColumn(Row):
+    """One column of a released table."""
+
+    name: str
+    """Its name."""
+    type: str
+    """Its Arrow type."""
 
 
 class Manifest(Row):
@@ -198,3 +209,9 @@ class Manifest(Row):
     """Where every input line went."""
     files: dict[str, ReleasedFile]
     """Every other file of the release."""
+    columns: dict[str, list[ReleasedColumn]] | None = None
+    """Columns of every configuration, and of `leaderboard`; null in releases from before this was kept."""
+    pictures: dict[str, str] | None = None
+    """Configuration -> SHA-256 of which row shows which pictures; null in releases from before this was kept."""
+    seal: str | None = None
+    """SHA-256 of all the rest of the manifest; null in releases from before this was kept."""

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.release.build import released_files
+from tasks.release.build import released_files, seal
 from tests.small_store import manifest_of
 
 CHAT = "chat/data/train-00000-of-00001.parquet"
@@ -18,8 +18,9 @@ Rows = list[dict[str, Any]]
 
 
 def write_manifest(release: Path, **changes: object) -> None:
-    """Other values in the manifest."""
-    (release / "manifest.json").write_text(json.dumps(manifest_of(release) | changes))
+    """Other values in the manifest, and a seal that fits."""
+    changed = manifest_of(release) | changes
+    (release / "manifest.json").write_text(json.dumps(changed | {"seal": seal(changed)}))
 
 
 def reseal(release: Path) -> None:

@@ -39,9 +39,16 @@ def _described(path: Path) -> ReleasedFile:
 
 
 def write_manifest(manifest: Manifest, folder: Path) -> None:
-    """The manifest, readable and with its keys in order."""
-    content = json.dumps(manifest.model_dump(mode="json"), indent=2, sort_keys=True, ensure_ascii=False)
+    """The manifest with its seal, readable and with its keys in order."""
+    values = manifest.model_dump(mode="json")
+    content = json.dumps(values | {"seal": seal(values)}, indent=2, sort_keys=True, ensure_ascii=False)
     (folder / MANIFEST).write_text(content + "\n", encoding="utf-8")
+
+
+def seal(manifest: Mapping[str, Any]) -> str:
+    """SHA-256 of a manifest but for its seal, whatever the order of its keys and its white space."""
+    rest = {name: value for name, value in manifest.items() if name != "seal"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def place(store: Store, staging: Path, version: str, chosen_by_user: bool) -> tuple[str, bool]:

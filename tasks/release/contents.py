@@ -9,15 +9,13 @@ import PIL.Image
 import polars as pl
 from pydantic import ValidationError
 
-from schemas.release import CONFIGS
+from schemas.release import CONFIGS, KEYS
 from tasks.picture_metadata import strip_metadata
 from tasks.providers.embedded.pii_patterns import find_patterns
 from tasks.providers.embedded.text_pii import without_overlaps
 from tasks.release.columns import WINNERS
 from tasks.release.identifiers import identifiers
 
-KEYS = {"chat": "conversation_id", "battle": "question_id", "bench": "question_id"}
-"""Configuration -> the column that names its rows."""
 _PEOPLE = {"user_id", "judge"}
 _ROLES = {"chat": {"user", "assistant"}, "battle": {"user", "assistant"}, "bench": {"user"}}
 _FIRST_SIDE = {"chat": "conversation", "battle": "conversation_a"}
@@ -32,10 +30,11 @@ def wrong_rows(config: str, group: pl.DataFrame, forbidden: frozenset[str]) -> I
         try:
             CONFIGS[config].model_validate(row)
         except ValidationError as error:
-            (first, *_) = error.errors()
-            column = ".".join(str(part) for part in first["loc"])
-            yield f"row {row[KEYS[config]]!r}: {column} is not what it must be ({first['msg']})"
-            continue
+            wrong = [each for each in error.errors() if each["type"] != "missing"]  # columns that came later
+            if wrong:
+                column = ".".join(str(part) for part in wrong[0]["loc"])
+                yield f"row {row[KEYS[config]]!r}: {column} is not what it must be ({wrong[0]['msg']})"
+                continue
         yield from _values(config, row)
         yield from _identifiers(row)
         yield from _messages(row, forbidden)

@@ -11,13 +11,12 @@ import polars as pl
 import pyarrow as pa
 
 from schemas.errors import BadInput
-from schemas.release import CONFIGS, Manifest
+from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.release_diff import Bump, ReleaseDiff, RowChange
 from tasks.parquet import read_parquet_groups, read_parquet_schema
 from tasks.release.shards import shards
 from tasks.release.verify import read_manifest
 
-_KEYS = {"chat": "conversation_id", "battle": "question_id", "bench": "question_id"}
 _TOLD_APART = {"rules", "licence", "contact", "banned_users", "about", "drift"}
 """Parts of a policy that are compared in their own way, or decide nothing."""
 Digests = dict[str, bytes]
@@ -95,7 +94,7 @@ def _digests(folder: Path, config: str) -> Iterator[tuple[str, Digests]]:
         for group in read_parquet_groups(shard):
             named = group.with_columns(pl.col("images").list.eval(pl.element().struct.field("path")))
             for row in named.iter_rows(named=True):
-                yield str(row[_KEYS[config]]), {name: _digest(value) for name, value in row.items()}
+                yield str(row[KEYS[config]]), {name: _digest(value) for name, value in row.items()}
 
 
 def _digest(value: Any) -> bytes:

@@ -5,14 +5,13 @@ from pathlib import Path
 
 import polars as pl
 
+from schemas.release import KEYS
 from tasks.contamination.guard import GUARD_OVERLAP
 from tasks.contamination.index import PromptIndex
 from tasks.contamination.words import normalised
 from tasks.parquet import read_parquet_groups
 from tasks.release.shards import shards
 from tasks.tables import Store
-
-_KEYS = {"chat": "conversation_id", "battle": "question_id", "bench": "question_id"}
 
 
 def bench_leaks(folder: Path) -> Iterator[str]:
@@ -67,7 +66,7 @@ def hidden_leaks(folder: Path, store: Store | None) -> Iterator[str]:
         return
     reserved = store.read("hidden", ["document_id"])
     secret = store.read("conversations", ["conversation_id", "document_id"]).join(reserved, on="document_id")
-    for config, key in _KEYS.items():
+    for config, key in KEYS.items():
         for shard in shards(folder, config):
             ids = pl.concat([pl.Series([], dtype=pl.String), *(g[key] for g in read_parquet_groups(shard, [key]))])
             for name in ids.filter(ids.is_in(secret["conversation_id"].implode())):

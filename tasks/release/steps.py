@@ -1,9 +1,11 @@
 """The Prefect skin of release: build in a staging folder, seal with manifest and card, move into place."""
 
+import hashlib
 import json
+import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import NamedTuple
@@ -24,8 +26,10 @@ from tasks.lookup.released import days
 from tasks.providers import Providers
 from tasks.release.build import checked_version, place, released_files, write_manifest
 from tasks.release.dataset_card import dataset_card
+from tasks.release.declared import declared_columns
 from tasks.release.gather import Gathered
 from tasks.release.leaderboards import write_leaderboards
+from tasks.release.picture_lists import PictureLists
 from tasks.release.picture_places import PicturePlaces
 from tasks.release.shards import LAYOUT, write_shards
 from tasks.release.statistics import COMPARED, Statistics
@@ -46,6 +50,8 @@ class Built(NamedTuple):
     """As in the manifest."""
     statistics: dict[str, tuple[str, ...]]
     """Configuration -> its cells in the card's table."""
+    pictures: dict[str, str]
+    """As in the manifest."""
 
 
 @task(cache_policy=NO_CACHE)
@@ -62,24 +68,30 @@ def build_release(settings: Settings, versions: Versions) -> Built:
     gathered = Gathered(store, versions, settings.bench)
     counts: dict[str, int] = {}
     statistics = {config: Statistics(config) for config in COMPARED}
+    shown = {config: PictureLists(config) for config in CONFIGS}
     with PicturePlaces(store) as pictures:
         for config in CONFIGS:
-            counted = _counted(gathered.rows(config), config, counts, statistics.get(config))
+            listeners = [statistics[config].add] if config in statistics else []
+            counted = _counted(gathered.rows(config), config, counts, [shown[config].add, *listeners])
             write_shards(config, counted, pictures, staging / config / "data")
     write_leaderboards(store.read("ratings"), staging / "leaderboard")
     counts["withheld_for_bench"] = gathered.withheld_for_bench
-    return Built(staging, counts, {config: found.cells() for config, found in statistics.items()})
+    cells = {config: found.cells() for config, found in statistics.items()}
+    return Built(staging, counts, cells, {config: found.hexdigest() for config, found in shown.items()})
 
 
 def _counted(
-    frames: Iterable[pl.DataFrame], config: str, counts: dict[str, int], statistics: Statistics | None
+    frames: Iterable[pl.DataFrame],
+    config: str,
+    counts: dict[str, int],
+    listeners: Sequence[Callable[[pl.DataFrame], None]],
 ) -> Iterator[pl.DataFrame]:
-    """The same frames, with their rows counted on the way."""
+    """The same frames, with their rows counted, and shown to the listeners, on the way."""
     counts[config] = 0
     for rows in frames:
         counts[config] += rows.height
-        if statistics is not None:
-            statistics.add(rows)
+        for listen in listeners:
+            listen(rows)
         yield rows
 
 
@@ -89,7 +101,7 @@ def seal_release(settings: Settings, providers: Providers, versions: Versions, b
     """Card and manifest, then the move to `releases/<version>`."""
     store, staging = Store.open(settings.store), built.staging
     gone = funnel(store)
-    manifest = _manifest(store, settings, providers, versions, gone, built.counts)
+    manifest = _manifest(store, settings, providers, versions, gone, built)
     card = dataset_card(manifest, gone, built.statistics, bench_evidence(store))
     (staging / "README.md").write_text(card, encoding="utf-8")
     write_manifest(manifest.model_copy(update={"files": released_files(staging)}), staging)
@@ -98,7 +110,7 @@ def seal_release(settings: Settings, providers: Providers, versions: Versions, b
 
 
 def _manifest(
-    store: Store, settings: Settings, providers: Providers, versions: Versions, gone: Funnel, counts: dict[str, int]
+    store: Store, settings: Settings, providers: Providers, versions: Versions, gone: Funnel, built: Built
 ) -> Manifest:
     decided = next(rows["policy_hash"][0] for rows in store.read_slices("decisions", ["policy_hash"]) if rows.height)
     policy = json.loads(store.read_bytes(f"policies/{decided}.json") or b"{}")
@@ -116,17 +128,22 @@ def _manifest(
         settings=settings.model_dump(mode="json", include=_RELEVANT),
         first_day=str(of_days[0]),
         last_day=str(of_days[-1]),
-        counts=counts,
+        counts=built.counts,
         funnel=gone.model_dump(),
         files={},
+        columns=declared_columns(),
+        pictures=built.pictures,
     )
 
 
 def _staging(store: Store) -> Path:
-    """An empty folder; on the store's own disk when that is local, so that the last move is a rename."""
-    if not isinstance(store.fs, LocalFileSystem):
-        return Path(tempfile.mkdtemp(prefix="release-"))
-    staging = Path(store.at("releases/.building"))
+    """An empty folder, always the same, so that what a killed build left goes with the next.
+
+    It lies on the store's own disk when that is local, so that the last move is a rename.
+    """
+    named = hashlib.sha256(f"{os.getuid()} {store.root.rstrip('/')}".encode()).hexdigest()[:16]
+    elsewhere = Path(tempfile.gettempdir()) / f"release-{named}"
+    staging = Path(store.at("releases/.building")) if isinstance(store.fs, LocalFileSystem) else elsewhere
     shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir(parents=True)
+    staging.mkdir(parents=True, mode=0o700 if staging == elsewhere else 0o777)
     return staging

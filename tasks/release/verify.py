@@ -2,33 +2,29 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import pyarrow as pa
 from pydantic import ValidationError
 
 from schemas.errors import BadInput
 from schemas.policy import Action, Over, Policy
-from schemas.rating import Rating
-from schemas.release import CONFIGS, Manifest
-from schemas.row import arrow_schema
+from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.run import Funnel
-from tasks.parquet import read_parquet_groups, read_parquet_schema
+from tasks.parquet import read_parquet_groups
 from tasks.progress import Advance, progress
 from tasks.providers.embedded.pii_patterns import PATTERNS
-from tasks.release.build import MANIFEST, WITHDRAWN
+from tasks.release.build import MANIFEST, WITHDRAWN, seal
 from tasks.release.card_numbers import wrong_numbers, wrong_sentences
-from tasks.release.contents import KEYS, wrong_rows
+from tasks.release.contents import wrong_rows
+from tasks.release.declared import unlike_declared
 from tasks.release.fetched import store_of
 from tasks.release.identifiers import identifiers_in_files
 from tasks.release.layout import wrong_files
 from tasks.release.leaks import bench_leaks, hidden_leaks
-from tasks.release.shards import shard_schema, shards
+from tasks.release.picture_lists import PictureLists
+from tasks.release.shards import shards
 from tasks.tables import Store
-
-_FEATURES = b"huggingface"
-"""Key of a shard's metadata from which `datasets` knows the pictures."""
 
 
 def verify_release(folder: Path, store: Store | None = None) -> list[str]:
@@ -38,17 +34,21 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
     """
     manifest = read_manifest(folder)
     of_store = store or store_of(str(folder))
-    problems = [*hidden_leaks(folder, None), *wrong_files(folder, manifest)] or list(_unreadable(folder, manifest))
+    problems = [*_unsealed(folder), *hidden_leaks(folder, None), *wrong_files(folder, manifest)]
+    problems = problems or list(unlike_declared(folder, manifest))
     if problems:
         return problems  # what the shards hold means nothing when they are not the ones that were sealed
+    shown = {config: PictureLists(config) for config in CONFIGS}
     with progress("rows to verify", sum(manifest.counts[config] for config in CONFIGS)) as advance:
         for config in CONFIGS:
-            problems += _config(folder, config, manifest, advance)
+            problems += _config(folder, config, manifest, shown[config], advance)
     problems += _funnel(manifest)
     problems += identifiers_in_files(folder, manifest)
     if not problems:
         problems = [*bench_leaks(folder), *hidden_leaks(folder, of_store)]
-    return problems or [*wrong_numbers(folder, manifest), *wrong_sentences(folder, manifest)]
+    if not problems:
+        problems = [*_pictures(manifest, shown), *wrong_numbers(folder, manifest), *wrong_sentences(folder, manifest)]
+    return problems
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -70,21 +70,10 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def _unreadable(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Tables that are none, or not of the declared columns; a shard must say what `datasets` needs to know as well."""
-    for name in sorted(manifest.files):
-        if not name.endswith(".parquet"):
-            continue
-        of_shard = shard_schema(name.partition("/")[0]) if "/data/" in name else None
-        try:
-            found = read_parquet_schema(folder / name)
-        except (pa.ArrowException, OSError) as error:
-            yield f"{name}: not a Parquet file that can be read ({type(error).__name__})"
-            continue
-        if not found.equals(of_shard or arrow_schema(Rating)):
-            yield f"{name}: columns or their types differ from the declared ones"
-        elif of_shard and (found.metadata or {}).get(_FEATURES) != (of_shard.metadata or {})[_FEATURES]:
-            yield f"{name}: its metadata does not tell `datasets` what the columns are"
+def _unsealed(folder: Path) -> Iterator[str]:
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    if manifest.get("seal", None) not in (None, seal(manifest)):
+        yield f"{MANIFEST}: changed since the release was sealed"
 
 
 def _forbidden(manifest: Manifest) -> frozenset[str]:
@@ -97,13 +86,14 @@ def _forbidden(manifest: Manifest) -> frozenset[str]:
     return frozenset(found)
 
 
-def _config(folder: Path, config: str, manifest: Manifest, advance: Advance) -> list[str]:
+def _config(folder: Path, config: str, manifest: Manifest, shown: PictureLists, advance: Advance) -> list[str]:
     problems: list[str] = []
     keys: Counter[str] = Counter()
     forbidden = _forbidden(manifest)
     for shard in shards(folder, config):
         for group in read_parquet_groups(shard):
             keys.update(group[KEYS[config]])
+            shown.add(group)
             advance(group.height)
             problems += [f"{config}/{shard.name}: {problem}" for problem in wrong_rows(config, group, forbidden)]
     rows = keys.total()
@@ -113,6 +103,12 @@ def _config(folder: Path, config: str, manifest: Manifest, advance: Advance) -> 
         (twice, _), *_ = keys.most_common(1)
         problems.append(f"{config}: {KEYS[config]} {twice!r} is there more than once")
     return problems
+
+
+def _pictures(manifest: Manifest, shown: Mapping[str, PictureLists]) -> Iterator[str]:
+    for config, found in shown.items():
+        if manifest.pictures and found.hexdigest() != manifest.pictures.get(config):
+            yield f"{config}: its rows do not show the pictures that they showed when the release was sealed"
 
 
 def _funnel(manifest: Manifest) -> Iterator[str]:

@@ -1,7 +1,5 @@
 """What must not leave the building does not, before the Hub is asked anything."""
 
-import json
-
 import pytest
 
 from schemas.errors import BadInput, ReleaseConflict
@@ -15,11 +13,12 @@ from tasks.publish.steps import push_release
 from tasks.release.verify import verify_release
 from tests.builders import NOON
 from tests.small_store import manifest_of
+from tests.tampered_release import write_manifest
 from tests.tasks.publish.conftest import REPO
 
 
 def test_a_build_with_embedded_stand_ins_is_refused(hub, release):
-    (release / "manifest.json").write_text(json.dumps(manifest_of(release) | {"embedded_providers": ["nsfw"]}))
+    write_manifest(release, embedded_providers=["nsfw"])
     for options in [(False, False, False), (True, False, False), (False, True, False), (False, False, True)]:
         with pytest.raises(BadInput, match=r"embedded stand-ins \(nsfw\) and cannot be published"):
             plan_upload(release, REPO, *options)
@@ -50,9 +49,7 @@ def test_a_missing_token_is_one_clear_line(hub, publish, monkeypatch):
 
 def _under(release, **changes):
     """Write the manifest as a policy with these changes would have left it."""
-    manifest = manifest_of(release)
-    changed = manifest | {"policy": manifest["policy"] | changes}
-    (release / "manifest.json").write_text(json.dumps(changed))
+    write_manifest(release, policy=manifest_of(release)["policy"] | changes)
 
 
 def test_a_release_under_a_policy_that_is_not_for_everybody_is_published_privately_only(hub, release):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import tempfile
 from pathlib import Path
 
 import polars as pl
@@ -89,6 +90,16 @@ def test_an_interrupted_build_leaves_no_release_and_nothing_of_it_in_the_next(ow
     make_release(interrupted, release="first")
     assert _releases(interrupted) == ["first"]
     assert _contents(Path(interrupted.at("releases/first"))) == _contents(release)
+
+
+def test_a_killed_build_for_an_object_store_leaves_nothing_beside_the_next(own_store, tmp_path, monkeypatch):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    remote = Store(f"memory://{tmp_path.name}/killed")
+    remote.fs.put(f"{own_store.root}/", f"{remote.path}/", recursive=True)
+    first, second = (build_release.fn(Settings(store=remote.root), VERSIONS).staging for _ in range(2))
+    assert list(scratch.iterdir()) == [first] == [second]
 
 
 def test_the_manifest_lists_every_other_file_and_everything_needed_to_make_it_again(release):

@@ -1,0 +1,56 @@
+"""What `benchmarks.release_memory` measures: a release of a store, without Prefect's engine, stage by stage."""
+
+import os
+import shutil
+from pathlib import Path
+
+from benchmarks.release_store import VERSIONS
+from schemas.release import CONFIGS
+from schemas.settings import Settings
+from tasks.lookup.why_out import why_out
+from tasks.providers import Providers
+from tasks.release.diff import diff_releases
+from tasks.release.gather import Gathered
+from tasks.release.steps import Built, build_release, seal_release
+from tasks.release.verify import verify_release
+from tasks.report.steps import report_release
+from tasks.tables import Store
+
+_built: list[Built] = []
+
+
+def join(store: str) -> None:
+    """Read every row of the release and write none."""
+    gathered = Gathered(Store(store), VERSIONS, Settings(store=store).bench)
+    for config in CONFIGS:
+        for _ in gathered.rows(config):
+            pass
+
+
+def shards(store: str) -> None:
+    """Join once more, and write shards and leaderboards."""
+    _built.append(build_release.fn(Settings(store=store), VERSIONS))
+
+
+def report(store: str) -> None:
+    """The report, with the funnel."""
+    report_release.fn(Settings(store=store), Providers(), VERSIONS, _built[0].staging)
+
+
+def seal(store: str) -> None:
+    """Card, checksums, manifest."""
+    seal_release.fn(Settings(store=store, release="1.0.0"), Providers(), VERSIONS, _built.pop())
+
+
+def verify(store: str) -> None:
+    """Raises AssertionError when the release is not whole."""
+    problems = verify_release(Path(store) / "releases" / "1.0.0")
+    assert not problems, problems[:3]
+
+
+def diff(store: str) -> None:
+    """The release against itself, and as the earlier one of a release in which every chat row is another."""
+    old = Path(store) / "releases" / "1.0.0"
+    new = Path(shutil.copytree(old, old.with_name("1.1.0"), copy_function=os.link))
+    diff_releases(old, new, why_out(Store(store)))
+    shutil.rmtree(new)
