@@ -10,6 +10,7 @@ import typer
 from flows.commands.options import JsonOption, ProviderOption, StoreOption, settings_of
 from schemas.errors import BadInput
 from schemas.policy import SemanticPictures
+from tasks.untrusted import one_line
 
 SemanticOption = Annotated[
     bool,
@@ -69,7 +70,7 @@ def duplicates(
     radius = SemanticPictures() if semantic else None
     found = loose_duplicates(folder, Providers(settings.providers), settings.workers, radius)
     for name, reason in found.rejected:
-        print(f"curate: {name} left out: {reason}", file=sys.stderr)
+        print(f"curate: {one_line(name)} left out: {reason}", file=sys.stderr)
     rows: list[dict[str, Any]] = [pair._asdict() for pair in found.pairs]
     rows += [{"group": group, "representative": group[0]} for group in found.groups]
     for row in rows:
@@ -80,8 +81,8 @@ def duplicates(
 
 def _in_words(row: dict[str, Any]) -> str:
     if "group" in row:
-        return f"group of {len(row['group'])}: " + ", ".join(row["group"])
-    return f"{row['relation']:<11} {row['distance']:>6}  {row['a']}  {row['b']}"
+        return f"group of {len(row['group'])}: " + ", ".join(map(one_line, row["group"]))
+    return f"{row['relation']:<11} {row['distance']:>6}  {one_line(row['a'])}  {one_line(row['b'])}"
 
 
 def explain(

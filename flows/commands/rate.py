@@ -25,6 +25,7 @@ from schemas.errors import BadInput, known_values
 from schemas.rating import BothBad, Interval, Rating, StylePreset
 from schemas.row import Row
 from schemas.settings import Settings
+from tasks.untrusted import one_line
 
 if TYPE_CHECKING:
     from tasks.rate.rating_tables import RatingTables
@@ -158,6 +159,6 @@ def _print_agreement(tables: "RatingTables", table: str, against: Path, as_json:
 def _warn(rows: list[Rating]) -> None:
     """The plain JSON rows have no flags: what would mislead is said on stderr."""
     for flag in ("only_wins", "only_losses", "unbounded", "separate_group"):
-        models = [row.model for row in rows if flag in row.flags]
+        models = [one_line(row.model) for row in rows if flag in row.flags]
         if models:
             print(f"curate: note: {flag}: {', '.join(models[:10])}{' …' if len(models) > 10 else ''}", file=sys.stderr)

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from schemas.rating import Rating
 from schemas.row import Row
+from tasks.untrusted import one_line
 
 _FILE_WIDTH = 160
 _DIGITS = {"rating": 1, "rating_style": 1, "evidence": 1}
@@ -46,8 +47,9 @@ def _is_text(value: object) -> bool:
 
 
 def _text(column: str, value: object) -> str:
+    """A cell; names of models are a stranger's text, which must not steer a terminal."""
     if isinstance(value, float):
         return f"{value:.{_DIGITS.get(column, 3)}f}"
     if isinstance(value, list):
         return " ".join(map(str, value))
-    return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+    return "-" if value is None else f"{value:,}" if isinstance(value, int) else one_line(str(value))

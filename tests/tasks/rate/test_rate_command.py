@@ -1,6 +1,7 @@
 """`curate rate FILE`: every table from any battle table, and one clear line for what cannot be."""
 
 import json
+import re
 from functools import partial
 
 import polars as pl
@@ -110,6 +111,13 @@ WRONG = [
 def test_a_bad_option_is_one_clear_line(curate, table, arguments, words):
     code, out, err = curate(table, "--bootstraps", "3", *arguments)
     assert (code, out, err.count("\n")) == (2, "", 1) and words in err, err
+
+
+def test_the_name_of_a_model_cannot_steer_a_terminal(curate, tmp_path):
+    games(*drawn(40, 3).rows(), *beats("\x1b[31mred\x9b0m", "m0", 3)).write_csv(tmp_path / "v.csv")
+    for options in ((), ("--json",), ("--table", "pair_records")):
+        code, out, err = curate(tmp_path / "v.csv", "--bootstraps", "3", *options)
+        assert code == 0 and "red" in out and not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", out + err)
 
 
 EMPTY = "holds no battle between two different models"
