@@ -23,8 +23,6 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
     from tasks.ingest.formats.detect import source_files
     from tasks.ingest.known_hashes import load_known_hashes
     from tasks.ingest.presets import preset_files
-    from tasks.prices import check_prices, load_prices
-    from tasks.providers import Providers
     from tasks.release.build import checked_version
     from tasks.sample.engines import engine
     from tasks.tables import Store
@@ -40,15 +38,7 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
     load_policy(settings.policy)
     if settings.release is not None:
         checked_version(settings.release)
-    providers = Providers(settings.providers)
-    chosen = {capability: providers[capability] for capability in settings.providers}
-    prices = load_prices(settings.prices)
-    if settings.budget_usd is not None:
-        check_prices(prices, chosen.values())
-    if settings.batch and not any(
-        hasattr(getattr(provider, "model", None), "together") for provider in chosen.values()
-    ):
-        raise BadInput("--batch: no chosen provider asks in batches; give --provider categories=openai or =gemini")
+    _check_providers(settings)
     _check_task_runner(settings)
     if settings.topics.engine != "core":
         engine(settings.topics.engine)
@@ -64,6 +54,20 @@ def _check_clock(days: Sequence[date], today: date) -> None:
             f"log files reach {max(ahead)}, but today is {today} by this machine's clock; set the clock that is wrong "
             f"(this machine's, or the arena server's), or leave them out with --until {tomorrow}"
         )
+
+
+def _check_providers(settings: Settings) -> None:
+    """Whether every chosen provider can run, has a price where there is a budget, and can be asked as was asked."""
+    from tasks.prices import check_prices, load_prices
+    from tasks.providers import Providers
+
+    providers = Providers(settings.providers)
+    chosen = [providers[capability] for capability in settings.providers]
+    prices = load_prices(settings.prices)
+    if settings.budget_usd is not None:
+        check_prices(prices, chosen)
+    if settings.batch and not any(hasattr(getattr(provider, "model", None), "together") for provider in chosen):
+        raise BadInput("--batch: no chosen provider asks in batches; give --provider categories=openai or =gemini")
 
 
 def _check_task_runner(settings: Settings) -> None:

@@ -33,42 +33,53 @@ if TYPE_CHECKING:
 _COLUMNS = {"model", "rating", "ci95_low", "ci95_high", "rank", "battles"}
 
 
+BattlesArgument = Annotated[
+    Path | None,
+    typer.Argument(help="Battle table: Parquet, CSV or JSONL with model_a, model_b, winner; or a folder of Parquet."),
+]
+StoreInstead = Annotated[str | None, typer.Option("--store", help="Rate the kept battles of this store instead.")]
+TableOption = Annotated[
+    str,
+    typer.Option(
+        "--table",
+        help="ratings, style_control, style_coefficients, rank_changes, pair_records, win_rates, vote_shares, "
+        "elo_ratings or outlier_judges.",
+    ),
+]
+SlicesOption = Annotated[
+    list[str] | None, typer.Option("--slice", help="Slice such as language:English, or all; repeatable.")
+]
+AgainstOption = Annotated[
+    Path | None, typer.Option("--against", help="Agreement of the board with this one: a table of ratings.")
+]
+ReferenceOption = Annotated[str | None, typer.Option("--reference", help="Model that win rates are against.")]
+IntervalOption = Annotated[Interval, typer.Option("--interval", help="How intervals are made.")]
+BothBadOption = Annotated[BothBad, typer.Option("--both-bad", help="What both-bad votes count as.")]
+StyleOption = Annotated[StylePreset, typer.Option("--style", help="Normalisation and penalty of style control.")]
+EloOption = Annotated[float, typer.Option("--elo-k", help="Rating points one vote can move in elo_ratings.")]
+OutliersOption = Annotated[
+    bool, typer.Option("--exclude-outliers", help="Leave out voters that contradict everybody else.")
+]
+SinceVoteOption = Annotated[str | None, typer.Option("--since", help="First day of votes, YYYY-MM-DD (UTC).")]
+UntilVoteOption = Annotated[str | None, typer.Option("--until", help="Last day of votes, YYYY-MM-DD (UTC).")]
+
+
 def rate(
-    battles: Annotated[
-        Path | None,
-        typer.Argument(
-            help="Battle table: Parquet, CSV or JSONL with model_a, model_b, winner; or a folder of Parquet."
-        ),
-    ] = None,
-    store: Annotated[str | None, typer.Option("--store", help="Rate the kept battles of this store instead.")] = None,
+    battles: BattlesArgument = None,
+    store: StoreInstead = None,
     as_json: JsonOption = False,
-    table: Annotated[
-        str,
-        typer.Option(
-            "--table",
-            help="ratings, style_control, style_coefficients, rank_changes, pair_records, win_rates, vote_shares, "
-            "elo_ratings or outlier_judges.",
-        ),
-    ] = "ratings",
-    slices: Annotated[
-        list[str] | None, typer.Option("--slice", help="Slice such as language:English, or all; repeatable.")
-    ] = None,
-    against: Annotated[
-        Path | None, typer.Option("--against", help="Agreement of the board with this one: a table of ratings.")
-    ] = None,
+    table: TableOption = "ratings",
+    slices: SlicesOption = None,
+    against: AgainstOption = None,
     anchor: AnchorOption = None,
-    reference: Annotated[str | None, typer.Option("--reference", help="Model that win rates are against.")] = None,
-    interval: Annotated[Interval, typer.Option("--interval", help="How intervals are made.")] = Interval.BOOTSTRAP,
-    both_bad: Annotated[BothBad, typer.Option("--both-bad", help="What both-bad votes count as.")] = BothBad.TIE,
-    style: Annotated[
-        StylePreset, typer.Option("--style", help="Normalisation and penalty of style control.")
-    ] = StylePreset.FASTCHAT,
-    elo_k: Annotated[float, typer.Option("--elo-k", help="Rating points one vote can move in elo_ratings.")] = 4.0,
-    exclude_outliers: Annotated[
-        bool, typer.Option("--exclude-outliers", help="Leave out voters that contradict everybody else.")
-    ] = False,
-    since: Annotated[str | None, typer.Option("--since", help="First day of votes, YYYY-MM-DD (UTC).")] = None,
-    until: Annotated[str | None, typer.Option("--until", help="Last day of votes, YYYY-MM-DD (UTC).")] = None,
+    reference: ReferenceOption = None,
+    interval: IntervalOption = Interval.BOOTSTRAP,
+    both_bad: BothBadOption = BothBad.TIE,
+    style: StyleOption = StylePreset.FASTCHAT,
+    elo_k: EloOption = 4.0,
+    exclude_outliers: OutliersOption = False,
+    since: SinceVoteOption = None,
+    until: UntilVoteOption = None,
     bootstraps: BootstrapsOption = 100,
     seed: SeedOption = 0,
     provider: ProviderOption = None,

@@ -109,13 +109,7 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
         if not names and "images" in record:
             names = images_beside(record)
         pictures, problems = picture_names(names) if names else ([], [])
-        conv_id = state.get("conv_id")
-        if type(conv_id) is not str or not _CONV_ID(conv_id):
-            evidence = f"{type(conv_id).__name__}, not 8 to 64 letters and digits"
-            raise LineRejected(RejectReason.BAD_CONVERSATION_ID, evidence)
-        model = state.get("model_name") if wanted == 2 else record.get("model")
-        if type(model) is not str or not is_name(model):
-            raise LineRejected(RejectReason.BAD_MODEL, f"{type(model).__name__}, not a printable name")
+        conv_id, model = _named(state, state.get("model_name") if wanted == 2 else record.get("model"))
         seen = (
             place.source, place.line, side, record_type, tstamp, conv_id, _opening_id(texts[0] or ""), model,
             texts, pictures, problems, user_id, anonymous, winner,
@@ -124,6 +118,17 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
     if wanted == 2 and found[0].conv_id == found[1].conv_id:
         raise LineRejected(RejectReason.BAD_STATE, "both sides are one conversation")
     return found
+
+
+def _named(state: dict[str, Any], model: object) -> tuple[str, str]:
+    """The conversation's id and the model's name, as they may stand in a table. Raises LineRejected otherwise."""
+    conv_id = state.get("conv_id")
+    if type(conv_id) is not str or not _CONV_ID(conv_id):
+        evidence = f"{type(conv_id).__name__}, not 8 to 64 letters and digits"
+        raise LineRejected(RejectReason.BAD_CONVERSATION_ID, evidence)
+    if type(model) is not str or not is_name(model):
+        raise LineRejected(RejectReason.BAD_MODEL, f"{type(model).__name__}, not a printable name")
+    return conv_id, model
 
 
 def _microseconds(value: object) -> int:

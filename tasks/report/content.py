@@ -11,7 +11,7 @@ from tasks.lookup.renames import decided_policy
 from tasks.report.bench import bench_parts
 from tasks.report.boards import battle_parts, kept_battles
 from tasks.report.figures import RED, bars, days, topic_map
-from tasks.report.kept import kept_conversations
+from tasks.report.kept import Kept, kept_conversations
 from tasks.report.parity import parity_part
 from tasks.report.part import Content, Part
 from tasks.report.reasons import REPEATS, reason_texts
@@ -26,11 +26,8 @@ MOST = 20
 
 def report_content(store: Store, versions: Versions) -> Content:
     """Everything on the page. Sections without data are left out."""
-    gone = funnel(store)
-    counted = kept_conversations(store, versions)
-    kept = counted.rows
-    battles = kept_battles(store)
-    topics = store.read("topics")
+    gone, counted = funnel(store), kept_conversations(store, versions)
+    kept, battles, topics = counted.rows, kept_battles(store), store.read("topics")
     spoken = _spoken(kept["language"])
     parts = [
         _removed(gone, decided_policy(store)),
@@ -46,17 +43,22 @@ def report_content(store: Store, versions: Versions) -> Content:
         *bench_parts(store),
         *battle_parts(store),
     ]
-    numbers = {
-        "conversations": kept.height,
-        "battles": battles.height,
-        "models": kept["model"].n_unique(),
-        "languages": kept.filter(spoken != UNKNOWN)["language"].n_unique(),
+    numbers = _numbers(counted, spoken, battles.height, topics, store.read("bench").height)
+    return Content(gone, numbers, [part for part in parts if part is not None])
+
+
+def _numbers(counted: Kept, spoken: pl.Series, battles: int, topics: pl.DataFrame, prompts: int) -> dict[str, int]:
+    """What the head of the page says, in its order."""
+    return {
+        "conversations": counted.rows.height,
+        "battles": battles,
+        "models": counted.rows["model"].n_unique(),
+        "languages": counted.rows.filter(spoken != UNKNOWN)["language"].n_unique(),
         "users": counted.users,
         "pictures": counted.pictures,
         "topics": topics.filter(pl.col("topic") >= 0)["topic"].n_unique(),
-        "benchmark prompts": store.read("bench").height,
+        "benchmark prompts": prompts,
     }
-    return Content(gone, numbers, [part for part in parts if part is not None])
 
 
 def _spoken(codes: pl.Series) -> pl.Series:
