@@ -43,11 +43,9 @@ def test_no_cell_starts_like_a_formula(text):
     assert csv_cell(text)[:1] not in {*"=+-@＝＋－＠\t\r"}
 
 
-@pytest.mark.parametrize("formula", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "\u200b=1", "＝1+1"])
+@pytest.mark.parametrize("formula", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "＝1+1"])
 def test_a_formula_becomes_a_text_that_can_still_be_read(formula):
-    cell = csv_cell(formula)
-    assert cell.startswith("'") or cell[:1] not in "=+-@＝＋－＠"
-    assert formula.strip()[-1] in cell
+    assert csv_cell(formula) == f"'{formula.strip()}"
 
 
 @given(st.lists(HOSTILE, min_size=1, max_size=4))

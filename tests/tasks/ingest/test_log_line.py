@@ -177,5 +177,7 @@ def test_picture_names_that_are_no_names_are_problems_of_the_conversation_and_no
 def test_evidence_never_quotes_the_line():
     secret = "alice@example.com"
     for record in (*BAD.values(), chat(secret, state=state("a", conv_id=secret)), chat("a", kind=secret, ip=secret)):
-        for row in read(record).rejects:
+        rejects = read(record).rejects
+        assert rejects, record
+        for row in rejects:
             assert secret not in row.evidence and "203.0.113" not in row.evidence

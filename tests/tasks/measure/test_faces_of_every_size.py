@@ -52,7 +52,7 @@ def test_boxes_are_strongest_first_and_within_the_picture(finder):
     picture, _ = scene(900, 600, 60)
     (found,) = finder.find_faces([picture])
     confidences = [face.confidence for face in found]
-    assert confidences == sorted(confidences, reverse=True)
+    assert found and confidences == sorted(confidences, reverse=True)
     assert all(CONFIDENCE_MIN <= confidence <= 1 for confidence in confidences)
     assert all(x >= 0 and y >= 0 and x + w <= 900 and y + h <= 600 for x, y, w, h in (face.box for face in found))
 
