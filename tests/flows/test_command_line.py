@@ -1,4 +1,4 @@
-"""What stands on the command line: every command under its heading, every mistake one line, every documented option."""
+"""What stands on the command line and on the pages: headings, one-line mistakes, options, commands and links."""
 
 import re
 import shlex
@@ -83,3 +83,20 @@ def test_every_option_is_on_a_page():
     written = " ".join(page.read_text(encoding="utf-8") for page in PAGES)
     options = {option for options in _commands().values() for option in options if option.startswith("--")}
     assert {option for option in options if not re.search(rf"{option}(?![a-z-])", written)} == set()
+
+
+def _headings(page: Path) -> set[str]:
+    """What GitHub makes of a page's headings."""
+    found = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in found}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_on_a_page_leads_to_a_file_and_a_heading(page):
+    lost = []
+    for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        name, _, heading = target.partition("#")
+        file = page.parent / name if name else page
+        if not file.is_file() or (heading and heading not in _headings(file)):
+            lost.append(target)
+    assert lost == []
