@@ -16,7 +16,8 @@ import simplejpeg
 from schemas.reject import RejectReason
 from tasks.content_id import image_id
 from tasks.picture_metadata import strip_metadata
-from tasks.resample import Box, Columns, Filter, on_its_side, resized, resized_grey, resized_with_grey
+from tasks.resample import Columns, on_its_side, resized, resized_grey, resized_with_grey
+from tasks.resample_plan import Box, Filter
 
 Pixels = npt.NDArray[np.uint8]
 

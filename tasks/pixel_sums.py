@@ -1,7 +1,8 @@
 """Weighted sums of pixels in the processor's vector registers, exact to the last of Pillow's 22 bits.
 
-A weight is held as two int16, `weight >> 11` and `weight & 2047`: one instruction multiplies sixteen levels by sixteen
-of those and adds neighbours. All sums are modulo 2 ** 32, as Pillow's are.
+Sixteen rows are worked on at once, and two neighbouring pixels of each: a weight is held as two int16, `weight >> 11`
+and `weight & 2047`, and one instruction multiplies levels by weights and adds neighbours. All sums are modulo 2 ** 32,
+as Pillow's are. Nothing here checks a place: whoever calls sees to it that memory is there.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,16 +14,21 @@ from numba import types
 from numba.extending import intrinsic
 
 cgutils: Any = numba.core.cgutils  # its functions have no types
-TAPS = 16
-"""Weights come in multiples of this."""
-LANES = 8
-"""New pixels of a row that are made at once."""
-ROW_LANES = 16
-"""Levels of a new row that are made at once."""
+_compiled_in: Callable[[Callable[..., Any]], Any] = intrinsic  # the compiler passes the first argument
+LANES = 16
+"""Rows, or levels of a row, that are worked on at once."""
+PAIR = 2 * LANES
+"""Bytes of a pair: two neighbouring pixels of each of sixteen rows, row after row."""
+COLOUR_PIXELS, GREY_PIXELS = 4, 16
+"""Pixels of each row that are laid out at once, of three channels and of one."""
 UNIT_BITS, LOW_BITS = 22, 11
 _BYTE, _SHORT, _INT, _LONG = (ir.IntType(bits) for bits in (8, 16, 32, 64))
-_EVEN, _ODD = (0, 2, 8, 10, 4, 6, 12, 14), (1, 3, 9, 11, 5, 7, 13, 15)
-_FIRST_HALVES, _SECOND_HALVES = (0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15)
+_COLOUR_PAIRS = (0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11, 12, 13, 14, 15)
+"""Two pixels of red, green and blue, twice -> two reds, two greens, two blues, twice; four bytes are left."""
+_RED_GREEN, _GREEN_BLUE = (19595, 19235), (19235, 7471)
+"""Pillow's 0.299, 0.587 and 0.114 in units of 2 ** -16; green, which int16 cannot hold, is added in two halves."""
+_PAIR_SUMS = (("+avx512bw", 32, "llvm.x86.avx512.pmaddw.d.512"), ("+avx2", 16, "llvm.x86.avx2.pmadd.wd"))
+"""What a processor must have, how many int16 are multiplied at once, and by which instruction."""
 Array = tuple[Any, Any]
 """An argument of a compiled function: numba's type and the value."""
 
@@ -32,166 +38,173 @@ class _Code:
 
     def __init__(self, context: Any, builder: Any) -> None:
         self.context, self.builder = context, builder
-        self.has_avx2 = "+avx2" in context.codegen().magic_tuple()[2]
 
-    def _array(self, array: Array) -> Any:
-        return self.context.make_array(array[0])(self.context, self.builder, array[1])
+    def place(self, array: Array, at: Any, kind: Any) -> Any:
+        """Where element `at` of the memory of an array lies, as a `kind`."""
+        data = self.context.make_array(array[0])(self.context, self.builder, array[1]).data
+        return self.builder.bitcast(self.builder.gep(data, [at]), kind.as_pointer())
 
-    def length(self, array: Array, axis: int) -> Any:
-        """Of an array along an axis."""
-        return self.builder.extract_value(self._array(array).shape, axis)
-
-    def load(self, array: Array, at: Any, count: int, kind: Any) -> Any:
-        """<count x kind>, from place `at` of the memory of an array on."""
-        vector = ir.VectorType(kind, count) if count > 1 else kind
-        place = self.builder.bitcast(self.builder.gep(self._array(array).data, [at]), vector.as_pointer())
-        return self.builder.load(place, align=1, typ=vector)
+    def load(self, array: Array, at: Any, kind: Any) -> Any:
+        """A `kind`, from element `at` of the memory of an array on."""
+        return self.builder.load(self.place(array, at, kind), align=1, typ=kind)
 
     def store(self, levels: Any, array: Array, at: Any) -> None:
-        """<n x i8> into a uint8 array."""
-        place = self.builder.gep(self._array(array).data, [at])
-        self.builder.store(levels, self.builder.bitcast(place, levels.type.as_pointer()), align=1)
+        """A vector, from element `at` of the memory of an array on."""
+        self.builder.store(levels, self.place(array, at, levels.type), align=1)
 
     def shuffled(self, one: Any, other: Any, places: Sequence[int]) -> Any:
         """The elements of two vectors, one behind the other, that stand at `places`."""
         mask = ir.Constant(ir.VectorType(_INT, len(places)), list(places))
         return self.builder.shuffle_vector(one, other, mask)
 
-    def repeated(self, pair: Any) -> Any:
-        """<32 x i16>: two weights, sixteen times over."""
-        unset = ir.Constant(ir.VectorType(_INT, ROW_LANES), ir.Undefined)
-        first = self.builder.insert_element(unset, pair, _INT(0))
-        return self.builder.bitcast(self.shuffled(first, unset, [0] * ROW_LANES), ir.VectorType(_SHORT, 2 * ROW_LANES))
+    def spread(self, whole: Any, count: int) -> Any:
+        """<count x i32>: the same int32 everywhere."""
+        unset = ir.Constant(ir.VectorType(_INT, count), ir.Undefined)
+        return self.shuffled(self.builder.insert_element(unset, whole, _INT(0)), unset, [0] * count)
 
-    def pair_sums(self, levels: Any, weights: Any) -> Any:
-        """<n / 2 x i32> of <n x i16>: products, each with its neighbour's added."""
-        count = levels.type.count
-        if count == TAPS and self.has_avx2:  # the pattern below becomes this instruction only where a factor repeats
-            kind = ir.FunctionType(ir.VectorType(_INT, count // 2), [levels.type] * 2)
-            instruction = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.x86.avx2.pmadd.wd")
-            return self.builder.call(instruction, [levels, weights])
-        wide = ir.VectorType(_INT, count // 2)
+    def pair_sums(self, levels: Any, pair: Any) -> Any:
+        """<n x i32> of <2 n x i16>: neighbours times the two int16 in the int32 `pair`, added."""
+        count = levels.type.count // 2
+        weights = self.builder.bitcast(self.spread(pair, count), levels.type)
+        features = self.context.codegen().magic_tuple()[2]
+        for (
+            feature,
+            at_once,
+            name,
+        ) in _PAIR_SUMS:  # LLVM knows the pattern below, and breaks it up for bytes
+            if feature in features:
+                return self._in_parts(name, at_once, levels, weights)
         products = []
         for side in (0, 1):
-            factors = (self.shuffled(each, each, range(side, count, 2)) for each in (levels, weights))
-            products.append(self.builder.mul(*(self.builder.sext(factor, wide) for factor in factors)))
+            factors = (self.shuffled(each, each, range(side, 2 * count, 2)) for each in (levels, weights))
+            products.append(
+                self.builder.mul(*(self.builder.sext(each, ir.VectorType(_INT, count)) for each in factors))
+            )
         return self.builder.add(*products)
 
-    def summed(self, count: Any, terms: Callable[[Any], list[Any]]) -> list[Any]:
-        """The sums of what `terms` makes of 0 to `count` - 1; `count` is at least 1."""
-        totals = [cgutils.alloca_once_value(self.builder, first) for first in terms(_LONG(0))]
-        with cgutils.for_range_slice(self.builder, _LONG(1), count, _LONG(1)) as (step, _):
-            for total, term in zip(totals, terms(step), strict=True):
-                self.builder.store(self.builder.add(self.builder.load(total), term), total)
-        return [self.builder.load(total) for total in totals]
+    def _in_parts(self, name: str, at_once: int, levels: Any, weights: Any) -> Any:
+        """`pair_sums` by an instruction that takes all of <n x i16> at once, or half."""
+        kind = ir.FunctionType(ir.VectorType(_INT, at_once // 2), [ir.VectorType(_SHORT, at_once)] * 2)
+        instruction = cgutils.get_or_insert_function(self.builder.module, kind, name)
+        parts = []
+        for at in range(0, levels.type.count, at_once):
+            factors = [self.shuffled(each, each, range(at, at + at_once)) for each in (levels, weights)]
+            parts.append(self.builder.call(instruction, factors))
+        return parts[0] if len(parts) == 1 else self.shuffled(parts[0], parts[1], range(levels.type.count // 2))
 
-    def whole(self, high: Any, low: Any) -> Any:
-        """Sums by whole weights from sums by their two parts."""
-        return self.builder.add(self.builder.shl(high, ir.Constant(high.type, [LOW_BITS] * high.type.count)), low)
-
-    def levels(self, totals: Any) -> Any:
-        """<n x i8>: rounded to whole levels, 0 to 255."""
+    def levels(self, totals: Any, unit_bits: int) -> Any:
+        """<n x i8>: sums in units of 2 ** -unit_bits, rounded to whole levels, 0 to 255."""
         half, unit, none, most = (
-            ir.Constant(totals.type, [value] * totals.type.count) for value in (1 << UNIT_BITS - 1, UNIT_BITS, 0, 255)
+            ir.Constant(totals.type, [value] * totals.type.count) for value in (1 << unit_bits - 1, unit_bits, 0, 255)
         )
         level = self.builder.ashr(self.builder.add(totals, half), unit)
         level = self.builder.select(self.builder.icmp_signed("<", level, none), none, level)
         level = self.builder.select(self.builder.icmp_signed(">", level, most), most, level)
         return self.builder.trunc(level, ir.VectorType(_BYTE, totals.type.count))
 
-    def lane_sums(self, totals: list[Any]) -> Any:
-        """<8 x i32>: the sum of the elements of each of eight <8 x i32>."""
-        for one, other in ((_EVEN, _ODD), (_EVEN, _ODD), (_FIRST_HALVES, _SECOND_HALVES)):
-            totals = [
-                self.builder.add(self.shuffled(*both, one), self.shuffled(*both, other))
-                for both in zip(totals[::2], totals[1::2], strict=True)
-            ]
-        return totals[0]
+
+def _turned(code: _Code, rows: Array, at: Any, stride: Any, order: Sequence[int]) -> list[Any]:
+    """Eight pairs <32 x i8>, of two neighbouring bytes each, of sixteen rows of sixteen bytes taken in `order`."""
+    builder, half, words = code.builder, LANES // 2, ir.VectorType(_SHORT, LANES)
+    row = ir.VectorType(_BYTE, LANES)
+    starts = [builder.add(at, builder.mul(stride, _LONG(number))) for number in range(LANES)]
+    lines = [code.load(rows, start, row) for start in starts]
+    both = [*order, *(LANES + each for each in order)]
+    pairs = zip(lines[:half], lines[half:], strict=True)
+    turned = [builder.bitcast(code.shuffled(*pair, both), words) for pair in pairs]
+    for _ in range(3):  # to zip the first half with the second, three times, transposes 8 x 8
+        zipped = []
+        for one, other in zip(turned[: half // 2], turned[half // 2 :], strict=True):
+            for first in (0, half // 2):
+                lane = [first + place // 2 + LANES * (place % 2) for place in range(half)]
+                zipped.append(code.shuffled(one, other, [*lane, *(half + each for each in lane)]))
+        turned = zipped
+    return [builder.bitcast(each, ir.VectorType(_BYTE, PAIR)) for each in turned]
 
 
-def _lanes(code: _Code, arrays: Sequence[Array], place: Any, channels: int, few: bool) -> list[Any]:
-    """<8 x i8> of each channel: the new pixels from `place` on; `few` promises sixteen weights a pixel."""
-    planes, starts, weights = arrays
-    add, mul = code.builder.add, code.builder.mul
-    width, taps = code.length(planes, 1), _LONG(TAPS) if few else code.length(weights, 2)
-    totals: list[list[Any]] = [[] for _ in range(channels)]
-    for lane in range(LANES):
-        new = add(place, _LONG(lane))
-        start, part = code.load(starts, new, 1, _LONG), mul(new, mul(taps, _LONG(2)))
+@_compiled_in
+def turned_colours(_: Any, rows: Any, at: Any, stride: Any, planes: Any, to: Any, step: Any) -> Any:
+    """Sixteen rows of four pixels, and four bytes that are not used -> two pairs of each plane, `step` apart."""
 
-        def terms(step: Any, start: Any = start, part: Any = part) -> list[Any]:
-            past = mul(step, _LONG(TAPS))
-            high = add(part, past)
-            parts = [code.load(weights, at, TAPS, _SHORT) for at in (high, add(high, taps))]
-            places = [add(add(start, past), mul(width, _LONG(channel))) for channel in range(channels)]
-            levels = [code.load(planes, at, TAPS, _SHORT) for at in places]
-            return [code.pair_sums(each, part) for each in levels for part in parts]
-
-        sums = terms(_LONG(0)) if few else code.summed(code.builder.udiv(taps, _LONG(TAPS)), terms)
-        for channel in range(channels):
-            totals[channel].append(code.whole(*sums[2 * channel : 2 * channel + 2]))
-    return [code.levels(code.lane_sums(each)) for each in totals]
-
-
-def _lanes_function(channels: int, few: bool) -> Any:
-    @intrinsic
-    def lanes(_: Any, planes: Any, starts: Any, weights: Any, place: Any, made: Any, to: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            code = _Code(context, builder)
-            planes, starts, weights, place, made, to = zip(signature.args, arguments, strict=True)
-            levels = _lanes(code, (planes, starts, weights), place[1], channels, few)
-            if channels == 3:
-                both = code.shuffled(levels[0], levels[1], range(2 * LANES))
-                third = code.shuffled(levels[2], levels[2], range(2 * LANES))
-                mixed = [at // 3 + LANES * (at % 3) for at in range(3 * LANES)]
-                levels = [code.shuffled(both, third, mixed)]
-            code.store(levels[0], made, to[1])
-            return context.get_dummy_value()
-
-        return types.void(planes, starts, weights, types.int64, made, types.int64), build
-
-    return lanes
-
-
-@intrinsic
-def _row_lanes(_: Any, rows: Any, first: Any, count: Any, weights: Any, place: Any, at: Any, made: Any, to: Any) -> Any:
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         code = _Code(context, builder)
-        rows, first, count, weights, place, at, made, to = zip(signature.args, arguments, strict=True)
-        width, pairs = code.length(rows, 1), code.length(weights, 2)
-        start = builder.add(builder.mul(first[1], width), at[1])
-        part = builder.mul(place[1], builder.mul(pairs, _LONG(2)))
-        last = builder.sub(count[1], _LONG(1))
-
-        def terms(step: Any) -> list[Any]:
-            one = builder.mul(step, _LONG(2))
-            next_one = builder.add(one, _LONG(1))
-            other = builder.select(builder.icmp_signed("<", next_one, last), next_one, last)  # beyond, its weight is 0
-            both = [code.load(rows, builder.add(start, builder.mul(r, width)), ROW_LANES, _BYTE) for r in (one, other)]
-            mixed = code.shuffled(
-                both[0], both[1], [lane // 2 + ROW_LANES * (lane % 2) for lane in range(2 * ROW_LANES)]
-            )
-            levels = builder.zext(mixed, ir.VectorType(_SHORT, 2 * ROW_LANES))
-            high = builder.add(part, step)
-            parts = [code.load(weights, each, 1, _INT) for each in (high, builder.add(high, pairs))]
-            return [code.pair_sums(levels, code.repeated(pair)) for pair in parts]
-
-        sums = code.summed(builder.udiv(builder.add(count[1], _LONG(1)), _LONG(2)), terms)
-        code.store(code.levels(code.whole(*sums)), made, to[1])
+        rows, at, stride, planes, to, step = zip(signature.args, arguments, strict=True)
+        for number, pair in enumerate(_turned(code, rows, at[1], stride[1], _COLOUR_PAIRS)[:6]):
+            plane = builder.add(to[1], builder.mul(step[1], _LONG(number % 3)))
+            code.store(pair, planes, builder.add(plane, _LONG(PAIR * (number // 3))))
         return context.get_dummy_value()
 
     whole = types.int64
-    return types.void(rows, whole, whole, weights, whole, whole, made, whole), build
+    return types.void(rows, whole, whole, planes, whole, whole), build
 
 
-grey_lanes: Any = _lanes_function(1, few=False)
-"""(planes uint16 (n, width), starts, weights int16 (size, 2, taps), place, made uint8, to): eight new pixels from
-`place` on of the first plane, into `made` from `to` on. Nothing checks a place. The compiler passes the other argument.
-"""
-colour_lanes: Any = _lanes_function(3, few=False)
-"""The same of three planes, whose levels are written in turn."""
-colour_lanes_few: Any = _lanes_function(3, few=True)
-"""The same where there are sixteen weights a pixel."""
-row_lanes: Any = _row_lanes
-"""(rows uint8 (n, width), first, count, weights int32 (size, 2, pairs), place, at, made uint8, to): sixteen levels from
-`at` on of the sum of `count` rows from `first` on, with the weights of `place`: two int16 in each int32."""
+@_compiled_in
+def turned_levels(_: Any, rows: Any, at: Any, stride: Any, made: Any, to: Any, step: Any) -> Any:
+    """Sixteen rows of sixteen levels -> eight pairs, `step` apart."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        code = _Code(context, builder)
+        rows, at, stride, made, to, step = zip(signature.args, arguments, strict=True)
+        for number, pair in enumerate(_turned(code, rows, at[1], stride[1], range(LANES))):
+            code.store(pair, made, builder.add(to[1], builder.mul(step[1], _LONG(number))))
+        return context.get_dummy_value()
+
+    whole = types.int64
+    return types.void(rows, whole, whole, made, whole, whole), build
+
+
+@_compiled_in
+def pair_brightness(_: Any, planes: Any, at: Any, step: Any) -> Any:
+    """The brightness of a pair of red, green and blue, `step` apart, goes into the plane behind them."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        code = _Code(context, builder)
+        planes, at, step = zip(signature.args, arguments, strict=True)
+        places = [builder.add(at[1], builder.mul(step[1], _LONG(number))) for number in range(4)]
+        colours = [code.load(planes, place, ir.VectorType(_BYTE, PAIR)) for place in places[:3]]
+        red, green, blue = (builder.zext(each, ir.VectorType(_SHORT, PAIR)) for each in colours)
+        halves = []
+        for low in (0, 4):  # the order that one instruction zips and one packs, in each eighth
+            order = [8 * (n // 8) + low + n % 8 // 2 + PAIR * (n % 2) for n in range(PAIR)]
+            terms = [
+                code.pair_sums(code.shuffled(*two, order), _INT(weights[0] + (weights[1] << 16)))
+                for two, weights in (((red, green), _RED_GREEN), ((green, blue), _GREEN_BLUE))
+            ]
+            halves.append(code.levels(builder.add(*terms), 16))
+        order = [4 * (n // 8) + n % 4 + LANES * (n % 8 // 4) for n in range(PAIR)]
+        code.store(code.shuffled(halves[0], halves[1], order), planes, places[3])
+        return context.get_dummy_value()
+
+    return types.void(planes, types.int64, types.int64), build
+
+
+@_compiled_in
+def weighted(_: Any, pairs: Any, at: Any, step: Any, count: Any, weights: Any, place: Any, made: Any, to: Any) -> Any:
+    """Sixteen levels: the sum of `count` (1 or more) pairs, `step` apart, with the weights of `place`.
+
+    Weights are int32 (size, 2, most pairs), two int16 in each: the upper and the lower part of two neighbours.
+    """
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        code = _Code(context, builder)
+        pairs, at, step, count, weights, place, made, to = zip(signature.args, arguments, strict=True)
+        most = builder.extract_value(context.make_array(weights[0])(context, builder, weights[1]).shape, 2)
+        high = builder.mul(place[1], builder.mul(most, _LONG(2)))
+
+        def terms(number: Any) -> list[Any]:
+            start = builder.add(at[1], builder.mul(number, step[1]))
+            levels = builder.zext(code.load(pairs, start, ir.VectorType(_BYTE, PAIR)), ir.VectorType(_SHORT, PAIR))
+            parts = builder.add(high, number), builder.add(builder.add(high, number), most)
+            return [code.pair_sums(levels, code.load(weights, each, _INT)) for each in parts]
+
+        totals = [cgutils.alloca_once_value(builder, first) for first in terms(_LONG(0))]
+        with cgutils.for_range_slice(builder, _LONG(1), count[1], _LONG(1)) as (number, _):
+            for total, term in zip(totals, terms(number), strict=True):
+                builder.store(builder.add(builder.load(total), term), total)
+        upper, lower = (builder.load(total) for total in totals)
+        low_bits = ir.Constant(upper.type, [LOW_BITS] * LANES)
+        code.store(code.levels(builder.add(builder.shl(upper, low_bits), lower), UNIT_BITS), made, to[1])
+        return context.get_dummy_value()
+
+    whole = types.int64
+    return types.void(pairs, whole, whole, whole, weights, whole, made, whole), build

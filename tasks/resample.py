@@ -6,131 +6,26 @@ and the small brightness of a picture comes from the same pass over its rows as 
 `tests/tasks/test_resample.py` compares the two.
 """
 
-import math
-from enum import IntEnum
-from functools import lru_cache
-from typing import NamedTuple
-
 import cv2
 import numpy as np
 import numpy.typing as npt
 
 from tasks.compiled import compiled
 from tasks.pixel_sums import (
+    COLOUR_PIXELS,
+    GREY_PIXELS,
     LANES,
-    LOW_BITS,
-    ROW_LANES,
-    TAPS,
-    UNIT_BITS,
-    colour_lanes,
-    colour_lanes_few,
-    grey_lanes,
-    row_lanes,
+    PAIR,
+    pair_brightness,
+    turned_colours,
+    turned_levels,
+    weighted,
 )
+from tasks.resample_plan import NOTHING, Box, Filter, Plan, Taps, plan
 
 Pixels = npt.NDArray[np.uint8]
 Columns = npt.NDArray[np.uint8]
 """A picture on its side: uint8 (3 * width, height); row 3 * x + c holds channel c of column x."""
-
-Box = tuple[int, int, int, int]
-"""Left, top, width and height of a part, in pixels."""
-
-
-Levels = npt.NDArray[np.uint16]
-"""One channel of a row."""
-
-
-class Filter(IntEnum):
-    """How a pixel's weight falls with its distance; the value is how many pixels far it reaches."""
-
-    BILINEAR = 1
-    BICUBIC = 2
-    LANCZOS = 3
-
-
-class Taps(NamedTuple):
-    """Which pixels make each new one, and how much each of them counts; beyond the last new one all count 0."""
-
-    starts: npt.NDArray[np.int64]
-    """First pixel of each new one, int64 (a multiple of LANES,)."""
-    counts: npt.NDArray[np.int64]
-    """How many there are, int64 (size,)."""
-    weights: npt.NDArray[np.int16]
-    """The two parts of weights in units of 2 ** -22, int16 (a multiple of LANES, 2, a multiple of TAPS)."""
-
-
-class Plan(NamedTuple):
-    """How pictures of one size become pictures of another."""
-
-    across: Taps
-    down: Taps
-    down_first: bool
-    """Whether Pillow (13 and later) goes down the columns first, which rounds otherwise."""
-
-
-_NOTHING = Taps(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 2, TAPS), np.int16))
-
-
-@lru_cache(maxsize=512)
-def plan(old: tuple[int, int], new: tuple[int, int], kernel: Filter, crop: Box | None = None) -> Plan:
-    """From one (width, height) to another. With `crop` only that part of the new picture is made."""
-    left, top, width, height = crop or (0, 0, *new)
-    down_first = new[1] < old[1] and old[1] - new[1] > 2 * (old[0] - new[0])
-    return Plan(_taps(old[0], new[0], kernel, left, width), _taps(old[1], new[1], kernel, top, height), down_first)
-
-
-def _taps(length: int, size: int, kernel: Filter, first: int, count: int) -> Taps:
-    """Of `count` new pixels, from `first` on, of the `size` that a row of `length` becomes."""
-    most = 2 * math.ceil(kernel * max(length / size, 1.0)) + 1
-    starts, counts = np.zeros(-(-count // LANES) * LANES, np.int64), np.zeros(count, np.int64)
-    whole = np.zeros((len(starts), -(-most // TAPS) * TAPS), np.int32)
-    _fill_taps(length, size, int(kernel), first, starts, counts, whole)
-    parts = np.stack([whole >> LOW_BITS, whole & ((1 << LOW_BITS) - 1)], axis=1)
-    return Taps(starts, counts, parts.astype(np.int16))
-
-
-@compiled
-def _weight(reach: int, x: float) -> float:
-    """Triangle, Keys' cubic with a = -0.5, or Lanczos, each in Pillow's order of operations."""
-    if reach == 1:
-        return max(0.0, 1.0 - abs(x))
-    if reach == 2:
-        x, a = abs(x), -0.5
-        if x < 1:
-            return ((a + 2) * x - (a + 3)) * x * x + 1
-        return (((x - 5) * x + 8) * x - 4) * a if x < 2 else 0.0
-    if x == 0:
-        return 1.0
-    if not -3 <= x < 3:
-        return 0.0
-    return math.sin(x * math.pi) / (x * math.pi) * (math.sin(x / 3 * math.pi) / (x / 3 * math.pi))
-
-
-@compiled
-def _fill_taps(
-    length: int,
-    size: int,
-    reach: int,
-    first: int,
-    starts: npt.NDArray[np.int64],
-    counts: npt.NDArray[np.int64],
-    weights: npt.NDArray[np.int32],
-) -> None:
-    scale = length / size
-    stretch = max(scale, 1.0)
-    unscaled = np.zeros(weights.shape[1])
-    for place in range(counts.size):
-        centre = (first + place + 0.5) * scale
-        start = max(int(centre - reach * stretch + 0.5), 0)
-        count = min(int(centre + reach * stretch + 0.5), length) - start
-        total = 0.0
-        for tap in range(count):
-            unscaled[tap] = _weight(reach, (tap + start - centre + 0.5) * (1.0 / stretch))
-            total += unscaled[tap]
-        for tap in range(count):
-            weight = unscaled[tap] / total * (1 << UNIT_BITS)
-            weights[place, tap] = int(weight - 0.5) if weight < 0 else int(weight + 0.5)
-        starts[place], counts[place] = start, count
 
 
 @compiled
@@ -138,89 +33,126 @@ def _across_rows(
     rows: Pixels,
     channels: int,
     starts: npt.NDArray[np.int64],
-    weights: npt.NDArray[np.int16],
+    counts: npt.NDArray[np.int64],
+    weights: npt.NDArray[np.int32],
     made: Pixels,
     grey_starts: npt.NDArray[np.int64],
-    grey_weights: npt.NDArray[np.int16],
+    grey_counts: npt.NDArray[np.int64],
+    grey_weights: npt.NDArray[np.int32],
     grey: Pixels,
 ) -> None:
     """Rows of 3 channels -> colours of `made` and brightness of `grey`; rows of 1 channel -> `grey`."""
-    width, flat, flat_grey = rows.shape[1] // channels, made.reshape(-1), grey.reshape(-1)
-    planes = np.zeros((4, width + max(weights.shape[2], grey_weights.shape[2])), np.uint16)
-    few = weights.shape[2] == TAPS
-    for y in range(rows.shape[0]):
-        if channels == 3:
-            _split(rows[y], planes[0], planes[1], planes[2])
-            if grey_starts.size:
-                _brightness(planes[0], planes[1], planes[2], planes[3])
+    height, stride = rows.shape
+    step = PAIR * _padded(stride // channels // 2 + 1, 8)
+    planes, levels, grey_plane = np.zeros(4 * step, np.uint8), rows.reshape(-1), step * (channels // 3 * 3)
+    sums, grey_sums = np.zeros(made.shape[1] * LANES, np.uint8), np.zeros(grey.shape[1] * LANES, np.uint8)
+    for y in range(0, height, LANES):
+        first = y * stride
+        if first + LANES * (stride + 1) > levels.size:  # what lies behind the rows is read, though not used
+            last = np.zeros(LANES * (stride + 1), np.uint8)
+            last[: levels.size - first] = levels[first:]
+            _lay_out(last, 0, stride, channels, planes, step)
         else:
-            planes[3, :width] = rows[y]
-        for place in range(0, starts.size, LANES):
-            if few:
-                colour_lanes_few(planes, starts, weights, place, flat, 3 * (y * starts.size + place))
-            else:
-                colour_lanes(planes, starts, weights, place, flat, 3 * (y * starts.size + place))
-        for place in range(0, grey_starts.size, LANES):
-            grey_lanes(planes[3:], grey_starts, grey_weights, place, flat_grey, y * grey_starts.size + place)
+            _lay_out(levels, first, stride, channels, planes, step)
+        for place in range(starts.size):
+            for channel in range(3):
+                at, to = channel * step + PAIR * starts[place], (3 * place + channel) * LANES
+                weighted(planes, at, PAIR, counts[place], weights, place, sums, to)
+        if grey_starts.size and channels == 3:
+            for at in range(0, step, PAIR):
+                pair_brightness(planes, at, step)
+        for place in range(grey_starts.size):
+            at = grey_plane + PAIR * grey_starts[place]
+            weighted(planes, at, PAIR, grey_counts[place], grey_weights, place, grey_sums, place * LANES)
+        _lay_down(sums, made, y)
+        _lay_down(grey_sums, grey, y)
 
 
 @compiled
-def _split(row: Pixels, red: Levels, green: Levels, blue: Levels) -> None:
-    for x in range(row.size // 3):
-        red[x] = row[3 * x]
-        green[x] = row[3 * x + 1]
-        blue[x] = row[3 * x + 2]
+def _lay_out(levels: Pixels, first: int, stride: int, channels: int, planes: Pixels, step: int) -> None:
+    """Sixteen rows, from level `first` on, become planes of pairs."""
+    if channels == 3:
+        for pixel in range(0, stride // 3, COLOUR_PIXELS):
+            turned_colours(levels, first + 3 * pixel, stride, planes, PAIR * pixel // 2, step)
+    else:
+        for pixel in range(0, stride, GREY_PIXELS):
+            turned_levels(levels, first + pixel, stride, planes, PAIR * pixel // 2, PAIR)
 
 
 @compiled
-def _brightness(red: Levels, green: Levels, blue: Levels, grey: Levels) -> None:
-    for x in range(grey.size):
-        total = np.int32(red[x]) * np.int32(19595) + np.int32(green[x]) * np.int32(38470)
-        grey[x] = np.uint16((total + np.int32(blue[x]) * np.int32(7471) + np.int32(0x8000)) >> np.int32(16))
+def _lay_down(sums: Pixels, made: Pixels, y: int) -> None:
+    """Sixteen new levels of each of sixteen rows become pairs of rows, from row `y` on."""
+    levels, step = made.reshape(-1), 2 * made.shape[1]
+    for at in range(0, made.shape[1], LANES):
+        turned_levels(sums, at * LANES, LANES, levels, y // 2 * step + 2 * at, step)
+
+
+@compiled
+def _padded(count: int, multiple: int) -> int:
+    return -(-count // multiple) * multiple
+
+
+@compiled
+def _paired(rows: Pixels, made: Pixels) -> None:
+    """Rows (n, width) -> pairs of rows (half of n, at least width, 2)."""
+    for y in range(rows.shape[0]):
+        for x in range(rows.shape[1]):
+            made[y // 2, x, y % 2] = rows[y, x]
 
 
 @compiled
 def _all_brightness(rows: Pixels, made: Pixels) -> None:
-    planes = np.zeros((4, made.shape[1]), np.uint16)
-    for y in range(len(rows)):
-        _split(rows[y], planes[0], planes[1], planes[2])
-        _brightness(planes[0], planes[1], planes[2], planes[3])
+    for y in range(made.shape[0]):
         for x in range(made.shape[1]):
-            made[y, x] = np.uint8(planes[3, x])
+            total = np.int32(rows[y, 3 * x]) * np.int32(19595) + np.int32(rows[y, 3 * x + 1]) * np.int32(38470)
+            made[y, x] = (total + np.int32(rows[y, 3 * x + 2]) * np.int32(7471) + np.int32(0x8000)) >> np.int32(16)
 
 
 @compiled
 def _down_rows(
-    rows: Pixels,
+    pairs: Pixels,
     starts: npt.NDArray[np.int64],
     counts: npt.NDArray[np.int64],
     weights: npt.NDArray[np.int32],
     made: Pixels,
 ) -> None:
-    """New row i is the weighted sum of rows starts[i] + k; rows hold ROW_LANES levels at least."""
-    width, flat = rows.shape[1], made.reshape(-1)
-    for place in range(counts.size):
-        for at in range(0, width, ROW_LANES):
-            here = min(at, width - ROW_LANES)
-            row_lanes(rows, starts[place], counts[place], weights, place, here, flat, place * width + here)
+    """New row i is the weighted sum of counts[i] pairs of rows from starts[i] on."""
+    levels, flat, step = pairs.reshape(-1), made.reshape(-1), 2 * made.shape[1]
+    for place in range(starts.size):
+        for at in range(0, made.shape[1], LANES):
+            to = place * made.shape[1] + at
+            weighted(levels, starts[place] * step + 2 * at, step, counts[place], weights, place, flat, to)
 
 
 def _across(rows: Pixels, colour: Taps, grey: Taps, channels: int = 3) -> tuple[Pixels, Pixels]:
-    """uint8 (n, 3 * new width) and the brightness, uint8 (n, new width), each as wide as `starts`."""
-    made = np.empty((len(rows), 3 * len(colour.starts)), np.uint8)
-    made_grey = np.empty((len(rows), len(grey.starts)), np.uint8)
-    _across_rows(_rows(rows), channels, colour.starts, colour.weights, made, grey.starts, grey.weights, made_grey)
+    """Pairs of rows, uint8 (half of n, 3 * new width, 2), and of their brightness, uint8 (half of n, new width, 2).
+
+    Both are a little longer and wider than that.
+    """
+    pairs = _padded(len(rows), LANES) // 2
+    made = np.empty((pairs, _padded(3 * len(colour.starts), LANES), 2), np.uint8)
+    made_grey = np.empty((pairs, _padded(len(grey.starts), LANES), 2), np.uint8)
+    _across_rows(_rows(rows), channels, *colour, made, *grey, made_grey)
     return made, made_grey
 
 
-def _down(rows: Pixels, taps: Taps) -> Pixels:
-    """uint8 (size, n): sums of the rows of uint8 (length, n)."""
-    missing = ROW_LANES - rows.shape[1]
-    if missing > 0:
-        return _down(np.pad(rows, ((0, 0), (0, missing))), taps)[:, :-missing]
-    made = np.empty((len(taps.counts), rows.shape[1]), np.uint8)
-    _down_rows(_rows(rows), taps.starts, taps.counts, taps.weights.view(np.int32), made)
+def _down(pairs: Pixels, taps: Taps) -> Pixels:
+    """uint8 (size, n): sums of pairs of rows, uint8 (half of the length, n, 2)."""
+    made = np.empty((len(taps.starts), pairs.shape[1]), np.uint8)
+    _down_rows(pairs, *taps, made)
     return made
+
+
+def _pairs(rows: Pixels) -> Pixels:
+    """Pairs of rows, uint8 (half of n, at least width, 2), of uint8 (n, width)."""
+    made = np.zeros((-(-len(rows) // 2), _padded(rows.shape[1], LANES), 2), np.uint8)
+    _paired(_rows(rows), made)
+    return made
+
+
+def _unpaired(pairs: Pixels) -> Pixels:
+    """Rows, uint8 (n, width), of pairs of rows, uint8 (half of n, width, 2)."""
+    return np.swapaxes(pairs, 1, 2).reshape(-1, pairs.shape[1])
 
 
 def turned(rows: Pixels) -> Pixels:
@@ -240,9 +172,10 @@ def resized(rgb: Pixels, size: tuple[int, int], kernel: Filter, crop: Box | None
     """
     chosen = plan((rgb.shape[1], rgb.shape[0]), size, kernel, crop)
     if chosen.down_first:
-        made = _across(_down(_rows(rgb), chosen.down), chosen.across, _NOTHING)[0]
+        rows = _down(_pairs(_rows(rgb)), chosen.down)[:, : 3 * rgb.shape[1]]
+        made = _unpaired(_across(rows, chosen.across, NOTHING)[0])
     else:
-        made = _down(_across(_rows(rgb), chosen.across, _NOTHING)[0], chosen.down)
+        made = _down(_across(_rows(rgb), chosen.across, NOTHING)[0], chosen.down)
     return _colours(made, chosen)
 
 
@@ -253,10 +186,11 @@ def resized_grey(pixels: Pixels, size: tuple[int, int], kernel: Filter) -> Pixel
         pixels = brightness(pixels)
     rows, channels = _rows(pixels), 3 if pixels.ndim == 3 else 1
     if chosen.down_first:
-        made = _across(_down(rows, chosen.down), _NOTHING, chosen.across, channels)[1]
+        rows = _down(_pairs(rows), chosen.down)[:, : pixels.shape[1]]
+        made = _unpaired(_across(rows, NOTHING, chosen.across, channels)[1])
     else:
-        made = _down(_across(rows, _NOTHING, chosen.across, channels)[1], chosen.down)
-    return np.ascontiguousarray(made[:, : len(chosen.across.counts)])
+        made = _down(_across(rows, NOTHING, chosen.across, channels)[1], chosen.down)
+    return np.ascontiguousarray(made[: len(chosen.down.starts), : len(chosen.across.starts)])
 
 
 def resized_with_grey(
@@ -273,7 +207,7 @@ def resized_with_grey(
     if chosen.down_first or chosen_grey.down_first:
         return resized(rgb, size, kernel, crop), resized_grey(rgb, grey_size, grey_kernel)
     made, made_grey = _across(_rows(rgb), chosen.across, chosen_grey.across)
-    small = _down(made_grey, chosen_grey.down)[:, : len(chosen_grey.across.counts)]
+    small = _down(made_grey, chosen_grey.down)[:, : len(chosen_grey.across.starts)]
     return _colours(_down(made, chosen.down), chosen), np.ascontiguousarray(small)
 
 
@@ -292,5 +226,5 @@ def _rows(pixels: Pixels) -> Pixels:
 
 
 def _colours(made: Pixels, chosen: Plan) -> Pixels:
-    width = len(chosen.across.counts)
-    return np.ascontiguousarray(made[:, : 3 * width]).reshape(len(made), width, 3)
+    height, width = len(chosen.down.starts), len(chosen.across.starts)
+    return np.ascontiguousarray(made[:height, : 3 * width]).reshape(height, width, 3)

