@@ -2,7 +2,9 @@
 
 Of two sets with Jaccard index at least t, sorted by how rare their members are, the first |x| - ceil(t |x|) + 1 members
 of each have one in common (Bayardo, Ma and Srikant, WWW 2007). Only these are looked up, in lists of the
-representatives that have them; sets of very different size or signature are passed over, and the rest are merged.
+representatives that have them. Where the first common member stands in both bounds how many can follow (Xiao, Wang, Lin
+and Yu, TODS 2011), which leaves a few in a hundred; of these, sets of very different signature are passed over, and the
+rest are merged.
 """
 
 import numpy as np
@@ -13,8 +15,10 @@ from tasks.decide.hamming_kernel import popcount
 
 Keys = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[np.int64]
-Lists = tuple[Numbers, Numbers, Numbers]
-"""Where each bucket's list begins and ends, and the texts in the lists one after the other."""
+Small = npt.NDArray[np.int32]
+Lists = tuple[Numbers, Small]
+"""Where each bucket's list begins and ends, int64 (buckets, 2); and the lists one after the other, int32 (entries, 3):
+a text, its members, and its `reach` from where this member stands."""
 
 RUN = 5
 """Characters of a run. Shorter ones are so common that every text meets every other."""
@@ -114,57 +118,75 @@ def likeness(one: Keys, other: Keys, jaccard_min: float) -> float:
 
 
 @compiled
-def nearest(
-    text: int, keys: Keys, starts: Numbers, marks: Keys, lists: Lists, low: int, jaccard_min: float, seen: Numbers
-) -> tuple[int, float]:
-    """The representative most like the text, the earlier of two, and their Jaccard index; -1 and 0 if none is."""
-    first, end = starts[text], starts[text + 1]
-    size = end - first
+def reach(size: int, place: int, jaccard_min: float) -> int:
+    """Members of the largest set that is like enough, if `place` is the first of the sorted ones that both have."""
+    return int((size - place) * (1 + jaccard_min) / jaccard_min - size + _EPSILON)
+
+
+@compiled
+def within_reach(entries: Small, size: int, farthest: int, found: Small) -> int:
+    """Write who of a list is in reach of a text, and the text of them; how many. No branch, as most are not."""
+    count = 0
+    for place in range(len(entries)):
+        found[count] = entries[place, 0]
+        count += (entries[place, 1] <= farthest) & (entries[place, 2] >= size)
+    return count
+
+
+@compiled
+def nearest(text: int, keys: Keys, starts: Numbers, marks: Keys, near: Small, jaccard_min: float) -> tuple[int, float]:
+    """Of the texts `near` the one most like the text, the earlier of two, and their Jaccard index; -1 and 0 if none."""
+    own = keys[starts[text] : starts[text + 1]]
     best, best_jaccard = -1, 0.0
-    for key in keys[first : first + prefix(size, jaccard_min)]:
-        bucket = np.int64(key >> np.uint64(low))
-        for place in range(lists[0][bucket], lists[1][bucket]):
-            other = lists[2][place]
-            if seen[other] == text:
-                continue
-            seen[other] = text
-            theirs = starts[other + 1] - starts[other]
-            if min(size, theirs) < jaccard_min * max(size, theirs) - _EPSILON:
-                continue
-            apart = (1 - jaccard_min) / (1 + jaccard_min) * (size + theirs) + _EPSILON
-            if differing(marks[text], marks[other]) > apart:
-                continue
-            jaccard = likeness(keys[first:end], keys[starts[other] : starts[other + 1]], jaccard_min)
-            if jaccard > best_jaccard or (jaccard == best_jaccard and 0 <= other < best):
-                best, best_jaccard = other, jaccard
+    for other in near:
+        theirs = keys[starts[other] : starts[other + 1]]
+        apart = (1 - jaccard_min) / (1 + jaccard_min) * (own.size + theirs.size) + _EPSILON
+        if differing(marks[text], marks[other]) > apart:
+            continue
+        jaccard = likeness(own, theirs, jaccard_min)
+        if jaccard > best_jaccard or (jaccard == best_jaccard and 0 <= other < best):
+            best, best_jaccard = other, jaccard
     return best, best_jaccard
 
 
 @compiled
 def room(keys: Keys, starts: Numbers, bits: int, jaccard_min: float) -> Lists:
     """An empty list for every bucket, with room for all texts that may come to be in it."""
-    held = np.zeros((1 << bits) + 1, np.int64)
+    ends = np.zeros((1 << bits, 2), np.int64)
     for text in range(starts.size - 1):
         first = starts[text]
         for key in keys[first : first + prefix(starts[text + 1] - first, jaccard_min)]:
-            held[np.int64(key >> np.uint64(64 - bits)) + 1] += 1
-    begins = np.cumsum(held)
-    return begins[:-1], begins[:-1].copy(), np.empty(begins[-1], np.int64)
+            ends[np.int64(key >> np.uint64(64 - bits)), 1] += 1
+    entries = 0
+    for bucket in range(len(ends)):
+        held = ends[bucket, 1]
+        ends[bucket] = entries
+        entries += held
+    return ends, np.empty((entries, 3), np.int32)
 
 
 @compiled
 def leaders(keys: Keys, starts: Numbers, bits: int, jaccard_min: float) -> tuple[Numbers, npt.NDArray[np.float32]]:
     """Each text's representative, -1 if it is one or has no keys, and their Jaccard index; texts in order of rank."""
-    texts, low = starts.size - 1, 64 - bits
-    marks, lists = signatures(keys, starts), room(keys, starts, bits, jaccard_min)
-    seen, twins, jaccards = np.full(texts, -1, np.int64), np.full(texts, -1, np.int64), np.zeros(texts, np.float32)
+    texts = starts.size - 1
+    marks, (ends, entries) = signatures(keys, starts), room(keys, starts, bits, jaccard_min)
+    seen, twins, jaccards = np.full(texts, -1, np.int32), np.full(texts, -1, np.int64), np.zeros(texts, np.float32)
+    near, found = np.empty(texts + 1, np.int32), np.empty(texts + 1, np.int32)
     for text in range(texts):
-        twins[text], jaccards[text] = nearest(text, keys, starts, marks, lists, low, jaccard_min, seen)
+        first, size = starts[text], starts[text + 1] - starts[text]
+        buckets = (keys[first : first + prefix(size, jaccard_min)] >> np.uint64(64 - bits)).astype(np.int64)
+        count = 0
+        for place, bucket in enumerate(buckets):
+            held = entries[ends[bucket, 0] : ends[bucket, 1]]
+            for other in found[: within_reach(held, size, reach(size, place, jaccard_min), found)]:
+                near[count] = other
+                count += seen[other] != text
+                seen[other] = text
+        twins[text], jaccards[text] = nearest(text, keys, starts, marks, near[:count], jaccard_min)
         if twins[text] >= 0:
             continue
-        first = starts[text]
-        for key in keys[first : first + prefix(starts[text + 1] - first, jaccard_min)]:
-            bucket = np.int64(key >> np.uint64(low))
-            lists[2][lists[1][bucket]] = text
-            lists[1][bucket] += 1
+        for place, bucket in enumerate(buckets):
+            entry = entries[ends[bucket, 1]]
+            entry[0], entry[1], entry[2] = text, size, reach(size, place, jaccard_min)
+            ends[bucket, 1] += 1
     return twins, jaccards
