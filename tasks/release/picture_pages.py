@@ -1,92 +1,93 @@
 """Pages of the column `images.list.element.bytes`: version 1 data pages of plain values, not compressed."""
 
-from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tasks.parquet import PAGE_BYTES
-from tasks.release.thrift import I64, STRUCT, signed, varint
+from tasks.release.thrift import I64, STRUCT, Numbers, list_head, repeated, varint
 
 _EMPTY, _PRESENT = 1, 4
 """Definition levels of a row without pictures, and of a picture."""
-_ONE = b"\2\0\0\0\2\0\2\0\0\0\2\4"
-"""Levels of one row with one picture."""
-
-
-class Page(NamedTuple):
-    """What the footer tells of a page."""
-
-    size: int
-    rows: int
-    picture_bytes: int
 
 
 class Pages(NamedTuple):
     """The pages of a row group, without the pictures."""
 
-    pages: list[Page]
+    sizes: Numbers
+    """Bytes of each page, with its head."""
+    rows: Numbers
+    picture_bytes: Numbers
     between: list[bytes]
     """What stands before each picture, and after the last."""
 
 
-def lay_out(shown: Sequence[int], sizes: Sequence[int]) -> Pages:
+def lay_out(shown: Numbers, sizes: Numbers) -> Pages:
     """The pages of rows that show so many pictures each; a page ends with the row that makes it `PAGE_BYTES` long."""
-    pages, between = [], [b""]
-    first = picture = row = size = 0
-    for end, count in enumerate(shown, 1):
-        picture += count
-        size += sum(sizes[picture - count : picture], 4 * count)
-        if size < PAGE_BYTES and end < len(shown):
-            continue
-        head = _head(shown[row:end], size)
-        between[-1] += head
-        for length in sizes[first:picture]:
-            between[-1] += length.to_bytes(4, "little")
-            between.append(b"")
-        pages.append(Page(len(head) + size, end - row, size - 4 * (picture - first)))
-        first, row, size = picture, end, 0
-    return Pages(pages, between)
+    pictures = _sums(shown)
+    stored = _sums(sizes + 4)[pictures]
+    ends = _page_ends(stored)
+    first, values = pictures[ends], np.diff(stored[ends])
+    before = _before_pages(shown, ends, values)
+    lengths = sizes.astype("<u4").tobytes()
+    between = [*(lengths[at : at + 4] for at in range(0, len(lengths), 4)), b""]
+    for picture, head in zip(first[:-1].tolist(), before, strict=True):
+        between[picture] = head + between[picture]
+    page_sizes = values + np.array([len(head) for head in before], np.int64)
+    return Pages(page_sizes, np.diff(ends), values - 4 * np.diff(first), between)
 
 
-def _head(shown: Sequence[int], size: int) -> bytes:
-    """What stands before the values of a page: its header and the levels."""
-    levels = _ONE if len(shown) == 1 == shown[0] else _levels(shown)
-    return _header(len(levels) + size, sum(count or 1 for count in shown)) + levels
+def _before_pages(shown: Numbers, ends: list[int], values: Numbers) -> list[bytes]:
+    """Header and levels of each page, whose values take so many bytes."""
+    rows = shown.tolist()
+    levels = [_levels(tuple(rows[row:end])) for row, end in pairwise(ends)]
+    sizes = values + np.array([len(each) for each in levels], np.int64)
+    heads = _headers(sizes, np.diff(_sums(np.maximum(shown, 1))[ends]))
+    return [head + each for head, each in zip(heads, levels, strict=True)]
 
 
-def offset_index(laid_out: Sequence[Page], start: int) -> bytes:
+def _sums(values: Numbers) -> Numbers:
+    """What comes before each value, and the sum of all."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(values)])
+
+
+def _page_ends(stored: Numbers) -> list[int]:
+    """0 and the row after the last one of every page, of rows with `stored` bytes before each."""
+    ends, start = [0], 0
+    for row, at in enumerate(stored.tolist()):
+        if at - start >= PAGE_BYTES:
+            ends.append(row)
+            start = at
+    return ends if ends[-1] == len(stored) - 1 else [*ends, len(stored) - 1]
+
+
+def _headers(sizes: Numbers, values: Numbers) -> list[bytes]:
+    """PageHeaders in Thrift's compact protocol: data pages, levels as run lengths, values plain."""
+    content, ends = repeated(b"\x15\0\x15", sizes, b"\x15", sizes, b"\x2c\x15", values, b"\x15\0\x15\6\x15\6\0\0")
+    return [content[start:end] for start, end in pairwise([0, *ends])]
+
+
+def offset_index(pages: Pages, start: int) -> bytes:
     """An OffsetIndex in Thrift's compact protocol, of pages that follow each other from `start` on."""
-    row = 0
-    places = []
-    for page in laid_out:
-        places.append(b"\x16" + signed(start) + b"\x15" + signed(page.size) + b"\x16" + signed(row) + b"\0")
-        start, row = start + page.size, row + page.rows
-    lengths = [signed(page.picture_bytes) for page in laid_out]
-    return b"\x19" + _list(places, STRUCT) + b"\x19" + _list(lengths, I64) + b"\0"
+    starts, rows = start + _sums(pages.sizes)[:-1], _sums(pages.rows)[:-1]
+    places, _ = repeated(b"\x16", starts, b"\x15", pages.sizes, b"\x16", rows, b"\0")
+    lengths, _ = repeated(pages.picture_bytes)
+    count = len(pages.sizes)
+    return b"\x19" + list_head(count, STRUCT) + places + b"\x19" + list_head(count, I64) + lengths + b"\0"
 
 
-def _list(elements: list[bytes], kind: int) -> bytes:
-    count = len(elements)
-    head = bytes([count << 4 | kind]) if count < 15 else bytes([0xF0 | kind]) + varint(count)
-    return head + b"".join(elements)
-
-
-def _header(size: int, values: int) -> bytes:
-    """A PageHeader in Thrift's compact protocol: a data page, levels as run lengths, values plain."""
-    sizes = b"\x15" + signed(size)
-    return b"\x15\0" + sizes + sizes + b"\x2c\x15" + signed(values) + b"\x15\0\x15\6\x15\6\0\0"
-
-
-def _levels(shown: Sequence[int]) -> bytes:
-    """Repetition levels (1 bit), 0 where a row begins, then definition levels (3 bits)."""
-    counts = np.asarray(shown)
+@lru_cache
+def _levels(shown: tuple[int, ...]) -> bytes:
+    """Repetition levels (1 bit), 0 where a row begins, then definition levels (3 bits); most pages have the same."""
+    counts = np.array(shown)
     slots = np.maximum(counts, 1)
-    repeated = np.ones(int(slots.sum()), np.uint8)
-    repeated[np.cumsum(slots) - slots] = 0
+    repetition = np.ones(int(slots.sum()), np.uint8)
+    repetition[np.cumsum(slots) - slots] = 0
     defined = np.repeat(np.where(counts == 0, _EMPTY, _PRESENT).astype(np.uint8), slots)
-    return _encoded(repeated, 1) + _encoded(defined, 3)
+    return _encoded(repetition, 1) + _encoded(defined, 3)
 
 
 def _encoded(levels: npt.NDArray[np.uint8], bits: int) -> bytes:

@@ -6,20 +6,22 @@ what stands before it does not depend on its neighbours: readers find it by the 
 content, finds it again wherever it moves. (https://parquet.apache.org/docs/file-format/)
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.parquet import PAGE_BYTES, no_rows, parquet_options
 from tasks.release.file_piece import FilePiece, put
 from tasks.release.picture_pages import Pages, lay_out, offset_index
-from tasks.release.thrift import I32, I64, LIST, STRUCT, Reader, Struct, written
+from tasks.release.thrift import I32, I64, LIST, STRUCT, Numbers, Reader, Struct, written
 
+_NONE = np.zeros(0, np.int64)
 TEXT_ROWS = 64
 """Rows after which pyarrow looks whether a page of the other columns is full."""
 _UNIQUE = {"path", "conversation_id", "question_id", "tstamp"}
@@ -42,7 +44,7 @@ class Group(NamedTuple):
     pages: Pages
 
 
-def encode_group(rows: pa.Table, shown: Sequence[int], sizes: Sequence[int]) -> Group:
+def encode_group(rows: pa.Table, shown: Numbers, sizes: Numbers) -> Group:
     """Encode rows with empty pictures, which show so many pictures each, of so many bytes each."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, rows.schema, **_layout(rows.schema)) as writer:
@@ -107,18 +109,17 @@ class PictureParquet:
 
     def _put_pictures(self, chunk: Struct, laid_out: Pages, pictures: Iterable[FilePiece]) -> None:
         """Write the pages; the chunk gets their sizes in place of those of empty pictures."""
-        pages, between = laid_out
-        size = sum(page.size for page in pages)
+        size = int(laid_out.sizes.sum())
         meta = chunk[_META][1]
         meta[_DATA_AT] = (I64, self._at)
         meta[_PLAIN_SIZE] = meta[_STORED_SIZE] = (I64, size)
-        _list(meta[_ENCODED_PAGES])[0][3] = (I32, len(pages))
-        meta[_SIZES][1][1] = (I64, sum(page.picture_bytes for page in pages))
-        self._indexes.append((chunk, b"", offset_index(pages, self._at)))
-        for before, picture in zip(between[:-1], pictures, strict=True):
+        _list(meta[_ENCODED_PAGES])[0][3] = (I32, len(laid_out.sizes))
+        meta[_SIZES][1][1] = (I64, int(laid_out.picture_bytes.sum()))
+        self._indexes.append((chunk, b"", offset_index(laid_out, self._at)))
+        for before, picture in zip(laid_out.between[:-1], pictures, strict=True):
             put(self._file.fileno(), before)
             picture.copy_to(self._file.fileno())
-        put(self._file.fileno(), between[-1])
+        put(self._file.fileno(), laid_out.between[-1])
         self._at += size
 
     def close(self) -> None:
@@ -130,7 +131,7 @@ class PictureParquet:
         for chunk, _, content in self._indexes:
             chunk |= {_OFFSETS_AT: (I64, self._at), _OFFSETS_BYTES: (I32, len(content))}
             self._put(content)
-        footer = encode_group(no_rows(self._schema), [], []).footer
+        footer = encode_group(no_rows(self._schema), _NONE, _NONE).footer
         footer[_ROWS] = (I64, sum(group[_GROUP_ROWS][1] for group in self._groups))
         footer[_GROUPS] = (LIST, (STRUCT, self._groups))
         content = written(footer)

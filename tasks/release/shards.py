@@ -65,11 +65,8 @@ def write_shards(config: str, frames: Iterable[pl.DataFrame], pictures: PictureP
     schema = shard_schema(config)
 
     def encode(stretch: _Stretch) -> tuple[_Stretch, Group]:
-        return stretch, encode_group(
-            _without_pictures(stretch, pictures, schema),
-            stretch.shown.tolist(),
-            pictures.sizes(stretch.places).tolist(),
-        )
+        rows = _without_pictures(stretch, pictures, schema)
+        return stretch, encode_group(rows, stretch.shown, pictures.sizes(stretch.places))
 
     written: list[Path] = []
     encoded = map_ordered(encode, _stretches(frames, pictures), THREADS)
@@ -139,5 +136,5 @@ def _without_pictures(stretch: _Stretch, pictures: PicturePlaces, schema: pa.Sch
     listed = pa.StructArray.from_arrays([nothing, names], fields=list(field.type.value_type))
     ends = np.concatenate([[0], np.cumsum(stretch.shown)]).astype(np.int32)
     images = pa.ListArray.from_arrays(pa.array(ends), listed, type=field.type)
-    others = stretch.rows.drop("image_ids").to_arrow(compat_level=pl.CompatLevel.oldest())
+    others = pa.table(stretch.rows.drop("image_ids"))  # polars' own conversion takes longer
     return others.append_column(field, images).select(schema.names).cast(schema)

@@ -7,7 +7,11 @@ passes through unchanged (https://github.com/apache/thrift/blob/master/doc/specs
 import struct
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 TRUE, FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 12
+Numbers = npt.NDArray[np.int64]
 Struct = dict[int, tuple[int, Any]]
 _ONE_BYTE = [bytes([value]) for value in range(128)]
 
@@ -90,11 +94,38 @@ def _value(kind: int, content: Any) -> bytes:
         return written(content)
     if kind == LIST:
         of, values = content
-        head = bytes([len(values) << 4 | of]) if len(values) < 15 else bytes([0xF0 | of]) + varint(len(values))
-        return head + b"".join(_value(of, each) for each in values)
+        return list_head(len(values), of) + b"".join(_value(of, each) for each in values)
     if kind == DOUBLE:
         return struct.pack("<d", content)
     return bytes([content])
+
+
+def list_head(count: int, kind: int) -> bytes:
+    """What stands before the elements of a list."""
+    return bytes([count << 4 | kind]) if count < 15 else bytes([0xF0 | kind]) + varint(count)
+
+
+def repeated(*fields: bytes | Numbers) -> tuple[bytes, list[int]]:
+    """Many structs, or numbers, of one form at once, and where each ends.
+
+    A field is the same bytes in all of them, or a number in each, from 0 to below 2**62, that becomes a zigzag varint.
+    """
+    count = next(len(field) for field in fields if not isinstance(field, bytes))
+    digits, used = zip(*(_digits(field, count) for field in fields), strict=True)
+    there = np.concatenate(used, axis=1)
+    return np.concatenate(digits, axis=1)[there].tobytes(), np.cumsum(there.sum(axis=1)).tolist()
+
+
+def _digits(field: bytes | Numbers, count: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
+    """The bytes of a field of each struct, and which of them are written."""
+    if isinstance(field, bytes):
+        same = np.broadcast_to(np.frombuffer(field, np.uint8), (count, len(field)))
+        return same, np.ones(same.shape, np.bool_)
+    rest = field[:, None] << 1 >> np.arange(0, int(field.max(initial=0)).bit_length() + 1, 7)
+    used = rest > 0
+    used[:, 0] = True
+    more = np.concatenate([used[:, 1:], np.zeros((count, 1), np.bool_)], axis=1)
+    return (rest & 127 | more << 7).astype(np.uint8), used
 
 
 def signed(value: int) -> bytes:

@@ -16,6 +16,7 @@ from tasks.release import picture_parquet
 from tasks.release.file_piece import FilePiece
 from tasks.release.picture_parquet import PictureParquet, encode_group
 from tasks.release.plain_values import plain_values
+from tasks.release.thrift import repeated, signed
 
 PICTURE = pa.struct([pa.field("bytes", pa.binary()), pa.field("path", pa.string())])
 SCHEMA = pa.schema([pa.field("name", pa.string()), pa.field("images", pa.list_(PICTURE)), pa.field("n", pa.int32())])
@@ -30,7 +31,7 @@ def _rows(shown, empty=False):
 
 def _group(shown):
     sizes = [len(each) for row in shown for each in row]
-    return encode_group(_rows(shown, empty=True), [len(row) for row in shown], sizes)
+    return encode_group(_rows(shown, empty=True), np.array([len(row) for row in shown]), np.array(sizes, np.int64))
 
 
 def _write(path, groups):
@@ -96,6 +97,14 @@ def test_a_disk_that_takes_a_little_at_a_time_gets_everything(tmp_path, monkeypa
     monkeypatch.setattr(os, "write", lambda file, some: write(file, some[:999]))
     monkeypatch.setattr(os, "copy_file_range", lambda source, file, count, at: copy(source, file, min(count, 999), at))
     assert _write(tmp_path / "slow.parquet", groups).read_bytes() == whole
+
+
+@given(numbers=st.lists(st.integers(0, 2**62 - 1), max_size=20))
+def test_many_structs_at_once_are_what_one_at_a_time_are(numbers):
+    content, ends = repeated(b"\x16", np.array(numbers, np.int64), b"\0")
+    apart = [b"\x16" + signed(number) + b"\0" for number in numbers]
+    assert content == b"".join(apart)
+    assert ends == np.cumsum([len(each) for each in apart]).tolist()
 
 
 def _refused(*_):
