@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from schemas.errors import BadInput, ReleaseConflict
 from schemas.release import Manifest, ReleasedFile
+from tasks.parallel import map_ordered
 from tasks.tables import Store
 
 MANIFEST = "manifest.json"
@@ -29,7 +31,8 @@ def checked_version(version: str) -> str:
 def released_files(folder: Path) -> dict[str, ReleasedFile]:
     """Every file below a folder but the manifest, by relative path, with size and checksum."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / MANIFEST)
-    return {path.relative_to(folder).as_posix(): _described(path) for path in files}
+    described = map_ordered(_described, files, min(4, os.cpu_count() or 1))
+    return {path.relative_to(folder).as_posix(): file for path, file in zip(files, described, strict=True)}
 
 
 def _described(path: Path) -> ReleasedFile:
