@@ -22,11 +22,13 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
     from tasks.decide.policy_file import load_policy
     from tasks.ingest.formats.detect import source_files
     from tasks.ingest.known_hashes import load_known_hashes
+    from tasks.ingest.people import given_key
     from tasks.ingest.presets import preset_files
     from tasks.release.build import checked_version
     from tasks.sample.engines import engine
     from tasks.tables import Store
 
+    given_key()
     if settings.logs is not None:
         files = source_files(Path(settings.logs), settings.format, settings.since, settings.until)
         _check_clock([file.day for file, _ in files if file.day], today or datetime.now(UTC).date())

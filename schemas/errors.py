@@ -7,7 +7,7 @@
     ├── ReleaseConflict         a version that exists already with other content
     ├── CanaryEscaped           a planted probe that was not caught: nothing may be released
     ├── DriftHeld               a rule drops more or less than it used to: nothing is released yet; status 3
-    ├── StoreUnwell             a disk that is full, or a store that cannot be reached
+    ├── StoreUnwell             a disk that is full, a store that cannot be reached or is damaged
     ├── EngineUnwell            Prefect's server does not start
     └── HubError                the Hugging Face Hub refuses, or cannot be reached
 
@@ -51,7 +51,7 @@ class DriftHeld(CurateError):
 
 
 class StoreUnwell(CurateError):
-    """The place where the store lies is full or cannot be reached; the text says so, and the next run goes on."""
+    """The place where the store lies is full or cannot be reached, or files are lost; the text says what to do."""
 
 
 class EngineUnwell(CurateError):

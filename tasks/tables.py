@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import BaseModel
 
-from schemas.errors import BadInput, why_unreadable
+from schemas.errors import BadInput, StoreUnwell, why_unreadable
 from schemas.row import arrow_schema
 from schemas.tables import TABLES
 from tasks.parquet import encode_parquet, no_rows
@@ -104,7 +104,10 @@ class Store:
     def parts(self, table: str) -> list[str]:
         """Names of the parts that make up a table now, oldest first."""
         listed = self.read_bytes(f"tables/{table}/{_LIST}")
-        return [] if listed is None else cast(list[str], json.loads(listed))
+        try:
+            return [] if listed is None else cast(list[str], json.loads(listed))
+        except ValueError:
+            raise self._damaged(table) from None
 
     def read(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """The whole table; an empty frame with its columns when nothing was written yet."""
@@ -114,7 +117,7 @@ class Store:
             frames = [self.read_part(table, part, names) for part in parts]
         except FileNotFoundError:  # a writer replaced the table in between: its new parts are listed by now
             if self.parts(table) == parts:
-                raise
+                raise self._damaged(table) from None
             return self.read(table, columns)
         return pl.concat([self.empty(table, names), *frames])
 
@@ -131,7 +134,10 @@ class Store:
     def read_parts(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """The table part by part, so that memory does not grow with it."""
         for part in self.parts(table):
-            yield self.read_part(table, part, columns)
+            try:
+                yield self.read_part(table, part, columns)
+            except FileNotFoundError:
+                raise self._damaged(table) from None
 
     def read_slices(
         self, table: str, columns: Sequence[str] | None = None, rows: int = SLICE_ROWS
@@ -162,7 +168,10 @@ class Store:
 
     def read_part(self, table: str, part: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """One part of a table."""
-        return cast(pl.DataFrame, pl.from_arrow(self._read_part(table, part, columns)))
+        try:
+            return cast(pl.DataFrame, pl.from_arrow(self._read_part(table, part, columns)))
+        except pa.ArrowInvalid:
+            raise self._damaged(table) from None
 
     def replace(self, table: str, frame: pl.DataFrame) -> None:
         """Make `frame` the whole content of the table, sorted by the table's key. Nothing else stays on disk."""
@@ -219,6 +228,12 @@ class Store:
             return _with_nulls(rows, pa.schema([arrow_schema(TABLES[table].row).field(name) for name in names]))
         raise BadInput(
             f"store {self.root!r} was written by another version: table {table!r} lacks a column; start a new store"
+        )
+
+    def _damaged(self, table: str) -> StoreUnwell:
+        return StoreUnwell(
+            f"store {self.root!r} is damaged: a part of table {table!r}, or the list of them, is lost or broken; put a "
+            "copy of the store in its place, or start a new one"
         )
 
     def _list(self, table: str, parts: list[str]) -> None:

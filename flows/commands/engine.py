@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from flows.commands.own_server import own_server
+from flows.commands.own_server import check_server, own_server
 from schemas.run import StageReport
 from schemas.settings import Settings
 
@@ -27,6 +27,8 @@ def prepare_engine(store: str) -> None:
 def run_flow(load: Callable[[], Callable[[Settings], list[StageReport]]], settings: Settings) -> list[StageReport]:
     """Run the flow that `load` imports. Raises BadInput before anything starts when another run holds the store.
 
+    Raises EngineUnwell when a server is configured and does not answer.
+
     A server that nobody configured starts while the flow is imported.
 
     Heartbeats are off: they would cost a second at the end of every stage.
@@ -38,6 +40,8 @@ def run_flow(load: Callable[[], Callable[[Settings], list[StageReport]]], settin
         print("starting Prefect …", file=sys.stderr, flush=True)
         from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
+        if PREFECT_API_URL.value():
+            check_server(PREFECT_API_URL.value())
         server = None if PREFECT_API_URL.value() else own_server()
         flow = load()
         own = {PREFECT_API_URL: server.url()} if server else {}

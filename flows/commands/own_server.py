@@ -12,6 +12,8 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 from functools import cache
 
 from schemas.errors import EngineUnwell
@@ -21,6 +23,19 @@ ANSWERS_WITHIN_SECONDS = 300.0
 _TEMPORARY = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
 """What Prefect gives a server of this kind: no pages, and only the services that a single run needs."""
 _HOST, _ATTEMPTS = "127.0.0.1", 3
+
+
+def check_server(url: str) -> None:
+    """Raises EngineUnwell when no server answers at a configured `PREFECT_API_URL`."""
+    try:
+        urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=10).close()  # noqa: S310 - as the operator says
+    except urllib.error.HTTPError:
+        return  # it answers, and asks for a key or has no such page
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise EngineUnwell(
+            f"Prefect's server does not answer at PREFECT_API_URL={url} ({getattr(error, 'reason', error)}); start it "
+            "(prefect server start), or unset PREFECT_API_URL"
+        ) from None
 
 
 @cache

@@ -43,20 +43,12 @@ class Pseudonyms:
         return outer.hexdigest()[:24]
 
 
-def store_pseudonyms(store: Store) -> Pseudonyms:
-    """The store's pseudonyms. Raises BadInput when the key is not the one the store was started with."""
-    return Pseudonyms(store_key(store))
-
-
 def store_key(store: Store) -> bytes:
     """The store's key: from the environment, else a random key kept in the store.
 
     Raises BadInput when the key is not the one the store was started with: one person would get two ids.
     """
-    given = os.environ.get(KEY_VARIABLE, "").encode()
-    if given and len(given) < _KEY_BYTES_MIN:
-        raise BadInput(f"{KEY_VARIABLE} has {len(given)} bytes; give at least {_KEY_BYTES_MIN}")
-    key = given or _kept_key(store)
+    key = given_key() or _kept_key(store)
     fingerprint = hashlib.sha256(b"fingerprint" + key).hexdigest()[:16].encode()
     known = store.read_bytes(_FINGERPRINT_FILE)
     if known is None:
@@ -64,6 +56,14 @@ def store_key(store: Store) -> bytes:
     elif known != fingerprint:
         raise BadInput(f"the user key differs from the one this store was started with; set {KEY_VARIABLE} as before")
     return key
+
+
+def given_key() -> bytes:
+    """The key in the environment; empty when there is none. Raises BadInput when it is too short."""
+    given = os.environ.get(KEY_VARIABLE, "").encode()
+    if given and len(given) < _KEY_BYTES_MIN:
+        raise BadInput(f"{KEY_VARIABLE} has {len(given)} bytes; give at least {_KEY_BYTES_MIN}")
+    return given
 
 
 def _kept_key(store: Store) -> bytes:

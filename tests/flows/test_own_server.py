@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.commands.own_server import OwnServer
+from flows.commands.own_server import OwnServer, check_server
 from schemas.errors import EngineUnwell
+from tests.http_server import HttpServer
 
 ROOT = Path(__file__).parents[2]
 COMMAND = """
@@ -47,3 +48,17 @@ def test_a_server_that_does_not_start_is_one_line_that_says_what_to_do(monkeypat
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(EngineUnwell, match=r"^Prefect's server does not start[^\n]* PREFECT_API_URL=[^\n]*$"):
         OwnServer().url()
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9/api", "nonsense", "http://[::1/api"])
+def test_a_configured_server_that_does_not_answer_is_one_line_that_says_what_to_do(url):
+    with pytest.raises(EngineUnwell, match=r"^Prefect's server does not answer at [^\n]*prefect server start[^\n]*$"):
+        check_server(url)
+
+
+def test_a_configured_server_that_answers_anything_is_there():
+    server = HttpServer()  # it answers GET with an error
+    try:
+        check_server(server.url)
+    finally:
+        server.close()

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
+from schemas.errors import StoreUnwell
 from schemas.reject import Reject
 from schemas.tables import TABLES
 from tasks.store_sweep import sweep
@@ -179,7 +180,17 @@ def test_a_part_that_is_lost_is_an_error_and_not_a_shorter_table(store):
     store.append("rejects", _rejects(1))
     store.append("rejects", _rejects(2))
     store.fs.rm_file(store.at(f"tables/rejects/{store.parts('rejects')[0]}"))
-    with pytest.raises(FileNotFoundError):
+    for read in (store.read, lambda table: list(store.read_parts(table))):
+        with pytest.raises(StoreUnwell, match=r"is damaged: a part of table 'rejects'"):
+            read("rejects")
+
+
+@pytest.mark.parametrize("broken", ["part", "parts.json"])
+def test_a_file_that_is_broken_is_one_clear_line(store, broken):
+    store.append("rejects", _rejects(1))
+    name = store.parts("rejects")[0] if broken == "part" else broken
+    store.fs.pipe_file(store.at(f"tables/rejects/{name}"), b"[half of i")
+    with pytest.raises(StoreUnwell, match=r"^store '[^']*' is damaged[^\n]*start a new one$"):
         store.read("rejects")
 
 

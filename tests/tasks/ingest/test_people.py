@@ -3,7 +3,7 @@
 import pytest
 
 from schemas.errors import BadInput
-from tasks.ingest.people import KEY_VARIABLE, Pseudonyms, store_pseudonyms
+from tasks.ingest.people import KEY_VARIABLE, Pseudonyms, store_key
 from tasks.tables import Store
 from tests.tasks.ingest.logs import DAY, chat, ingested, line, vote, write
 
@@ -61,23 +61,23 @@ def test_no_address_is_no_person(address):
 
 def test_the_key_is_kept_in_the_store_for_its_owner_alone(tmp_path):
     store = Store.open(str(tmp_path))
-    assert store_pseudonyms(store).user_id("x") == store_pseudonyms(store).user_id("x")
+    assert store_key(store) == store_key(store)
     assert (tmp_path / "secret" / "user_key").stat().st_mode & 0o077 == 0
 
 
 def test_a_key_from_the_environment_is_not_written_down(tmp_path, monkeypatch):
     monkeypatch.setenv(KEY_VARIABLE, "correct horse battery staple")
-    store_pseudonyms(Store.open(str(tmp_path)))
+    store_key(Store.open(str(tmp_path)))
     assert b"correct horse" not in b"".join(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
 
 
 def test_another_key_than_before_is_refused_because_people_would_get_two_ids(tmp_path, monkeypatch):
     store = Store.open(str(tmp_path))
-    store_pseudonyms(store)
+    store_key(store)
     monkeypatch.setenv(KEY_VARIABLE, "correct horse battery staple")
     with pytest.raises(BadInput, match="differs from the one this store was started with"):
-        store_pseudonyms(store)
+        store_key(store)
     monkeypatch.setenv(KEY_VARIABLE, "short")
     with pytest.raises(BadInput, match="5 bytes; give at least 16") as told:
-        store_pseudonyms(Store.open(str(tmp_path / "other")))
+        store_key(Store.open(str(tmp_path / "other")))
     assert "short" not in str(told.value).replace("shorter", "")
