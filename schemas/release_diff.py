@@ -34,7 +34,7 @@ class RowChange(Row):
 
 
 class ReleaseDiff(Row):
-    """Two releases compared."""
+    """Two releases compared, but for the single rows."""
 
     rules: list[str]
     """Policy rules, signal versions, providers and settings that differ, each in words."""
@@ -42,7 +42,9 @@ class ReleaseDiff(Row):
     """Columns that came, left or changed their type, each in words."""
     rows: dict[str, int]
     """`config added`, `config removed`, `config changed`, `config same` -> rows."""
-    changes: list[RowChange]
-    """Every row that is not the same, by configuration and id."""
+    columns: dict[str, dict[str, int]]
+    """Configuration -> column -> rows that are in both and have another value there; the most first."""
+    why: dict[str, dict[str, int]]
+    """Configuration -> reason on record -> rows that left for it; the most first."""
     bump: Bump
     """What the next semantic version should raise."""

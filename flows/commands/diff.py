@@ -1,7 +1,6 @@
 """`curate diff`: what changed between two releases."""
 
 import json
-from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,7 +8,7 @@ import typer
 from flows.commands.options import JsonOption
 
 if TYPE_CHECKING:
-    from schemas.release_diff import ReleaseDiff
+    from schemas.release_diff import ReleaseDiff, RowChange
 
 _SHOWN = 10
 
@@ -28,32 +27,35 @@ def diff(
     from tasks.release.fetched import fetched
     from tasks.tables import Store
 
-    known = (why_out(Store.existing(store)),) if store else ()
-    with fetched(old) as earlier, fetched(new) as later:
-        found = diff_releases(earlier, later, *known)
-    if as_json:
-        for change in found.changes:
+    known = {"why": why_out(Store.existing(store))} if store else {}
+    first: dict[str, list[RowChange]] = {"chat": [], "battle": [], "bench": []}
+
+    def tell(change: "RowChange") -> None:
+        if as_json:
             print(change.model_dump_json())
-        print(found.model_dump_json(exclude={"changes"}))
+        elif len(first[change.config]) < _SHOWN:
+            first[change.config].append(change)
+
+    with fetched(old) as earlier, fetched(new) as later:
+        found = diff_releases(earlier, later, tell=tell, **known)
+    if as_json:
+        print(found.model_dump_json())
     else:
-        _print(found)
+        _print(found, first)
 
 
-def _print(found: "ReleaseDiff") -> None:
+def _print(found: "ReleaseDiff", first: "dict[str, list[RowChange]]") -> None:
     for line in [*found.rules, *found.schema_changes]:
         print(line)
-    for config in ("chat", "battle", "bench"):
+    for config, rows in first.items():
         counts = {change: found.rows.get(f"{config} {change}", 0) for change in ("added", "removed", "changed", "same")}
         print(f"{config:<7}" + "  ".join(f"{change} {count:,}" for change, count in counts.items()))
-        rows = [change for change in found.changes if change.config == config]
-        columns = Counter(column for row in rows for column in row.columns)
-        if columns:
-            print("  changed columns: " + ", ".join(f"{name} {count:,}" for name, count in columns.most_common()))
-        reasons = Counter(reason for row in rows for reason in row.why)
-        if reasons:
-            print("  why rows left: " + ", ".join(f"{name} {count:,}" for name, count in reasons.most_common()))
-        for row in rows[:_SHOWN]:
+        for what, of in (("changed columns", found.columns[config]), ("why rows left", found.why[config])):
+            if of:
+                print(f"  {what}: " + ", ".join(f"{name} {count:,}" for name, count in of.items()))
+        for row in rows:
             print(f"  {row.change:<8} {json.dumps(row.id)}  {', '.join(row.columns or row.why)}")
-        if len(rows) > _SHOWN:
-            print(f"  … {len(rows) - _SHOWN:,} more; all with --json")
+        more = sum(counts.values()) - counts["same"] - len(rows)
+        if more:
+            print(f"  … {more:,} more; all with --json")
     print(f"suggested version bump: {found.bump}")

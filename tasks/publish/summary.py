@@ -58,7 +58,7 @@ def diff_lines(found: ReleaseDiff) -> Iterator[str]:
     """A difference without its rows."""
     yield from (f"  {line}" for line in [*found.rules, *found.schema_changes])
     yield from (f"  {name} {count:,}" for name, count in sorted(found.rows.items()) if not name.endswith("same"))
-    columns = Counter(column for change in found.changes for column in change.columns)
+    columns = sum((Counter(counts) for counts in found.columns.values()), Counter[str]())
     if columns:
         yield "  changed columns: " + ", ".join(f"{name} {count:,}" for name, count in columns.most_common())
     yield f"  suggested version bump: {found.bump}"

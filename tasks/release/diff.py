@@ -1,9 +1,8 @@
 """What changed from one release to another, row by row, from the two folders alone."""
 
-import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,39 +15,51 @@ from schemas.release_diff import Bump, ReleaseDiff, RowChange
 from tasks.parquet import read_parquet_groups, read_parquet_schema
 from tasks.release.shards import shards
 from tasks.release.verify import read_manifest
+from tasks.spooled_frames import SpooledFrames
 
 _TOLD_APART = {"rules", "licence", "contact", "banned_users", "about", "drift"}
 """Parts of a policy that are compared in their own way, or decide nothing."""
-Digests = dict[str, bytes]
-"""Column -> digest of its value in one row."""
+_SHARE_ROWS = 131_072
+"""Rows of both releases that are compared at once."""
+Why = Callable[[str, str], list[str]]
 
 
-def diff_releases(old: Path, new: Path, why: Callable[[str, str], list[str]] = lambda config, key: []) -> ReleaseDiff:
+def diff_releases(
+    old: Path,
+    new: Path,
+    why: Why = lambda config, key: [],
+    tell: Callable[[RowChange], None] = lambda change: None,
+) -> ReleaseDiff:
     """The difference; `why(config, id)` gives the reasons on record for a row that left.
 
-    Raises BadInput when a folder is not a release that can be read.
+    `tell` is told of every row that is not the same, by configuration and id. Memory holds the ids of a configuration
+    and a share of its rows' digests; the others wait in a temporary file. Raises BadInput when a folder is not a
+    release that can be read.
     """
     before, after = read_manifest(old), read_manifest(new)
     for folder in (old, new):
         _check_shards(folder)
     schema_changes, breaks = [], False
-    changes: list[RowChange] = []
-    counts: Counter[str] = Counter()
+    rows: Counter[str] = Counter()
+    columns: dict[str, Counter[str]] = {config: Counter() for config in CONFIGS}
+    reasons: dict[str, Counter[str]] = {config: Counter() for config in CONFIGS}
     for config in CONFIGS:
         words, broken = _columns(config, _schema(old, config), _schema(new, config))
         schema_changes += words
         breaks |= broken
-        for key, change, columns in _rows(dict(_digests(old, config)), dict(_digests(new, config))):
-            counts[f"{config} {change}"] += 1
-            if change != "same":
-                reasons = why(config, key) if change == "removed" else []
-                changes.append(RowChange(config=config, id=key, change=change, columns=columns, why=reasons))
-    kinds = {change.change for change in changes}
+        for change, count in _rows(config, old, new, why):
+            rows[f"{config} {change.change if change else 'same'}"] += count
+            if change:
+                columns[config].update(change.columns)
+                reasons[config].update(change.why)
+                tell(change)
+    kinds = {name.partition(" ")[2] for name in rows}
     return ReleaseDiff(
         rules=list(_rules(before, after)),
         schema_changes=schema_changes,
-        rows=dict(counts),
-        changes=changes,
+        rows=dict(rows),
+        columns={config: dict(counts.most_common()) for config, counts in columns.items()},
+        why={config: dict(counts.most_common()) for config, counts in reasons.items()},
         bump=_bump(breaks, bool(schema_changes) or bool(kinds & {"added", "removed"}), "changed" in kinds),
     )
 
@@ -88,30 +99,55 @@ def _columns(config: str, old: pa.Schema, new: pa.Schema) -> tuple[list[str], bo
     return left + other + came, bool(left or other)
 
 
-def _digests(folder: Path, config: str) -> Iterator[tuple[str, Digests]]:
-    """(id, digests) of every row. A picture counts by its content id, not by its encoding."""
+def _rows(config: str, old: Path, new: Path, why: Why) -> Iterator[tuple[RowChange | None, int]]:
+    """Every row that is not the same, by id, and once None with the number of those that are."""
+    ids = pl.concat([_ids(folder, config) for folder in (old, new)]).sort()
+    starts = ids.gather_every(_SHARE_ROWS)[1:]
+    shares = [_digests(folder, config, starts) for folder in (old, new)]
+    same = 0
+    for share in range(len(starts) + 1):
+        before, after = (digests.read(share) for digests in shares)
+        shared = [name for name in before.columns if name in after.columns and name != KEYS[config]]
+        both = before.join(after, on=KEYS[config], how="inner", suffix=_NEW)
+        differ = both.select(KEYS[config], *(pl.col(name) != pl.col(f"{name}{_NEW}") for name in shared))
+        changed = differ.filter(pl.any_horizontal(shared))
+        same += both.height - changed.height
+        found = [
+            RowChange(
+                config=config, id=row.pop(KEYS[config]), change="changed", columns=[n for n in row if row[n]], why=[]
+            )
+            for row in changed.iter_rows(named=True)
+        ]
+        for change, some, others in (("removed", before, after), ("added", after, before)):
+            for key in some.join(others, on=KEYS[config], how="anti")[KEYS[config]]:
+                known = why(config, key) if change == "removed" else []
+                found.append(RowChange(config=config, id=key, change=change, columns=[], why=known))
+        yield from ((change, 1) for change in sorted(found, key=lambda change: change.id))
+    if same:
+        yield None, same
+
+
+_NEW = " of the later release"
+
+
+def _ids(folder: Path, config: str) -> pl.Series:
+    key = KEYS[config]
+    groups = (group[key] for shard in shards(folder, config) for group in read_parquet_groups(shard, [key]))
+    return pl.concat([pl.Series(key, [], pl.String), *groups])
+
+
+def _digests(folder: Path, config: str, starts: pl.Series) -> SpooledFrames:
+    """64-bit digests of every value but the id, by share of the ids. A picture counts by its content id."""
+    key, schema = KEYS[config], _schema(folder, config)
+    others = [name for name in schema.names if name != key]
+    found = SpooledFrames(pl.DataFrame(schema={key: pl.String, **dict.fromkeys(others, pl.UInt64)}))
     for shard in shards(folder, config):
         for group in read_parquet_groups(shard):
             named = group.with_columns(pl.col("images").list.eval(pl.element().struct.field("path")))
-            for row in named.iter_rows(named=True):
-                yield str(row[KEYS[config]]), {name: _digest(value) for name, value in row.items()}
-
-
-def _digest(value: Any) -> bytes:
-    return hashlib.blake2b(json.dumps(value, ensure_ascii=False).encode(), digest_size=8).digest()
-
-
-def _rows(old: Mapping[str, Digests], new: Mapping[str, Digests]) -> Iterator[tuple[str, str, list[str]]]:
-    """(id, change, columns that differ), ordered by id."""
-    for key in sorted(old.keys() | new.keys()):
-        if key not in new:
-            yield key, "removed", []
-        elif key not in old:
-            yield key, "added", []
-        else:
-            shared = [name for name in old[key] if name in new[key]]
-            columns = [name for name in shared if old[key][name] != new[key][name]]
-            yield key, "changed" if columns else "same", columns
+            digests = named.select(key, *(pl.struct(name).struct.json_encode().hash().alias(name) for name in others))
+            share = starts.search_sorted(digests[key], side="right")
+            found.add_parts(digests.with_columns(share.cast(pl.Int64).alias("share")), "share")
+    return found
 
 
 def _rules(old: Manifest, new: Manifest) -> Iterator[str]:

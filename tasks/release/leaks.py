@@ -11,39 +11,42 @@ from tasks.contamination.index import PromptIndex
 from tasks.contamination.words import normalised
 from tasks.parquet import read_parquet_groups
 from tasks.release.shards import shards
+from tasks.spooled_frames import compact
 from tasks.tables import Store
 
 
 def bench_leaks(folder: Path) -> Iterator[str]:
     """Benchmark prompts, and prompts alike, in chat, or in battles that are not marked with `in_bench`."""
-    bench = pl.concat([pl.DataFrame(schema=_PROMPTS), *(_prompts(shard, "turns") for shard in shards(folder, "bench"))])
+    asked = (group for shard in shards(folder, "bench") for group in _prompts(shard, "turns"))
+    bench = pl.concat([pl.DataFrame(schema=_PROMPTS), *asked])
     index = PromptIndex(bench["prompt"], GUARD_OVERLAP)
     for shard in shards(folder, "chat"):
-        for row in _alike(_prompts(shard, "conversation", "conversation_id"), bench, index).iter_rows(named=True):
-            yield f"chat/{shard.name}: a benchmark prompt is in chat, in conversation {row['key']!r}"
+        for rows in _prompts(shard, "conversation", "conversation_id"):
+            for row in _alike(rows, bench, index).iter_rows(named=True):
+                yield f"chat/{shard.name}: a benchmark prompt is in chat, in conversation {row['key']!r}"
     for shard in shards(folder, "battle"):
-        unmarked = _prompts(shard, "conversation_a", "question_id", "in_bench").filter(~pl.col("in_bench"))
-        for row in _alike(unmarked, bench, index).iter_rows(named=True):
-            yield f"battle/{shard.name}: a benchmark prompt is not marked, in battle {row['key']!r}"
+        for rows in _prompts(shard, "conversation_a", "question_id", "in_bench"):
+            for row in _alike(rows.filter(~pl.col("in_bench")), bench, index).iter_rows(named=True):
+                yield f"battle/{shard.name}: a benchmark prompt is not marked, in battle {row['key']!r}"
 
 
 _PROMPTS = {"prompt": pl.String, "words": pl.String, "picture": pl.String}
 
 
-def _prompts(shard: Path, turns: str, key: str | None = None, mark: str | None = None) -> pl.DataFrame:
-    """prompt, its normalised words and first picture of every row, with its key and mark where they are named."""
+def _prompts(shard: Path, turns: str, key: str | None = None, mark: str | None = None) -> Iterator[pl.DataFrame]:
+    """prompt, its normalised words and first picture of every row, with its key and mark where they are named.
+
+    One frame for each row group, so that memory does not grow with the shard.
+    """
     columns = {"key": key, "in_bench": mark}
     more = {name: column for name, column in columns.items() if column}
-    frames = [
-        group.select(
+    for group in read_parquet_groups(shard, [turns, "images.list.element.path", *more.values()]):
+        asked = group.select(
             prompt=pl.col(turns).list.eval(_ASKED).list.join("\n\n"),
             picture=pl.col("images").list.first().struct.field("path").str.head(32).fill_null(""),
             **{name: pl.col(column) for name, column in more.items()},
         )
-        for group in read_parquet_groups(shard, [turns, "images", *more.values()])
-    ]
-    found = pl.concat(frames) if frames else pl.DataFrame(schema=_PROMPTS | {"key": pl.String, "in_bench": pl.Boolean})
-    return found.with_columns(words=normalised(found["prompt"])).select(*_PROMPTS, *more)
+        yield asked.with_columns(words=normalised(asked["prompt"])).select(*_PROMPTS, *more)
 
 
 _ASKED = pl.element().struct.field("content").filter(pl.element().struct.field("role") == "user")
@@ -65,7 +68,9 @@ def hidden_leaks(folder: Path, store: Store | None) -> Iterator[str]:
     if store is None:
         return
     reserved = store.read("hidden", ["document_id"])
-    secret = store.read("conversations", ["conversation_id", "document_id"]).join(reserved, on="document_id")
+    names = ["conversation_id", "document_id"]
+    parts = (rows.join(reserved, on="document_id", how="semi") for rows in store.read_slices("conversations", names))
+    secret = pl.concat([store.empty("conversations", names), *map(compact, parts)])
     for config, key in KEYS.items():
         for shard in shards(folder, config):
             ids = pl.concat([pl.Series([], dtype=pl.String), *(g[key] for g in read_parquet_groups(shard, [key]))])

@@ -1,10 +1,10 @@
 """Checks a release from its own files: checksums, columns, counts, no metadata, no identifiers, no leaks, the card."""
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import polars as pl
 from pydantic import ValidationError
 
 from schemas.errors import BadInput
@@ -24,6 +24,7 @@ from tasks.release.layout import wrong_files
 from tasks.release.leaks import bench_leaks, hidden_leaks
 from tasks.release.picture_lists import PictureLists
 from tasks.release.shards import shards
+from tasks.spooled_frames import compact
 from tasks.tables import Store
 
 
@@ -88,20 +89,20 @@ def _forbidden(manifest: Manifest) -> frozenset[str]:
 
 def _config(folder: Path, config: str, manifest: Manifest, shown: PictureLists, advance: Advance) -> list[str]:
     problems: list[str] = []
-    keys: Counter[str] = Counter()
+    keys = [pl.Series([], dtype=pl.String)]
     forbidden = _forbidden(manifest)
     for shard in shards(folder, config):
         for group in read_parquet_groups(shard):
-            keys.update(group[KEYS[config]])
+            keys.append(compact(group.select(KEYS[config])).to_series())
             shown.add(group)
             advance(group.height)
             problems += [f"{config}/{shard.name}: {problem}" for problem in wrong_rows(config, group, forbidden)]
-    rows = keys.total()
+    ids = pl.concat(keys)
+    rows, twice = len(ids), ids.filter(ids.is_duplicated())
     if rows != manifest.counts[config]:
         problems.append(f"{config}: {rows} rows, the manifest says {manifest.counts[config]}")
-    elif len(keys) != rows:
-        (twice, _), *_ = keys.most_common(1)
-        problems.append(f"{config}: {KEYS[config]} {twice!r} is there more than once")
+    elif len(twice):
+        problems.append(f"{config}: {KEYS[config]} {twice[0]!r} is there more than once")
     return problems
 
 

@@ -9,6 +9,7 @@ import pytest
 from schemas.errors import BadInput
 from schemas.release_diff import Bump
 from tasks.lookup.why_out import why_out
+from tasks.release import diff
 from tasks.release.diff import diff_releases
 from tests.small_store import manifest_of
 from tests.tampered_release import write_manifest
@@ -24,16 +25,22 @@ def _ids(release):
     return pq.read_table(shard, columns=["conversation_id"])["conversation_id"].to_pylist()
 
 
+def _changes(old, new):
+    changes = []
+    diff_releases(old, new, tell=changes.append)
+    return changes
+
+
 def test_a_release_does_not_differ_from_itself(release):
     found = diff_releases(release, release)
-    assert (found.rules, found.schema_changes, found.changes, found.bump) == ([], [], [], Bump.NONE)
+    assert (found.rules, found.schema_changes, _changes(release, release), found.bump) == ([], [], [], Bump.NONE)
     assert found.rows["chat same"] == len(_ids(release))
 
 
 def test_a_row_that_left_is_removed_one_way_and_added_the_other(release, own_release):
     gone = _ids(release)[2]
     _rewrite(own_release, "chat", lambda table: table.filter(pa.compute.not_equal(table["conversation_id"], gone)))
-    (there,), (back,) = (diff_releases(*pair).changes for pair in ((release, own_release), (own_release, release)))
+    (there,), (back,) = (_changes(*pair) for pair in ((release, own_release), (own_release, release)))
     assert (there.config, there.id, there.change) == ("chat", gone, "removed")
     assert (back.id, back.change) == (gone, "added")
     assert diff_releases(release, own_release).bump == Bump.MINOR
@@ -45,9 +52,23 @@ def test_a_changed_value_names_its_column_and_asks_for_a_patch(release, own_rele
         return table.set_column(table.schema.get_field_index("model"), table.schema.field("model"), pa.array(models))
 
     _rewrite(own_release, "chat", rename)
-    found = diff_releases(release, own_release)
-    assert [(row.id, row.change, row.columns) for row in found.changes] == [(_ids(release)[0], "changed", ["model"])]
+    found, changes = diff_releases(release, own_release), _changes(release, own_release)
+    assert [(row.id, row.change, row.columns) for row in changes] == [(_ids(release)[0], "changed", ["model"])]
+    assert found.columns == {"chat": {"model": 1}, "battle": {}, "bench": {}}
     assert found.bump == Bump.PATCH
+
+
+def test_rows_are_told_by_id_however_few_are_compared_at_once(release, own_release, monkeypatch):
+    _rewrite(own_release, "chat", lambda table: table.slice(5).take(list(reversed(range(table.num_rows - 5)))))
+    _rewrite(
+        own_release, "battle", lambda table: table.drop_columns(["judge"]).append_column("judge", table["model_a"])
+    )
+    whole, found = _changes(release, own_release), diff_releases(release, own_release)
+    monkeypatch.setattr(diff, "_SHARE_ROWS", 3)
+    assert _changes(release, own_release) == whole
+    assert diff_releases(release, own_release) == found
+    assert {(row.config, row.change) for row in whole} == {("chat", "removed"), ("battle", "changed")}
+    assert [row.id for row in whole if row.config == "chat"] == sorted(_ids(release)[:5])
 
 
 def test_a_column_that_left_breaks_readers_and_one_that_came_does_not(release, own_release):
