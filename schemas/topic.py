@@ -24,7 +24,7 @@ class FittedDocument(Row):
     """One document of a fit of topics; a cache, because the same documents give the same topics again."""
 
     model: str
-    """Hash of all that the fit depends on: engine, settings, seed, documents and their vectors."""
+    """Hash of engine, settings and seed, number of documents that were fitted, and hash of these and their vectors."""
     document_id: str
     """Content id of the prompt together with its pictures."""
     topic: Int32
@@ -37,6 +37,8 @@ class FittedDocument(Row):
     """Position on the two-dimensional map."""
     reach: Float32
     """Mean cosine distance to its neighbours, 0 to 2, that 99 % of the documents of the fit stay within."""
+    vector: str | None
+    """Hash of its vector, 16 hex digits; null in fits from before this was kept."""
 
 
 class TopicName(Row):

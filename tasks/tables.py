@@ -25,7 +25,7 @@ from tasks.parquet import encode_parquet, no_rows
 from tasks.vector_columns import as_lists, of_one_size
 
 _LIST = "parts.json"
-_GROWN = ("conversations", "redacted_conversations")
+_GROWN = ("conversations", "redacted_conversations", "topic_model")
 """Tables whose later columns may be null, besides those of signals."""
 SLICE_ROWS = 16_384
 _READ_BYTES = 1024 * 1024

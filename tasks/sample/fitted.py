@@ -1,7 +1,8 @@
 """Topics of the documents that are fitted, kept in the store so that a night without a new fit costs none.
 
 The table `topic_model` is a cache: its rows are found by a hash of all they depend on, and without them the same
-topics are fitted again.
+topics are fitted again. But for takedowns: these remove rows of a fit, and what is left stays the fit of the other
+documents, so that forgetting somebody does not change the topics of everybody.
 """
 
 import hashlib
@@ -50,8 +51,12 @@ def fitted_topics(
     store: Store, ids: pl.Series, vectors: Vectors, settings: TopicSettings, seed: int, workers: int
 ) -> Fitted:
     """Topics of these documents (sorted content ids and their unit vectors), from the store or fitted now."""
-    key = _key(ids, vectors, settings, seed)
-    kept = store.read(TABLE).filter(model=key)
+    recipe, digests = _recipe(vectors, settings, seed), _digests(vectors)
+    key = f"{recipe}-{len(ids)}-{_digest(chr(10).join([*ids, *digests]).encode(), 16)}"
+    stored = store.read(TABLE)
+    kept = stored.filter(model=key)
+    if kept.height != len(ids):
+        kept = _left_by_takedowns(stored, recipe, pl.DataFrame({"document_id": ids, "vector": digests}))
     if kept.height == len(ids) > 0:
         return Fitted(kept, vectors, new=False)
     found = cluster(vectors, settings, seed, workers)
@@ -65,16 +70,31 @@ def fitted_topics(
             "x": np.ascontiguousarray(found.positions[:, 0]),
             "y": np.ascontiguousarray(found.positions[:, 1]),
             "reach": np.full(len(ids), reach, np.float32),
+            "vector": digests,
         }
     )
     return Fitted(rows, vectors, new=True)
 
 
-def _key(ids: pl.Series, vectors: Vectors, settings: TopicSettings, seed: int) -> str:
-    """A hash of everything that topics depend on."""
+def _left_by_takedowns(stored: pl.DataFrame, recipe: str, wanted: pl.DataFrame) -> pl.DataFrame:
+    """What is left of a fit when it is that of just these documents, with these vectors; else no rows."""
+    for (model,), rows in stored.group_by("model", maintain_order=True):
+        of_recipe, _, rest = str(model).partition("-")
+        fitted = rest.partition("-")[0]
+        if of_recipe == recipe and int(fitted) > rows.height and rows.select(wanted.columns).equals(wanted):
+            return rows
+    return stored.clear()
+
+
+def _recipe(vectors: Vectors, settings: TopicSettings, seed: int) -> str:
+    """A hash of everything that topics depend on, but for the documents."""
     chosen = settings.model_dump(include={"members_min", "neighbours", "dimensions"})
-    digest = hashlib.blake2b(digest_size=16)
-    digest.update(json.dumps([engine(settings.engine).version, chosen, seed, vectors.shape]).encode())
-    digest.update("\n".join(ids).encode())
-    digest.update(np.ascontiguousarray(vectors).data)
-    return digest.hexdigest()
+    return _digest(json.dumps([engine(settings.engine).version, chosen, seed, vectors.shape[1]]).encode(), 8)
+
+
+def _digests(vectors: Vectors) -> list[str]:
+    return [_digest(vector.tobytes(), 8) for vector in np.ascontiguousarray(vectors)]
+
+
+def _digest(content: bytes, size_bytes: int) -> str:
+    return hashlib.blake2b(content, digest_size=size_bytes).hexdigest()

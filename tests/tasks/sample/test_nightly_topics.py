@@ -85,6 +85,39 @@ def test_nights_one_by_one_end_where_all_at_once_ends_and_the_kept_fit_is_only_a
         assert (again.found.positions == nightly.found.positions).all()
 
 
+def _without(store, documents, gone):
+    """The documents, and the kept fit, after a takedown of some."""
+    stays = ~documents[1].is_in(gone)
+    store.replace(TABLE, store.read(TABLE).filter(~pl.col("document_id").is_in(gone)))
+    return documents[0].filter(stays), documents[1].filter(stays), documents[2][stays.to_numpy()]
+
+
+def test_takedowns_leave_the_topics_of_all_other_documents(store):
+    documents = _documents([200, 40])
+    labels = dict(zip(documents[1], _find(store, documents).found.labels, strict=True))
+    for gone in (documents[1][[3]], documents[1][[50, 60]]):
+        documents = _without(store, documents, gone)
+        after = _find(store, documents)
+        assert not after.fitted.new
+        assert dict(zip(documents[1], after.found.labels, strict=True)).items() <= labels.items()
+    assert set(store.read(TABLE)["document_id"]) <= set(documents[1])
+
+
+@pytest.mark.parametrize("changed", ["a vector", "the seed", "another document went too", "a row of before"])
+def test_what_a_takedown_left_of_a_fit_of_something_else_is_not_used(store, changed):
+    documents = _documents([200])
+    _find(store, documents)
+    days, ids, vectors = _without(store, documents, documents[1][[3]])
+    settings = Settings(store=store.root, seed=int(changed == "the seed"), topics=TopicSettings(**CHOSEN))
+    if changed == "a vector":
+        vectors = np.concatenate([-vectors[:1], vectors[1:]])
+    elif changed == "another document went too":
+        days, ids, vectors = days[1:], ids[1:], vectors[1:]
+    elif changed == "a row of before":
+        store.replace(TABLE, store.read(TABLE).with_columns(vector=pl.lit(None, pl.String)))
+    assert find(store, days, ids, vectors, settings).fitted.new
+
+
 @pytest.mark.parametrize("changed", ["a vector", "a document is gone"])
 def test_a_kept_fit_of_something_else_is_not_used(store, changed):
     days, ids, vectors = _documents([200])
