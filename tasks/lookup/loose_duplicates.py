@@ -27,6 +27,8 @@ from tasks.providers import Providers
 Look = Glimpse | dict[str, Any] | str
 """Of one file: nearly what it looks like, all that is known of it, or why it is no usable picture."""
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp"}
+UNREAD = {".avif", ".heic", ".heif", ".ico", ".jp2", ".jxl", ".svg", ".tif", ".tiff"}
+"""Pictures too; what is not really one of the others is named as left out."""
 
 
 class Pair(NamedTuple):
@@ -57,7 +59,7 @@ def loose_duplicates(
     folder: Path, providers: Providers, workers: int, semantic: SemanticPictures | None = None
 ) -> LooseDuplicates:
     """All duplicate pairs and groups of the pictures below `folder`; semantic pairs too when a radius is given."""
-    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES | UNREAD and path.is_file())
     signals = [PICTURE_SIGNALS[name](providers) for name in ("image_hash", "image_embedding")[: 2 if semantic else 1]]
     now = datetime.now(UTC)
 

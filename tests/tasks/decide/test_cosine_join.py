@@ -60,6 +60,25 @@ def test_a_bound_is_never_below_the_cosine_and_rules_something_out(few_direction
     assert (bound @ bound.T < 0.9).mean() > 0.2
 
 
+class _Counted(np.ndarray):
+    """Counts the inner products that are asked of it."""
+
+    products = 0
+
+    def __matmul__(self, other):
+        _Counted.products += len(self) * other.shape[1]
+        return np.asarray(self) @ np.asarray(other)
+
+
+def test_a_night_compares_its_new_pictures_with_the_store_and_no_old_ones_again(few_directions):
+    bound = _vectors(1000, 0).view(_Counted)
+    cosine_join.possible_pairs(bound, 0.9)
+    at_once, _Counted.products = _Counted.products, 0
+    cosine_join.possible_pairs(bound, 0.9, np.arange(1000) % 100 == 0)
+    assert _Counted.products == 10 * 1000
+    assert 500_000 <= at_once < 510_000
+
+
 def test_few_vectors_and_short_ones_are_compared_whole():
     assert directions(_vectors(50, 0), 50) is None
     assert directions(_vectors(50, 0, dimension=64), 10**6) is None

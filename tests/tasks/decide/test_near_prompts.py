@@ -45,6 +45,18 @@ def test_exactly_what_a_slow_search_finds_is_found(texts, jaccard_min):
     assert ((jaccards >= jaccard_min - 1e-6) == (twins >= 0)).all()
 
 
+@given(texts=st.lists(WORDS, max_size=25), later=st.lists(WORDS, max_size=10), jaccard_min=st.sampled_from([0.5, 0.7]))
+@settings(max_examples=60, deadline=None)
+def test_groups_are_stars_and_prompts_asked_later_change_nothing(texts, later, jaccard_min):
+    twins, jaccards = near_texts(pl.Series(texts, dtype=pl.String), jaccard_min)
+    tied = np.flatnonzero(twins >= 0)
+    assert (twins[twins[tied]] == -1).all()
+    assert (twins[tied] < tied).all()
+    assert (jaccards[tied] >= jaccard_min - 1e-6).all()
+    more, _ = near_texts(pl.Series(texts + later, dtype=pl.String), jaccard_min)
+    assert more[: len(texts)].tolist() == twins.tolist()
+
+
 def test_many_long_texts_are_searched_as_exactly(monkeypatch):
     monkeypatch.setattr("tasks.decide.near_prompts.TEXTS_AT_ONCE", 64)
     generator = np.random.default_rng(0)

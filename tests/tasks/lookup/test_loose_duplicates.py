@@ -30,6 +30,8 @@ def found(providers, tmp_path_factory):
     PIL.Image.fromarray(skimage.data.rocket()).save(folder / "rocket.png")
     (folder / "broken.png").write_bytes(picture_bytes()[:60])
     (folder / "empty.jpg").write_bytes(b"")
+    coffee.resize((300, 200)).save(folder / "scan.TIFF")
+    (folder / "drawing.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
     (folder / "notes.txt").write_text("no picture")
     return loose_duplicates(folder, providers, workers=2)
 
@@ -58,7 +60,8 @@ def test_a_group_holds_all_copies_once_and_different_pictures_none(found):
 
 
 def test_files_that_are_no_pictures_are_named_with_their_reason(found):
-    assert dict(found.rejected).keys() == {"broken.png", "empty.jpg"}
+    assert dict(found.rejected).keys() == {"broken.png", "empty.jpg", "scan.TIFF", "drawing.svg"}
+    assert dict(found.rejected)["scan.TIFF"] == "image_not_a_picture"
     assert dict(found.rejected)["empty.jpg"] == "image_empty"
     assert found.pictures == 5
 
