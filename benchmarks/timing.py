@@ -3,7 +3,7 @@
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,34 +20,51 @@ def compare(
     peer_times: float = 1,
     **more: Any,
 ) -> dict[str, Any]:
-    """Run ours and theirs in turn, A B A B A B, after one warm-up of ours; ratio = theirs / ours in CPU seconds.
+    """`compare_all` with one peer."""
+    return compare_all(bench, n, ours, {peer: theirs}, peer_times, **more)[0]
 
-    CPU seconds, because machines are shared; `wall_ratio` is the same of elapsed time. `ours_s` and
-    `peer_s` are medians. A peer that was measured on a
-    share of the work has its seconds multiplied by `peer_times`.
+
+def compare_all(
+    bench: str,
+    n: int,
+    ours: Callable[[], object],
+    peers: Mapping[str, Callable[[], object]],
+    peer_times: float = 1,
+    before: Callable[[], object] = lambda: None,
+    **more: Any,
+) -> list[dict[str, Any]]:
+    """Run ours and the peers in turn, A B C A B C A B C, after one warm-up of ours; a row for each peer.
+
+    ratio = theirs / ours in CPU seconds, because machines are shared; `wall_ratio` is the same of elapsed time.
+    `ours_s` and `peer_s` are medians. Peers that were measured on a share of the work have their seconds multiplied
+    by `peer_times`. What is done `before` each is not counted.
     """
+    before()
     ours()
-    seconds: dict[str, list[float]] = {"ours": [], "peer": []}
-    elapsed: dict[str, list[float]] = {"ours": [], "peer": []}
+    spent: dict[str, list[tuple[float, float]]] = {"": [], **{peer: [] for peer in peers}}
     for _ in range(ROUNDS):
-        for name, work in (("ours", ours), ("peer", theirs)):
+        for name, work in {"": ours, **peers}.items():
+            before()
             started, began = time.process_time(), time.perf_counter()
             work()
-            seconds[name].append(time.process_time() - started)
-            elapsed[name].append(time.perf_counter() - began)
-    mine, other = statistics.median(seconds["ours"]), statistics.median(seconds["peer"]) * peer_times
-    row = {
+            spent[name].append((time.process_time() - started, time.perf_counter() - began))
+    medians = {name: [statistics.median(each) for each in zip(*times, strict=True)] for name, times in spent.items()}
+    rows = [_row(bench, n, peer, medians[""], [each * peer_times for each in medians[peer]]) | more for peer in peers]
+    for row in rows:
+        print(json.dumps(row), flush=True)
+    return rows
+
+
+def _row(bench: str, n: int, peer: str, ours: list[float], theirs: list[float]) -> dict[str, Any]:
+    return {
         "bench": bench,
         "n": n,
-        "ours_s": round(mine, 4),
+        "ours_s": round(ours[0], 4),
         "peer": peer,
-        "peer_s": round(other, 4),
-        "ratio": round(other / max(mine, 1e-9), 2),
-        "wall_ratio": round(statistics.median(elapsed["peer"]) * peer_times / statistics.median(elapsed["ours"]), 2),
-        **more,
+        "peer_s": round(theirs[0], 4),
+        "ratio": round(theirs[0] / max(ours[0], 1e-9), 2),
+        "wall_ratio": round(theirs[1] / max(ours[1], 1e-9), 2),
     }
-    print(json.dumps(row), flush=True)
-    return row
 
 
 def write(rows: list[dict[str, Any]]) -> None:
