@@ -161,11 +161,20 @@ def test_values_of_a_part_are_found_where_they_lie(tmp_path_factory, sizes):
 
 @pytest.mark.parametrize(
     "options",
-    [{"compression": "zstd"}, {"use_dictionary": True}, {"data_page_version": "2.0"}, {"nulls": True}],
+    [
+        {"compression": "zstd"},
+        {"use_dictionary": True},
+        {"data_page_version": "2.0"},
+        {"write_statistics": True},
+        {"nulls": True},
+    ],
     ids=lambda options: next(iter(options)),
 )
 def test_values_that_are_stored_in_another_way_are_not_misread(tmp_path, options):
-    values = [None if options.get("nulls") else b"x", b"y" * 100, b"y" * 100]
-    plain = {"compression": "none", "use_dictionary": False} | {k: v for k, v in options.items() if k != "nulls"}
+    large = b"y" * (1000 if "write_statistics" in options else 100)
+    values = [None if options.get("nulls") else b"x", large, large]
+    plain = {"compression": "none", "use_dictionary": False, "write_statistics": False} | {
+        k: v for k, v in options.items() if k != "nulls"
+    }
     pq.write_table(pa.table([values, ["x"] * 3], schema=FLAT), tmp_path / "x.parquet", **plain)
     assert plain_values(str(tmp_path / "x.parquet"), "bytes") is None
