@@ -27,8 +27,6 @@ _COLOUR_PAIRS = (0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11, 12, 13, 14, 15)
 """Two pixels of red, green and blue, twice -> two reds, two greens, two blues, twice; four bytes are left."""
 _RED_GREEN, _GREEN_BLUE = (19595, 19235), (19235, 7471)
 """Pillow's 0.299, 0.587 and 0.114 in units of 2 ** -16; green, which int16 cannot hold, is added in two halves."""
-_PAIR_SUMS = (("+avx512bw", 32, "llvm.x86.avx512.pmaddw.d.512"), ("+avx2", 16, "llvm.x86.avx2.pmadd.wd"))
-"""What a processor must have, how many int16 are multiplied at once, and by which instruction."""
 Array = tuple[Any, Any]
 """An argument of a compiled function: numba's type and the value."""
 
@@ -63,34 +61,26 @@ class _Code:
         return self.shuffled(self.builder.insert_element(unset, whole, _INT(0)), unset, [0] * count)
 
     def pair_sums(self, levels: Any, pair: Any) -> Any:
-        """<n x i32> of <2 n x i16>: neighbours times the two int16 in the int32 `pair`, added."""
-        count = levels.type.count // 2
-        weights = self.builder.bitcast(self.spread(pair, count), levels.type)
-        features = self.context.codegen().magic_tuple()[2]
-        for (
-            feature,
-            at_once,
-            name,
-        ) in _PAIR_SUMS:  # LLVM knows the pattern below, and breaks it up for bytes
-            if feature in features:
-                return self._in_parts(name, at_once, levels, weights)
-        products = []
+        """<16 x i32> of <32 x i16>: neighbours times the two int16 in the int32 `pair`, added."""
+        weights = self.builder.bitcast(self.spread(pair, LANES), levels.type)
+        if "+avx2" in self.context.codegen().magic_tuple()[2]:
+            return self._by_halves("llvm.x86.avx2.pmadd.wd", levels, weights)
+        products = []  # the compiler makes that instruction of this pattern too, but not where levels were bytes before
         for side in (0, 1):
-            factors = (self.shuffled(each, each, range(side, 2 * count, 2)) for each in (levels, weights))
-            products.append(
-                self.builder.mul(*(self.builder.sext(each, ir.VectorType(_INT, count)) for each in factors))
-            )
+            factors = (self.shuffled(each, each, range(side, 2 * LANES, 2)) for each in (levels, weights))
+            wide = (self.builder.sext(each, ir.VectorType(_INT, LANES)) for each in factors)
+            products.append(self.builder.mul(*wide))
         return self.builder.add(*products)
 
-    def _in_parts(self, name: str, at_once: int, levels: Any, weights: Any) -> Any:
-        """`pair_sums` by an instruction that takes all of <n x i16> at once, or half."""
-        kind = ir.FunctionType(ir.VectorType(_INT, at_once // 2), [ir.VectorType(_SHORT, at_once)] * 2)
+    def _by_halves(self, name: str, levels: Any, weights: Any) -> Any:
+        """`pair_sums` by an instruction that takes <16 x i16>."""
+        kind = ir.FunctionType(ir.VectorType(_INT, LANES // 2), [ir.VectorType(_SHORT, LANES)] * 2)
         instruction = cgutils.get_or_insert_function(self.builder.module, kind, name)
-        parts = []
-        for at in range(0, levels.type.count, at_once):
-            factors = [self.shuffled(each, each, range(at, at + at_once)) for each in (levels, weights)]
-            parts.append(self.builder.call(instruction, factors))
-        return parts[0] if len(parts) == 1 else self.shuffled(parts[0], parts[1], range(levels.type.count // 2))
+        halves = []
+        for at in (0, LANES):
+            factors = [self.shuffled(each, each, range(at, at + LANES)) for each in (levels, weights)]
+            halves.append(self.builder.call(instruction, factors))
+        return self.shuffled(halves[0], halves[1], range(LANES))
 
     def levels(self, totals: Any, unit_bits: int) -> Any:
         """<n x i8>: sums in units of 2 ** -unit_bits, rounded to whole levels, 0 to 255."""

@@ -8,13 +8,14 @@ docs/pictures.md). Twice that is searched for. All other pictures are decoded in
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
 from schemas.policy import NearPictures
 from tasks.decide.hamming import hamming_pairs
 from tasks.decide.near_pictures import grey_correlations
-from tasks.measure.perceptual_hash import above_median
+from tasks.measure.perceptual_hash import clear_phash_bits, phash_bits
 from tasks.pictures import glimpse, small_grey_of
 
 BITS_OFF_MAX = 4
@@ -42,16 +43,16 @@ def glimpsed(content: bytes) -> Glimpse:
     Raises PictureRejected as `open_picture` does.
     """
     grey = glimpse(content)
-    if grey is not None and grey.std() >= SPREAD_MIN:
-        frequencies = above_median(grey)
-        if np.count_nonzero(abs(frequencies) < CLEAR) <= BITS_OFF_MAX:
-            return _seen(frequencies, grey)
+    if grey is not None and cv2.meanStdDev(grey)[1][0, 0] >= SPREAD_MIN:
+        bits, unclear = clear_phash_bits(grey, CLEAR)
+        if unclear <= BITS_OFF_MAX:
+            return _seen(bits, grey)
     grey = small_grey_of(content)
-    return _seen(above_median(grey), grey)
+    return _seen(phash_bits(grey), grey)
 
 
-def _seen(frequencies: npt.NDArray[np.float64], grey: npt.NDArray[np.uint8]) -> Glimpse:
-    return Glimpse(int.from_bytes(np.packbits(frequencies > 0).tobytes()), grey.ravel())
+def _seen(bits: npt.NDArray[np.bool_], grey: npt.NDArray[np.uint8]) -> Glimpse:
+    return Glimpse(int.from_bytes(np.packbits(bits).tobytes()), grey.ravel())
 
 
 def maybe_near(pictures: Sequence[Glimpse], radius: NearPictures) -> set[int]:

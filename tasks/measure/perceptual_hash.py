@@ -18,6 +18,8 @@ Bits = npt.NDArray[np.bool_]
 Plane = npt.NDArray[np.float32]
 
 _PHASH_LOW = 8
+_ROUNDING = 1e-6
+"""More than two ways to transform 32 x 32 levels (frequencies up to 1.1e6, in float64) differ by."""
 _PDQ_SIDE, _PDQ_LOW = 64, 16
 _PDQ_QUALITY_DIVISOR = 90
 
@@ -32,6 +34,12 @@ class Windows(NamedTuple):
 
 
 @cache
+def _phash_basis() -> npt.NDArray[np.float64]:
+    """The first eight of the unscaled type-II DCT functions of 32 points, float64 (32, 8)."""
+    return np.ascontiguousarray(dct(np.eye(32), axis=0)[:_PHASH_LOW].T)
+
+
+@cache
 def _pdq_basis() -> Plane:
     """Rows 1 to 16 of the type-II DCT matrix of 64 points, float32 (16, 64)."""
     frequency, position = np.arange(1, _PDQ_LOW + 1), 2 * np.arange(_PDQ_SIDE) + 1
@@ -42,16 +50,43 @@ def _pdq_basis() -> Plane:
 
 def phash_bits(grey: npt.NDArray[np.uint8]) -> Bits:
     """64 bits, bool (64,), row by row: which low DCT frequencies of uint8 (32, 32) brightness exceed their median."""
-    return above_median(grey) > 0
-
-
-def above_median(grey: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:
-    """How far each of these frequencies is above their median, float64 (64,)."""
+    bits, unclear = clear_phash_bits(grey, _ROUNDING)
+    if not unclear:
+        return bits
     # Two one-dimensional transforms in imagehash's order: flat pictures are decided by the last rounding.
-    low: npt.NDArray[np.float64] = dct(dct(grey, axis=0)[:_PHASH_LOW], axis=1)[:, :_PHASH_LOW].ravel()
+    low = dct(dct(grey, axis=0)[:_PHASH_LOW], axis=1)[:, :_PHASH_LOW].ravel()
     below, above = np.sort(low)[len(low) // 2 - 1 : len(low) // 2 + 1]
-    low -= (below + above) / 2
-    return low
+    exceeds: Bits = low > (below + above) / 2
+    return exceeds
+
+
+def clear_phash_bits(grey: npt.NDArray[np.uint8], margin: float) -> tuple[Bits, int]:
+    """The bits of `phash_bits`, and how many of their frequencies are nearer to the median than `margin`.
+
+    Frequencies are those of the unscaled type-II DCT. One that is nearer than rounding may have the other bit.
+    """
+    bits = np.empty(_PHASH_LOW * _PHASH_LOW, np.bool_)
+    return bits, _exceed_median(grey, _phash_basis(), margin, bits)
+
+
+@compiled
+def _exceed_median(grey: npt.NDArray[np.uint8], basis: npt.NDArray[np.float64], margin: float, bits: Bits) -> int:
+    side, low = basis.shape
+    down, both, near = np.zeros((low, side)), np.zeros((low, low)), 0
+    for y in range(side):
+        for frequency in range(low):
+            for x in range(side):
+                down[frequency, x] += basis[y, frequency] * grey[y, x]
+    for frequency in range(low):
+        for x in range(side):
+            for other in range(low):
+                both[frequency, other] += down[frequency, x] * basis[x, other]
+    ordered = np.sort(both.ravel())
+    median = (ordered[bits.size // 2 - 1] + ordered[bits.size // 2]) / 2
+    for place, value in enumerate(both.ravel()):
+        bits[place] = value > median
+        near += abs(value - median) < margin
+    return near
 
 
 def pdq_bits(columns: Columns) -> tuple[Bits, int]:
