@@ -41,6 +41,11 @@ class Checkpoint:
         wanted = open_clip.get_model_preprocess_cfg(model)
         return model.eval(), prepare, open_clip.get_tokenizer(self.model), wanted
 
+    def without_weights(self) -> Any:
+        """The model with no more than the shapes of its weights, in about a second."""
+        with torch.device("meta"):
+            return open_clip.create_model(self.model, load_weights=False, pretrained_text=False, device="meta")
+
 
 def find_checkpoint(model: str, pretrained: str) -> Checkpoint:
     """The checkpoint that the two names mean. Raises BadInput for unknown names, MissingProvider for absent weights."""

@@ -2,7 +2,8 @@
 
 CURATE_CLIP_MODEL names the architecture, CURATE_CLIP_PRETRAINED its weights: a tag of that model, a checkpoint file,
 or `local-dir:` with a folder that holds open_clip_config.json and the weights (either variable may say so).
-CURATE_CLIP_PRECISION is fp32, bf16, fp16 or int8 (CPU only); by default bf16 on a GPU and fp32 on a CPU.
+CURATE_CLIP_PRECISION is fp32, bf16, fp16 or int16 (CPU only); by default bf16 on a GPU, and on a CPU int16 where it has
+such products, else fp32.
 CURATE_CLIP_COMPILE=1 compiles the model first. CURATE_CLIP_DEVICES names devices, as `cuda:0,cuda:1`.
 """
 
@@ -22,14 +23,14 @@ import torch
 from schemas.errors import BadInput, known_values
 from tasks.pictures import Picture
 from tasks.providers.capabilities import Vectors
-from tasks.providers.production.clip_int8 import INT8, in_int8
+from tasks.providers.production.clip_int16 import bears_int16, in_int16
 from tasks.providers.production.clip_tiles import one_by_one, tiles_of
 from tasks.providers.production.clip_towers import Encode, encoders_of
 from tasks.providers.production.clip_weights import MODEL, PRETRAINED, find_checkpoint
 
 DEFAULT_MODEL, DEFAULT_PRETRAINED = "ViT-B-32", "laion2b_s34b_b79k"
 PRECISION, COMPILE, DEVICES = "CURATE_CLIP_PRECISION", "CURATE_CLIP_COMPILE", "CURATE_CLIP_DEVICES"
-TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.float32}
+TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int16": torch.float32}
 BATCH, CPU_BATCH = 64, 8
 """Items that a device computes at once: a CPU gains nothing by more, and texts of like length are then together."""
 IN_FLIGHT = 4
@@ -76,7 +77,7 @@ class OpenClip:
     """Unit vectors of pictures and of texts from one model.
 
     Devices and 16 bits are no part of `version`: they move a vector by far less than a JPEG round trip does, and a new
-    machine must not mean measuring everything again. 8-bit weights are.
+    machine must not mean measuring everything again.
     """
 
     def __init__(self) -> None:
@@ -84,7 +85,11 @@ class OpenClip:
         self._devices = _devices()
         self._precision = _precision(self._devices)
         self._checkpoint = find_checkpoint(model or DEFAULT_MODEL, pretrained or DEFAULT_PRETRAINED)
-        self.version = self._checkpoint.version + (f"-{INT8}" if self._precision == "int8" else "")
+        if os.environ.get(PRECISION) == "int16" and not bears_int16(self._checkpoint.without_weights()):
+            raise BadInput(
+                f"{PRECISION}: int16 knows no layer of {self._checkpoint.model}; choose fp32, or leave it out"
+            )
+        self.version = self._checkpoint.version
         self._turn = itertools.count()
         self._loading = threading.Lock()
 
@@ -97,8 +102,8 @@ class OpenClip:
         model, transform, tokenize, wanted = self._checkpoint.load(device)
         tiles = tiles_of(wanted)
         encoders = encoders_of(model)
-        if self._precision == "int8":
-            in_int8(model.visual, wanted["size"])
+        if self._precision == "int16":
+            in_int16(model)
         image, text = encoders.image, encoders.text
         if os.environ.get(COMPILE) == "1":
             image, text = (torch.compile(encode, dynamic=True) for encode in (image, text))
@@ -169,14 +174,16 @@ def _devices() -> list[torch.device]:
 
 
 def _precision(devices: Sequence[torch.device]) -> str:
-    on_gpu = any(device.type == "cuda" for device in devices)
-    named = os.environ.get(PRECISION) or ("bf16" if on_gpu else "fp32")
+    on_gpu, able = any(device.type == "cuda" for device in devices), torch.cpu._is_vnni_supported()
+    compiled = os.environ.get(COMPILE) == "1"
+    on_cpu = "int16" if able and not compiled else "fp32"
+    named = os.environ.get(PRECISION) or ("bf16" if on_gpu else on_cpu)
     if named not in TYPES:
         raise BadInput(f"{PRECISION}: unknown precision {known_values(named, TYPES)}")
-    if named == "int8" and os.environ.get(COMPILE) == "1":
-        raise BadInput(f"{COMPILE}: what runs in int8 is compiled already; leave {COMPILE} out, or choose fp32")
-    if named == "int8" and not torch.cpu._is_vnni_supported():
-        raise BadInput(f"{PRECISION}: this processor has no 8-bit products (VNNI); choose fp32")
-    if on_gpu and named == "int8":
-        raise BadInput(f"{PRECISION}: int8 runs on CPUs only; choose bf16, fp16 or fp32, or {DEVICES}=cpu")
+    if named == "int16" and compiled:
+        raise BadInput(f"{COMPILE}: what runs in int16 is compiled already; leave {COMPILE} out, or choose fp32")
+    if named == "int16" and on_gpu:
+        raise BadInput(f"{PRECISION}: int16 runs on CPUs only; choose bf16, fp16 or fp32, or {DEVICES}=cpu")
+    if named == "int16" and not able:
+        raise BadInput(f"{PRECISION}: this processor has no products of 16 bits (AVX-512 VNNI); choose fp32")
     return named

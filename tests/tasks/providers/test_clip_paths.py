@@ -44,7 +44,7 @@ def cosines(one, other):
         ({}, 0.999999),
         ({"DEVICES": "cpu,cpu"}, 0.999999),
         ({"PRECISION": "bf16"}, 0.999),
-        ({"PRECISION": "int8"}, 0.998),
+        ({"PRECISION": "int16"}, 0.99999),
     ],
     ids=str,
 )
@@ -74,10 +74,16 @@ def test_what_a_gpu_shrinks_gives_nearly_the_same_vectors(clip, pictures, plain)
     assert cosines(vectors, plain[0]) >= 0.999
 
 
-def test_eight_bits_are_another_version_and_sixteen_are_not(clip):
-    plain = clip(PRECISION="fp32").version
-    assert clip(PRECISION="bf16").version == plain
-    assert clip(PRECISION="int8").version == plain + "-int8-rows"
+def test_sixteen_bits_are_no_version_of_their_own(clip):
+    versions = {clip(PRECISION=precision).version for precision in ("fp32", "bf16", "fp16", "int16")}
+    assert len(versions) == 1
+
+
+def test_a_cpu_uses_int16_unless_told_otherwise(clip, monkeypatch):
+    assert clip(PRECISION="")._precision == "int16"
+    assert clip(PRECISION="", COMPILE="1")._precision == "fp32"
+    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False)
+    assert clip(PRECISION="", COMPILE="")._precision == "fp32"
 
 
 def test_batches_go_to_all_devices_in_turn_and_come_back_in_order(clip):
@@ -100,8 +106,8 @@ def test_other_preprocessing_is_left_to_open_clip():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"PRECISION": "int8", "COMPILE": "1"}, "leave CURATE_CLIP_COMPILE out"),
-        ({"PRECISION": "fp8"}, "bf16"),
+        ({"PRECISION": "int16", "COMPILE": "1"}, "leave CURATE_CLIP_COMPILE out"),
+        ({"PRECISION": "int8"}, "int16"),
         ({"DEVICES": "cuda:99"}, "cpu"),
         ({"DEVICES": "gpu"}, "no such device"),
     ],

@@ -1,4 +1,4 @@
-"""OpenCLIP leaves out work that its vectors do not depend on, and rounds only what bears it."""
+"""OpenCLIP leaves out work that its vectors do not depend on, and rounds the blocks that are CLIP's own."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ pytest.importorskip("open_clip", reason="production extra")
 import open_clip
 import torch
 
-from tasks.providers.production.clip_int8 import WholeNumbers
+from tasks.providers.production.clip_int16 import Rounded
 from tests.builders import picture
 from tests.tasks.providers.small_clip import CONFIG, drawn_checkpoint
 
@@ -70,45 +70,28 @@ def test_other_architectures_give_their_own_vectors(clip, tmp_path, name):
     np.testing.assert_allclose(embedder.embed_texts(TEXTS), texts, atol=1e-5)
 
 
-def layer_with_outliers():
-    """A layer, and rows some of whose channels are tens of times as large as the others."""
-    torch.manual_seed(0)
-    layer, rows = torch.nn.Linear(96, 64), torch.randn(40, 96)
-    rows[:, [3, 50]] *= 40
-    layer.weight.data[:, [3, 50]] /= 40
-    return layer, rows
+def test_all_layers_of_both_towers_are_rounded(clip):
+    model = clip(PRECISION="int16").replicas[0].model
+    blocks = [*model.visual.transformer.resblocks, *model.transformer.resblocks]
+    layers = [layer for block in blocks for layer in block.modules() if isinstance(layer, Rounded)]
+    assert len(layers) == 5 * len(blocks)  # query, keys and values, out, and two of the two-layer network
+    assert not any(isinstance(layer, torch.nn.Linear) for block in blocks for layer in block.modules())
 
 
-def test_large_channels_do_not_drown_the_others_in_eight_bits():
-    layer, rows = layer_with_outliers()
-    with torch.inference_mode():
-        exact = layer(rows)
-        off = (WholeNumbers(layer, rows.abs().amax(dim=0))(rows) - exact).norm() / exact.norm()
-        as_they_are = WholeNumbers(layer, layer.weight.abs().amax(dim=0))  # as large as their weights: divided by 1
-        drowned = (as_they_are(rows) - exact).norm() / exact.norm()
-    assert off < 0.015
-    assert drowned > 0.1
+def test_a_vector_in_int16_does_not_depend_on_what_shares_its_batch(clip):
+    embedder = clip(PRECISION="int16")
+    alone, together = embedder.embed_texts(["a cat"]), embedder.embed_texts(["a cat", "a dog", "an owl"])
+    np.testing.assert_allclose(alone[0], together[0], atol=2e-7)
 
 
-def test_a_row_in_eight_bits_does_not_depend_on_the_rows_beside_it():
-    layer, rows = layer_with_outliers()
-    whole = WholeNumbers(layer, rows.abs().amax(dim=0))
-    with torch.inference_mode():
-        beside = torch.cat([rows * 1000, rows])
-        assert torch.equal(whole(beside)[40:], whole(rows))
-        assert torch.equal(whole(torch.zeros(2, 96)), layer.bias.expand(2, 64))
-
-
-def test_texts_are_never_rounded(clip):
-    np.testing.assert_array_equal(clip(PRECISION="int8").embed_texts(TEXTS), clip(PRECISION="fp32").embed_texts(TEXTS))
-
-
-def test_int8_is_refused_where_it_cannot_run(clip, tmp_path, monkeypatch):
-    weights = drawn_checkpoint(
-        tmp_path, "curation-resnet", CONFIG | {"vision_cfg": {"image_size": 64, "layers": [1] * 4, "width": 16}}
+def test_int16_is_refused_before_the_first_item_where_it_cannot_run(clip, tmp_path, monkeypatch):
+    others = (
+        OTHERS["other blocks"] | OTHERS["text without a mask"] | {"vision_cfg": OTHERS["other blocks"]["vision_cfg"]}
     )
-    with pytest.raises(BadInput, match="none of this architecture's layers"):
-        clip(MODEL="curation-resnet", PRETRAINED=str(weights), PRECISION="int8").embed_images([picture()])
+    weights = drawn_checkpoint(tmp_path, "curation-no-blocks", others)
+    with pytest.raises(BadInput, match="int16 knows no layer of curation-no-blocks; choose fp32"):
+        clip(MODEL="curation-no-blocks", PRETRAINED=str(weights), PRECISION="int16")
+    clip(MODEL="curation-no-blocks", PRETRAINED=str(weights), PRECISION="")
     monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False)
-    with pytest.raises(BadInput, match="no 8-bit products"):
-        clip(PRECISION="int8")
+    with pytest.raises(BadInput, match="no products of 16 bits"):
+        clip(PRECISION="int16")
