@@ -74,11 +74,7 @@ def plan(file: LogFile, name: str, known: LogFileRead | None) -> FilePlan:
     if file.compressed or file.path.suffix in (".parquet", ".arrow"):
         row = LogFileRead(**seen, size_bytes=file_bytes, offset=0, lines=0, tail_lines=0, end_digest="")
         return FilePlan(row, 0, [Piece(file, name, 0, None, 0, None)])
-    before = _digest(file.path, known.offset) if known and known.offset else None
-    if known and before and before.hexdigest() == known.end_digest:
-        offset, lines, whole_lines = known.offset, known.lines, before
-    else:
-        offset, lines, whole_lines = 0, 0, xxh3_128()
+    offset, lines, whole_lines = _read_before(file.path, known)
     kept = lines
     pieces: list[Piece] = []
     start, lines_before, end = offset, lines, offset
@@ -102,6 +98,14 @@ def plan(file: LogFile, name: str, known: LogFileRead | None) -> FilePlan:
         end_digest=whole_lines.hexdigest(),
     )
     return FilePlan(row, kept, pieces)
+
+
+def _read_before(path: Path, known: LogFileRead | None) -> tuple[int, int, xxh3_128]:
+    """(bytes, lines, their digest) of what is still as it was read; nothing of a file that was rewritten."""
+    before = _digest(path, known.offset) if known and known.offset else None
+    if known and before and before.hexdigest() == known.end_digest:
+        return known.offset, known.lines, before
+    return 0, 0, xxh3_128()
 
 
 def _line_ends(path: Path, offset: int, digest: xxh3_128) -> Iterator[tuple[int, int, int, xxh3_128]]:

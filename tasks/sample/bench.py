@@ -1,6 +1,6 @@
 """Topics -> the benchmark: a public split drawn uniformly over topics, and a hidden one that is released in nothing."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import polars as pl
@@ -60,7 +60,13 @@ def write_bench(settings: Settings, versions: Versions) -> StageReport:
     _replace(store, "bench_measures", BenchMeasure, _measured(store, before, pool.prompts, settings, versions))
     _replace(store, "hidden", HiddenItem, hidden)
     _replace(store, "hidden_changes", HiddenChange, hidden_changes(hideable, lately, bench, epoch))
-    counts = {step.filter: step.prompts for step in pool.funnel}
+    return _report(pool.funnel, asked, items, hidden)
+
+
+def _report(
+    funnel: Sequence[BenchFilter], asked: int, items: pl.DataFrame, hidden: Sequence[HiddenItem]
+) -> StageReport:
+    counts = {step.filter: step.prompts for step in funnel}
     short = {"asked": asked, "short": asked - items.height} if asked > items.height else {"asked": asked}
     split = {"reserved": len(hidden), "hidden": sum(item.drawn for item in hidden)}
     return StageReport(stage="bench", counts=counts | short | {"topics": items["topic"].n_unique()} | split)
