@@ -22,8 +22,10 @@ help: ## Show this list
 demo: .venv/core ## Draw a demo arena with planted problems and curate it into demo/
 	$(BIN)/curate demo --out demo
 
-test: .venv/full check ## Check, then run every test
-	$(BIN)/python -m pytest -q -n 2 --durations=25
+test: .venv/full ## Run every test, and every check beside them
+	@$(MAKE) --no-print-directory check >.venv/check.log 2>&1 & checks=$$!; \
+	$(BIN)/python -m pytest -q -n 2 --durations=25; tested=$$?; \
+	wait $$checks; checked=$$?; cat .venv/check.log; exit $$((tested | checked))
 
 check: .venv/full ## Format, lint, strict types, import contracts
 	$(BIN)/ruff format --check .
