@@ -1,6 +1,7 @@
 """A release with anything of the hidden split does not verify."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -8,16 +9,15 @@ from schemas.bench import HiddenItem
 from tasks.release.build import released_files, write_manifest
 from tasks.release.verify import read_manifest, verify_release
 from tasks.tables import frame_of
-from tests.small_store import make_release, small_store
+from tests.small_store import make_release
 
 ABOUT = {"topic": 0, "first_month": "2024-09", "last_month": "2024-11", "drawn": False}
 
 
 @pytest.fixture
-def held(tmp_path):
+def held(own_store):
     """A store and a release in it, made before the prompt of c03, b1 and the benchmark's were reserved."""
-    store = small_store(tmp_path)
-    folder = tmp_path / "store" / make_release(store, release="1.0.0").result
+    store, folder = own_store, Path(own_store.at("releases/first"))
     asked = dict(store.read("conversations").select("conversation_id", "document_id").iter_rows())
     rows = [HiddenItem(document_id=asked[name], **ABOUT) for name in ("c03", "b1", "c00")]
     store.replace("hidden", frame_of(HiddenItem, rows))
@@ -46,8 +46,8 @@ def test_the_next_release_of_the_store_has_none_of_them(held, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["hidden/train-00000-of-00001.parquet", "report/tables/Hidden_items.csv"])
-def test_a_sealed_file_named_after_the_hidden_split_is_a_problem(tmp_path, name):
-    folder = tmp_path / "store" / make_release(small_store(tmp_path), release="1.0.0").result
+def test_a_sealed_file_named_after_the_hidden_split_is_a_problem(own_release, name):
+    folder = own_release
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_bytes(b"x")
     sealed = read_manifest(folder).model_copy(update={"files": released_files(folder)})
