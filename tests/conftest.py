@@ -3,6 +3,7 @@
 Two workers share the tests so that the flows' arenas are made once.
 """
 
+import gc
 import ipaddress
 import os
 import socket
@@ -14,6 +15,10 @@ from xdist.scheduler import LoadScopeScheduling
 
 hypothesis.settings.register_profile("shared machine", deadline=None)
 hypothesis.settings.load_profile("shared machine")
+
+gc.set_threshold(
+    20_000, 20, 20
+)  # at the defaults, looking for garbage in all that is imported takes a fifteenth of the time
 
 _OWN_ARENAS = ("test_chaos", "test_deployment", "test_nights", "test_object_store")
 _HERE = {"localhost", socket.gethostname()}
