@@ -37,6 +37,7 @@ from flows.commands.options import (
     settings_of,
 )
 from flows.commands.summary import print_funnel, print_stages
+from schemas.export import Compat
 from schemas.run import StageReport
 from schemas.settings import Settings
 
@@ -67,10 +68,13 @@ def run(
     bench: BenchOption = None,
     bootstraps: BootstrapsOption = 100,
     anchor: AnchorOption = None,
+    compat: CompatOption = None,
 ) -> None:
-    """Raw logs to a finished release: the nightly job by hand."""
-    settings = settings_of(**locals())
-    print_result(settings, curate_all(settings))
+    """Raw logs to a finished release, the nightly job by hand; with --compat also STORE/exports/VERSION-visionarena."""
+    settings = settings_of(**{name: value for name, value in locals().items() if name != "compat"})
+    reports = curate_all(settings)
+    export_released(settings, reports, compat)
+    print_result(settings, reports)
 
 
 def curate_all(settings: Settings) -> list[StageReport]:
@@ -141,12 +145,19 @@ def release(
 ) -> None:
     """Tables to a release on disk; with --compat also STORE/exports/VERSION-visionarena."""
     given = {name: value for name, value in locals().items() if name != "compat"}
-    reports = run_stages(settings_of(**given), ("flows.release", "release"))
-    if compat is not None:
-        from tasks.export.compat import export_beside
-        from tasks.tables import Store
+    settings = settings_of(**given)
+    export_released(settings, run_stages(settings, ("flows.release", "release")), compat)
 
-        print(f"{store}/{export_beside(Store.existing(store), reports[-1].result, compat)}")
+
+def export_released(settings: Settings, reports: Sequence[StageReport], compat: Compat | None) -> None:
+    """The release that was made, once more with the columns of a published dataset."""
+    released = reports[-1].result
+    if compat is None or not released:
+        return
+    from tasks.export.compat import export_beside
+    from tasks.tables import Store
+
+    print(f"{settings.store}/{export_beside(Store.existing(settings.store), released, compat)}")
 
 
 def run_stages(settings: Settings, *stages: tuple[str, str]) -> list[StageReport]:

@@ -14,6 +14,7 @@ from schemas.release import CONFIGS
 from tasks.export.destination import put_folder
 from tasks.export.vision_arena import FEATURES, ROWS
 from tasks.parquet import ParquetFile, read_parquet_groups
+from tasks.release.declared import check_shards
 from tasks.release.fetched import fetched
 from tasks.release.shards import shards
 from tasks.release.verify import read_manifest
@@ -26,6 +27,7 @@ def export_vision_arena(release: Path, out: Path) -> dict[str, int]:
     The folder appears whole or not at all. Raises BadInput when it exists or the release cannot be read.
     """
     read_manifest(release)
+    check_shards(release)
     if out.exists():
         raise BadInput(f"{str(out)!r} exists already; give a folder that does not")
     staging = out.with_name(f".{out.name}.unfinished")

@@ -10,6 +10,7 @@ from schemas.errors import BadInput
 from schemas.export import SftSelection
 from tasks.parquet import read_parquet_groups
 from tasks.release.shards import shards
+from tasks.spooled_frames import compact
 
 _COLUMNS = ["conversation_id", "model", "topic", "conversation"]
 
@@ -34,11 +35,13 @@ def top_models(release: Path, chat: pl.DataFrame, count: int) -> list[str]:
 
 def select(release: Path, selection: SftSelection) -> list[str]:
     """conversation_ids in the order they are exported. Conversations without a last answer are left out."""
-    chat = pl.concat(group for shard in shards(release, "chat") for group in read_parquet_groups(shard, _COLUMNS))
-    models = top_models(release, chat, selection.models)
     last = pl.col("conversation").list.last().struct
     answered = (last.field("role") == "assistant") & (last.field("content").str.strip_chars() != "")
-    rows = chat.filter(answered & pl.col("model").is_in(models)).select("conversation_id", "model", "topic")
+    groups = (group for shard in shards(release, "chat") for group in read_parquet_groups(shard, _COLUMNS))
+    named = [*_COLUMNS[:-1], answered.alias("answered")]
+    chat = pl.concat(compact(group.select(named)) for group in groups)  # texts stay on disk
+    models = top_models(release, chat, selection.models)
+    rows = chat.filter(pl.col("answered") & pl.col("model").is_in(models)).drop("answered")
     drawn = sorted(rows.iter_rows(), key=lambda row: _place(selection.seed, row[0]))
     chosen: list[str] = []
     of_model: Counter[str] = Counter()

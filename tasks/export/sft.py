@@ -14,6 +14,8 @@ from tasks.export.examples import EXAMPLES, Example
 from tasks.export.select import select
 from tasks.parquet import encode_parquet, read_parquet_groups
 from tasks.progress import progress
+from tasks.release.contents import IMAGE_NAME
+from tasks.release.declared import check_shards
 from tasks.release.shards import shards
 from tasks.release.verify import read_manifest
 
@@ -26,6 +28,7 @@ def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyl
     The folder appears whole or not at all. Raises BadInput when it exists, or the release has nothing to select.
     """
     read_manifest(release)
+    check_shards(release)
     if out.exists():
         raise BadInput(f"{str(out)!r} exists already; give a folder that does not")
     chosen = {conversation_id: place for place, conversation_id in enumerate(select(release, selection))}
@@ -55,6 +58,10 @@ def _rows(release: Path, chosen: dict[str, int]) -> Iterator[dict[str, Any]]:
 def _keep_pictures(images: list[dict[str, Any]], folder: Path) -> list[str]:
     """Paths relative to the export; a picture's name is its content id, so each is written once."""
     for image in images:
+        if not IMAGE_NAME.fullmatch(image["path"]):  # of a release that others made; it would become a path
+            raise BadInput(
+                f"a picture is called {image['path']!r}; `curate verify` says what is wrong with the release"
+            )
         target = folder / IMAGES / image["path"]
         if not target.exists():
             target.write_bytes(image["bytes"])

@@ -20,7 +20,8 @@ _PEOPLE = {"user_id", "judge"}
 _ROLES = {"chat": {"user", "assistant"}, "battle": {"user", "assistant"}, "bench": {"user"}}
 _FIRST_SIDE = {"chat": "conversation", "battle": "conversation_a"}
 _USER = re.compile(r"[0-9a-f]{24}")
-_IMAGE_PATH = re.compile(r"[0-9a-f]{32}\.(?:png|jpeg)")
+IMAGE_NAME = re.compile(r"[0-9a-f]{32}\.(?:png|jpeg)")
+"""Content id and format: what a released picture is called."""
 Row = Mapping[str, Any]
 
 
@@ -80,7 +81,7 @@ def _turns(row: Row) -> Iterator[tuple[str, list[dict[str, str]]]]:
 
 def _picture(name: str, content: bytes) -> Iterator[str]:
     """EXIF, GPS, XMP, profiles, comments, thumbnails, bytes after the end: all that stripping would take away."""
-    if not _IMAGE_PATH.fullmatch(name):
+    if not IMAGE_NAME.fullmatch(name):
         yield f"an image path is not a content id: {name!r}"
     try:
         with PIL.Image.open(io.BytesIO(content)) as picture:

@@ -13,7 +13,7 @@ from schemas.rating import Rating
 from schemas.release import CONFIGS, Manifest, ReleasedColumn
 from schemas.row import arrow_schema
 from tasks.parquet import read_parquet_schema
-from tasks.release.shards import shard_schema
+from tasks.release.shards import shard_schema, shards
 
 _LEADERBOARD = "leaderboard"
 _FEATURES = b"huggingface"
@@ -43,6 +43,17 @@ def _own_schemas() -> dict[str, pa.Schema]:
 def _columns(schema: pa.Schema) -> list[ReleasedColumn]:
     """Arrow calls the elements of a list one thing and Parquet another."""
     return [ReleasedColumn(name=field.name, type=_ELEMENT.sub("list<element:", str(field.type))) for field in schema]
+
+
+def check_shards(folder: Path) -> None:
+    """Raises BadInput when a configuration has no shards, or one that cannot be read."""
+    for config in CONFIGS:
+        try:
+            found = [read_parquet_schema(shard) for shard in shards(folder, config)]
+        except (pa.ArrowException, OSError):
+            found = []
+        if not found:
+            raise BadInput(f"{str(folder)!r}: {config} cannot be read; `curate verify` says what is wrong with it")
 
 
 def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:

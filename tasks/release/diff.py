@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from schemas.errors import BadInput
 from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.release_diff import Bump, ReleaseDiff, RowChange
 from tasks.parquet import read_parquet_groups, read_parquet_schema
+from tasks.release.declared import check_shards
 from tasks.release.shards import shards
 from tasks.release.verify import read_manifest
 from tasks.spooled_frames import SpooledFrames
@@ -38,7 +38,7 @@ def diff_releases(
     """
     before, after = read_manifest(old), read_manifest(new)
     for folder in (old, new):
-        _check_shards(folder)
+        check_shards(folder)
     schema_changes, breaks = [], False
     rows: Counter[str] = Counter()
     columns: dict[str, Counter[str]] = {config: Counter() for config in CONFIGS}
@@ -62,17 +62,6 @@ def diff_releases(
         why={config: dict(counts.most_common()) for config, counts in reasons.items()},
         bump=_bump(breaks, bool(schema_changes) or bool(kinds & {"added", "removed"}), "changed" in kinds),
     )
-
-
-def _check_shards(folder: Path) -> None:
-    """Raises BadInput when a configuration has no shards, or one that cannot be read."""
-    for config in CONFIGS:
-        try:
-            found = [read_parquet_schema(shard) for shard in shards(folder, config)]
-        except (pa.ArrowException, OSError):
-            found = []
-        if not found:
-            raise BadInput(f"{str(folder)!r}: {config} cannot be read; `curate verify` says what is wrong with it")
 
 
 def _bump(breaks: bool, population: bool, values: bool) -> Bump:

@@ -16,6 +16,8 @@ from tasks.spooled_frames import compact
 from tasks.tables import Store
 
 _SIDES = ("conversation_a", "conversation_b")
+_OF_BATTLES = 4
+"""A battle is joined with two conversations and holds both: so many times fewer make a block of one size."""
 
 
 class Gathered:
@@ -31,7 +33,7 @@ class Gathered:
         self._versions = versions
         self._drawn = store.read("bench", ["conversation_id"])["conversation_id"]
         self._conversations = conversation_blocks(store, block_rows)
-        self._battles = battle_blocks(store, block_rows)
+        self._battles = battle_blocks(store, max(1, block_rows // _OF_BATTLES))
         self._guard = Guard(store, versions, bench)
         for block in self._conversations:
             self._guard.learn(block, _kept(block))

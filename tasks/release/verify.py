@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
@@ -65,10 +66,18 @@ def read_manifest(folder: Path) -> Manifest:
     except OSError:
         raise BadInput(f"{str(folder)!r} is not a release: it has no {MANIFEST}") from None
     except (ValueError, ValidationError) as error:
-        raise BadInput(f"{str(path)!r} is not a manifest this version understands ({type(error).__name__})") from None
+        raise BadInput(f"{_not_understood(path)} ({type(error).__name__})") from None
     if not counted:
-        raise BadInput(f"{str(path)!r} is not a manifest this version understands (counts)")
+        raise BadInput(f"{_not_understood(path)} (counts)")
     return manifest
+
+
+def _not_understood(path: Path) -> str:
+    """What to say of a manifest that is broken, or of another version."""
+    made = ""
+    with suppress(ValueError, KeyError, TypeError):
+        made = f"; it says that arena-curation {json.loads(path.read_bytes())['software']} made it: use that"
+    return f"{str(path)!r} is not a manifest this version understands{made}"
 
 
 def _unsealed(folder: Path) -> Iterator[str]:

@@ -9,7 +9,9 @@ import pytest
 from datasets import List, load_dataset
 
 from flows.commands import main
+from flows.commands.pipeline import export_released
 from schemas.export import Compat
+from schemas.settings import Settings
 from tasks.export.compat import export_beside
 from tasks.export.vision_arena import bench_row, judge_name, user_number
 from tasks.ingest.people import KEY_VARIABLE
@@ -107,3 +109,12 @@ def test_a_release_is_written_beside_itself_with_the_published_columns(release, 
     assert {path.relative_to(beside): path.read_bytes() for path in beside.rglob("*") if path.is_file()} == files
     withdraw_releases(store, ["1.0.0"])
     assert not beside.exists()
+
+
+def test_run_and_release_offer_it_and_put_it_beside_the_release(curate, tmp_path):
+    for command in ("run", "release"):
+        assert "--compat" in curate(command, "--help")[1]
+    store = small_store(tmp_path)
+    made = make_release(store, release="1.0.0")
+    export_released(Settings(store=store.root), [made], Compat.VISIONARENA)
+    assert list(Path(store.root).glob("exports/1.0.0-visionarena/chat/data/*.parquet"))

@@ -108,6 +108,12 @@ def test_a_release_without_a_column_that_is_checked_is_not_called_whole(own_rele
         verify_release(own_release)
 
 
+def test_a_manifest_of_a_version_to_come_names_the_version(own_release):
+    write_manifest(own_release, software="99.0", signature="x")
+    with pytest.raises(BadInput, match=r"it says that arena-curation 99\.0 made it: use that"):
+        verify_release(own_release)
+
+
 def test_columns_that_are_not_declared_are_found(own_release):
     declared = manifest_of(own_release)["columns"]
     write_manifest(own_release, columns=declared | {"chat": declared["chat"][1:]})
