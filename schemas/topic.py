@@ -24,7 +24,7 @@ class FittedDocument(Row):
     """One document of a fit of topics; a cache, because the same documents give the same topics again."""
 
     model: str
-    """Hash of engine, settings and seed, number of documents that were fitted, and hash of these and their vectors."""
+    """Hash of engine, settings and seed, and hash of the documents that were fitted and their vectors."""
     document_id: str
     """Content id of the prompt together with its pictures."""
     topic: Int32

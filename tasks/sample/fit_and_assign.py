@@ -10,7 +10,7 @@ from schemas.settings import Settings
 from tasks.sample.clusters import check_vectors, members_min
 from tasks.sample.engines import Clustering, Labels, Vectors
 from tasks.sample.fit_set import fit_day_rows
-from tasks.sample.fitted import Fitted, fitted_topics
+from tasks.sample.fitted import Fitted, fitted_topics, rows_after_takedowns
 from tasks.tables import Store
 
 Rows = npt.NDArray[np.int64]
@@ -57,6 +57,7 @@ class _Fit:
 
 
 def _fit(store: Store, rows: Rows, ids: pl.Series, vectors: Vectors, settings: Settings) -> _Fit:
+    rows = rows_after_takedowns(store, rows, ids, vectors, settings.topics, settings.seed)
     fitted = fitted_topics(store, ids[rows], vectors[rows], settings.topics, settings.seed, settings.workers)
     others = np.setdiff1d(np.arange(len(vectors)), rows)
     far = np.zeros(len(vectors), bool)

@@ -9,12 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.settings import Settings, TopicSettings
+from schemas.takedown import TakenDownKind, Tombstone
 from tasks.sample.assign import assign, reach_of
 from tasks.sample.engines import Clustering
 from tasks.sample.fit_and_assign import find
 from tasks.sample.fit_set import fit_day_rows, largest_step
 from tasks.sample.fitted import TABLE
-from tasks.tables import Store
+from tasks.tables import Store, frame_of
+from tests.builders import NOON
 
 FIRST = date(2024, 9, 1)
 CHOSEN = {"members_min": 10, "neighbours": 10}
@@ -89,6 +91,9 @@ def _without(store, documents, gone):
     """The documents, and the kept fit, after a takedown of some."""
     stays = ~documents[1].is_in(gone)
     store.replace(TABLE, store.read(TABLE).filter(~pl.col("document_id").is_in(gone)))
+    store.replace(
+        "takedowns", frame_of(Tombstone, [Tombstone(key="k", kind=TakenDownKind.CONVERSATION, taken_down_at=NOON)])
+    )
     return documents[0].filter(stays), documents[1].filter(stays), documents[2][stays.to_numpy()]
 
 
@@ -101,6 +106,16 @@ def test_takedowns_leave_the_topics_of_all_other_documents(store):
         assert not after.fitted.new
         assert dict(zip(documents[1], after.found.labels, strict=True)).items() <= labels.items()
     assert set(store.read(TABLE)["document_id"]) <= set(documents[1])
+
+
+def test_a_document_that_others_asked_later_stays_where_it_was(store):
+    documents = _documents([300, 3])
+    labels = _find(store, documents).found.labels
+    days, ids, vectors = _without(store, documents, [])
+    moved = days.scatter((days == FIRST).arg_true()[0], FIRST + timedelta(1))
+    after = _find(store, (moved, ids, vectors))
+    assert (after.fitted.new, len(after.rows)) == (False, 300)
+    assert (after.found.labels == labels).all()
 
 
 @pytest.mark.parametrize("changed", ["a vector", "the seed", "another document went too", "a row of before"])
