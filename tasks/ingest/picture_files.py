@@ -9,8 +9,9 @@ import polars as pl
 
 from schemas.reject import Reject, RejectReason
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif")
-"""In the order of preference: the server's PNG holds the exact upload, its older JPEG does not."""
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".avif", ".heic", ".heif", ".tif", ".tiff", ".svg")
+"""In the order of preference: the server's PNG holds the exact upload, its older JPEG does not. After .bmp come those
+that nothing here reads, so that such a file is refused for what it is and not called missing."""
 
 
 class PictureSource(NamedTuple):

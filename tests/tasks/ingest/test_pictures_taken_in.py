@@ -44,6 +44,17 @@ def test_the_exact_png_of_a_later_era_is_preferred_to_the_jpeg_of_an_earlier_one
     assert only(ingested(logs, tmp_path / "store"), "images")["format"] == "png"
 
 
+def test_a_picture_file_of_another_container_is_taken_in_or_refused_for_what_it_is_and_never_called_missing(tmp_path):
+    logs = tmp_path / "logs"
+    put(logs, f"{P}.bmp", picture_bytes(1, file_format="BMP"))
+    put(logs, f"{Q}.tiff", picture_bytes(1, file_format="TIFF"))
+    write(logs, DAY, chat("a", pictures=[P]), chat("b", pictures=[Q]))
+    store = ingested(logs, tmp_path / "store")
+    assert store.read("images").height == 1
+    refused = only(store, "rejects")
+    assert (refused["source"].partition(".")[0], refused["reason"]) == (Q, "image_not_a_picture")
+
+
 HOSTILE = {
     "image_empty": b"",
     "image_not_a_picture": b"<svg onload=alert(1)>",
