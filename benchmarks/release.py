@@ -74,14 +74,15 @@ def _beside(
     }
     ours = into(lambda to: write_shards("chat", [rows], images, to))
     named = {name: into(work) for name, work in peers.items()}
-    return compare_all(bench, rows.height, ours, named, before=lambda: _emptied(folder), fsync=fsync)
+    return compare_all(bench, rows.height, ours, named, before=lambda: _emptied(folder, fsync), fsync=fsync)
 
 
-def _emptied(folder: Path) -> None:
-    """An empty folder, and nothing of other work that waits to be written to the disk."""
+def _emptied(folder: Path, fsync: bool) -> None:
+    """An empty folder; with `fsync`, nothing of other work waits to be written to the disk."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    os.sync()
+    if fsync:
+        os.sync()
 
 
 def _written(work: Work, folder: Path, fsync: bool) -> None:
