@@ -54,26 +54,8 @@ def drawn_weights(folder: Path) -> str:
 
 def drawn_prompts(n: int) -> list[str]:
     """Questions of drawn words, a token each, as long as those of arenas."""
-    chance, words = (
-        random.Random(0),
-        [
-            "what",
-            "is",
-            "shown",
-            "in",
-            "this",
-            "picture",
-            "and",
-            "how",
-            "could",
-            "one",
-            "tell",
-            "where",
-            "it",
-            "was",
-            "taken",
-        ],
-    )
+    chance = random.Random(0)
+    words = ("what", "is", "in", "this", "picture", "and", "how", "could", "one", "tell", "where", "it", "was", "taken")
     return [" ".join(chance.choices(words, k=WORDS[number % len(WORDS)])) for number in range(n)]
 
 
