@@ -99,7 +99,9 @@ def _first_problem(error: ValidationError) -> str:
     if problem["type"] == "extra_forbidden":
         section = _SECTIONS.get(str(problem["loc"][0]), Policy) if len(problem["loc"]) > 1 else Policy
         return f"unknown key at {place}: {known_values(str(problem['loc'][-1]), section.model_fields)}"
-    return f"{place}: {problem['msg']}" if place else "it must have keys, `name:` and `rules:` at least"
+    if problem["type"] == "model_type" and not place:
+        return "it must have keys, `name:` and `rules:` at least"
+    return f"{place or 'the whole file'}: {problem['msg']}"
 
 
 def _type_of_fact(where: str, rule: Rule) -> pl.DataType:

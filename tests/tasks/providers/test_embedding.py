@@ -42,6 +42,7 @@ def clip(weights, monkeypatch):
     def make(pretrained=None, model=MODEL):
         monkeypatch.setenv("CURATE_CLIP_MODEL", model)
         monkeypatch.setenv("CURATE_CLIP_PRETRAINED", pretrained or str(weights / "first.pt"))
+        monkeypatch.setenv("CURATE_CLIP_PRECISION", "fp32")
         return OpenClip()
 
     return make
