@@ -59,6 +59,6 @@ def test_a_configured_server_that_does_not_answer_is_one_line_that_says_what_to_
 def test_a_configured_server_that_answers_anything_is_there():
     server = HttpServer()  # it answers GET with an error
     try:
-        check_server(server.url)
+        assert check_server(server.url) is None
     finally:
         server.close()
