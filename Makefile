@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# uv takes a ninth of pip's CPU time for the same packages. Where it cannot fetch them, pip, with its own settings, does.
+# uv takes less than half of pip's CPU time for the same packages. Where it cannot fetch them, pip, with its own settings, does.
 INSTALL = install() { $(BIN)/uv pip install --quiet --python $(BIN)/python "$$@" || $(PIP) install "$$@"; }; install
 ifndef UV_DEFAULT_INDEX
 export UV_DEFAULT_INDEX := $(or $(PIP_INDEX_URL),$(shell $(PYTHON) -m pip config list 2>/dev/null | sed -n "s/^global.index.url='\(.*\)'/\1/p"))
