@@ -177,20 +177,19 @@ def matrix(
 
 
 @mpl.rc_context(_STYLE)
-def merges(tree: Sequence[tuple[int, int, float]], names: Mapping[int, str], most: int) -> str:
-    """A dendrogram. Row i of `tree` (two nodes and their distance) makes node len(tree) + 1 + i, as in scipy.
+def merges(tree: Sequence[tuple[int, int, float]], names: Sequence[str], most: int) -> str:
+    """A dendrogram. Row i of `tree` (two nodes and their distance) makes node len(names) + i, as in scipy.
 
     Of more than `most` leaves only the last merges are drawn, and a leaf may stand for several.
     """
-    leaves = len(tree) + 1
+    leaves = len(names)
     sizes = [1] * leaves
     for left, right, _ in tree:
         sizes.append(sizes[left] + sizes[right])
     linkage = np.array([(*row, size) for row, size in zip(tree, sizes[leaves:], strict=True)], np.float64)
 
     def label(node: int) -> str:
-        named = one_line(names.get(node, ""), LABEL_CHARACTERS)
-        return f"{node} {named}" if node < leaves else f"({sizes[node]} topics)"
+        return names[node] if node < leaves else f"({sizes[node]} topics)"
 
     drawn = dendrogram(
         linkage, p=most, truncate_mode="lastp", no_plot=True, leaf_label_func=label, show_leaf_counts=False

@@ -22,24 +22,24 @@ def topic_names(
     """Topic -> name, -1 included; `ids` and `labels` are those of the fitted documents.
 
     The table `topic_names` keeps a name with a hash of its evidence and with the topic's documents, so that a
-    takedown of one of them removes it. A topic that the provider could not name has its words, and is asked again.
+    takedown of one of them removes it. A topic that the provider could not name has its words, and is asked again;
+    one that a takedown left without a document has no name.
     """
     kept = store.read(TABLE).filter(version=namer.version)
     known = dict(kept.select("evidence", "name").iter_rows())
-    keys = [_key(each) for each in evidence]
-    fresh = [n for n, key in enumerate(keys) if key not in known]
+    topics = set(labels.tolist())
+    keys = {n: _key(each) for n, each in enumerate(evidence) if n in topics}
+    fresh = [n for n, key in keys.items() if key not in known]
     answers = namer.name_topics([evidence[n] for n in fresh]) if fresh else []
     known |= {keys[n]: name for n, name in zip(fresh, answers, strict=True) if not isinstance(name, Failed)}
     rows = [
         {"evidence": key, "version": namer.version, "name": known[key], "document_ids": ids.filter(labels == n)}
-        for n, key in enumerate(keys)
+        for n, key in keys.items()
         if key in known
     ]
     if fresh or len(rows) != kept.height:
         store.replace(TABLE, pl.DataFrame(rows, schema=frame_schema(TopicName)))
-    names = {
-        n: known.get(key) or ", ".join(evidence[n].keywords[:KEYWORDS]) or "untitled" for n, key in enumerate(keys)
-    }
+    names = {n: known.get(key) or ", ".join(evidence[n].keywords[:KEYWORDS]) or "untitled" for n, key in keys.items()}
     return names | {-1: OUTLIERS}
 
 

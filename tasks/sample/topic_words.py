@@ -17,7 +17,7 @@ _WORD = r"(?u)\b[^\W\d_]{2,}\b"
 def topic_evidence(
     texts: Sequence[str], labels: npt.NDArray[np.int32], vectors: npt.NDArray[np.float32]
 ) -> list[TopicEvidence]:
-    """Evidence for topics 0, 1, …; outliers describe nothing."""
+    """Evidence for topics 0, 1, …; outliers describe nothing, and nothing describes a topic that lost all documents."""
     members = _members(labels)
     words = _class_tf_idf([" ".join(texts[row][:CHARACTERS] for row in rows) for rows in members])
     return [TopicEvidence(words[n], _central(texts, vectors, rows)) for n, rows in enumerate(members)]
@@ -49,6 +49,8 @@ def _strongest(row: csr_matrix, rarity: npt.NDArray[np.float64], names: npt.NDAr
 
 
 def _central(texts: Sequence[str], vectors: npt.NDArray[np.float32], members: npt.NDArray[np.int64]) -> tuple[str, ...]:
+    if not len(members):
+        return ()
     cosine = vectors[members] @ vectors[members].mean(axis=0)
     nearest = members[np.argsort(-cosine, kind="stable")]
     distinct = dict.fromkeys(texts[i] for i in nearest)

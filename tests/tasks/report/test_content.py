@@ -193,6 +193,6 @@ def test_the_tree_of_topics_names_its_leaves(tables, content):
 
 def test_a_large_tree_is_drawn_by_its_last_merges():
     tree = [(n if n == 0 else 99 + n, n + 1, 0.01 * (n + 1)) for n in range(99)]
-    figure = merges(tree, {n: f"name{n}" for n in range(100)}, 10)
+    figure = merges(tree, [f"name{n}" for n in range(100)], 10)
     assert figure.count("name") == 9
     assert "(91 topics)" in figure

@@ -1,15 +1,20 @@
 """The step from kept conversations to the `topics` table."""
 
+import shutil
+
 import numpy as np
 import polars as pl
 import pytest
 
 from schemas.errors import BadInput
 from schemas.settings import Settings, TopicSettings
+from schemas.takedown import TakenDownKind, Tombstone
 from tasks.providers import Providers
+from tasks.report.topic_tree import topic_tree_part
+from tasks.sample.fitted import TABLE
 from tasks.sample.steps import find_topics
-from tasks.tables import Store
-from tests.builders import VERSIONS, conversation, decision, measure_clean, store_with
+from tasks.tables import Store, frame_of
+from tests.builders import NOON, VERSIONS, conversation, decision, measure_clean, store_with
 
 PROVIDERS = Providers()
 ONE_TOPIC = "one topic: fewer than 15 different documents are nothing to tell apart"
@@ -85,6 +90,31 @@ def test_vectors_of_another_version_enter_no_topic(sixty, tmp_path):
             store.append(table, rows.with_columns(turned, version=pl.col("version") + "-other"))
         store.append(table, rows)
     assert _find(store)[1].equals(topics)
+
+
+def test_a_takedown_of_a_whole_topic_leaves_the_others_as_they_are(sixty, tmp_path):
+    folder, _, topics = sixty
+    store = Store(str(shutil.copytree(folder / "store", tmp_path / "store")))
+    gone = topics.filter(topic=1)["document_id"]
+    conversations = store.read("conversations")
+    theirs = conversations.filter(pl.col("document_id").is_in(gone.implode()))["conversation_id"]
+    store.replace("conversations", conversations.filter(~pl.col("conversation_id").is_in(theirs.implode())))
+    for table, key, ids in (
+        ("decisions", "item_id", theirs),
+        ("topics", "document_id", gone),
+        (TABLE, "document_id", gone),
+    ):
+        store.replace(table, store.read(table).filter(~pl.col(key).is_in(ids.implode())))
+    tombstone = Tombstone(key="k", kind=TakenDownKind.PICTURE, taken_down_at=NOON)
+    store.replace("takedowns", frame_of(Tombstone, [tombstone]))
+    report, after = _find(store)
+    columns = ["document_id", "topic", "x", "y"]
+    assert after.select(columns).equals(topics.filter(pl.col("topic") != 1).select(columns))
+    assert report.counts["topics"] == store.read("topic_names").height == 2
+    assert store.read("topic_tree").select("node", "left", "right").rows() == [(3, 0, 2)]
+    part = topic_tree_part(store)
+    assert part is not None
+    assert all(f"{n} {after.filter(topic=n)['name'][0]}" in str(part.figure) for n in (0, 2))
 
 
 def test_another_seed_gives_another_map(sixty):

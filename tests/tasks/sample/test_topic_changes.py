@@ -40,6 +40,13 @@ def test_like_topics_merge_first_and_the_root_holds_all():
     assert topic_tree(vectors, np.zeros(5, np.int32)).is_empty()
 
 
+def test_a_topic_without_documents_has_no_place_in_the_tree():
+    vectors = np.array([[1, 0, 0], [1, 0.1, 0], [0, 0, 1], [0, 0, 1], [0, 1, 0]], np.float32)
+    tree = topic_tree(vectors, np.array([1, 2, 4, 4, -1], np.int32))
+    assert tree.select("node", "left", "right", "documents").rows() == [(5, 1, 2, 2), (6, 4, 5, 4)]
+    assert topic_tree(vectors, np.full(5, 3, np.int32)).is_empty()
+
+
 class _Namer:
     """Counts what it is asked."""
 
