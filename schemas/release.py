@@ -184,7 +184,8 @@ class Manifest(Row):
     """Version of the software that made it."""
     layout: int = 1
     """How rows become bytes: the same rows in the same layout are the same Parquet files. 2 since picture pages are
-    laid out without pyarrow and columns that do not repeat have no dictionary."""
+    laid out without pyarrow and columns that do not repeat have no dictionary. 3 since `datasets` before version 4
+    reads what the metadata says of lists."""
     embedded_providers: list[str]
     """Capabilities measured by an embedded stand-in for a production provider; with any, it must not be published."""
     providers: dict[str, str]

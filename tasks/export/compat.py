@@ -6,15 +6,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
-import yaml
 
 from schemas.errors import BadInput
 from schemas.export import Compat
 from schemas.release import CONFIGS
+from tasks.export.compat_card import write_cards
 from tasks.export.destination import put_folder
 from tasks.export.vision_arena import FEATURES, ROWS
 from tasks.parquet import ParquetFile, read_parquet_groups
 from tasks.release.declared import check_shards
+from tasks.release.feature_words import feature_schema
 from tasks.release.fetched import fetched
 from tasks.release.shards import shards
 from tasks.release.verify import read_manifest
@@ -24,38 +25,32 @@ from tasks.tables import Store
 def export_vision_arena(release: Path, out: Path) -> dict[str, int]:
     """Write `out`/{chat,battle,bench}/data with the release's shards and row groups. Returns rows by configuration.
 
-    The folder appears whole or not at all. Raises BadInput when it exists or the release cannot be read.
+    Rows without a picture are left out: the loaders of the published datasets take `images[0]`. The folder appears
+    whole or not at all. Raises BadInput when it exists or the release cannot be read.
     """
-    read_manifest(release)
+    manifest = read_manifest(release)
     check_shards(release)
     if out.exists():
         raise BadInput(f"{str(out)!r} exists already; give a folder that does not")
     staging = out.with_name(f".{out.name}.unfinished")
     shutil.rmtree(staging, ignore_errors=True)
     rows = {config: _config(release, staging, config) for config in CONFIGS}
-    _card(release, staging)
+    left_out = {config: manifest.counts[config] - count for config, count in rows.items()}
+    write_cards(release, staging, manifest.version, left_out)
     staging.rename(out)
     return rows
 
 
 def _config(release: Path, folder: Path, config: str) -> int:
-    schema, rows = FEATURES[config].arrow_schema, 0
+    schema, rows = feature_schema(FEATURES[config]), 0
     (folder / config / "data").mkdir(parents=True)
     for shard in shards(release, config):
         with ParquetFile(folder / config / "data" / shard.name, schema) as file:
             for group in read_parquet_groups(shard):
-                file.write(pa.Table.from_pylist([ROWS[config](row) for row in group.iter_rows(named=True)], schema))
-                rows += group.height
+                shown = [ROWS[config](row) for row in group.iter_rows(named=True) if row["images"]]
+                file.write(pa.Table.from_pylist(shown, schema))
+                rows += len(shown)
     return rows
-
-
-def _card(release: Path, folder: Path) -> None:
-    """The release's configurations without its text, whose schema tables would not fit these columns."""
-    _, front, _ = (release / "README.md").read_text(encoding="utf-8").split("---\n", 2)
-    note = f"Version {read_manifest(release).version}, with the columns of VisionArena's published datasets.\n"
-    (folder / "README.md").write_text(
-        f"---\n{yaml.safe_dump(yaml.safe_load(front), sort_keys=False)}---\n{note}", encoding="utf-8"
-    )
 
 
 EXPORTS: Mapping[Compat, Callable[[Path, Path], dict[str, int]]] = {Compat.VISIONARENA: export_vision_arena}

@@ -13,11 +13,10 @@ from schemas.rating import Rating
 from schemas.release import CONFIGS, Manifest, ReleasedColumn
 from schemas.row import arrow_schema
 from tasks.parquet import read_parquet_schema
+from tasks.release.feature_words import KEY, known_words
 from tasks.release.shards import shard_schema, shards
 
 _LEADERBOARD = "leaderboard"
-_FEATURES = b"huggingface"
-"""Key of a shard's metadata from which `datasets` knows the pictures."""
 _ELEMENT = re.compile(r"\blist<\w+:")
 _CHECKED = {
     "chat": {"images", "conversation_id", "model", "num_turns", "conversation", "language", "user_id"},
@@ -73,7 +72,7 @@ def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:
             yield f"{name}: columns or their types differ from the declared ones"
             continue
         _check_known(folder, manifest, table, found, own[table])
-        if table != _LEADERBOARD and (found.metadata or {}).get(_FEATURES) != _features(found):
+        if table != _LEADERBOARD and (found.metadata or {}).get(KEY) not in _words(found):
             yield f"{name}: its metadata does not tell `datasets` what the columns are"
 
 
@@ -99,7 +98,7 @@ def _is_part(found: pa.DataType, own: pa.DataType) -> bool:
     return bool(found == own)
 
 
-def _features(schema: pa.Schema) -> bytes:
+def _words(schema: pa.Schema) -> set[bytes]:
     described = Features.from_arrow_schema(schema.remove_metadata())
     described["images"] = List(Image())
-    return bytes(described.arrow_schema.metadata[_FEATURES])
+    return known_words(described)

@@ -14,10 +14,11 @@ from datasets import Features, Image, List
 from schemas.release import CONFIGS
 from schemas.row import arrow_schema
 from tasks.parallel import map_ordered
+from tasks.release.feature_words import feature_schema
 from tasks.release.picture_parquet import Group, PictureParquet, encode_group
 from tasks.release.picture_places import Numbers, PicturePlaces
 
-LAYOUT = 2
+LAYOUT = 3
 """Of the files, for the manifest; another one where the same rows would become other bytes."""
 SHARD_BYTES = 256 * 1024 * 1024
 ROW_GROUP_BYTES = 32 * 1024 * 1024
@@ -41,7 +42,7 @@ def features(config: str) -> Features:
 
 def shard_schema(config: str) -> pa.Schema:
     """Arrow schema of a shard, with the metadata that lets `datasets` decode the pictures."""
-    return features(config).arrow_schema
+    return feature_schema(features(config))
 
 
 class _Stretch(NamedTuple):

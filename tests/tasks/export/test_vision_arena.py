@@ -1,23 +1,28 @@
 """`curate export dataset --compat visionarena`: what reads the published datasets reads this."""
 
 import re
+import shutil
 import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
+import yaml
 from datasets import List, load_dataset
 
 from flows.commands import main
 from flows.commands.pipeline import export_released
+from schemas.errors import BadInput
 from schemas.export import Compat
+from schemas.release import CONFIGS
 from schemas.settings import Settings
-from tasks.export.compat import export_beside
+from tasks.export.compat import export_beside, export_vision_arena
 from tasks.export.vision_arena import bench_row, judge_name, user_number
 from tasks.ingest.people import KEY_VARIABLE
 from tasks.tables import Store
 from tasks.takedown.releases import withdraw_releases
-from tests.small_store import HOSTILE_MODEL, USER, make_release, small_store
+from tests.small_store import HOSTILE_MODEL, USER, make_release, manifest_of, small_store
+from tests.tampered_release import CHAT, rewrite
 from tests.tasks.ingest.logs import ingested
 
 
@@ -99,6 +104,35 @@ def test_one_user_is_one_number_and_nobody_is_none():
     assert user_number("f" * 24) < 2**63
     assert (user_number(None), judge_name(None)) == (None, None)
     assert judge_name(USER) != judge_name("f" * 24)
+
+
+def test_rows_without_a_picture_are_left_out_as_loaders_take_the_first(release, tmp_path):
+    copy = Path(shutil.copytree(release, tmp_path / "release"))
+    rewrite(copy, CHAT, lambda rows: [rows[0] | {"images": []}, *rows[1:]])
+    rows = export_vision_arena(copy, tmp_path / "out")
+    assert rows["chat"] == manifest_of(copy)["counts"]["chat"] - 1
+    assert pl.read_parquet(tmp_path / "out/chat/data/*.parquet")["images"].list.len().min() == 1
+    assert "left out (chat 1, battle 0, bench 0)" in (tmp_path / "out/README.md").read_text()
+
+
+def test_every_folder_says_what_the_release_says_of_removal_licence_and_stand_ins(exported, release):
+    told = (release / "README.md").read_text(encoding="utf-8")
+    kept = [told[told.index(f"## {title}") :].split("\n\n")[1] for title in ("What was removed", "Licence", "Removal")]
+    for folder in (exported, *(exported / config for config in CONFIGS)):
+        card = (folder / "README.md").read_text(encoding="utf-8")
+        assert all(text.strip() in card for text in kept)
+        assert "> **Built with embedded stand-ins**" in card
+        assert "### chat" not in card
+        (loaded,) = {each["data_files"][0]["path"] for each in yaml.safe_load(card.split("---\n")[1])["configs"][:1]}
+        assert list(folder.glob(loaded))
+
+
+def test_a_release_without_a_card_is_one_clear_error_and_nothing_is_written(release, tmp_path):
+    copy = Path(shutil.copytree(release, tmp_path / "release"))
+    (copy / "README.md").write_text("no front matter")
+    with pytest.raises(BadInput, match=r"README\.md is no card"):
+        export_vision_arena(copy, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_release_is_written_beside_itself_with_the_published_columns(release, exported):
