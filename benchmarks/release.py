@@ -22,6 +22,8 @@ from tasks.release.shards import write_shards
 
 ROWS = 10_000
 BENCH = "release: shards with 60 KB pictures"
+_WRITE_BYTES = 1024 * 1024
+"""Of the raw write at a time: the disk of the measurements took 3 GB in writes of 256 MB at half the speed."""
 Work = Callable[[Path], object]
 
 
@@ -55,8 +57,9 @@ def _beside(
     def raw(folder: Path) -> None:
         for number, size in enumerate(sizes):
             with (folder / str(number)).open("wb", buffering=0) as file:
-                for start in range(0, size, len(content)):
-                    file.write(content[: size - start])
+                for start in range(0, size, _WRITE_BYTES):
+                    at = start % (len(content) - _WRITE_BYTES)
+                    file.write(content[at : at + min(_WRITE_BYTES, size - start)])
 
     def copied(folder: Path) -> None:
         for number, part in enumerate(parts):

@@ -21,8 +21,10 @@ class Pages(NamedTuple):
     """Bytes of each page, with its head."""
     rows: Numbers
     picture_bytes: Numbers
-    between: list[bytes]
-    """What stands before each picture, and after the last."""
+    between: bytes
+    """What stands before each picture, one after the other, and after the last one."""
+    ends: Numbers
+    """Where that of each picture ends."""
 
 
 def lay_out(shown: Numbers, sizes: Numbers) -> Pages:
@@ -33,11 +35,12 @@ def lay_out(shown: Numbers, sizes: Numbers) -> Pages:
     first, values = pictures[ends], np.diff(stored[ends])
     before = _before_pages(shown, ends, values)
     lengths = sizes.astype("<u4").tobytes()
-    between = [*(lengths[at : at + 4] for at in range(0, len(lengths), 4)), b""]
-    for picture, head in zip(first[:-1].tolist(), before, strict=True):
-        between[picture] = head + between[picture]
-    page_sizes = values + np.array([len(head) for head in before], np.int64)
-    return Pages(page_sizes, np.diff(ends), values - 4 * np.diff(first), between)
+    pages = zip(before, pairwise(first.tolist()), strict=True)
+    between = b"".join(head + lengths[4 * start : 4 * end] for head, (start, end) in pages)
+    heads = np.array([len(head) for head in before], np.int64)
+    stands = np.full(len(sizes) + 1, 4)
+    stands[first[:-1]] += heads
+    return Pages(values + heads, np.diff(ends), values - 4 * np.diff(first), between, np.cumsum(stands[:-1]))
 
 
 def _before_pages(shown: Numbers, ends: list[int], values: Numbers) -> list[bytes]:

@@ -6,7 +6,6 @@ what stands before it does not depend on its neighbours: readers find it by the 
 content, finds it again wherever it moves. (https://parquet.apache.org/docs/file-format/)
 """
 
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.parquet import PAGE_BYTES, no_rows, parquet_options
-from tasks.release.file_piece import FilePiece, put
+from tasks.release.file_pieces import FilePieces, put
 from tasks.release.picture_pages import Pages, lay_out, offset_index
 from tasks.release.thrift import I32, I64, LIST, STRUCT, Numbers, Reader, Struct, written
 
@@ -76,7 +75,7 @@ class PictureParquet:
         self._at = 0
         self._put(b"PAR1")
 
-    def write(self, group: Group, pictures: Iterable[FilePiece]) -> None:
+    def write(self, group: Group, pictures: FilePieces) -> None:
         """Add a row group that shows `pictures`."""
         (row_group,) = _list(group.footer[_GROUPS])
         start = self._at
@@ -107,7 +106,7 @@ class PictureParquet:
         bounds = bytes(content[bounds_at : bounds_at + chunk[_BOUNDS_BYTES][1]]) if bounds_at else b""
         self._indexes.append((chunk, bounds, written(places)))
 
-    def _put_pictures(self, chunk: Struct, laid_out: Pages, pictures: Iterable[FilePiece]) -> None:
+    def _put_pictures(self, chunk: Struct, laid_out: Pages, pictures: FilePieces) -> None:
         """Write the pages; the chunk gets their sizes in place of those of empty pictures."""
         size = int(laid_out.sizes.sum())
         meta = chunk[_META][1]
@@ -116,10 +115,7 @@ class PictureParquet:
         _list(meta[_ENCODED_PAGES])[0][3] = (I32, len(laid_out.sizes))
         meta[_SIZES][1][1] = (I64, int(laid_out.picture_bytes.sum()))
         self._indexes.append((chunk, b"", offset_index(laid_out, self._at)))
-        for before, picture in zip(laid_out.between[:-1], pictures, strict=True):
-            put(self._file.fileno(), before)
-            picture.copy_to(self._file.fileno())
-        put(self._file.fileno(), laid_out.between[-1])
+        pictures.append_to(self._file.fileno(), laid_out.between, laid_out.ends)
         self._at += size
 
     def close(self) -> None:

@@ -3,8 +3,6 @@
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from itertools import groupby
-from operator import itemgetter
 from types import TracebackType
 from typing import IO, NamedTuple, Self
 
@@ -12,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from tasks.release.file_piece import FilePiece
+from tasks.release.file_pieces import FilePieces
 from tasks.release.plain_values import plain_values
 from tasks.tables import Store
 
@@ -101,13 +99,9 @@ class PicturePlaces:
         pairs = zip(self._ids[places].tolist(), self._formats[places].tolist(), strict=True)
         return [f"{image_id.decode()}.{kind.decode()}" for image_id, kind in pairs]
 
-    def pieces(self, places: Numbers) -> Iterator[FilePiece]:
-        """The encoded bytes of pictures, where they lie; each is good until the next one is asked for."""
-        of = (self._file_of[places], self._offsets[places], self._lengths[places])
-        for file, same in groupby(zip(*(each.tolist() for each in of), strict=True), key=itemgetter(0)):
-            with self._opened(file) as opened:
-                for _, offset, length in same:
-                    yield FilePiece(opened.fileno(), offset, length)
+    def pieces(self, places: Numbers) -> FilePieces:
+        """The encoded bytes of pictures, where they lie."""
+        return FilePieces(self._file_of[places], self._offsets[places], self._lengths[places], self._opened)
 
     def _opened(self, file: int) -> AbstractContextManager[IO[bytes]]:
         path = self._files[file]

@@ -1,8 +1,5 @@
 """Files whose pictures are laid out here are what pyarrow would have written, to every reader."""
 
-import errno
-import os
-
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -13,7 +10,7 @@ from hypothesis import strategies as st
 
 from tasks.parquet import ParquetFile, encode_parquet
 from tasks.release import picture_parquet
-from tasks.release.file_piece import FilePiece
+from tasks.release.file_pieces import FilePieces
 from tasks.release.picture_parquet import PictureParquet, encode_group
 from tasks.release.plain_values import plain_values
 from tasks.release.thrift import repeated, signed
@@ -38,14 +35,19 @@ def _write(path, groups):
     pictures = path.with_name("pictures")
     pictures.write_bytes(b"".join(each for shown in groups for row in shown for each in row))
     at = 0
-    with PictureParquet(path, SCHEMA) as file, pictures.open("rb") as opened:
+    with PictureParquet(path, SCHEMA) as file:
         for shown in groups:
-            pieces = []
-            for size in (len(each) for row in shown for each in row):
-                pieces.append(FilePiece(opened.fileno(), at, size))
-                at += size
-            file.write(_group(shown), pieces)
+            sizes = [len(each) for row in shown for each in row]
+            file.write(_group(shown), _pieces([pictures], [0] * len(sizes), sizes, at))
+            at += sum(sizes)
     return path
+
+
+def _pieces(paths, files, lengths, start=0):
+    """Pieces that follow each other, whichever of the files each is from."""
+    lengths = np.array(lengths, np.int64)
+    offsets = start + np.cumsum(lengths) - lengths
+    return FilePieces(np.array(files, np.int32), offsets, lengths, lambda number: paths[number].open("rb"))
 
 
 def _picture(seed, size):
@@ -90,15 +92,6 @@ def test_the_page_index_finds_single_rows(tmp_path):
     assert [row[0]["bytes"] for row in found["images"]] == [shown[31][0], shown[32][0]]
 
 
-def test_a_disk_that_takes_a_little_at_a_time_gets_everything(tmp_path, monkeypatch):
-    groups = [[[_picture(n, 50_000), b"small"] for n in range(5)]]
-    whole = _write(tmp_path / "whole.parquet", groups).read_bytes()
-    write, copy = os.write, os.copy_file_range
-    monkeypatch.setattr(os, "write", lambda file, some: write(file, some[:999]))
-    monkeypatch.setattr(os, "copy_file_range", lambda source, file, count, at: copy(source, file, min(count, 999), at))
-    assert _write(tmp_path / "slow.parquet", groups).read_bytes() == whole
-
-
 @given(numbers=st.lists(st.integers(0, 2**62 - 1), max_size=20))
 def test_many_structs_at_once_are_what_one_at_a_time_are(numbers):
     content, ends = repeated(b"\x16", np.array(numbers, np.int64), b"\0")
@@ -107,42 +100,17 @@ def test_many_structs_at_once_are_what_one_at_a_time_are(numbers):
     assert ends == np.cumsum([len(each) for each in apart]).tolist()
 
 
-def _refused(*_):
-    raise OSError(errno.EXDEV, "another file system")
-
-
-@pytest.mark.parametrize("copy", [_refused, lambda *_: 0, None], ids=["another disk", "nothing copied", "no Linux"])
-def test_a_system_that_does_not_copy_files_gives_the_same_bytes(tmp_path, monkeypatch, copy):
-    groups = [[[_picture(n, 50_000), b"small"] for n in range(5)]]
-    whole = _write(tmp_path / "whole.parquet", groups).read_bytes()
-    if copy:
-        monkeypatch.setattr(os, "copy_file_range", copy)
-    else:
-        monkeypatch.delattr(os, "copy_file_range")
-    assert _write(tmp_path / "other.parquet", groups).read_bytes() == whole
-
-
-def test_a_part_that_became_shorter_stops_the_release(tmp_path):
-    (tmp_path / "part").write_bytes(b"abc")
-    with (
-        (tmp_path / "part").open("rb") as part,
-        (tmp_path / "x").open("wb") as file,
-        pytest.raises(OSError, match="ends"),
-    ):
-        FilePiece(part.fileno(), 1, 3).copy_to(file.fileno())
-
-
 def test_a_failure_leaves_a_file_that_no_reader_takes_for_whole(tmp_path):
     with pytest.raises(RuntimeError, match="stop"), PictureParquet(tmp_path / "x.parquet", SCHEMA) as file:
-        file.write(_group([[]]), [])
+        file.write(_group([[]]), _pieces([], [], []))
         raise RuntimeError("stop")
     with pytest.raises(pa.ArrowInvalid):
         pq.read_table(tmp_path / "x.parquet")
 
 
 def test_too_few_pictures_stop_the_release(tmp_path):
-    with pytest.raises(ValueError, match="shorter"), PictureParquet(tmp_path / "x.parquet", SCHEMA) as file:
-        file.write(_group([[b"a"]]), [])
+    with pytest.raises(ValueError, match="0 pictures"), PictureParquet(tmp_path / "x.parquet", SCHEMA) as file:
+        file.write(_group([[b"a"]]), _pieces([], [], []))
 
 
 FLAT = pa.schema([pa.field("bytes", pa.binary()), pa.field("name", pa.string())])
