@@ -4,6 +4,7 @@ import io
 import os
 import tempfile
 import weakref
+from array import array
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import cast
@@ -27,7 +28,7 @@ class SpooledFrames:
         self._empty = empty
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the object
         weakref.finalize(self, self._file.close)
-        self._places: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        self._places: defaultdict[int, array[int]] = defaultdict(lambda: array("q"))
 
     def add(self, number: int, frame: pl.DataFrame) -> None:
         """Append the rows of `frame` to those under `number`."""
@@ -36,7 +37,7 @@ class SpooledFrames:
         with pa.ipc.new_stream(sink, table.schema) as stream:
             stream.write_table(table)
         start = self._file.seek(0, os.SEEK_END)
-        self._places[number].append((start, self._file.write(sink.getbuffer())))
+        self._places[number].extend((start, self._file.write(sink.getbuffer())))
 
     def add_parts(self, numbered: pl.DataFrame, column: str) -> None:
         """Add every row of `numbered` under the number in its `column`."""
@@ -52,7 +53,8 @@ class SpooledFrames:
         """The rows under `number`; no rows where none were added."""
         names = self._empty.columns if columns is None else list(columns)
         self._file.flush()
-        frames = [self._read(*place, names) for place in self._places.get(number, [])]
+        places = self._places.get(number, array("q"))
+        frames = [self._read(*place, names) for place in zip(places[::2], places[1::2], strict=True)]
         return pl.concat([self._empty.select(names), *frames])
 
     def _read(self, start: int, length: int, names: list[str]) -> pl.DataFrame:

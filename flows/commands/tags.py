@@ -106,15 +106,15 @@ def _in_words(share: Share) -> str:
 
 def show(store: StoreOption, provider: ProviderOption = None, as_json: JsonOption = False) -> None:
     """How often kept conversations have each tag, criterion and place, and which tags come together."""
-    from tasks.lookup.tag_tables import ALL_TAGS, CRITERIA, overlap, tag_counts, taxonomy_counts
+    from tasks.lookup.tag_tables import ALL_TAGS, CRITERIA, TAXONOMY, overlap, tag_counts, tallied, taxonomy_counts
 
     kept = _kept(settings_of(store=store, provider=provider))
     sections: dict[str, list[Row]] = {
-        "tags": [*tag_counts(kept, ALL_TAGS)],
-        "criteria": [*tag_counts(kept, CRITERIA)],
-        "taxonomy": [*taxonomy_counts(kept)],
+        "tags": [*tag_counts(tallied(kept, ALL_TAGS), ALL_TAGS)],
+        "criteria": [*tag_counts(tallied(kept, CRITERIA), CRITERIA)],
+        "taxonomy": [*taxonomy_counts(tallied(kept, TAXONOMY))],
     }
-    table = overlap(kept, ALL_TAGS)
+    table = overlap(tallied(kept, ALL_TAGS), ALL_TAGS)
     if as_json:
         for name, rows in sections.items():
             for row in rows:

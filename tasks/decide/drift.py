@@ -5,7 +5,7 @@ a count, and s, the spread between earlier runs (1.4826 times the median absolut
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -26,14 +26,16 @@ class Share(NamedTuple):
     dropped: int
 
 
-def drop_counts(decisions: pl.DataFrame) -> DropCounts:
-    """Counts of the `decisions` table: item_kind, reasons, policy_hash."""
-    of_conversations = decisions.filter(item_kind="conversation")
-    counts = Counter(of_conversations["reasons"].explode().drop_nulls().to_list())
-    policy_hash = decisions["policy_hash"][0] if decisions.height else ""
-    return DropCounts(
-        policy_hash=policy_hash, conversations=of_conversations.height, by_reason=dict(sorted(counts.items()))
-    )
+def drop_counts(decisions: Iterable[pl.DataFrame]) -> DropCounts:
+    """Counts of the `decisions` table (item_kind, reasons, policy_hash), which may come in parts."""
+    counts: Counter[str] = Counter()
+    conversations, policy_hash = 0, ""
+    for rows in decisions:
+        of_conversations = rows.filter(item_kind="conversation")
+        conversations += of_conversations.height
+        counts.update(dict(of_conversations["reasons"].explode().drop_nulls().value_counts().iter_rows()))
+        policy_hash = policy_hash or (rows["policy_hash"][0] if rows.height else "")
+    return DropCounts(policy_hash=policy_hash, conversations=conversations, by_reason=dict(sorted(counts.items())))
 
 
 def drift_lines(earlier: Sequence[DropCounts], now: DropCounts, band: DriftBand | None) -> list[str]:

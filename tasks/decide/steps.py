@@ -70,7 +70,7 @@ def watch_drift(settings: Settings) -> StageReport:
     What it counts is kept with the run's record, which only a run that was not held has.
     """
     store = Store.open(settings.store)
-    now = drop_counts(store.read("decisions", ["item_kind", "reasons", "policy_hash"]))
+    now = drop_counts(store.read_slices("decisions", ["item_kind", "reasons", "policy_hash"]))
     applied = store.read_bytes(f"policies/{now.policy_hash}.json")
     earlier = [each for each in earlier_drops(store) if each.policy_hash == now.policy_hash]
     found = drift_lines(earlier, now, Policy.model_validate_json(applied).drift) if applied else []

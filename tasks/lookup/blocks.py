@@ -3,7 +3,9 @@
 Every block is a store of its own with the rows of other tables that its rows need, so what is computed of a whole store
 is computed of each block in turn. What a block needs is found by hash: wanted keys and rows of a table go to shares on
 disk by the hash of the key, and each share is joined in memory (a Grace hash join; Kitsuregawa et al., "Application of
-hash to data base machine and its architecture", 1983). The work grows with the rows, not with rows times blocks.
+hash to data base machine and its architecture", 1983). Rows that no block wants are left out first, but for a few, by
+marks at the hashes of the wanted keys (Bloom, "Space/time trade-offs in hash coding with allowable errors", 1970).
+The work grows with the rows, not with rows times blocks.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,8 +19,11 @@ from tasks.spooled_frames import SpooledFrames
 from tasks.tables import Store
 
 BLOCK_ROWS = 16_384
-SHARE_ROWS = 131_072
-"""Rows of the blocked table whose keys make one share of a join."""
+SHARE_BLOCKS = 8
+"""Blocks whose keys are as many as one share's; one where rows hold texts."""
+MARKS = 2**27
+"""Bits, one of which is set for each wanted key: with ten million of them 7 % of the other keys pass."""
+_TEXTS = {"conversations", "redacted_conversations"}
 TEXT_SIGNALS = ("tokens", "code", "refusal", "markdown", "named_entities")
 PROMPT_SIGNALS = ("language",)
 DOCUMENT_SIGNALS = ("categories", "criteria", "taxonomy")
@@ -59,7 +64,6 @@ class Blocks:
         every = np.sort(np.concatenate([np.zeros(0, np.int64), *times]))
         starts = np.unique(every[block_rows::block_rows])
         self._starts = starts[starts > every[:1]] if len(every) else starts
-        self._shares = 1 + max(len(every) // SHARE_ROWS, others // block_rows)
         self._whole = self.number == 1 and others <= block_rows
         if not self._whole:
             self._spread()
@@ -77,9 +81,10 @@ class Blocks:
         """Give every block the rows of `tables` whose `key` is among `wanted` of the block."""
         if self._whole:
             return
-        asked = self._asked(key, wanted)
+        shares = -(-self.number // (1 if _TEXTS & {*tables} else SHARE_BLOCKS))
+        asked = self._asked(key, wanted, shares)
         for table in tables:
-            self._tables[table] = self._found(table, key, asked)
+            self._tables[table] = asked.found(self._store, table)
 
     def _spread(self) -> None:
         rows = self._tables[self.table] = SpooledFrames(self._store.empty(self.table))
@@ -87,26 +92,46 @@ class Blocks:
             number = np.searchsorted(self._starts, _microseconds(some["tstamp"]), side="right")
             rows.add_parts(some.with_columns(block=pl.Series(number)), "block")
 
-    def _asked(self, key: str, wanted: Wanted) -> SpooledFrames:
-        asked = SpooledFrames(pl.DataFrame(schema={key: pl.String, "block": pl.Int64}))
+    def _asked(self, key: str, wanted: Wanted, shares: int) -> "_Asked":
+        asked = _Asked(key, shares)
         for number, block in enumerate(self):
-            ids = wanted(block).drop_nulls().unique()
-            asked.add_parts(
-                self._shared(pl.DataFrame({key: ids}).with_columns(block=pl.lit(number, pl.Int64)), key), "share"
-            )
+            asked.add(number, wanted(block).drop_nulls().unique())
         return asked
 
-    def _found(self, table: str, key: str, asked: SpooledFrames) -> SpooledFrames:
-        empty = self._store.empty(table)
+
+class _Asked:
+    """Which blocks want the rows with which values of a key, in shares by the hash of the value."""
+
+    def __init__(self, key: str, shares: int) -> None:
+        self._key, self._shares = key, shares
+        self._blocks = SpooledFrames(pl.DataFrame(schema={key: pl.String, "block": pl.Int64}))
+        self._marks = np.zeros(1 + MARKS // 8, np.uint8)
+
+    def add(self, block: int, values: pl.Series) -> None:
+        """A block wants the rows with these values, each named once."""
+        np.bitwise_or.at(self._marks, *self._marked(values))
+        self._spool(self._blocks, pl.DataFrame({self._key: values}).with_columns(block=pl.lit(block, pl.Int64)))
+
+    def found(self, store: Store, table: str) -> SpooledFrames:
+        """Rows of a table, by block."""
+        empty = store.empty(table)
         rows, found = SpooledFrames(empty), SpooledFrames(empty)
-        for some in self._store.read_slices(table) if asked.filled else ():
-            rows.add_parts(self._shared(some, key), "share")
+        for some in store.read_slices(table) if self._blocks.filled else ():
+            byte, bit = self._marked(some[self._key])
+            self._spool(rows, some.filter(pl.Series(self._marks[byte] & bit > 0)))
         for share in range(self._shares):
-            found.add_parts(rows.read(share).join(asked.read(share), on=key, maintain_order="left"), "block")
+            found.add_parts(
+                rows.read(share).join(self._blocks.read(share), on=self._key, maintain_order="left"), "block"
+            )
         return found
 
-    def _shared(self, rows: pl.DataFrame, key: str) -> pl.DataFrame:
-        return rows.with_columns(share=pl.col(key).hash() % self._shares)
+    def _marked(self, values: pl.Series) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+        """Where the mark of each value is: byte, and bit of the byte."""
+        place = (values.hash(seed=1).to_numpy() % np.uint64(MARKS)).astype(np.int64)
+        return place >> 3, (1 << (place & 7)).astype(np.uint8)
+
+    def _spool(self, frames: SpooledFrames, rows: pl.DataFrame) -> None:
+        frames.add_parts(rows.with_columns(share=pl.col(self._key).hash() % self._shares), "share")
 
 
 def conversation_blocks(store: Store, block_rows: int = BLOCK_ROWS) -> Blocks:

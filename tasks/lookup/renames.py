@@ -14,8 +14,8 @@ _MODELS = ("model", "model_a", "model_b")
 
 def decided_policy(store: Store) -> Policy | None:
     """The policy of the decisions; None where there are none."""
-    hashes = store.read("decisions", ["policy_hash"])["policy_hash"]
-    stored = None if hashes.is_empty() else store.read_bytes(f"policies/{hashes[0]}.json")
+    decided = next((rows["policy_hash"][0] for rows in store.read_slices("decisions", ["policy_hash"], 1)), None)
+    stored = None if decided is None else store.read_bytes(f"policies/{decided}.json")
     return None if stored is None else Policy.model_validate(json.loads(stored))
 
 

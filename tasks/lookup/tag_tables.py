@@ -25,35 +25,53 @@ def with_labels(store: Store, conversations: pl.DataFrame, versions: Versions) -
     return conversations
 
 
-def tag_counts(kept: pl.DataFrame, tags: Sequence[str]) -> list[TagCount]:
-    """One row a tag, most frequent first, of bool columns."""
-    counts = [_count(tag, int(kept[tag].sum()), kept[tag].null_count(), kept.height) for tag in tags]
+def tallied(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """The different values of some columns taken together, and how often each is there (`conversations`).
+
+    A tally counts for the rows it was made of; tallies of parts of a table may be put one after the other.
+    """
+    return rows.group_by(columns).agg(conversations=pl.len().cast(pl.Int64))
+
+
+def tag_counts(tally: pl.DataFrame, tags: Sequence[str]) -> list[TagCount]:
+    """One row a tag, most frequent first, of a tally of bool columns."""
+    rows = _conversations(tally)
+    counts = [_count(tag, _conversations(tally.filter(tag)), _not_told(tally, tag), rows) for tag in tags]
     return sorted(counts, key=lambda row: -row.items)
 
 
-def taxonomy_counts(kept: pl.DataFrame) -> list[TagCount]:
+def taxonomy_counts(tally: pl.DataFrame) -> list[TagCount]:
     """One row a value that occurs, as `Category` and `Category / Subcategory`, first of questions, then of pictures."""
-    rows = []
+    rows, every = [], _conversations(tally)
     for category, part in (TAXONOMY[:2], TAXONOMY[2:]):
-        nulls = kept[category].null_count()
+        nulls = _not_told(tally, category)
         for columns in ([category], [category, part]):
-            found = kept.drop_nulls(columns).group_by(columns).len().sort(columns).rows()
-            rows += [_count(f"{category}: {' / '.join(names)}", n, nulls, kept.height) for *names, n in found]
+            found = tally.drop_nulls(columns).group_by(columns).agg(pl.col("conversations").sum()).sort(columns)
+            rows += [_count(f"{category}: {' / '.join(names)}", n, nulls, every) for *names, n in found.rows()]
     return rows
 
 
-def overlap(kept: pl.DataFrame, tags: Sequence[str]) -> pl.DataFrame:
+def overlap(tally: pl.DataFrame, tags: Sequence[str]) -> pl.DataFrame:
     """Columns `tag` and every tag: of the conversations with the row's tag, the share that has the column's too.
 
     Conversations where either could not be told count in neither number. Null where no conversation has the row's tag.
     """
-    rows = [{"tag": row, **{column: _share_within(kept, row, column) for column in tags}} for row in tags]
+    rows = [{"tag": row, **{column: _share_within(tally, row, column) for column in tags}} for row in tags]
     return pl.DataFrame(rows, schema={"tag": pl.String, **dict.fromkeys(tags, pl.Float64)})
 
 
-def _share_within(kept: pl.DataFrame, row: str, column: str) -> float | None:
-    both = kept.filter(pl.col(row).fill_null(False)).select(pl.col(column).drop_nulls().mean()).item()
-    return None if both is None else float(both)
+def _share_within(tally: pl.DataFrame, row: str, column: str) -> float | None:
+    told = tally.filter(row).drop_nulls(column)
+    rows = _conversations(told)
+    return _conversations(told.filter(column)) / rows if rows else None
+
+
+def _conversations(tally: pl.DataFrame) -> int:
+    return int(tally["conversations"].sum())
+
+
+def _not_told(tally: pl.DataFrame, column: str) -> int:
+    return _conversations(tally.filter(pl.col(column).is_null()))
 
 
 def _count(tag: str, items: int, not_told: int, all_items: int) -> TagCount:

@@ -7,7 +7,6 @@ import numpy.typing as npt
 import polars as pl
 
 from tasks.language_names import english_name
-from tasks.lookup.released import battles_as_released
 from tasks.report.figures import matrix, rating_intervals, shares
 from tasks.report.part import Part
 from tasks.report.style import style_parts
@@ -25,18 +24,11 @@ _BOARDS = {
 }
 
 
-def kept_battles(store: Store) -> pl.DataFrame:
-    """The battles that are released."""
-    kept = store.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="battle")
-    battles = battles_as_released(store)
-    return battles.join(kept.select(battle_id="item_id"), on="battle_id").sort("tstamp", "battle_id")
-
-
-def battle_parts(store: Store) -> list[Part]:
-    """Sections in reading order; none without battles."""
+def battle_parts(store: Store, pairs: pl.DataFrame) -> list[Part]:
+    """Sections in reading order; none without battles. `pairs` tallies kept battles by model_a, model_b and winner."""
     ratings = store.read("ratings")
     boards = [_board(ratings.filter(slice=key), key) for key in _BOARDS]
-    parts = [*boards, _ranks(ratings), _votes(store.read("vote_shares")), *_pairs(kept_battles(store))]
+    parts = [*boards, _ranks(ratings), _votes(store.read("vote_shares")), *_pairs(pairs)]
     return [*(part for part in parts if part is not None), *style_parts(store)]
 
 
@@ -90,13 +82,14 @@ def _votes(votes: pl.DataFrame) -> Part | None:
 def _pairs(battles: pl.DataFrame) -> list[Part]:
     if battles.is_empty():
         return []
-    won = pl.col("winner")
+    number = pl.col("battles")
+    a, b = (pl.when(winner=side).then(number).otherwise(0) for side in ("model_a", "model_b"))
     sides = [
-        battles.select(model="model_a", opponent="model_b", won=won == "model_a", lost=won == "model_b"),
-        battles.select(model="model_b", opponent="model_a", won=won == "model_b", lost=won == "model_a"),
+        battles.select("battles", model="model_a", opponent="model_b", won=a, lost=b),
+        battles.select("battles", model="model_b", opponent="model_a", won=b, lost=a),
     ]
-    counts = [pl.len().alias("battles").cast(pl.Int64), pl.col("won", "lost").sum().cast(pl.Int64)]
-    table = pl.concat(sides).group_by("model", "opponent").agg(*counts).sort("model", "opponent")
+    counts = pl.col("battles", "won", "lost").sum().cast(pl.Int64)
+    table = pl.concat(sides).group_by("model", "opponent").agg(counts).sort("model", "opponent")
     totals = table.group_by("model").agg(pl.col("battles").sum()).sort("battles", "model", descending=[True, False])
     names = sorted(totals["model"].head(MODELS_MAX))
     met = {(a, b): float(count) for a, b, count, *_ in table.iter_rows()}

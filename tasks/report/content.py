@@ -9,15 +9,16 @@ from tasks.lookup.facts import Versions
 from tasks.lookup.funnel import funnel
 from tasks.lookup.renames import decided_policy
 from tasks.report.bench import bench_parts
-from tasks.report.boards import battle_parts, kept_battles
-from tasks.report.figures import RED, bars, days, topic_map
-from tasks.report.kept import Kept, kept_conversations
+from tasks.report.boards import battle_parts
+from tasks.report.figures import RED, bars, days
+from tasks.report.kept import Kept, kept_battles, kept_conversations
 from tasks.report.parity import parity_part
 from tasks.report.part import Content, Part
 from tasks.report.reasons import REPEATS, reason_texts
 from tasks.report.redactions import redactions_part
 from tasks.report.tags import tag_parts
 from tasks.report.topic_tree import topic_tree_part
+from tasks.report.topics import topic_counts, topics_part
 from tasks.tables import Store
 
 MOST = 20
@@ -26,46 +27,46 @@ MOST = 20
 
 def report_content(store: Store, versions: Versions) -> Content:
     """Everything on the page. Sections without data are left out."""
-    gone, counted = funnel(store), kept_conversations(store, versions)
-    kept, battles, topics = counted.rows, kept_battles(store), store.read("topics")
-    spoken = _spoken(kept["language"])
+    gone, kept, topics = funnel(store), kept_conversations(store, versions), topic_counts(store)
+    battles, pairs = kept_battles(store)
+    spoken = _spoken(kept.tallies["language",])
     parts = [
         _removed(gone, decided_policy(store)),
         redactions_part(store),
         parity_part(store),
-        _days(kept, battles),
-        _counts("models", "Models", "Kept conversations of each model.", kept["model"]),
+        _days(kept.tallies["day",], battles),
+        _counts("models", "Models", "Kept conversations of each model.", kept.tallies["model",]),
         _counts("languages", "Languages", "Language of the prompt (VisionArena Fig. 4).", spoken),
-        *tag_parts(kept),
-        _counts("turns", "Turns", "User messages in a kept conversation.", kept["num_turns"].cast(pl.String)),
-        _topics(topics),
+        *tag_parts(kept.tallies),
+        _counts("turns", "Turns", "User messages in a kept conversation.", kept.tallies["num_turns",]),
+        topics_part(store, topics),
         topic_tree_part(store),
         *bench_parts(store),
-        *battle_parts(store),
+        *battle_parts(store, pairs),
     ]
-    numbers = _numbers(counted, spoken, battles.height, topics, store.read("bench").height)
+    numbers = _numbers(kept, int(battles["battles"].sum()), topics, store.height("bench"))
     return Content(gone, numbers, [part for part in parts if part is not None])
 
 
-def _numbers(counted: Kept, spoken: pl.Series, battles: int, topics: pl.DataFrame, prompts: int) -> dict[str, int]:
+def _numbers(kept: Kept, battles: int, topics: pl.DataFrame, prompts: int) -> dict[str, int]:
     """What the head of the page says, in its order."""
+    codes = kept.tallies["language",]["language"]
     return {
-        "conversations": counted.rows.height,
+        "conversations": kept.rows,
         "battles": battles,
-        "models": counted.rows["model"].n_unique(),
-        "languages": counted.rows.filter(spoken != UNKNOWN)["language"].n_unique(),
-        "users": counted.users,
-        "pictures": counted.pictures,
+        "models": kept.tallies["model",].height,
+        "languages": sum(english_name(code or "") != UNKNOWN for code in codes),
+        "users": kept.users,
+        "pictures": kept.pictures,
         "topics": topics.filter(pl.col("topic") >= 0)["topic"].n_unique(),
         "benchmark prompts": prompts,
     }
 
 
-def _spoken(codes: pl.Series) -> pl.Series:
-    """English names of languages, as categories."""
-    texts = codes.cast(pl.String).fill_null("")
-    names = {code: english_name(code) for code in texts.unique()}
-    return texts.replace_strict(names, return_dtype=pl.String).cast(pl.Categorical)
+def _spoken(codes: pl.DataFrame) -> pl.DataFrame:
+    """A tally of languages by their English names."""
+    named = [english_name(code or "") for code in codes["language"]]
+    return codes.select("conversations", languages=pl.Series(named, dtype=pl.String))
 
 
 def _removed(gone: Funnel, policy: Policy | None) -> Part | None:
@@ -87,11 +88,9 @@ def _removed(gone: Funnel, policy: Policy | None) -> Part | None:
     return Part("removed", "What was removed, and why", about, table, bars(counts, "lines", RED))
 
 
-def _days(kept: pl.DataFrame, battles: pl.DataFrame) -> Part | None:
+def _days(conversations: pl.DataFrame, battles: pl.DataFrame) -> Part | None:
     table = (
-        kept.group_by("day")
-        .agg(conversations=pl.len())
-        .join(battles.group_by("day").agg(battles=pl.len()), on="day", how="full", coalesce=True)
+        conversations.join(battles, on="day", how="full", coalesce=True)
         .with_columns(pl.col("conversations", "battles").fill_null(0).cast(pl.Int64))
         .sort("day")
     )
@@ -102,10 +101,12 @@ def _days(kept: pl.DataFrame, battles: pl.DataFrame) -> Part | None:
     return Part("days", "Days", about, table, days(table["day"].to_list(), series))
 
 
-def _counts(key: str, title: str, about: str, values: pl.Series) -> Part | None:
+def _counts(key: str, title: str, about: str, tally: pl.DataFrame) -> Part | None:
+    """Of a tally of one column."""
+    (column,) = set(tally.columns) - {"conversations"}
     table = (
-        values.alias(key)
-        .value_counts(name="conversations")
+        tally.group_by(pl.col(column).alias(key))
+        .agg(pl.col("conversations").sum())
         .with_columns(pl.col(key).cast(pl.String).fill_null("not measured"))
         .sort("conversations", key, descending=[True, False])
     )
@@ -113,16 +114,3 @@ def _counts(key: str, title: str, about: str, values: pl.Series) -> Part | None:
         return None
     counts = dict(table.head(MOST).iter_rows())
     return Part(key, title, about, table, bars(counts, "conversations"))
-
-
-def _topics(topics: pl.DataFrame) -> Part | None:
-    if topics.is_empty():
-        return None
-    table = topics.group_by("topic", "name").agg(documents=pl.len()).sort("topic")
-    names = dict(table.filter(pl.col("topic") >= 0).select("topic", "name").iter_rows())
-    figure = topic_map(topics["x"].to_numpy(), topics["y"].to_numpy(), topics["topic"].to_numpy(), names)
-    about = (
-        "Kept prompts with their pictures, near each other when they are alike (UMAP), in topics (HDBSCAN). "
-        f"The largest {MOST} are named; grey points, topic -1 in the table, belong to none."
-    )
-    return Part("topics", "Topics", about, table, figure)

@@ -129,9 +129,13 @@ def shares(names: Sequence[str], parts: Mapping[str, Sequence[float]], unit: str
 
 @mpl.rc_context(_STYLE)
 def topic_map(
-    x: npt.NDArray[np.float32], y: npt.NDArray[np.float32], topic: npt.NDArray[np.int32], names: Mapping[int, str]
+    x: npt.NDArray[np.float32],
+    y: npt.NDArray[np.float32],
+    topic: npt.NDArray[np.int32],
+    names: Mapping[int, str],
+    sizes: Mapping[int, int],
 ) -> str:
-    """Every document as a point and every topic's number at its centre; beside it, the largest topics by name."""
+    """Documents as points and the topics' numbers at their centres; beside it, the largest topics by name and size."""
     colours = np.array([mpl.colormaps["tab20"](n) for n in range(20) if n not in _GREYS])
     shade = colours[topic % len(colours)]
     figure = _figure(5.2)
@@ -141,12 +145,14 @@ def topic_map(
     axes.scatter(x[~outlier], y[~outlier], s=9, color=shade[~outlier], linewidths=0)
     for number in sorted(names)[:NUMBERED_TOPICS]:
         here = topic == number
+        if not here.any():  # none of its few documents is among the points
+            continue
         place = (float(np.median(x[here])), float(np.median(y[here])))
         axes.annotate(str(number), place, (0, 4), textcoords="offset points", ha="center", fontsize=8, weight="bold")
     axes.set_axis_off()
     largest = sorted(names)[:NAMED_TOPICS]
     labels = [f"{one_line(names[number], LABEL_CHARACTERS)}  {number}" for number in largest]
-    _bars(key, labels, [float((topic == n).sum()) for n in largest], colours[np.array(largest, int) % len(colours)])
+    _bars(key, labels, [float(sizes[n]) for n in largest], colours[np.array(largest, int) % len(colours)])
     key.set_xlabel("documents")
     key.set_ylim(NAMED_TOPICS - 0.5, -0.5)
     return _svg(figure)

@@ -1,39 +1,58 @@
-"""What the report counts of kept conversations, in some 50 bytes each."""
+"""What the report counts of kept conversations and battles: tallies, which do not grow with the rows."""
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import polars as pl
 
 from tasks.distinct import Distinct
-from tasks.lookup.blocks import BLOCK_ROWS, conversation_blocks
+from tasks.lookup.blocks import BLOCK_ROWS, Blocks, conversation_blocks
 from tasks.lookup.conversation_features import conversation_features
 from tasks.lookup.facts import Versions
-from tasks.lookup.released import conversations_as_released
-from tasks.lookup.tag_tables import ALL_TAGS, CRITERIA, TAXONOMY, with_labels
+from tasks.lookup.released import battles_as_released, conversations_as_released
+from tasks.lookup.tag_tables import ALL_TAGS, CRITERIA, TAXONOMY, tallied, with_labels
 from tasks.tables import Store
 
-_NAMES = ("model", "language", *TAXONOMY)
-_COLUMNS = ("day", "num_turns", *_NAMES, *ALL_TAGS, *CRITERIA)
+_TALLIED = (("day",), ("model",), ("language",), ("num_turns",), ALL_TAGS, CRITERIA, TAXONOMY)
+_OF_BATTLES = ("day",), ("model_a", "model_b", "winner")
 
 
 class Kept(NamedTuple):
     """Kept conversations, as they are released."""
 
-    rows: pl.DataFrame
-    """day, num_turns, every tag, and names as categories: model, language (a code), places in the taxonomy."""
+    rows: int
+    tallies: dict[tuple[str, ...], pl.DataFrame]
+    """Columns -> their tally: each of day, model, language (a code) and num_turns, the tags, criteria and taxonomy."""
     users: int
     pictures: int
 
 
 def kept_conversations(store: Store, versions: Versions, block_rows: int = BLOCK_ROWS) -> Kept:
-    """All of them, in order of time; texts are in memory for one block at a time."""
-    found, users, pictures = [], Distinct(), Distinct()
+    """What there is of them. Memory holds one block of texts and 8 bytes a user and a picture."""
+    rows, users, pictures, tally = 0, Distinct(), Distinct(), _Tally(_TALLIED)
     for block in conversation_blocks(store, block_rows):
         kept = _kept(block, versions)
+        rows += kept.height
         users.add(kept["user_id"])
         pictures.add(kept["image_ids"].explode())
-        found.append(kept.select(_COLUMNS).with_columns(pl.col(_NAMES).cast(pl.Categorical)))
-    return Kept(pl.concat(found), len(users), len(pictures))
+        tally.add(kept)
+    return Kept(rows, tally.found, len(users), len(pictures))
+
+
+def kept_battles(store: Store, block_rows: int = BLOCK_ROWS) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Tallies of the battles that are released: of their day, and of model_a, model_b and winner."""
+    tally = _Tally(_OF_BATTLES)
+    for block in _battle_blocks(store, block_rows):
+        kept = block.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="battle")
+        tally.add(battles_as_released(block).join(kept.select(battle_id="item_id"), on="battle_id"))
+    days, pairs = (tally.found[columns] for columns in _OF_BATTLES)
+    return days.rename({"conversations": "battles"}), pairs.rename({"conversations": "battles"})
+
+
+def _battle_blocks(store: Store, block_rows: int) -> Iterator[Store]:
+    blocks = Blocks(store, "battles", block_rows)
+    blocks.divide(["decisions"], "item_id", lambda block: block.read("battles", ["battle_id"])["battle_id"])
+    return iter(blocks)
 
 
 def _kept(block: Store, versions: Versions) -> pl.DataFrame:
@@ -42,4 +61,18 @@ def _kept(block: Store, versions: Versions) -> pl.DataFrame:
     conversations = conversations_as_released(block).filter(pl.col("conversation_id").is_in(ids.implode()))
     features = conversation_features(block, conversations, versions)
     labelled = with_labels(block, conversations, versions)
-    return labelled.join(features, on="conversation_id", maintain_order="left").sort("tstamp", "conversation_id")
+    return labelled.join(features, on="conversation_id", maintain_order="left")
+
+
+class _Tally:
+    """Tallies of frames that are added one after the other."""
+
+    def __init__(self, columns: Sequence[tuple[str, ...]]) -> None:
+        self.found: dict[tuple[str, ...], pl.DataFrame] = {}
+        self._columns = columns
+
+    def add(self, rows: pl.DataFrame) -> None:
+        for columns in self._columns:
+            known = [self.found[columns]] if columns in self.found else []
+            both = pl.concat([*known, tallied(rows, columns)])
+            self.found[columns] = both.group_by(columns).agg(pl.col("conversations").sum())

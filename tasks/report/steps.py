@@ -23,7 +23,7 @@ def report_release(settings: Settings, providers: Providers, versions: Versions,
     store = Store.open(settings.store)
     content = report_content(store, versions)
     of_days = days(store)
-    decided = store.read("decisions", ["policy", "policy_hash"]).row(0)
+    decided = next(store.read_slices("decisions", ["policy", "policy_hash"], 1)).row(0)
     about = {
         "first_day": of_days[0],
         "last_day": of_days[-1],

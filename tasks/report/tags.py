@@ -1,10 +1,12 @@
 """Tags on the page: how many conversations have each, which come together, and where they stand in the taxonomy."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import polars as pl
 
 from schemas.tag_evaluation import TagCount
-from tasks.lookup.tag_tables import ALL_TAGS, CRITERIA, overlap, tag_counts, taxonomy_counts
+from tasks.lookup.tag_tables import ALL_TAGS, CRITERIA, TAXONOMY, overlap, tag_counts, taxonomy_counts
 from tasks.report.figures import bars, matrix
 from tasks.report.part import Part
 
@@ -13,13 +15,14 @@ MOST = 20
 _EMBEDDED = "The embedded default goes by words and layout, and is of lower assurance."
 
 
-def tag_parts(kept: pl.DataFrame) -> list[Part]:
-    """The sections, without those that nothing was measured for. `kept` has every tag's column."""
-    if kept.is_empty():
+def tag_parts(tallies: Mapping[tuple[str, ...], pl.DataFrame]) -> list[Part]:
+    """The sections, without those that nothing was measured for. `tallies` are those of tags, criteria and taxonomy."""
+    tags, met = tallies[ALL_TAGS], tallies[CRITERIA]
+    if tags.is_empty():
         return []
-    places, criteria = taxonomy_counts(kept), tag_counts(kept, CRITERIA)
-    parts = [_counts("categories", "Categories", tag_counts(kept, ALL_TAGS), "category"), _overlap(kept)]
-    if any(row.not_told < kept.height for row in criteria):
+    places, criteria = taxonomy_counts(tallies[TAXONOMY]), tag_counts(met, CRITERIA)
+    parts = [_counts("categories", "Categories", tag_counts(tags, ALL_TAGS), "category"), _overlap(tags)]
+    if any(row.not_told < met["conversations"].sum() for row in criteria):
         parts.append(_counts("criteria", "BenchBuilder's criteria", criteria, "criterion"))
     if places:
         parts.append(_counts("taxonomy", "Taxonomy", places, "place"))
@@ -45,8 +48,8 @@ _ABOUT = {
 }
 
 
-def _overlap(kept: pl.DataFrame) -> Part:
-    table = overlap(kept, ALL_TAGS)
+def _overlap(tally: pl.DataFrame) -> Part:
+    table = overlap(tally, ALL_TAGS)
     shares = table.drop("tag").fill_null(float("nan")).to_numpy()
     about = (
         "Of the kept conversations with the category of the row, % that have the category of the column as well "

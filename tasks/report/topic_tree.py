@@ -18,7 +18,9 @@ def topic_tree_part(store: Store) -> Part | None:
     tree = store.read("topic_tree").sort("node")
     if tree.is_empty():
         return None
-    names = dict(store.read("topics", ["topic", "name"]).filter(pl.col("topic") >= 0).unique().iter_rows())
+    names: dict[int, str] = {}
+    for rows in store.read_slices("topics", ["topic", "name"]):
+        names.update(rows.filter(pl.col("topic") >= 0).unique().iter_rows())
     sides = [pl.col(side).replace_strict(names, default="", return_dtype=pl.String) for side in ("left", "right")]
     table = tree.with_columns(left_name=sides[0], right_name=sides[1])
     about = (

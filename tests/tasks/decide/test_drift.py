@@ -122,8 +122,8 @@ def test_runs_under_another_policy_are_no_history(tmp_path):
 
 def test_only_conversations_are_counted_and_every_reason_that_fired(tmp_path):
     decisions = _store(tmp_path, faces=2, others=3).read("decisions")
-    assert drop_counts(decisions).by_reason == {"face": 2}
-    assert drop_counts(decisions).conversations == 5
+    assert drop_counts([decisions]).by_reason == {"face": 2}
+    assert drop_counts(decisions.iter_slices(2)).conversations == 5
 
 
 def test_the_band_decides_nothing_about_a_conversation_so_it_changes_no_policy_hash():

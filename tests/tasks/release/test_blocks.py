@@ -34,10 +34,11 @@ def whole(store):
 
 
 @FREE
-@given(block_rows=st.integers(1, 30), share_rows=st.integers(1, 30))
-def test_blocks_of_any_size_give_the_same_rows_in_the_same_order(store, whole, block_rows, share_rows):
+@given(block_rows=st.integers(1, 30), share_blocks=st.integers(1, 30), marks=st.integers(1, 30))
+def test_blocks_of_any_size_give_the_same_rows_in_the_same_order(store, whole, block_rows, share_blocks, marks):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "SHARE_ROWS", share_rows)
+        patch.setattr(blocks, "SHARE_BLOCKS", share_blocks)
+        patch.setattr(blocks, "MARKS", marks)
         found = gathered_rows(store, block_rows=block_rows)
     assert found.withheld_for_bench == whole.withheld_for_bench == 3
     for config, rows in whole.rows.items():

@@ -9,6 +9,7 @@ import pytest
 from schemas.decision import ALL_DROPS
 from schemas.policy import Policy, Rule
 from tasks.lookup.funnel import funnel
+from tasks.report import topics
 from tasks.report.content import MOST, report_content
 from tasks.report.figures import merges
 from tasks.report.reasons import REPEATS, reason_texts
@@ -196,3 +197,16 @@ def test_a_large_tree_is_drawn_by_its_last_merges():
     figure = merges(tree, [f"name{n}" for n in range(100)], 10)
     assert figure.count("name") == 9
     assert "(91 topics)" in figure
+
+
+def test_of_many_topics_documents_the_map_shows_some_and_the_table_counts_all(reported_store, monkeypatch, content):
+    def points(part):
+        return part.figure.count("<use")
+
+    (whole,) = (part for part in content.parts if part.key == "topics")
+    monkeypatch.setattr(topics, "POINTS_MAX", 6)
+    part = topics.topics_part(reported_store, topics.topic_counts(reported_store))
+    rows = whole.table["documents"].sum()
+    assert part.table.equals(whole.table)
+    assert points(whole) - points(part) == rows - -(-rows // 3)
+    assert part.about == f"{whole.about} The map has a point for one prompt in 3."
