@@ -1,8 +1,12 @@
-"""Text from logs on its way into CSV and Markdown files that people open. HTML pages escape by themselves."""
+"""Text from logs on its way to terminals, and into CSV and Markdown files. HTML pages escape by themselves."""
 
+import json
 import re
+from typing import Any
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
+_STEERING = r"\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+_CONTROL = re.compile(rf"[\x00-\x1f{_STEERING}]+")
+_UNSHOWN = re.compile(rf"[{_STEERING}\ud800-\udfff]")
 _FORMULA = tuple("=+-@＝＋－＠")  # spreadsheets of some countries read the wide forms too
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+.!|>~<&-])")
 
@@ -11,6 +15,15 @@ def one_line(text: str, characters_max: int = 200) -> str:
     """The text on one line, without control and direction characters, cut to a length."""
     flat = _CONTROL.sub(" ", text).strip()
     return flat if len(flat) <= characters_max else flat[: characters_max - 1] + "…"
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """JSON that reads as it is written in any script, but for the characters that steer terminals: these are escaped.
+
+    So are halves of UTF-16 pairs, which no terminal takes. Values that JSON has no form for become their `str`.
+    """
+    text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
+    return _UNSHOWN.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def csv_cell(text: str) -> str:

@@ -18,7 +18,7 @@ from flows.commands.options import (
 )
 from flows.commands.pipeline import run_stages
 from schemas.errors import BadInput
-from tasks.untrusted import one_line
+from tasks.untrusted import json_text, one_line
 
 if TYPE_CHECKING:
     import polars as pl
@@ -121,7 +121,7 @@ def _print(name: str, rows: "pl.DataFrame", as_json: bool) -> None:
 
     if as_json:
         for row in rows.iter_rows(named=True):
-            print(json.dumps({"table": name} | row, ensure_ascii=False))
+            print(json_text({"table": name} | row))
         return
     table = Table(box=None, pad_edge=False, header_style="bold", title=name.replace("_", " "), title_justify="left")
     for column, dtype in rows.schema.items():

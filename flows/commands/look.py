@@ -1,6 +1,5 @@
 """`curate inspect`, `curate duplicates` and `curate explain`: look at items without running anything."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ import typer
 from flows.commands.options import JsonOption, ProviderOption, StoreOption, settings_of
 from schemas.errors import BadInput
 from schemas.policy import SemanticPictures
-from tasks.untrusted import one_line
+from tasks.untrusted import json_text, one_line
 
 SemanticOption = Annotated[
     bool,
@@ -37,18 +36,18 @@ def inspect(
     for file in files:
         for inspected in inspect_file(file, providers):
             if as_json:
-                print(json.dumps(inspected, ensure_ascii=False), flush=True)
+                print(json_text(inspected), flush=True)
             else:
                 _print_signals(inspected)
 
 
 def _print_signals(inspected: dict[str, Any]) -> None:
-    print(inspected["item"])
+    print(one_line(inspected["item"]))
     for name, values in inspected["signals"].items():
         shown = {key: value for key, value in values.items() if key != "vector"}
         if "vector" in values:
             shown["dimensions"] = len(values["vector"])
-        print(f"  {name:<16} {json.dumps(shown, ensure_ascii=False)[:400]}")
+        print(f"  {name:<16} {json_text(shown)[:400]}")
 
 
 def duplicates(
@@ -74,7 +73,7 @@ def duplicates(
     rows: list[dict[str, Any]] = [pair._asdict() for pair in found.pairs]
     rows += [{"group": group, "representative": group[0]} for group in found.groups]
     for row in rows:
-        print(json.dumps(row, ensure_ascii=False) if as_json else _in_words(row))
+        print(json_text(row) if as_json else _in_words(row))
     if not as_json:
         print(f"{found.pictures} pictures, {len(found.pairs)} pairs, {len(found.groups)} groups")
 
@@ -97,4 +96,4 @@ def explain(
     account = explain_item(Store.existing(store), item)
     if account is None:
         raise BadInput(f"{item!r} is not a conversation, battle, picture or log line of this store")
-    print(json.dumps(account, indent=None if as_json else 2, ensure_ascii=False, default=str))
+    print(json_text(account, indent=None if as_json else 2))

@@ -21,6 +21,7 @@ from flows.commands.options import (
 from schemas.errors import BadInput
 from schemas.row import Row
 from schemas.tag_evaluation import Share, TagAgreement, TagDisagreement
+from tasks.untrusted import json_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -88,7 +89,7 @@ def _print_evaluation(
         print(f"curate: FAILED {failure}: {count}", file=sys.stderr)
     if as_json:
         for row in (*rows, *differ):
-            print(json.dumps(row.model_dump(mode="json"), ensure_ascii=False))
+            print(json_text(row.model_dump(mode="json")))
         return
     print(f"{'label':<22}{'items':>6}{'undecided':>10}  " + "".join(f"{name:<22}" for name in _FIGURES).rstrip())
     for row in rows:

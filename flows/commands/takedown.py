@@ -1,5 +1,6 @@
 """`curate takedown`: forget conversations, pictures and people."""
 
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -10,11 +11,10 @@ import typer
 
 from flows.commands.options import StoreOption
 from schemas.errors import BadInput
+from tasks.untrusted import one_line
 
 if TYPE_CHECKING:
     from schemas.takedown import Removed
-
-_SHOWN = 20
 
 
 def takedown(
@@ -23,7 +23,8 @@ def takedown(
         list[str] | None,
         typer.Argument(
             metavar="ID…",
-            help="Conversation, battle, picture or user ids (user_id, judge), logged picture names, picture files.",
+            help="Conversation, battle, picture or user ids (user_id, judge), logged picture names, picture files; "
+            "- reads them from standard input, one a line.",
         ),
     ] = None,
     user: Annotated[
@@ -38,21 +39,36 @@ def takedown(
     conversation shows stays. Without any ID, finishes a takedown that was interrupted.
     """
     from tasks.store_lock import writing
+    from tasks.store_trouble import told
     from tasks.tables import Store
     from tasks.takedown.take_down import take_down
     from tasks.tombstones import UNFINISHED
 
-    of_store, asked, addresses = Store.existing(store), ids or [], _addresses(user or [])
+    if [*(ids or []), *(user or [])].count("-") > 1:
+        raise BadInput("standard input can be read once: give - for ids or for --user, and run it again for the other")
+    of_store, asked, addresses = Store.existing(store), _given(ids or []), _given(user or [])
     if not asked and not addresses and of_store.read_bytes(UNFINISHED) is None:
         raise BadInput("nothing to take down: give an ID or --user; no earlier takedown is left unfinished")
-    with nullcontext() if dry_run else writing(store):
-        removed = take_down(of_store, asked, addresses, datetime.now(UTC), dry_run)
+    with told(of_store), nullcontext() if dry_run else writing(store):
+        removed = take_down(of_store, asked, addresses, datetime.now(UTC), dry_run, _print_raw)
     _print(removed, store, dry_run)
 
 
-def _addresses(given: Sequence[str]) -> list[str]:
-    """The given addresses; those on standard input appear in no shell history."""
-    return [address for each in given for address in (sys.stdin.read().split() if each == "-" else [each])]
+def _given(arguments: Sequence[str]) -> list[str]:
+    """Those on standard input appear in no shell history, and may be many."""
+    return [each for argument in arguments for each in (_lines() if argument == "-" else [argument])]
+
+
+def _lines() -> list[str]:
+    return [line.strip() for line in sys.stdin.read().splitlines() if line.strip()]
+
+
+def _print_raw(lines: Sequence[str], files: Sequence[str]) -> None:
+    """All of it, and before anything goes: afterwards nobody can tell where the rest of it is."""
+    if lines or files:
+        print(f"still in the raw logs, to be deleted there: {len(lines):,} lines, {len(files):,} picture files")
+        for each in (*lines, *files):
+            print(f"  {one_line(each, 1000)}", flush=True)
 
 
 def _print(removed: "Removed", store: str, dry_run: bool) -> None:
@@ -62,14 +78,9 @@ def _print(removed: "Removed", store: str, dry_run: bool) -> None:
     for version in removed.releases:
         print(f"{went}  release {store}/releases/{version}; its manifest stays")
     for repo, revision in removed.published:
-        print(f"still on the Hub; take it back with: curate yank {revision} --repo {repo} --store {store}")
-    _print_list("still in the raw logs; delete there", [*removed.lines, *removed.picture_files])
-    _print_list("look like a removed picture and stay; take them down as well if they should go", removed.near_pictures)
+        yank = shlex.join(["curate", "yank", revision, "--repo", repo, "--store", store])
+        print(f"still on the Hub; take it back with: {one_line(yank, 1000)}")
+    for image_id in removed.near_pictures:
+        print(f"looks like a removed picture and stays; take it down as well if it should go: {image_id}")
     if not dry_run:
         print("the next `curate run`, or decide, sample, rate and release, makes a release without it")
-
-
-def _print_list(title: str, items: Sequence[str]) -> None:
-    if items:
-        shown = ", ".join(items[:_SHOWN]) + (f" and {len(items) - _SHOWN:,} more" if len(items) > _SHOWN else "")
-        print(f"{title}: {shown}")

@@ -10,10 +10,11 @@ VERSION = "2"
 
 def image_hash() -> Signal[Picture]:
     """Signal `image_hash`."""
-    return by_rule("image_hash", VERSION, _hash)
+    return by_rule("image_hash", VERSION, picture_hash)
 
 
-def _hash(picture: Picture) -> ImageHash:
+def picture_hash(picture: Picture) -> ImageHash:
+    """What the signal says of a picture."""
     bits, quality = pdq_bits(picture.columns)
     grey = picture.small_grey
     return ImageHash(

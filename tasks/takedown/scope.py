@@ -1,22 +1,29 @@
 """What people ask to have removed -> conversations, pictures and users of a store."""
 
+import errno
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
 
-from schemas.errors import BadInput
+from schemas.errors import BadInput, why_unreadable
 from schemas.takedown import TakenDownKind
 from tasks.ingest.known_hashes import FileDigests, file_digests
+from tasks.ingest.known_pictures import key_of
 from tasks.ingest.people import Pseudonyms
 from tasks.ingest.presets import logged_name
 from tasks.ingest.quarantine import quarantined
 from tasks.pictures import PictureRejected, open_picture
 from tasks.tables import Store
+from tasks.takedown.lookalikes import lookalikes
 from tasks.tombstones import Tombstones
 
 _PICTURE_SUFFIXES = (".png", ".jpeg", ".jpg", ".webp", ".gif", ".embedded")
+_DIGEST = re.compile(r"[0-9A-F]{32,64}")
+"""As some systems write them."""
+_SHOWN = 20
 
 
 @dataclass
@@ -50,10 +57,11 @@ class Known:
             [*(rows["user_id"] for rows in seen), assembled["user_id"], store.read("battles", ["judge"])["judge"]]
         )
         self.names = _union([*(rows["pictures"].explode() for rows in seen)])
-        stems = files.with_columns(name=pl.col("name").str.replace(r"\.[a-z]+$", ""))
+        stems = files.with_columns(name=pl.col("name").map_elements(key_of, return_dtype=pl.String))
         named = [stems.select("name", "image_id"), presets.select(name="logged_name", image_id="image_id")]
         self.image_of = dict(pl.concat(named).drop_nulls().iter_rows())
-        digests = [files.select("image_id", name=kind) for kind in FileDigests._fields]
+        held_by = pl.coalesce("image_id", "name")  # a file that is no picture has only its name
+        digests = [stems.select(image_id=held_by, name=kind) for kind in FileDigests._fields]
         made = store.read("redacted_images", ["image_id", "source_image_id"])
         others = [made.select(image_id="source_image_id", name="image_id"), *digests]
         self.also = dict(pl.concat(others).select("name", "image_id").drop_nulls().iter_rows())
@@ -87,10 +95,7 @@ def find_scope(
     known, scope, people = Known(store), Scope(), Pseudonyms(key)
     for each in asked:
         if not _add(each, known, scope) and not any(tombstones.holds(kind, _spellings(each)) for kind in TakenDownKind):
-            raise BadInput(
-                f"{each!r} is no conversation, battle, picture or user of this store, nor a picture file; "
-                "`curate explain ID` shows what an id is"
-            )
+            raise BadInput(_unknown(store, each))
     for address in addresses:
         user = people.user_id(address)
         if user is None or not (user in known.users or tombstones.holds(TakenDownKind.USER, [user])):
@@ -98,6 +103,24 @@ def find_scope(
         scope.users.add(user)
     scope.conversations |= set(_conversations(store, scope))
     return scope
+
+
+def _unknown(store: Store, asked: str) -> str:
+    """Why nothing of the store is `asked`, and for a picture file what else may be meant by it."""
+    content = _file(asked)
+    if content is None:
+        return (
+            f"{asked!r} is no conversation, battle, picture or user of this store, nor a picture file; "
+            "`curate explain ID` shows what an id is"
+        )
+    alike = lookalikes(store, content)
+    if alike:
+        listed = ", ".join(alike[:_SHOWN]) + (f" and {len(alike) - _SHOWN:,} more" if len(alike) > _SHOWN else "")
+        return f"no picture of this store has the pixels of {asked!r}, but some look the same; give their ids: {listed}"
+    return (
+        f"no picture of this store has the pixels of {asked!r}, and none looks the same; give the file that was "
+        "uploaded, the name that the logs give it, or the id of a conversation that shows it"
+    )
 
 
 def _add(asked: str, known: Known, scope: Scope) -> bool:
@@ -116,15 +139,27 @@ def _spellings(asked: str) -> Iterator[str]:
     """An id as it may be written: with a file's extension, or as the picture file itself."""
     yield asked
     yield next((asked.removesuffix(s) for s in _PICTURE_SUFFIXES if asked.endswith(s)), asked)
-    path = Path(asked)
-    if path.is_file():
+    if _DIGEST.fullmatch(asked):
+        yield asked.lower()
+    content = _file(asked)
+    if content is not None:
+        yield file_digests(content).sha256
         try:
-            content = path.read_bytes()
             yield open_picture(content).image_id
-            yield logged_name(path)
-            yield file_digests(content).md5
-        except (PictureRejected, BadInput, OSError):
+            yield logged_name(Path(asked))
+        except (PictureRejected, BadInput):
             return
+
+
+def _file(asked: str) -> bytes | None:
+    """The file of that name; None when there is none."""
+    path = Path(asked)
+    try:
+        return path.read_bytes() if path.is_file() else None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return None
+        raise BadInput(f"{asked!r} cannot be read ({why_unreadable(error)})") from None
 
 
 def _conversations(store: Store, scope: Scope) -> Iterator[str]:

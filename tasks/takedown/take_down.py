@@ -1,6 +1,6 @@
 """A takedown from beginning to end. Tombstones come first: from then on nothing of it can be released."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 import polars as pl
@@ -15,15 +15,24 @@ from tasks.takedown.sweep import sweep
 from tasks.tombstones import UNFINISHED, Tombstones
 
 
-def take_down(store: Store, asked: Iterable[str], addresses: Iterable[str], now: datetime, dry_run: bool) -> Removed:
+def take_down(
+    store: Store,
+    asked: Iterable[str],
+    addresses: Iterable[str],
+    now: datetime,
+    dry_run: bool,
+    tell: Callable[[Sequence[str], Sequence[str]], None] = lambda _lines, _files: None,
+) -> Removed:
     """Remove what is asked for and keep it out for ever; with `dry_run` only say what would go.
 
-    Raises BadInput for an id that the store never had, before anything is removed.
+    `tell` hears of the raw log lines and picture files that hold it before anything goes. Raises BadInput for an id
+    that the store never had, before anything is removed.
     """
     key = store_key(store)
     tombstones = Tombstones(store, key)
     scope = find_scope(store, asked, addresses, key, tombstones)
     lines, files, near = _lines(store, scope), _picture_files(store, scope), _near(store, scope)
+    tell(lines, files)
     if not dry_run:
         store.write_bytes(UNFINISHED, b"")
     tombstones.add(scope.by_kind(), now, keep=not dry_run)

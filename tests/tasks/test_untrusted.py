@@ -3,13 +3,14 @@
 import csv
 import html
 import io
+import json
 import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.untrusted import csv_cell, markdown_text, one_line
+from tasks.untrusted import csv_cell, json_text, markdown_text, one_line
 
 MARKS = "=+-@＝\t\r\n|`*_<>[]()&#!~\\'\"\0\x1b\x85\u061c\u200f\u2028\u2029\u202e\u2066 aé漢"
 HOSTILE = st.text(st.sampled_from(MARKS), max_size=12) | st.text()
@@ -21,6 +22,17 @@ def test_one_line_is_one_line_without_control_or_direction_characters(text):
     line = one_line(text)
     assert not CONTROL.search(line)
     assert len(line.splitlines()) <= 1
+
+
+@given(HOSTILE | st.text(st.characters()), st.sampled_from([None, 2]))
+def test_json_on_a_terminal_steers_nothing_and_says_the_same(text, indent):
+    shown = json_text({text: [text]}, indent)
+    assert not CONTROL.search(shown.replace("\n", ""))
+    assert json.loads(shown.encode()) == {text: [text]}
+
+
+def test_json_on_a_terminal_shows_every_script_as_it_is_written():
+    assert json_text(["漢字 é עברית 🦒", "\ud800", "\u202e"]) == '["漢字 é עברית 🦒", "\\ud800", "\\u202e"]'
 
 
 @given(HOSTILE, st.integers(1, 30))

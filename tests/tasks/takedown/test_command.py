@@ -1,13 +1,17 @@
 """`curate takedown` from the command line."""
 
+import errno
 import io
 import sys
 from functools import partial
 
+import polars as pl
 import pytest
 
-from tests.tasks.ingest.logs import conv_id
-from tests.tasks.takedown.conftest import ANN, SECRET, everything, files_with
+from tasks.tables import Store
+from tasks.tombstones import Tombstones
+from tests.tasks.ingest.logs import DAY, conv_id
+from tests.tasks.takedown.conftest import ANN, OWN, SECRET, everything, files_with
 
 
 @pytest.fixture
@@ -21,7 +25,8 @@ def test_a_takedown_says_what_went_and_what_is_left_to_do(curate, store):
     assert (code, err) == (0, "")
     assert "gone         1  conversations" in out
     assert f"gone  release {store.root}/releases/1.0.0" in out
-    assert "still in the raw logs; delete there: vision-tmp-2024-06-20-conv.json:1, " in out
+    raw = "still in the raw logs, to be deleted there: 1 lines, 1 picture files\n  vision-tmp-2024-06-20-conv.json:1\n"
+    assert out.startswith(f"{raw}  {OWN}.png\n")
 
 
 def test_a_dry_run_says_the_same_in_the_conditional(curate, store):
@@ -32,6 +37,44 @@ def test_a_dry_run_says_the_same_in_the_conditional(curate, store):
     assert "gone" not in out
 
 
+def test_every_line_to_delete_is_told_before_anything_goes(curate, store, monkeypatch):
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Tombstones, "add", killed)
+    code, out, _ = curate("--user", ANN)
+    assert code != 0
+    assert out.count(f"\n  {DAY}:") == 4
+    assert files_with(store, SECRET)
+
+
+def test_a_disk_without_room_is_told_in_one_line_and_the_next_takedown_finishes(curate, store, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "list_parts", full)
+        code, _, err = curate(conv_id("ann"))
+    assert (code, err.count("\n")) == (2, 1)
+    assert "has no room left (No space left on device); what was stored stays" in err
+    assert curate()[0] == 0
+    assert files_with(store, conv_id("ann"), f"{SECRET} one") == []
+
+
+def test_ids_can_be_given_on_standard_input_one_a_line(curate, store, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{conv_id('ann')}\n\n {conv_id('left')} \n"))
+    assert curate("-")[0] == 0
+    assert set(store.read("conversations")["conversation_id"]) == {conv_id("bob"), conv_id("bob2")}
+
+
+def test_names_that_would_steer_a_terminal_are_printed_without_their_powers(curate, store):
+    hostile = "2024\u202e\x1b[2J\n-conv.json"
+    store.replace("sightings", store.read("sightings").with_columns(source=pl.lit(hostile)))
+    out = curate(conv_id("ann"), "--dry-run")[1]
+    assert "\n  2024 [2J -conv.json:1\n" in out
+    assert not {"\u202e", "\x1b"} & set(out)
+
+
 def test_a_user_can_be_given_on_standard_input_and_is_not_printed(curate, store, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{ANN}\n"))
     code, out, err = curate("--user", "-")
@@ -40,7 +83,14 @@ def test_a_user_can_be_given_on_standard_input_and_is_not_printed(curate, store,
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
-    [((), "give an ID or --user"), (("nonsense",), "'nonsense' is no conversation"), (("--user", "x"), "--user: this")],
+    [
+        ((), "give an ID or --user"),
+        (("nonsense",), "'nonsense' is no conversation"),
+        (("a" * 300,), "is no conversation"),
+        (("a\n\u202e\x1b",), r"'a\n\u202e\x1b' is no conversation"),
+        (("--user", "x"), "--user: this"),
+        (("-", "--user", "-"), "standard input can be read once"),
+    ],
 )
 def test_bad_input_is_one_clear_line(curate, store, arguments, told):
     before = dict(everything(store))

@@ -1,0 +1,81 @@
+"""A picture is asked for by a file: the one that was uploaded, or another of the same picture."""
+
+import hashlib
+import io
+
+import PIL.Image
+import pytest
+
+from schemas.errors import BadInput
+from tasks.ingest.people import KEY_VARIABLE
+from tasks.measure.image_hash import picture_hash
+from tasks.pictures import open_picture
+from tasks.takedown.scope import find_scope
+from tasks.tombstones import Tombstones
+from tests.builders import facts_frame, picture_bytes
+from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, write
+
+KEY = b"the key of every store here"
+PHOTO, BROKEN = picture("photo"), picture("broken")
+FILES = {PHOTO: picture_bytes(3, (320, 240)), BROKEN: picture_bytes(4, (320, 240))[:-40]}
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """A store of a picture and a broken one, and their folder."""
+    logs = tmp_path_factory.mktemp("pictures") / "logs"
+    write(logs, DAY, chat("ann", "Where?", "At sea.", pictures=[PHOTO]), chat("bob", "And?", "No.", pictures=[BROKEN]))
+    (logs / "serve_images").mkdir()
+    for name, content in FILES.items():
+        (logs / "serve_images" / f"{name}.png").write_bytes(content)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(KEY_VARIABLE, KEY.decode())
+        store = ingested(logs, logs.parent / "store")
+    photo = open_picture(FILES[PHOTO])
+    others = {"0" * 32: picture_hash(open_picture(picture_bytes(8))).model_dump()}
+    store.append(
+        "signals/image_hash", facts_frame("image_hash", {photo.image_id: picture_hash(photo).model_dump()} | others)
+    )
+    return store, logs / "serve_images", photo.image_id
+
+
+def scope_of(store, asked):
+    return find_scope(store, [str(asked)], [], KEY, Tombstones(store, KEY))
+
+
+@pytest.mark.parametrize("file_format", ["PNG", "WEBP", "BMP"])
+def test_a_file_with_the_same_pixels_is_the_picture_in_whatever_format(pictures, tmp_path, file_format):
+    store, _, image_id = pictures
+    path = tmp_path / "asked"
+    PIL.Image.open(io.BytesIO(FILES[PHOTO])).save(path, file_format, lossless=True)
+    assert scope_of(store, path).pictures == {PHOTO, image_id}
+    assert scope_of(store, path).conversations == {conv_id("ann")}
+
+
+@pytest.mark.parametrize("kind", ["md5", "sha1", "sha256"])
+def test_a_digest_is_taken_as_any_system_writes_it(pictures, kind):
+    store, _, image_id = pictures
+    digest = hashlib.new(kind, FILES[PHOTO]).hexdigest()
+    assert scope_of(store, digest).pictures == scope_of(store, digest.upper()).pictures == {PHOTO, image_id}
+
+
+def test_a_file_that_is_no_picture_is_known_by_its_bytes(pictures):
+    store, folder, _ = pictures
+    scope = scope_of(store, folder / f"{BROKEN}.png")
+    assert (scope.pictures, scope.conversations) == ({BROKEN}, {conv_id("bob")})
+
+
+@pytest.mark.parametrize("saved", [{"format": "JPEG", "quality": 60}, {"format": "PNG"}])
+def test_a_file_that_looks_the_same_is_told_the_ids_and_takes_nothing_down(pictures, tmp_path, saved):
+    store, _, image_id = pictures
+    path = tmp_path / "asked"
+    PIL.Image.open(io.BytesIO(FILES[PHOTO])).resize((240, 180)).save(path, **saved)
+    with pytest.raises(BadInput, match=f"some look the same; give their ids: {image_id}$"):
+        scope_of(store, path)
+
+
+def test_a_picture_like_none_of_the_store_is_told_what_else_can_be_given(pictures, tmp_path):
+    path = tmp_path / "asked.png"
+    path.write_bytes(picture_bytes(5, (320, 240)))
+    with pytest.raises(BadInput, match="none looks the same; give the file that was uploaded"):
+        scope_of(pictures[0], path)
