@@ -200,6 +200,9 @@ class Manifest(Row):
     """Hash of the policy."""
     settings: dict[str, Any]
     """Settings that change what is released: seed, sizes, topics."""
+    topics_fit: str | None = None
+    """Hash of what topics were fitted on, and how: with the same one a prompt stays in its topic. Null where the store
+    does not keep the fit, and in releases from before this was kept."""
     first_day: str
     """UTC day of the first released or dropped conversation."""
     last_day: str

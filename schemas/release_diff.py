@@ -30,7 +30,7 @@ class RowChange(Row):
     columns: list[str]
     """Columns that differ; empty for added and removed rows."""
     why: list[str]
-    """Reasons on record in the store: of a removed row what drops it now, of an added one nothing."""
+    """Of a removed row what drops it now, by the store; of a changed one what the manifests tell; else nothing."""
 
 
 class ReleaseDiff(Row):
@@ -45,6 +45,8 @@ class ReleaseDiff(Row):
     columns: dict[str, dict[str, int]]
     """Configuration -> column -> rows that are in both and have another value there; the most first."""
     why: dict[str, dict[str, int]]
-    """Configuration -> reason on record -> rows that left for it; the most first."""
+    """Configuration -> reason -> rows that left or changed for it; the most first."""
     bump: Bump
     """What the next semantic version should raise."""
+    next_version: str | None
+    """The earlier release's version with that raised; null where it is not a semantic version, such as 1.2.0."""

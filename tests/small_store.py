@@ -18,7 +18,7 @@ from schemas.rating import RankChange, Rating, StyleCoefficient, VoteShare
 from schemas.reject import Reject, RejectReason
 from schemas.run import StageReport
 from schemas.settings import Settings
-from schemas.topic import TopicMember, TopicMerge
+from schemas.topic import FittedDocument, TopicMember, TopicMerge
 from tasks.decide.policy_file import load_policy, policy_hash
 from tasks.pictures import Picture
 from tasks.providers import Providers
@@ -71,6 +71,10 @@ def small_store(folder: Path) -> Store:
         images=[image(each) for each in pictures],
         decisions=[each.model_copy(update={"policy_hash": policy_hash(POLICY)}) for each in decisions],
         topics=_topics([*kept, *both]),
+        topic_model=[
+            FittedDocument(**each.model_dump(exclude={"name"}), model="a fit", reach=0.1, vector=None)
+            for each in _topics([*kept, *both])
+        ],
         topic_tree=[TopicMerge(node=2, left=0, right=1, distance=0.5, documents=4)],
         bench=[BenchItem(conversation_id="c00", document_id=kept[0].document_id, topic=0)],
         ratings=[rating for name in ("overall", "style_control", "category:ocr") for rating in _ratings(name)],

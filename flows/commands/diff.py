@@ -33,7 +33,7 @@ def diff(
     def tell(change: "RowChange") -> None:
         if as_json:
             print(change.model_dump_json())
-        elif len(first[change.config]) < _SHOWN:
+        elif len(first[change.config]) < _SHOWN and change.columns != ["topic"]:  # a new fit changes thousands
             first[change.config].append(change)
 
     with fetched(old) as earlier, fetched(new) as later:
@@ -50,12 +50,13 @@ def _print(found: "ReleaseDiff", first: "dict[str, list[RowChange]]") -> None:
     for config, rows in first.items():
         counts = {change: found.rows.get(f"{config} {change}", 0) for change in ("added", "removed", "changed", "same")}
         print(f"{config:<7}" + "  ".join(f"{change} {count:,}" for change, count in counts.items()))
-        for what, of in (("changed columns", found.columns[config]), ("why rows left", found.why[config])):
+        for what, of in (("changed columns", found.columns[config]), ("why", found.why[config])):
             if of:
                 print(f"  {what}: " + ", ".join(f"{name} {count:,}" for name, count in of.items()))
         for row in rows:
-            print(f"  {row.change:<8} {json.dumps(row.id)}  {', '.join(row.columns or row.why)}")
+            told = f" ({', '.join(row.why)})" if row.columns and row.why else ""
+            print(f"  {row.change:<8} {json.dumps(row.id)}  {', '.join(row.columns or row.why)}{told}")
         more = sum(counts.values()) - counts["same"] - len(rows)
         if more:
             print(f"  … {more:,} more; all with --json")
-    print(f"suggested version bump: {found.bump}")
+    print(f"suggested version bump: {found.bump}" + (f", {found.next_version}" if found.next_version else ""))

@@ -1,8 +1,9 @@
 """What changed from one release to another, row by row, from the two folders alone."""
 
 import json
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.release_diff import Bump, ReleaseDiff, RowChange
 from tasks.parquet import read_parquet_groups, read_parquet_schema
+from tasks.release.causes import causes, fitted_anew
 from tasks.release.declared import check_shards
 from tasks.release.shards import shards
 from tasks.release.verify import read_manifest
@@ -21,6 +23,7 @@ _TOLD_APART = {"rules", "licence", "contact", "banned_users", "about", "drift"}
 """Parts of a policy that are compared in their own way, or decide nothing."""
 _SHARE_ROWS = 131_072
 """Rows of both releases that are compared at once."""
+_SEMANTIC = re.compile(r"\d+\.\d+\.\d+")
 Why = Callable[[str, str], list[str]]
 
 
@@ -39,6 +42,7 @@ def diff_releases(
     before, after = read_manifest(old), read_manifest(new)
     for folder in (old, new):
         check_shards(folder)
+    known = causes(before, after)
     schema_changes, breaks = [], False
     rows: Counter[str] = Counter()
     columns: dict[str, Counter[str]] = {config: Counter() for config in CONFIGS}
@@ -47,20 +51,22 @@ def diff_releases(
         words, broken = _columns(config, _schema(old, config), _schema(new, config))
         schema_changes += words
         breaks |= broken
-        for change, count in _rows(config, old, new, why):
+        for change, count in _rows(config, old, new, why, known):
             rows[f"{config} {change.change if change else 'same'}"] += count
             if change:
                 columns[config].update(change.columns)
                 reasons[config].update(change.why)
                 tell(change)
     kinds = {name.partition(" ")[2] for name in rows}
+    bump = _bump(breaks, bool(schema_changes) or bool(kinds & {"added", "removed"}), "changed" in kinds)
     return ReleaseDiff(
-        rules=list(_rules(before, after)),
+        rules=[*fitted_anew(before, after), *_rules(before, after)],
         schema_changes=schema_changes,
         rows=dict(rows),
         columns={config: dict(counts.most_common()) for config, counts in columns.items()},
         why={config: dict(counts.most_common()) for config, counts in reasons.items()},
-        bump=_bump(breaks, bool(schema_changes) or bool(kinds & {"added", "removed"}), "changed" in kinds),
+        bump=bump,
+        next_version=_next(before.version, bump),
     )
 
 
@@ -70,6 +76,14 @@ def _bump(breaks: bool, population: bool, values: bool) -> Bump:
     if population:
         return Bump.MINOR
     return Bump.PATCH if values else Bump.NONE
+
+
+def _next(version: str, bump: Bump) -> str | None:
+    if bump == Bump.NONE or not _SEMANTIC.fullmatch(version):
+        return None
+    raised = list(Bump).index(bump)  # major, minor, patch, as in a version
+    numbers = [int(number) for number in version.split(".")]
+    return ".".join(str(n + (place == raised) if place <= raised else 0) for place, n in enumerate(numbers))
 
 
 def _schema(folder: Path, config: str) -> pa.Schema:
@@ -88,7 +102,9 @@ def _columns(config: str, old: pa.Schema, new: pa.Schema) -> tuple[list[str], bo
     return left + other + came, bool(left or other)
 
 
-def _rows(config: str, old: Path, new: Path, why: Why) -> Iterator[tuple[RowChange | None, int]]:
+def _rows(
+    config: str, old: Path, new: Path, why: Why, known: Mapping[str, str]
+) -> Iterator[tuple[RowChange | None, int]]:
     """Every row that is not the same, by id, and once None with the number of those that are."""
     ids = pl.concat([_ids(folder, config) for folder in (old, new)]).sort()
     starts = ids.gather_every(_SHARE_ROWS)[1:]
@@ -101,16 +117,15 @@ def _rows(config: str, old: Path, new: Path, why: Why) -> Iterator[tuple[RowChan
         differ = both.select(KEYS[config], *(pl.col(name) != pl.col(f"{name}{_NEW}") for name in shared))
         changed = differ.filter(pl.any_horizontal(shared))
         same += both.height - changed.height
-        found = [
-            RowChange(
-                config=config, id=row.pop(KEYS[config]), change="changed", columns=[n for n in row if row[n]], why=[]
-            )
-            for row in changed.iter_rows(named=True)
-        ]
+        found = []
+        for row in changed.iter_rows(named=True):
+            key, names = row.pop(KEYS[config]), [name for name in row if row[name]]
+            told = list(dict.fromkeys(known[name] for name in names if name in known))
+            found.append(RowChange(config=config, id=key, change="changed", columns=names, why=told))
         for change, some, others in (("removed", before, after), ("added", after, before)):
             for key in some.join(others, on=KEYS[config], how="anti")[KEYS[config]]:
-                known = why(config, key) if change == "removed" else []
-                found.append(RowChange(config=config, id=key, change=change, columns=[], why=known))
+                told = why(config, key) if change == "removed" else []
+                found.append(RowChange(config=config, id=key, change=change, columns=[], why=told))
         yield from ((change, 1) for change in sorted(found, key=lambda change: change.id))
     if same:
         yield None, same

@@ -23,6 +23,7 @@ from tasks.lookup.bench import bench_evidence
 from tasks.lookup.facts import Versions
 from tasks.lookup.funnel import funnel
 from tasks.lookup.released import days
+from tasks.lookup.topics_fit import topics_fit
 from tasks.providers import Providers
 from tasks.release.build import checked_version, place, released_files, write_manifest
 from tasks.release.dataset_card import dataset_card
@@ -126,6 +127,7 @@ def _manifest(
         banned_users=len(policy["banned_users"]),
         policy_hash=decided,
         settings=settings.model_dump(mode="json", include=_RELEVANT),
+        topics_fit=topics_fit(store),
         first_day=str(of_days[0]),
         last_day=str(of_days[-1]),
         counts=built.counts,
