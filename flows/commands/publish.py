@@ -1,5 +1,6 @@
 """`curate publish` and `curate yank`: to the Hugging Face Hub, and back off it."""
 
+import shlex
 import sys
 from datetime import UTC, datetime
 from typing import Annotated
@@ -33,25 +34,29 @@ def publish(
     """
     from tasks.publish.hub import hub_api, quiet_client
     from tasks.publish.plan import plan_upload
-    from tasks.publish.publish import publish_release
+    from tasks.publish.publish import check_hub, publish_release
     from tasks.publish.summary import plan_lines, summary_lines
     from tasks.release.fetched import fetched, store_of
 
+    api = None if dry_run else hub_api()  # a missing token is told before hours of verification
     with fetched(release) as folder:
         plan = plan_upload(folder, repo, public, per_config, preview, store_of(release))
-        if dry_run:
+        if api is None:
             _print([*plan_lines(plan), "nothing was sent: this was a dry run"])
             return
-        api = hub_api()
         quiet_client()
+        check_hub(api, folder, plan, store_of(release))
         if not yes:
             _print([*summary_lines(folder, plan, store_of(release)), *plan_lines(plan)])
             _ask("publish this?")
         commits = publish_release(api, folder, plan, store_of(release), datetime.now(UTC))
+    store = store_of(release)
+    of_store = f" --store {shlex.quote(store.root)}" if store else ""
     for name, commit in commits.items():
         revision = plan.tag or plan.branch
         print(f"published {name} at {revision}, commit {commit}")
-        print(f'  datasets.load_dataset("{name}", revision="{revision}")  # curate yank {revision} --repo {name}')
+        print(f'  datasets.load_dataset("{name}", revision="{revision}")')
+        print(f"  to take it back: curate yank {revision} --repo {name}{of_store}")
 
 
 def yank(
@@ -66,12 +71,19 @@ def yank(
     """
     from tasks.publish.hub import hub_api, quiet_client
     from tasks.publish.records import forget
-    from tasks.publish.yank import yank_version
+    from tasks.publish.yank import require_version, yank_version
     from tasks.tables import Store
 
     api = hub_api()
     quiet_client()
     of_store = Store.existing(store) if store else None
+    try:
+        require_version(api, repo, version)
+    except BadInput:
+        if of_store is None or not forget(of_store, version, repo):
+            raise
+        print(f"{repo} has no version {version} any more; the store had it on record, and has it no longer")
+        return
     if not yes:
         print(f"version {version} of {repo} goes for good, with the history of its main branch")
         _ask("take it back?")

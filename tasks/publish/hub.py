@@ -4,6 +4,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2
@@ -11,7 +12,7 @@ from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
-from schemas.errors import BadInput, HubError
+from schemas.errors import BadInput, HubError, ReleaseConflict
 
 TOKEN_VARIABLE = "HF_TOKEN"  # noqa: S105 - the variable's name
 ATTEMPTS = 6
@@ -65,6 +66,9 @@ def _passing(error: BaseException, doing: str) -> tuple[str, float]:
     """(what happened, seconds the Hub asks to wait) of a fault that may pass. Raises HubError for a refusal."""
     if isinstance(error, RuntimeError) and error.__cause__ is not None:
         error = error.__cause__  # the client wraps what goes wrong in its upload threads
+    if isinstance(error, OSError) and error.filename is not None:  # of this machine, not of the network
+        name = Path(error.filename).name
+        raise ReleaseConflict(f"{doing}: {name} cannot be read any more ({error.strerror}); nothing more is published")
     if isinstance(error, (httpx2.TransportError, OSError)) and not isinstance(error, HfHubHTTPError):
         return f"the connection failed ({type(error).__name__})", 0.0
     if not isinstance(error, HfHubHTTPError):

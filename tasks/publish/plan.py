@@ -35,7 +35,9 @@ def plan_upload(
     sealed = manifest_sha256(release)  # before it is read: what is read and checked is what goes
     manifest = read_manifest(release)
     _check_name(repo)
-    _check_release(release, manifest, public, store)
+    _check_tag(manifest.version)
+    _check_allowed(release, manifest, public)
+    _check_whole(release, store)
     if manifest_sha256(release) != sealed:
         raise ReleaseConflict(f"{str(release)!r} changed while it was verified; run the same command again")
     known = {name: file.sha256 for name, file in manifest.files.items()} | {MANIFEST: sealed}
@@ -60,7 +62,17 @@ def _check_name(repo: str) -> None:
         raise BadInput("--repo: give ORG/NAME in letters, digits, dots, dashes and underscores, such as lab/arena-chat")
 
 
-def _check_release(release: Path, manifest: Manifest, public: bool, store: Store | None) -> None:
+def _check_tag(version: str) -> None:
+    """Raises BadInput for a version that git cannot tag, or that would hide a branch from who reads it by name."""
+    if ".." in version or version.endswith((".", ".lock")) or version.startswith(PREVIEW) or version == "main":
+        raise BadInput(
+            f"version {version!r} cannot be a tag on the Hub; release under another one, such as 1.2.0 "
+            f"(not main, not {PREVIEW}…, no '..', no '.' or '.lock' at the end)"
+        )
+
+
+def _check_allowed(release: Path, manifest: Manifest, public: bool) -> None:
+    """Raises BadInput for what says of itself that it may not go there."""
     if manifest.embedded_providers:
         stand_ins = ", ".join(manifest.embedded_providers)
         raise BadInput(
@@ -75,6 +87,9 @@ def _check_release(release: Path, manifest: Manifest, public: bool, store: Store
         )
     if policy.banned_users:
         raise BadInput(f"{str(release)!r} names the users that its policy bans; build it again, and they stay here")
+
+
+def _check_whole(release: Path, store: Store | None) -> None:
     problems = verify_release(release, store)
     if problems:
         raise BadInput(f"{str(release)!r} does not verify: {problems[0]} ({len(problems)} in all; see `curate verify`)")

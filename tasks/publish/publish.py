@@ -7,10 +7,22 @@ from pathlib import Path
 from huggingface_hub import HfApi
 
 from schemas.publication import UploadPlan
-from tasks.publish.push import Push, version_exists
+from tasks.publish.push import Push, require_unchanged, version_exists
 from tasks.publish.records import begin, end, unfinished
 from tasks.publish.remote import Wait
 from tasks.tables import Store
+
+
+def check_hub(api: HfApi, release: Path, plan: UploadPlan, store: Store | None, wait: Wait = time.sleep) -> list[Push]:
+    """Ask every repository whether it would take its part, so that nobody is asked to approve what cannot go.
+
+    Changes nothing on the Hub. Raises HubError, BadInput or ReleaseConflict.
+    """
+    pushes = [Push(api, release, plan, upload, wait) for upload in plan.uploads]
+    done = [push.repo for push in pushes if push.check()]
+    if len(done) == len(pushes) and not unfinished(store, plan):
+        raise version_exists(done[0], plan.version)
+    return pushes
 
 
 def publish_release(
@@ -21,13 +33,12 @@ def publish_release(
     All are checked before any is changed. Interrupted, the same call completes it: of several repositories those
     that are done stay as they are. Raises HubError, BadInput or ReleaseConflict.
     """
-    pushes = {upload.repo: Push(api, release, plan, upload, wait) for upload in plan.uploads}
-    done = [repo for repo, push in pushes.items() if push.check()]
-    if len(done) == len(pushes) and not unfinished(store, plan):
-        raise version_exists(done[0], plan.version)
+    for upload in plan.uploads:
+        require_unchanged(release, upload.sha256)
+    pushes = check_hub(api, release, plan, store, wait)
     if store:
         begin(store, plan, now)
-    commits = {repo: push.run() for repo, push in pushes.items()}
+    commits = {push.repo: push.run() for push in pushes}
     if store:
         end(store, plan, commits, now)
     return commits

@@ -1,6 +1,7 @@
 """Puts a plan on the Hub: one commit for each repository, then the tag. What was done before is not done again."""
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
@@ -25,15 +26,28 @@ def version_exists(repo: str, version: str) -> ReleaseConflict:
     )
 
 
+def require_unchanged(release: Path, approved: Mapping[str, str]) -> None:
+    """Raises ReleaseConflict when a file is not the one that was verified and approved, by its checksum."""
+    for name, sha256 in approved.items():
+        file = release / name
+        if not file.is_file() or digest("sha256", file) != sha256:
+            raise ReleaseConflict(f"{name} changed after the release was approved; nothing more is published")
+
+
+def _addition(path: str, content: Content) -> CommitOperationAdd:
+    if isinstance(content, Path) and not content.is_file():
+        raise ReleaseConflict(f"{path} is gone since the release was approved; nothing more is published")
+    return CommitOperationAdd(path, content if isinstance(content, bytes) else str(content))
+
+
 class Push:
     """One repository's part of a plan."""
 
     def __init__(
         self, api: HfApi, release: Path, plan: UploadPlan, upload: RepoUpload, wait: Wait = time.sleep
     ) -> None:
-        self._plan, self._release, self._sha256 = plan, release, upload.sha256
+        self._plan, self._release, self._sha256, self.repo = plan, release, upload.sha256, upload.repo
         self._remote = Remote(api, upload.repo, wait)
-        self._unchanged()
         self.files = {path: self._content(release / source, path, upload.repo) for path, source in upload.files.items()}
 
     def _content(self, file: Path, path: str, repo: str) -> Content:
@@ -70,12 +84,6 @@ class Push:
                 f"{self._remote.repo} holds another dataset already ({data[0]} and no {MANIFEST}); give another --repo"
             )
 
-    def _unchanged(self) -> None:
-        """Raises ReleaseConflict when a file is not the one that was verified and approved."""
-        for name, approved in self._sha256.items():
-            if digest("sha256", self._release / name) != approved:
-                raise ReleaseConflict(f"{name} changed after the release was approved; nothing more is published")
-
     def run(self) -> str:
         """Do it, and return the commit. Files of the repository that no release writes stay."""
         self._make_repository()
@@ -85,7 +93,9 @@ class Push:
             raise HubError(
                 f"{self._remote.repo}: {differing[0]} is not there as it was sent; run the same command again"
             )
-        self._unchanged()  # what was sent is what is here, and what is here is what was approved
+        require_unchanged(
+            self._release, self._sha256
+        )  # what was sent is what is here, and what is here is what was approved
         if self._plan.tag:
             self._tag(self._plan.tag, commit)
         return commit
@@ -108,7 +118,7 @@ class Push:
         """One commit that leaves no shard of another version behind; none when the files are there already."""
         api, repo, branch = self._remote.api, self._remote.repo, self._plan.branch
         head = self._remote.head(branch)
-        adding = [CommitOperationAdd(p, c if isinstance(c, bytes) else str(c)) for p, c in self.files.items()]
+        adding = [_addition(path, content) for path, content in self.files.items()]
         with progress("files to the Hub", len(adding)) as advance:
             for start in range(0, len(adding), _FILES_AT_ONCE):
                 some = adding[start : start + _FILES_AT_ONCE]

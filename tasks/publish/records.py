@@ -30,10 +30,13 @@ def _add(store: Store, plan: UploadPlan, commits: dict[str, str], now: datetime)
     store.append("published", frame_of(Publication, rows))
 
 
-def forget(store: Store, revision: str, repo: str) -> None:
-    """Say that a version is no longer there."""
-    gone = (pl.col("revision") == revision) & (pl.col("repo") == repo)
-    store.replace("published", store.read("published").filter(~gone))
+def forget(store: Store, revision: str, repo: str) -> bool:
+    """Say that a version is no longer there. Whether there was a record of it."""
+    known = store.read("published")
+    left = known.filter(~((pl.col("revision") == revision) & (pl.col("repo") == repo)))
+    if left.height < known.height:
+        store.replace("published", left)
+    return left.height < known.height
 
 
 def unfinished(store: Store | None, plan: UploadPlan) -> set[str]:

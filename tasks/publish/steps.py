@@ -8,7 +8,7 @@ from prefect.cache_policies import NO_CACHE
 from schemas.errors import ReleaseConflict
 from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
-from tasks.publish.publish import publish_release
+from tasks.publish.publish import check_hub, publish_release
 from tasks.publish.summary import plan_lines, summary_lines
 from tasks.release.fetched import fetched, store_of
 from tasks.release.layout import MANIFEST_DIGITS
@@ -16,9 +16,14 @@ from tasks.release.layout import MANIFEST_DIGITS
 
 @task(cache_policy=NO_CACHE)
 def describe_release(release: str, repo: str, public: bool, per_config: bool, preview: bool) -> str:
-    """What would go where, and the funnel and difference a person decides by, as text. Raises CurateError."""
+    """What would go where, and the funnel and difference a person decides by, as text.
+
+    Raises CurateError for what can not go, whether the release or the Hub says so.
+    """
+    api = hub_api()  # a missing token is told before hours of verification
     with fetched(release) as folder:
         plan = plan_upload(folder, repo, public, per_config, preview, store_of(release))
+        check_hub(api, folder, plan, store_of(release))
         return "\n".join([*summary_lines(folder, plan, store_of(release)), *plan_lines(plan)])
 
 
@@ -30,6 +35,7 @@ def push_release(
 
     Returns repository -> commit. Raises ReleaseConflict when the release is another one by now.
     """
+    api = hub_api()
     with fetched(release) as folder:
         plan = plan_upload(folder, repo, public, per_config, preview, store_of(release))
         if plan.manifest_sha256[:MANIFEST_DIGITS] != manifest:
@@ -37,4 +43,4 @@ def push_release(
                 f"{release!r} is not what was approved: its manifest is {plan.manifest_sha256[:MANIFEST_DIGITS]}, "
                 f"{manifest!r} was approved; run publish again and read what changed"
             )
-        return publish_release(hub_api(), folder, plan, store_of(release), datetime.now(UTC))
+        return publish_release(api, folder, plan, store_of(release), datetime.now(UTC))

@@ -23,11 +23,9 @@ def yank_version(api: HfApi, repo: str, revision: str, wait: Wait = time.sleep) 
     that another version has as well stay. Raises BadInput when the repository has no such version, HubError when the
     Hub refuses.
     """
+    require_version(api, repo, revision, wait)
     remote = Remote(api, repo, wait)
     tags, previews = remote.tags(), remote.previews()
-    if revision not in tags.keys() | previews.keys():
-        known = ", ".join(sorted(tags.keys() | previews.keys())) or "none"
-        raise BadInput(f"{repo} has no version {revision!r}; it has {known}")
     theirs = _tree(remote, revision)
     at_head = remote.patiently(lambda: _clear_head(remote, theirs), "clearing the head of")
     remote.patiently(lambda: api.super_squash_history(repo, repo_type=KIND), "squashing the history of")
@@ -36,6 +34,14 @@ def yank_version(api: HfApi, repo: str, revision: str, wait: Wait = time.sleep) 
     deleted = remote.patiently(lambda: _delete_large(remote, gone), "removing files from")
     remote.patiently(lambda: _delete_name(remote, revision, revision in tags), "removing the version of")
     return {"files removed from the head": at_head, "large files deleted": deleted}
+
+
+def require_version(api: HfApi, repo: str, revision: str, wait: Wait = time.sleep) -> None:
+    """Raises BadInput when the repository has no such version or preview, HubError when the Hub refuses to say."""
+    remote = Remote(api, repo, wait)
+    there = remote.tags().keys() | remote.previews().keys()
+    if revision not in there:
+        raise BadInput(f"{repo} has no version {revision!r}; it has {', '.join(sorted(there)) or 'none'}")
 
 
 def _tree(remote: Remote, revision: str) -> Tree:

@@ -15,6 +15,8 @@ _FILE = re.compile(
     rf"(?:{'|'.join(CONFIGS)})/data/train-\d{{5}}-of-\d{{5}}\.parquet|leaderboard/[a-z_]+\.(?:parquet|csv)"
     rf"|report/index\.html|report/(?:figures/[\w-]+\.svg|tables/[\w-]+\.csv)|{re.escape(CARD)}|{re.escape(MANIFEST)}"
 )
+_ADDED_BY_THE_HUB = re.compile(r"\.gitattributes|\.cache/huggingface/.+")
+"""What every repository has, and what `hf download --local-dir` leaves in a folder. Neither is ever published."""
 
 
 def manifest_sha256(folder: Path) -> str:
@@ -30,7 +32,7 @@ def is_release_file(path: str) -> bool:
 
 def wrong_files(folder: Path, manifest: Manifest) -> Iterator[str]:
     """Files that are missing, changed, not those of the manifest, or none that a release has."""
-    present = released_files(folder)
+    present = {n: file for n, file in released_files(folder).items() if not _ADDED_BY_THE_HUB.fullmatch(n)}
     for name in sorted(present.keys() | manifest.files.keys() | {CARD}):
         if name not in present:
             yield f"{name}: missing"

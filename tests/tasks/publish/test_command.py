@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tasks.publish.records import of_version
-from tests.hub_server import TOKEN
+from tests.hub_server import TOKEN, Repo
 from tests.small_store import manifest_of
 from tests.tasks.publish.conftest import REPO
 
@@ -28,13 +29,18 @@ print(first["conversation_id"])
 """
 
 
+def reader(hub, folder: Path, *command: object) -> subprocess.CompletedProcess:
+    """A command of somebody who reads the Hub, in a process of its own."""
+    kept = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
+    own = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(folder / "hf"), "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
+    return subprocess.run([str(part) for part in command], env=kept | own, capture_output=True, text=True)
+
+
 def test_what_was_published_is_read_back_by_datasets(hub, curate, release, tmp_path):
     code, out, err = curate("publish", release, "--repo", REPO, "--yes")
     assert code == 0, err
     assert f"published {REPO} at 1.0.0, commit {hub.repos[REPO].tags['1.0.0']}" in out
-    kept = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
-    own = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(tmp_path / "hf"), "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
-    done = subprocess.run([sys.executable, "-c", READ_BACK], env=kept | own, capture_output=True, text=True)
+    done = reader(hub, tmp_path, sys.executable, "-c", READ_BACK)
     counts = manifest_of(release)["counts"]
     read = [word for name in ("chat", "battle", "bench") for word in (name, str(counts[name]))]
     assert done.stdout.split()[:6] == read, done.stderr
@@ -62,20 +68,30 @@ def test_a_dry_run_lists_what_then_goes_to_every_repository(hub, curate, release
 
 def test_without_anybody_to_ask_the_funnel_and_the_difference_are_shown_and_nothing_goes(hub, curate, release):
     assert curate("publish", release, "--repo", REPO, "--yes")[0] == 0
-    sent = len(hub.requests)
+    sent = hub.writes()
     code, out, err = curate("publish", release.parent / "1.1.0", "--repo", REPO)
-    assert (code, len(hub.requests)) == (2, sent)
+    assert (code, hub.writes()) == (2, sent)
     assert "then say --yes" in err
     assert "dropped 1 face" in out
     assert "since version 1.0.0:" in out
     assert "chat removed 1" in out
 
 
+@pytest.fixture
+def answering(monkeypatch):
+    """Somebody at a terminal, who types this."""
+
+    def sit(answer: str) -> None:
+        terminal = io.StringIO(f"{answer}\n")
+        terminal.isatty = lambda: True
+        monkeypatch.setattr(sys, "stdin", terminal)
+
+    return sit
+
+
 @pytest.mark.parametrize("answer", ["y", "n"])
-def test_somebody_at_a_terminal_decides(hub, curate, release, monkeypatch, answer):
-    terminal = io.StringIO(f"{answer}\n")
-    terminal.isatty = lambda: True
-    monkeypatch.setattr(sys, "stdin", terminal)
+def test_somebody_at_a_terminal_decides(hub, curate, release, answering, answer):
+    answering(answer)
     code, _, _ = curate("publish", release, "--repo", REPO)
     assert (code, REPO in hub.repos) == ((0, True) if answer == "y" else (1, False))
 
@@ -86,6 +102,59 @@ def test_yank_takes_it_back_and_the_store_forgets_it(hub, curate, release, store
     assert (code, err) == (0, "")
     assert f"{REPO} has no version 1.0.0 any more" in out
     assert (hub.repos[REPO].tags, of_version(store, "1.0.0")) == ({}, [])
+
+
+def test_nobody_is_asked_about_what_the_hub_would_refuse(hub, curate, release, answering):
+    answering("y")
+    hub.repos[REPO] = Repo(private=False)
+    hub.repos[REPO].commit({})
+    code, out, err = curate("publish", release, "--repo", REPO)
+    assert (code, "publish this?" in out, "say --public" in err) == (2, False, True)
+
+
+def test_nobody_is_asked_about_taking_back_what_is_not_there(hub, curate, release, store, answering):
+    answering("y")
+    curate("publish", release, "--repo", REPO, "--yes")
+    code, out, err = curate("yank", "9.9", "--repo", REPO, "--store", store.root)
+    assert (code, out) == (2, "")
+    assert err == f"curate: {REPO} has no version '9.9'; it has 1.0.0\n"
+
+
+def test_a_version_that_went_by_other_hands_leaves_the_stores_record_as_well(hub, curate, release, store):
+    curate("publish", release, "--repo", REPO, "--yes")
+    hub.repos[REPO].tags.clear()
+    code, out, _ = curate("yank", "1.0.0", "--repo", REPO, "--store", store.root)
+    assert (code, of_version(store, "1.0.0")) == (0, [])
+    assert "the store had it on record, and has it no longer" in out
+    assert curate("yank", "1.0.0", "--repo", REPO, "--store", store.root)[0] == 2
+
+
+def test_the_command_that_takes_it_back_is_printed_and_works(hub, curate, release, store):
+    _, out, _ = curate("publish", release, "--repo", REPO, "--yes")
+    printed = shlex.split(
+        next(line for line in out.splitlines() if "to take it back: " in line).partition("curate ")[2]
+    )
+    assert curate(*printed, "--yes")[0] == 0
+    assert (hub.repos[REPO].tags, of_version(store, "1.0.0")) == ({}, [])
+
+
+def test_a_missing_token_is_told_before_the_release_is_verified(hub, curate, release, monkeypatch):
+    monkeypatch.delenv("HF_TOKEN")
+    (release / "README.md").unlink()
+    code, _, err = curate("publish", release, "--repo", REPO, "--yes")
+    assert (code, "HF_TOKEN is not set" in err) == (2, True)
+
+
+def test_a_version_downloaded_from_the_hub_verifies(hub, curate, release, tmp_path):
+    curate("publish", release, "--repo", REPO, "--yes")
+    folder = tmp_path / "downloaded"
+    download = [Path(sys.executable).with_name("hf"), "download", REPO, "--repo-type", "dataset", "--revision", "1.0.0"]
+    done = reader(hub, tmp_path, *download, "--local-dir", folder)
+    assert done.returncode == 0, done.stderr
+    assert (folder / ".gitattributes").exists() and (folder / ".cache/huggingface").exists()
+    assert curate("verify", folder)[0] == 0
+    (folder / ".cache" / "hidden.parquet").write_bytes(b"")
+    assert curate("verify", folder)[0] == 1
 
 
 @pytest.mark.parametrize(

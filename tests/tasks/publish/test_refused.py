@@ -40,6 +40,13 @@ def test_a_name_that_is_no_repository_is_refused(release, repo):
         plan_upload(release, repo, False, False, False)
 
 
+@pytest.mark.parametrize("version", ["main", "preview-1.0.0", "1..0", "1.0.", "1.0.lock"])
+def test_a_version_that_no_tag_can_be_is_refused(hub, release, version):
+    write_manifest(release, version=version)
+    with pytest.raises(BadInput, match="cannot be a tag on the Hub"):
+        plan_upload(release, REPO, False, False, False)
+
+
 def test_a_missing_token_is_one_clear_line(hub, publish, monkeypatch):
     monkeypatch.delenv("HF_TOKEN")
     with pytest.raises(BadInput, match="HF_TOKEN is not set"):
@@ -107,6 +114,19 @@ def test_another_release_under_the_approved_name_is_not_published(hub, release):
     with pytest.raises(ReleaseConflict, match=f"'{approved}' was approved"):
         push_release.fn(str(release), REPO, False, False, False, approved)
     assert hub.requests == []
+
+
+def test_a_release_that_is_taken_down_while_it_is_sent_is_one_line_and_gets_no_tag(hub, release, monkeypatch, waited):
+    plan, sent = plan_upload(release, REPO, False, False, False), Push._commit
+
+    def and_withdraw(push):
+        (release / SHARD).unlink(missing_ok=True)
+        return sent(push)
+
+    monkeypatch.setattr(Push, "_commit", and_withdraw)
+    with pytest.raises(ReleaseConflict, match=r"train-00000-of-00001\.parquet"):
+        publish_release(hub_api(), release, plan, None, NOON, waited.append)
+    assert (hub.repos[REPO].tags, waited) == ({}, [])
 
 
 def test_a_file_that_changes_while_it_is_sent_gets_no_tag(hub, release, monkeypatch):
