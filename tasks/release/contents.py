@@ -11,14 +11,15 @@ from pydantic import ValidationError
 
 from schemas.release import CONFIGS, KEYS
 from tasks.picture_metadata import strip_metadata
-from tasks.providers.embedded.pii_patterns import find_patterns
+from tasks.providers.embedded.pii_patterns import find_patterns_in
 from tasks.providers.embedded.text_pii import without_overlaps
 from tasks.release.columns import WINNERS
-from tasks.release.identifiers import identifiers
+from tasks.release.identifiers import identifiers_in
 
 _PEOPLE = {"user_id", "judge"}
 _ROLES = {"chat": {"user", "assistant"}, "battle": {"user", "assistant"}, "bench": {"user"}}
 _FIRST_SIDE = {"chat": "conversation", "battle": "conversation_a"}
+_TURNS = ("conversation", "conversation_a", "conversation_b", "turns")
 _USER = re.compile(r"[0-9a-f]{24}")
 IMAGE_NAME = re.compile(r"[0-9a-f]{32}\.(?:png|jpeg)")
 """Content id and format: what a released picture is called."""
@@ -27,6 +28,7 @@ Row = Mapping[str, Any]
 
 def wrong_rows(config: str, group: pl.DataFrame, forbidden: frozenset[str]) -> Iterator[str]:
     """Problems of some rows; `forbidden` are the types of personal data that no message may hold."""
+    personal, leaked = _personal(group, forbidden), _leaked(group)
     for row in group.iter_rows(named=True):
         try:
             CONFIGS[config].model_validate(row)
@@ -37,8 +39,8 @@ def wrong_rows(config: str, group: pl.DataFrame, forbidden: frozenset[str]) -> I
                 yield f"row {row[KEYS[config]]!r}: {column} is not what it must be ({wrong[0]['msg']})"
                 continue
         yield from _values(config, row)
-        yield from _identifiers(row)
-        yield from _messages(row, forbidden)
+        yield from _identifiers(row, leaked)
+        yield from _messages(row, personal)
         for image in row["images"]:
             yield from _picture(image["path"], image["bytes"])
 
@@ -56,27 +58,39 @@ def _values(config: str, row: Row) -> Iterator[str]:
         yield f"{named}: num_turns is {row['num_turns']}, which is not the number of its user messages"
 
 
-def _identifiers(row: Row) -> Iterator[str]:
-    """People who are not keyed hashes; addresses and paths in columns that hold no messages."""
+def _leaked(group: pl.DataFrame) -> dict[str, set[str]]:
+    """Values with addresses and paths in columns that hold no messages -> what kinds these are."""
+    plain = group.select(pl.col(pl.String).exclude(_PEOPLE))
+    return {value: found for column in plain for value, found in identifiers_in(column).items()}
+
+
+def _identifiers(row: Row, leaked: Mapping[str, set[str]]) -> Iterator[str]:
+    """People who are not keyed hashes, and values that leak."""
     for column, value in row.items():
         if column in _PEOPLE:
             if value is not None and not _USER.fullmatch(value):
                 yield f"{column} holds something that is not a keyed hash"
-        elif isinstance(value, str) and (found := identifiers(value)):
-            yield f"{column} holds an identifier: {', '.join(sorted(found))}"
+        elif leaked and isinstance(value, str) and value in leaked:
+            yield f"{column} holds an identifier: {', '.join(sorted(leaked[value]))}"
 
 
-def _messages(row: Row, forbidden: frozenset[str]) -> Iterator[str]:
+def _personal(group: pl.DataFrame, forbidden: frozenset[str]) -> dict[str, set[str]]:
+    """Messages that hold personal data of forbidden types -> these types."""
+    turns = [group[column].explode().struct.field("content") for column in _TURNS if column in group.columns]
+    spans = find_patterns_in(pl.concat(turns).drop_nulls())
+    kinds = {text: {span.type for span in without_overlaps(each)} & forbidden for text, each in spans.items()}
+    return {text: found for text, found in kinds.items() if found}
+
+
+def _messages(row: Row, personal: Mapping[str, set[str]]) -> Iterator[str]:
     for column, turns in _turns(row):
         for turn in turns:
-            found = {span.type for span in without_overlaps(find_patterns(turn["content"]))} & forbidden
-            if found:
+            if found := personal.get(turn["content"]):
                 yield f"a message in {column} holds personal data: {', '.join(sorted(found))}"
 
 
 def _turns(row: Row) -> Iterator[tuple[str, list[dict[str, str]]]]:
-    columns = ("conversation", "conversation_a", "conversation_b", "turns")
-    return ((column, row[column]) for column in columns if column in row)
+    return ((column, row[column]) for column in _TURNS if column in row)
 
 
 def _picture(name: str, content: bytes) -> Iterator[str]:

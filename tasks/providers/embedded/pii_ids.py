@@ -111,7 +111,7 @@ FORMS: tuple[tuple[str, Check | None], ...] = (
 """Form, and the check it must pass."""
 
 _NUMBER = r"(?:[ -]?(?:number|no\.?|nr\.?|nummer|num[ée]ro|n[°º]))?"
-_NAMES = (
+NAMES = (
     rf"ssn|social security{_NUMBER}|social insurance{_NUMBER}|national (?:id(?:entity)?|insurance){_NUMBER}"
     rf"|tax (?:id|file{_NUMBER})|itin|tfn|nino|aadhaar{_NUMBER}|nhs{_NUMBER}|id (?:card )?(?:number|no\.?)"
     rf"|identity (?:card )?number|driv(?:er|ing)'?s?'? licen[cs]e{_NUMBER}|ppsn?|medicare{_NUMBER}|pan(?: card)?"
@@ -121,14 +121,14 @@ _NAMES = (
     rf"|sozialversicherungs(?:nummer|nr\.?)|ahv{_NUMBER}|person(?:nummer|nr|al number)|f[øo]dselsnummer"
     r"|cpr(?:[ -]n(?:umme)?r\.?)?|henkil[öo]tunnus|rodn[ée] [čc][íi]slo|(?-i:CNP)|tc kimlik(?: no)?"
 )
-_NAMES_UNSPACED = r"身份证号码|身份证号|身份证|身分證字號|マイナンバー|個人番号|주민등록번호|आधार(?: नंबर)?|رقم الهوية"
+NAMES_UNSPACED = r"身份证号码|身份证号|身份证|身分證字號|マイナンバー|個人番号|주민등록번호|आधार(?: नंबर)?|رقم الهوية"
 _LINK = (
     r"(?:\W{0,6}(?<!\w)(?:card|number|no|nr|is|was|ist|lautet|est(?: le)?|es(?: el)?|[eéè]|is het|to|jest|är|er|on)"
     r"(?!\w))"
 )
 _PART = r"(?:[0-9A-Z]{0,17}\d[0-9A-Z]{0,17}|(?-i:[A-Z]{1,4}))"
 NAMED = (
-    rf"(?i)(?:(?<!\w)(?:{_NAMES})(?!\w)|(?:{_NAMES_UNSPACED})[は是为:：]{{0,2}}){_LINK}{{0,2}}\W{{0,6}}"
+    rf"(?i)(?:(?<!\w)(?:{NAMES})(?!\w)|(?:{NAMES_UNSPACED})[は是为:：]{{0,2}}){_LINK}{{0,2}}\W{{0,6}}"
     rf"(?P<data>{_PART}(?:[ ./-]?{_PART}){{0,8}})(?![{LETTERS}])"
 )
 """A number that the text calls an identity number, in the words of many countries."""

@@ -2,11 +2,13 @@
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+import polars as pl
+
 from schemas.signals import PiiSpan
-from tasks.providers.embedded import pii_ids, pii_phones
+from tasks.providers.embedded import pii_hints, pii_ids, pii_phones
 from tasks.providers.embedded.pii_ids import CERTAIN, LIKELY, digits_of, iban, luhn
 
 Confidence = Callable[[re.Match[str]], float | None]
@@ -19,6 +21,8 @@ class Pattern(NamedTuple):
     form: re.Pattern[str]
     """The group `data`, where there is one, is the personal part of a match."""
     confidence: Confidence
+    hint: str
+    """What every text with a match holds (pii_hints.py)."""
 
 
 def _form(form: str) -> re.Pattern[str]:
@@ -96,27 +100,42 @@ _PASSPORT = (
 )
 
 PATTERNS = (
-    Pattern("url_credentials", re.compile(_URL_CREDENTIALS), _always(CERTAIN)),
-    Pattern("email", re.compile(_EMAIL), _always(CERTAIN)),
-    Pattern("email", re.compile(_EMAIL_SPELT), _always(LIKELY)),
-    Pattern("api_key", _form(_API_KEY), _always(CERTAIN)),
-    Pattern("iban", _form(_IBAN), lambda match: CERTAIN if iban(match.group()) else None),
-    Pattern("card", _form(_CARD), _card),
-    Pattern("card", _form(_CARD_NAMED), _always(LIKELY)),
-    Pattern("ip", _form(f"{_IPV4}|{_IPV6}"), _ip),
-    *(Pattern("national_id", _form(form), _checked(check)) for form, check in pii_ids.FORMS),
-    Pattern("national_id", _form(pii_ids.NAMED), _called),
-    Pattern("passport", _form(_PASSPORT), _always(LIKELY)),
-    Pattern("phone", pii_phones.FORM, pii_phones.phone_confidence),
+    Pattern("url_credentials", re.compile(_URL_CREDENTIALS), _always(CERTAIN), pii_hints.AT),
+    Pattern("email", re.compile(_EMAIL), _always(CERTAIN), pii_hints.AT),
+    Pattern("email", re.compile(_EMAIL_SPELT), _always(LIKELY), pii_hints.SPELT_AT),
+    Pattern("api_key", _form(_API_KEY), _always(CERTAIN), pii_hints.KEY),
+    Pattern("iban", _form(_IBAN), lambda match: CERTAIN if iban(match.group()) else None, pii_hints.IBAN),
+    Pattern("card", _form(_CARD), _card, pii_hints.CARD),
+    Pattern("card", _form(_CARD_NAMED), _always(LIKELY), pii_hints.CARD),
+    Pattern("ip", _form(f"{_IPV4}|{_IPV6}"), _ip, pii_hints.IP),
+    *(Pattern("national_id", _form(form), _checked(check), pii_hints.NATIONAL_ID) for form, check in pii_ids.FORMS),
+    Pattern("national_id", _form(pii_ids.NAMED), _called, pii_hints.NAMED),
+    Pattern("passport", _form(_PASSPORT), _always(LIKELY), pii_hints.PASSPORT),
+    Pattern("phone", pii_phones.FORM, pii_phones.phone_confidence, pii_hints.PHONE),
 )
 """In the order of precedence: a stretch of text belongs to the first pattern that claims it."""
 
 
-def find_patterns(text: str) -> Iterator[PiiSpan]:
+_HINTS = tuple(dict.fromkeys(pattern.hint for pattern in PATTERNS))
+
+
+def find_patterns(text: str, patterns: Sequence[Pattern] = PATTERNS) -> Iterator[PiiSpan]:
     """Every stretch of the text that has one of the forms, in the order of the patterns; stretches may overlap."""
-    for kind, form, confidence in PATTERNS:
+    for kind, form, confidence, _ in patterns:
         part = "data" if "data" in form.groupindex else 0
         for match in form.finditer(text):
             sure = confidence(match)
             if sure is not None:
                 yield PiiSpan(type=kind, start=match.start(part), end=match.end(part), confidence=sure)
+
+
+def find_patterns_in(texts: pl.Series) -> dict[str, list[PiiSpan]]:
+    """`find_patterns` of each text that has any; a pattern searches the texts that hold its hint, each of them once."""
+    distinct = texts.unique().alias("text").to_frame()
+    hinted = distinct.with_columns(pl.col("text").str.contains(hint).alias(hint) for hint in _HINTS)
+    found = {}
+    for text, *holds in hinted.filter(pl.any_horizontal(_HINTS)).iter_rows():
+        held = {hint for hint, there in zip(_HINTS, holds, strict=True) if there}
+        if spans := list(find_patterns(text, [pattern for pattern in PATTERNS if pattern.hint in held])):
+            found[text] = spans
+    return found
