@@ -10,8 +10,9 @@ from tasks.lookup.funnel import funnel
 from tasks.lookup.renames import decided_policy
 from tasks.report.bench import bench_parts
 from tasks.report.boards import battle_parts
-from tasks.report.figures import RED, bars, days
+from tasks.report.figures import bars, days
 from tasks.report.kept import Kept, kept_battles, kept_conversations
+from tasks.report.palette import RED
 from tasks.report.parity import parity_part
 from tasks.report.part import Content, Part
 from tasks.report.reasons import REPEATS, reason_texts

@@ -1,94 +1,62 @@
 """Figures as SVG text, the same bytes for the same data."""
 
-import io
-import warnings
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Any
+from typing import NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 from scipy.cluster.hierarchy import dendrogram
 
+from tasks.report.axes import BELOW, GAP, TICK, Scale, day_ticks, horizontal, ticks, vertical
+from tasks.report.drawing import SMALL, TEXT, Drawing, text_width
+from tasks.report.palette import BLUE, GREY, RED, TOPICS, blues
 from tasks.untrusted import one_line
 
-_STYLE: Any = {
-    "svg.hashsalt": "arena-curation",
-    "svg.fonttype": "none",
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "date.converter": "concise",
-    "text.usetex": False,
-    "text.parse_math": False,
-}
-BLUE, GREY, RED = "#2f6fb0", "#c9ced6", "#b5483a"
-WIDTH = 8.8
-"""Inches; what the page's column is wide."""
+WIDTH = 633.6
+"""Points; what the page's column is wide."""
 LABEL_CHARACTERS = 34
 NAMED_TOPICS, NUMBERED_TOPICS = 20, 80
-_GREYS = (14, 15)
-"""Colours of tab20 that would be taken for outliers."""
+_EDGE, _ROW = 6.0, 17.3
+"""Free space around a figure, and from one row to the next; points."""
+_CELL_WIDTH, _CELL_HEIGHT = 30.0, 21.6
+_PANEL, _BETWEEN = 92.0, 16.0
+"""How high a panel is, and what is between two."""
+_MAP, _MAP_HEIGHT = 300.0, _EDGE + NAMED_TOPICS * _ROW + BELOW
+"""How wide the map is, and how high it and what is beside it."""
 
 
-def _svg(figure: Figure) -> str:
-    sink, layout = io.StringIO(), figure.get_layout_engine()
-    assert layout is not None, "every figure has one"
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # text stays text: the browser has the glyphs that our font lacks
-        FigureCanvasSVG(figure)
-        figure.set_dpi(FigureCanvasSVG.fixed_dpi)
-        layout.execute(figure)  # here and not by savefig, which would draw everything twice for it
-        figure.set_layout_engine(None)
-        figure.savefig(sink, format="svg", metadata={"Date": None, "Creator": None})
-    text = sink.getvalue()
-    return text[text.index("<svg") :]
-
-
-def _figure(height: float, width: float = WIDTH) -> Figure:
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def _bars(axes: Axes, labels: Sequence[str], values: Sequence[float], colours: Any) -> None:
-    places = np.arange(len(labels))
-    axes.barh(places, values, color=colours, height=0.7)
-    axes.set_yticks(places, labels)
-    axes.invert_yaxis()
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    for place, value in zip(places, values, strict=True):
-        axes.annotate(f"{value:,.0f}", (value, place), (3, 0), textcoords="offset points", va="center", fontsize=8)
-    axes.margins(x=0.1, y=0.02)
-
-
-@mpl.rc_context(_STYLE)
 def bars(counts: Mapping[str, float], unit: str, colour: str = BLUE) -> str:
     """Horizontal bars, the first on top."""
-    figure = _figure(0.6 + 0.24 * max(1, len(counts)))
-    axes = figure.subplots()
-    _bars(axes, [one_line(name, LABEL_CHARACTERS) for name in counts], list(counts.values()), colour)
-    axes.set_xlabel(unit)
-    return _svg(figure)
+    rows = _rows(len(counts))
+    drawing = Drawing(WIDTH, rows.end + BELOW)
+    _bars(drawing, rows, _EDGE, _Bars(_named(counts), list(counts.values()), [colour] * len(counts)), unit)
+    return drawing.svg()
 
 
-@mpl.rc_context(_STYLE)
 def days(when: Sequence[date], series: Mapping[str, Sequence[int]]) -> str:
     """Counts of each day, one panel a series."""
-    figure = _figure(1.5 * len(series) + 0.3)
-    panels = np.atleast_1d(figure.subplots(len(series), sharex=True))
-    for axes, (name, counts) in zip(panels, series.items(), strict=True):
-        axes.bar(np.array(when, "datetime64[D]"), counts, color=BLUE, width=0.8)
-        axes.set_ylabel(name)
-        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-    return _svg(figure)
+    left = 60.0
+    bottom = _EDGE + len(series) * (_PANEL + _BETWEEN) - _BETWEEN
+    drawing = Drawing(WIDTH, bottom + BELOW)
+    first, last = min(when), max(when)
+    spare = 0.02 * (last - first).days + 0.5
+    across = Scale(first.toordinal() - spare, last.toordinal() + spare, left, WIDTH - 4 * _EDGE)
+    wide = max(1.0, 0.8 * (across.at(1) - across.at(0)))
+    marks = [(float(day.toordinal()), text) for day, text in day_ticks(first, last, 8)]
+    for number, (name, counts) in enumerate(series.items()):
+        top = _EDGE + number * (_PANEL + _BETWEEN)
+        up = Scale(0, 1.05 * max(1, *counts), top + _PANEL, top)
+        for day, count in zip(when, counts, strict=True):
+            drawing.rectangle(across.at(day.toordinal()) - wide / 2, up.at(count), wide, up.start - up.at(count), BLUE)
+        vertical(drawing, left, up, ticks(0, up.high, 4, whole=True))
+        drawing.text(_EDGE + TEXT / 2, top + _PANEL / 2, name, "middle", upwards=True)
+        horizontal(drawing, up.start, across, marks if up.start == bottom else [(place, "") for place, _ in marks])
+    years = dict.fromkeys([f"{first:%Y}", f"{last:%Y}"])
+    drawing.text(across.end, bottom + BELOW - 8, "–".join(years), "end")
+    return drawing.svg()
 
 
-@mpl.rc_context(_STYLE)
 def rating_intervals(
     models: Sequence[str],
     rating: Sequence[float],
@@ -97,37 +65,47 @@ def rating_intervals(
     unit: str = "Bradley-Terry rating with its 95 % interval",
 ) -> str:
     """Ratings, or other numbers, as points with their 95 % intervals, the first on top."""
-    figure = _figure(0.7 + 0.26 * max(1, len(models)))
-    axes = figure.subplots()
-    places = np.arange(len(models))
-    axes.hlines(places, low, high, color=GREY, linewidth=5)
-    axes.plot(rating, places, "o", color=BLUE, markersize=5)
-    axes.set_yticks(places, [one_line(name, LABEL_CHARACTERS) for name in models])
-    axes.set_ylim(len(models) - 0.4, -0.6)
-    axes.set_xlabel(unit)
-    axes.grid(axis="x", color="#eeeeee")
-    axes.set_axisbelow(True)
-    return _svg(figure)
+    rows, labels = _rows(len(models), 18.7), _named(models)
+    drawing = Drawing(WIDTH, rows.end + BELOW)
+    numbers = np.array([rating, low, high], np.float64)
+    known = numbers[np.isfinite(numbers)]
+    least, most = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    spare = 0.04 * (most - least) or 0.5
+    scale = Scale(least - spare, most + spare, _EDGE + _beside(labels), WIDTH - 2 * _EDGE)
+    marks = ticks(scale.low, scale.high, 8)
+    for value, _ in marks:
+        drawing.line([(scale.at(value), rows.start), (scale.at(value), rows.end)], "#eeeeee")
+    for place, (point, start, end) in enumerate(numbers.T):
+        y = rows.at(place)
+        if np.isfinite([start, end]).all():
+            drawing.line([(scale.at(start), y), (scale.at(end), y)], GREY, 5)
+        if np.isfinite(point):
+            drawing.dots([(scale.at(point), y)], BLUE, 5.5)
+    vertical(drawing, scale.start, rows, list(enumerate(labels)))
+    horizontal(drawing, rows.end, scale, marks, unit)
+    return drawing.svg()
 
 
-@mpl.rc_context(_STYLE)
 def shares(names: Sequence[str], parts: Mapping[str, Sequence[float]], unit: str = "% of votes") -> str:
     """Horizontal bars of one length, cut into parts; every part has one fraction (0 to 1) for each name."""
-    figure = _figure(1.0 + 0.24 * max(1, len(names)))
-    axes = figure.subplots()
-    places, start = np.arange(len(names)), np.zeros(len(names))
-    for (part, fractions), colour in zip(parts.items(), (BLUE, GREY, RED), strict=True):
-        percent = 100 * np.array(fractions)
-        axes.barh(places, percent, left=start, color=colour, height=0.7, label=part)
-        start += percent
-    axes.set_yticks(places, [one_line(name, LABEL_CHARACTERS) for name in names])
-    axes.invert_yaxis()
-    axes.set_xlabel(unit)
-    figure.legend(loc="outside upper right", ncols=len(parts), frameon=False)
-    return _svg(figure)
+    rows, labels = _rows(len(names), top=22.0), _named(names)
+    drawing = Drawing(WIDTH, rows.end + BELOW)
+    scale = Scale(0, 100, _EDGE + _beside(labels), WIDTH - 3 * _EDGE)
+    start, x = np.zeros(len(names)), scale.end
+    for fractions, colour in zip(parts.values(), (BLUE, GREY, RED), strict=True):
+        end = start + 100 * np.array(fractions, np.float64)
+        for place in np.flatnonzero(end > start):
+            _bar(drawing, rows, scale, (float(start[place]), float(end[place])), int(place), colour)
+        start = end
+    for part, colour in reversed(list(zip(parts, (BLUE, GREY, RED), strict=True))):
+        x -= text_width(part) + 34
+        drawing.rectangle(x, _EDGE, 16, 6, colour)
+        drawing.text(x + 21, _EDGE + 3, part)
+    vertical(drawing, scale.start, rows, list(enumerate(labels)))
+    horizontal(drawing, rows.end, scale, ticks(0, 100, 5), unit)
+    return drawing.svg()
 
 
-@mpl.rc_context(_STYLE)
 def topic_map(
     x: npt.NDArray[np.float32],
     y: npt.NDArray[np.float32],
@@ -136,53 +114,48 @@ def topic_map(
     sizes: Mapping[int, int],
 ) -> str:
     """Documents as points and the topics' numbers at their centres; beside it, the largest topics by name and size."""
-    colours = np.array([mpl.colormaps["tab20"](n) for n in range(20) if n not in _GREYS])
-    shade = colours[topic % len(colours)]
-    figure = _figure(5.2)
-    axes, key = figure.subplots(1, 2, width_ratios=(2.2, 1))
-    outlier = topic < 0
-    axes.scatter(x[outlier], y[outlier], s=5, color=GREY, linewidths=0)
-    axes.scatter(x[~outlier], y[~outlier], s=9, color=shade[~outlier], linewidths=0)
+    drawing = Drawing(WIDTH, _MAP_HEIGHT)
+    across, up = _fitting(x, 2 * _EDGE, _MAP), _fitting(y, _MAP_HEIGHT - 2 * _EDGE, 3 * _EDGE)
+    places = np.stack([np.interp(v, each[:2], each[2:]) for v, each in ((x, across), (y, up))], axis=1)
+    drawing.dots(places[topic < 0].tolist(), GREY, 2.2)
+    for number, colour in enumerate(TOPICS):
+        drawing.dots(places[(topic >= 0) & (topic % len(TOPICS) == number)].tolist(), colour, 3)
     for number in sorted(names)[:NUMBERED_TOPICS]:
-        here = topic == number
-        if not here.any():  # none of its few documents is among the points
+        here = places[topic == number]
+        if not len(here):  # none of its few documents is among the points
             continue
-        place = (float(np.median(x[here])), float(np.median(y[here])))
-        axes.annotate(str(number), place, (0, 4), textcoords="offset points", ha="center", fontsize=8, weight="bold")
-    axes.set_axis_off()
+        at = np.median(here, axis=0)
+        drawing.text(float(at[0]), float(at[1]) - 7, str(number), "middle", SMALL, bold=True)
     largest = sorted(names)[:NAMED_TOPICS]
     labels = [f"{one_line(names[number], LABEL_CHARACTERS)}  {number}" for number in largest]
-    _bars(key, labels, [float(sizes[n]) for n in largest], colours[np.array(largest, int) % len(colours)])
-    key.set_xlabel("documents")
-    key.set_ylim(NAMED_TOPICS - 0.5, -0.5)
-    return _svg(figure)
+    counted = _Bars(labels, [sizes[n] for n in largest], [TOPICS[n % len(TOPICS)] for n in largest])
+    _bars(drawing, _rows(NAMED_TOPICS), _MAP + _EDGE, counted, "documents")
+    return drawing.svg()
 
 
-@mpl.rc_context(_STYLE)
 def matrix(
     rows: Sequence[str], columns: Sequence[str], values: npt.NDArray[np.float64], low_is_dark: bool = False
 ) -> str:
     """A table as colours with its numbers; NaN stays empty."""
-    figure = _figure(1.6 + 0.3 * len(rows), 2.6 + 0.36 * len(columns))
-    axes = figure.subplots()
-    shades = mpl.colormaps["Blues_r" if low_is_dark else "Blues"].with_extremes(bad="white")
-    shown = np.ma.masked_invalid(values)
-    # Where most cells are low, not all may be black.
-    lowest_shade = 2 * shown.min() - shown.max() if low_is_dark else shown.min()
-    picture = axes.pcolormesh(shown, cmap=shades, vmin=lowest_shade)
-    axes.invert_yaxis()
-    axes.set_xticks(np.arange(len(columns)) + 0.5, [one_line(name, 22) for name in columns], rotation=90)
-    axes.set_yticks(np.arange(len(rows)) + 0.5, [one_line(name, 22) for name in rows])
-    brightness = picture.to_rgba(shown)[..., :3] @ (0.299, 0.587, 0.114)  # ITU-R BT.601
-    for (row, column), value in np.ndenumerate(values):
-        if np.isfinite(value):
-            colour = "white" if brightness[row, column] < 0.55 else "black"
-            number = axes.text(column + 0.5, row + 0.5, f"{value:.0f}", va="center", fontsize=8, color=colour)
-            number.set(ha="center", in_layout=False)  # it is inside its cell: hundreds of them need no measuring
-    return _svg(figure)
+    down, across = [one_line(name, 22) for name in rows], [one_line(name, 22) for name in columns]
+    left, right = _EDGE + _beside(down), _CELL_WIDTH * len(across)
+    bottom = _EDGE + _CELL_HEIGHT * len(down)
+    drawing = Drawing(left + right + 2 * _EDGE, bottom + _beside(across))
+    known = np.isfinite(values)
+    shades = blues(_darkness(values[known], low_is_dark))
+    for (row, column), (shade, ink) in zip(np.argwhere(known), shades, strict=True):
+        x, y = left + _CELL_WIDTH * column, _EDGE + _CELL_HEIGHT * row
+        drawing.rectangle(x, y, _CELL_WIDTH, _CELL_HEIGHT, shade)
+        number = f"{values[row, column]:.0f}"
+        drawing.text(x + _CELL_WIDTH / 2, y + _CELL_HEIGHT / 2, number, "middle", SMALL, ink)
+    vertical(drawing, left, Scale(-0.5, len(down) - 0.5, _EDGE, bottom), list(enumerate(down)))
+    beside = Scale(-0.5, len(across) - 0.5, left, left + right)
+    horizontal(drawing, bottom, beside, [(number, "") for number in range(len(across))])
+    for place, name in enumerate(across):
+        drawing.text(left + _CELL_WIDTH * (place + 0.5), bottom + TICK + GAP, name, "end", upwards=True)
+    return drawing.svg()
 
 
-@mpl.rc_context(_STYLE)
 def merges(tree: Sequence[tuple[int, int, float]], names: Sequence[str], most: int) -> str:
     """A dendrogram. Row i of `tree` (two nodes and their distance) makes node len(names) + i, as in scipy.
 
@@ -200,14 +173,67 @@ def merges(tree: Sequence[tuple[int, int, float]], names: Sequence[str], most: i
     drawn = dendrogram(
         linkage, p=most, truncate_mode="lastp", no_plot=True, leaf_label_func=label, show_leaf_counts=False
     )
-    figure = _figure(0.8 + 0.2 * len(drawn["ivl"]))
-    axes = figure.subplots()
+    rows = _rows(len(drawn["ivl"]), 14.4)
+    drawing = Drawing(WIDTH, rows.end + BELOW)
+    furthest = max(max(each) for each in drawn["dcoord"]) or 1.0
+    scale = Scale(1.05 * furthest, 0, 2 * _EDGE, WIDTH - _EDGE - _beside(drawn["ivl"]))
     for across, along in zip(drawn["icoord"], drawn["dcoord"], strict=True):
-        axes.plot(along, across, color=BLUE, linewidth=1)
-    axes.set_yticks(10 * np.arange(len(drawn["ivl"])) + 5, drawn["ivl"])
-    axes.yaxis.tick_right()
-    axes.invert_yaxis()
-    axes.invert_xaxis()
-    axes.spines["left"].set_visible(False)
-    axes.set_xlabel("mean cosine distance")
-    return _svg(figure)
+        drawing.line(((scale.at(d), rows.at((i - 5) / 10)) for i, d in zip(across, along, strict=True)), BLUE, 1)
+    for place, text in enumerate(drawn["ivl"]):
+        drawing.text(scale.end + GAP + TICK, rows.at(place), text)
+    horizontal(drawing, rows.end, scale, ticks(0, scale.low, 5), "mean cosine distance")
+    return drawing.svg()
+
+
+class _Bars(NamedTuple):
+    """Bars from the top."""
+
+    labels: list[str]
+    values: Sequence[float]
+    colours: list[str]
+
+
+def _bars(drawing: Drawing, rows: Scale, left: float, shown: _Bars, unit: str) -> None:
+    """Bars with their names to the left and their values to the right, from `left` to the edge of the figure."""
+    most = max([1.0, *shown.values])
+    room = text_width(f"{most:,.0f}", SMALL) + GAP
+    scale = Scale(0, most, left + _beside(shown.labels), drawing.width - 2 * _EDGE - room)
+    for place, (value, colour) in enumerate(zip(shown.values, shown.colours, strict=True)):
+        _bar(drawing, rows, scale, (0, value), place, colour)
+        drawing.text(scale.at(value) + GAP, rows.at(place), f"{value:,.0f}", size=SMALL)
+    vertical(drawing, scale.start, rows, list(enumerate(shown.labels)))
+    horizontal(drawing, rows.end, scale, ticks(0, most, 6 if scale.end - scale.start > 250 else 4, whole=True), unit)
+
+
+def _bar(drawing: Drawing, rows: Scale, scale: Scale, ends: tuple[float, float], place: int, colour: str) -> None:
+    start, end = map(scale.at, ends)
+    height = 0.7 * (rows.at(1) - rows.at(0))
+    drawing.rectangle(start, rows.at(place) - height / 2, end - start, height, colour)
+
+
+def _rows(count: int, row: float = _ROW, top: float = _EDGE) -> Scale:
+    """Row 0 … count-1 of a figure, from the top."""
+    return Scale(-0.5, max(1, count) - 0.5, top, top + row * max(1, count))
+
+
+def _named(names: Mapping[str, object] | Sequence[str]) -> list[str]:
+    return [one_line(name, LABEL_CHARACTERS) for name in names]
+
+
+def _beside(labels: Sequence[str]) -> float:
+    """The space that names beside an axis take."""
+    return max(map(text_width, labels), default=0) + TICK + GAP
+
+
+def _fitting(values: npt.NDArray[np.float32], start: float, end: float) -> Scale:
+    """A scale that holds all values, with a little space at both ends."""
+    least, most = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+    spare = 0.04 * (most - least) or 0.5
+    return Scale(least - spare, most + spare, start, end)
+
+
+def _darkness(values: npt.NDArray[np.float64], low_is_dark: bool) -> npt.NDArray[np.float64]:
+    """0 (light) to 1 (dark), from the lowest to the highest value or, where most are low, from half dark to light."""
+    span = np.ptp(values) if len(values) else 0.0
+    share = (values - values.min()) / span if span else np.zeros(len(values))
+    return np.asarray(1 - (1 + share) / 2 if low_is_dark else share)

@@ -7,7 +7,7 @@ from tasks.report.part import Part
 from tasks.tables import Store
 
 POINTS_MAX = 20_000
-"""Points of the map, about: a browser draws no million, and a point takes 100 bytes of the page."""
+"""Points of the map, about: a browser draws no million, and a point takes 25 bytes of the page."""
 
 
 def topic_counts(store: Store) -> pl.DataFrame:

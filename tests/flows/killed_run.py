@@ -24,7 +24,7 @@ _CHANGES = {"os.rename": "rename", "os.remove": "remove", "os.mkdir": "mkdir", "
 
 _PRELOAD = [
     "schemas.tables", "schemas.settings", "schemas.release", "schemas.policy", "prefect", "prefect.flow_engine",
-    "prefect.task_engine", "openai", "numba", "scipy.stats", "sklearn.linear_model", "matplotlib.figure", "cv2",
+    "prefect.task_engine", "openai", "numba", "scipy.stats", "sklearn.linear_model", "cv2",
     "huggingface_hub", "rapidocr.main", "onnxruntime", "bpe_openai", "profanity_check.profanity_check", "datasets",
     "hdbscan", "phonenumbers", "prefect.artifacts",
 ]  # fmt: skip

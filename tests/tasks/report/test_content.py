@@ -201,7 +201,7 @@ def test_a_large_tree_is_drawn_by_its_last_merges():
 
 def test_of_many_topics_documents_the_map_shows_some_and_the_table_counts_all(reported_store, monkeypatch, content):
     def points(part):
-        return part.figure.count("<use")
+        return part.figure.count("h.01")
 
     (whole,) = (part for part in content.parts if part.key == "topics")
     monkeypatch.setattr(topics, "POINTS_MAX", 6)
