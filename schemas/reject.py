@@ -38,6 +38,39 @@ class RejectReason(StrEnum):
     IMAGE_UNSUPPORTED = "image_unsupported"
 
 
+REJECT_TEXTS: dict[str, str] = {
+    RejectReason.BLANK_LINE: "an empty line",
+    RejectReason.NOT_JSON: "a broken line, or an archive that breaks off",
+    RejectReason.NOT_A_RECORD: "a line that is no JSON object",
+    RejectReason.LINE_TOO_LONG: "a line above 16 MiB",
+    RejectReason.UNKNOWN_TYPE: "a record of none of the nine types",
+    RejectReason.BAD_TIMESTAMP: "no time from 2023 to 2099",
+    RejectReason.BAD_STATE: "no conversation state, or a wrong one",
+    RejectReason.BAD_CONVERSATION_ID: "no conversation id, or a wrong one",
+    RejectReason.BAD_MODEL: "no model name, or a wrong one",
+    RejectReason.BAD_MESSAGES: "messages of another shape",
+    RejectReason.BAD_OFFSET: "a wrong few-shot offset",
+    RejectReason.NO_MESSAGES: "no message after the few-shot offset",
+    RejectReason.HALF_ANONYMOUS: "a vote that shows one name only",
+    RejectReason.MODEL_MISMATCH: "a shown name that is not the answering model's",
+    RejectReason.UNKNOWN_WINNER: "another verdict than the four",
+    RejectReason.UNEXPECTED_ROW: "a dataset's row of another shape",
+    RejectReason.CSAM_FLAGGED: "flagged as child abuse: never opened, and quarantined",
+    RejectReason.KNOWN_HASH: "a picture on the operator's list: quarantined",
+    RejectReason.TAKEN_DOWN: "somebody had it removed",
+    RejectReason.IMAGE_NAME_INVALID: "a picture name that is none",
+    RejectReason.IMAGE_PATH_ESCAPE: "a picture name that leads out of the folder",
+    RejectReason.IMAGE_MISSING: "a picture that is not there",
+    RejectReason.IMAGE_EMPTY: "an empty picture file",
+    RejectReason.IMAGE_NOT_A_PICTURE: "a picture file that holds no picture",
+    RejectReason.IMAGE_TRUNCATED: "a picture file that breaks off",
+    RejectReason.IMAGE_TOO_LARGE: "a picture with too many pixels",
+    RejectReason.IMAGE_ANIMATED: "a moving picture",
+    RejectReason.IMAGE_UNSUPPORTED: "a picture of a format that is not read",
+}
+"""Reason -> what the line or picture is, for people who read a card or report."""
+
+
 class Reject(Row):
     """One input line or picture file that could not be used."""
 

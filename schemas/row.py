@@ -79,9 +79,38 @@ def arrow_schema(row: type[BaseModel]) -> pa.Schema:
 
 
 def described_columns(row: type[BaseModel]) -> list[tuple[str, str, str]]:
-    """(name, type, description) of every column, for the dataset card and the documentation."""
+    """(name, type, description) of every column, for the dataset card and the documentation.
+
+    A struct's type is the name of its row, a list's `list of` its elements' type.
+    """
     schema = arrow_schema(row)
     return [
-        (name, str(schema.field(name).type), (field.description or "").strip())
+        (
+            name,
+            _type_words(schema.field(name).type, _inner_row(field.annotation))
+            + (" or null" if type(None) in typing.get_args(field.annotation) else ""),
+            (field.description or "").strip(),
+        )
         for name, field in row.model_fields.items()
     ]
+
+
+def inner_rows(row: type[BaseModel]) -> list[type[BaseModel]]:
+    """The rows that a row's structs are made of, and theirs, in order, each once."""
+    found: dict[type[BaseModel], None] = {}
+    for field in row.model_fields.values():
+        if inner := _inner_row(field.annotation):
+            found |= dict.fromkeys([inner, *inner_rows(inner)])
+    return list(found)
+
+
+def _type_words(kind: pa.DataType, inner: type[BaseModel] | None) -> str:
+    if pa.types.is_list(kind):
+        return f"list of {_type_words(kind.value_type, inner)}"
+    return inner.__name__ if inner and pa.types.is_struct(kind) else str(kind)
+
+
+def _inner_row(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_inner_row, typing.get_args(annotation))), None)

@@ -32,6 +32,6 @@ def csv_cell(text: str) -> str:
     return f"'{flat}" if flat.startswith(_FORMULA) else flat
 
 
-def markdown_text(text: str) -> str:
+def markdown_text(text: str, characters_max: int = 200) -> str:
     """Text that Markdown and HTML show as it is, also inside a table."""
-    return _MARKDOWN.sub(lambda match: f"&#{ord(match.group())};", one_line(text))
+    return _MARKDOWN.sub(lambda match: f"&#{ord(match.group())};", one_line(text, characters_max))

@@ -1,15 +1,18 @@
 """The dataset card: every number is computed from what is released; every schema table from `schemas/`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import yaml
 
+from schemas.policy import Policy
 from schemas.release import CONFIGS, Manifest
-from schemas.row import described_columns
+from schemas.row import described_columns, inner_rows
 from schemas.run import Funnel
+from tasks.lookup.reasons import reason_texts
 from tasks.release.card_numbers import data_files, dataset_name, funnel_line
 from tasks.release.statistics import COLUMNS, COMPARED, PUBLISHED
 from tasks.untrusted import markdown_text
@@ -40,15 +43,34 @@ def dataset_card(
         funnel=funnel,
         statistics=[*((dataset_name(config), *statistics[config]) for config in COMPARED), *PUBLISHED],
         bench=bench,
-        schemas={
-            name: [(c, markdown_text(t), markdown_text(d)) for c, t, d in described_columns(row)]
-            for name, row in CONFIGS.items()
+        schemas={name: described_columns(row) for name, row in CONFIGS.items()},
+        parts={
+            row.__name__: described_columns(row) for row in dict.fromkeys(chain(*map(inner_rows, CONFIGS.values())))
         },
+        removed=list(_removed(manifest, funnel)),
+        agreement=list(_agreement(bench["bench_agreement"])),
         columns=COLUMNS,
         funnel_line=funnel_line(funnel),
         licence=_licence(manifest),
         contact=_contact(manifest),
     )
+
+
+def _removed(manifest: Manifest, funnel: Funnel) -> Iterator[tuple[str, str, str]]:
+    """Fate and reason, lines, and what the reason means."""
+    texts = reason_texts(Policy.model_validate(manifest.policy))
+    for fate, counts in (("dropped", funnel.dropped_by), ("rejected", funnel.rejected_by)):
+        for reason, lines in counts.items():
+            yield f"{fate}: {reason}", f"{lines:,}", markdown_text(texts.get(reason, ""), characters_max=400)
+
+
+def _agreement(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str, str]]:
+    """Metric and reference, and what the benchmark's draws and random ones have: the mean, and 95 % of the draws."""
+    named = {(row["reference"], row["metric"], row["sample"]): row for row in rows}
+    for reference, metric in dict.fromkeys((row["reference"], row["metric"]) for row in rows):
+        both = (named.get((reference, metric, sample)) for sample in ("bench", "random"))
+        shown = (f"{row['mean']:.3f} ({row['low']:.3f} to {row['high']:.3f})" if row else "–" for row in both)
+        yield (metric, reference, *shown)
 
 
 def _licence(manifest: Manifest) -> str:

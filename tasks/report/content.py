@@ -7,6 +7,7 @@ from schemas.run import Funnel
 from tasks.language_names import UNKNOWN, english_name
 from tasks.lookup.facts import Versions
 from tasks.lookup.funnel import funnel
+from tasks.lookup.reasons import REPEATS, reason_texts
 from tasks.lookup.renames import decided_policy
 from tasks.report.bench import bench_parts
 from tasks.report.boards import battle_parts
@@ -15,7 +16,6 @@ from tasks.report.kept import Kept, kept_battles, kept_conversations
 from tasks.report.palette import RED
 from tasks.report.parity import parity_part
 from tasks.report.part import Content, Part
-from tasks.report.reasons import REPEATS, reason_texts
 from tasks.report.redactions import redactions_part
 from tasks.report.tags import tag_parts
 from tasks.report.topic_tree import topic_tree_part

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 import schemas
-from schemas.row import Float32, FloatVector, Int32, Row, arrow_schema, described_columns
+from schemas.row import Float32, FloatVector, Int32, Row, arrow_schema, described_columns, inner_rows
 
 for _module in pkgutil.iter_modules(schemas.__path__):
     importlib.import_module(f"schemas.{_module.name}")
@@ -81,7 +81,17 @@ def test_the_text_under_a_field_is_the_comment_of_its_arrow_column():
         "whole": b"Whole.",
         "maybe": b"Maybe.",
     }
-    assert ("half", "float", "Half.") in described_columns(Outer)
+
+
+def test_columns_are_described_with_the_rows_inside_them():
+    assert described_columns(Outer) == [
+        ("whole", "int64", "Whole."),
+        ("half", "float", "Half."),
+        ("maybe", "int32 or null", "Maybe."),
+        ("vector", "list of float", "Vector."),
+        ("inner", "list of Inner", "Inner."),
+    ]
+    assert (inner_rows(Outer), inner_rows(Inner)) == ([Inner], [])
 
 
 @pytest.mark.parametrize("annotation", [dict[str, int], Any, complex, int | str])

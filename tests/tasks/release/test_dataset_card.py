@@ -1,5 +1,6 @@
 """The card: front matter the Hub understands, numbers that are the data's, nothing untrusted that takes effect."""
 
+import html
 import json
 import re
 from pathlib import Path
@@ -8,11 +9,15 @@ import polars as pl
 import pytest
 import yaml
 
+from schemas.bench import BenchAgreement
+from schemas.reject import REJECT_TEXTS, RejectReason
 from schemas.release import CONFIGS
+from schemas.row import described_columns, inner_rows
 from tasks.decide.policy_file import policy_hash
 from tasks.lookup.funnel import funnel
 from tasks.release.diff import diff_releases
 from tasks.release.statistics import Statistics
+from tasks.tables import frame_of
 from tests.small_store import HOSTILE_MODEL, HOSTILE_PROMPT, HOSTILE_TOPIC, POLICY, make_release, manifest_of
 
 HUB_SIZES = {"n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B"}
@@ -142,10 +147,18 @@ def test_licence_and_address_are_those_of_the_policy(own_store, release):
 def test_the_funnel_is_that_of_the_tables_and_adds_up(card, store):
     gone = funnel(store)
     assert f"{gone.lines} log lines = {gone.kept} kept + {gone.dropped} dropped + {gone.rejected} rejected." in card
-    shown = {reason: int(count) for reason, count in _table(card, "## What was removed")}
+    shown = {reason: int(count) for reason, count, _ in _table(card, "## What was removed")}
     expected = {f"dropped: {reason}": count for reason, count in gone.dropped_by.items()}
     assert shown == expected | {f"rejected: {reason}": count for reason, count in gone.rejected_by.items()}
     assert sum(shown.values()) == gone.dropped + gone.rejected
+
+
+def test_every_reason_that_removed_something_is_explained(card):
+    means = {reason: text for reason, _, text in _table(card, "## What was removed")}
+    assert all(means.values())
+    assert means["rejected: not_json"] == "a broken line, or an archive that breaks off"
+    assert html.unescape(means["dropped: face"]) == "faces.confidence_max of the images: 0.5 or more"
+    assert {*REJECT_TEXTS} == {*RejectReason}
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -153,6 +166,45 @@ def test_every_column_is_described(card, data, config):
     described = _table(card, f"### {config}")
     assert [row[0] for row in described] == data[config].columns
     assert all(len(row) == 3 and row[2] for row in described)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_every_field_inside_a_column_is_described_too(card, data, config):
+    for name, kind, _ in _table(card, f"### {config}"):
+        inner = data[config].schema[name]
+        while isinstance(inner, pl.List):
+            inner, kind = inner.inner, kind.removeprefix("list of ")
+        if isinstance(inner, pl.Struct):
+            assert [row[0] for row in _table(card, f"### {kind}")] == [field.name for field in inner.fields]
+
+
+def test_the_card_says_which_columns_may_be_null(card, data):
+    kinds = {name: kind for name, kind, _ in _table(card, "### chat")}
+    assert (kinds["user_id"], kinds["model"], kinds["tstamp"]) == ("string or null", "string", "double or null")
+    for config, frame in data.items():
+        kinds = {name: kind for name, kind, _ in _table(card, f"### {config}")}
+        assert all(kinds[column.name].endswith(" or null") for column in frame if column.null_count())
+
+
+def test_no_text_under_a_field_needs_escaping():
+    for row in CONFIGS.values():
+        for each in (row, *inner_rows(row)):
+            assert not [text for text in described_columns(each) if set("|<>`*") & set("".join(text))]
+
+
+def test_boards_of_both_kinds_of_draws_stand_side_by_side(own_store):
+    known = {"reference": "all_battles", "low": 0.1, "high": 0.9, "samples": 100, "battles": 5, "of_battles": 9}
+    rows = [
+        BenchAgreement(**known, metric=metric, sample=sample, mean=mean, flags=[])
+        for metric, sample, mean in (("kendall", "bench", 0.5), ("kendall", "random", 0.25), ("models", "bench", 3.0))
+    ]
+    own_store.replace("bench_agreement", frame_of(BenchAgreement, rows))
+    made = make_release(own_store, release="agreed").result
+    told = (Path(own_store.root) / made / "README.md").read_text(encoding="utf-8")
+    assert _table(told, "| metric |") == [
+        ["kendall", "all_battles", "0.500 (0.100 to 0.900)", "0.250 (0.100 to 0.900)"],
+        ["models", "all_battles", "3.000 (0.100 to 0.900)", "–"],
+    ]
 
 
 def test_every_signal_is_listed_with_its_version(card, release):

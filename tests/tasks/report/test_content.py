@@ -9,10 +9,10 @@ import pytest
 from schemas.decision import ALL_DROPS
 from schemas.policy import Policy, Rule
 from tasks.lookup.funnel import funnel
+from tasks.lookup.reasons import REPEATS, reason_texts
 from tasks.report import topics
 from tasks.report.content import MOST, report_content
 from tasks.report.figures import merges
-from tasks.report.reasons import REPEATS, reason_texts
 from tests.builders import VERSIONS, store_with
 from tests.small_store import HOSTILE_TOPIC, MODELS, POLICY
 

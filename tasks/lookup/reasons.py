@@ -1,6 +1,7 @@
 """What each reason means, for people who have not read the policy."""
 
 from schemas.policy import Policy, Rule
+from schemas.reject import REJECT_TEXTS
 from tasks.lookup.funnel import SHARE, SUPERSEDED
 
 REPEATS = {
@@ -11,7 +12,7 @@ REPEATS = {
 
 
 def reason_texts(policy: Policy) -> dict[str, str]:
-    """Reason -> what makes it fire."""
+    """Reason -> what makes it fire; of rejects as well."""
     texts: dict[str, str] = {}
     for each in policy.rules:
         texts[each.reason] = "; or ".join(filter(None, (texts.get(each.reason), _rule(each))))
@@ -25,7 +26,7 @@ def reason_texts(policy: Policy) -> dict[str, str]:
     if (limit := policy.hot_prompts) is not None:
         kept = limit.copies_max or f"quantile {limit.copies_quantile} of the battles that each prompt has"
         texts[limit.reason] = f"more battles of the same prompt, pictures: {limit.pictures}; kept: {kept}"
-    return texts | REPEATS
+    return texts | REPEATS | REJECT_TEXTS
 
 
 def _rule(rule: Rule) -> str:
