@@ -61,7 +61,8 @@ class Blocks:
         self._store = store
         self._tables: dict[str, SpooledFrames] = {}
         times = [_microseconds(rows["tstamp"]) for rows in store.read_slices(table, ["tstamp"])]
-        every = np.sort(np.concatenate([np.zeros(0, np.int64), *times]))
+        every = np.concatenate([np.zeros(0, np.int64), *times])
+        every.sort()
         starts = np.unique(every[block_rows::block_rows])
         self._starts = starts[starts > every[:1]] if len(every) else starts
         self._whole = self.number == 1 and others <= block_rows

@@ -17,12 +17,14 @@ from tasks.release.causes import causes, fitted_anew
 from tasks.release.declared import check_shards
 from tasks.release.shards import shards
 from tasks.release.verify import read_manifest
-from tasks.spooled_frames import SpooledFrames
+from tasks.spooled_frames import SpooledFrames, compact
 
 _TOLD_APART = {"rules", "licence", "contact", "banned_users", "about", "drift"}
 """Parts of a policy that are compared in their own way, or decide nothing."""
 _SHARE_ROWS = 131_072
-"""Rows of both releases that are compared at once."""
+"""Rows of both releases that are compared at once, about."""
+_SAMPLED = 64
+"""One id of so many is held, to divide all ids in shares."""
 _SEMANTIC = re.compile(r"\d+\.\d+\.\d+")
 Why = Callable[[str, str], list[str]]
 
@@ -35,9 +37,9 @@ def diff_releases(
 ) -> ReleaseDiff:
     """The difference; `why(config, id)` gives the reasons on record for a row that left.
 
-    `tell` is told of every row that is not the same, by configuration and id. Memory holds the ids of a configuration
-    and a share of its rows' digests; the others wait in a temporary file. Raises BadInput when a folder is not a
-    release that can be read.
+    `tell` is told of every row that is not the same, by configuration and id. Memory holds one id in 64 of a
+    configuration and a share of its rows' digests; the others wait in a temporary file. Raises BadInput when a folder
+    is not a release that can be read.
     """
     before, after = read_manifest(old), read_manifest(new)
     for folder in (old, new):
@@ -106,8 +108,8 @@ def _rows(
     config: str, old: Path, new: Path, why: Why, known: Mapping[str, str]
 ) -> Iterator[tuple[RowChange | None, int]]:
     """Every row that is not the same, by id, and once None with the number of those that are."""
-    ids = pl.concat([_ids(folder, config) for folder in (old, new)]).sort()
-    starts = ids.gather_every(_SHARE_ROWS)[1:]
+    ids = pl.concat([_some_ids(folder, config) for folder in (old, new)]).sort()
+    starts = ids.gather_every(max(1, _SHARE_ROWS // _SAMPLED))[1:]
     shares = [_digests(folder, config, starts) for folder in (old, new)]
     same = 0
     for share in range(len(starts) + 1):
@@ -134,10 +136,12 @@ def _rows(
 _NEW = " of the later release"
 
 
-def _ids(folder: Path, config: str) -> pl.Series:
+def _some_ids(folder: Path, config: str) -> pl.Series:
+    """One in `_SAMPLED`, by a hash."""
     key = KEYS[config]
-    groups = (group[key] for shard in shards(folder, config) for group in read_parquet_groups(shard, [key]))
-    return pl.concat([pl.Series(key, [], pl.String), *groups])
+    chosen = pl.col(key).hash(seed=0) % _SAMPLED == 0
+    groups = (group for shard in shards(folder, config) for group in read_parquet_groups(shard, [key]))
+    return pl.concat([pl.Series(key, [], pl.String), *(compact(group.filter(chosen))[key] for group in groups)])
 
 
 def _digests(folder: Path, config: str, starts: pl.Series) -> SpooledFrames:
