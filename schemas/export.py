@@ -13,13 +13,16 @@ class SftStyle(StrEnum):
     MESSAGES = "messages"
     """messages [{role, content [{type, text}]}] and images, as TRL and chat templates take them."""
     LLAVA = "llava"
-    """image and conversations [{from, value}] with <image> marks, as LLaVA's trainers take them."""
+    """image and conversations [{from, value}] with <image> marks, as LLaVA's trainers take them: image is a path, of
+    several pictures a list, of none left out; in Parquet always a list."""
 
 
 class FileFormat(StrEnum):
     """What an export is written as."""
 
     JSONL = "jsonl"
+    JSON = "json"
+    """One array, as LLaVA's own trainer reads it."""
     PARQUET = "parquet"
 
 

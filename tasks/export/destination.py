@@ -11,7 +11,7 @@ import fsspec
 from schemas.errors import BadInput
 from tasks.release.fetched import is_remote
 
-_LAST = ("README.md", "train.jsonl", "train.parquet")
+_LAST = ("README.md", "train.jsonl", "train.json", "train.parquet")
 """Files without which nobody takes an export for whole."""
 
 

@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 
 from schemas.errors import BadInput
 from schemas.export import FileFormat, SftSelection, SftStyle
-from tasks.export.examples import EXAMPLES, Example
+from tasks.export.examples import EXAMPLES, FEATURES, Example, as_trainers_read
 from tasks.export.select import select
 from tasks.parquet import encode_parquet, read_parquet_groups
 from tasks.progress import progress
 from tasks.release.contents import IMAGE_NAME
 from tasks.release.declared import check_shards
+from tasks.release.feature_words import feature_schema
 from tasks.release.shards import shards
 from tasks.release.verify import read_manifest
 
@@ -42,7 +44,7 @@ def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyl
         for row in _rows(release, chosen):
             found[chosen[row["conversation_id"]]] = EXAMPLES[style](row, _keep_pictures(row["images"], staging))
             advance()
-    _write([found[place] for place in sorted(found)], staging / f"train.{form}")
+    _write([found[place] for place in sorted(found)], style, staging / f"train.{form}")
     pictures = sum(1 for _ in (staging / IMAGES).iterdir())
     staging.rename(out)
     return {"examples": len(found), "pictures": pictures}
@@ -68,10 +70,13 @@ def _keep_pictures(images: list[dict[str, Any]], folder: Path) -> list[str]:
     return [f"{IMAGES}/{image['path']}" for image in images]
 
 
-def _write(examples: list[Example], target: Path) -> None:
+def _write(examples: list[Example], style: SftStyle, target: Path) -> None:
     if target.suffix == ".parquet":
-        target.write_bytes(encode_parquet(pl.DataFrame(examples, infer_schema_length=None).to_arrow()))
+        target.write_bytes(encode_parquet(pa.Table.from_pylist(examples, feature_schema(FEATURES[style]))))
         return
+    lines = (json.dumps(as_trainers_read(each), ensure_ascii=False) for each in examples)
+    opening, between, closing = ("[\n", ",\n", "\n]\n") if target.suffix == ".json" else ("", "\n", "\n")
     with target.open("w", encoding="utf-8") as stream:
-        for example in examples:
-            stream.write(json.dumps(example, ensure_ascii=False) + "\n")
+        for number, line in enumerate(lines):
+            stream.write((between if number else opening) + line)
+        stream.write(closing)

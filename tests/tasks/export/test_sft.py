@@ -8,8 +8,11 @@ from pathlib import Path
 
 import PIL.Image
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
+from datasets import Image, List, load_dataset
 
+from tasks.export.examples import as_trainers_read, llava_example
 from tests.small_store import HOSTILE_PROMPT, MODELS, make_release, small_store
 from tests.tampered_release import CHAT, rewrite
 
@@ -81,28 +84,60 @@ def test_a_release_without_an_answer_is_one_clear_line(sft, release, tmp_path):
 
 
 def test_llava_has_one_mark_for_every_picture_whatever_people_wrote(sft):
-    _, _, out = sft("--style", "llava")
-    rows = examples(out)
+    _, _, out = sft("--style", "llava", "--format", "json")
+    rows = json.loads((out / "train.json").read_text(encoding="utf-8"))
+    assert len({row["id"] for row in rows}) == len(rows)
     for row in rows:
-        assert sum(turn["value"].count("<image>") for turn in row["conversations"]) == len(row["image"])
+        assert sum(turn["value"].count("<image>") for turn in row["conversations"]) == 1
+        assert (out / row["image"]).is_file()
         assert [turn["from"] for turn in row["conversations"]] == ["human", "gpt"] * (len(row["conversations"]) // 2)
     assert any(HOSTILE_PROMPT in row["conversations"][0]["value"] for row in rows)
 
 
 def test_a_users_own_mark_is_no_mark():
-    from tasks.export.examples import llava_example
-
     turns = [{"role": "user", "content": "what is <image>?"}, {"role": "assistant", "content": "<image> is a tag"}]
     row = {"conversation_id": "c", "model": "m", "language": "English", "topic": None, "conversation": turns}
     made = llava_example(row, ["images/a.png"])
     assert [turn["value"] for turn in made["conversations"]] == ["<image>\nwhat is < image >?", "< image > is a tag"]
 
 
+@pytest.mark.parametrize(("shown", "image"), [([], None), (["a"], "a"), (["a", "b"], ["a", "b"])])
+def test_llava_has_a_path_for_one_picture_a_list_for_several_and_nothing_for_none(shown, image):
+    turns = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
+    row = {"conversation_id": "c", "model": "m", "language": "English", "topic": None, "conversation": turns}
+    written = as_trainers_read(llava_example(row, shown))
+    assert (written.get("image"), "image" in written) == (image, image is not None)
+    assert written["conversations"][0]["value"].count("<image>") == len(shown)
+
+
 @pytest.mark.parametrize("style", ["messages", "llava"])
-def test_parquet_says_the_same_as_json_lines(sft, style):
+@pytest.mark.parametrize("form", ["parquet", "json"])
+def test_every_format_says_the_same_as_json_lines(sft, style, form):
     _, _, lines = sft("--style", style)
-    _, _, table = sft("--style", style, "--format", "parquet")
-    assert pl.read_parquet(table / "train.parquet").to_dicts() == examples(lines)
+    _, _, table = sft("--style", style, "--format", form)
+    found = pl.read_parquet(table / "train.parquet").to_dicts() if form == "parquet" else None
+    found = found or json.loads((table / "train.json").read_text(encoding="utf-8"))
+    assert [as_trainers_read(each) if form == "parquet" else each for each in found] == examples(lines)
+
+
+@pytest.mark.parametrize("style", ["messages", "llava"])
+def test_parquet_has_the_same_columns_whatever_the_rows_hold(sft, release, tmp_path, style):
+    bare = Path(shutil.copytree(release, tmp_path / "bare"))
+    rewrite(bare, CHAT, lambda rows: [row | {"images": [], "topic": None} for row in rows])
+    tables = [sft("--style", style, "--format", "parquet", of=each)[2] / "train.parquet" for each in (release, bare)]
+    schemas = [pq.read_schema(table) for table in tables]
+    assert schemas[0].equals(schemas[1])
+    assert "large" not in str(schemas[0])
+
+
+def test_datasets_loads_messages_and_shows_the_pictures(sft, tmp_path, monkeypatch):
+    for form in ("jsonl", "parquet"):
+        _, _, out = sft("--format", form)
+        monkeypatch.chdir(out)
+        rows = load_dataset(str(out), split="train", cache_dir=str(tmp_path / "cache"))
+        shown = rows.cast_column("images", List(Image()))
+        assert {type(each).__name__ for row in shown for each in row["images"]} == {"PngImageFile"}
+        assert [turn["role"] for turn in rows[0]["messages"]][:2] == ["user", "assistant"]
 
 
 def test_caps_hold_and_nothing_else_is_left_out(sft):
