@@ -65,7 +65,13 @@ class Store:
     def existing(cls, root: str) -> "Store":
         """A store that holds tables already. Raises BadInput otherwise."""
         store = cls(root)
-        if not store.fs.isdir(store.at("tables")):
+        try:
+            there = store.fs.isdir(store.at("tables"))
+        except Exception as error:  # every object store has its own errors
+            raise BadInput(
+                f"store {root!r} cannot be read ({why_unreadable(error)}); check the address and the credentials"
+            ) from None
+        if not there:
             raise BadInput(
                 f"{root!r} is not a store: it has no tables. Make one with `curate run --logs DIR --store {root}`"
             )

@@ -21,6 +21,8 @@ class WrittenShard(NamedTuple):
     """(table, part), what was seen before the pictures: a run killed in between measures again, and leaves no gap."""
     known: list[str]
     """Names of pictures that are on a list of known hashes."""
+    taken_down: list[str]
+    """Names of pictures that were taken down."""
     done: Any
     """What the looker counts."""
 
@@ -33,7 +35,7 @@ def write_shard(store: Store, taken: TakenIn, looker: Looker) -> WrittenShard:
         parts = [*parts, ("images", store.write_part("images", frame_of(Image, taken.images)))]
     if taken.files:
         parts = [*parts, ("picture_files", store.write_part("picture_files", frame_of(PictureFile, taken.files)))]
-    return WrittenShard(image_ids, len(taken.files), parts, taken.known, done)
+    return WrittenShard(image_ids, len(taken.files), parts, taken.known, taken.taken_down, done)
 
 
 class PictureParts:
@@ -42,6 +44,8 @@ class PictureParts:
     def __init__(self, store: Store, looker: Looker, known_ids: set[str]) -> None:
         self.known: list[str] = []
         """Names of pictures that are on a list of known hashes."""
+        self.taken_down: list[str] = []
+        """Names of pictures that were taken down."""
         self.counts = {"files": 0, "images": 0}
         """What is stored."""
         self._store = store
@@ -59,6 +63,7 @@ class PictureParts:
         self._looker.count(shard.done)
         self._ids.update(new)
         self.known += shard.known
+        self.taken_down += shard.taken_down
         self.counts["files"] += shard.files
         self.counts["images"] += len(new)
 

@@ -1,6 +1,7 @@
 """The Prefect skin of ingest: read log lines, take pictures in, assemble conversations and battles."""
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from uuid import uuid4
@@ -30,6 +31,7 @@ from tasks.ingest.picture_rejects import store_picture_rejects
 from tasks.ingest.picture_shards import ShardTaker, picture_ids
 from tasks.ingest.presets import PresetFile, find_presets, logged_name, preset_files
 from tasks.ingest.read_step import read_new
+from tasks.ingest.taken_down import keep_names_out
 from tasks.pictures import Pixels
 from tasks.progress import progress, tell
 from tasks.shards import shard_runner
@@ -74,12 +76,16 @@ def take_in_pictures(settings: Settings, looker: Looker, pdq: Callable[[Pixels],
     if known:
         hold_pictures(store, known)
         presets = not_held(store, presets)
+    if parts.taken_down:
+        keep_names_out(store, parts.taken_down, Tombstones(store, store_key(store)), datetime.now(UTC))
+        presets = [preset for preset in presets if f"preset:{preset.path}" not in parts.taken_down]
     taken_in = store.read("picture_files").unique("name", keep="last")
     _store_presets(store, presets, taken_in)
     carried_names = {name for name in taken_in["name"] if name.endswith(SUFFIX)}
     missing = [row for row in missing if row.source + SUFFIX not in carried_names]
     store_picture_rejects(store, missing, [*carried_names, *(source.name for source in found)], taken_in)
     counts = {"named": len(logged), **parts.counts, "known": len(known), "missing": len(missing)}
+    counts |= {"taken_down": len(parts.taken_down)} if parts.taken_down else {}
     return StageReport(stage="take_in_pictures", counts=counts)
 
 

@@ -14,7 +14,6 @@ from schemas.image import Image, PictureFile
 from schemas.reject import RejectReason
 from tasks.ingest.known_hashes import KnownHashes, file_digests
 from tasks.ingest.picture_files import PictureSource, file_stamp
-from tasks.ingest.taken_down import EVIDENCE
 from tasks.parallel import map_ordered
 from tasks.pictures import Picture, PictureRejected, Pixels, open_picture
 
@@ -34,6 +33,8 @@ class TakenIn:
     seen: list[Any] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
     """Names of pictures that are on a list of known hashes: neither listed above nor looked at."""
+    taken_down: list[str] = field(default_factory=list)
+    """Names of pictures that were taken down: neither listed above nor looked at."""
 
     def add(self, other: "TakenIn") -> None:
         """What became of more files."""
@@ -41,6 +42,7 @@ class TakenIn:
         self.files += other.files
         self.seen += other.seen
         self.known += other.known
+        self.taken_down += other.taken_down
 
 
 class Intake(NamedTuple):
@@ -53,7 +55,7 @@ class Intake(NamedTuple):
     pdq: Callable[[Pixels], str]
     """PDQ hash of pixels, for `listed`."""
     taken_down: Callable[[str], bool]
-    """Whether the picture with a content id was taken down: then it is not looked at."""
+    """Whether the picture with a content id was taken down: then nothing of it is kept but its name."""
 
 
 def take_in(
@@ -104,7 +106,8 @@ def _open(source: PictureSource, result: TakenIn, intake: Intake) -> Picture | N
             result.known.append(source.name)
             return None
         if intake.taken_down(opened.image_id):
-            picture, problem, evidence = None, RejectReason.TAKEN_DOWN, EVIDENCE
+            result.taken_down.append(source.name)
+            return None
     except PictureRejected as rejected:
         problem, evidence = rejected.reason, rejected.evidence
     row = PictureFile(

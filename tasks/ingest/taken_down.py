@@ -7,6 +7,7 @@ import polars as pl
 
 from schemas.reject import RejectReason
 from schemas.takedown import TakenDownKind
+from tasks.ingest.known_pictures import key_of
 from tasks.ingest.quarantine import quarantined, touches, withdraw
 from tasks.tables import Store
 from tasks.tombstones import UNFINISHED, Tombstones
@@ -29,6 +30,15 @@ def withdraw_taken_down(
         store.write_bytes(UNFINISHED, b"")  # facts and pictures of the other one go when ingest ends
     tombstones.add({TakenDownKind.CONVERSATION: held["key"]}, now)
     return withdraw(store, parts, held, RejectReason.TAKEN_DOWN, EVIDENCE)
+
+
+def keep_names_out(store: Store, names: Iterable[str], tombstones: Tombstones, now: datetime) -> None:
+    """Pictures that were taken down came under other names: these, and whoever shows them, go when ingest ends."""
+    keys = {key_of(name) for name in names}
+    if keys - tombstones.holds(TakenDownKind.PICTURE, keys):
+        store.write_bytes(UNFINISHED, b"")
+        shown = quarantined(store, store.parts("sightings"), (), keys).filter(kind="conversation")["key"]
+        tombstones.add({TakenDownKind.PICTURE: keys, TakenDownKind.CONVERSATION: shown}, now)
 
 
 def taken_down_in(store: Store, parts: Sequence[str], tombstones: Tombstones) -> set[str]:

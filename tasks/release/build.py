@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,17 @@ def seal(manifest: Mapping[str, Any]) -> str:
     """SHA-256 of a manifest but for its seal, whatever the order of its keys and its white space."""
     rest = {name: value for name, value in manifest.items() if name != "seal"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def staging_folder(store: Store) -> Path:
+    """Where a release of the store is built, always the same, so that what a killed build left can be found.
+
+    It lies on the store's own disk when that is local, so that the last move is a rename.
+    """
+    if isinstance(store.fs, LocalFileSystem):
+        return Path(store.at("releases/.building"))
+    named = hashlib.sha256(f"{os.getuid()} {store.root.rstrip('/')}".encode()).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"release-{named}"
 
 
 def place(store: Store, staging: Path, version: str, chosen_by_user: bool) -> tuple[str, bool]:

@@ -1,10 +1,7 @@
 """The Prefect skin of release: build in a staging folder, seal with manifest and card, move into place."""
 
-import hashlib
 import json
-import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -25,7 +22,7 @@ from tasks.lookup.funnel import funnel
 from tasks.lookup.released import days
 from tasks.lookup.topics_fit import topics_fit
 from tasks.providers import Providers
-from tasks.release.build import checked_version, place, released_files, write_manifest
+from tasks.release.build import checked_version, place, released_files, staging_folder, write_manifest
 from tasks.release.dataset_card import dataset_card
 from tasks.release.declared import declared_columns
 from tasks.release.gather import Gathered
@@ -139,13 +136,8 @@ def _manifest(
 
 
 def _staging(store: Store) -> Path:
-    """An empty folder, always the same, so that what a killed build left goes with the next.
-
-    It lies on the store's own disk when that is local, so that the last move is a rename.
-    """
-    named = hashlib.sha256(f"{os.getuid()} {store.root.rstrip('/')}".encode()).hexdigest()[:16]
-    elsewhere = Path(tempfile.gettempdir()) / f"release-{named}"
-    staging = Path(store.at("releases/.building")) if isinstance(store.fs, LocalFileSystem) else elsewhere
+    """The store's staging folder, empty: what a killed build left goes."""
+    staging = staging_folder(store)
     shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir(parents=True, mode=0o700 if staging == elsewhere else 0o777)
+    staging.mkdir(parents=True, mode=0o777 if isinstance(store.fs, LocalFileSystem) else 0o700)
     return staging

@@ -1,13 +1,14 @@
 """Built releases that hold what was taken down: the data goes, the manifest stays, so no version is used twice."""
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 
 import polars as pl
 
 from schemas.export import Compat
 from schemas.release import CONFIGS
-from tasks.release.build import MANIFEST, WITHDRAWN
+from tasks.release.build import MANIFEST, WITHDRAWN, staging_folder
 from tasks.tables import Store
 from tasks.tombstones import Tombstones
 
@@ -25,7 +26,10 @@ def releases_holding(store: Store, any_of: Callable[[pl.Series], bool]) -> list[
 
 
 def withdraw_releases(store: Store, versions: list[str]) -> None:
-    """Remove everything but the manifests of some versions, their exports in the store, and what killed builds left."""
+    """Remove everything but the manifests of some versions, their exports in the store, and what killed builds left.
+
+    That is the staging folder, and of an object store a release that was copied in part and so has no manifest.
+    """
     for version in versions:
         store.write_bytes(f"releases/{version}/{WITHDRAWN}", json.dumps({"why": "takedown"}).encode())
         for exported in (store.at(compat.folder(version)) for compat in Compat):
@@ -34,8 +38,9 @@ def withdraw_releases(store: Store, versions: list[str]) -> None:
         for path in store.fs.ls(store.at(f"releases/{version}"), detail=False, refresh=True):
             if path.rsplit("/", 1)[-1] not in (MANIFEST, WITHDRAWN):
                 store.fs.rm(path, recursive=True)
-    if store.fs.isdir(store.at("releases/.building")):
-        store.fs.rm(store.at("releases/.building"), recursive=True)
+    shutil.rmtree(staging_folder(store), ignore_errors=True)
+    for path in set(_folders(store)) - {store.at(f"releases/{version}") for version in _versions(store)}:
+        store.fs.rm(path, recursive=True)
 
 
 def still_published(store: Store, versions: list[str]) -> list[tuple[str, str]]:
@@ -48,11 +53,15 @@ def still_published(store: Store, versions: list[str]) -> list[tuple[str, str]]:
 
 
 def _versions(store: Store) -> Iterator[str]:
+    for path in _folders(store):
+        if store.fs.exists(f"{path}/{MANIFEST}"):
+            yield path.rsplit("/", 1)[-1]
+
+
+def _folders(store: Store) -> Iterator[str]:
     if store.fs.isdir(store.at("releases")):
         for path in store.fs.ls(store.at("releases"), detail=False, refresh=True):
-            version = path.rstrip("/").rsplit("/", 1)[-1]
-            if store.fs.exists(store.at(f"releases/{version}/{MANIFEST}")):
-                yield version
+            yield path.rstrip("/")
 
 
 def _holds(store: Store, version: str, any_of: Callable[[pl.Series], bool]) -> bool:

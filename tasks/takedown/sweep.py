@@ -24,6 +24,7 @@ IMPERSONAL = {
 """Tables that hold nothing of any single conversation. Ratings are computed anew by the next `curate rate`."""
 _CONVERSATION = ("conversation_id", "conversation_a", "conversation_b", "item_id")
 _DOCUMENTS = ("topics", "topic_model", "hidden", "hidden_changes")
+UNNAMED = "untitled"
 _PICTURE = ("image_id", "image_a", "image_b", "source_image_id")
 
 
@@ -36,6 +37,7 @@ def sweep(store: Store, live: Live, tombstones: Tombstones, now: datetime, dry_r
             removed[table] = sum(rows.filter(unwanted).height for rows in store.read_parts(table, _read(unwanted)))
     if not dry_run:
         _sweep_lines(store, tombstones, now)
+        _forget_names(store, live)  # while the tables still tell which topics they were in
         for table in removed:
             _sweep_table(store, table, live, tombstones)
         _forget_duplicates(store, live)
@@ -101,6 +103,15 @@ def _sweep_lines(store: Store, tombstones: Tombstones, now: datetime) -> None:
         part = store.write_part("rejects", rejects)
         store.list_parts("rejects", list(dict.fromkeys([*store.parts("rejects"), part])))
         store.list_parts("sightings", kept)
+
+
+def _forget_names(store: Store, live: Live) -> None:
+    """Topics that something went from have no name until `curate sample` names them anew: it may come from that."""
+    topics = store.read("topics")
+    touched = topics.filter(_gone("document_id", live.contents) & (pl.col("topic") >= 0))["topic"].unique()
+    if len(touched):
+        named = pl.when(pl.col("topic").is_in(touched.implode())).then(pl.lit(UNNAMED)).otherwise("name")
+        store.replace("topics", topics.with_columns(name=named))
 
 
 def _forget_duplicates(store: Store, live: Live) -> None:

@@ -2,6 +2,7 @@
 
 import polars as pl
 import pytest
+import s3fs
 
 from schemas.errors import BadInput
 from schemas.tables import TABLES
@@ -22,6 +23,15 @@ def test_a_folder_without_tables_is_no_store_and_is_left_as_it_is(tmp_path):
     with pytest.raises(BadInput, match=r"is not a store.*curate run"):
         Store.existing(str(tmp_path))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_out_of_reach_is_one_clear_line(monkeypatch):
+    for name, value in {"ENDPOINT_URL": "http://127.0.0.1:9", "ACCESS_KEY_ID": "x", "SECRET_ACCESS_KEY": "x"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    s3fs.S3FileSystem.clear_instance_cache()
+    with pytest.raises(BadInput, match=r"'s3://arena/store' cannot be read \(\w+Error\); check the address and"):
+        Store.existing("s3://arena/store")
 
 
 def test_opening_a_store_leaves_nothing_in_it(tmp_path):

@@ -3,6 +3,7 @@
 import pickle
 from collections import Counter
 
+import polars as pl
 import pytest
 
 from schemas.errors import BadInput
@@ -107,10 +108,16 @@ def test_what_was_taken_down_is_not_looked_at_elsewhere(logs, tmp_path):
         Tombstones(store, store_key(store)).add({TakenDownKind.PICTURE: [gone]}, NOON)
 
     with shards_on(Elsewhere()):
-        store, _, _ = taken_in(logs, tmp_path, "ray", take_down)
+        store, report, _ = taken_in(logs, tmp_path, "ray", take_down)
     assert gone not in store.read("images")["image_id"]
     assert gone not in store.read("signals/nsfw")["content_id"]
-    assert store.read("picture_files")["problem"].to_list().count("taken_down") == 1
+    assert report.counts["taken_down"] == 1
+    assert store.read("picture_files").filter(pl.col("problem").is_not_null() | pl.col("image_id").eq(gone)).is_empty()
+    names = {name.rpartition(".")[0] for name in store.read("picture_files")["name"]}
+    (name,) = {
+        name for part in store.read_parts("sightings", ["pictures"]) for name in part["pictures"].explode()
+    } - names
+    assert Tombstones(store, store_key(store)).holds(TakenDownKind.PICTURE, [name]) == {name}
 
 
 def test_a_known_picture_is_quarantined_elsewhere(logs, tmp_path):

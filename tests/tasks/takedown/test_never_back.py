@@ -1,5 +1,7 @@
 """Reading the same logs again does not bring back what was taken down."""
 
+import hashlib
+
 import polars as pl
 import pytest
 
@@ -63,7 +65,7 @@ def test_later_lines_of_a_removed_user_and_conversation_stay_out(logs, tmp_path)
     assert files_with(store, SECRET) == []
 
 
-def test_a_removed_picture_under_another_name_is_not_taken_in(logs, tmp_path):
+def test_a_removed_picture_under_another_name_goes_with_who_shows_it(logs, tmp_path):
     store = ingested(logs, tmp_path / "store")
     take_down(store, [OWN], [], NOON, dry_run=False)
     renamed = picture("renamed")
@@ -72,8 +74,27 @@ def test_a_removed_picture_under_another_name_is_not_taken_in(logs, tmp_path):
     looked = []
     ingested(logs, tmp_path / "store", looked)
     assert looked == []
-    again = store.read("conversations").filter(conversation_id=conv_id("again")).row(0, named=True)
-    assert (again["image_ids"], again["image_problems"]) == ([], ["taken_down"])
+    finish(store, NOON)
+    assert ids(store) == {conv_id(name) for name in ("bob", "bob2", "left", "right")}
+    digest = hashlib.sha256(picture_bytes(0)).hexdigest()
+    assert files_with(store, conv_id("again"), renamed, digest, "What is it?") == []
+    write(logs, "vision-tmp-2024-06-22-conv.json", chat("third", "And it?", "A cat.", pictures=[renamed]))
+    ingested(logs, tmp_path / "store")
+    assert (conv_id("third") in ids(store), finish(store, NOON)) == (False, {})
+
+
+def test_a_preset_that_was_taken_down_is_not_taken_in_again_and_leaves_no_hash(logs, tmp_path):
+    presets = logs.parent / "presets"
+    presets.mkdir()
+    (presets / "cat.png").write_bytes(picture_bytes(9))
+    (presets / "presets.json").write_text('[{"dataset": "Demo", "path": "cat.png"}]')
+    store = ingested(logs, tmp_path / "store")
+    named, digest = store.read("presets")["logged_name"].item(), hashlib.sha256(picture_bytes(9)).hexdigest()
+    take_down(store, [str(presets / "cat.png")], [], NOON, dry_run=False)
+    write(logs, OTHER_DAY, chat("again", "What is it?", "A cat.", pictures=[named]))
+    ingested(logs, tmp_path / "store")
+    assert finish(store, NOON) == {}
+    assert files_with(store, named, digest, conv_id("again")) == []
 
 
 def test_a_vote_that_arrives_later_takes_its_other_side_down_when_ingest_ends(logs, tmp_path):

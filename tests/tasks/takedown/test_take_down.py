@@ -42,6 +42,20 @@ def test_a_conversation_is_gone_from_every_file_and_its_own_picture_with_it(stor
     assert files_with(store, *secrets, OWN_PICTURE.encoded[40:90], f"writing in {OWN_PICTURE.image_id[:8]}") == []
 
 
+def test_a_topic_that_something_went_from_has_no_name_until_it_gets_another(store):
+    topics = store.read("topics").with_columns(name=pl.lit(SECRET))
+    other = topics.head(1).with_columns(
+        document_id=store.read("conversations").filter(conversation_id=conv_id("bob2"))["document_id"],
+        topic=pl.lit(1, pl.Int32),
+        name=pl.lit("another"),
+    )
+    store.replace(
+        "topics", pl.concat([topics.filter(~pl.col("document_id").is_in(other["document_id"].implode())), other])
+    )
+    take(store, conv_id("ann"))
+    assert set(store.read("topics").select("topic", "name").iter_rows()) == {(0, "untitled"), (1, "another")}
+
+
 def test_what_others_wrote_stays_and_so_does_a_picture_they_share(store):
     before = {name: store.read(name) for name in ("conversations", "decisions", "signals/text_pii")}
     take(store, conv_id("ann"))

@@ -13,6 +13,7 @@ from tasks.pictures import open_picture
 from tasks.release.verify import verify_release
 from tasks.tables import Store
 from tasks.takedown.take_down import take_down
+from tasks.tombstones import UNFINISHED
 from tests.builders import NOON, picture_bytes
 from tests.small_store import make_release
 from tests.tasks.ingest.logs import conv_id
@@ -91,6 +92,27 @@ def test_killed_anywhere_it_is_finished_by_doing_it_again(store, monkeypatch):
             assert files_with(own, SECRET, user) == [], number
         number += 23
     assert number > 100
+
+
+def test_a_backup_forgets_by_the_tombstones_of_its_store(store):
+    backup = Store(f"{store.root}-backup")
+    store.fs.put(store.root, backup.root, recursive=True)
+    take(store, user_of(store, "ann"))
+    backup.replace("takedowns", store.read("takedowns"))
+    backup.write_bytes(UNFINISHED, b"")
+    take(backup)
+    assert files_with(backup, SECRET) == []
+    for table in TABLES:
+        assert backup.read(table).sort(pl.all()).equals(store.read(table).sort(pl.all())), table
+
+
+def test_a_release_that_was_copied_in_part_goes_too(store):
+    half = Path(store.root) / "releases" / "2.0.0" / "chat" / "data" / "train-00000-of-00001.parquet"
+    half.parent.mkdir(parents=True)
+    half.write_bytes(SECRET.encode())
+    take(store, conv_id("ann"))
+    assert not half.exists()
+    assert (Path(store.root) / "releases" / "1.0.0" / "manifest.json").exists()
 
 
 def test_a_killed_writers_leftovers_go_too(store):
