@@ -31,6 +31,9 @@ def takedown(
         list[str] | None,
         typer.Option("--user", help="A user as the raw logs name them; - reads it from standard input, one a line."),
     ] = None,
+    reason: Annotated[
+        str, typer.Option("--reason", help="Kept in the store's record of it: a ticket's number, never a name.")
+    ] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would go.")] = False,
 ) -> None:
     """Forget: gone from every table, cache and built release, and kept out of every later one.
@@ -50,7 +53,7 @@ def takedown(
     if not asked and not addresses and of_store.read_bytes(UNFINISHED) is None:
         raise BadInput("nothing to take down: give an ID or --user; no earlier takedown is left unfinished")
     with told(of_store), nullcontext() if dry_run else writing(store):
-        removed = take_down(of_store, asked, addresses, datetime.now(UTC), dry_run, _print_raw)
+        removed = take_down(of_store, asked, addresses, datetime.now(UTC), dry_run, _print_raw, reason)
     _print(removed, store, dry_run)
 
 

@@ -5,6 +5,7 @@ import os
 import secrets
 import stat
 from functools import lru_cache
+from pathlib import Path
 
 from fsspec.implementations.local import LocalFileSystem
 
@@ -48,7 +49,7 @@ def store_key(store: Store) -> bytes:
 
     Raises BadInput when the key is not the one the store was started with: one person would get two ids.
     """
-    key = given_key() or _kept_key(store)
+    key = given_key() or store.read_bytes(_KEY_FILE) or _new_key(store)
     fingerprint = hashlib.sha256(b"fingerprint" + key).hexdigest()[:16].encode()
     known = store.read_bytes(_FINGERPRINT_FILE)
     if known is None:
@@ -66,11 +67,12 @@ def given_key() -> bytes:
     return given
 
 
-def _kept_key(store: Store) -> bytes:
-    kept = store.read_bytes(_KEY_FILE)
-    if kept is not None:
-        return kept
+def _new_key(store: Store) -> bytes:
+    if store.read_bytes(_FINGERPRINT_FILE) is not None:
+        raise BadInput(f"the key that store {store.root!r} was started with is not in it; set {KEY_VARIABLE} as before")
     key = secrets.token_hex(32).encode()
+    if isinstance(store.fs, LocalFileSystem):  # before the key is in it: a file's own mode would come a moment late
+        Path(store.at(_KEY_FILE)).parent.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
     store.write_bytes(_KEY_FILE, key)
     if isinstance(store.fs, LocalFileSystem):
         os.chmod(store.at(_KEY_FILE), stat.S_IRUSR | stat.S_IWUSR)

@@ -1,6 +1,8 @@
 """A takedown from beginning to end. Tombstones come first: from then on nothing of it can be released."""
 
-from collections.abc import Callable, Iterable, Sequence
+import getpass
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
 import polars as pl
@@ -22,6 +24,7 @@ def take_down(
     now: datetime,
     dry_run: bool,
     tell: Callable[[Sequence[str], Sequence[str]], None] = lambda _lines, _files: None,
+    reason: str = "",
 ) -> Removed:
     """Remove what is asked for and keep it out for ever; with `dry_run` only say what would go.
 
@@ -38,9 +41,31 @@ def take_down(
     tombstones.add(scope.by_kind(), now, keep=not dry_run)
     rows, releases = _remove(store, tombstones, now, dry_run)
     published = still_published(store, releases)
-    return Removed(
+    removed = Removed(
         rows=rows, releases=releases, published=published, lines=lines, picture_files=files, near_pictures=near
     )
+    if not dry_run:
+        _keep_record(store, removed, {kind: len(ids) for kind, ids in scope.by_kind().items()}, now, reason)
+    return removed
+
+
+def _keep_record(store: Store, removed: Removed, scope: Mapping[str, int], now: datetime, reason: str) -> None:
+    """Who took down how much, when and why; nothing of what it was."""
+    counts = removed.model_dump(include={"rows", "releases", "published"})
+    record = {
+        "finished_at": now.isoformat(timespec="seconds"),
+        "by": _user(),
+        "reason": reason,
+        "scope": scope,
+    } | counts
+    store.write_bytes(f"takedown/{now:%Y%m%dT%H%M%S}Z.json", json.dumps(record, indent=2).encode())
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may have no name for its user
+        return ""
 
 
 def finish(store: Store, now: datetime) -> dict[str, int]:

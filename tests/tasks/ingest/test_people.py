@@ -63,12 +63,24 @@ def test_the_key_is_kept_in_the_store_for_its_owner_alone(tmp_path):
     store = Store.open(str(tmp_path))
     assert store_key(store) == store_key(store)
     assert (tmp_path / "secret" / "user_key").stat().st_mode & 0o077 == 0
+    assert (tmp_path / "secret").stat().st_mode & 0o077 == 0
 
 
 def test_a_key_from_the_environment_is_not_written_down(tmp_path, monkeypatch):
     monkeypatch.setenv(KEY_VARIABLE, "correct horse battery staple")
     store_key(Store.open(str(tmp_path)))
     assert b"correct horse" not in b"".join(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
+
+
+def test_a_store_of_a_key_from_the_environment_is_not_given_another(tmp_path, monkeypatch):
+    store = Store.open(str(tmp_path))
+    monkeypatch.setenv(KEY_VARIABLE, "correct horse battery staple")
+    store_key(store)
+    monkeypatch.delenv(KEY_VARIABLE)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(BadInput, match=f"was started with is not in it; set {KEY_VARIABLE} as before"):
+        store_key(store)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_another_key_than_before_is_refused_because_people_would_get_two_ids(tmp_path, monkeypatch):

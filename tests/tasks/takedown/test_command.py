@@ -1,9 +1,12 @@
 """`curate takedown` from the command line."""
 
 import errno
+import getpass
 import io
+import json
 import sys
 from functools import partial
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -59,6 +62,16 @@ def test_a_disk_without_room_is_told_in_one_line_and_the_next_takedown_finishes(
     assert "has no room left (No space left on device); what was stored stays" in err
     assert curate()[0] == 0
     assert files_with(store, conv_id("ann"), f"{SECRET} one") == []
+
+
+def test_who_took_down_how_much_when_and_why_is_kept_and_nothing_of_what_it_was(curate, store):
+    assert curate(conv_id("ann"), "--reason", "ticket 17")[0] == 0
+    (record,) = Path(store.at("takedown")).glob("*.json")
+    kept = json.loads(record.read_text())
+    assert (kept["by"], kept["reason"], kept["releases"]) == (getpass.getuser(), "ticket 17", ["1.0.0"])
+    assert kept["scope"] == {"conversation": 1, "picture": 0, "user": 0}
+    assert kept["rows"]["conversations"] == 1
+    assert files_with(store, conv_id("ann"), OWN, f"{SECRET} one") == []
 
 
 def test_ids_can_be_given_on_standard_input_one_a_line(curate, store, monkeypatch):
