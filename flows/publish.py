@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from prefect import flow
+from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.flow_runs import suspend_flow_run
 from prefect.input import RunInput
@@ -18,8 +18,17 @@ class Approval(RunInput):
     """The form that a person fills in."""
 
     approve: bool = Field(default=False, description="Whether this release may leave the building.")
-    approved_by: str = Field(min_length=2, description="Who decides.")
-    manifest: str = Field(description="The 12 digits after `manifest` above: what is approved, and nothing else goes.")
+    approved_by: str = Field(pattern=r"\S.*\S", description="Who decides.")
+    manifest: str = Field(
+        default="",
+        pattern=r"^\s*([0-9a-f]{12}\s*)?$",
+        description="The 12 digits after `manifest` above: what is approved, and nothing else goes. Empty for a no.",
+    )
+
+
+def form(text: str) -> type[Approval]:
+    """The form under what a person decides by. No field is filled in before: Prefect would drop its limits."""
+    return Approval.with_initial_data(description=f"```\n{text}\n```")
 
 
 @flow(name="publish")
@@ -28,8 +37,8 @@ def publish(
 ) -> dict[str, str] | State[Any]:
     """Runs as a deployment: it stops until the form is filled in, and starts again from the beginning."""
     text = describe_release(release, repo, public, per_config, preview)
-    form = Approval.with_initial_data(description=f"```\n{text}\n```", approve=False, approved_by="nobody")
-    answer = suspend_flow_run(wait_for_input=form, timeout=HOURS_TO_DECIDE * 3600, key="approval")
+    answer = suspend_flow_run(wait_for_input=form(text), timeout=HOURS_TO_DECIDE * 3600, key="approval")
     if not answer.approve:
         return Cancelled(name="NotApproved", message=f"{answer.approved_by} did not approve")
-    return push_release(release, repo, public, per_config, preview, answer.manifest)
+    get_run_logger().info("%r approved manifest %s for %s", answer.approved_by, answer.manifest.strip(), repo)
+    return push_release(release, repo, public, per_config, preview, answer.manifest.strip())

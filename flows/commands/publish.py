@@ -16,7 +16,9 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
 def publish(
     release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")],
     repo: RepoOption,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would go; asks the Hub nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list what would go, and what forbids it; asks the Hub nothing.")
+    ] = False,
     public: Annotated[bool, typer.Option("--public", help="Where everybody can read it.")] = False,
     per_config: Annotated[
         bool,
@@ -30,19 +32,21 @@ def publish(
     """A verified release to the Hub: one commit, tag = version. HF_TOKEN must hold a token with write access.
 
     Shows the funnel and what changed since the version published before, and asks. Refuses builds with embedded
-    stand-ins, releases that do not verify, and versions that exist. Interrupted, run it again.
+    stand-ins, releases that do not verify, exports, and versions that exist. Interrupted, run it again.
     """
     from tasks.publish.hub import hub_api, quiet_client
-    from tasks.publish.plan import plan_upload
+    from tasks.publish.plan import plan_upload, require_allowed
     from tasks.publish.publish import check_hub, publish_release
     from tasks.publish.summary import plan_lines, summary_lines
     from tasks.release.fetched import fetched, store_of
+    from tasks.release.verify import read_manifest
 
     api = None if dry_run else hub_api()  # a missing token is told before hours of verification
     with fetched(release) as folder:
-        plan = plan_upload(folder, repo, public, per_config, preview, store_of(release))
+        plan = plan_upload(folder, repo, public, per_config, preview, store_of(release), listing=dry_run)
         if api is None:
             _print([*plan_lines(plan), "nothing was sent: this was a dry run"])
+            require_allowed(folder, read_manifest(folder), public)
             return
         quiet_client()
         check_hub(api, folder, plan, store_of(release))

@@ -25,18 +25,26 @@ def managed(path: str) -> bool:
 
 
 def plan_upload(
-    release: Path, repo: str, public: bool, per_config: bool, preview: bool, store: Store | None = None
+    release: Path,
+    repo: str,
+    public: bool,
+    per_config: bool,
+    preview: bool,
+    store: Store | None = None,
+    listing: bool = False,
 ) -> UploadPlan:
-    """What publishing does, of the very files that were verified.
+    """What publishing does, of the very files that were verified. A `listing` of it may be of what must not go.
 
     Raises BadInput when the release or the repository's name forbid it, ReleaseConflict when the release changes
     meanwhile.
     """
+    _check_is_release(release)
     sealed = manifest_sha256(release)  # before it is read: what is read and checked is what goes
     manifest = read_manifest(release)
     _check_name(repo)
     _check_tag(manifest.version)
-    _check_allowed(release, manifest, public)
+    if not listing:
+        require_allowed(release, manifest, public)
     _check_whole(release, store)
     if manifest_sha256(release) != sealed:
         raise ReleaseConflict(f"{str(release)!r} changed while it was verified; run the same command again")
@@ -51,6 +59,17 @@ def plan_upload(
         public=public,
         manifest_sha256=sealed,
     )
+
+
+def _check_is_release(release: Path) -> None:
+    """Raises BadInput for an export, which has the shards of a release and no manifest to check them by."""
+    shards = [*release.glob("data/*.parquet"), *release.glob("*/data/*.parquet")]
+    if shards and not (release / MANIFEST).exists():
+        raise BadInput(
+            f"{str(release)!r} has no {MANIFEST}, so it is an export or a part of a release; `curate publish` its "
+            "release, which checks it, and then put each folder of the export into a private repository with "
+            "`hf upload ORG/NAME FOLDER . --repo-type dataset --private`"
+        )
 
 
 def _check_name(repo: str) -> None:
@@ -71,7 +90,7 @@ def _check_tag(version: str) -> None:
         )
 
 
-def _check_allowed(release: Path, manifest: Manifest, public: bool) -> None:
+def require_allowed(release: Path, manifest: Manifest, public: bool) -> None:
     """Raises BadInput for what says of itself that it may not go there."""
     if manifest.embedded_providers:
         stand_ins = ", ".join(manifest.embedded_providers)

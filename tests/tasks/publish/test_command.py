@@ -14,6 +14,7 @@ import pytest
 from tasks.publish.records import of_version
 from tests.hub_server import TOKEN, Repo
 from tests.small_store import manifest_of
+from tests.tampered_release import card_says, write_manifest
 from tests.tasks.publish.conftest import REPO
 
 READ_BACK = f"""
@@ -64,6 +65,15 @@ def test_a_dry_run_lists_what_then_goes_to_every_repository(hub, curate, release
     listed = {block.partition(" ")[0]: set(re.findall(r"^  (\S+)$", block, re.MULTILINE)) for block in blocks}
     assert curate("publish", release, "--repo", REPO, *layout, "--yes")[0] == 0
     assert listed == {name: {*hub.files(name)} - {".gitattributes"} for name in hub.repos}
+
+
+def test_a_dry_run_lists_what_must_not_go_and_says_why(hub, curate, release):
+    write_manifest(release, embedded_providers=["nsfw"])
+    card_says(release, "Version 1.0.0 of", "> **Built with embedded stand-ins** (nsfw).\n\nVersion 1.0.0 of")
+    code, out, err = curate("publish", release, "--repo", REPO, "--dry-run")
+    assert (code, hub.requests) == (2, [])
+    assert "  chat/data/train-00000-of-00001.parquet\n" in out
+    assert "was built with embedded stand-ins (nsfw) and cannot be published" in err
 
 
 def test_without_anybody_to_ask_the_funnel_and_the_difference_are_shown_and_nothing_goes(hub, curate, release):

@@ -77,6 +77,13 @@ def test_a_policy_that_does_not_say_is_not_for_everybody():
     assert not Policy(name="mine", rules=[]).publishable
 
 
+def test_an_export_is_refused_with_what_to_do_instead(hub, release):
+    (release / "manifest.json").unlink()
+    for folder in (release, release / "chat"):
+        with pytest.raises(BadInput, match=r"it is an export or a part of a release; .* --private"):
+            plan_upload(folder, REPO, False, False, False)
+
+
 def test_a_manifest_that_names_banned_users_is_refused(hub, release):
     _under(release, banned_users=["f" * 24])
     with pytest.raises(BadInput, match="names the users"):

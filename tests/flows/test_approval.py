@@ -1,0 +1,43 @@
+"""The form that decides about publishing is checked when it is sent, not after the run has begun again."""
+
+import pytest
+from pydantic import ValidationError
+
+from flows.publish import form
+
+DIGITS = "0123456789ab"
+
+
+def _answer(approve=True, approved_by="A. Person", manifest=DIGITS):
+    return form("what goes").model_validate({"approve": approve, "approved_by": approved_by, "manifest": manifest})
+
+
+def test_the_form_says_yes_only_when_somebody_does():
+    assert not form("what goes").model_validate({"approved_by": "A. Person"}).approve
+    assert _answer().approve
+
+
+def test_digits_that_were_copied_with_the_space_around_them_are_taken():
+    assert _answer(manifest=f" {DIGITS}\n").manifest.strip() == DIGITS
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"approve": "perhaps"},
+        {"approved_by": ""},
+        {"approved_by": "   "},
+        {"manifest": DIGITS[:-1]},
+        {"manifest": "yes"},
+        {"manifest": f"{DIGITS}{DIGITS}"},
+    ],
+)
+def test_an_answer_that_is_none_is_refused_at_once(wrong):
+    with pytest.raises(ValidationError):
+        _answer(**wrong)
+
+
+def test_the_form_explains_and_limits_every_field_where_it_is_filled_in():
+    fields = form("what goes").model_json_schema()["properties"]
+    assert all(field["description"] for field in fields.values())
+    assert fields["approved_by"]["pattern"] and fields["manifest"]["pattern"]
