@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 
 from schemas.errors import BadInput
 from schemas.row import Row
+from tasks.yaml_files import read_yaml
 
 SHIPPED = Path(__file__).parent / "prices.yaml"
 
@@ -104,7 +105,7 @@ def load_prices(file: str | None = None) -> Prices:
 
 
 def _as_json(path: Path) -> str:
-    return json.dumps(yaml.safe_load(path.read_text("utf-8")), default=str)
+    return json.dumps(read_yaml(path), default=str)
 
 
 def check_prices(prices: Prices, providers: Iterable[object]) -> None:

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import cast
 
@@ -129,8 +130,7 @@ class Store:
 
     def empty(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """No rows, with the table's columns."""
-        frame = pl.DataFrame(schema=frame_schema(TABLES[table].row))
-        return frame if columns is None else frame.select(columns)
+        return _no_rows(table, None if columns is None else tuple(columns)).clone()
 
     def height(self, table: str) -> int:
         """How many rows a table has, from the ends of its parts alone."""
@@ -252,6 +252,13 @@ class Store:
                 self.fs.rm_file(path)
 
 
+@cache
+def _no_rows(table: str, columns: tuple[str, ...] | None) -> pl.DataFrame:
+    frame = pl.DataFrame(schema=frame_schema(TABLES[table].row))
+    return frame if columns is None else frame.select(columns)
+
+
+@cache
 def frame_schema(row: type[BaseModel]) -> pl.Schema:
     """The polars schema of a row type."""
     return cast(pl.DataFrame, pl.from_arrow(no_rows(arrow_schema(row)))).schema

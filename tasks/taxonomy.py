@@ -5,9 +5,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from schemas.tags import Taxonomy
+from tasks.yaml_files import read_yaml
 
 BETWEEN = " / "
 """Stands between the two parts of a value."""
@@ -55,7 +54,7 @@ class TaxonomyFile:
 @cache
 def taxonomy_file() -> TaxonomyFile:
     """The shipped taxonomy."""
-    content: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    content: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
     return TaxonomyFile(str(content["version"]), _tree(content["question"]), _tree(content["image"]))
 
 

@@ -28,6 +28,7 @@ from schemas.row import Row
 from schemas.tables import SIGNALS
 from tasks.decide.facts import MEASURED_ON, fact_types
 from tasks.tables import frame_schema
+from tasks.yaml_files import SafeLoader
 
 _SHIPPED = Path(__file__).parent / "policies"
 _SECTIONS: dict[str, type[Row]] = {
@@ -70,7 +71,7 @@ def policy_hash(policy: Policy) -> str:
     ).hexdigest()[:12]
 
 
-class _UniqueKeys(yaml.SafeLoader):
+class _UniqueKeys(SafeLoader):
     """YAML where a key that is given twice is an error; PyYAML would silently forget the first."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

@@ -4,9 +4,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from schemas.row import Row
+from tasks.yaml_files import read_yaml
 
 _FOLDER = Path(__file__).parent / "words"
 
@@ -74,4 +73,4 @@ def things(group: str) -> list[str]:
 
 
 def _load(file: Path) -> Any:
-    return yaml.safe_load(file.read_text(encoding="utf-8"))
+    return read_yaml(file)

@@ -36,6 +36,8 @@ def facts(
         among = wanted & pl.col("content_id").is_in(list(content_ids))
         none = store.empty(table_name(signal), names)
         rows = pl.concat([none, *(part.filter(among) for part in store.read_parts(table_name(signal), names))])
+    if rows.is_empty():
+        return rows.drop("version")
     return rows.unique("content_id", keep="first", maintain_order=True).drop("version")
 
 

@@ -5,9 +5,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from schemas.signals import ModelNames
+from tasks.yaml_files import read_yaml
 
 _LETTER = r"[A-Za-z0-9_\u00c0-\u024f]"  # what a name may not touch; Chinese and Japanese put no spaces around names
 _KIND = r"(?:AI|LLM|large|language|model|assistant|chatbot)"
@@ -30,7 +29,7 @@ _INTRODUCTIONS = (
 
 @cache
 def _words() -> dict[str, Any]:
-    words: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    words: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
     return words
 
 

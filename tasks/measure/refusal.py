@@ -5,9 +5,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from schemas.signals import Refusal
+from tasks.yaml_files import read_yaml
 
 OPENING_CHARACTERS = 300
 """Refusals come first; later apologies are usually about a detail."""
@@ -15,7 +14,7 @@ OPENING_CHARACTERS = 300
 
 @cache
 def _file() -> dict[str, Any]:
-    content: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    content: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
     return content
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from schemas.tag_evaluation import Share, TagAgreement, TagDisagreement
 from tasks.untrusted import one_line
@@ -40,8 +40,8 @@ def clopper_pearson(hits: int, n: int) -> Share:
     """A share of n with its 95 % interval after Clopper and Pearson (1934); null when n is 0."""
     if not n:
         return NO_SHARE
-    low = float(beta.ppf(0.025, hits, n - hits + 1)) if hits else 0.0
-    high = float(beta.ppf(0.975, hits + 1, n - hits)) if hits < n else 1.0
+    low = float(betaincinv(hits, n - hits + 1, 0.025)) if hits else 0.0
+    high = float(betaincinv(hits + 1, n - hits, 0.975)) if hits < n else 1.0
     return Share(value=hits / n, ci95_low=low, ci95_high=high)
 
 

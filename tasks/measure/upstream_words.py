@@ -4,14 +4,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from schemas.signals import UpstreamWords
+from tasks.yaml_files import read_yaml
 
 
 @cache
 def _words() -> dict[str, Any]:
-    words: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    words: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
     return words
 
 

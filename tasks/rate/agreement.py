@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import ndtr
-from scipy.stats import kendalltau, rankdata
 
 from schemas.errors import BadInput
 from schemas.rating import Agreement, Rating
@@ -30,8 +29,8 @@ def agreement(board: Sequence[Rating], reference: Sequence[Rating]) -> Agreement
     better = np.sign(b[first, 0] - b[second, 0])
     return Agreement(
         models=len(models),
-        spearman=_correlation(rankdata(a[:, 0]), rankdata(b[:, 0])) if varies else None,
-        kendall=float(kendalltau(a[:, 0], b[:, 0]).statistic) if varies else None,
+        spearman=_correlation(_ranks(a[:, 0]), _ranks(b[:, 0])) if varies else None,
+        kendall=_kendall(np.sign(a[first, 0] - a[second, 0]), better) if varies else None,
         pearson=_correlation(a[:, 0], b[:, 0]) if varies else None,
         agreement=_mean(np.where(order == 0, 0.5, order == separated)[judged]),
         agreement_strict=_mean((order * separated)[judged]),
@@ -58,6 +57,18 @@ def _brier(first: Matrix, second: Matrix, better: Vector) -> float | None:
     known = (variance > 0) & (better != 0)
     chance = ndtr(gap[known] / np.sqrt(variance[known]))
     return _mean((chance - (better[known] > 0)) ** 2)
+
+
+def _ranks(values: Vector) -> Vector:
+    """1 for the lowest; equal values share the mean of their ranks."""
+    below, equal = values[:, None] > values, values[:, None] == values
+    return np.asarray(below.sum(axis=1) + (equal.sum(axis=1) + 1) / 2)
+
+
+def _kendall(first: Vector, second: Vector) -> float:
+    """Tau-b, of which of each pair is higher: 1, -1, or 0 for a tie (Kendall, "Rank Correlation Methods", 1948)."""
+    ties = np.sqrt(np.count_nonzero(first)) * np.sqrt(np.count_nonzero(second))
+    return float(np.clip((first * second).sum() / ties, -1, 1))
 
 
 def _correlation(first: Vector, second: Vector) -> float:

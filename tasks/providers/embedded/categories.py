@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from schemas.tags import TAGS, Categories
 from tasks.providers.capabilities import Document, Vectors
 from tasks.providers.embedded.nearest import PROMPT_CHARACTERS, NearestExamples
+from tasks.yaml_files import read_yaml
 
 COSINE_MIN, COSINE_MARGIN = 0.5, 0.03
 """How near an example must be, and how much nearer another category's may be."""
@@ -38,7 +38,7 @@ class WordsAndLayout:
     looks_at_vectors = True
 
     def __init__(self) -> None:
-        words: dict[str, Any] = yaml.safe_load((_HERE / "category_words.yaml").read_text(encoding="utf-8"))
+        words: dict[str, Any] = read_yaml(_HERE / "category_words.yaml")
         self._asks = {name: _any_of(forms) for name, forms in words["asks"].items()}
         self._exercise, self._task = _any_of(words["exercise"]), _any_of(words["task"])
         self._examples = NearestExamples(_HERE / "categories.yaml")
@@ -47,7 +47,7 @@ class WordsAndLayout:
     @cached_property
     def _line(self) -> tuple[Vectors, float]:
         """Weights float32 (dimension,) and intercept of the logistic regression that tells diagrams."""
-        fitted: dict[str, Any] = yaml.safe_load((_HERE / "diagram_weights.yaml").read_text(encoding="utf-8"))
+        fitted: dict[str, Any] = read_yaml(_HERE / "diagram_weights.yaml")
         return np.asarray(fitted["weights"], np.float32), float(fitted["intercept"])
 
     def tag(self, documents: Sequence[Document]) -> list[Categories]:

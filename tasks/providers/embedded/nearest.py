@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from tasks.providers.capabilities import Vectors
 from tasks.providers.embedded.text_embedding import SentenceEncoder, sentence_encoder
+from tasks.yaml_files import read_yaml
 
 PROMPT_CHARACTERS = 600
 """How much of a prompt is compared: examples are short, and a prompt says first what it wants."""
@@ -19,7 +19,7 @@ class NearestExamples:
 
     def __init__(self, file: Path) -> None:
         """`file` holds `version` and, by class, the examples."""
-        content: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content: dict[str, Any] = read_yaml(file)
         self.version = f"examples-{content.pop('version')}+{SentenceEncoder.version}"
         self._examples: Mapping[str, list[str]] = content
         self._vectors: dict[str, Vectors] = {}

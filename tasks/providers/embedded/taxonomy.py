@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from schemas.tags import Taxonomy
 from tasks.providers.capabilities import Document
 from tasks.providers.embedded.nearest import PROMPT_CHARACTERS, NearestExamples
 from tasks.taxonomy import placed, taxonomy_file
+from tasks.yaml_files import read_yaml
 
 COSINE_MIN = 0.5
 """Below this an example says nothing about a prompt."""
@@ -31,7 +30,7 @@ class NearestPlace:
     def __init__(self) -> None:
         self._question = NearestExamples(_HERE / "taxonomy_question.yaml")
         self._image = NearestExamples(_HERE / "taxonomy_image.yaml")
-        words: dict[str, Any] = yaml.safe_load((_HERE / "taxonomy_words.yaml").read_text(encoding="utf-8"))
+        words: dict[str, Any] = read_yaml(_HERE / "taxonomy_words.yaml")
         self._words = {tree: _compiled(words[tree]) for tree in ("question", "image")}
         examples = f"{self._question.version}+{self._image.version}"
         self.version = f"taxonomy{taxonomy_file().version}+words-{words['version']}+{examples}"

@@ -1,6 +1,9 @@
 """Agreement between boards, by numbers worked out by hand."""
 
 import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
 
 from schemas.errors import BadInput
 from schemas.rating import Rating
@@ -23,6 +26,18 @@ def test_a_board_agrees_with_itself():
     assert (same.spearman, same.kendall, same.pearson) == pytest.approx((1, 1, 1))
     assert (same.agreement, same.agreement_strict) == (1, 1)
     assert same.separability == same.separability_reference == pytest.approx(5 / 6)
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=12))
+def test_rank_correlations_are_those_of_scipy_also_with_ties(ratings):
+    ours, theirs = ({f"m{n:02}": (float(pair[side]), 1.0) for n, pair in enumerate(ratings)} for side in (0, 1))
+    found = agreement(board(**ours), board(**theirs))
+    if any(len(set(each.values())) == 1 for each in (ours, theirs)):
+        assert found.spearman is found.kendall is None
+        return
+    first, second = zip(*ratings, strict=True)
+    assert found.kendall == pytest.approx(scipy.stats.kendalltau(first, second).statistic)
+    assert found.spearman == pytest.approx(scipy.stats.spearmanr(first, second).statistic)
 
 
 def test_a_reversed_board_disagrees():
