@@ -76,10 +76,11 @@ def finish(store: Store, now: datetime) -> dict[str, int]:
 
 
 def _remove(store: Store, tombstones: Tombstones, now: datetime, dry_run: bool) -> tuple[dict[str, int], list[str]]:
-    rows = sweep(store, live(store, tombstones), tombstones, now, dry_run)
     releases = releases_with(store, tombstones)
     if not dry_run:
-        withdraw_releases(store, releases)
+        withdraw_releases(store, releases)  # first: others read them, and parts are written anew in the room they had
+    rows = sweep(store, live(store, tombstones), tombstones, now, dry_run)
+    if not dry_run:
         store.fs.rm_file(store.at(UNFINISHED))
     return rows, releases
 

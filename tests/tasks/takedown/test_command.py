@@ -60,6 +60,8 @@ def test_a_disk_without_room_is_told_in_one_line_and_the_next_takedown_finishes(
         code, _, err = curate(conv_id("ann"))
     assert (code, err.count("\n")) == (2, 1)
     assert "has no room left (No space left on device); what was stored stays" in err
+    released = {path.name for path in Path(store.at("releases/1.0.0")).iterdir()}
+    assert released == {"manifest.json", "withdrawn.json"}  # they went first, and made room
     assert curate()[0] == 0
     assert files_with(store, conv_id("ann"), f"{SECRET} one") == []
 
