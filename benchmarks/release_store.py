@@ -56,6 +56,11 @@ def decided_store(folder: Path, conversations: int, votes: int) -> Store:
     return store
 
 
+def drawn_messages(count: int, mean: int) -> list[str]:
+    """So many messages of words alone; `mean` is that of their characters."""
+    return _Texts().draw(count, mean)
+
+
 def _left_sides(numbers: Numbers, conversations: int, votes: int) -> Numbers:
     """Each conversation's own number, but for right sides of votes, which have the left side's, the one before."""
     every = conversations // votes if votes else conversations + 1

@@ -16,12 +16,13 @@ def verify(release: Annotated[str, typer.Argument(help="Folder of a release, or 
     from tasks.release.fetched import fetched, store_of
     from tasks.release.layout import MANIFEST_DIGITS, manifest_sha256
     from tasks.release.verify import verify_release
+    from tasks.untrusted import one_line
 
     with fetched(release) as folder:
         problems = verify_release(folder, store_of(release))
         sealed = manifest_sha256(folder)[:MANIFEST_DIGITS]
     for problem in problems[:50]:
-        print(problem)
+        print(one_line(problem.encode(errors="backslashreplace").decode(), 1000))
     if problems:
         print(f"{len(problems)} problems: this release is not as it was made")
         raise typer.Exit(1)

@@ -12,6 +12,7 @@ from tasks.parquet import read_parquet_groups
 from tasks.release.layout import CARD
 from tasks.release.shards import shards
 from tasks.release.statistics import COMPARED, UNKNOWN, Statistics
+from tasks.untrusted import markdown_text
 
 _COLUMNS = {
     "chat": ["model", "user_id", "conversation"],
@@ -57,8 +58,12 @@ def wrong_sentences(folder: Path, manifest: Manifest) -> Iterator[str]:
         "the policy": f"the policy `{manifest.policy['name']}` ({manifest.policy_hash})",
         "what was withheld": f" {manifest.counts['withheld_for_bench']:,} kept conversations are not in `chat`",
     }
+    if contact := markdown_text(str(manifest.policy.get("contact") or "")):
+        expected["the address for removals"] = f"Write to {contact} with"
     yield from (
-        f"{CARD}: {what} is not what the manifest says" for what, line in expected.items() if line not in flowing
+        f"{CARD}: {what} is not what the manifest says"
+        for what, line in expected.items()
+        if " ".join(line.split()) not in flowing
     )
     if flowing.count(notice) != len(stand_ins) or not all(each in flowing for each in stand_ins):
         yield f"{CARD}: which stand-ins it was built with is not what the manifest says"
@@ -81,7 +86,7 @@ def _front_matter(card: str) -> tuple[Any, Any]:
         opening, text, _ = card.split("---\n", 2)
         about = yaml.safe_load(text)
         return (about["configs"], about["license"]) if opening == "" else (None, None)
-    except (ValueError, yaml.YAMLError, KeyError, TypeError):
+    except (ValueError, yaml.YAMLError, KeyError, TypeError, RecursionError):
         return None, None
 
 

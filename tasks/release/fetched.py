@@ -27,6 +27,20 @@ def store_of(release: str) -> Store | None:
     return store if store.fs.isdir(store.at("tables")) else None
 
 
+def releases_in(folder: Path) -> str:
+    """The rest of the sentence that a folder is no release: what it is instead, and which releases are there."""
+    if not folder.is_dir():
+        return "; there is no such folder"
+    for parent in (folder, folder / "releases"):
+        found = sorted(path.parent.name for path in parent.glob(f"*/{MANIFEST}"))
+        if found:
+            some = ", ".join(repr(name) for name in found[-5:])
+            return (
+                f"; {str(parent)!r} holds {len(found)} releases ({some}): name one, such as {str(parent / found[-1])!r}"
+            )
+    return f"; a release is the folder of a version, such as {str(folder / 'releases' / '1.0.0')!r}"
+
+
 @contextmanager
 def fetched(location: str) -> Iterator[Path]:
     """The release as a local folder, until the block ends. Raises BadInput when nothing can be read there.

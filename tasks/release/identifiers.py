@@ -1,8 +1,13 @@
 """Network addresses, e-mail addresses and paths of machines where a release has no business holding any."""
 
+import base64
+import html
 import re
+import unicodedata
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from urllib.parse import unquote
 
 import polars as pl
 
@@ -14,18 +19,35 @@ from tasks.untrusted import markdown_text
 
 _ADDRESSES = {pattern.type: pattern for pattern in reversed(PATTERNS) if pattern.type in ("ip", "email")}
 """The first form of each; programs write none of the others, which are spelt out."""
+_ROOTS = "home|root|Users|Volumes|mnt|media|tmp|var|srv|opt|usr|etc|data|workspace|scratch|nfs|private"
 _PATH = re.compile(
-    r"(?<![\w./~-])/(?:home|root|Users|mnt|media|tmp|var|srv|opt|etc|data)/[\w.-]"
-    r"|\b(?:file|s3|gs|az|abfss?)://[\w.-]|\b[A-Za-z]:\\\w"
+    rf"(?<![\w./~-])/(?:{_ROOTS})/[\w.-]"
+    r"|\b(?:file|s3|gs|az|abfss?|hdfs)://[\w.-]|\b[A-Za-z]:\\\w|\\\\\w+\\\w|(?<!\S)~/[\w.-]"
 )
 """Absolute, as on a server or a disk; a web address and `org/model` are none."""
-_HINT = rf"/(?:home|root|Users|mnt|media|tmp|var|srv|opt|etc|data)/|://|:\\|{pii_hints.AT}|{pii_hints.IP}"
+_HINT = rf"/(?:{_ROOTS})/|://|\\|~/|{pii_hints.AT}|{pii_hints.IP}"
 """What a text with any of these holds; polars looks for it in linear time."""
+_VEILED = r"%[0-9A-Fa-f]{2}|&#?\w+;|[^\x00-\x7f]|[A-Z][0-9A-Za-z+/]{7}"
+"""What a text holds that says the same in other characters: of web addresses, of HTML, wide ones, or base64."""
+_BASE64 = re.compile(r"[0-9A-Za-z+/]{12,}")
 _TEXTS = {".md", ".csv", ".html", ".svg"}
 
 
 def identifiers(text: str) -> set[str]:
-    """Kinds of identifiers in a text that is nobody's message: ip, email, path."""
+    """Kinds of identifiers in a text that is nobody's message, also in other characters: ip, email, path."""
+    plain = unicodedata.normalize("NFKC", html.unescape(unquote(text)))
+    return {kind for each in {text, plain, *_decoded(text)} for kind in _written(each)}
+
+
+def _decoded(text: str) -> Iterator[str]:
+    """What stretches of base64 say, where that is ASCII."""
+    for found in _BASE64.findall(text):
+        with suppress(ValueError):
+            if (told := base64.b64decode(found + "=" * (-len(found) % 4)).decode("ascii")).isprintable():
+                yield told
+
+
+def _written(text: str) -> set[str]:
     found = {"path"} if _PATH.search(text) else set()
     for kind, pattern in _ADDRESSES.items():
         matches = pattern.form.finditer(text) if kind != "email" or "@" in text else ()
@@ -36,7 +58,7 @@ def identifiers(text: str) -> set[str]:
 
 def identifiers_in(texts: pl.Series) -> dict[str, set[str]]:
     """`identifiers` of each text that has any."""
-    hinted = texts.filter(texts.str.contains(_HINT)).unique(maintain_order=True)
+    hinted = texts.filter(texts.str.contains(f"{_HINT}|{_VEILED}")).unique(maintain_order=True)
     return {text: found for text in hinted if (found := identifiers(text))}
 
 

@@ -43,9 +43,16 @@ def wrong_files(folder: Path, manifest: Manifest) -> Iterator[str]:
         elif not is_release_file(name):
             yield f"{name}: no release has such a file"
     links = sorted(path for path in folder.rglob("*") if path.is_symlink())
-    yield from (f"{path.relative_to(folder).as_posix()}: a link, not a file" for path in links)
+    yield from (f"{_below(path, folder)}: a link, not a file" for path in links)
+    known = {folder / part for name in manifest.files for part in (name, *map(str, Path(name).parents))}
+    others = sorted({path for path in folder.rglob("*") if not path.is_symlink()} - known - {folder / MANIFEST})
+    yield from (f"{_below(path, folder)}: no release has it" for path in others if not path.is_file())
     if present == manifest.files:
         yield from (problem for config in CONFIGS for problem in _wrong_numbering(config, present))
+
+
+def _below(path: Path, folder: Path) -> str:
+    return path.relative_to(folder).as_posix()
 
 
 def _wrong_numbering(config: str, present: Iterable[str]) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Leaderboards as files: Parquet for programs, CSV for people."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -7,6 +8,7 @@ import polars as pl
 from schemas.rating import Rating
 from schemas.row import arrow_schema
 from tasks.parquet import ParquetFile
+from tasks.release.stored import READ_ERRORS, sound_groups
 from tasks.tables import conform
 from tasks.untrusted import csv_cell
 
@@ -28,6 +30,22 @@ def write_leaderboards(ratings: pl.DataFrame, folder: Path) -> None:
         board = ratings.filter(chosen).sort("slice", "rating", "model", descending=[False, True, False])
         with ParquetFile(folder / f"{name}.parquet", schema) as file:
             file.write(conform(board, schema))
-        safe = pl.col("model", "slice").map_elements(csv_cell, return_dtype=pl.String)
-        flags = pl.col("flags").list.join(" ")
-        board.with_columns(safe, flags).write_csv(folder / f"{name}.csv", float_precision=2)
+        (folder / f"{name}.csv").write_text(_csv(board), encoding="utf-8")
+
+
+def wrong_boards(folder: Path) -> Iterator[str]:
+    """Boards that cannot be read, or whose CSV is not that of the Parquet file."""
+    for path in sorted((folder / "leaderboard").glob("*.parquet")):
+        beside = path.with_suffix(".csv")
+        try:
+            told = _csv(pl.concat(sound_groups(path)))
+        except READ_ERRORS as error:
+            yield f"leaderboard/{path.name}: its pages cannot be read ({type(error).__name__})"
+            continue
+        if not beside.is_file() or beside.read_bytes() != told.encode():
+            yield f"leaderboard/{beside.name}: not what {path.name} says"
+
+
+def _csv(board: pl.DataFrame) -> str:
+    safe = pl.col("model", "slice").map_elements(csv_cell, return_dtype=pl.String)
+    return board.with_columns(safe, pl.col("^flags$").list.join(" ")).write_csv(float_precision=2)

@@ -1,10 +1,12 @@
 """Which row of a configuration shows which pictures, as one checksum."""
 
 import hashlib
+from collections.abc import Iterator
 
 import polars as pl
 
 from schemas.release import KEYS
+from tasks.spooled_frames import compact
 
 CONTENT_ID_DIGITS = 32
 """Of a picture's name in a release; its extension follows."""
@@ -28,3 +30,22 @@ class PictureLists:
     def hexdigest(self) -> str:
         """64 hex digits."""
         return self._digest.hexdigest()
+
+
+class PictureContents:
+    """Whether a picture's name stands for the same bytes in every row; 16 bytes of memory a picture."""
+
+    def __init__(self) -> None:
+        self._found = [pl.DataFrame(schema={"name": pl.UInt64, "content": pl.UInt64})]
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """The next rows, as a shard holds them."""
+        picture = rows["images"].explode().drop_nulls().struct
+        hashes = pl.DataFrame({"name": picture.field("path").hash(), "content": picture.field("bytes").hash()})
+        self._found.append(compact(hashes.unique()))
+
+    def unlike(self) -> Iterator[str]:
+        """Says so when some names stand for several contents."""
+        names = pl.concat(self._found).unique()["name"]
+        if count := len(names) - names.n_unique():
+            yield f"{count} pictures are not the same in every row that shows them"

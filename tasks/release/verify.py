@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 from pydantic import ValidationError
@@ -12,19 +13,20 @@ from schemas.errors import BadInput
 from schemas.policy import Action, Over, Policy
 from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.run import Funnel
-from tasks.parquet import read_parquet_groups
 from tasks.progress import Advance, progress
 from tasks.providers.embedded.pii_patterns import PATTERNS
 from tasks.release.build import MANIFEST, WITHDRAWN, seal
 from tasks.release.card_numbers import wrong_numbers, wrong_sentences
 from tasks.release.contents import wrong_rows
 from tasks.release.declared import unlike_declared
-from tasks.release.fetched import store_of
+from tasks.release.fetched import releases_in, store_of
 from tasks.release.identifiers import identifiers_in_files
 from tasks.release.layout import wrong_files
+from tasks.release.leaderboards import wrong_boards
 from tasks.release.leaks import bench_leaks, hidden_leaks
-from tasks.release.picture_lists import PictureLists
+from tasks.release.picture_lists import PictureContents, PictureLists
 from tasks.release.shards import shards
+from tasks.release.stored import READ_ERRORS, beside_rows, sound_groups
 from tasks.spooled_frames import compact
 from tasks.tables import Store
 
@@ -40,12 +42,14 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
     problems = problems or list(unlike_declared(folder, manifest))
     if problems:
         return problems  # what the shards hold means nothing when they are not the ones that were sealed
-    shown = {config: PictureLists(config) for config in CONFIGS}
+    shown, contents = {config: PictureLists(config) for config in CONFIGS}, PictureContents()
     with progress("rows to verify", sum(manifest.counts[config] for config in CONFIGS)) as advance:
         for config in CONFIGS:
-            problems += _config(folder, config, manifest, shown[config], advance)
+            problems += _config(folder, config, manifest, (shown[config], contents), advance)
     problems += _funnel(manifest)
     problems += identifiers_in_files(folder, manifest)
+    if not problems:
+        problems = [*_beside_rows(folder, manifest), *wrong_boards(folder), *contents.unlike()]
     if not problems:
         problems = [*bench_leaks(folder), *hidden_leaks(folder, of_store)]
     if not problems:
@@ -59,23 +63,31 @@ def read_manifest(folder: Path) -> Manifest:
     if (folder / WITHDRAWN).exists():
         raise BadInput(f"{str(folder)!r} was withdrawn: a takedown removed its data; only the manifest stays")
     try:
-        manifest = Manifest.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        text = path.read_text(encoding="utf-8")
+        manifest = Manifest.model_validate(json.loads(text, object_pairs_hook=_named_once))
         Policy.model_validate(manifest.policy)
         Funnel.model_validate(manifest.funnel)
         counted = {*CONFIGS, "withheld_for_bench"} <= manifest.counts.keys()
     except OSError:
-        raise BadInput(f"{str(folder)!r} is not a release: it has no {MANIFEST}") from None
-    except (ValueError, ValidationError) as error:
+        raise BadInput(f"{str(folder)!r} is not a release: it has no {MANIFEST}{releases_in(folder)}") from None
+    except (ValueError, ValidationError, RecursionError) as error:
         raise BadInput(f"{_not_understood(path)} ({type(error).__name__})") from None
     if not counted:
         raise BadInput(f"{_not_understood(path)} (counts)")
     return manifest
 
 
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; what stands behind a name that comes again would be seen by nobody."""
+    if len(named := dict(pairs)) != len(pairs):
+        raise ValueError("a name twice")
+    return named
+
+
 def _not_understood(path: Path) -> str:
     """What to say of a manifest that is broken, or of another version."""
     made = ""
-    with suppress(ValueError, KeyError, TypeError):
+    with suppress(ValueError, KeyError, TypeError, RecursionError):
         made = f"; it says that arena-curation {json.loads(path.read_bytes())['software']} made it: use that"
     return f"{str(path)!r} is not a manifest this version understands{made}"
 
@@ -96,16 +108,27 @@ def _forbidden(manifest: Manifest) -> frozenset[str]:
     return frozenset(found)
 
 
-def _config(folder: Path, config: str, manifest: Manifest, shown: PictureLists, advance: Advance) -> list[str]:
+def _beside_rows(folder: Path, manifest: Manifest) -> Iterator[str]:
+    for name in sorted(name for name in manifest.files if name.endswith(".parquet")):
+        yield from (f"{name}: {problem}" for problem in beside_rows(folder / name))
+
+
+def _config(
+    folder: Path, config: str, manifest: Manifest, shown: tuple[PictureLists, PictureContents], advance: Advance
+) -> list[str]:
     problems: list[str] = []
     keys = [pl.Series([], dtype=pl.String)]
     forbidden = _forbidden(manifest)
     for shard in shards(folder, config):
-        for group in read_parquet_groups(shard):
-            keys.append(compact(group.select(KEYS[config])).to_series())
-            shown.add(group)
-            advance(group.height)
-            problems += [f"{config}/{shard.name}: {problem}" for problem in wrong_rows(config, group, forbidden)]
+        try:
+            for group in sound_groups(shard):
+                keys.append(compact(group.select(KEYS[config])).to_series())
+                for each in shown:
+                    each.add(group)
+                advance(group.height)
+                problems += [f"{config}/{shard.name}: {problem}" for problem in wrong_rows(config, group, forbidden)]
+        except READ_ERRORS as error:
+            return [*problems, f"{config}/{shard.name}: its pages cannot be read ({type(error).__name__})"]
     ids = pl.concat(keys)
     rows, twice = len(ids), ids.filter(ids.is_duplicated())
     if rows != manifest.counts[config]:
@@ -117,7 +140,7 @@ def _config(folder: Path, config: str, manifest: Manifest, shown: PictureLists, 
 
 def _pictures(manifest: Manifest, shown: Mapping[str, PictureLists]) -> Iterator[str]:
     for config, found in shown.items():
-        if manifest.pictures and found.hexdigest() != manifest.pictures.get(config):
+        if manifest.pictures is not None and found.hexdigest() != manifest.pictures.get(config):
             yield f"{config}: its rows do not show the pictures that they showed when the release was sealed"
 
 

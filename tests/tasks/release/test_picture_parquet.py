@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.parquet import ParquetFile, encode_parquet
+from tasks.parquet import PAGE_BYTES, ParquetFile, encode_parquet
 from tasks.release import picture_parquet
 from tasks.release.file_pieces import FilePieces
+from tasks.release.picture_pages import lay_out
 from tasks.release.picture_parquet import PictureParquet, encode_group
 from tasks.release.plain_values import plain_values
 from tasks.release.thrift import repeated, signed
@@ -108,6 +109,12 @@ def test_a_failure_leaves_a_file_that_no_reader_takes_for_whole(tmp_path):
         pq.read_table(tmp_path / "x.parquet")
 
 
+def test_a_page_ends_with_the_row_that_fills_it_to_the_byte():
+    alone = np.full(3, PAGE_BYTES - 4)  # and four for its length
+    assert lay_out(np.ones(3, np.int64), alone).rows.tolist() == [1, 1, 1]
+    assert lay_out(np.ones(3, np.int64), alone - 1).rows.tolist() == [2, 1]
+
+
 def test_too_few_pictures_stop_the_release(tmp_path):
     with pytest.raises(ValueError, match="0 pictures"), PictureParquet(tmp_path / "x.parquet", SCHEMA) as file:
         file.write(_group([[b"a"]]), _pieces([], [], []))
@@ -146,3 +153,13 @@ def test_values_that_are_stored_in_another_way_are_not_misread(tmp_path, options
     }
     pq.write_table(pa.table([values, ["x"] * 3], schema=FLAT), tmp_path / "x.parquet", **plain)
     assert plain_values(str(tmp_path / "x.parquet"), "bytes") is None
+
+
+@pytest.mark.parametrize("lost", [1, 5])
+def test_values_that_do_not_fill_their_page_are_not_misread(tmp_path, lost):
+    path = tmp_path / "x.parquet"
+    path.write_bytes(encode_parquet(pa.table([[b"first", b"the last"], ["x"] * 2], schema=FLAT)))
+    content = path.read_bytes()
+    length = (8).to_bytes(4, "little") + b"the last"
+    path.write_bytes(content.replace(length, (8 - lost).to_bytes(4, "little") + b"the last"))
+    assert path.read_bytes() != content and plain_values(str(path), "bytes") is None

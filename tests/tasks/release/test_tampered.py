@@ -7,6 +7,7 @@ import pytest
 
 from schemas.errors import BadInput
 from tasks.release.verify import verify_release
+from tasks.untrusted import markdown_text
 from tests.small_store import manifest_of
 from tests.tampered_release import (
     BATTLE,
@@ -119,6 +120,7 @@ def test_a_path_in_the_manifest_is_found_and_the_address_for_removals_is_none(ow
     write_manifest(
         own_release, policy=policy | {"contact": 'The "lab" <removal@lab.example>', "about": "ask a@b.example"}
     )
+    card_says(own_release, "the publisher of this dataset", markdown_text('The "lab" <removal@lab.example>'))
     assert verify_release(own_release) == []
     write_manifest(own_release, settings=settings | {"store": "/home/alice/store"})
     assert verify_release(own_release) == ["manifest.json: holds an identifier: path"]

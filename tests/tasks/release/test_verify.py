@@ -11,7 +11,7 @@ from schemas.errors import BadInput
 from tasks.release.verify import verify_release
 from tests.builders import picture_bytes
 from tests.small_store import manifest_of
-from tests.tampered_release import BATTLE, CHAT, change_row, reseal, rewrite, write_manifest
+from tests.tampered_release import BATTLE, BENCH, CHAT, change_row, reseal, rewrite, write_manifest
 
 
 def _with_image(release, content, path=None):
@@ -20,6 +20,10 @@ def _with_image(release, content, path=None):
         return [rows[0] | {"images": [image]}, *rows[1:]]
 
     rewrite(release, CHAT, change)
+
+
+def _shown_as(content, row):
+    return row | {"images": [image | {"bytes": content} for image in row["images"]]}
 
 
 def test_a_release_as_it_was_made_has_no_problems(release):
@@ -128,7 +132,8 @@ def test_a_picture_that_carries_more_than_pixels_or_is_none_is_found(own_release
 def test_a_plain_picture_in_its_place_is_no_problem(own_release, file_format):
     plain = io.BytesIO()
     PIL.Image.new("RGB", (8, 8), "red").save(plain, file_format)
-    _with_image(own_release, plain.getvalue())
+    for shard in (CHAT, BATTLE, BENCH):
+        rewrite(own_release, shard, lambda rows: [_shown_as(plain.getvalue(), row) for row in rows])
     assert verify_release(own_release) == []
 
 
