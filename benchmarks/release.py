@@ -19,6 +19,7 @@ from benchmarks.release_rows import chat_rows, picture_store
 from benchmarks.timing import compare_all
 from tasks.release.picture_places import PicturePlaces
 from tasks.release.shards import write_shards
+from tasks.tables import Store
 
 ROWS = 10_000
 BENCH = "release: shards with 60 KB pictures"
@@ -34,19 +35,23 @@ def run(count: int = ROWS, fsync: bool = False) -> list[dict[str, Any]]:
         store, rows = picture_store(folder / "store", range(count)), chat_rows(range(count))
         parts = [store.local_part("images", part) or "" for part in store.parts("images")]
         alone = rows.with_columns(conversation=rows["conversation"].list.head(0))
-        with PicturePlaces(store) as images:
-            return [
-                row
-                for bench, some in ((BENCH, rows), (f"{BENCH}, no text", alone))
-                for row in _beside(bench, some, images, parts, folder / "written", fsync)
-            ]
+        return [
+            row
+            for bench, some in ((BENCH, rows), (f"{BENCH}, no text", alone))
+            for row in _beside(bench, some, store, parts, folder / "written", fsync)
+        ]
+
+
+def _ours(store: Store, rows: pl.DataFrame, folder: Path) -> list[Path]:
+    with PicturePlaces(store) as images:
+        return write_shards("chat", [rows], images, folder)
 
 
 def _beside(
-    bench: str, rows: pl.DataFrame, images: PicturePlaces, parts: list[str], folder: Path, fsync: bool
+    bench: str, rows: pl.DataFrame, store: Store, parts: list[str], folder: Path, fsync: bool
 ) -> list[dict[str, Any]]:
     """Memory holds one shard: peers write it as often as there are shards, and of it as much as the last one has."""
-    shards = write_shards("chat", [rows], images, folder)
+    shards = _ours(store, rows, folder)
     sizes, counts = zip(*((path.stat().st_size, pq.read_metadata(path).num_rows) for path in shards), strict=True)
     table, content = pq.read_table(shards[0]), memoryview(shards[0].read_bytes())
 
@@ -75,7 +80,7 @@ def _beside(
         "pyarrow defaults, from the store": lambda to: by_script(rows, parts, to, counts[0]),
         "copy of the parts that hold the pictures": copied,
     }
-    ours = into(lambda to: write_shards("chat", [rows], images, to))
+    ours = into(lambda to: _ours(store, rows, to))
     named = {name: into(work) for name, work in peers.items()}
     return compare_all(bench, rows.height, ours, named, before=lambda: _emptied(folder, fsync), fsync=fsync)
 

@@ -21,7 +21,7 @@ _OPEN_FILES = 64
 """At once: a quarter of what the strictest systems allow a process."""
 Numbers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
-_pread: Any = types.ExternalFunction("pread", types.intp(types.intc, types.uintp, types.uintp, types.int64))
+pread: Any = types.ExternalFunction("pread", types.intp(types.intc, types.uintp, types.uintp, types.int64))
 _write: Any = types.ExternalFunction("write", types.intp(types.intc, types.uintp, types.uintp))
 
 
@@ -95,7 +95,7 @@ def _appended(
                 if at < size:
                     return done
                 at = 0
-            got = _pread(files[piece], base + at, min(end - offset, size - at), offset)
+            got = pread(files[piece], base + at, min(end - offset, size - at), offset)
             if got <= 0:
                 return done
             offset, at = offset + got, at + got

@@ -4,8 +4,11 @@ import os
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.parquet as pq
 
+from tasks.compiled import compiled
+from tasks.release.file_pieces import pread
 from tasks.release.thrift import Numbers, Reader
 
 _DATA_PAGE, _PLAIN = 0, 0
@@ -28,15 +31,15 @@ def plain_values(path: str, column: str) -> tuple[Numbers, Numbers] | None:
         optional = bool(file.schema.column(place).max_definition_level)
         chunks = [described.row_group(group).column(place) for group in range(described.num_row_groups)]
         try:
-            found = [value for chunk in chunks for value in _values(opened.fileno(), chunk, optional)]
+            found = [offsets for chunk in chunks for offsets in _offsets(opened.fileno(), chunk, optional)]
         except _NotPlain:
             return None
-    offsets, lengths = np.array(found, np.int64).reshape(-1, 2).T
-    return offsets, lengths
+    places = np.concatenate([np.zeros((2, 0), np.int64), *found], axis=1)
+    return places[0], places[1]
 
 
-def _values(file: int, chunk: pq.ColumnChunkMetaData, optional: bool) -> Iterator[tuple[int, int]]:
-    """(offset, length) of the values of a column chunk."""
+def _offsets(file: int, chunk: pq.ColumnChunkMetaData, optional: bool) -> Iterator[Numbers]:
+    """Offsets and lengths of the values of each page of a column chunk, two rows."""
     if chunk.compression != "UNCOMPRESSED" or chunk.has_dictionary_page:
         raise _NotPlain
     at, end = chunk.data_page_offset, chunk.data_page_offset + chunk.total_compressed_size
@@ -44,14 +47,21 @@ def _values(file: int, chunk: pq.ColumnChunkMetaData, optional: bool) -> Iterato
         start, at, count = _page(file, at)
         if optional:
             start += 4 + _length(file, start)  # definition levels
-        for _ in range(count):
-            if start + 4 > at:
-                raise _NotPlain  # there are fewer values than rows: some are null
-            length = _length(file, start)
-            yield start + 4, length
-            start += 4 + length
-        if start != at:
-            raise _NotPlain
+        places = np.empty((2, count), np.int64)
+        if _walked(file, start, at, places, np.empty(1, np.uint32)) != at:
+            raise _NotPlain  # there are fewer values than rows: some are null
+        yield places
+
+
+@compiled
+def _walked(file: int, start: int, end: int, places: Numbers, length: npt.NDArray[np.uint32]) -> int:
+    """Where the last of the values ends that follow each other from `start` on, each after its length."""
+    for value in range(places.shape[1]):
+        if start + 4 > end or pread(file, length.ctypes.data, 4, start) != 4:
+            return -1
+        places[0, value], places[1, value] = start + 4, length[0]
+        start += 4 + int(length[0])
+    return start
 
 
 def _page(file: int, at: int) -> tuple[int, int, int]:
