@@ -37,6 +37,8 @@ def hub_api() -> HfApi:
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
     if not token:
         raise BadInput(f"{TOKEN_VARIABLE} is not set; set it to a token with write access to the repository")
+    if not all("!" <= letter <= "~" for letter in token):
+        raise BadInput(f"{TOKEN_VARIABLE} holds a space or a letter that no token has; copy the token again")
     return HfApi(endpoint=os.environ.get("HF_ENDPOINT"), token=token)
 
 

@@ -41,7 +41,7 @@ def plan_upload(
     _check_is_release(release)
     sealed = manifest_sha256(release)  # before it is read: what is read and checked is what goes
     manifest = read_manifest(release)
-    _check_name(repo)
+    check_name(repo)
     _check_tag(manifest.version)
     if not listing:
         require_allowed(release, manifest, public)
@@ -72,9 +72,10 @@ def _check_is_release(release: Path) -> None:
         )
 
 
-def _check_name(repo: str) -> None:
+def check_name(repo: str, longest: str = "-battle") -> None:
+    """Raises BadInput for what no repository can be named, with the longest ending that publishing gives it."""
     try:
-        validate_repo_id(f"{repo}-battle")
+        validate_repo_id(f"{repo}{longest}")
     except HFValidationError:
         repo = ""
     if repo.count("/") != 1:

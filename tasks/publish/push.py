@@ -65,7 +65,10 @@ class Push:
         if private is False and not self._plan.public:
             raise BadInput(f"{repo} is public; say --public to publish where everybody can read it")
         if private and self._plan.public:
-            raise BadInput(f"{repo} is private; make it public on the Hub first, or leave --public out")
+            raise BadInput(
+                f"{repo} is private; make it public on the Hub first, which shows its earlier versions too, "
+                "or leave --public out"
+            )
         if private is not None:
             self._ours()
         tag = self._plan.tag

@@ -7,7 +7,7 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from huggingface_hub.hf_api import RepoFile
 
 from schemas.errors import BadInput
-from tasks.publish.plan import managed
+from tasks.publish.plan import check_name, managed
 from tasks.publish.remote import KIND, Remote, Wait
 from tasks.release.build import MANIFEST
 from tasks.release.layout import CARD
@@ -38,6 +38,7 @@ def yank_version(api: HfApi, repo: str, revision: str, wait: Wait = time.sleep) 
 
 def require_version(api: HfApi, repo: str, revision: str, wait: Wait = time.sleep) -> None:
     """Raises BadInput when the repository has no such version or preview, HubError when the Hub refuses to say."""
+    check_name(repo, longest="")
     remote = Remote(api, repo, wait)
     there = remote.tags().keys() | remote.previews().keys()
     if revision not in there:

@@ -173,6 +173,8 @@ def test_a_version_downloaded_from_the_hub_verifies(hub, curate, release, tmp_pa
         (("publish", "nowhere", "--repo", REPO, "--yes"), "is not a release"),
         (("publish", "RELEASE", "--repo", "arena", "--yes"), "give ORG/NAME"),
         (("yank", "1.0.0", "--repo", "org/nothing", "--yes"), "no such repository"),
+        (("yank", "1.0.0", "--repo", "org/a b", "--yes"), "give ORG/NAME"),
+        (("yank", "1.0.0", "--repo", "../../etc", "--yes"), "give ORG/NAME"),
     ],
 )
 def test_bad_input_is_one_clear_line(hub, curate, release, arguments, told):

@@ -54,6 +54,15 @@ def test_a_missing_token_is_one_clear_line(hub, publish, monkeypatch):
     assert hub.requests == []
 
 
+@pytest.mark.parametrize("token", ["hf_one two", "hf_one\ntwo", "hf_ä"])
+def test_a_token_with_letters_that_no_token_has_is_one_clear_line(hub, publish, monkeypatch, token):
+    monkeypatch.setenv("HF_TOKEN", token)
+    with pytest.raises(BadInput, match="HF_TOKEN holds a space or a letter that no token has") as error:
+        publish()
+    assert token not in str(error.value)
+    assert hub.requests == []
+
+
 def _under(release, **changes):
     """Write the manifest as a policy with these changes would have left it."""
     write_manifest(release, policy=manifest_of(release)["policy"] | changes)
