@@ -1,6 +1,7 @@
 """What is wrong with released rows: values that cannot be, identifiers, personal data, pictures that carry more."""
 
 import io
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -50,6 +51,8 @@ def _values(config: str, row: Row) -> Iterator[str]:
     named = f"row {row[KEYS[config]]!r}"
     if row.get("winner", "tie") not in WINNERS.values():
         yield f"{named}: the winner is {row['winner']!r}; it is one of {', '.join(WINNERS.values())}"
+    if not math.isfinite(row.get("tstamp") or 0):
+        yield f"{named}: tstamp is no time"
     for column, turns in _turns(row):
         other = {turn["role"] for turn in turns} - _ROLES[config]
         if other:

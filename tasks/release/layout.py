@@ -15,7 +15,7 @@ _FILE = re.compile(
     rf"(?:{'|'.join(CONFIGS)})/data/train-\d{{5}}-of-\d{{5}}\.parquet|leaderboard/[a-z_]+\.(?:parquet|csv)"
     rf"|report/index\.html|report/(?:figures/[\w-]+\.svg|tables/[\w-]+\.csv)|{re.escape(CARD)}|{re.escape(MANIFEST)}"
 )
-_ADDED_BY_THE_HUB = re.compile(r"\.gitattributes|\.cache/huggingface/.+")
+_ADDED_BY_THE_HUB = re.compile(r"\.gitattributes|\.cache(?:/huggingface(?:/.+)?)?")
 """What every repository has, and what `hf download --local-dir` leaves in a folder. Neither is ever published."""
 
 
@@ -45,8 +45,9 @@ def wrong_files(folder: Path, manifest: Manifest) -> Iterator[str]:
     links = sorted(path for path in folder.rglob("*") if path.is_symlink())
     yield from (f"{_below(path, folder)}: a link, not a file" for path in links)
     known = {folder / part for name in manifest.files for part in (name, *map(str, Path(name).parents))}
-    others = sorted({path for path in folder.rglob("*") if not path.is_symlink()} - known - {folder / MANIFEST})
-    yield from (f"{_below(path, folder)}: no release has it" for path in others if not path.is_file())
+    others = sorted(path for path in folder.rglob("*") if not (path in known or path.is_symlink() or path.is_file()))
+    names = (_below(path, folder) for path in others)
+    yield from (f"{name}: no release has it" for name in names if not _ADDED_BY_THE_HUB.fullmatch(name))
     if present == manifest.files:
         yield from (problem for config in CONFIGS for problem in _wrong_numbering(config, present))
 

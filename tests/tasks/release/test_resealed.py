@@ -86,6 +86,7 @@ TOLD = {
     "the address for removals is not what": _other_contact,
     "report/alice: no release has it": lambda r: (r / "report" / "alice").mkdir(),
     "chat/pipe: no release has it": lambda r: os.mkfifo(r / "chat" / "pipe"),
+    "tstamp is no time": lambda r: change_row(r, CHAT, tstamp=float("nan")),
     "its front matter": lambda r: card_says(r, "---\npretty_name", "---\nx: " + "[" * 5000 + "\npretty_name"),
 }
 """What is told -> what was done."""
