@@ -1,6 +1,7 @@
 """Peak memory of a release, stage by stage: joining the tables, shards, report, card, then `verify` and `diff`.
 
-`python -m benchmarks.release_memory 1000000 100000` measures a million conversations with 100,000 votes.
+`python -m benchmarks.release_memory 200000 20000 1000000 100000` measures 200,000 conversations with 20,000 votes and a
+million with 100,000, and prints both as a table, with what a conversation more adds to each stage.
 """
 
 import json
@@ -61,6 +62,20 @@ def _peaks(process: str, stages: tuple[str, ...], store: Path) -> dict[str, floa
     return found
 
 
+def _table(rows: list[dict[str, Any]]) -> str:
+    """Peaks in MB of every size as Markdown, and below them bytes a conversation between the first and the last."""
+    stages = [name for name in rows[0] if name.endswith("_mb")]
+    first, last = rows[0], rows[-1]
+    more = last["n"] - first["n"]
+    lines = [["conversations", "votes", *(name.removesuffix("_mb") for name in stages)]]
+    lines.append(["---"] * len(lines[0]))
+    lines += [[f"{row['n']:,}", f"{row['votes']:,}", *(f"{row[name]:,}" for name in stages)] for row in rows]
+    if more:
+        slopes = [f"{(last[name] - first[name]) * 2**20 / more:,.0f}" for name in stages]
+        lines.append(["bytes a conversation", "", *slopes])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def tree_mb(pid: int) -> int:
     """MB of a process and all below it; a page of memory that several hold counts for each in part."""
     kilobytes = 0
@@ -73,4 +88,5 @@ def tree_mb(pid: int) -> int:
 
 
 if __name__ == "__main__":
-    _measured(int(sys.argv[1]), int(sys.argv[2]))
+    numbers = [int(each) for each in sys.argv[1:]]
+    print(_table([_measured(*size) for size in zip(numbers[::2], numbers[1::2], strict=True)]))

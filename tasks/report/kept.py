@@ -50,7 +50,7 @@ def kept_battles(store: Store, block_rows: int = BLOCK_ROWS) -> tuple[pl.DataFra
 
 
 def _battle_blocks(store: Store, block_rows: int) -> Iterator[Store]:
-    blocks = Blocks(store, "battles", block_rows)
+    blocks = Blocks(store, "battles", block_rows, store.height("decisions"))
     blocks.divide(["decisions"], "item_id", lambda block: block.read("battles", ["battle_id"])["battle_id"])
     return iter(blocks)
 
