@@ -80,8 +80,11 @@ ROWS: dict[str, Callable[[Row], dict[str, Any]]] = {"chat": chat_row, "battle": 
 
 
 def user_number(user_id: str | None) -> int | None:
-    """The first 60 bits of the keyed hash: a number that stays the user's from version to version."""
-    return None if user_id is None else int(user_id[:15], 16)
+    """The first 52 bits of the keyed hash: a number that stays the user's from version to version.
+
+    Where a user is null, pandas reads the column as floats, which hold whole numbers up to 53 bits.
+    """
+    return None if user_id is None else int(user_id[:13], 16)
 
 
 def judge_name(judge: str | None) -> str | None:

@@ -53,7 +53,7 @@ def test_datasets_loads_the_published_columns_and_types(exported, tmp_path):
         "preset_dataset", "categories",
     ]  # fmt: skip
     assert [set(wrapped[0]) for wrapped in row["conversation"]] == [{"content", "role"}] * len(row["conversation"])
-    assert (row["user_id"], chat.features["num_turns"].dtype) == (int(USER[:15], 16), "int64")
+    assert (row["user_id"], chat.features["num_turns"].dtype) == (int(USER[:13], 16), "int64")
     assert row["images"][0].size
     bench = load_dataset(str(exported), "bench", split="train", cache_dir=str(tmp_path / "cache"))
     assert isinstance(bench.features["turns"].feature, List)
@@ -101,7 +101,7 @@ def test_our_own_reader_of_the_published_datasets_reads_it_back(exported, releas
 
 def test_one_user_is_one_number_and_nobody_is_none():
     assert user_number(USER) == user_number(USER) != user_number("f" * 24)
-    assert user_number("f" * 24) < 2**63
+    assert int(float(user_number("f" * 24))) == user_number("f" * 24)
     assert (user_number(None), judge_name(None)) == (None, None)
     assert judge_name(USER) != judge_name("f" * 24)
 
