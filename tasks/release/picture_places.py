@@ -15,6 +15,7 @@ from tasks.release.plain_values import plain_values
 from tasks.tables import Store
 
 _COLUMNS = ["image_id", "bytes", "format"]
+_TABLES = ("images", "redacted_images")
 Numbers = npt.NDArray[np.int64]
 
 
@@ -39,7 +40,16 @@ class PicturePlaces:
         self._copies: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
         self._files: list[str | None] = [None]
         """Paths; None is the temporary file."""
-        self._index([found for table in ("images", "redacted_images") for found in self._parts(store, table)])
+        count = sum(store.height(table) for table in _TABLES)
+        self._ids, self._formats = np.zeros(count, "S32"), np.zeros(count, "S4")
+        self._file_of = np.zeros(count, np.int32)
+        self._offsets, self._lengths = np.zeros((2, count), np.int64)
+        start = 0
+        for found in (found for table in _TABLES for found in self._parts(store, table)):
+            some = slice(start, start := start + len(found.image_ids))
+            self._ids[some], self._formats[some], self._file_of[some] = found.image_ids, found.formats, found.file
+            self._offsets[some], self._lengths[some] = found.offsets, found.lengths
+        self._index()
         self._copies.flush()
 
     def _parts(self, store: Store, table: str) -> Iterator[_Found]:
@@ -62,15 +72,15 @@ class PicturePlaces:
             offsets = start + np.cumsum(lengths) - lengths
             yield _Found(batch["image_id"].to_pylist(), batch["format"].to_pylist(), offsets, lengths, 0)
 
-    def _index(self, found: list[_Found]) -> None:
-        ids = np.concatenate([np.zeros(0, "S32"), *(np.array(each.image_ids, "S") for each in found)])
-        formats = np.concatenate([np.zeros(0, "S4"), *(np.array(each.formats, "S") for each in found)])
-        files = np.repeat([each.file for each in found], [len(each.image_ids) for each in found])
-        _, first = np.unique(ids, return_index=True)  # of equal ids the first: what was taken in
-        self._ids, self._formats, self._file_of = ids[first], formats[first], files[first].astype(np.int32)
-        none = np.zeros(0, np.int64)
-        self._offsets = np.concatenate([none, *(each.offsets for each in found)])[first]
-        self._lengths = np.concatenate([none, *(each.lengths for each in found)])[first]
+    def _index(self) -> None:
+        """By id, each once."""
+        first = np.argsort(self._ids, kind="stable")
+        self._ids = self._ids[first]
+        new = np.ones(len(first), np.bool_)
+        new[1:] = self._ids[1:] != self._ids[:-1]  # of equal ids the first: what was taken in
+        first, self._ids = first[new], self._ids[new]
+        self._formats, self._file_of = self._formats[first], self._file_of[first]
+        self._offsets, self._lengths = self._offsets[first], self._lengths[first]
 
     def __enter__(self) -> Self:
         return self
