@@ -23,7 +23,7 @@ PHONE = r"\d(?:[\s\x1c-\x1f./()+-]{0,5}\d){5}"
 _LOOK_AROUND = re.compile(r"\(\?<?[=!][^)]*\)|\\b")
 NATIONAL_ID = "|".join(_LOOK_AROUND.sub("", form) for form, _ in pii_ids.FORMS)
 NAMED = (
-    r"(?i)(?-u:\b)(?:"
+    r"(?i)(?:^|[^0-9A-Za-z_])(?:"  # no boundary, which a name would not have that begins with another alphabet's i or s
     + pii_ids.NAMES.replace("(?-i:", "(?:").replace("i", "[iİı]")  # what Python takes for an i in either case
     + rf")(?:[^0-9A-Za-z_]|$)|{pii_ids.NAMES_UNSPACED}"
 )

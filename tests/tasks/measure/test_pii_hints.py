@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tasks.providers.embedded import pii_ids
 from tasks.providers.embedded.pii_patterns import PATTERNS, find_patterns, find_patterns_in
 
 BESIDE = Path(__file__).parents[4] / "shared" / "data"
@@ -49,6 +50,23 @@ def test_every_match_has_its_hint(number):
         assert same([text])
 
     holds()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["PASSPORT NO: C01X00T47", "REİSEPASS: C01X00T47", "SOCIAL SECURITY 536904399", "socıal securİty: 536904399",
+     "İD NUMBER 8001015009087", "ıtin 912-70-1234", "é \u017fsn 536904399", "my \u017focial security 536904399"],
+)  # fmt: skip
+def test_a_name_is_found_in_either_case_and_with_every_letter_that_is_taken_for_another(text):
+    assert find_patterns_in(pl.Series([text])) == {text: list(find_patterns(text))}
+    assert list(find_patterns(text))
+
+
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@given(st.data(), st.from_regex(f"(?i)(?:{pii_ids.NAMES})", fullmatch=True), st.sampled_from(["", " ", "é ", ": "]))
+def test_every_name_of_an_identity_number_is_found_in_any_letters(data, name, before):
+    told = "".join(data.draw(st.sampled_from(ALIKE.get(letter.lower(), letter))) for letter in name)
+    assert same([f"{before}{told}: 8001015009", f"{before}{told.upper()} 8001015009"])
 
 
 @given(st.lists(st.text(st.sampled_from("aiksdot @.:-/+()[]\n0123456789é护照SG"), max_size=60), max_size=9))
