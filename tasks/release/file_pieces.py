@@ -78,27 +78,22 @@ def _appended(
     base, size = buffer.ctypes.data, len(buffer)
     done = at = read = 0
     for piece in range(len(files)):
-        while read < ends[piece]:
-            if at == size:
-                at = _put(target, base, size)
-                done += at
-                if at < size:
-                    return done
-                at = 0
-            buffer[at] = between[read]
-            read, at = read + 1, at + 1
         offset, end = offsets[piece], offsets[piece] + lengths[piece]
-        while offset < end:
+        while read < ends[piece] or offset < end:
             if at == size:
                 at = _put(target, base, size)
                 done += at
                 if at < size:
                     return done
                 at = 0
-            got = pread(files[piece], base + at, min(end - offset, size - at), offset)
-            if got <= 0:
-                return done
-            offset, at = offset + got, at + got
+            elif read < ends[piece]:
+                buffer[at] = between[read]
+                read, at = read + 1, at + 1
+            else:
+                got = pread(files[piece], base + at, min(end - offset, size - at), offset)
+                if got <= 0:
+                    return done
+                offset, at = offset + got, at + got
     return done + _put(target, base, at)
 
 
