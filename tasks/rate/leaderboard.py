@@ -6,6 +6,7 @@ import numpy as np
 
 from schemas.errors import BadInput, known_values
 from schemas.rating import Interval, Rating, RatingMethod
+from tasks.blas_threads import one_blas_thread
 from tasks.rate.bradley_terry import SCALE, log_strengths, place
 from tasks.rate.connected import Labels, structure
 from tasks.rate.intervals import (
@@ -16,7 +17,6 @@ from tasks.rate.intervals import (
     rank_upper_bound,
     sandwich_covariance,
 )
-from tasks.rate.one_thread import one_blas_thread
 from tasks.rate.votes import LOST, TIED, WON, Mask, Matrix, Numbers, Vector, Votes
 
 FEW_BATTLES = 100
@@ -24,7 +24,7 @@ FEW_BATTLES = 100
 OVERALL = "overall"
 
 
-@one_blas_thread
+@one_blas_thread()
 def slice_boards(votes: Votes, slices: Mapping[str, Mask], method: RatingMethod) -> list[Rating]:
     """A leaderboard of every slice, all on one scale; a slice without votes has none.
 

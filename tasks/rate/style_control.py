@@ -8,11 +8,11 @@ import polars as pl
 
 from schemas.errors import BadInput
 from schemas.rating import Interval, RankChange, Rating, RatingMethod, StyleCoefficient, StylePreset
+from tasks.blas_threads import one_blas_thread
 from tasks.rate.bradley_terry import SCALE, place
 from tasks.rate.connected import structure
 from tasks.rate.intervals import NORMAL95, interval95, placed_deviation
 from tasks.rate.leaderboard import battles_of, board, board_flags
-from tasks.rate.one_thread import one_blas_thread
 from tasks.rate.style_fit import Ridge, bootstrap_fits, fit, sandwich
 from tasks.rate.style_sums import styled
 from tasks.rate.votes import Matrix, Vector, Votes, votes
@@ -65,7 +65,7 @@ def style_differences(battles: pl.DataFrame, covariates: Sequence[str]) -> Matri
     return np.where(varies, (difference - difference.mean(axis=0)) / np.where(varies, spread, 1), 0.0)
 
 
-@one_blas_thread
+@one_blas_thread()
 def style_board(
     battles: pl.DataFrame, method: RatingMethod, level: dict[str, float] | None = None
 ) -> tuple[list[Rating], list[StyleCoefficient]]:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 
+from tasks.blas_threads import one_blas_thread
 from tasks.sample.engines import Clustering, Vectors
 from tasks.sample.neighbours import nearest
 
@@ -30,7 +30,7 @@ def reach_of(fitted: Vectors, workers: int) -> float:
     reference, voters = _reference(fitted), min(VOTERS, len(fitted) - 1)
     if voters < 1:
         return np.inf
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         _, distances = nearest(reference, reference[:REACH_SAMPLE], voters + 1, workers=workers)
     return float(np.float32(np.percentile(distances[:, 1:].mean(axis=1), REACH_PERCENTILE)))
 
@@ -43,7 +43,7 @@ def assign(fitted: Vectors, model: Clustering, reach: float, fresh: Vectors, wor
     its place on the map the mean of the winner's voters.
     """
     reference = _reference(fitted)
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         rows, distances = nearest(reference, fresh, min(VOTERS, len(reference)), workers=workers)
     parts = [
         _vote(model, rows[start : start + VOTES_AT_ONCE], distances[start : start + VOTES_AT_ONCE])

@@ -3,9 +3,9 @@
 import warnings
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from schemas.settings import TopicSettings
+from tasks.blas_threads import one_blas_thread
 from tasks.sample.cells import nearest_others
 from tasks.sample.engines import Clustering, Vectors
 from tasks.sample.fuzzy_graph import fuzzy_graph
@@ -25,7 +25,7 @@ class Core:
         """Topics by density in the layout."""
         count = len(vectors)
         rounds = ROUNDS_SMALL if count <= SMALL else ROUNDS
-        with threadpool_limits(limits=1, user_api="blas"):  # blocks run side by side, each on one thread
+        with one_blas_thread():  # blocks run side by side, each on one thread
             rows, distances = nearest_others(vectors, settings.neighbours - 1, workers)
             graph = fuzzy_graph(rows, distances)
             start = initial_layout(graph, min(settings.dimensions, count // 2 - 1), seed)
