@@ -8,14 +8,18 @@ from typing import IO, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pyarrow.compute as pc
 
 from tasks.release.file_pieces import FilePieces
+from tasks.release.picture_lists import CONTENT_ID_DIGITS
 from tasks.release.plain_values import plain_values
 from tasks.tables import Store
 
 _COLUMNS = ["image_id", "bytes", "format"]
 _TABLES = ("images", "redacted_images")
+_KEY = f"S{CONTENT_ID_DIGITS // 2}"
+"""A content id as bytes: half of its digits. numpy pads with zero bytes, so all must be of this length."""
 Numbers = npt.NDArray[np.int64]
 
 
@@ -30,7 +34,7 @@ class _Found(NamedTuple):
 
 
 class PicturePlaces:
-    """The pictures of a store by content id: 60 bytes of memory each, and none of their content.
+    """The pictures of a store by content id: 36 bytes of memory each, and none of their content.
 
     Parts of a local store hold pictures as they are, and are read in place; of other stores they are copied to a
     temporary file first.
@@ -41,13 +45,17 @@ class PicturePlaces:
         self._files: list[str | None] = [None]
         """Paths; None is the temporary file."""
         count = sum(store.height(table) for table in _TABLES)
-        self._ids, self._formats = np.zeros(count, "S32"), np.zeros(count, "S4")
-        self._file_of = np.zeros(count, np.int32)
-        self._offsets, self._lengths = np.zeros((2, count), np.int64)
+        self._ids, self._formats = np.zeros(count, _KEY), np.zeros(count, "S4")
+        self._file_of, self._lengths = np.zeros(count, np.int32), np.zeros(count, np.uint32)
+        self._offsets = np.zeros(count, np.int64)
         start = 0
         for found in (found for table in _TABLES for found in self._parts(store, table)):
             some = slice(start, start := start + len(found.image_ids))
-            self._ids[some], self._formats[some], self._file_of[some] = found.image_ids, found.formats, found.file
+            self._ids[some], self._formats[some], self._file_of[some] = (
+                _keys(found.image_ids),
+                found.formats,
+                found.file,
+            )
             self._offsets[some], self._lengths[some] = found.offsets, found.lengths
         self._index()
         self._copies.flush()
@@ -92,7 +100,7 @@ class PicturePlaces:
 
     def places(self, image_ids: Sequence[str]) -> Numbers:
         """A number of each picture, for the other methods. Raises KeyError for one that is not stored."""
-        wanted = np.array(image_ids, "S") if len(image_ids) else self._ids[:0]
+        wanted = _keys(image_ids)
         places = np.searchsorted(self._ids, wanted)
         known = places < len(self._ids)
         known[known] = self._ids[places[known]] == wanted[known]
@@ -102,17 +110,28 @@ class PicturePlaces:
 
     def sizes(self, places: Numbers) -> Numbers:
         """Encoded bytes of pictures."""
-        return self._lengths[places]
+        return self._lengths[places].astype(np.int64)
 
     def names(self, places: Numbers) -> list[str]:
         """`<content id>.<format>` of pictures."""
-        pairs = zip(self._ids[places].tolist(), self._formats[places].tolist(), strict=True)
-        return [f"{image_id.decode()}.{kind.decode()}" for image_id, kind in pairs]
+        digits = self._ids[places].tobytes().hex()
+        starts = range(0, len(digits), CONTENT_ID_DIGITS)
+        ids = (digits[start : start + CONTENT_ID_DIGITS] for start in starts)
+        return [f"{each}.{kind.decode()}" for each, kind in zip(ids, self._formats[places].tolist(), strict=True)]
 
     def pieces(self, places: Numbers) -> FilePieces:
         """The encoded bytes of pictures, where they lie."""
-        return FilePieces(self._file_of[places], self._offsets[places], self._lengths[places], self._opened)
+        return FilePieces(self._file_of[places], self._offsets[places], self.sizes(places), self._opened)
 
     def _opened(self, file: int) -> AbstractContextManager[IO[bytes]]:
         path = self._files[file]
         return nullcontext(self._copies) if path is None else open(path, "rb", buffering=0)
+
+
+def _keys(image_ids: Sequence[str]) -> npt.NDArray[np.bytes_]:
+    """Content ids as bytes. Raises KeyError for what is none."""
+    decoded = pl.Series(image_ids, dtype=pl.String).str.decode("hex", strict=False)
+    other = (decoded.bin.size() != CONTENT_ID_DIGITS // 2).fill_null(True)
+    if other.any():
+        raise KeyError(image_ids[other.arg_true()[0]])
+    return np.array(decoded.to_list(), _KEY)

@@ -18,14 +18,14 @@ from tasks.release.feature_words import feature_schema
 from tasks.release.picture_parquet import Group, PictureParquet, encode_group
 from tasks.release.picture_places import Numbers, PicturePlaces
 
-LAYOUT = 3
+LAYOUT = 4
 """Of the files, for the manifest; another one where the same rows would become other bytes."""
 SHARD_BYTES = 256 * 1024 * 1024
 ROW_GROUP_BYTES = 32 * 1024 * 1024
 THREADS = min(4, os.cpu_count() or 1)
 """Row groups whose texts are encoded while pictures of another are written; twice as many wait in memory."""
-ROW_BYTES = 2_000
-"""What a row weighs beside its pictures, roughly: enough to plan shards with."""
+ROW_BYTES = 1_000
+"""What a row weighs beside its pictures and messages, roughly: enough to plan shards with."""
 
 
 def shards(folder: Path, config: str) -> list[Path]:
@@ -123,10 +123,20 @@ def _joined(stretches: list[_Stretch], shard: int) -> _Stretch:
 
 
 def _row_bytes(frame: _Stretch, pictures: PicturePlaces) -> list[int]:
-    """What each row weighs, roughly."""
+    """What each row weighs in memory, roughly."""
     ends = np.concatenate([[0], np.cumsum(pictures.sizes(frame.places))])
-    sizes: list[int] = (ROW_BYTES + np.diff(ends[np.concatenate([[0], np.cumsum(frame.shown)])])).tolist()
+    shown = np.diff(ends[np.concatenate([[0], np.cumsum(frame.shown)])])
+    sizes: list[int] = (ROW_BYTES + shown + _message_bytes(frame.rows)).tolist()
     return sizes
+
+
+def _message_bytes(rows: pl.DataFrame) -> Numbers:
+    """Of each row, the bytes of all messages as UTF-8."""
+    columns = [pl.lit(0, pl.UInt32)]
+    for name, kind in rows.schema.items():
+        if kind == pl.List(pl.Struct):
+            columns.append(pl.col(name).list.eval(pl.element().struct.field("content").str.len_bytes()).list.sum())
+    return rows.select(pl.sum_horizontal(columns).cast(pl.Int64)).to_series().to_numpy()
 
 
 def _without_pictures(stretch: _Stretch, pictures: PicturePlaces, schema: pa.Schema) -> pa.Table:

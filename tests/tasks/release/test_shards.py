@@ -31,7 +31,10 @@ def images(store):
 
 
 def _row_bytes(rows, images):
-    return [shards.ROW_BYTES + int(images.sizes(images.places(ids.to_list())).sum()) for ids in rows["image_ids"]]
+    """Of rows of chat: pictures, messages, and something for the rest."""
+    shown = [int(images.sizes(images.places(ids.to_list())).sum()) for ids in rows["image_ids"]]
+    said = [sum(len(each["content"].encode()) for each in messages) for messages in rows["conversation"]]
+    return [shards.ROW_BYTES + each + texts for each, texts in zip(shown, said, strict=True)]
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -65,7 +68,19 @@ def test_row_groups_keep_their_size_too(rows, images, tmp_path, monkeypatch):
     groups = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
     assert sum(groups) == len(weights)
     assert min(groups[:-1]) >= 3
+    assert sum(weights[: groups[0]]) <= 3 * max(weights) < sum(weights[: groups[0] + 1])
     assert max(groups) <= 3 * math.ceil(max(weights) / min(weights))
+
+
+@pytest.mark.parametrize("config, columns", [("battle", ["conversation_a", "conversation_b"]), ("bench", ["turns"])])
+def test_long_messages_of_any_column_make_shorter_row_groups(rows, images, tmp_path, config, columns):
+    """Rows wait in memory until a row group is full, so messages must count, not rows."""
+    message = pl.struct(pl.element().struct.field("role"), content=pl.lit("ü" * (shards.ROW_GROUP_BYTES // 5)))
+    alike = rows[config].head(1).select(pl.all().repeat_by(8).explode())
+    for column in columns:
+        longer = alike.with_columns(pl.col(column).list.eval(message))
+        (path,) = shards.write_shards(config, [longer], images, tmp_path / column)
+        assert pq.ParquetFile(path).num_row_groups >= 4
 
 
 @pytest.mark.parametrize("config", CONFIGS)
