@@ -9,7 +9,6 @@ from schemas.bench import BenchAgreement, BenchFilter, BenchItem, BenchMeasure, 
 from schemas.conversation import Conversation, LogFileRead, RedactedConversation, Sighting
 from schemas.decision import Decision, NearPrompt, Review, RuleParity
 from schemas.image import Image, NearPicture, PictureFile, Preset, RedactedImage, SearchedPicture, SemanticPicture
-from schemas.publication import Publication
 from schemas.rating import EloRating, OutlierJudge, PairRecord, RankChange, Rating, StyleCoefficient, VoteShare, WinRate
 from schemas.reject import Quarantined, Reject
 from schemas.signals import (
@@ -62,7 +61,6 @@ TABLES: dict[str, Table] = {
     "quarantine": Table(Quarantined, ("kind", "key", "cause")),
     "redacted_images": Table(RedactedImage, ("image_id", "source_image_id")),
     "redacted_conversations": Table(RedactedConversation, ("tstamp", "conversation_id")),
-    "published": Table(Publication, ("repo", "version", "revision")),
     "takedowns": Table(Tombstone, ("key",)),
     "reviews": Table(Review, ("conversation_id", "content_id", "reasons")),
     "decisions": Table(Decision, ("item_kind", "item_id")),

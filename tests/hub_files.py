@@ -4,9 +4,11 @@ import base64
 import hashlib
 import json
 import re
-from urllib.parse import parse_qs
+from pathlib import PurePosixPath
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 _LFS_BYTES = 4096
+_PAGE = 25
 
 
 class FileAnswers:
@@ -23,11 +25,32 @@ class FileAnswers:
     def is_large(path: str, size: int) -> bool:
         return path.endswith(".parquet") or size > _LFS_BYTES * 256
 
-    def tree(self, name: str, revision: str, _: str = ""):
+    def tree(self, name: str, revision: str, folder: str = ""):
+        """Files and folders below a folder, or right in it, some at a time."""
         repo, commit, error = self.found(name, revision)
         if error:
             return error
-        return 200, [self.entry(path, content) for path, content in sorted(repo.commits[commit].items())], {}
+        files, within = repo.commits[commit], f"{folder.rstrip('/')}/" if folder else ""
+        below = sorted(path for path in files if path.startswith(within))
+        if within and not below:
+            return 404, {"error": f"{folder} does not exist on {revision}"}, {"x-error-code": "EntryNotFound"}
+        folders = {parent.as_posix() for path in below for parent in PurePosixPath(path).parents}
+        found = {path: self.entry(path, files[path]) for path in below}
+        found |= {path: self.folder(path) for path in folders if path.startswith(within) and path != "."}
+        if self.query.get("recursive") != ["true"]:
+            found = {path: row for path, row in found.items() if "/" not in path.removeprefix(within)}
+        return self.page([found[path] for path in sorted(found)])
+
+    def page(self, rows: list):
+        """The next rows after those that the client has."""
+        start = int(self.query.get("cursor", ["0"])[0])
+        query = urlencode({name: values[0] for name, values in self.query.items()} | {"cursor": start + _PAGE})
+        link = f'<{self.hub.endpoint}{urlsplit(self.path).path}?{query}>; rel="next"'
+        return 200, rows[start : start + _PAGE], {"link": link} if start + _PAGE < len(rows) else {}
+
+    @staticmethod
+    def folder(path: str):
+        return {"type": "directory", "path": path, "oid": hashlib.sha1(path.encode()).hexdigest()}
 
     def paths_info(self, name: str, revision: str):
         repo, commit, error = self.found(name, revision)
@@ -38,7 +61,7 @@ class FileAnswers:
             if asked in files:
                 rows.append(self.entry(asked, files[asked]))
             elif any(path.startswith(asked.rstrip("/") + "/") for path in files):
-                rows.append({"type": "directory", "path": asked.rstrip("/"), "oid": "0" * 40})
+                rows.append(self.folder(asked.rstrip("/")))
         return 200, rows, {}
 
     def preupload(self, name: str, revision: str):

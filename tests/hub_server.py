@@ -3,52 +3,37 @@
 hub = LoopbackHub(); hub.fail("POST", "/commit/", 503, times=2); hub.repos["org/name"].tags
 """
 
-import hashlib
 import json
 import re
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.hub_files import FileAnswers
+from tests.hub_repo import Repo
 
 TOKEN = "hf_loopbackloopbackloopbackloopback"
 _RESET = "reset"
 
 
-@dataclass
-class Repo:
-    """One dataset repository; a commit is a mapping of path to content."""
-
-    private: bool
-    commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
-    branches: dict[str, str] = field(default_factory=dict)
-    tags: dict[str, str] = field(default_factory=dict)
-    messages: list[str] = field(default_factory=list)
-
-    def commit(self, files: dict[str, bytes], branch: str = "main", message: str = "") -> str:
-        """Make `files` the content of a branch; returns the commit."""
-        seed = json.dumps([len(self.commits), sorted(files), message]).encode()
-        oid = hashlib.sha1(seed).hexdigest()
-        self.commits[oid], self.branches[branch] = files, oid
-        self.messages.append(message)
-        return oid
-
-    def at(self, revision: str) -> str | None:
-        """The commit of a branch, tag or commit."""
-        known = self.branches.get(revision) or self.tags.get(revision)
-        return known or (revision if revision in self.commits else None)
-
-
 class LoopbackHub:
-    """Runs until `close`. `blobs` are the uploaded large files, `requests` is what was asked: (method, path)."""
+    """Runs until `close`. `blobs` are the uploaded large files, `requests` is what was asked: (method, path).
+
+    `account` is what it says of the token, `read_only` names repositories that the token may not write to.
+    """
 
     def __init__(self) -> None:
         self.repos: dict[str, Repo] = {}
         self.blobs: dict[str, bytes] = {}
         self.requests: list[tuple[str, str]] = []
         self.token = TOKEN
+        self.read_only: set[str] = set()
+        self.account: dict = {
+            "type": "user",
+            "name": "me",
+            "orgs": [{"type": "org", "name": "org", "roleInOrg": "write"}],
+            "auth": {"type": "access_token", "accessToken": {"displayName": "tests", "role": "write"}},
+        }
         self._faults: list[list] = []
         self.retry_after = 0
         hub = self
@@ -240,15 +225,27 @@ class _Handler(FileAnswers, BaseHTTPRequestHandler):
         if error:
             return error
         files = repo.commits[commit]
-        repo.commits = {oid: kept for oid, kept in repo.commits.items() if oid in set(repo.tags.values())}
-        repo.commit(files, branch, json.loads(self.body)["message"])
+        repo.commit(files, branch, json.loads(self.body)["message"], first=True)
+        reached = {oid for ref in [*repo.tags.values(), *repo.branches.values()] for oid in repo.past(ref)}
+        repo.commits = {oid: kept for oid, kept in repo.commits.items() if oid in reached}
         return 200, {}, {}
+
+    def history(self, name: str, revision: str):
+        repo, commit, error = self.found(name, revision)
+        if error:
+            return error
+        about = {"authors": [{"user": "me"}], "date": "2024-09-18T12:00:00.000Z", "message": ""}
+        return self.page([about | {"id": oid, "title": repo.titles[oid]} for oid in repo.past(commit)])
+
+    def may_write(self, name: str):
+        error = self.found(name)[2]
+        return error or ((403, {"error": "Forbidden"}, {}) if name in self.hub.read_only else (200, {}, {}))
 
     def yaml(self):
         return 200, {"errors": [], "warnings": []}, {}
 
     def whoami(self):
-        return 200, {"type": "user", "name": "me", "orgs": [{"name": "org"}]}, {}
+        return 200, self.hub.account, {}
 
 
 _ID = r"([^/]+/[^/]+)"
@@ -260,6 +257,8 @@ _ROUTES = [
     (rf"GET {_API}", "info"),
     (rf"GET {_API}/revision/(.+)", "info"),
     (rf"GET {_API}/refs", "refs"),
+    (rf"GET {_API}/auth-check/write", "may_write"),
+    (rf"GET {_API}/commits/(.+)", "history"),
     (rf"POST {_API}/tag/(.+)", "tag"),
     (rf"DELETE {_API}/tag/(.+)", "untag"),
     (rf"POST {_API}/branch/(.+)", "branch"),

@@ -74,12 +74,14 @@ def yank(
     Other versions stay. Whoever downloaded it has it still.
     """
     from tasks.publish.hub import hub_api, quiet_client
+    from tasks.publish.plan import check_name
     from tasks.publish.records import forget
     from tasks.publish.yank import require_version, yank_version
     from tasks.tables import Store
 
     api = hub_api()
     quiet_client()
+    check_name(repo, longest="")
     of_store = Store.existing(store) if store else None
     try:
         require_version(api, repo, version)

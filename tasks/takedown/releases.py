@@ -8,6 +8,7 @@ import polars as pl
 
 from schemas.export import Compat
 from schemas.release import CONFIGS
+from tasks.publish.records import publications
 from tasks.release.build import MANIFEST, WITHDRAWN, staging_folder
 from tasks.tables import Store
 from tasks.tombstones import Tombstones
@@ -48,8 +49,8 @@ def still_published(store: Store, versions: list[str]) -> list[tuple[str, str]]:
     withdrawn = [
         version for version in _versions(store) if store.fs.exists(store.at(f"releases/{version}/{WITHDRAWN}"))
     ]
-    rows = store.read("published", ["version", "repo", "revision"])
-    return list(rows.filter(pl.col("version").is_in([*versions, *withdrawn])).select("repo", "revision").iter_rows())
+    gone = {*versions, *withdrawn}
+    return [(row.repo, row.revision) for row in publications(store) if row.version in gone]
 
 
 def _versions(store: Store) -> Iterator[str]:

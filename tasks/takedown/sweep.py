@@ -18,7 +18,7 @@ from tasks.tombstones import Tombstones
 
 IMPERSONAL = {
     "log_files", "takedowns", "ratings", "style_coefficients", "rank_changes", "pair_records", "win_rates",
-    "vote_shares", "elo_ratings", "rule_parity", "published", "bench_funnel", "bench_measures", "bench_agreement",
+    "vote_shares", "elo_ratings", "rule_parity", "bench_funnel", "bench_measures", "bench_agreement",
     "topic_tree", "topic_changes",
 }  # fmt: skip
 """Tables that hold nothing of any single conversation. Ratings are computed anew by the next `curate rate`."""

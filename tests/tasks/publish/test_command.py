@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tasks.publish.records import of_version
-from tests.hub_server import TOKEN, Repo
+from tests.hub_repo import Repo
+from tests.hub_server import TOKEN
 from tests.small_store import manifest_of
 from tests.tampered_release import card_says, write_manifest
 from tests.tasks.publish.conftest import REPO

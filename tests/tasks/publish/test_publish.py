@@ -6,7 +6,7 @@ from schemas.errors import BadInput, ReleaseConflict
 from tasks.publish.records import of_version
 from tasks.release.fetched import store_of
 from tasks.tables import Store
-from tests.hub_server import Repo
+from tests.hub_repo import Repo
 from tests.small_store import manifest_of
 from tests.tasks.publish.conftest import REPO
 

@@ -7,7 +7,7 @@ import pytest
 
 from schemas.errors import HubError
 from tasks.publish.plan import plan_upload
-from tasks.publish.records import begin, of_version
+from tasks.publish.records import begin, forget, of_version
 from tests.builders import NOON
 from tests.hub_server import TOKEN
 from tests.tasks.publish.conftest import REPO
@@ -61,7 +61,7 @@ def test_a_run_that_ended_after_the_tag_is_completed_by_the_next(hub, publish, s
 
     publish()
     release = Path(store.root) / "releases" / "1.0.0"
-    store.replace("published", store.read("published").clear())
+    forget(store, "1.0.0", REPO)
     begin(store, plan_upload(release, REPO, False, False, False), NOON)
     commits = publish()
     assert [row.commit for row in of_version(store, "1.0.0")] == [commits[REPO]]
