@@ -11,7 +11,8 @@ from schemas.publication import RepoUpload, UploadPlan
 from tasks.progress import progress
 from tasks.publish.card import card_of_config
 from tasks.publish.plan import managed
-from tasks.publish.remote import KIND, Content, Remote, Wait, digest
+from tasks.publish.remote import KIND, Content, Remote, Wait, commit_title, digest
+from tasks.publish.rights import require_write
 from tasks.release.build import MANIFEST
 from tasks.release.layout import CARD
 
@@ -47,7 +48,7 @@ class Push:
         self, api: HfApi, release: Path, plan: UploadPlan, upload: RepoUpload, wait: Wait = time.sleep
     ) -> None:
         self._plan, self._release, self._sha256, self.repo = plan, release, upload.sha256, upload.repo
-        self._remote = Remote(api, upload.repo, wait)
+        self._remote, self._wait = Remote(api, upload.repo, wait), wait
         self.files = {path: self._content(release / source, path, upload.repo) for path, source in upload.files.items()}
 
     def _content(self, file: Path, path: str, repo: str) -> Content:
@@ -69,6 +70,7 @@ class Push:
                 f"{repo} is private; make it public on the Hub first, which shows its earlier versions too, "
                 "or leave --public out"
             )
+        require_write(self._remote.api, repo, private is not None, self._wait)
         if private is not None:
             self._ours()
         tag = self._plan.tag
@@ -128,7 +130,7 @@ class Push:
                 api.preupload_lfs_files(repo, some, repo_type=KIND, revision=branch, free_memory=False)
                 advance(len(some))
         old = [CommitOperationDelete(p) for p in self._remote.tree(branch) if managed(p) and p not in self.files]
-        message = f"Version {self._plan.version}"
+        message = commit_title(self._plan.version)
         done = api.create_commit(
             repo, [*adding, *old], commit_message=message, repo_type=KIND, revision=branch, parent_commit=head
         )

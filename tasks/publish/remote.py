@@ -21,6 +21,11 @@ Wait = Callable[[float], None]
 T = TypeVar("T")
 
 
+def commit_title(version: str) -> str:
+    """What the commit that brings a version is called, and found by."""
+    return f"Version {version}"
+
+
 class Remote:
     """One repository, asked patiently."""
 
@@ -57,6 +62,13 @@ class Remote:
         """Branch of a preview -> commit."""
         refs = self.patiently(lambda: self.api.list_repo_refs(self.repo, repo_type=KIND), "reading the branches of")
         return {branch.name: branch.target_commit for branch in refs.branches if branch.name.startswith(PREVIEW)}
+
+    def commit_of(self, version: str) -> str | None:
+        """The commit on main that brought a version, also when it got no tag or lost it."""
+        commits = self.patiently(
+            lambda: self.api.list_repo_commits(self.repo, repo_type=KIND), "reading the history of"
+        )
+        return next((each.commit_id for each in commits if each.title == commit_title(version)), None)
 
     def tree(self, revision: str) -> dict[str, RepoFile]:
         """Path -> file."""

@@ -9,6 +9,7 @@ from huggingface_hub.hf_api import RepoFile
 from schemas.errors import BadInput
 from tasks.publish.plan import check_name, managed
 from tasks.publish.remote import KIND, Remote, Wait
+from tasks.publish.rights import require_write
 from tasks.release.build import MANIFEST
 from tasks.release.layout import CARD
 
@@ -19,30 +20,40 @@ Tree = dict[str, RepoFile]
 def yank_version(api: HfApi, repo: str, revision: str, wait: Wait = time.sleep) -> dict[str, int]:
     """Remove the version with a tag, or a preview with its branch. Returns what was done, in counts.
 
-    The tag goes last, because it says which files are the version's: interrupted, the same call completes it. Files
-    that another version has as well stay. Raises BadInput when the repository has no such version, HubError when the
-    Hub refuses.
+    The tag goes last, because it says which files are the version's: interrupted, the same call completes it. A version
+    whose publishing was interrupted before its tag gets it first. Files that another version has as well stay. Raises
+    BadInput when the repository has no such version, HubError when the Hub refuses.
     """
-    require_version(api, repo, revision, wait)
+    commit = require_version(api, repo, revision, wait)
     remote = Remote(api, repo, wait)
     tags, previews = remote.tags(), remote.previews()
+    if revision not in {*tags, *previews}:
+        remote.patiently(
+            lambda: api.create_tag(repo, repo_type=KIND, tag=revision, revision=commit, exist_ok=True), "tagging"
+        )
     theirs = _tree(remote, revision)
     at_head = remote.patiently(lambda: _clear_head(remote, theirs), "clearing the head of")
     remote.patiently(lambda: api.super_squash_history(repo, repo_type=KIND), "squashing the history of")
     others = [_tree(remote, other) for other in ["main", *tags, *previews] if other != revision]
     gone = set(_large([theirs])) - set(_large(others))
     deleted = remote.patiently(lambda: _delete_large(remote, gone), "removing files from")
-    remote.patiently(lambda: _delete_name(remote, revision, revision in tags), "removing the version of")
+    remote.patiently(lambda: _delete_name(remote, revision, revision not in previews), "removing the version of")
     return {"files removed from the head": at_head, "large files deleted": deleted}
 
 
-def require_version(api: HfApi, repo: str, revision: str, wait: Wait = time.sleep) -> None:
-    """Raises BadInput when the repository has no such version or preview, HubError when the Hub refuses to say."""
+def require_version(api: HfApi, repo: str, revision: str, wait: Wait = time.sleep) -> str:
+    """The commit of a version or preview, with or without a tag.
+
+    Raises BadInput when the repository has none such, HubError when the token may not write to it.
+    """
     check_name(repo, longest="")
     remote = Remote(api, repo, wait)
-    there = remote.tags().keys() | remote.previews().keys()
-    if revision not in there:
+    there = {**remote.tags(), **remote.previews()}
+    commit = there.get(revision) or remote.commit_of(revision)
+    if commit is None:
         raise BadInput(f"{repo} has no version {revision!r}; it has {', '.join(sorted(there)) or 'none'}")
+    require_write(api, repo, exists=True, wait=wait)
+    return commit
 
 
 def _tree(remote: Remote, revision: str) -> Tree:

@@ -1,6 +1,8 @@
 """A release that production providers made, as its manifest says, and a loopback Hub for the real client."""
 
+import io
 import shutil
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -86,3 +88,15 @@ def curate(curate):
         return status, out, err
 
     return run
+
+
+@pytest.fixture
+def answering(monkeypatch):
+    """Somebody at a terminal, who types this."""
+
+    def sit(answer: str) -> None:
+        terminal = io.StringIO(f"{answer}\n")
+        terminal.isatty = lambda: True
+        monkeypatch.setattr(sys, "stdin", terminal)
+
+    return sit

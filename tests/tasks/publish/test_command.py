@@ -1,6 +1,5 @@
 """`curate publish` and `curate yank` from the command line, and `datasets` reading what they left on the Hub."""
 
-import io
 import os
 import re
 import shlex
@@ -88,18 +87,6 @@ def test_without_anybody_to_ask_the_funnel_and_the_difference_are_shown_and_noth
     assert "chat removed 1" in out
 
 
-@pytest.fixture
-def answering(monkeypatch):
-    """Somebody at a terminal, who types this."""
-
-    def sit(answer: str) -> None:
-        terminal = io.StringIO(f"{answer}\n")
-        terminal.isatty = lambda: True
-        monkeypatch.setattr(sys, "stdin", terminal)
-
-    return sit
-
-
 @pytest.mark.parametrize("answer", ["y", "n"])
 def test_somebody_at_a_terminal_decides(hub, curate, release, answering, answer):
     answering(answer)
@@ -134,6 +121,7 @@ def test_nobody_is_asked_about_taking_back_what_is_not_there(hub, curate, releas
 def test_a_version_that_went_by_other_hands_leaves_the_stores_record_as_well(hub, curate, release, store):
     curate("publish", release, "--repo", REPO, "--yes")
     hub.repos[REPO].tags.clear()
+    hub.repos[REPO].commit({}, message="everything goes", first=True)
     code, out, _ = curate("yank", "1.0.0", "--repo", REPO, "--store", store.root)
     assert (code, of_version(store, "1.0.0")) == (0, [])
     assert "the store had it on record, and has it no longer" in out

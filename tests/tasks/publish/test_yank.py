@@ -72,3 +72,24 @@ def test_a_takedown_lists_the_published_versions_that_hold_it(hub, publish, rele
     assert take_down(store, ["c03"], [], NOON, dry_run=False).published == [(REPO, "1.0.0")]
     assert take_down(store, ["c03"], [], NOON, dry_run=False).published == [(REPO, "1.0.0")]
     assert take_down(store, ["c05"], [], NOON, dry_run=True).published == [(REPO, "1.0.0"), (REPO, "1.1.0")]
+
+
+def test_a_version_that_was_sent_and_got_no_tag_goes_as_well(hub, publish):
+    hub.fail("POST", "/tag/", 403)
+    with pytest.raises(HubError, match="403"):
+        publish()
+    assert (hub.repos[REPO].tags, "manifest.json" in hub.files(REPO)) == ({}, True)
+    assert yank()["files removed from the head"] > 50
+    assert hub.files(REPO).keys() == {".gitattributes", "README.md"}
+    assert (hub.repos[REPO].tags, hub.blobs) == ({}, {})
+
+
+def test_a_version_without_a_tag_below_a_later_one_leaves_the_history(hub, publish, release):
+    publish()
+    only_first = large(hub, "1.0.0")
+    publish(release.parent / "1.1.0", hours=1)
+    del hub.repos[REPO].tags["1.0.0"]
+    yank()
+    assert not (only_first - large(hub, "1.1.0")) & set(hub.blobs.values())
+    assert contents(release.parent / "1.1.0").items() <= hub.files(REPO).items()
+    assert hub.repos[REPO].tags.keys() == {"1.1.0"}
