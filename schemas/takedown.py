@@ -34,6 +34,8 @@ class Removed(Row):
     """Versions in the store that held it; only their manifest stays."""
     published: list[tuple[str, str]]
     """(repository, tag or branch) of versions on the Hub that held it; the operator takes them back."""
+    perhaps_published: list[tuple[str, str]]
+    """(repository, tag or branch) of versions on the Hub whose release is not in the store, so nobody can tell."""
     lines: list[str]
     """Raw log lines that still hold it, as FILE:LINE; the operator deletes them."""
     picture_files: list[str]

@@ -74,6 +74,10 @@ def _print_raw(lines: Sequence[str], files: Sequence[str]) -> None:
             print(f"  {one_line(each, 1000)}", flush=True)
 
 
+def _yank(repo: str, revision: str, store: str) -> str:
+    return one_line(shlex.join(["curate", "yank", revision, "--repo", repo, "--store", store]), 1000)
+
+
 def _print(removed: "Removed", store: str, dry_run: bool) -> None:
     went = "would go" if dry_run else "gone"
     for table, rows in removed.rows.items():
@@ -81,8 +85,12 @@ def _print(removed: "Removed", store: str, dry_run: bool) -> None:
     for version in removed.releases:
         print(f"{went}  release {store}/releases/{version}; its manifest stays")
     for repo, revision in removed.published:
-        yank = shlex.join(["curate", "yank", revision, "--repo", repo, "--store", store])
-        print(f"still on the Hub; take it back with: {one_line(yank, 1000)}")
+        print(f"still on the Hub; take it back with: {_yank(repo, revision, store)}")
+    for repo, revision in removed.perhaps_published:
+        print(
+            f"on the Hub, and its release is not in {store}/releases any more, so look whether it holds it, or take it "
+            f"back with: {_yank(repo, revision, store)}"
+        )
     for image_id in removed.near_pictures:
         print(f"looks like a removed picture and stays; take it down as well if it should go: {image_id}")
     if not dry_run:

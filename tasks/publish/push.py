@@ -10,10 +10,10 @@ from schemas.errors import BadInput, HubError, ReleaseConflict
 from schemas.publication import RepoUpload, UploadPlan
 from tasks.progress import progress
 from tasks.publish.card import card_of_config
+from tasks.publish.ours import require_ours
 from tasks.publish.plan import managed
 from tasks.publish.remote import KIND, Content, Remote, Wait, commit_title, digest
 from tasks.publish.rights import require_write
-from tasks.release.build import MANIFEST
 from tasks.release.layout import CARD
 
 _FILES_AT_ONCE = 8
@@ -72,22 +72,13 @@ class Push:
             )
         require_write(self._remote.api, repo, private is not None, self._wait)
         if private is not None:
-            self._ours()
+            require_ours(self._remote)
         tag = self._plan.tag
         if private is None or tag is None or tag not in self._remote.tags():
             return False
         if self._remote.differing(self.files, tag):
             raise version_exists(repo, tag)
         return True
-
-    def _ours(self) -> None:
-        """Raises BadInput for a repository with somebody's data and no manifest: its shards would be replaced."""
-        there = self._remote.patiently(lambda: self._remote.tree("main"), "looking at")
-        data = sorted(path for path in there if path.endswith(".parquet"))
-        if data and MANIFEST not in there:
-            raise BadInput(
-                f"{self._remote.repo} holds another dataset already ({data[0]} and no {MANIFEST}); give another --repo"
-            )
 
     def run(self) -> str:
         """Do it, and return the commit. Files of the repository that no release writes stay."""

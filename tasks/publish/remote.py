@@ -1,6 +1,7 @@
 """What a dataset repository on the Hub holds."""
 
 import hashlib
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -74,6 +75,16 @@ class Remote:
         """Path -> file."""
         found = self.api.list_repo_tree(self.repo, repo_type=KIND, revision=revision, recursive=True)
         return {entry.path: entry for entry in found if isinstance(entry, RepoFile)}
+
+    def read(self, path: str, revision: str) -> bytes:
+        """Content of a file that is there."""
+
+        def load() -> bytes:
+            with tempfile.TemporaryDirectory(prefix="hub-") as folder:
+                got = self.api.hf_hub_download(self.repo, path, repo_type=KIND, revision=revision, local_dir=folder)
+                return Path(got).read_bytes()
+
+        return self.patiently(load, f"reading {path} of")
 
     def differing(self, files: Mapping[str, Content], revision: str) -> list[str]:
         """Those of `files` that a revision lacks, or has with another content."""

@@ -7,13 +7,13 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from huggingface_hub.hf_api import RepoFile
 
 from schemas.errors import BadInput
+from tasks.publish.ours import WITHDRAWN_CARD
 from tasks.publish.plan import check_name, managed
 from tasks.publish.remote import KIND, Remote, Wait
 from tasks.publish.rights import require_write
 from tasks.release.build import MANIFEST
 from tasks.release.layout import CARD
 
-_NOTE = "# Withdrawn\n\nThis version was withdrawn by its publisher.\n"
 Tree = dict[str, RepoFile]
 
 
@@ -71,7 +71,7 @@ def _clear_head(remote: Remote, theirs: Tree) -> int:
     if MANIFEST not in shown:
         return 0
     gone = [CommitOperationDelete(path) for path in shown if path != CARD]
-    note = CommitOperationAdd(CARD, _NOTE.encode())
+    note = CommitOperationAdd(CARD, WITHDRAWN_CARD)
     remote.api.create_commit(remote.repo, [*gone, note], commit_message="Withdrawn", repo_type=KIND, parent_commit=head)
     return len(gone)
 

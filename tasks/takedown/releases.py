@@ -53,6 +53,12 @@ def still_published(store: Store, versions: list[str]) -> list[tuple[str, str]]:
     return [(row.repo, row.revision) for row in publications(store) if row.version in gone]
 
 
+def perhaps_published(store: Store) -> list[tuple[str, str]]:
+    """(repository, revision) of what the Hub has of versions that are not in the store any more."""
+    known = set(_versions(store))
+    return [(row.repo, row.revision) for row in publications(store) if row.version not in known]
+
+
 def _versions(store: Store) -> Iterator[str]:
     for path in _folders(store):
         if store.fs.exists(f"{path}/{MANIFEST}"):

@@ -11,7 +11,7 @@ from schemas.takedown import Removed
 from tasks.ingest.people import store_key
 from tasks.tables import Store
 from tasks.takedown.live import live
-from tasks.takedown.releases import releases_with, still_published, withdraw_releases
+from tasks.takedown.releases import perhaps_published, releases_with, still_published, withdraw_releases
 from tasks.takedown.scope import Scope, find_scope
 from tasks.takedown.sweep import sweep
 from tasks.tombstones import UNFINISHED, Tombstones
@@ -40,9 +40,14 @@ def take_down(
         store.write_bytes(UNFINISHED, b"")
     tombstones.add(scope.by_kind(), now, keep=not dry_run)
     rows, releases = _remove(store, tombstones, now, dry_run)
-    published = still_published(store, releases)
     removed = Removed(
-        rows=rows, releases=releases, published=published, lines=lines, picture_files=files, near_pictures=near
+        rows=rows,
+        releases=releases,
+        published=still_published(store, releases),
+        perhaps_published=perhaps_published(store),
+        lines=lines,
+        picture_files=files,
+        near_pictures=near,
     )
     if not dry_run:
         _keep_record(store, removed, {kind: len(ids) for kind, ids in scope.by_kind().items()}, now, reason)
@@ -51,7 +56,7 @@ def take_down(
 
 def _keep_record(store: Store, removed: Removed, scope: Mapping[str, int], now: datetime, reason: str) -> None:
     """Who took down how much, when and why; nothing of what it was."""
-    counts = removed.model_dump(include={"rows", "releases", "published"})
+    counts = removed.model_dump(include={"rows", "releases", "published", "perhaps_published"})
     record = {
         "finished_at": now.isoformat(timespec="seconds"),
         "by": _user(),

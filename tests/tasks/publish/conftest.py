@@ -54,6 +54,8 @@ def hub(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_ENDPOINT", server.endpoint)
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", server.endpoint)  # read on import
+    template = server.endpoint + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True)  # the loopback Hub speaks plain LFS
     yield server
     server.close()

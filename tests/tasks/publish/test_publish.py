@@ -61,7 +61,7 @@ def test_a_version_that_exists_is_refused_and_nothing_is_sent(hub, publish, per_
 
 def test_a_tag_with_other_files_is_refused(hub, publish):
     hub.repos[REPO] = Repo(private=True)
-    hub.repos[REPO].tags["1.0.0"] = hub.repos[REPO].commit({"x": b"other"})
+    hub.repos[REPO].tags["1.0.0"] = hub.repos[REPO].commit({"LICENSE": b"other"})
     with pytest.raises(ReleaseConflict):
         publish()
 
@@ -133,20 +133,6 @@ def test_visibility_is_never_a_surprise(hub, publish, private, public, told):
     with pytest.raises(BadInput, match=told):
         publish(public=public)
     assert hub.writes() == []
-
-
-def test_a_repository_that_holds_another_dataset_is_left_alone(hub, publish):
-    hub.repos[REPO] = Repo(private=True)
-    theirs = {"README.md": b"ours", "data/train-00000-of-00001.parquet": b"theirs"}
-    hub.repos[REPO].commit(theirs)
-    with pytest.raises(
-        BadInput, match=r"holds another dataset already \(data/train-00000-of-00001\.parquet and no man"
-    ):
-        publish()
-    assert hub.writes() == []
-    hub.repos[REPO].commit({"README.md": b"made by hand, still empty"})
-    publish()
-    assert "manifest.json" in hub.files(REPO)
 
 
 def test_a_new_repository_is_public_only_when_said_so(hub, publish):

@@ -18,14 +18,20 @@ def with_token(hub, token: dict | None, role: str = "write") -> None:
 
 
 CONTENT = ("repo.content.read", "repo.write")
+NOT_ALL = "it has no write access to all repositories of org"
 REFUSED = [
     ({"role": "read"}, "write", REPO, "it is a read token; make one with write access"),
     ({"role": "write"}, "write", "other/arena", "its account is no member of other; give another --repo"),
     ({"role": "write"}, "read", REPO, "its account may only read in org; ask an administrator"),
-    (fine_grained("org", "org", "repo.content.read"), "write", REPO, "it has no write access to all repositories of org"),
-    (fine_grained("org", "other", *CONTENT), "write", REPO, "it has no write access to all repositories of org"),
-    (fine_grained("dataset", "org/else", *CONTENT), "write", REPO, "it has no write access to all repositories of org"),
-    (fine_grained("user", "me", *CONTENT), "write", REPO, "it has no write access to all repositories of org"),
+    (
+        fine_grained("org", "org", "repo.content.read"),
+        "write",
+        REPO,
+        NOT_ALL,
+    ),
+    (fine_grained("org", "other", *CONTENT), "write", REPO, NOT_ALL),
+    (fine_grained("dataset", "org/else", *CONTENT), "write", REPO, NOT_ALL),
+    (fine_grained("user", "me", *CONTENT), "write", REPO, NOT_ALL),
 ]
 
 

@@ -110,9 +110,7 @@ def test_an_expired_token_is_told_from_a_missing_repository(hub, publish):
 
 
 def test_a_namespace_of_somebody_else_is_one_line(hub, publish):
-    hub.account["orgs"] = [
-        {"name": "other", "roleInOrg": "write"}
-    ]  # and is refused all the same
+    hub.account["orgs"] = [{"name": "other", "roleInOrg": "write"}]  # and is refused all the same
     with pytest.raises(HubError, match=r"making other/arena: the Hub answered 403: HF_TOKEN may not write there"):
         publish(repo="other/arena")
 

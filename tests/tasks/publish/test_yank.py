@@ -1,5 +1,7 @@
 """A version that is taken back is gone from tag, head and history; the others are as they were."""
 
+import shutil
+
 import pytest
 
 from schemas.errors import BadInput, HubError
@@ -93,3 +95,14 @@ def test_a_version_without_a_tag_below_a_later_one_leaves_the_history(hub, publi
     assert not (only_first - large(hub, "1.1.0")) & set(hub.blobs.values())
     assert contents(release.parent / "1.1.0").items() <= hub.files(REPO).items()
     assert hub.repos[REPO].tags.keys() == {"1.1.0"}
+
+
+def test_a_takedown_lists_published_versions_of_which_it_cannot_tell(hub, curate, publish, release, store, monkeypatch):
+    monkeypatch.setenv("CURATE_USER_KEY", "the key of every store here")
+    publish()
+    publish(release.parent / "1.1.0", hours=1)
+    shutil.rmtree(release)
+    removed = take_down(store, ["c05"], [], NOON, dry_run=True)
+    assert (removed.published, removed.perhaps_published) == ([(REPO, "1.1.0")], [(REPO, "1.0.0")])
+    out = curate("takedown", "c05", "--store", store.root, "--dry-run")[1]
+    assert f"look whether it holds it, or take it back with: curate yank 1.0.0 --repo {REPO}" in out
