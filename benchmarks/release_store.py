@@ -46,7 +46,9 @@ def decided_store(folder: Path, conversations: int, votes: int) -> Store:
         votes_of = first.join(rows.filter(pl.Series(numbers != left)), on="document_id", suffix="_b")
         _append_items(store, rows, votes_of, about)
         _append(store, "images", _pictures(first["document_id"]))
-        _append(store, "topics", _topics(first["document_id"]))
+        topics = _topics(first["document_id"])
+        _append(store, "topics", topics)
+        _append(store, "topic_model", topics | {"model": "the fit that these topics are of"})
         drawn = first.filter(pl.col("line") % max(1, conversations // _BENCH) == 1)
         of_bench = {"conversation_id": drawn["conversation_id"], "document_id": drawn["document_id"], "topic": 0}
         _append(store, "bench", of_bench)
@@ -166,7 +168,7 @@ def _topics(documents: pl.Series) -> dict[str, Any]:
     topic = np.random.default_rng(len(documents)).integers(0, _TOPICS, len(documents))
     names = pl.Series([f"topic {number}, its words" for number in topic.tolist()])
     places = np.random.default_rng(1).normal(size=(2, len(documents)))
-    about = {"document_id": documents, "topic": pl.Series(topic), "name": names, "probability": 1.0}
+    about = {"document_id": documents, "topic": pl.Series(topic), "name": names, "probability": 1.0, "reach": 1.0}
     return about | {"x": pl.Series(places[0]), "y": pl.Series(places[1])}
 
 

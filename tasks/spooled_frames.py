@@ -6,7 +6,8 @@ import tempfile
 import weakref
 from array import array
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import cast
 
 import polars as pl
@@ -63,3 +64,13 @@ class SpooledFrames:
             raise OSError(f"a temporary file was cut short at byte {start}")
         table = pa.ipc.open_stream(content).read_all().select(names)
         return cast(pl.DataFrame, pl.from_arrow(table))
+
+
+def in_shares(frames: Iterable[pl.DataFrame], key: Sequence[str], count: int) -> SpooledFrames:
+    """Frames, one at least, in shares 0 to `count` - 1 by a hash of `key`: rows that agree in it are in one share."""
+    rest = iter(frames)
+    first = next(rest)
+    shares = SpooledFrames(first.clear())
+    for rows in chain([first], rest):
+        shares.add_parts(rows.with_columns(share=pl.struct(key).hash() % count), "share")
+    return shares

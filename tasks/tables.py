@@ -28,7 +28,7 @@ from tasks.vector_columns import as_lists, of_one_size
 _LIST = "parts.json"
 _GROWN = ("conversations", "redacted_conversations", "topic_model")
 """Tables whose later columns may be null, besides those of signals."""
-SLICE_ROWS = 16_384
+SLICE_ROWS, SLICE_BYTES = 16_384, 32 * 1024 * 1024
 _READ_BYTES = 1024 * 1024
 
 
@@ -134,8 +134,13 @@ class Store:
 
     def height(self, table: str) -> int:
         """How many rows a table has, from the ends of its parts alone."""
+        return sum(rows for rows, _ in self.part_sizes(table))
+
+    def part_sizes(self, table: str) -> list[tuple[int, int]]:
+        """Rows of each part, and their bytes before compression, from the ends of the parts alone."""
         paths = [self.at(f"tables/{table}/{part}") for part in self.parts(table)]
-        return sum(pq.read_metadata(path, filesystem=self.fs).num_rows for path in paths)
+        ends = [pq.read_metadata(path, filesystem=self.fs) for path in paths]
+        return [(e.num_rows, sum(e.row_group(n).total_byte_size for n in range(e.num_row_groups))) for e in ends]
 
     def read_parts(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """The table part by part, so that memory does not grow with it."""
@@ -148,13 +153,14 @@ class Store:
     def read_slices(
         self, table: str, columns: Sequence[str] | None = None, rows: int = SLICE_ROWS
     ) -> Iterator[pl.DataFrame]:
-        """The table some rows at a time, however many a part has; of a local folder no more is read."""
+        """The table some rows at a time, of long ones fewer, however large parts are; a local folder is read so too."""
         names = arrow_schema(TABLES[table].row).names if columns is None else list(columns)
         for part in self.parts(table):
             path = self.at(f"tables/{table}/{part}")
             if isinstance(self.fs, LocalFileSystem) and set(names) <= set(pq.read_schema(path).names):
                 file = pq.ParquetFile(path, buffer_size=_READ_BYTES)
-                for batch in file.iter_batches(rows, columns=names, use_threads=False):
+                some_rows = min(rows, _rows_in(SLICE_BYTES, file.metadata, names))
+                for batch in file.iter_batches(some_rows, columns=names, use_threads=False):
                     some = as_lists(pa.table(batch).select(names).replace_schema_metadata(None))
                     yield cast(pl.DataFrame, pl.from_arrow(some))
             else:
@@ -250,6 +256,14 @@ class Store:
         for path in self.fs.ls(self.at(f"tables/{table}"), detail=False, refresh=True):
             if path.rsplit("/", 1)[-1] not in names:
                 self.fs.rm_file(path)
+
+
+def _rows_in(size: int, part: pq.FileMetaData, names: Sequence[str]) -> int:
+    """How many rows of these columns are about `size` bytes; one at least."""
+    groups = [part.row_group(number) for number in range(part.num_row_groups)]
+    chunks = [group.column(number) for group in groups for number in range(part.num_columns)]
+    wanted = (chunk for chunk in chunks if chunk.path_in_schema.split(".", 1)[0] in names)
+    return max(1, size * part.num_rows // max(1, sum(chunk.total_uncompressed_size for chunk in wanted)))
 
 
 @cache

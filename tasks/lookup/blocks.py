@@ -19,6 +19,8 @@ from tasks.spooled_frames import SpooledFrames
 from tasks.tables import Store
 
 BLOCK_ROWS = 16_384
+ROW_BYTES = 4_096
+"""What a row of a block may weigh; of longer conversations fewer make a block, so that its memory has a bound."""
 SHARE_BLOCKS = 8
 """Blocks whose keys are as many as one share's; one where rows hold texts."""
 MARKS = 2**27
@@ -50,7 +52,7 @@ class Block(Store):
 
 
 class Blocks:
-    """The rows of `conversations` or `battles` in order of time, about `block_rows` at a time.
+    """The rows of `conversations` or `battles` in order of time, about `block_rows` at a time, of long ones fewer.
 
     Rows of one microsecond are in one block. Where the table fits in one block, and so do the `others` rows of the
     largest table that is divided by it, nothing is copied.
@@ -60,11 +62,7 @@ class Blocks:
         self.table = table
         self._store = store
         self._tables: dict[str, SpooledFrames] = {}
-        times = [_microseconds(rows["tstamp"]) for rows in store.read_slices(table, ["tstamp"])]
-        every = np.concatenate([np.zeros(0, np.int64), *times])
-        every.sort()
-        starts = np.unique(every[block_rows::block_rows])
-        self._starts = starts[starts > every[:1]] if len(every) else starts
+        self._starts = _starts(store, table, block_rows)
         self._whole = self.number == 1 and others <= block_rows
         if not self._whole:
             self._spread()
@@ -180,6 +178,27 @@ def _of_both(ids: pl.Expr) -> Wanted:
 def _sides(block: Block) -> pl.Series:
     battles = block.read("battles", ["conversation_a", "conversation_b"])
     return pl.concat([battles["conversation_a"], battles["conversation_b"]])
+
+
+def _starts(store: Store, table: str, block_rows: int) -> npt.NDArray[np.int64]:
+    """Times at which all blocks begin but the first."""
+    slices = store.read_slices(table, ["tstamp"])
+    times = np.concatenate([np.zeros(0, np.int64), *(_microseconds(rows["tstamp"]) for rows in slices)])
+    order = np.argsort(times, kind="stable")
+    times, weights = times[order], _weights(store, table)[order]
+    number = ((np.cumsum(weights, dtype=np.float64) - weights) // block_rows).astype(np.int32)
+    starts = np.unique(times[np.flatnonzero(np.diff(number)) + 1])
+    return starts[starts > times[:1]] if len(times) else starts
+
+
+def _weights(store: Store, table: str) -> npt.NDArray[np.float32]:
+    """Of each row of a table, in multiples of `ROW_BYTES`, what conversations of its part weigh; of a vote, of all."""
+    sizes = np.array(store.part_sizes("conversations"), np.int64).reshape(-1, 2)
+    if table == "conversations":
+        rows, mean = sizes[:, 0], sizes[:, 1] / np.maximum(sizes[:, 0], 1)
+    else:
+        rows, mean = np.array([store.height(table)]), np.array([sizes[:, 1].sum() / max(1, sizes[:, 0].sum())])
+    return np.repeat(np.maximum(mean / ROW_BYTES, 1).astype(np.float32), rows)
 
 
 def _microseconds(times: pl.Series) -> npt.NDArray[Any]:

@@ -12,7 +12,7 @@ from itertools import chain
 import polars as pl
 
 from schemas.run import Funnel
-from tasks.spooled_frames import SpooledFrames
+from tasks.spooled_frames import in_shares
 from tasks.tables import Store
 
 SUPERSEDED, SHARE = "superseded", "share_record"
@@ -35,10 +35,10 @@ def _fates(store: Store) -> Iterator[pl.DataFrame]:
     """
     seen = sum(rows.height for rows in store.read_slices("sightings", ["line"]))
     count = 1 + seen // SHARE_LINES
-    lines = _shares(_read(store, "sightings", [*_LINE, "record_type"]), _LINE, count)
-    chats = _shares(_decided(store, "conversations", "conversation_id", count), _LINE, count)
-    votes = _shares(_decided(store, "battles", "battle_id", count), _LINE, count)
-    rejects = _shares(_read(store, "rejects", [*_LINE, "reason"]), _LINE, count)
+    lines = in_shares(_read(store, "sightings", [*_LINE, "record_type"]), _LINE, count)
+    chats = in_shares(_decided(store, "conversations", "conversation_id", count), _LINE, count)
+    votes = in_shares(_decided(store, "battles", "battle_id", count), _LINE, count)
+    rejects = in_shares(_read(store, "rejects", [*_LINE, "reason"]), _LINE, count)
     for share in range(count):
         once = lines.read(share).unique(_LINE)
         is_vote = pl.col("record_type").is_in(_VOTES)
@@ -56,9 +56,9 @@ def _decided(store: Store, table: str, item: str, count: int) -> Iterator[pl.Dat
     columns = ["item_id", "item_kind", "keep", "reasons", "held"]
     of_kind = (rows.filter(item_kind=table[:-1]) for rows in _read(store, "decisions", columns))
     first = pl.col("reasons").list.first().alias("reason")
-    decisions = _shares((rows.select("item_id", "keep", first, "held") for rows in of_kind), ["item_id"], count)
+    decisions = in_shares((rows.select("item_id", "keep", first, "held") for rows in of_kind), ["item_id"], count)
     named = (rows.rename({item: "item_id"}) for rows in _read(store, table, [item, *_LINE]))
-    items = _shares(named, ["item_id"], count)
+    items = in_shares(named, ["item_id"], count)
     for share in range(count):
         yield items.read(share).join(decisions.read(share), on="item_id", how="left")
 
@@ -66,15 +66,6 @@ def _decided(store: Store, table: str, item: str, count: int) -> Iterator[pl.Dat
 def _read(store: Store, table: str, columns: list[str]) -> Iterator[pl.DataFrame]:
     """A table some rows at a time, after a frame without rows."""
     return chain([store.empty(table, columns)], store.read_slices(table, columns))
-
-
-def _shares(frames: Iterator[pl.DataFrame], key: list[str], count: int) -> SpooledFrames:
-    """Frames, one at least, in shares by a hash of `key`."""
-    first = next(frames)
-    shares = SpooledFrames(first.clear())
-    for rows in chain([first], frames):
-        shares.add_parts(rows.with_columns(share=pl.struct(key).hash() % count), "share")
-    return shares
 
 
 def _judged(lines: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:

@@ -12,6 +12,7 @@ from fsspec.implementations.local import LocalFileSystem
 from schemas.errors import StoreUnwell
 from schemas.reject import Reject
 from schemas.tables import TABLES
+from tasks import tables
 from tasks.store_sweep import sweep
 from tasks.tables import Store, frame_of, frame_schema
 from tests.builders import facts_frame
@@ -212,3 +213,17 @@ def test_what_killed_writers_left_is_swept_away_and_nothing_else(store):
     store.fs.pipe_file(store.at("tables/images/0123.parquet"), b"never listed")
     sweep(store)
     assert sorted(store.fs.find(store.path)) == before
+
+
+def test_slices_of_long_rows_hold_fewer(tmp_path, monkeypatch):
+    """Of a local folder no more is in memory, however long the rows of a part are."""
+    store = Store.open(str(tmp_path))
+    rows = _rejects(*range(40)).with_columns(evidence=pl.Series([f"{n:01000d}" for n in range(40)]))
+    store.append("rejects", rows)
+    monkeypatch.setattr(tables, "SLICE_BYTES", 5_100)
+    slices = list(store.read_slices("rejects"))
+    assert pl.concat(slices).equals(rows)
+    assert [each.height for each in slices] == [5] * 8 or [each.height for each in slices] == [4] * 10
+    assert [each.height for each in store.read_slices("rejects", ["line"])] == [40]
+    monkeypatch.setattr(tables, "SLICE_BYTES", 1)
+    assert [each.height for each in store.read_slices("rejects", ["evidence"])] == [1] * 40

@@ -91,6 +91,19 @@ def test_blocks_follow_each_other_and_hold_about_as_many_rows_as_asked(store):
     assert max(sizes) < 4 + ties
 
 
+def test_blocks_of_long_conversations_hold_fewer_and_give_the_same_rows(store, whole, monkeypatch):
+    """A block's memory is bounded however long conversations are."""
+    before = conversation_blocks(store, 8).number
+    assert battle_blocks(store, 4).number == 2
+    ((rows, size),) = store.part_sizes("conversations")
+    monkeypatch.setattr(blocks, "ROW_BYTES", size / rows / 4)
+    assert conversation_blocks(store, 8).number > before
+    assert battle_blocks(store, 4).number == store.height("battles")
+    found = gathered_rows(store, block_rows=8)
+    for config, frame in whole.rows.items():
+        assert found.rows[config].equals(frame), config
+
+
 def test_a_store_without_rows_is_one_block(tmp_path):
     store = small_store(tmp_path)
     store.replace("battles", store.read("battles")[:0])
