@@ -158,7 +158,7 @@ class Store:
         for part in self.parts(table):
             path = self.at(f"tables/{table}/{part}")
             if isinstance(self.fs, LocalFileSystem) and set(names) <= set(pq.read_schema(path).names):
-                file = pq.ParquetFile(path, buffer_size=_READ_BYTES)
+                file = pq.ParquetFile(path, buffer_size=_READ_BYTES, pre_buffer=False)  # or it holds a part
                 some_rows = min(rows, _rows_in(SLICE_BYTES, file.metadata, names))
                 for batch in file.iter_batches(some_rows, columns=names, use_threads=False):
                     some = as_lists(pa.table(batch).select(names).replace_schema_metadata(None))
@@ -263,7 +263,8 @@ def _rows_in(size: int, part: pq.FileMetaData, names: Sequence[str]) -> int:
     groups = [part.row_group(number) for number in range(part.num_row_groups)]
     chunks = [group.column(number) for group in groups for number in range(part.num_columns)]
     wanted = (chunk for chunk in chunks if chunk.path_in_schema.split(".", 1)[0] in names)
-    return max(1, size * part.num_rows // max(1, sum(chunk.total_uncompressed_size for chunk in wanted)))
+    weight = int(sum(chunk.total_uncompressed_size for chunk in wanted))
+    return max(1, size * int(part.num_rows) // max(1, weight))
 
 
 @cache

@@ -71,7 +71,8 @@ def _by_picture(
     ends = near.select("image_a", "image_b")
     itself = prompts.select(image_a="picture", image_b="picture").unique()
     both_ways = pl.concat([itself, ends, ends.select(image_a="image_b", image_b="image_a")]).unique()
-    said = [frame.with_columns(words=normalised(frame["prompt"])) for frame in (prompts, documents)]
+    shown = documents.join(both_ways, left_on="picture", right_on="image_b", how="semi", maintain_order="left")
+    said = [frame.with_columns(words=normalised(frame["prompt"])) for frame in (prompts, shown)]
     left = said[0].select(other_id="document_id", other_prompt="prompt_id", other_words="words", image_a="picture")
     right = said[1].select("document_id", "prompt_id", "words", image_b="picture")
     pictured = left.join(both_ways, on="image_a")

@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from tasks.contamination.words import runs, words
+from tasks.contamination.words import pieces, runs, words
 
 _FOUND = {"row": pl.UInt32, "prompt": pl.UInt32, "match": pl.String, "overlap": pl.Float64}
 
@@ -57,8 +57,12 @@ class PromptIndex:
         return best.sort("row", "prompt")
 
     def find_distinctive(self, texts: pl.Series) -> pl.DataFrame:
-        """row, prompt and overlap of every text that holds a prompt of at least 13 words."""
-        return self._near(words(texts)).drop("match")
+        """row, prompt and overlap of every text that holds a prompt of at least 13 words, by row and prompt."""
+        first, found = 0, [pl.DataFrame(schema=_FOUND)]
+        for some in pieces(texts):
+            found.append(self._near(words(some)).with_columns(pl.col("row") + first))
+            first += len(some)
+        return pl.concat(found).drop("match").sort("row", "prompt")
 
     def _near(self, listed: pl.Series) -> pl.DataFrame:
         there = runs(listed).join(self._runs, on="run", how="semi").unique()

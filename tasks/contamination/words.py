@@ -1,5 +1,7 @@
 """Texts as words, and as short runs of words that can be counted fast."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -9,6 +11,8 @@ DISTINCTIVE_WORDS = 13
 picture. 13 words are the unit of GPT-3's contamination test (Brown et al. 2020, appendix C)."""
 RUN_WORDS = 4
 """One word changed in a text of 13 leaves 6 of its 10 runs."""
+PIECE_BYTES = 4 * 1024 * 1024
+"""Of texts whose words are in memory at a time, about: words take ten times the memory of their text."""
 _WORD = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]|[\p{L}\p{M}\p{N}_]+"
 """Where scripts write no blanks, a character is a word."""
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
@@ -21,7 +25,17 @@ def words(texts: pl.Series) -> pl.Series:
 
 def normalised(texts: pl.Series) -> pl.Series:
     """Each text as its words with a blank between: equal for texts that differ in case, blanks and punctuation."""
-    return words(texts).list.join(" ")
+    joined = [words(some).list.join(" ") for some in pieces(texts)]
+    return pl.concat([pl.Series([], dtype=pl.String), *joined])
+
+
+def pieces(texts: pl.Series) -> Iterator[pl.Series]:
+    """Texts that follow each other, of `PIECE_BYTES` in all or a little more."""
+    numbers = (texts.str.len_bytes().cast(pl.Int64).cum_sum() // PIECE_BYTES).rle()
+    first = 0
+    for count in numbers.struct.field("len"):
+        yield texts.slice(first, count)
+        first += count
 
 
 def runs(listed: pl.Series) -> pl.DataFrame:

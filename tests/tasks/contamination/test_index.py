@@ -75,6 +75,21 @@ def test_the_index_finds_what_comparing_everything_finds(prompts, texts, overlap
     assert _found(prompts, texts, overlap_min) == expected
 
 
+@settings(max_examples=50)
+@given(TEXTS, TEXTS, st.sampled_from([1, 20, 10_000]))
+def test_however_many_texts_are_looked_at_together_the_same_are_found(prompts, texts, piece_bytes):
+    prompts, texts = (pl.Series(some, dtype=pl.String) for some in (prompts, texts))
+    index = PromptIndex(prompts, 0.5)
+    long = {"row": pl.UInt32, "prompt": pl.UInt32, "overlap": pl.Float64}
+    alone = [
+        index.find_distinctive(texts[row : row + 1]).with_columns(pl.col("row") + row) for row in range(len(texts))
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tasks.contamination.words.PIECE_BYTES", piece_bytes)
+        assert index.find_distinctive(texts).equals(pl.concat([pl.DataFrame(schema=long), *alone]))
+        assert normalised(texts).to_list() == [" ".join(said) for said in words(texts)]
+
+
 def _runs(text):
     said = text.split()
     if len(said) < DISTINCTIVE_WORDS:
