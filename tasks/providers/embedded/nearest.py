@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tasks.blas_threads import one_blas_thread
 from tasks.providers.capabilities import Vectors
 from tasks.providers.embedded.text_embedding import SentenceEncoder, sentence_encoder
 from tasks.yaml_files import read_yaml
@@ -29,4 +30,5 @@ class NearestExamples:
         if not self._vectors:
             self._vectors = {name: sentence_encoder().embed_texts(texts) for name, texts in self._examples.items()}
         vector = sentence_encoder().embed_texts([prompt[:PROMPT_CHARACTERS]])[0]
-        return {name: float(np.max(vectors @ vector)) for name, vectors in self._vectors.items()}
+        with one_blas_thread():
+            return {name: float(np.max(vectors @ vector)) for name, vectors in self._vectors.items()}
