@@ -153,18 +153,24 @@ class Store:
     def read_slices(
         self, table: str, columns: Sequence[str] | None = None, rows: int = SLICE_ROWS
     ) -> Iterator[pl.DataFrame]:
-        """The table some rows at a time, of long ones fewer, however large parts are; a local folder is read so too."""
+        """The table some rows at a time, of long ones fewer, however large its parts are."""
         names = arrow_schema(TABLES[table].row).names if columns is None else list(columns)
         for part in self.parts(table):
-            path = self.at(f"tables/{table}/{part}")
-            if isinstance(self.fs, LocalFileSystem) and set(names) <= set(pq.read_schema(path).names):
-                file = pq.ParquetFile(path, buffer_size=_READ_BYTES, pre_buffer=False)  # or it holds a part
-                some_rows = min(rows, _rows_in(SLICE_BYTES, file.metadata, names))
-                for batch in file.iter_batches(some_rows, columns=names, use_threads=False):
-                    some = as_lists(pa.table(batch).select(names).replace_schema_metadata(None))
-                    yield cast(pl.DataFrame, pl.from_arrow(some))
-            else:
+            file = self._opened_in_pieces(table, part)
+            if file is None or not set(names) <= set(file.schema_arrow.names):
                 yield from self.read_part(table, part, names).iter_slices(rows)
+                continue
+            some_rows = min(rows, _rows_in(SLICE_BYTES, file.metadata, names))
+            for batch in file.iter_batches(some_rows, columns=names, use_threads=False):
+                some = as_lists(pa.table(batch).select(names).replace_schema_metadata(None))
+                yield cast(pl.DataFrame, pl.from_arrow(some))
+
+    def _opened_in_pieces(self, table: str, part: str) -> pq.ParquetFile | None:
+        """A part of which no more is read than is asked for; None for a small one elsewhere: it is one request."""
+        path = self.at(f"tables/{table}/{part}")
+        if not isinstance(self.fs, LocalFileSystem) and self.fs.size(path) <= SLICE_BYTES:
+            return None
+        return pq.ParquetFile(path, filesystem=self.fs, buffer_size=_READ_BYTES, pre_buffer=False)
 
     def local_part(self, table: str, part: str) -> str | None:
         """The file of a part; None when it is not on this machine."""

@@ -215,9 +215,8 @@ def test_what_killed_writers_left_is_swept_away_and_nothing_else(store):
     assert sorted(store.fs.find(store.path)) == before
 
 
-def test_slices_of_long_rows_hold_fewer(tmp_path, monkeypatch):
-    """Of a local folder no more is in memory, however long the rows of a part are."""
-    store = Store.open(str(tmp_path))
+def test_slices_of_long_rows_hold_fewer(store, monkeypatch):
+    """No more is in memory, however long the rows of a part are."""
     rows = _rejects(*range(40)).with_columns(evidence=pl.Series([f"{n:01000d}" for n in range(40)]))
     store.append("rejects", rows)
     monkeypatch.setattr(tables, "SLICE_BYTES", 5_100)
