@@ -28,7 +28,7 @@ from tasks.vector_columns import as_lists, of_one_size
 _LIST = "parts.json"
 _GROWN = ("conversations", "redacted_conversations", "topic_model")
 """Tables whose later columns may be null, besides those of signals."""
-SLICE_ROWS, SLICE_BYTES = 16_384, 32 * 1024 * 1024
+SLICE_ROWS, SLICE_BYTES = 16_384, 16 * 1024 * 1024
 _READ_BYTES = 1024 * 1024
 
 
