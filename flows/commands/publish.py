@@ -38,23 +38,22 @@ def publish(
     from tasks.publish.plan import plan_upload, require_allowed
     from tasks.publish.publish import check_hub, publish_release
     from tasks.publish.summary import plan_lines, summary_lines
-    from tasks.release.fetched import fetched, store_of
+    from tasks.release.fetched import fetched_of_store
     from tasks.release.verify import read_manifest
 
     api = None if dry_run else hub_api()  # a missing token is told before hours of verification
-    with fetched(release) as folder:
-        plan = plan_upload(folder, repo, public, per_config, preview, store_of(release), listing=dry_run)
+    with fetched_of_store(release) as (folder, store):
+        plan = plan_upload(folder, repo, public, per_config, preview, store, listing=dry_run)
         if api is None:
             _print([*plan_lines(plan), "nothing was sent: this was a dry run"])
             require_allowed(folder, read_manifest(folder), public)
             return
         quiet_client()
-        check_hub(api, folder, plan, store_of(release))
+        check_hub(api, folder, plan, store)
         if not yes:
-            _print([*summary_lines(folder, plan, store_of(release)), *plan_lines(plan)])
+            _print([*summary_lines(folder, plan, store), *plan_lines(plan)])
             _ask("publish this?")
-        commits = publish_release(api, folder, plan, store_of(release), datetime.now(UTC))
-    store = store_of(release)
+        commits = publish_release(api, folder, plan, store, datetime.now(UTC))
     of_store = f" --store {shlex.quote(store.root)}" if store else ""
     for name, commit in commits.items():
         revision = plan.tag or plan.branch
@@ -95,9 +94,9 @@ def yank(
         _ask("take it back?")
     for done, count in yank_version(api, repo, version).items():
         print(f"{done}: {count:,}")
+    print(f"{repo} has no version {version} any more")
     if of_store:
         forget(of_store, version, repo)
-    print(f"{repo} has no version {version} any more")
 
 
 def _print(lines: list[str]) -> None:

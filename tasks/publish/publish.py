@@ -13,15 +13,17 @@ from tasks.publish.remote import Wait
 from tasks.tables import Store
 
 
-def check_hub(api: HfApi, release: Path, plan: UploadPlan, store: Store | None, wait: Wait = time.sleep) -> list[Push]:
+def check_hub(
+    api: HfApi, release: Path, plan: UploadPlan, store: Store | None, wait: Wait = time.sleep
+) -> dict[Push, str | None]:
     """Ask every repository whether it would take its part, so that nobody is asked to approve what cannot go.
 
-    Changes nothing on the Hub. Raises HubError, BadInput or ReleaseConflict.
+    Returns each part and its commit where that is there already. Changes nothing on the Hub. Raises HubError, BadInput
+    or ReleaseConflict; the last also when all is there and on record.
     """
-    pushes = [Push(api, release, plan, upload, wait) for upload in plan.uploads]
-    done = [push.repo for push in pushes if push.check()]
-    if len(done) == len(pushes) and not unfinished(store, plan):
-        raise version_exists(done[0], plan.version)
+    pushes = {push: push.check() for push in (Push(api, release, plan, upload, wait) for upload in plan.uploads)}
+    if all(pushes.values()) and not (store and unfinished(store, plan)):
+        raise version_exists(plan.uploads[0].repo, plan.version)
     return pushes
 
 
@@ -38,7 +40,7 @@ def publish_release(
     pushes = check_hub(api, release, plan, store, wait)
     if store:
         begin(store, plan, now)
-    commits = {push.repo: push.run() for push in pushes}
+    commits = {push.repo: there or push.run() for push, there in pushes.items()}
     if store:
         end(store, plan, commits, now)
     return commits

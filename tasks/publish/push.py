@@ -57,8 +57,8 @@ class Push:
             return file
         return card_of_config(file.read_text(encoding="utf-8"), repo.rpartition("-")[2]).encode()
 
-    def check(self) -> bool:
-        """Whether it is there already; everything that the Hub can refuse is found before anything is changed.
+    def check(self) -> str | None:
+        """Its commit when it is there already; everything that the Hub can refuse is found before anything is changed.
 
         Raises HubError, BadInput for the wrong visibility, ReleaseConflict for a version with other files.
         """
@@ -74,11 +74,10 @@ class Push:
         if private is not None:
             require_ours(self._remote)
         tag = self._plan.tag
-        if private is None or tag is None or tag not in self._remote.tags():
-            return False
-        if self._remote.differing(self.files, tag):
-            raise version_exists(repo, tag)
-        return True
+        commit = self._remote.tags().get(tag) if private is not None and tag else None
+        if commit and self._remote.differing(self.files, commit):
+            raise version_exists(repo, self._plan.version)
+        return commit
 
     def run(self) -> str:
         """Do it, and return the commit. Files of the repository that no release writes stay."""

@@ -5,12 +5,13 @@ record of another publication, on a folder or on an object store.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from schemas.errors import StoreUnwell
+from schemas.errors import StoreUnwell, why_unreadable
 from schemas.publication import Publication, UploadPlan
 from tasks.tables import Store
 
@@ -32,16 +33,18 @@ def end(store: Store, plan: UploadPlan, commits: dict[str, str], now: datetime) 
 def forget(store: Store, revision: str, repo: str) -> bool:
     """Say that a version is no longer there. Whether there was a record of it."""
     place = _place(repo, revision)
-    there = store.read_bytes(place) is not None
-    if there:
-        store.fs.rm_file(store.at(place))
+    with _writing(store):
+        there = store.read_bytes(place) is not None
+        if there:
+            store.fs.rm_file(store.at(place))
     return there
 
 
-def unfinished(store: Store | None, plan: UploadPlan) -> set[str]:
-    """Repositories of a plan where an earlier attempt did not end."""
-    rows = of_version(store, plan.version) if store else []
-    return {row.repo for row in rows if row.commit == _UNKNOWN and row.revision == _revision(plan)}
+def unfinished(store: Store, plan: UploadPlan) -> set[str]:
+    """Repositories of a plan where no attempt is known to have ended."""
+    rows = of_version(store, plan.version)
+    ended = {row.repo for row in rows if row.commit != _UNKNOWN and row.revision == _revision(plan)}
+    return {upload.repo for upload in plan.uploads} - ended
 
 
 def of_version(store: Store, version: str) -> list[Publication]:
@@ -74,9 +77,22 @@ def publications(store: Store) -> Iterator[Publication]:
 
 def _write(store: Store, plan: UploadPlan, commits: dict[str, str], now: datetime) -> None:
     about = {"version": plan.version, "revision": _revision(plan), "public": plan.public, "published_at": now}
-    for repo, commit in commits.items():
-        row = Publication(repo=repo, commit=commit, **about)
-        store.write_bytes(_place(repo, row.revision), row.model_dump_json(indent=2).encode())
+    rows = [Publication(repo=repo, commit=commit, **about) for repo, commit in commits.items()]
+    with _writing(store):
+        for row in rows:
+            store.write_bytes(_place(row.repo, row.revision), row.model_dump_json(indent=2).encode())
+
+
+@contextmanager
+def _writing(store: Store) -> Iterator[None]:
+    """Raises StoreUnwell when a record cannot be kept; the same command again mends that."""
+    try:
+        yield
+    except Exception as error:  # every object store has its own errors
+        raise StoreUnwell(
+            f"store {store.root!r} cannot be written to ({why_unreadable(error)}), and it keeps the record of what is "
+            "on the Hub; mend that, and run the same command again"
+        ) from None
 
 
 def _place(repo: str, revision: str) -> str:

@@ -10,7 +10,7 @@ from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
 from tasks.publish.publish import check_hub, publish_release
 from tasks.publish.summary import plan_lines, summary_lines
-from tasks.release.fetched import fetched, store_of
+from tasks.release.fetched import fetched_of_store
 from tasks.release.layout import MANIFEST_DIGITS
 
 
@@ -21,10 +21,10 @@ def describe_release(release: str, repo: str, public: bool, per_config: bool, pr
     Raises CurateError for what can not go, whether the release or the Hub says so.
     """
     api = hub_api()  # a missing token is told before hours of verification
-    with fetched(release) as folder:
-        plan = plan_upload(folder, repo, public, per_config, preview, store_of(release))
-        check_hub(api, folder, plan, store_of(release))
-        return "\n".join([*summary_lines(folder, plan, store_of(release)), *plan_lines(plan)])
+    with fetched_of_store(release) as (folder, store):
+        plan = plan_upload(folder, repo, public, per_config, preview, store)
+        check_hub(api, folder, plan, store)
+        return "\n".join([*summary_lines(folder, plan, store), *plan_lines(plan)])
 
 
 @task(cache_policy=NO_CACHE)
@@ -36,11 +36,11 @@ def push_release(
     Returns repository -> commit. Raises ReleaseConflict when the release is another one by now.
     """
     api = hub_api()
-    with fetched(release) as folder:
-        plan = plan_upload(folder, repo, public, per_config, preview, store_of(release))
+    with fetched_of_store(release) as (folder, store):
+        plan = plan_upload(folder, repo, public, per_config, preview, store)
         if plan.manifest_sha256[:MANIFEST_DIGITS] != manifest:
             raise ReleaseConflict(
                 f"{release!r} is not what was approved: its manifest is {plan.manifest_sha256[:MANIFEST_DIGITS]}, "
                 f"{manifest!r} was approved; run publish again and read what changed"
             )
-        return publish_release(api, folder, plan, store_of(release), datetime.now(UTC))
+        return publish_release(api, folder, plan, store, datetime.now(UTC))

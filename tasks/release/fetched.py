@@ -2,13 +2,14 @@
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import fsspec
 
-from schemas.errors import BadInput, CurateError
+from schemas.errors import BadInput, CurateError, StoreUnwell, why_unreadable
 from tasks.release.build import MANIFEST
+from tasks.store_trouble import told
 from tasks.tables import Store
 
 
@@ -24,7 +25,24 @@ def store_of(release: str) -> Store | None:
     if folder != "releases":
         return None
     store = Store(root)
-    return store if store.fs.isdir(store.at("tables")) else None
+    try:
+        return store if store.fs.isdir(store.at("tables")) else None
+    except Exception as error:  # every object store has its own errors
+        raise StoreUnwell(
+            f"store {root!r} cannot be read ({why_unreadable(error)}); check the address and the credentials"
+        ) from None
+
+
+@contextmanager
+def fetched_of_store(release: str) -> Iterator[tuple[Path, Store | None]]:
+    """The release as a local folder, and the store it lies in.
+
+    Raises BadInput when nothing can be read there, StoreUnwell when the store is lost before the block ends.
+    """
+    with fetched(release) as folder:
+        store = store_of(release)
+        with told(store) if store else nullcontext():
+            yield folder, store
 
 
 def releases_in(folder: Path) -> str:

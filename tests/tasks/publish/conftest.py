@@ -1,6 +1,7 @@
 """A release that production providers made, as its manifest says, and a loopback Hub for the real client."""
 
 import io
+import os
 import shutil
 import sys
 from datetime import timedelta
@@ -9,6 +10,7 @@ from pathlib import Path
 import huggingface_hub.constants
 import polars as pl
 import pytest
+import s3fs
 
 from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
@@ -17,10 +19,13 @@ from tasks.release.fetched import store_of
 from tasks.tables import Store
 from tests.builders import NOON
 from tests.hub_server import TOKEN, LoopbackHub
+from tests.s3_server import s3_client, s3_server
 from tests.small_store import make_release, small_store
 from tests.tampered_release import as_production
 
 REPO = "org/arena"
+STORE = "s3://published/store"
+"""Address of the store in the fixture `bucket`."""
 
 
 @pytest.fixture(scope="session")
@@ -102,3 +107,22 @@ def answering(monkeypatch):
         monkeypatch.setattr(sys, "stdin", terminal)
 
     return sit
+
+
+@pytest.fixture(scope="module")
+def bucket(made):
+    """A bucket with the store and its two releases; the environment points at its server."""
+    with s3_server("published") as own, pytest.MonkeyPatch.context() as patch:
+        for name, value in (own | {"no_proxy": "127.0.0.1", "CURATE_USER_KEY": "the key of every store here"}).items():
+            patch.setenv(name, value)
+        s3fs.S3FileSystem.clear_instance_cache()  # of the servers of other tests
+        client = s3_client(os.environ)
+        upload(client, made, "store")
+        yield client
+        s3fs.S3FileSystem.clear_instance_cache()
+
+
+def upload(client, folder: Path, name: str) -> None:
+    """Put a folder into the bucket."""
+    for path in (path for path in folder.rglob("*") if path.is_file()):
+        client.put_object(Bucket="published", Key=f"{name}/{path.relative_to(folder)}", Body=path.read_bytes())

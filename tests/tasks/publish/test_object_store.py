@@ -1,37 +1,13 @@
 """A release on S3-compatible storage goes to the Hub, is compared and is taken down as one in a folder."""
 
 import json
-import os
 from pathlib import Path
 
-import pytest
-import s3fs
-
 from tests.hub_server import LoopbackHub
-from tests.s3_server import s3_client, s3_server
-from tests.tasks.publish.conftest import REPO
+from tests.tasks.publish.conftest import REPO, STORE, upload
 from tests.tasks.publish.test_publish import contents
 
-STORE = "s3://published/store"
 FIRST, SECOND = f"{STORE}/releases/1.0.0", f"{STORE}/releases/1.1.0"
-
-
-@pytest.fixture(scope="module")
-def bucket(made):
-    """A bucket with the store and its two releases; the environment points at its server."""
-    with s3_server("published") as own, pytest.MonkeyPatch.context() as patch:
-        for name, value in (own | {"no_proxy": "127.0.0.1", "CURATE_USER_KEY": "the key of every store here"}).items():
-            patch.setenv(name, value)
-        s3fs.S3FileSystem.clear_instance_cache()  # of the servers of other tests
-        client = s3_client(os.environ)
-        upload(client, made, "store")
-        yield client
-        s3fs.S3FileSystem.clear_instance_cache()
-
-
-def upload(client, folder: Path, name: str) -> None:
-    for path in (path for path in folder.rglob("*") if path.is_file()):
-        client.put_object(Bucket="published", Key=f"{name}/{path.relative_to(folder)}", Body=path.read_bytes())
 
 
 def objects(client, prefix: str) -> list[str]:
