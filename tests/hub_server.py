@@ -5,8 +5,9 @@ hub = LoopbackHub(); hub.fail("POST", "/commit/", 503, times=2); hub.repos["org/
 
 import json
 import re
+from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.hub_files import FileAnswers
@@ -19,7 +20,8 @@ _RESET = "reset"
 class LoopbackHub:
     """Runs until `close`. `blobs` are the uploaded large files, `requests` is what was asked: (method, path).
 
-    `account` is what it says of the token, `read_only` names repositories that the token may not write to.
+    `received` counts the bytes of bodies by path. `account` is what it says of the token, `read_only` names
+    repositories that the token may not write to.
     """
 
     def __init__(self) -> None:
@@ -34,7 +36,10 @@ class LoopbackHub:
             "orgs": [{"type": "org", "name": "org", "roleInOrg": "write"}],
             "auth": {"type": "access_token", "accessToken": {"displayName": "tests", "role": "write"}},
         }
+        self.received: Counter[str] = Counter()
         self._faults: list[list] = []
+        self._stalls: dict[str, Event] = {}
+        self._closing = Event()
         self.retry_after = 0
         hub = self
 
@@ -58,6 +63,18 @@ class LoopbackHub:
         """Close the connection of the next such requests without an answer."""
         self._faults.append([method, part, _RESET, times, after])
 
+    def stall(self, part: str) -> Event:
+        """Take half of the next upload whose path holds `part`, and never answer. The event tells that it is there."""
+        return self._stalls.setdefault(part, Event())
+
+    def stalled(self, path: str) -> bool:
+        """Hold an upload that is to stall, until the server closes."""
+        events = [event for part, event in self._stalls.items() if part in path and not event.is_set()]
+        for event in events:
+            event.set()
+            self._closing.wait()
+        return bool(events)
+
     def fault(self, method: str, path: str) -> tuple[object, bool] | None:
         """(status, after) when the request is to fail."""
         for fault in self._faults:
@@ -78,6 +95,7 @@ class LoopbackHub:
 
     def close(self) -> None:
         """Stop serving."""
+        self._closing.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -90,7 +108,9 @@ class _Handler(FileAnswers, BaseHTTPRequestHandler):
     def handle_all(self) -> None:
         split = urlsplit(self.path)
         self.query, path = parse_qs(split.query), unquote(split.path)
-        self.body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        self.body = self.receive(path, int(self.headers.get("content-length") or 0))
+        if self.body is None:
+            return
         self.hub.requests.append((self.command, path))
         fault = self.hub.fault(self.command, path)
         answer = None if fault and not fault[1] else self.answer(path)
@@ -100,6 +120,16 @@ class _Handler(FileAnswers, BaseHTTPRequestHandler):
             self.send(*answer)
 
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = handle_all  # noqa: N815 - the base class's names
+
+    def receive(self, path: str, size: int) -> bytes | None:
+        first = self.rfile.read(size // 2)
+        self.hub.received[path] += len(first)
+        if self.command == "PUT" and self.hub.stalled(path):
+            self.close_connection = True
+            return None
+        rest = self.rfile.read(size - len(first))
+        self.hub.received[path] += len(rest)
+        return first + rest
 
     def break_off(self, status: object) -> None:
         if status == _RESET:

@@ -3,6 +3,7 @@
 import io
 import os
 import shutil
+import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -95,6 +96,19 @@ def curate(curate):
         return status, out, err
 
     return run
+
+
+def reader_environment(hub, folder: Path) -> dict[str, str]:
+    """The environment of another process that asks this Hub, with a cache of its own."""
+    kept = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
+    own = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(folder / "hf"), "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
+    return kept | own
+
+
+def reader(hub, folder: Path, *command: object) -> subprocess.CompletedProcess:
+    """A command of somebody who reads the Hub, in a process of its own."""
+    done = [str(part) for part in command]
+    return subprocess.run(done, env=reader_environment(hub, folder), capture_output=True, text=True)
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
 """`curate publish` and `curate yank` from the command line, and `datasets` reading what they left on the Hub."""
 
-import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,40 +10,8 @@ import pytest
 
 from tasks.publish.records import of_version
 from tests.hub_repo import Repo
-from tests.hub_server import TOKEN
-from tests.small_store import manifest_of
 from tests.tampered_release import card_says, write_manifest
-from tests.tasks.publish.conftest import REPO
-
-READ_BACK = f"""
-import datasets
-for name in ("chat", "battle", "bench"):
-    rows = datasets.load_dataset("{REPO}", name, revision="1.0.0", split="train")
-    for row in rows:
-        for image in row["images"]:
-            image.load()
-    print(name, rows.num_rows)
-first = next(iter(datasets.load_dataset("{REPO}", "chat", revision="1.0.0", split="train", streaming=True)))
-print(first["conversation_id"])
-"""
-
-
-def reader(hub, folder: Path, *command: object) -> subprocess.CompletedProcess:
-    """A command of somebody who reads the Hub, in a process of its own."""
-    kept = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
-    own = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(folder / "hf"), "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
-    return subprocess.run([str(part) for part in command], env=kept | own, capture_output=True, text=True)
-
-
-def test_what_was_published_is_read_back_by_datasets(hub, curate, release, tmp_path):
-    code, out, err = curate("publish", release, "--repo", REPO, "--yes")
-    assert code == 0, err
-    assert f"published {REPO} at 1.0.0, commit {hub.repos[REPO].tags['1.0.0']}" in out
-    done = reader(hub, tmp_path, sys.executable, "-c", READ_BACK)
-    counts = manifest_of(release)["counts"]
-    read = [word for name in ("chat", "battle", "bench") for word in (name, str(counts[name]))]
-    assert done.stdout.split()[:6] == read, done.stderr
-    assert len(done.stdout.split()) == 7
+from tests.tasks.publish.conftest import REPO, reader
 
 
 def test_a_dry_run_lists_every_file_and_asks_the_hub_nothing(hub, curate, release, monkeypatch):

@@ -35,8 +35,10 @@ def cut_off_on(request: bytes):
     with cut_off_at(port, request) as way, pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{way}")
         s3fs.S3FileSystem.clear_instance_cache()
-        yield
-    s3fs.S3FileSystem.clear_instance_cache()
+        try:
+            yield
+        finally:
+            s3fs.S3FileSystem.clear_instance_cache()
 
 
 def reader() -> dict[str, str]:
@@ -58,9 +60,11 @@ def with_key(key: dict[str, str]):
             patch.setenv(name, value)
         s3fs.S3FileSystem.clear_instance_cache()
         look_at_keys(after=0)
-        yield
-    look_at_keys(after=float("inf"))
-    s3fs.S3FileSystem.clear_instance_cache()
+        try:
+            yield
+        finally:
+            look_at_keys(after=float("inf"))
+            s3fs.S3FileSystem.clear_instance_cache()
 
 
 def look_at_keys(after: float) -> None:
