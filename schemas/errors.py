@@ -62,9 +62,21 @@ class HubError(CurateError):
     """The Hugging Face Hub refuses, or stays unwell after several attempts."""
 
 
+_OF_OBJECT_STORES = {
+    "NoCredentialsError": "no credentials in the environment",
+    "PermissionError": "access denied",
+    "FileNotFoundError": "no such bucket",
+    "EndpointConnectionError": "nothing answers at its address",
+}
+"""What errors without a reason of their own mean: those of object stores, by the names of their classes."""
+
+
 def why_unreadable(error: Exception) -> str:
     """`No such file or directory`, else the kind of the error; never its text, which may quote what was read."""
-    return getattr(error, "strerror", None) or type(error).__name__
+    answer = getattr(error.__cause__, "response", None)  # what an object store said, with a text of its own
+    reason = None if answer else getattr(error, "strerror", None)
+    kind = type(error).__name__
+    return reason or _OF_OBJECT_STORES.get(kind, kind)
 
 
 def known_values(value: str, allowed: Iterable[str]) -> str:

@@ -6,9 +6,10 @@ from contextlib import contextmanager
 
 from fsspec.implementations.local import LocalFileSystem
 
-from schemas.errors import CurateError, StoreUnwell
+from schemas.errors import CurateError, StoreUnwell, why_unreadable
 from tasks.tables import Store
 
+_CLIENTS = {"aiobotocore", "aiohttp", "botocore", "gcsfs"}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -20,12 +21,25 @@ def told(store: Store) -> Iterator[None]:
     except CurateError:
         raise
     except Exception as error:  # Parquet writers and object stores have errors of their own
-        what = _full(error) or _out_of_reach(store)
+        what = _full(error) or (_lost(error) if from_object_store(error) else _out_of_reach(store))
         if what is None:
             raise
         raise StoreUnwell(
             f"store {store.root!r} {what}; what was stored stays. Mend that and run again: it goes on from there"
         ) from error
+
+
+def from_object_store(error: BaseException | None) -> bool:
+    """Whether an error is one of an object store's client, or comes of one; a missing file is no trouble of a place."""
+    while error is not None and not isinstance(error, FileNotFoundError):
+        if type(error).__module__.partition(".")[0] in _CLIENTS:
+            return True
+        error = error.__cause__
+    return False
+
+
+def _lost(error: Exception) -> str:
+    return f"cannot be reached ({why_unreadable(error)})"
 
 
 def _full(error: BaseException | None) -> str | None:
@@ -45,5 +59,5 @@ def _out_of_reach(store: Store) -> str | None:
     except FileNotFoundError:
         return None
     except Exception as error:  # every object store has its own errors
-        return f"cannot be reached ({type(error).__name__})"
+        return _lost(error)
     return None

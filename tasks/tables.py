@@ -94,8 +94,8 @@ class Store:
     def write_bytes(self, relative: str, content: bytes) -> None:
         """Write a file so that a reader sees all of it or nothing."""
         target = self.at(relative)
-        self.fs.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
         if isinstance(self.fs, LocalFileSystem):
+            self.fs.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
             temporary = f"{target}.{os.getpid()}.tmp"
             try:
                 self.fs.pipe_file(temporary, content)
@@ -103,7 +103,7 @@ class Store:
             except OSError:
                 Path(temporary).unlink(missing_ok=True)  # a full disk has no room for half a file
                 raise
-        else:
+        else:  # without `makedirs`, which would make a bucket of a name that somebody misspelt
             self.fs.pipe_file(target, content)
 
     # --- tables ---------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from schemas.errors import CurateError
+from schemas.errors import CurateError, why_unreadable
 
 _LOOK, _RELEASES = "Look", "Releases"
 _OF_THE_PLACE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
@@ -63,12 +63,27 @@ def main() -> None:
     except TyperException as error:
         _stop(_in_one_line(error), error.exit_code)
     except OSError as error:
-        if error.errno not in _OF_THE_PLACE:
+        if error.errno not in _OF_THE_PLACE or error.filename is None:
+            _stop_where_a_store_was_lost(error)
             raise
         _stop(f"{error.filename!r}: {error.strerror}; give another place, or mend this one", 2)
+    except Exception as error:
+        _stop_where_a_store_was_lost(error)
+        raise
     except typer.Abort:
         _stop("nothing was done", 1)
     raise SystemExit(status)
+
+
+def _stop_where_a_store_was_lost(error: Exception) -> None:
+    from tasks.store_trouble import from_object_store
+
+    if from_object_store(error):
+        _stop(
+            f"the object store cannot be reached any more ({why_unreadable(error)}); nothing that was stored is lost; "
+            "check the address and the credentials, and run the same command again",
+            2,
+        )
 
 
 def _stop(message: str, status: int) -> NoReturn:

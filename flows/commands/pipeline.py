@@ -150,14 +150,18 @@ def release(
 
 
 def export_released(settings: Settings, reports: Sequence[StageReport], compat: Compat | None) -> None:
-    """The release that was made, once more with the columns of a published dataset."""
+    """The release that was made, once more with the columns of a published dataset.
+
+    The store is held for it: what is taken down meanwhile would be in the export for ever.
+    """
     released = reports[-1].result
     if compat is None or not released:
         return
     from tasks.export.compat import export_beside
-    from tasks.tables import Store
+    from tasks.store_lock import writing
 
-    print(f"{settings.store}/{export_beside(Store.existing(settings.store), released, compat)}")
+    with writing(settings.store) as store:
+        print(f"{settings.store}/{export_beside(store, released, compat)}")
 
 
 def run_stages(settings: Settings, *stages: tuple[str, str]) -> list[StageReport]:

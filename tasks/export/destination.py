@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+from fsspec.implementations.local import LocalFileSystem
 
-from schemas.errors import BadInput
+from schemas.errors import BadInput, why_unreadable
 from tasks.release.fetched import is_remote
 
 _LAST = ("README.md", "train.jsonl", "train.json", "train.parquet")
@@ -25,7 +26,10 @@ def destination(out: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="export-") as scratch:
         folder = Path(scratch) / "export"
         yield folder
-        put_folder(folder, fs, place)
+        try:
+            put_folder(folder, fs, place)
+        except Exception as error:  # every object store has its own errors
+            raise _unwritable(out, error) from None
 
 
 def put_folder(folder: Path, fs: Any, place: str) -> None:
@@ -33,7 +37,8 @@ def put_folder(folder: Path, fs: Any, place: str) -> None:
     for path in sorted(folder.rglob("*"), key=lambda path: path.name in _LAST):
         if path.is_file():
             written = f"{place}/{path.relative_to(folder).as_posix()}"
-            fs.makedirs(written.rpartition("/")[0], exist_ok=True)
+            if isinstance(fs, LocalFileSystem):  # elsewhere it would make a bucket of a misspelt name
+                fs.makedirs(written.rpartition("/")[0], exist_ok=True)
             fs.put_file(str(path), written)
 
 
@@ -42,9 +47,11 @@ def _opened(out: str) -> tuple[Any, str]:
         fs, place = fsspec.core.url_to_fs(out.rstrip("/"))
         taken = fs.exists(place)
     except Exception as error:  # every object store has its own errors
-        raise BadInput(
-            f"--out {out!r} cannot be written ({type(error).__name__}); check the address and the credentials"
-        ) from None
+        raise _unwritable(out, error) from None
     if taken:
         raise BadInput(f"{out!r} exists already; give a folder that does not")
     return fs, str(place)
+
+
+def _unwritable(out: str, error: Exception) -> BadInput:
+    return BadInput(f"--out {out!r} cannot be written ({why_unreadable(error)}); check the address and the credentials")

@@ -10,6 +10,7 @@ from schemas.publication import UploadPlan
 from tasks.publish.push import Push, require_unchanged, version_exists
 from tasks.publish.records import begin, end, unfinished
 from tasks.publish.remote import Wait
+from tasks.release.build import WITHDRAWN
 from tasks.tables import Store
 
 
@@ -21,7 +22,12 @@ def check_hub(
     Returns each part and its commit where that is there already. Changes nothing on the Hub. Raises HubError, BadInput
     or ReleaseConflict; the last also when all is there and on record.
     """
-    pushes = {push: push.check() for push in (Push(api, release, plan, upload, wait) for upload in plan.uploads)}
+
+    def withdrawn() -> bool:
+        return store is not None and store.read_bytes(f"releases/{plan.version}/{WITHDRAWN}") is not None
+
+    parts = [Push(api, release, plan, upload, wait, withdrawn) for upload in plan.uploads]
+    pushes = {push: push.check() for push in parts}
     if all(pushes.values()) and not (store and unfinished(store, plan)):
         raise version_exists(plan.uploads[0].repo, plan.version)
     return pushes
@@ -31,6 +37,9 @@ def publish_release(
     api: HfApi, release: Path, plan: UploadPlan, store: Store | None, now: datetime, wait: Wait = time.sleep
 ) -> dict[str, str]:
     """Put every repository of the plan on the Hub. Returns repository -> commit; a store remembers it.
+
+    A takedown withdraws a release first and reads the store's record of publications last; here the record comes first
+    and is followed by a look whether the release was withdrawn: so one of the two always knows of the other.
 
     All are checked before any is changed. Interrupted, the same call completes it: of several repositories those
     that are done stay as they are. Raises HubError, BadInput or ReleaseConflict.

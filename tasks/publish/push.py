@@ -1,7 +1,7 @@
 """Puts a plan on the Hub: one commit for each repository, then the tag. What was done before is not done again."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
@@ -45,10 +45,17 @@ class Push:
     """One repository's part of a plan."""
 
     def __init__(
-        self, api: HfApi, release: Path, plan: UploadPlan, upload: RepoUpload, wait: Wait = time.sleep
+        self,
+        api: HfApi,
+        release: Path,
+        plan: UploadPlan,
+        upload: RepoUpload,
+        wait: Wait = time.sleep,
+        withdrawn: Callable[[], bool] = lambda: False,
     ) -> None:
         self._plan, self._release, self._sha256, self.repo = plan, release, upload.sha256, upload.repo
         self._remote, self._wait = Remote(api, upload.repo, wait), wait
+        self._withdrawn = withdrawn
         self.files = {path: self._content(release / source, path, upload.repo) for path, source in upload.files.items()}
 
     def _content(self, file: Path, path: str, repo: str) -> Content:
@@ -80,13 +87,25 @@ class Push:
         return commit
 
     def run(self) -> str:
-        """Do it, and return the commit. Files of the repository that no release writes stay."""
+        """Do it, and return the commit. Files of the repository that no release writes stay.
+
+        Raises ReleaseConflict when a takedown withdraws the release, before anything goes or afterwards; `curate yank`
+        finds what went without a tag.
+        """
+        if self._withdrawn():
+            raise ReleaseConflict(f"version {self._plan.version} was taken down; nothing more is published")
         self._make_repository()
         commit = self._remote.patiently(self._commit, "committing to")
         differing = self._remote.differing(self.files, commit)
         if differing:
             raise HubError(
                 f"{self._remote.repo}: {differing[0]} is not there as it was sent; run the same command again"
+            )
+        if self._withdrawn():
+            revision = self._plan.tag or self._plan.branch
+            raise ReleaseConflict(
+                f"version {self._plan.version} was taken down while it was sent to {self.repo}; take it back with: "
+                f"curate yank {revision} --repo {self.repo}"
             )
         require_unchanged(
             self._release, self._sha256

@@ -85,7 +85,7 @@ def _copy(location: str, folder: Path) -> None:
             fs.get(path.rstrip("/") + "/", str(folder) + "/", recursive=True)
     except Exception as error:  # every object store has its own errors
         raise BadInput(
-            f"{location!r} cannot be read ({type(error).__name__}); check the address and the credentials"
+            f"{location!r} cannot be read ({why_unreadable(error)}); check the address and the credentials"
         ) from None
     if not there:
         raise BadInput(f"{location!r} is not a release: it has no {MANIFEST}")

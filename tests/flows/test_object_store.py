@@ -87,7 +87,7 @@ def test_a_run_that_loses_its_store_in_the_middle_ends_with_one_line_and_the_nex
     assert runs.cut_off.returncode == 2, runs.cut_off.stderr
     last = runs.cut_off.stderr.strip().splitlines()[-1]
     assert re.fullmatch(
-        r"curate: store 's3://arena/store' cannot be reached \([A-Za-z]+\); what was stored stays\..*", last
+        r"curate: store 's3://arena/store' cannot be reached \([A-Za-z ]+\); what was stored stays\..*", last
     )
     assert "Traceback" not in runs.cut_off.stderr
     assert any(name.startswith("tables/signals/nsfw/") for name in runs.left)

@@ -84,5 +84,5 @@ def test_a_store_that_goes_out_of_reach_is_one_line(bucket):
         store.append("rejects", _rejects("second", 3))
         return []
 
-    with pytest.raises(StoreUnwell, match=r"^store 's3://arena/store' cannot be reached \([A-Za-z]+\); [^\n]*$"):
+    with pytest.raises(StoreUnwell, match=r"^store 's3://arena/store' cannot be reached \([A-Za-z ]+\); [^\n]*$"):
         cut_off(Settings(store="s3://arena/store"))

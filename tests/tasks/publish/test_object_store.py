@@ -3,6 +3,9 @@
 import json
 from pathlib import Path
 
+import pytest
+
+from tasks.publish.push import Push
 from tests.hub_server import LoopbackHub
 from tests.tasks.publish.conftest import REPO, STORE, upload
 from tests.tasks.publish.test_publish import contents
@@ -58,6 +61,35 @@ def test_a_takedown_in_the_bucket_lists_what_is_on_the_hub_and_leaves_a_manifest
     assert curate("yank", "1.0.0", "--repo", REPO, "--store", store, "--yes")[0] == 0
     assert hub.repos[REPO].tags == {}
     assert "still on the Hub" not in curate("takedown", "c03", "--store", store)[1]
+
+
+@pytest.mark.parametrize(
+    ("moment", "told"),
+    [
+        ("_make_repository", "take it back with: curate yank 1.0.0 --repo org/arena"),
+        ("check", "was taken down; nothing more is published"),
+    ],
+)
+def test_a_takedown_while_a_copy_of_the_bucket_is_sent_can_be_taken_back(
+    hub, curate, bucket, made: Path, monkeypatch, moment, told
+):
+    upload(bucket, made, moment)
+    store, heard, step = f"s3://published/{moment}", [], getattr(Push, moment)
+
+    def meanwhile(push: Push):
+        if not heard:
+            heard.append(True)
+            heard.append(curate("takedown", "c03", "--store", store))
+        return step(push)
+
+    monkeypatch.setattr(Push, moment, meanwhile)
+    code, out, err = curate("publish", f"{store}/releases/1.0.0", "--repo", REPO, "--yes")
+    assert (code, "published" in out, told in err) == (2, False, True), err
+    assert (REPO in hub.repos) == ("yank" in told)
+    if REPO in hub.repos:
+        assert hub.repos[REPO].tags == {}
+        assert f"take it back with: curate yank 1.0.0 --repo {REPO}" in heard[1][1]
+        assert curate("yank", "1.0.0", "--repo", REPO, "--store", store, "--yes")[0] == 0
 
 
 def test_two_addresses_are_compared(curate, bucket):

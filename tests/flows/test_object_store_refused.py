@@ -1,0 +1,114 @@
+"""An object store that refuses, does not exist or is lost is one clear line of every command, without any secret."""
+
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+import s3fs
+
+from tests.cut_off import cut_off_at
+from tests.s3_server import s3_client, s3_server
+from tests.tasks.ingest.logs import DAY, chat, write
+
+SECRET, KEY_ID = "the secret access key", "AKIAOFATEST"
+STORE = "s3://arena/store"
+RELEASE = f"{STORE}/releases/1.0.0"
+COMMANDS = {
+    "run": ("run", "--logs", "{logs}", "--store", STORE),
+    "release": ("release", "--store", STORE),
+    "takedown": ("takedown", "--store", STORE, "someid"),
+    "explain": ("explain", "someid", "--store", STORE),
+    "verify": ("verify", RELEASE),
+    "diff": ("diff", RELEASE, RELEASE),
+    "export": ("export", "dataset", RELEASE, "--out", "{logs}/out"),
+}
+
+
+class _Denies(BaseHTTPRequestHandler):
+    """What S3 says to a wrong key; its text repeats the key's id."""
+
+    def _deny(self) -> None:
+        self.rfile.read(int(self.headers.get("content-length") or 0))
+        code, text = "InvalidAccessKeyId", f"{KEY_ID} does not exist in our records"
+        body = f"<Error><Code>{code}</Code><Message>{text}</Message></Error>".encode()
+        body = b"" if self.command == "HEAD" else body
+        self.send_response(403)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _deny
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def denying():
+    """The address of a server that denies everything."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Denies)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    """A moto server with one bucket: its environment."""
+    with s3_server("another") as own:
+        yield own
+
+
+@pytest.fixture
+def arguments(monkeypatch, tmp_path):
+    """The arguments of a command, with logs that can be read; the environment has credentials."""
+    write(tmp_path / "logs", DAY, chat("ann", "Where?", "At sea."))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY_ID)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    s3fs.S3FileSystem.clear_instance_cache()  # of the servers of other tests
+    yield lambda command: [each.format(logs=tmp_path / "logs") for each in COMMANDS[command]]
+    s3fs.S3FileSystem.clear_instance_cache()
+
+
+def _refused(curate, arguments) -> str:
+    code, out, err = curate(*arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert SECRET not in err and KEY_ID not in err
+    return err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_wrong_key_is_one_line(curate, arguments, denying, monkeypatch, command):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", denying)
+    assert "(access denied)" in _refused(curate, arguments(command))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_credentials_are_one_line(curate, arguments, denying, monkeypatch, command):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", denying)
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    assert "(no credentials in the environment)" in _refused(curate, arguments(command))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_bucket_that_does_not_exist_is_one_line_and_is_not_made(curate, arguments, bucket, monkeypatch, command):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", bucket["AWS_ENDPOINT_URL"])
+    said = {"run": "(no such bucket)", "verify": "is not a release", "diff": "is not a release"}
+    assert said.get(command, "is not a") in _refused(curate, arguments(command))
+    names = {each["Name"] for each in s3_client(bucket).list_buckets()["Buckets"]}
+    assert names == {"another"}
+
+
+def test_a_store_that_is_lost_while_a_command_reads_it_is_one_line(curate, arguments, bucket, monkeypatch):
+    client = s3_client(bucket)
+    client.put_object(Bucket="another", Key="store/tables/decisions/parts.json", Body=b"[]")
+    port = int(bucket["AWS_ENDPOINT_URL"].rpartition(":")[2])
+    with cut_off_at(port, b"GET /another/store/tables/decisions") as cut:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{cut}")
+        line = _refused(curate, ["review", "--store", "s3://another/store"])
+    assert "the object store cannot be reached any more (nothing answers at its address)" in line
