@@ -25,6 +25,15 @@ class Tombstone(Row):
     """When its removal was asked for (UTC)."""
 
 
+class NearCopy(Row):
+    """A picture that looks like one that goes, and stays until somebody names it."""
+
+    image_id: str
+    """Content id."""
+    pdq_distance: int
+    """Bits of 256 in which the PDQ hashes differ."""
+
+
 class Removed(Row):
     """What a takedown removed, or would remove."""
 
@@ -40,5 +49,5 @@ class Removed(Row):
     """Raw log lines that still hold it, as FILE:LINE; the operator deletes them."""
     picture_files: list[str]
     """Raw picture files that still hold it."""
-    near_pictures: list[str]
-    """Content ids of pictures that look like a removed one and stay."""
+    near_pictures: list[NearCopy]
+    """Pictures that look like a removed one and stay, the nearest first."""

@@ -23,6 +23,7 @@ from schemas.errors import BadInput, StoreUnwell, why_unreadable
 from schemas.row import arrow_schema
 from schemas.tables import TABLES
 from tasks.parquet import encode_parquet, no_rows
+from tasks.part_columns import columns_of, rows_in, with_nulls
 from tasks.vector_columns import as_lists, of_one_size
 
 _LIST = "parts.json"
@@ -154,16 +155,25 @@ class Store:
         self, table: str, columns: Sequence[str] | None = None, rows: int = SLICE_ROWS
     ) -> Iterator[pl.DataFrame]:
         """The table some rows at a time, of long ones fewer, however large its parts are."""
-        names = arrow_schema(TABLES[table].row).names if columns is None else list(columns)
         for part in self.parts(table):
+            yield from self.part_slices(table, part, columns, rows)
+
+    def part_slices(
+        self, table: str, part: str, columns: Sequence[str] | None = None, rows: int = SLICE_ROWS
+    ) -> Iterator[pl.DataFrame]:
+        """One part some rows at a time; `turns.list.element.text_id` in place of a column is no more than that leaf."""
+        names = arrow_schema(TABLES[table].row).names if columns is None else list(columns)
+        try:
             file = self._opened_in_pieces(table, part)
-            if file is None or not set(names) <= set(file.schema_arrow.names):
+            if file is None or not set(columns_of(names)) <= set(file.schema_arrow.names):
                 yield from self.read_part(table, part, names).iter_slices(rows)
-                continue
-            some_rows = min(rows, _rows_in(SLICE_BYTES, file.metadata, names))
+                return
+            some_rows = min(rows, rows_in(SLICE_BYTES, file.metadata, names))
             for batch in file.iter_batches(some_rows, columns=names, use_threads=False):
-                some = as_lists(pa.table(batch).select(names).replace_schema_metadata(None))
+                some = as_lists(pa.table(batch).select(columns_of(names)).replace_schema_metadata(None))
                 yield cast(pl.DataFrame, pl.from_arrow(some))
+        except (pa.ArrowInvalid, FileNotFoundError):
+            raise self._damaged(table) from None
 
     def _opened_in_pieces(self, table: str, part: str) -> pq.ParquetFile | None:
         """A part of which no more is read than is asked for; None for a small one elsewhere: it is one request."""
@@ -238,12 +248,12 @@ class Store:
         # not `pq.read_table`, which imports datasets and with them pandas: half a second in every process
         with pq.ParquetFile(self.at(f"tables/{table}/{part}"), filesystem=self.fs, pre_buffer=True) as file:
             names = file.schema_arrow.names if columns is None else list(columns)
-            known = [name for name in names if name in file.schema_arrow.names]
+            known = [name for name in names if columns_of([name])[0] in file.schema_arrow.names]
             rows = as_lists(file.read(known).replace_schema_metadata(None))
         if known == names:
-            return rows.select(names)
+            return rows.select(columns_of(names))
         if table.startswith("signals/") or table in _GROWN:
-            return _with_nulls(rows, pa.schema([arrow_schema(TABLES[table].row).field(name) for name in names]))
+            return with_nulls(rows, arrow_schema(TABLES[table].row), columns_of(names))
         raise BadInput(
             f"store {self.root!r} was written by another version: table {table!r} lacks a column; start a new store"
         )
@@ -262,15 +272,6 @@ class Store:
         for path in self.fs.ls(self.at(f"tables/{table}"), detail=False, refresh=True):
             if path.rsplit("/", 1)[-1] not in names:
                 self.fs.rm_file(path)
-
-
-def _rows_in(size: int, part: pq.FileMetaData, names: Sequence[str]) -> int:
-    """How many rows of these columns are about `size` bytes; one at least."""
-    groups = [part.row_group(number) for number in range(part.num_row_groups)]
-    chunks = [group.column(number) for group in groups for number in range(part.num_columns)]
-    wanted = (chunk for chunk in chunks if chunk.path_in_schema.split(".", 1)[0] in names)
-    weight = int(sum(chunk.total_uncompressed_size for chunk in wanted))
-    return max(1, size * int(part.num_rows) // max(1, weight))
 
 
 @cache
@@ -293,8 +294,3 @@ def frame_of(row: type[BaseModel], rows: Iterable[BaseModel]) -> pl.DataFrame:
 def conform(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
     """`frame` with exactly the columns and types of `schema`. Raises when a column is missing or does not fit."""
     return frame.select(schema.names).to_arrow().cast(schema)
-
-
-def _with_nulls(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
-    """A part from before a column was added: null there. Such facts are of another version."""
-    return pa.concat_tables([no_rows(wanted), rows], promote_options="default").select(wanted.names)

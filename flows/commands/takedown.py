@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +15,7 @@ from schemas.errors import BadInput
 from tasks.untrusted import one_line
 
 if TYPE_CHECKING:
-    from schemas.takedown import Removed
+    from schemas.takedown import NearCopy, Removed
 
 
 def takedown(
@@ -53,7 +54,7 @@ def takedown(
     if not asked and not addresses and of_store.read_bytes(UNFINISHED) is None:
         raise BadInput("nothing to take down: give an ID or --user; no earlier takedown is left unfinished")
     with told(of_store), nullcontext() if dry_run else writing(store):
-        removed = take_down(of_store, asked, addresses, datetime.now(UTC), dry_run, _print_raw, reason)
+        removed = take_down(of_store, asked, addresses, datetime.now(UTC), dry_run, partial(_print_left, store), reason)
     _print(removed, store, dry_run)
 
 
@@ -66,12 +67,18 @@ def _lines() -> list[str]:
     return [line.strip() for line in sys.stdin.read().splitlines() if line.strip()]
 
 
-def _print_raw(lines: Sequence[str], files: Sequence[str]) -> None:
+def _print_left(store: str, lines: Sequence[str], files: Sequence[str], near: "Sequence[NearCopy]") -> None:
     """All of it, and before anything goes: afterwards nobody can tell where the rest of it is."""
     if lines or files:
         print(f"still in the raw logs, to be deleted there: {len(lines):,} lines, {len(files):,} picture files")
         for each in (*lines, *files):
             print(f"  {one_line(each, 1000)}", flush=True)
+    if near:
+        print(f"{len(near):,} pictures look like one that goes, and stay:")
+        for copy in near:
+            print(f"  {one_line(copy.image_id, 100)}  {copy.pdq_distance} of 256 bits of their PDQ hashes differ")
+        them = shlex.join(["curate", "takedown", "--store", store, *(copy.image_id for copy in near)])
+        print(f"take those down as well that should go: {one_line(them, 100_000)}", flush=True)
 
 
 def _yank(repo: str, revision: str, store: str) -> str:
@@ -91,7 +98,5 @@ def _print(removed: "Removed", store: str, dry_run: bool) -> None:
             f"on the Hub, and its release is not in {store}/releases any more, so look whether it holds it, or take it "
             f"back with: {_yank(repo, revision, store)}"
         )
-    for image_id in removed.near_pictures:
-        print(f"looks like a removed picture and stays; take it down as well if it should go: {image_id}")
     if not dry_run:
         print("the next `curate run`, or decide, sample, rate and release, makes a release without it")

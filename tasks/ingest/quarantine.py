@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 
 from schemas.reject import QuarantineCause, Quarantined, Reject, RejectReason
+from tasks.part_rewrite import rewritten
 from tasks.tables import Store, frame_of
 
 _KEYS = ["source", "line", "conv_id", "pictures"]
@@ -21,15 +22,7 @@ def rows_without(
 
     Parts without such a row are kept as they are. Nothing is listed or removed.
     """
-    kept: list[str] = []
-    for part in parts:
-        if not store.read_part(table, part, columns).select(unwanted.fill_null(False).any()).item():
-            kept.append(part)
-            continue
-        rows = store.read_part(table, part).filter(~unwanted.fill_null(False))
-        if rows.height:
-            kept.append(store.write_part(table, rows))
-    return kept
+    return rewritten(store, table, parts, unwanted, columns, lambda rows: rows.filter(~unwanted.fill_null(False)))
 
 
 def hold(

@@ -1,6 +1,6 @@
 """What of a store stays after a takedown: all that some remaining conversation, picture or vote still needs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import polars as pl
@@ -11,24 +11,26 @@ from schemas.takedown import TakenDownKind
 from tasks.content_id import text_id
 from tasks.ingest.taken_down import taken_down_in
 from tasks.tables import Store
+from tasks.takedown.ids import Ids
 from tasks.tombstones import Tombstones
 
 PRESET = "preset:"
+_OF_CONVERSATIONS = ["conversation_id", "turns.list.element.text_id", "prompt_id", "document_id", "image_ids"]
 
 
 @dataclass(frozen=True)
 class Live:
-    """Ids that stay; String columns."""
+    """Ids that stay."""
 
-    conversations: pl.Series
+    conversations: Ids
     """conversation_id."""
-    names: pl.Series
+    names: Ids
     """Logged picture names, without extension."""
-    pictures: pl.Series
+    pictures: Ids
     """Content ids of pictures, redacted ones too."""
-    contents: pl.Series
+    contents: Ids
     """Content ids of texts, prompts, documents and pictures."""
-    judges: pl.Series
+    judges: Ids
     """Keyed hashes of voters."""
     gone: frozenset[str]
     """conv_ids of `sightings` that do not stay."""
@@ -38,55 +40,70 @@ def live(store: Store, tombstones: Tombstones) -> Live:
     """A function of the tables and the tombstones alone."""
     gone = taken_down_in(store, store.parts("sightings"), tombstones)
     conversations = _conversations(store, tombstones)
-    names = _unique(_names(store, gone))
-    texts, images = _parts_of(store, conversations)
-    pictures = _pictures(store, names, images, tombstones)
-    read = store.read("signals/image_text", ["content_id", "text"]).filter(pl.col("content_id").is_in(pictures))
-    in_pictures = pl.Series([text_id(text) for text in read["text"] if text], dtype=pl.String)
-    sides = pl.col("conversation_a").is_in(conversations) & pl.col("conversation_b").is_in(conversations)
-    judges = store.read("battles", ["conversation_a", "conversation_b", "judge"]).filter(sides)["judge"]
-    contents = _unique(iter([texts, pictures, in_pictures]))
-    return Live(conversations, names, pictures, contents, _unique(iter([judges])), frozenset(gone))
+    names = _names(store, gone)
+    contents, pictures = Ids(), Ids()
+    _add_parts(store, conversations, contents, pictures, tombstones)
+    _add_files(store, names, contents, pictures, tombstones)
+    for rows in store.read_slices("redacted_images", ["image_id", "source_image_id"]):
+        made = rows.filter(pictures.hold(pl.col("source_image_id")))["image_id"]
+        pictures.add(made)
+        contents.add(made)
+    for rows in store.read_slices("signals/image_text", ["content_id", "text"]):
+        read = rows.filter(pictures.hold(pl.col("content_id")))["text"]
+        contents.add(pl.Series([text_id(text) for text in read if text], dtype=pl.String))
+    return Live(conversations, names, pictures, contents, _judges(store, conversations), frozenset(gone))
 
 
-def _unique(columns: Iterator[pl.Series]) -> pl.Series:
-    return pl.concat([pl.Series([], dtype=pl.String), *(each.unique() for each in columns)]).unique().drop_nulls()
+def _conversations(store: Store, tombstones: Tombstones) -> Ids:
+    stay = Ids()
+    for rows in store.read_slices("conversations", ["conversation_id"]):
+        ids = rows["conversation_id"]
+        stay.add(ids.filter(~ids.is_in(sorted(tombstones.conversations(ids)))))
+    return stay
 
 
-def _names(store: Store, gone: set[str]) -> Iterator[pl.Series]:
-    for rows in store.read_parts("sightings", ["conv_id", "pictures"]):
-        yield rows.filter(~pl.col("conv_id").is_in(sorted(gone)))["pictures"].explode()
+def _names(store: Store, gone: Iterable[str]) -> Ids:
+    names, theirs = Ids(), pl.col("conv_id").is_in(sorted(gone))
+    for rows in store.read_slices("sightings", ["conv_id", "pictures"]):
+        names.add(rows.filter(~theirs.fill_null(False))["pictures"].explode())
+    return names
 
 
-def _conversations(store: Store, tombstones: Tombstones) -> pl.Series:
-    ids = store.read("conversations", ["conversation_id"])["conversation_id"]
-    return ids.filter(~ids.is_in(sorted(tombstones.conversations(ids))))
-
-
-def _parts_of(store: Store, conversations: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Content ids of all texts, prompts and documents of the conversations, and of their pictures."""
-    texts: list[pl.Series] = []
-    images: list[pl.Series] = []
+def _add_parts(store: Store, conversations: Ids, contents: Ids, pictures: Ids, tombstones: Tombstones) -> None:
+    """Add all texts, prompts, documents and pictures of the conversations."""
     for table in TABLES:
         if "turns" not in arrow_schema(TABLES[table].row).names:
             continue
-        for rows in store.read_parts(table, ["conversation_id", "turns", "prompt_id", "document_id", "image_ids"]):
-            of = rows.filter(pl.col("conversation_id").is_in(conversations))
-            ids = of["turns"].list.eval(pl.element().struct.field("text_id")).explode()
-            texts.append(pl.concat([ids, of["prompt_id"], of["document_id"]]))
-            images.append(of["image_ids"].explode())
-    return _unique(iter(texts)), _unique(iter(images))
+        for rows in store.read_slices(table, _OF_CONVERSATIONS):
+            of = rows.filter(conversations.hold(pl.col("conversation_id")))
+            contents.add(of["turns"].list.eval(pl.element().struct.field("text_id")).explode())
+            contents.add(of["prompt_id"])
+            contents.add(of["document_id"])
+            _add_pictures(of["image_ids"].explode(), contents, pictures, tombstones)
 
 
-def _pictures(store: Store, names: pl.Series, used: pl.Series, tombstones: Tombstones) -> pl.Series:
-    files = store.read("picture_files", ["name", "image_id"])
-    listed = files.filter(stays(files["name"], names))["image_id"]
-    wanted = _unique(iter([used, listed]))
-    sources = wanted.filter(~wanted.is_in(sorted(tombstones.holds(TakenDownKind.PICTURE, wanted))))
-    made = store.read("redacted_images", ["image_id", "source_image_id"])
-    return _unique(iter([sources, made.filter(pl.col("source_image_id").is_in(sources))["image_id"]]))
+def _add_files(store: Store, names: Ids, contents: Ids, pictures: Ids, tombstones: Tombstones) -> None:
+    """Add the pictures of files that stay."""
+    for rows in store.read_slices("picture_files", ["name", "image_id"]):
+        _add_pictures(rows.filter(stays("name", names))["image_id"], contents, pictures, tombstones)
 
 
-def stays(file_names: pl.Series, names: pl.Series) -> pl.Series:
+def _add_pictures(found: pl.Series, contents: Ids, pictures: Ids, tombstones: Tombstones) -> None:
+    ids = found.drop_nulls().unique()
+    stay = ids.filter(~ids.is_in(sorted(tombstones.holds(TakenDownKind.PICTURE, ids))))
+    pictures.add(stay)
+    contents.add(stay)
+
+
+def _judges(store: Store, conversations: Ids) -> Ids:
+    judges = Ids()
+    sides = conversations.hold(pl.col("conversation_a")) & conversations.hold(pl.col("conversation_b"))
+    for rows in store.read_slices("battles", ["conversation_a", "conversation_b", "judge"]):
+        judges.add(rows.filter(sides)["judge"])
+    return judges
+
+
+def stays(column: str, names: Ids) -> pl.Expr:
     """Whether each picture file, or picture name, is a preset or of a name that stays."""
-    return file_names.str.starts_with(PRESET) | file_names.str.replace(r"\.[a-z]+$", "").is_in(names)
+    stem = pl.col(column).str.replace(r"\.[a-z]+$", "")
+    return pl.col(column).str.starts_with(PRESET) | names.hold(stem)

@@ -1,25 +1,52 @@
-"""Pictures of a store that look like a file that is none of them: smaller, other format, other quality."""
+"""Pictures of a store that look like others: smaller, other format, other quality."""
+
+from collections.abc import Iterable, Iterator
 
 import polars as pl
 
 from schemas.policy import NearPictures
+from schemas.takedown import NearCopy
 from tasks.decide.near_pictures import near_hashes, near_pictures
 from tasks.measure.image_hash import picture_hash
 from tasks.pictures import PictureRejected, open_picture
 from tasks.tables import Store
+from tasks.takedown.ids import Ids
 
-_COLUMNS = ["content_id", "phash", "pdq", "grey"]
+_HASHES = ["phash", "pdq", "grey"]
 
 
-def lookalikes(store: Store, content: bytes) -> list[str]:
-    """Content ids of those within the radii of near-duplicates; none where `content` is no picture."""
+def lookalikes(store: Store, content: bytes) -> list[NearCopy]:
+    """Those within the radii of near-duplicates, the nearest first; none where `content` is no picture."""
     try:
         hashed = picture_hash(open_picture(content)).model_dump()
     except PictureRejected:
         return []
-    asked = pl.DataFrame({"content_id": [""], **{name: [hashed[name]] for name in _COLUMNS[1:]}})
-    stored = store.read("signals/image_hash", _COLUMNS).drop_nulls().unique("content_id", keep="last")
-    pictures = pl.concat([asked, stored]).rename({"content_id": "image_id"}).sort("image_id")
-    radius = NearPictures()
-    found = near_pictures(near_hashes(pictures, radius, stored["content_id"]), pictures, radius)
-    return found.sort("pdq_distance")["image_b"].to_list()
+    asked = pl.DataFrame({"image_id": [""], **{name: [hashed[name]] for name in _HASHES}})
+    return _near(asked, _hashed(store))
+
+
+def near_copies(store: Store, stay: Ids) -> list[NearCopy]:
+    """Pictures that stay and look like one that goes, the nearest first."""
+    stays = stay.hold(pl.col("image_id"))
+    going = [rows.filter(~stays) for rows in _hashed(store)]
+    asked = pl.concat(going).unique("image_id", keep="last") if going else pl.DataFrame()
+    return [] if asked.is_empty() else _near(asked, (rows.filter(stays) for rows in _hashed(store)))
+
+
+def _hashed(store: Store) -> Iterator[pl.DataFrame]:
+    for rows in store.read_slices("signals/image_hash", ["content_id", *_HASHES]):
+        yield rows.drop_nulls().rename({"content_id": "image_id"}).unique("image_id", keep="last")
+
+
+def _near(asked: pl.DataFrame, stored: Iterable[pl.DataFrame]) -> list[NearCopy]:
+    nearest: dict[str, int] = {}
+    radius, ours = NearPictures(), set(asked["image_id"])
+    for rows in stored:
+        pictures = pl.concat([asked, rows]).unique("image_id").sort("image_id")
+        pairs = near_pictures(near_hashes(pictures, radius, rows["image_id"]), pictures, radius)
+        for a, b, bits in pairs.select("image_a", "image_b", "pdq_distance").iter_rows():
+            other = b if a in ours else a
+            if other not in ours:
+                nearest[other] = min(bits, nearest.get(other, bits))
+    found = [NearCopy(image_id=image_id, pdq_distance=bits) for image_id, bits in nearest.items()]
+    return sorted(found, key=lambda copy: (copy.pdq_distance, copy.image_id))

@@ -11,14 +11,18 @@ from schemas.release import CONFIGS
 from tasks.publish.records import publications
 from tasks.release.build import MANIFEST, WITHDRAWN, staging_folder
 from tasks.tables import Store
+from tasks.takedown.ids import Ids
 from tasks.tombstones import Tombstones
 
 _KEYS = {"chat": "conversation_id", "battle": "question_id", "bench": "question_id"}
 
 
-def releases_with(store: Store, tombstones: Tombstones) -> list[str]:
-    """Versions in the store that hold something taken down, those half withdrawn included."""
-    return releases_holding(store, lambda ids: bool(tombstones.conversations(ids)))
+def releases_with(store: Store, tombstones: Tombstones, stay: Ids) -> list[str]:
+    """Versions in the store that hold something taken down, those half withdrawn included.
+
+    `stay` are conversations that were not: most of a release, of which no keyed hash is made for every release anew.
+    """
+    return releases_holding(store, lambda ids: bool(tombstones.conversations(ids.filter(~stay.has(ids)))))
 
 
 def releases_holding(store: Store, any_of: Callable[[pl.Series], bool]) -> list[str]:

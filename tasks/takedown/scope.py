@@ -3,6 +3,7 @@
 import errno
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import polars as pl
 from schemas.errors import BadInput, why_unreadable
 from schemas.takedown import TakenDownKind
 from tasks.ingest.known_hashes import FileDigests, file_digests
-from tasks.ingest.known_pictures import key_of
+from tasks.ingest.known_pictures import PRESET
 from tasks.ingest.people import Pseudonyms
 from tasks.ingest.presets import logged_name
 from tasks.ingest.quarantine import quarantined
@@ -44,43 +45,89 @@ class Scope:
 
 
 class Known:
-    """Every id of a store that may be asked for."""
+    """What a store has of some ids that may be asked for; nothing is kept of any other."""
 
-    def __init__(self, store: Store) -> None:
-        seen = [store.read_part("sightings", p, ["conv_id", "pictures", "user_id"]) for p in store.parts("sightings")]
-        files = store.read("picture_files", ["name", "image_id", *FileDigests._fields])
-        presets = store.read("presets", ["logged_name", "image_id"])
-        held = store.read("quarantine").filter(kind="conversation")["key"]
-        assembled = store.read("conversations", ["conversation_id", "user_id"])
-        self.conversations = _union([*(rows["conv_id"] for rows in seen), assembled["conversation_id"], held])
-        self.users = _union(
-            [*(rows["user_id"] for rows in seen), assembled["user_id"], store.read("battles", ["judge"])["judge"]]
-        )
-        self.names = _union([*(rows["pictures"].explode() for rows in seen)])
-        stems = files.with_columns(name=pl.col("name").map_elements(key_of, return_dtype=pl.String))
-        named = [stems.select("name", "image_id"), presets.select(name="logged_name", image_id="image_id")]
-        self.image_of = dict(pl.concat(named).drop_nulls().iter_rows())
-        held_by = pl.coalesce("image_id", "name")  # a file that is no picture has only its name
-        digests = [stems.select(image_id=held_by, name=kind) for kind in FileDigests._fields]
-        made = store.read("redacted_images", ["image_id", "source_image_id"])
-        others = [made.select(image_id="source_image_id", name="image_id"), *digests]
-        self.also = dict(pl.concat(others).select("name", "image_id").drop_nulls().iter_rows())
-        self.images = _union([store.read("images", ["image_id"])["image_id"], files["image_id"]])
+    def __init__(self, store: Store, asked: Iterable[str]) -> None:
+        self._store, wanted = store, set(asked)
+        self.image_of = _images_of(store, wanted)
+        self.also = _also(store, wanted)
+        pictures = wanted | {self.image(each) for each in wanted}
+        self.image_of |= _images_of(store, _names_of(store, pictures))
+        self.names: set[str] = set()
+        self.conversations = _among(store, "quarantine", ["key"], wanted)
+        self.users: set[str] = set()
+        for rows in store.read_slices("sightings", ["conv_id", "user_id", "pictures"]):
+            self.conversations |= _in(rows["conv_id"], wanted)
+            self.users |= _in(rows["user_id"], wanted)
+            self.names |= _in(rows["pictures"].explode(), pictures)
+        self.conversations |= _among(store, "conversations", ["conversation_id"], wanted)
+        self.users |= _among(store, "conversations", ["user_id"], wanted) | _among(store, "battles", ["judge"], wanted)
+        self.images = _among(store, "images", ["image_id"], pictures)
+        self.images |= _among(store, "picture_files", ["image_id"], pictures)
 
     def conv_id(self, asked: str) -> str | None:
         """The conv_id of a conversation or battle id."""
-        stem = asked[:-9] if asked[-9:-8] == "-" else asked
-        return next((each for each in (stem, asked) if each in self.conversations), None)
+        return next((each for each in _conv_ids(asked) if each in self.conversations), None)
+
+    def image(self, asked: str) -> str:
+        """Content id, or the name of what is no picture, of whatever is asked for."""
+        return self.image_of.get(asked) or self.also.get(asked, asked)
 
     def pictures(self, asked: str) -> set[str]:
         """Content id and logged names of a picture that is asked for by any of them; empty when unknown."""
-        image_id = self.image_of.get(asked) or self.also.get(asked, asked)
+        image_id = self.image(asked)
         names = {name for name, image in self.image_of.items() if image == image_id}
         return names | {each for each in (asked, image_id) if each in self.names or each in self.images}
 
 
-def _union(columns: Sequence[pl.Series]) -> set[str]:
-    return {value for column in columns for value in column.unique() if value is not None}
+def _conv_ids(asked: str) -> list[str]:
+    return [asked[:-9], asked] if asked[-9:-8] == "-" else [asked]
+
+
+def _in(column: pl.Series, wanted: AbstractSet[str]) -> set[str]:
+    return set(column.filter(column.is_in(sorted(wanted)).fill_null(False)))
+
+
+def _among(store: Store, table: str, columns: Sequence[str], wanted: AbstractSet[str]) -> set[str]:
+    found = [_in(rows[name], wanted) for rows in store.read_slices(table, columns) for name in columns]
+    return set[str]().union(*found)
+
+
+def _files(store: Store) -> Iterator[pl.DataFrame]:
+    """key, image_id and digests of picture files; then of presets under the names that logs give them."""
+    plain = pl.col("name").str.starts_with(PRESET)
+    key = pl.when(plain).then("name").otherwise(pl.col("name").str.replace(r"(?s)^(.+)\.[^.]*$", "${1}"))
+    for rows in store.read_slices("picture_files", ["name", "image_id", *FileDigests._fields]):
+        yield rows.with_columns(key=key)
+    yield store.read("presets", ["logged_name", "image_id"]).rename({"logged_name": "key"})
+
+
+def _images_of(store: Store, keys: AbstractSet[str]) -> dict[str, str]:
+    """Key -> content id of the picture that it was last."""
+    wanted, found = sorted(keys), dict[str, str]()
+    for rows in _files(store):
+        named = rows.filter(pl.col("key").is_in(wanted)).select("key", "image_id")
+        found |= dict(named.drop_nulls().iter_rows())
+    return found
+
+
+def _names_of(store: Store, pictures: AbstractSet[str]) -> set[str]:
+    """Keys of files that were ever one of the pictures."""
+    wanted = sorted(pictures)
+    return set().union(*(rows.filter(pl.col("image_id").is_in(wanted))["key"] for rows in _files(store)))
+
+
+def _also(store: Store, wanted: AbstractSet[str]) -> dict[str, str]:
+    """Redacted picture, or digest of a file -> content id, or the key of a file that is no picture."""
+    asked, found = sorted(wanted), dict[str, str]()
+    for rows in store.read_slices("redacted_images", ["image_id", "source_image_id"]):
+        found |= dict(rows.filter(pl.col("image_id").is_in(asked)).iter_rows())
+    for rows in _files(store):
+        held_by = rows.with_columns(held_by=pl.coalesce("image_id", "key"))
+        for kind in FileDigests._fields:
+            if kind in rows.columns:
+                found |= dict(held_by.filter(pl.col(kind).is_in(asked)).select(kind, "held_by").iter_rows())
+    return found
 
 
 def find_scope(
@@ -92,12 +139,15 @@ def find_scope(
     users as the raw logs name them. A vote's other side goes along, since it repeats the prompt; so does every
     conversation that shows a picture, and every conversation and vote of a user.
     """
-    known, scope, people = Known(store), Scope(), Pseudonyms(key)
-    for each in asked:
-        if not _add(each, known, scope) and not any(tombstones.holds(kind, _spellings(each)) for kind in TakenDownKind):
+    people, scope = Pseudonyms(key), Scope()
+    spellings = {each: list(_spellings(each)) for each in asked}
+    users = [people.user_id(address) for address in addresses]
+    spelled = {name for each in spellings for name in (*_conv_ids(each), *spellings[each])}
+    known = Known(store, spelled.union(user for user in users if user))
+    for each, names in spellings.items():
+        if not _add(each, names, known, scope) and not any(tombstones.holds(kind, names) for kind in TakenDownKind):
             raise BadInput(_unknown(store, each))
-    for address in addresses:
-        user = people.user_id(address)
+    for user in users:
         if user is None or not (user in known.users or tombstones.holds(TakenDownKind.USER, [user])):
             raise BadInput("--user: this store has no line of that user; give the address exactly as the raw logs do")
         scope.users.add(user)
@@ -113,7 +163,7 @@ def _unknown(store: Store, asked: str) -> str:
             f"{asked!r} is no conversation, battle, picture or user of this store, nor a picture file; "
             "`curate explain ID` shows what an id is"
         )
-    alike = lookalikes(store, content)
+    alike = [copy.image_id for copy in lookalikes(store, content)]
     if alike:
         listed = ", ".join(alike[:_SHOWN]) + (f" and {len(alike) - _SHOWN:,} more" if len(alike) > _SHOWN else "")
         return f"no picture of this store has the pixels of {asked!r}, but some look the same; give their ids: {listed}"
@@ -123,14 +173,14 @@ def _unknown(store: Store, asked: str) -> str:
     )
 
 
-def _add(asked: str, known: Known, scope: Scope) -> bool:
+def _add(asked: str, spellings: Iterable[str], known: Known, scope: Scope) -> bool:
     before = len(scope.conversations) + len(scope.pictures) + len(scope.users)
     if conv_id := known.conv_id(asked):
         scope.conversations.add(conv_id)
     elif asked in known.users:
         scope.users.add(asked)
     else:
-        for spelling in _spellings(asked):
+        for spelling in spellings:
             scope.pictures |= known.pictures(spelling)
     return len(scope.conversations) + len(scope.pictures) + len(scope.users) > before
 

@@ -10,10 +10,11 @@ import polars as pl
 from schemas.row import arrow_schema
 from schemas.tables import TABLES
 from schemas.takedown import TakenDownKind
-from tasks.ingest.quarantine import rows_without
 from tasks.ingest.taken_down import withdraw_taken_down
+from tasks.part_rewrite import parts_with, rewritten, written_anew
 from tasks.tables import Store
-from tasks.takedown.live import PRESET, Live
+from tasks.takedown.ids import Ids
+from tasks.takedown.live import Live, stays
 from tasks.tombstones import Tombstones
 
 IMPERSONAL = {
@@ -30,29 +31,31 @@ _PICTURE = ("image_id", "image_a", "image_b", "source_image_id")
 
 def sweep(store: Store, live: Live, tombstones: Tombstones, now: datetime, dry_run: bool) -> dict[str, int]:
     """Table -> rows that went, or with `dry_run` would go."""
-    removed: dict[str, int] = {}
-    for table in TABLES:
-        unwanted = unwanted_rows(table, live, tombstones, store)
-        if unwanted is not None:
-            removed[table] = sum(rows.filter(unwanted).height for rows in store.read_parts(table, _read(unwanted)))
+    found = {table: _found(store, table, live, tombstones) for table in TABLES if table not in IMPERSONAL}
     if not dry_run:
         _sweep_lines(store, tombstones, now)
         _forget_names(store, live)  # while the tables still tell which topics they were in
-        for table in removed:
-            _sweep_table(store, table, live, tombstones)
+        for table, known in found.items():
+            _sweep_table(store, table, live, tombstones, known)
         _forget_duplicates(store, live)
+    removed = {table: sum(rows.values()) for table, rows in found.items()}
     return {table: rows for table, rows in removed.items() if rows}
 
 
-def unwanted_rows(table: str, live: Live, tombstones: Tombstones, store: Store) -> pl.Expr | None:
-    """Which rows of a table go; None when the table holds nothing of any single conversation."""
-    if table in IMPERSONAL:
-        return None
+def _found(store: Store, table: str, live: Live, tombstones: Tombstones) -> dict[str, int]:
+    """Part of a table -> rows that go, of all its parts."""
+    unwanted = unwanted_rows(table, live, tombstones, store)
+    parts = store.parts(table)
+    return dict.fromkeys(parts, 0) | parts_with(store, table, parts, unwanted, _read(unwanted))
+
+
+def unwanted_rows(table: str, live: Live, tombstones: Tombstones, store: Store) -> pl.Expr:
+    """Which rows of a table go that is not one of `IMPERSONAL`."""
     if table == "sightings":
         return pl.col("conv_id").is_in(sorted(live.gone))
     if table == "rejects":  # those of pictures; a rejected line or name says where it stands and nothing else
         in_a_line = pl.col("source").is_in(store.read("log_files", ["source"])["source"].implode())
-        return pl.col("line").is_null() & ~_named("source", live) & ~in_a_line
+        return pl.col("line").is_null() & ~stays("source", live.names) & ~in_a_line
     if table == "quarantine":
         held = store.read("quarantine").filter(kind="conversation")["key"]
         gone = sorted(tombstones.holds(TakenDownKind.CONVERSATION, held))
@@ -62,36 +65,30 @@ def unwanted_rows(table: str, live: Live, tombstones: Tombstones, store: Store) 
     tests += [_gone(name, live.pictures) for name in _PICTURE if name in columns]
     tests += [_gone("content_id", live.contents)] if table.startswith("signals/") else []
     tests += [_gone("document_id", live.contents)] if table in _DOCUMENTS else []
-    tests += [_any_gone("document_ids", live.contents)] if table == "topic_names" else []
+    tests += [~live.contents.hold_all(pl.col("document_ids"))] if table == "topic_names" else []
     tests += [_gone("judge", live.judges)] if table == "outlier_judges" else []
-    tests += [~_named("name", live)] if table == "picture_files" else []
-    return pl.any_horizontal(tests) if tests else None
+    tests += [~stays("name", live.names)] if table == "picture_files" else []
+    return pl.any_horizontal(tests)
 
 
-def _gone(column: str, stay: pl.Series) -> pl.Expr:
-    return pl.col(column).is_not_null() & ~pl.col(column).is_in(stay.implode())
-
-
-def _any_gone(column: str, stay: pl.Series) -> pl.Expr:
-    return ~pl.col(column).list.eval(pl.element().is_in(stay.implode())).list.all()
-
-
-def _named(column: str, live: Live) -> pl.Expr:
-    stem = pl.col(column).str.replace(r"\.[a-z]+$", "")
-    return pl.col(column).str.starts_with(PRESET) | stem.is_in(live.names.implode())
+def _gone(column: str, stay: Ids) -> pl.Expr:
+    return pl.col(column).is_not_null() & ~stay.hold(pl.col(column))
 
 
 def _read(expression: pl.Expr) -> list[str]:
     return sorted(set(expression.meta.root_names()))
 
 
-def _sweep_table(store: Store, table: str, live: Live, tombstones: Tombstones) -> None:
+def _sweep_table(store: Store, table: str, live: Live, tombstones: Tombstones, known: dict[str, int]) -> None:
+    """`known` spares a second look at parts that have not been written since."""
     unwanted = unwanted_rows(table, live, tombstones, store)
-    assert unwanted is not None, table
     parts = store.parts(table)
-    kept = rows_without(store, table, parts, unwanted, _read(unwanted))
-    if kept != parts:
-        store.list_parts(table, kept)
+    new = [part for part in parts if part not in known]
+    touched = known | parts_with(store, table, new, unwanted, _read(unwanted))
+    touched_parts = [part for part in parts if touched.get(part)]
+    if touched_parts:
+        keep = ~unwanted.fill_null(False)
+        store.list_parts(table, written_anew(store, table, parts, touched_parts, lambda rows: rows.filter(keep)))
     store.purge(table)
 
 
@@ -107,16 +104,22 @@ def _sweep_lines(store: Store, tombstones: Tombstones, now: datetime) -> None:
 
 def _forget_names(store: Store, live: Live) -> None:
     """Topics that something went from have no name until `curate sample` names them anew: it may come from that."""
-    topics = store.read("topics")
-    touched = topics.filter(_gone("document_id", live.contents) & (pl.col("topic") >= 0))["topic"].unique()
-    if len(touched):
-        named = pl.when(pl.col("topic").is_in(touched.implode())).then(pl.lit(UNNAMED)).otherwise("name")
-        store.replace("topics", topics.with_columns(name=named))
+    gone, touched = _gone("document_id", live.contents) & (pl.col("topic") >= 0), set[int]()
+    for rows in store.read_slices("topics", ["document_id", "topic"]):
+        touched.update(rows.filter(gone)["topic"])
+    theirs = pl.col("topic").is_in(sorted(touched))
+    named = pl.when(theirs).then(pl.lit(UNNAMED)).otherwise("name").alias("name")
+    _rewrite(store, "topics", theirs, ["topic"], named)
 
 
 def _forget_duplicates(store: Store, live: Live) -> None:
     """What repeated a conversation that went is a duplicate of nothing until `curate decide` says more."""
-    decisions = store.read("decisions")
     stale = _gone("duplicate_of", live.conversations)
-    if decisions.select(stale.any()).item():
-        store.replace("decisions", decisions.with_columns(duplicate_of=pl.when(~stale).then("duplicate_of")))
+    _rewrite(store, "decisions", stale, ["duplicate_of"], pl.when(~stale).then("duplicate_of").alias("duplicate_of"))
+
+
+def _rewrite(store: Store, table: str, touched: pl.Expr, columns: list[str], column: pl.Expr) -> None:
+    parts = store.parts(table)
+    anew = rewritten(store, table, parts, touched, columns, lambda rows: rows.with_columns(column))
+    if anew != parts:
+        store.list_parts(table, anew)

@@ -7,10 +7,11 @@ from datetime import datetime
 
 import polars as pl
 
-from schemas.takedown import Removed
+from schemas.takedown import NearCopy, Removed
 from tasks.ingest.people import store_key
 from tasks.tables import Store
-from tasks.takedown.live import live
+from tasks.takedown.live import Live, live
+from tasks.takedown.lookalikes import near_copies
 from tasks.takedown.releases import perhaps_published, releases_with, still_published, withdraw_releases
 from tasks.takedown.scope import Scope, find_scope
 from tasks.takedown.sweep import sweep
@@ -23,23 +24,25 @@ def take_down(
     addresses: Iterable[str],
     now: datetime,
     dry_run: bool,
-    tell: Callable[[Sequence[str], Sequence[str]], None] = lambda _lines, _files: None,
+    tell: Callable[[Sequence[str], Sequence[str], Sequence[NearCopy]], None] = lambda *_: None,
     reason: str = "",
 ) -> Removed:
     """Remove what is asked for and keep it out for ever; with `dry_run` only say what would go.
 
-    `tell` hears of the raw log lines and picture files that hold it before anything goes. Raises BadInput for an id
-    that the store never had, before anything is removed.
+    `tell` hears of the raw log lines and picture files that hold it, and of pictures that look like its own and stay,
+    before anything goes. Raises BadInput for an id that the store never had, before anything is removed.
     """
     key = store_key(store)
     tombstones = Tombstones(store, key)
     scope = find_scope(store, asked, addresses, key, tombstones)
-    lines, files, near = _lines(store, scope), _picture_files(store, scope), _near(store, scope)
-    tell(lines, files)
+    new = tombstones.add_for_now(scope.by_kind(), now)
+    stay = live(store, tombstones)
+    lines, files, near = _lines(store, scope), _picture_files(store, scope), near_copies(store, stay.pictures)
+    tell(lines, files, near)
     if not dry_run:
         store.write_bytes(UNFINISHED, b"")
-    tombstones.add(scope.by_kind(), now, keep=not dry_run)
-    rows, releases = _remove(store, tombstones, now, dry_run)
+        store.append("takedowns", new)
+    rows, releases = _remove(store, tombstones, stay, now, dry_run)
     removed = Removed(
         rows=rows,
         releases=releases,
@@ -77,14 +80,17 @@ def finish(store: Store, now: datetime) -> dict[str, int]:
     """Finish takedowns that were killed, or that new lines made larger. Table -> rows that went."""
     if store.read_bytes(UNFINISHED) is None:
         return {}
-    return _remove(store, Tombstones(store, store_key(store)), now, dry_run=False)[0]
+    tombstones = Tombstones(store, store_key(store))
+    return _remove(store, tombstones, live(store, tombstones), now, dry_run=False)[0]
 
 
-def _remove(store: Store, tombstones: Tombstones, now: datetime, dry_run: bool) -> tuple[dict[str, int], list[str]]:
-    releases = releases_with(store, tombstones)
+def _remove(
+    store: Store, tombstones: Tombstones, stay: Live, now: datetime, dry_run: bool
+) -> tuple[dict[str, int], list[str]]:
+    releases = releases_with(store, tombstones, stay.conversations)
     if not dry_run:
         withdraw_releases(store, releases)  # first: others read them, and parts are written anew in the room they had
-    rows = sweep(store, live(store, tombstones), tombstones, now, dry_run)
+    rows = sweep(store, stay, tombstones, now, dry_run)
     if not dry_run:
         store.fs.rm_file(store.at(UNFINISHED))
     return rows, releases
@@ -92,25 +98,26 @@ def _remove(store: Store, tombstones: Tombstones, now: datetime, dry_run: bool) 
 
 def _lines(store: Store, scope: Scope) -> list[str]:
     found: set[tuple[str, int]] = set()
-    for rows in store.read_parts("sightings", ["source", "line", "conv_id"]):
-        theirs = rows.filter(pl.col("conv_id").is_in(sorted(scope.conversations)))
-        found |= set(theirs.select("source", "line").iter_rows())
+    theirs = pl.col("conv_id").is_in(sorted(scope.conversations))
+    for rows in store.read_slices("sightings", ["source", "line", "conv_id"]):
+        found |= set(rows.filter(theirs).select("source", "line").iter_rows())
     return [f"{source}:{line}" for source, line in sorted(found)]
 
 
 def _picture_files(store: Store, scope: Scope) -> list[str]:
     """Files of the scope's pictures, and of pictures that only its conversations name."""
-    theirs: set[str] = set(scope.pictures)
-    others: set[str] = set()
-    for rows in store.read_parts("sightings", ["conv_id", "pictures"]):
-        ours = pl.col("conv_id").is_in(sorted(scope.conversations))
-        theirs |= set(rows.filter(ours)["pictures"].explode().drop_nulls())
-        others |= set(rows.filter(~ours)["pictures"].explode().drop_nulls())
-    stem = pl.col("name").str.replace(r"\.[a-z]+$", "")
-    wanted = stem.is_in(sorted(theirs - others)) | pl.col("image_id").is_in(sorted(scope.pictures))
-    return store.read("picture_files", ["name", "image_id"]).filter(wanted)["name"].unique().sort().to_list()
+    ours = pl.col("conv_id").is_in(sorted(scope.conversations))
+    theirs = scope.pictures | _named(store, ours)
+    only = sorted(theirs - _named(store, ~ours, theirs))
+    wanted = pl.col("name").str.replace(r"\.[a-z]+$", "").is_in(only) | pl.col("image_id").is_in(sorted(scope.pictures))
+    files = [rows.filter(wanted)["name"] for rows in store.read_slices("picture_files", ["name", "image_id"])]
+    return sorted(set().union(*files))
 
 
-def _near(store: Store, scope: Scope) -> list[str]:
-    pairs = store.read("near_pictures", ["image_a", "image_b"]).iter_rows()
-    return sorted({b if a in scope.pictures else a for a, b in pairs if (a in scope.pictures) != (b in scope.pictures)})
+def _named(store: Store, of: pl.Expr, among: Iterable[str] | None = None) -> set[str]:
+    """Pictures that some sightings name."""
+    wanted, found = None if among is None else sorted(among), set[str]()
+    for rows in store.read_slices("sightings", ["conv_id", "pictures"]):
+        named = rows.filter(of)["pictures"].explode().drop_nulls()
+        found |= set(named if wanted is None else named.filter(named.is_in(wanted)))
+    return found

@@ -37,7 +37,10 @@ class _Denies(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _deny
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("do_"):
+            return self._deny
+        raise AttributeError(name)
 
     def log_message(self, *_: object) -> None:
         pass

@@ -30,7 +30,9 @@ def test_a_store_out_of_reach_is_one_clear_line(monkeypatch):
         monkeypatch.setenv(f"AWS_{name}", value)
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     s3fs.S3FileSystem.clear_instance_cache()
-    with pytest.raises(BadInput, match=r"'s3://arena/store' cannot be read \(nothing answers at its address\); check the address and"):
+    with pytest.raises(
+        BadInput, match=r"'s3://arena/store' cannot be read \(nothing answers at its address\); check the address and"
+    ):
         Store.existing("s3://arena/store")
 
 

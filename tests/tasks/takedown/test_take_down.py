@@ -136,11 +136,6 @@ def test_a_dry_run_lists_what_would_go_and_touches_nothing(store):
     assert planned.near_pictures == []
 
 
-def test_a_picture_that_looks_the_same_is_named(store):
-    pair = store.read("near_pictures").row(0, named=True)
-    assert take(store, pair["image_a"], dry_run=True).near_pictures == [pair["image_b"]]
-
-
 @pytest.mark.parametrize("asked", ["nonsense", "f" * 32, "", "../../etc/passwd", conv_id("ann")[:-1]])
 def test_an_unknown_id_is_one_clear_error_and_nothing_goes(store, asked):
     before = dict(everything(store))

@@ -1,0 +1,78 @@
+"""A re-encoded copy of a picture that goes is another picture: it stays, and is listed before anything goes."""
+
+import io
+
+import PIL.Image
+import pytest
+
+from tasks.ingest.people import KEY_VARIABLE
+from tasks.measure.image_hash import picture_hash
+from tasks.pictures import open_picture
+from tasks.takedown.take_down import take_down
+from tests.builders import NOON, facts_frame, picture_bytes
+from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, write
+
+NAMES = ("photo", "copy", "small", "other")
+PHOTO, COPY, SMALL, OTHER = (picture(name) for name in NAMES)
+
+
+def _again(size: tuple[int, int], quality: int) -> bytes:
+    """The photo as somebody would send it on."""
+    stream = io.BytesIO()
+    PIL.Image.open(io.BytesIO(picture_bytes(3, (320, 240)))).resize(size).save(stream, "JPEG", quality=quality)
+    return stream.getvalue()
+
+
+FILES = {
+    PHOTO: picture_bytes(3, (320, 240)),
+    COPY: _again((320, 240), 90),
+    SMALL: _again((240, 180), 60),
+    OTHER: picture_bytes(5, (320, 240)),
+}
+IDS = {name: open_picture(content).image_id for name, content in FILES.items()}
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    """Four conversations, each with a picture: a photo, two copies of it, and another."""
+    monkeypatch.setenv(KEY_VARIABLE, "the key of every store here")
+    logs = tmp_path / "logs"
+    write(logs, DAY, *(chat(name, "What is it?", "A cat.", pictures=[picture(name)]) for name in NAMES))
+    (logs / "serve_images").mkdir()
+    for name, content in FILES.items():
+        (logs / "serve_images" / f"{name}.png").write_bytes(content)
+    store = ingested(logs, tmp_path / "store")
+    for name in (PHOTO, COPY, SMALL, OTHER):  # in parts of their own
+        hashes = picture_hash(open_picture(FILES[name])).model_dump()
+        store.append("signals/image_hash", facts_frame("image_hash", {IDS[name]: hashes}))
+    return store
+
+
+def listed(store, asked: str, dry_run: bool = True) -> list[str]:
+    return [copy.image_id for copy in take_down(store, [asked], [], NOON, dry_run).near_pictures]
+
+
+@pytest.mark.parametrize("asked", [PHOTO, conv_id("photo")])
+def test_copies_of_a_picture_that_goes_are_listed_the_nearest_first(store, asked):
+    assert listed(store, asked) == [IDS[COPY], IDS[SMALL]]
+
+
+def test_a_picture_that_nothing_looks_like_lists_none(store):
+    assert listed(store, OTHER) == []
+
+
+def test_a_copy_that_is_named_too_goes_and_is_not_listed(store):
+    removed = take_down(store, [PHOTO, IDS[COPY]], [], NOON, dry_run=False)
+    assert [copy.image_id for copy in removed.near_pictures] == [IDS[SMALL]]
+    assert removed.near_pictures[0].pdq_distance > 0
+    assert set(store.read("images")["image_id"]) == {IDS[SMALL], IDS[OTHER]}
+
+
+def test_the_command_that_takes_the_copies_down_as_well_is_printed_and_works(store, curate):
+    code, out, _ = curate("takedown", "--store", store.root, PHOTO)
+    them = f"curate takedown --store {store.root} {IDS[COPY]} {IDS[SMALL]}"
+    assert (code, out.count("of 256 bits of their PDQ hashes differ")) == (0, 2)
+    assert f"take those down as well that should go: {them}\n" in out
+    assert out.index("look like one that goes") < out.index("gone")
+    assert curate(*them.split()[1:])[0] == 0
+    assert set(store.read("conversations")["conversation_id"]) == {conv_id("other")}
