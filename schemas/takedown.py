@@ -51,3 +51,5 @@ class Removed(Row):
     """Raw picture files that still hold it."""
     near_pictures: list[NearCopy]
     """Pictures that look like a removed one and stay, the nearest first."""
+    earlier_versions: str
+    """Why the bucket keeps earlier versions of what went; empty when it keeps none."""

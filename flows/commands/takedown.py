@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.options import StoreOption
-from schemas.errors import BadInput
+from schemas.errors import BadInput, StoreUnwell
 from tasks.untrusted import one_line
 
 if TYPE_CHECKING:
@@ -56,6 +56,12 @@ def takedown(
     with told(of_store), nullcontext() if dry_run else writing(store):
         removed = take_down(of_store, asked, addresses, datetime.now(UTC), dry_run, partial(_print_left, store), reason)
     _print(removed, store, dry_run)
+    if removed.earlier_versions:
+        raise StoreUnwell(
+            f"the bucket of store {store!r} may keep earlier versions of what went ({removed.earlier_versions}); allow "
+            "s3:ListBucketVersions, s3:ListBucketMultipartUploads and s3:DeleteObjectVersion and run the same command "
+            "again, or remove them yourself"
+        )
 
 
 def _given(arguments: Sequence[str]) -> list[str]:

@@ -24,7 +24,7 @@ class Ids:
     def add(self, ids: pl.Series) -> None:
         """Add ids; null is none."""
         self._pending.append(np.unique(self._hashes(ids.drop_nulls())))
-        if sum(map(len, self._pending)) > max(_PENDING_MIN, len(self._known)):
+        if sum(map(len, self._pending)) > max(_PENDING_MIN, len(self._known) // 4):
             self._merge()
 
     def has(self, ids: pl.Series) -> pl.Series:
@@ -53,5 +53,9 @@ class Ids:
 
     def _merge(self) -> None:
         if self._pending:
-            self._known = np.unique(np.concatenate([self._known, *self._pending]))
-            self._pending = []
+            merged = np.concatenate([self._known, *self._pending])
+            self._known, self._pending = merged[:0], []  # not twice in memory while they are sorted
+            merged.sort(kind="stable")  # which is made for runs that are sorted
+            first = np.ones(len(merged), np.bool_)
+            np.not_equal(merged[1:], merged[:-1], out=first[1:])
+            self._known = merged[first]

@@ -9,7 +9,9 @@ import polars as pl
 
 from schemas.takedown import NearCopy, Removed
 from tasks.ingest.people import store_key
+from tasks.progress import tell
 from tasks.tables import Store
+from tasks.takedown.earlier_versions import forget_versions
 from tasks.takedown.live import Live, live
 from tasks.takedown.lookalikes import near_copies
 from tasks.takedown.releases import perhaps_published, releases_with, still_published, withdraw_releases
@@ -24,12 +26,12 @@ def take_down(
     addresses: Iterable[str],
     now: datetime,
     dry_run: bool,
-    tell: Callable[[Sequence[str], Sequence[str], Sequence[NearCopy]], None] = lambda *_: None,
+    hear: Callable[[Sequence[str], Sequence[str], Sequence[NearCopy]], None] = lambda *_: None,
     reason: str = "",
 ) -> Removed:
     """Remove what is asked for and keep it out for ever; with `dry_run` only say what would go.
 
-    `tell` hears of the raw log lines and picture files that hold it, and of pictures that look like its own and stay,
+    `hear` is told of the raw log lines and picture files that hold it, and of pictures that look like its own and stay,
     before anything goes. Raises BadInput for an id that the store never had, before anything is removed.
     """
     key = store_key(store)
@@ -38,7 +40,7 @@ def take_down(
     new = tombstones.add_for_now(scope.by_kind(), now)
     stay = live(store, tombstones)
     lines, files, near = _lines(store, scope), _picture_files(store, scope), near_copies(store, stay.pictures)
-    tell(lines, files, near)
+    hear(lines, files, near)
     if not dry_run:
         store.write_bytes(UNFINISHED, b"")
         store.append("takedowns", new)
@@ -51,6 +53,7 @@ def take_down(
         lines=lines,
         picture_files=files,
         near_pictures=near,
+        earlier_versions="" if dry_run else forget_versions(store),
     )
     if not dry_run:
         _keep_record(store, removed, {kind: len(ids) for kind, ids in scope.by_kind().items()}, now, reason)
@@ -81,7 +84,11 @@ def finish(store: Store, now: datetime) -> dict[str, int]:
     if store.read_bytes(UNFINISHED) is None:
         return {}
     tombstones = Tombstones(store, store_key(store))
-    return _remove(store, tombstones, live(store, tombstones), now, dry_run=False)[0]
+    rows, _ = _remove(store, tombstones, live(store, tombstones), now, dry_run=False)
+    hindered = forget_versions(store)
+    if hindered:
+        tell(f"the bucket may keep earlier versions of what was taken down ({hindered}); remove them yourself")
+    return rows
 
 
 def _remove(

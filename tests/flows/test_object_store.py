@@ -109,12 +109,24 @@ def test_a_second_run_measures_nothing_and_leaves_no_lock(runs):
     assert "writing.lock" not in objects
 
 
-def test_a_conversation_is_forgotten_in_the_bucket(runs):
+def test_a_conversation_is_forgotten_in_the_bucket_though_it_was_lost_midway(runs):
     environment = runs.environment
     unknown = _curate(environment, "takedown", "nonsense", "--store", STORE)
     assert unknown.returncode == 2 and "'nonsense' is no conversation" in unknown.stderr
     asked = _conversation(_objects(environment, "tables/conversations/"))
     assert asked in _conversations(environment)
+    port = int(environment["AWS_ENDPOINT_URL"].rpartition(":")[2])
+    with cut_off_at(port, b"PUT /arena/store/tables/conversations") as cut:
+        lost = _curate(
+            environment | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{cut}"}, "takedown", asked, "--store", STORE
+        )
+    assert (lost.returncode, lost.stderr.count("\n")) == (2, 1), lost.stderr
+    assert "cannot be reached (nothing answers at its address); what was stored stays" in lost.stderr
+    held = _curate(environment, "release", "--store", STORE)
+    assert (held.returncode, "its hold ends by itself 10 minutes after it" in held.stderr) == (2, True), held.stderr
+    s3_client(environment).delete_object(Bucket=BUCKET, Key="store/writing.lock")  # ten minutes later
+    early = _curate(environment, "release", "--store", STORE)
+    assert (early.returncode, "a takedown was interrupted" in early.stderr) == (2, True), early.stderr
     done = _curate(environment, "takedown", asked, "--store", STORE)
     assert done.returncode == 0, done.stdout + done.stderr
     assert asked not in _conversations(environment)
