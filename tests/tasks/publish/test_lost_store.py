@@ -97,7 +97,7 @@ def completes(hub, curate, made) -> None:
 
 def test_a_store_that_is_lost_before_anything_is_sent_leaves_the_hub_as_it_was(hub, curate, s3, made):
     with cut_off_on(b"GET /published?list-type=2&prefix=store%2Fpublished"):
-        told(curate, PUBLISH, f"store '{STORE}' cannot be reached (EndpointConnectionError)")
+        told(curate, PUBLISH, f"store '{STORE}' cannot be reached (nothing answers at its address)")
     assert (hub.repos, hub.writes()) == ({}, [])
     completes(hub, curate, made)
 
@@ -107,7 +107,7 @@ def test_a_store_that_is_lost_while_files_are_sent_leaves_the_whole_version_and_
     hub.fail("POST", "/tag/", 403)
     told(curate, PUBLISH, "403")
     with cut_off_on(b"PUT /published/store/published/"):
-        told(curate, PUBLISH, f"store '{STORE}' cannot be written to (EndpointConnectionError)")
+        told(curate, PUBLISH, f"store '{STORE}' cannot be written to (nothing answers at its address)")
     assert hub.repos[REPO].tags.keys() == {"1.0.0"}
     assert json.loads(s3.get_object(Bucket="published", Key=RECORD)["Body"].read())["repo"] == REPO
     completes(hub, curate, made)
@@ -115,8 +115,8 @@ def test_a_store_that_is_lost_while_files_are_sent_leaves_the_whole_version_and_
 
 def test_a_wrong_key_is_told_and_changes_nothing(hub, curate, s3, made):
     with with_key({"AWS_ACCESS_KEY_ID": "unknown", "AWS_SECRET_ACCESS_KEY": "wrong"}):
-        told(curate, PUBLISH, f"'{FIRST}' cannot be read (PermissionError); check the address and the credentials")
-        told(curate, YANK, f"store '{STORE}' cannot be read (PermissionError)")
+        told(curate, PUBLISH, f"'{FIRST}' cannot be read (access denied); check the address and the credentials")
+        told(curate, YANK, f"store '{STORE}' cannot be read (access denied)")
     assert hub.writes() == []
     completes(hub, curate, made)
 
@@ -124,14 +124,14 @@ def test_a_wrong_key_is_told_and_changes_nothing(hub, curate, s3, made):
 def test_a_key_that_may_only_read_publishes_nothing_and_loses_no_record(hub, curate, s3, made):
     key = reader()
     with with_key(key):
-        told(curate, PUBLISH, f"store '{STORE}' cannot be written to (PermissionError)")
+        told(curate, PUBLISH, f"store '{STORE}' cannot be written to (access denied)")
         assert hub.writes() == []
     assert curate(*PUBLISH)[0] == 0
     with with_key(key):
         code, out, err = curate(*YANK)
     assert (code, err.count("\n")) == (2, 1)
     assert f"{REPO} has no version 1.0.0 any more" in out
-    assert "cannot be written to (PermissionError)" in err
+    assert "cannot be written to (access denied)" in err
     assert "the store had it on record, and has it no longer" in curate(*YANK)[1]
 
 
