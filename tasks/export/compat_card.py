@@ -1,12 +1,10 @@
 """The card of an export with a published dataset's columns: what the release's card says that holds for it, too."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from schemas.errors import BadInput
+from tasks.export.released_card import front_matter, notice, read_card, sections
 from tasks.release.layout import CARD
 
 _KEPT = ("What was removed", "Known limits", "Licence", "Removal")
@@ -28,27 +26,13 @@ def write_cards(release: Path, folder: Path, version: str, left_out: Mapping[str
 
     Raises BadInput when the release has no card with front matter.
     """
-    try:
-        _, front, text = (release / CARD).read_text(encoding="utf-8").split("---\n", 2)
-        about = dict(yaml.safe_load(front))
-    except (OSError, ValueError, TypeError, yaml.YAMLError):
-        raise BadInput(f"{str(release)!r}: its {CARD} is no card; `curate verify` says what is wrong with it") from None
+    about, text = read_card(release)
     told = ", ".join(f"{config} {rows:,}" for config, rows in left_out.items())
-    body = "\n".join([*_notice(text), _ABOUT.format(version=version, left_out=told), *_sections(text)])
+    body = "\n".join([*notice(text), _ABOUT.format(version=version, left_out=told), *sections(text, _KEPT)])
     for config in ("", *left_out):
         (folder / config / CARD).write_text(_front_matter(about, config) + body, encoding="utf-8")
 
 
 def _front_matter(about: Mapping[str, Any], config: str) -> str:
     own = [{"config_name": "default", "data_files": [{"split": "train", "path": "data/train-*.parquet"}]}]
-    return f"---\n{yaml.safe_dump({**about, 'configs': own} if config else dict(about), sort_keys=False)}---\n"
-
-
-def _notice(text: str) -> Iterator[str]:
-    """Which stand-ins the release was built with."""
-    lines = [line for line in text.partition("\n## ")[0].splitlines() if line.startswith("> ")]
-    yield from [*lines, ""] if lines else []
-
-
-def _sections(text: str) -> Iterator[str]:
-    return (f"## {section.strip()}\n" for section in text.split("\n## ")[1:] if section.startswith(_KEPT))
+    return front_matter({**about, "configs": own} if config else dict(about))

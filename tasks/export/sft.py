@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from schemas.errors import BadInput
 from schemas.export import FileFormat, SftSelection, SftStyle
 from tasks.export.examples import EXAMPLES, FEATURES, Example, as_trainers_read
 from tasks.export.select import select
+from tasks.export.sft_card import write_sft_card
 from tasks.parquet import encode_parquet, read_parquet_groups
 from tasks.progress import progress
 from tasks.release.contents import IMAGE_NAME
@@ -25,11 +27,11 @@ IMAGES = "images"
 
 
 def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyle, form: FileFormat) -> dict[str, int]:
-    """Write `out`/train.jsonl or .parquet and `out`/images. Returns counts of examples and pictures.
+    """Write `out`/train.jsonl or .parquet, `out`/images and a card. Returns counts of examples and pictures.
 
     The folder appears whole or not at all. Raises BadInput when it exists, or the release has nothing to select.
     """
-    read_manifest(release)
+    manifest = read_manifest(release)
     check_shards(release)
     if out.exists():
         raise BadInput(f"{str(out)!r} exists already; give a folder that does not")
@@ -46,6 +48,8 @@ def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyl
             advance()
     _write([found[place] for place in sorted(found)], style, staging / f"train.{form}")
     pictures = sum(1 for _ in (staging / IMAGES).iterdir())
+    models = Counter(example["model"] for example in found.values())
+    write_sft_card(release, staging, manifest.version, selection, style, form, models, pictures)
     staging.rename(out)
     return {"examples": len(found), "pictures": pictures}
 

@@ -82,6 +82,11 @@ def _contact(manifest: Manifest) -> str:
     return markdown_text(manifest.policy.get("contact") or "") or "the publisher of this dataset"
 
 
+def size_category(rows: int) -> str:
+    """What the Hub calls a dataset of so many rows."""
+    return next((name for limit, name in _SIZES if rows < limit), "10M<n<100M")
+
+
 def _front_matter(manifest: Manifest) -> str:
     total = manifest.counts["chat"] + manifest.counts["battle"]
     about = {
@@ -89,7 +94,7 @@ def _front_matter(manifest: Manifest) -> str:
         "license": manifest.policy.get("licence") or "other",
         "task_categories": ["image-text-to-text", "visual-question-answering"],
         "tags": ["arena", "human-preference", "vision-language"],
-        "size_categories": [next((name for limit, name in _SIZES if total < limit), "10M<n<100M")],
+        "size_categories": [size_category(total)],
         "configs": data_files(),
     }
     return f"---\n{yaml.safe_dump(about, sort_keys=False)}---"

@@ -13,37 +13,9 @@ import pytest
 from datasets import Image, List, load_dataset
 
 from tasks.export.examples import as_trainers_read, llava_example
-from tests.small_store import HOSTILE_PROMPT, MODELS, make_release, small_store
+from tests.small_store import HOSTILE_PROMPT, MODELS
 from tests.tampered_release import CHAT, rewrite
-
-
-@pytest.fixture(scope="session")
-def release(tmp_path_factory) -> Path:
-    store = small_store(tmp_path_factory.mktemp("export"))
-    make_release(store, release="1.0.0")
-    return Path(store.root) / "releases" / "1.0.0"
-
-
-@pytest.fixture
-def sft(curate, release, tmp_path):
-    """Run the command: (exit status, stderr, folder)."""
-    runs = []
-
-    def run(*options: object, out=None, of=release):
-        out = out or tmp_path / f"out{len(runs)}"
-        runs.append(out)
-        code, _, err = curate("export", "sft", of, "--out", out, *options)
-        return code, err, out
-
-    return run
-
-
-def examples(out):
-    return [json.loads(line) for line in (out / "train.jsonl").read_text(encoding="utf-8").splitlines()]
-
-
-def files(out):
-    return {p.relative_to(out).as_posix(): p.read_bytes() for p in sorted(out.rglob("*")) if p.is_file()}
+from tests.tasks.export.conftest import examples, files
 
 
 def test_every_answered_conversation_of_the_best_models_with_its_pictures(sft, release):
@@ -63,7 +35,7 @@ def test_every_answered_conversation_of_the_best_models_with_its_pictures(sft, r
         for path in row["images"]:
             PIL.Image.open(io.BytesIO((out / path).read_bytes())).load()
     used = {path for row in rows for path in row["images"]}
-    assert set(files(out)) == {"train.jsonl", *used}
+    assert set(files(out)) == {"README.md", "train.jsonl", *used}
 
 
 def test_a_model_counts_once_though_the_board_rates_it_with_and_without_ties(sft, release, tmp_path):

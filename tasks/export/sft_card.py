@@ -1,0 +1,88 @@
+"""The card of training data: what it is, of which release, how it was drawn, and how to read it."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from schemas.export import FileFormat, SftSelection, SftStyle
+from tasks.export.released_card import front_matter, notice, read_card, sections
+from tasks.release.dataset_card import size_category
+from tasks.release.layout import CARD, MANIFEST_DIGITS, manifest_sha256
+from tasks.untrusted import markdown_text
+
+_KEPT = ("Licence", "Removal")
+_READ = {
+    SftStyle.MESSAGES: """\
+```python
+import os
+
+from datasets import Image, List, load_dataset
+
+os.chdir(FOLDER)  # of the Hub: hf download ORG/NAME --repo-type dataset --local-dir FOLDER
+train = load_dataset(".", split="train").cast_column("images", List(Image()))
+```
+
+`messages` is [{role, content [{type, text}]}], as TRL and chat templates take it; `images` are paths relative to this
+folder, in order. They stand before the first message, because a release does not say which turn showed them.
+""",
+    SftStyle.LLAVA: """\
+`conversations` is [{from, value}] with an `<image>` mark a picture before the first text, as LLaVA's trainers take it;
+`image` is a path relative to this folder, of several pictures a list, of none left out (in Parquet always a list). An
+`<image>` that somebody typed reads `< image >`.
+""",
+}
+
+
+def write_sft_card(
+    release: Path,
+    folder: Path,
+    version: str,
+    selection: SftSelection,
+    style: SftStyle,
+    form: FileFormat,
+    models: Counter[str],
+    pictures: int,
+) -> None:
+    """README.md of the folder, which `datasets` and the Hub read as it is. `models` counts examples.
+
+    Raises BadInput when the release has no card with front matter.
+    """
+    about, text = read_card(release)
+    digits = manifest_sha256(release)[:MANIFEST_DIGITS]
+    body = [
+        *notice(text),
+        "# Conversations of the best models, for fine-tuning\n",
+        f"{models.total():,} conversations and {pictures:,} pictures of version {markdown_text(version)} of "
+        f"{markdown_text(str(about.get('pretty_name', 'a release')))} (manifest `{digits}`), written by "
+        f"`curate export sft` as {form} in the style `{style}`. `id` is the release's `conversation_id`. None is on a "
+        "prompt of the benchmark.\n",
+        "\n".join(_drawn(selection)) + "\n",
+        "\n".join(_by_model(models)) + "\n",
+        f"## How to read it\n\n{_READ[style]}",
+        *sections(text, _KEPT),
+        "This folder is a copy: a takedown does not reach it. Make it anew from a later version, or remove the\n"
+        "conversation and its pictures here.\n",
+    ]
+    (folder / CARD).write_text(front_matter(_about(about, form, models.total())) + "\n".join(body), encoding="utf-8")
+
+
+def _about(release: Mapping[str, Any], form: FileFormat, examples: int) -> dict[str, Any]:
+    kept = {name: value for name, value in release.items() if name not in ("configs", "dataset_info")}
+    files = [{"split": "train", "path": f"train.{form}"}]
+    config = {"config_name": "default", "data_files": files, "default": True}
+    return kept | {"size_categories": [size_category(examples)], "configs": [config]}
+
+
+def _drawn(selection: SftSelection) -> Iterator[str]:
+    yield f"* Answers of the {selection.models} best models of the overall leaderboard that have conversations."
+    yield f"* At most {selection.conversations:,} conversations, drawn with seed {selection.seed}."
+    for what, most in (("a model", selection.per_model), ("a topic", selection.per_topic)):
+        if most is not None:
+            yield f"* At most {most:,} of {what}."
+
+
+def _by_model(models: Counter[str]) -> Iterator[str]:
+    yield from ("| model | conversations |", "|---|--:|")
+    for name, count in sorted(models.items(), key=lambda row: (-row[1], row[0])):
+        yield f"| {markdown_text(name)} | {count:,} |"
