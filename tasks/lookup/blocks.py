@@ -21,7 +21,7 @@ from tasks.tables import Store
 BLOCK_ROWS = 16_384
 ROW_BYTES = 4_096
 """What a row of a block may weigh; of longer conversations fewer make a block, so that its memory has a bound."""
-SHARE_BLOCKS = 8
+SHARE_BLOCKS = 4
 """Blocks whose keys are as many as one share's; one where rows hold texts."""
 MARKS = 2**27
 """Bits, one of which is set for each wanted key: with ten million of them 7 % of the other keys pass."""
