@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from schemas.release import KEYS
-from tasks.spooled_frames import compact
+from tasks.distinct import Distinct
 
 CONTENT_ID_DIGITS = 32
 """Of a picture's name in a release; its extension follows."""
@@ -36,16 +36,16 @@ class PictureContents:
     """Whether a picture's name stands for the same bytes in every row; 16 bytes of memory a picture."""
 
     def __init__(self) -> None:
-        self._found = [pl.DataFrame(schema={"name": pl.UInt64, "content": pl.UInt64})]
+        self._names, self._contents = Distinct(), Distinct()
 
     def add(self, rows: pl.DataFrame) -> None:
         """The next rows, as a shard holds them."""
         picture = rows["images"].explode().drop_nulls().struct
-        hashes = pl.DataFrame({"name": picture.field("path").hash(), "content": picture.field("bytes").hash()})
-        self._found.append(compact(hashes.unique()))
+        named = pl.DataFrame({"name": picture.field("path").hash(), "content": picture.field("bytes").hash()})
+        self._names.add(named["name"])
+        self._contents.add(named.to_struct())
 
     def unlike(self) -> Iterator[str]:
         """Says so when some names stand for several contents."""
-        names = pl.concat(self._found).unique()["name"]
-        if count := len(names) - names.n_unique():
+        if count := len(self._contents) - len(self._names):
             yield f"{count} pictures are not the same in every row that shows them"
