@@ -75,6 +75,7 @@ def yank(
     from tasks.publish.hub import hub_api, quiet_client
     from tasks.publish.plan import check_name
     from tasks.publish.records import forget
+    from tasks.publish.remote import PREVIEW
     from tasks.publish.yank import require_version, yank_version
     from tasks.tables import Store
 
@@ -90,7 +91,8 @@ def yank(
         print(f"{repo} has no version {version} any more; the store had it on record, and has it no longer")
         return
     if not yes:
-        print(f"version {version} of {repo} goes for good, with the history of its main branch")
+        history = "" if version.startswith(PREVIEW) else ", with the history of its main branch"
+        print(f"version {version} of {repo} goes for good{history}")
         _ask("take it back?")
     for done, count in yank_version(api, repo, version).items():
         print(f"{done}: {count:,}")

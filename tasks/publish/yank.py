@@ -32,8 +32,10 @@ def yank_version(api: HfApi, repo: str, revision: str, wait: Wait = time.sleep) 
             lambda: api.create_tag(repo, repo_type=KIND, tag=revision, revision=commit, exist_ok=True), "tagging"
         )
     theirs = _tree(remote, revision)
-    at_head = remote.patiently(lambda: _clear_head(remote, theirs), "clearing the head of")
-    remote.patiently(lambda: api.super_squash_history(repo, repo_type=KIND), "squashing the history of")
+    at_head = 0
+    if revision not in previews:  # a preview never was on main, where its version may be by now
+        at_head = remote.patiently(lambda: _clear_head(remote, theirs), "clearing the head of")
+        remote.patiently(lambda: api.super_squash_history(repo, repo_type=KIND), "squashing the history of")
     others = [_tree(remote, other) for other in ["main", *tags, *previews] if other != revision]
     gone = set(_large([theirs])) - set(_large(others))
     deleted = remote.patiently(lambda: _delete_large(remote, gone), "removing files from")

@@ -2,6 +2,8 @@
 
 import pytest
 
+from schemas.errors import HubError
+from tasks.publish.steps import describe_release
 from tests.hub_repo import Repo
 from tests.tasks.publish.conftest import REPO
 
@@ -90,6 +92,13 @@ def test_nobody_is_asked_to_take_back_what_the_token_may_not_write_to(hub, curat
     code, out, err = curate("yank", "1.0.0", "--repo", REPO)
     assert (code, out, hub.writes()) == (2, "", sent)
     assert "HF_TOKEN may not write there" in err
+
+
+def test_a_deployment_asks_nobody_either(hub, release):
+    with_token(hub, {"role": "read"})
+    with pytest.raises(HubError, match="it is a read token"):
+        describe_release.fn(str(release), REPO, False, False, False)
+    assert hub.writes() == []
 
 
 def test_of_three_repositories_one_that_the_token_may_only_read_stops_all(hub, curate, release):

@@ -106,3 +106,13 @@ def test_a_takedown_lists_published_versions_of_which_it_cannot_tell(hub, curate
     assert (removed.published, removed.perhaps_published) == ([(REPO, "1.1.0")], [(REPO, "1.0.0")])
     out = curate("takedown", "c05", "--store", store.root, "--dry-run")[1]
     assert f"look whether it holds it, or take it back with: curate yank 1.0.0 --repo {REPO}" in out
+
+
+def test_a_preview_that_was_published_since_goes_and_the_version_stays_at_the_head(hub, publish, release):
+    publish(preview=True)
+    publish()
+    head = hub.repos[REPO].branches["main"]
+    assert yank("preview-1.0.0") == {"files removed from the head": 0, "large files deleted": 0}
+    assert hub.repos[REPO].branches == {"main": head}
+    assert hub.repos[REPO].tags == {"1.0.0": head}
+    assert contents(release).items() <= hub.files(REPO).items()
