@@ -1,7 +1,8 @@
-"""Columns of a part of a table: leaves of them, those that an older version lacks, and how many of their rows fit."""
+"""Columns of a part of a table: leaves of them, those that an older version lacks, and how many of their rows fit; frames that become parts."""
 
 from collections.abc import Iterable, Sequence
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -27,3 +28,8 @@ def with_nulls(rows: pa.Table, declared: pa.Schema, names: Sequence[str]) -> pa.
     """A part from before a column was added: null there. Such facts are of another version."""
     missing = pa.schema([declared.field(name) for name in names if name not in rows.schema.names])
     return pa.concat_tables([no_rows(missing), rows], promote_options="default").select(names)
+
+
+def conform(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
+    """`frame` with exactly the columns and types of `schema`. Raises when a column is missing or does not fit."""
+    return frame.select(schema.names).to_arrow().cast(schema)

@@ -12,11 +12,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import NamedTuple
 from uuid import uuid4
 
-from schemas.errors import BadInput
-from tasks.tables import Store
+from schemas.errors import BadInput, StoreUnwell
+from tasks.tables import HOLDS, Store
 
 _FILE, _PROBE = "writing.lock", "writing.probe"
 
@@ -38,12 +39,14 @@ def leased(store: Store, terms: Terms | None = None) -> Iterator[None]:
     terms, own = terms or Terms(), f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC {uuid4().hex}".encode()
     _take(store, own, terms)
     _listen_to_interrupts()
-    ended = threading.Event()
-    renewing = threading.Thread(target=_renew, args=(store, own, terms, ended), daemon=True)
+    ended, renewed_at = threading.Event(), [_now()]
+    renewing = threading.Thread(target=_renew, args=(store, own, terms, ended, renewed_at), daemon=True)
     renewing.start()
+    HOLDS[store.path] = partial(_require_held, store, own, terms, renewed_at)
     try:
         yield
     finally:
+        del HOLDS[store.path]
         ended.set()
         renewing.join()
         with suppress(Exception):  # a store that does not answer any more: the lease ends by itself
@@ -94,20 +97,36 @@ def _age_seconds(store: Store) -> float:
         store.fs.rm_file(store.at(_PROBE))
 
 
-def _renew(store: Store, own: bytes, terms: Terms, ended: threading.Event) -> None:
+def _now() -> float:
+    """Seconds, those in which the machine was suspended as well."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def _renew(store: Store, own: bytes, terms: Terms, ended: threading.Event, renewed_at: list[float]) -> None:
     while not ended.wait(terms.renewed_every):
-        if _lost(store, own):
+        if _lost(store, own, renewed_at):
             sys.stderr.write(f"curate: another run has taken store {store.root!r} over; this one stops\n")
             _thread.interrupt_main()
             return
 
 
-def _lost(store: Store, own: bytes) -> bool:
+def _require_held(store: Store, own: bytes, terms: Terms, renewed_at: list[float]) -> None:
+    """Raises StoreUnwell when the lease is another's; looked at when it may have expired, as on a machine asleep."""
+    if _now() - renewed_at[0] > terms.expires_after - terms.renewed_every and _lost(store, own, renewed_at):
+        raise StoreUnwell(
+            f"store {store.root!r} was taken over by another run while this one stood still; nothing more is written. "
+            "Run it again when the other has ended"
+        )
+
+
+def _lost(store: Store, own: bytes, renewed_at: list[float]) -> bool:
     """Renew the lease. Whether another stands in its place; a store that does not answer says nothing of that."""
+    began = _now()
     try:
         if store.read_bytes(_FILE) != own:
             return True
         store.fs.pipe_file(store.at(_FILE), own)
     except Exception:  # every object store has its own errors; the run itself meets the same, and tells of it
         return False
+    renewed_at[0] = began
     return False

@@ -7,7 +7,7 @@ list it last, so a reader never sees half a table, and a killed writer leaves on
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import cast
@@ -23,7 +23,7 @@ from schemas.errors import BadInput, StoreUnwell, why_unreadable
 from schemas.row import arrow_schema
 from schemas.tables import TABLES
 from tasks.parquet import encode_parquet, no_rows
-from tasks.part_columns import columns_of, rows_in, with_nulls
+from tasks.part_columns import columns_of, conform, rows_in, with_nulls
 from tasks.vector_columns import as_lists, of_one_size
 
 _LIST = "parts.json"
@@ -31,6 +31,10 @@ _GROWN = ("conversations", "redacted_conversations", "topic_model")
 """Tables whose later columns may be null, besides those of signals."""
 SLICE_ROWS, SLICE_BYTES = 16_384, 16 * 1024 * 1024
 _READ_BYTES = 1024 * 1024
+
+
+HOLDS: dict[str, Callable[[], None]] = {}
+"""Path of a store on an object store that this process holds -> what raises when another has taken it over."""
 
 
 class Store:
@@ -105,7 +109,13 @@ class Store:
                 Path(temporary).unlink(missing_ok=True)  # a full disk has no room for half a file
                 raise
         else:  # without `makedirs`, which would make a bucket of a name that somebody misspelt
+            self.require_held()
             self.fs.pipe_file(target, content)
+
+    def require_held(self) -> None:
+        """Raises StoreUnwell when this process stood still so long that another holds the store by now."""
+        if self.path in HOLDS:
+            HOLDS[self.path]()
 
     # --- tables ---------------------------------------------------------------------------------
 
@@ -289,8 +299,3 @@ def frame_schema(row: type[BaseModel]) -> pl.Schema:
 def frame_of(row: type[BaseModel], rows: Iterable[BaseModel]) -> pl.DataFrame:
     """Rows of a declared type as a frame, with the declared columns even when there are no rows."""
     return pl.DataFrame([each.model_dump() for each in rows], schema=frame_schema(row))
-
-
-def conform(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
-    """`frame` with exactly the columns and types of `schema`. Raises when a column is missing or does not fit."""
-    return frame.select(schema.names).to_arrow().cast(schema)

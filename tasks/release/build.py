@@ -121,5 +121,6 @@ def _move(store: Store, staging: Path, target: str) -> None:
         return
     for path in sorted(staging.rglob("*"), key=lambda path: path.name == MANIFEST):
         if path.is_file():
+            store.require_held()
             store.fs.put_file(str(path), store.at(f"{target}/{path.relative_to(staging).as_posix()}"))
     shutil.rmtree(staging)

@@ -13,7 +13,8 @@ from schemas.row import arrow_schema
 from schemas.signals import SignalKey
 from schemas.tables import SIGNALS, TABLES
 from tasks.parquet import encode_parquet
-from tasks.tables import conform, frame_of
+from tasks.part_columns import conform
+from tasks.tables import frame_of
 from tests.schemas.strategies import rows
 
 STORED = {name: table.row for name, table in TABLES.items()} | {f"release {name}": row for name, row in CONFIGS.items()}

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import fsspec
 import pytest
 
-from schemas.errors import BadInput
+from schemas.errors import BadInput, StoreUnwell
 from tasks.store_lease import Terms, leased
 from tasks.store_lock import writing
 from tasks.tables import Store
@@ -85,3 +85,25 @@ def test_a_run_whose_hold_was_taken_over_stops_and_leaves_the_other_s(store, cap
         time.sleep(5)
     assert store.read_bytes(FILE) == b"another"
     assert "has taken store 'memory://bucket/store' over; this one stops" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("left", [b"another", None])
+def test_a_run_that_stood_still_until_another_took_over_writes_nothing_more(store, left):
+    asleep = Terms(renewed_every=600.0, expires_after=600.1, settles_in=0.0)
+    with leased(store, asleep):
+        store.write_bytes("tables/rejects/parts.json", b"[]")
+        store.write_bytes(FILE, left) if left else store.fs.rm_file(store.at(FILE))
+        time.sleep(0.2)
+        with pytest.raises(StoreUnwell, match="was taken over by another run while this one stood still"):
+            store.write_bytes("tables/rejects/parts.json", b"[1]")
+    assert store.read_bytes("tables/rejects/parts.json") == b"[]"
+    assert store.read_bytes(FILE) == left
+    store.write_bytes("tables/rejects/parts.json", b"[2]")  # and the next run may
+
+
+def test_a_run_that_stood_still_and_was_not_missed_goes_on(store):
+    with leased(store, Terms(renewed_every=600.0, expires_after=600.1, settles_in=0.0)):
+        time.sleep(0.2)
+        first = store.fs.modified(store.at(FILE))
+        store.write_bytes("tables/rejects/parts.json", b"[]")
+        assert store.fs.modified(store.at(FILE)) > first
