@@ -1,4 +1,4 @@
-"""Columns of a part of a table: leaves of them, those that an older version lacks, and how many of their rows fit; frames that become parts."""
+"""Columns of a part: leaves of them, those that an older version lacks, how many rows fit, what a frame must have."""
 
 from collections.abc import Iterable, Sequence
 

@@ -114,8 +114,7 @@ class Store:
 
     def require_held(self) -> None:
         """Raises StoreUnwell when this process stood still so long that another holds the store by now."""
-        if self.path in HOLDS:
-            HOLDS[self.path]()
+        HOLDS.get(self.path, bool)()
 
     # --- tables ---------------------------------------------------------------------------------
 
