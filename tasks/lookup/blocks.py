@@ -185,9 +185,10 @@ def _starts(store: Store, table: str, block_rows: int) -> npt.NDArray[np.int64]:
     slices = store.read_slices(table, ["tstamp"])
     times = np.concatenate([np.zeros(0, np.int64), *(_microseconds(rows["tstamp"]) for rows in slices)])
     order = np.argsort(times, kind="stable")
-    times, weights = times[order], _weights(store, table)[order]
-    number = ((np.cumsum(weights, dtype=np.float64) - weights) // block_rows).astype(np.int32)
-    starts = np.unique(times[np.flatnonzero(np.diff(number)) + 1])
+    times, heavy = times[order], np.cumsum(_weights(store, table)[order], dtype=np.float64)
+    full = np.arange(block_rows, heavy[-1] if len(heavy) else 0, block_rows)
+    first = np.searchsorted(heavy, full) + 1
+    starts = np.unique(times[first[first < len(times)]])
     return starts[starts > times[:1]] if len(times) else starts
 
 
