@@ -30,7 +30,7 @@ from schemas.policy import NearPictures, SemanticPictures
 from tasks.decide.near_pictures import near_hashes, near_pictures
 from tasks.decide.semantic_search import semantic_pairs
 from tasks.measure import PICTURE_SIGNALS
-from tasks.pictures import Picture, PictureRejected, open_picture
+from tasks.pixels.pictures import Picture, PictureRejected, open_picture
 from tasks.providers import Providers
 
 PICTURES = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}

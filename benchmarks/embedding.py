@@ -20,7 +20,7 @@ import torch
 from benchmarks.embedding_device import on_device
 from benchmarks.pictures import picture_files
 from benchmarks.timing import compare
-from tasks.pictures import decode_stored
+from tasks.pixels.pictures import decode_stored
 from tasks.providers.production.embedding import OpenClip
 
 MODEL = "ViT-B-32"

@@ -16,7 +16,7 @@ import open_clip
 import PIL.Image
 import torch
 
-from tasks.pictures import decode_stored
+from tasks.pixels.pictures import decode_stored
 from tasks.providers.production.embedding import OpenClip
 
 COPIES, ROUNDS, AT_ONCE = 64, 3, 64

@@ -23,7 +23,7 @@ import transformers
 from onnx import numpy_helper
 
 from benchmarks.embedding import overlap
-from tasks.pictures import PictureRejected, open_picture
+from tasks.pixels.pictures import PictureRejected, open_picture
 from tasks.providers.production.clip_int16 import Rounded
 from tasks.providers.production.clip_tiles import Tiles
 from tasks.providers.production.clip_towers import encoders_of

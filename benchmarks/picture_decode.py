@@ -16,8 +16,8 @@ import PIL.Image
 from benchmarks.pictures import picture_files
 from benchmarks.timing import compare
 from tasks.measure.perceptual_hash import hex_digits, pdq_bits, phash_bits
-from tasks.pictures import Picture, decode_stored, open_picture
-from tasks.resample_plan import Filter
+from tasks.pixels.pictures import Picture, decode_stored, open_picture
+from tasks.pixels.resample_plan import Filter
 
 SHORT, WHOLE, CROP = 224, (299, 224), (37, 0, 224, 224)
 """CLIP's tile of a picture of 1024 x 768: the short side becomes 224 pixels, the middle is kept."""

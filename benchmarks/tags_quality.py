@@ -19,11 +19,11 @@ from schemas.tag_evaluation import Share, TagAgreement
 from tasks.measure.code import code
 from tasks.measure.tag_agreement import Said, agreements, disagreements
 from tasks.measure.tag_files import document_of
-from tasks.pictures import open_picture
-from tasks.progress import progress
+from tasks.pixels.pictures import open_picture
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
 from tasks.providers.embedded import categories
+from tasks.running.progress import progress
 
 TAGS = ("homework", "ocr", "diagram", "code", "captioning", "creative_writing")
 GOAL_F1 = 0.8

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from schemas.settings import TopicSettings
-from tasks.pictures import PictureRejected, open_picture
+from tasks.pixels.pictures import PictureRejected, open_picture
 from tasks.providers import Providers
 from tasks.sample.clusters import cluster
 

@@ -60,8 +60,8 @@ def _check_clock(days: Sequence[date], today: date) -> None:
 
 def _check_providers(settings: Settings) -> None:
     """Whether every chosen provider can run, has a price where there is a budget, and can be asked as was asked."""
-    from tasks.prices import check_prices, load_prices
     from tasks.providers import Providers
+    from tasks.spending.prices import check_prices, load_prices
 
     providers = Providers(settings.providers)
     chosen = [providers[capability] for capability in settings.providers]

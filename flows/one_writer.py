@@ -10,11 +10,11 @@ from flows.shown import show
 from flows.task_runners import shards_by
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.ledger import one_ledger
-from tasks.run_record import keep_run_record
-from tasks.store_lock import writing
-from tasks.store_sweep import sweep
-from tasks.store_trouble import told
+from tasks.spending.ledger import one_ledger
+from tasks.store.lock import writing
+from tasks.store.run_record import keep_run_record
+from tasks.store.sweep import sweep
+from tasks.store.trouble import told
 
 Stage = Callable[[Settings], list[StageReport]]
 

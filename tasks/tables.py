@@ -23,8 +23,8 @@ from schemas.errors import BadInput, StoreUnwell, why_unreadable
 from schemas.row import arrow_schema
 from schemas.tables import TABLES
 from tasks.parquet import encode_parquet, no_rows
-from tasks.part_columns import columns_of, conform, rows_in, with_nulls
-from tasks.vector_columns import as_lists, of_one_size
+from tasks.store.part_columns import columns_of, conform, rows_in, with_nulls
+from tasks.store.vector_columns import as_lists, of_one_size
 
 _LIST = "parts.json"
 _GROWN = ("conversations", "redacted_conversations", "topic_model")

@@ -20,7 +20,7 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.topic import FittedDocument, TopicMember, TopicMerge
 from tasks.decide.policy_file import load_policy, policy_hash
-from tasks.pictures import Picture
+from tasks.pixels.pictures import Picture
 from tasks.providers import Providers
 from tasks.release.steps import build_release, seal_release
 from tasks.report.steps import report_release

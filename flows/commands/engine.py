@@ -34,7 +34,7 @@ def run_flow(load: Callable[[], Callable[[Settings], list[StageReport]]], settin
     Heartbeats are off: they would cost a second at the end of every stage.
     """
     prepare_engine(settings.store)
-    from tasks.store_lock import writing
+    from tasks.store.lock import writing
 
     with writing(settings.store):
         print("starting Prefect …", file=sys.stderr, flush=True)

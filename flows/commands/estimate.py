@@ -85,9 +85,9 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
         estimate_topic_names,
     )
     from tasks.measure.steps import conversations_to_describe, texts_of
-    from tasks.prices import load_prices
     from tasks.providers import Providers
     from tasks.sample.clusters import members_min
+    from tasks.spending.prices import load_prices
 
     providers, prices = Providers(settings.providers), load_prices(settings.prices)
     tables = ("images", "redacted_images")

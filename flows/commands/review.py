@@ -14,7 +14,7 @@ def review(
 ) -> None:
     """List what is held as CSV; with a filled-in FILE, take its verdicts (release or drop) for the next decisions."""
     from tasks.decide.review import held_csv, take_verdicts
-    from tasks.store_lock import writing
+    from tasks.store.lock import writing
     from tasks.tables import Store
 
     opened = Store.existing(store)

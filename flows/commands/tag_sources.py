@@ -17,7 +17,7 @@ from tasks.measure.tag_agreement import Labels
 from tasks.measure.tag_evaluation import Spoken, drawn, labels_of, spoken_in_store, spoken_of
 from tasks.measure.tag_files import read_documents, read_labels
 from tasks.providers import PROVIDERS, Providers
-from tasks.store_lock import writing
+from tasks.store.lock import writing
 from tasks.tables import Store
 
 _FILES = (".csv", ".jsonl", ".ndjson")

@@ -59,9 +59,9 @@ def evaluate(
     What a provider has not said of a stored document yet is asked, and stored like in any run.
     """
     from flows.commands.tag_sources import both_sides
-    from tasks.ledger import one_ledger
     from tasks.measure.tag_agreement import agreements, disagreements
     from tasks.measure.tag_evaluation import labels_of
+    from tasks.spending.ledger import one_ledger
 
     settings = settings_of(store=store or "", budget=budget, prices=prices, seed=seed)
     with one_ledger(settings.budget_usd, settings.prices):

@@ -42,11 +42,11 @@ def takedown(
     The other side of a vote goes along, and with a picture every conversation that shows it. A picture that another
     conversation shows stays. Without any ID, finishes a takedown that was interrupted.
     """
-    from tasks.store_lock import writing
-    from tasks.store_trouble import told
+    from tasks.store.lock import writing
+    from tasks.store.tombstones import UNFINISHED
+    from tasks.store.trouble import told
     from tasks.tables import Store
     from tasks.takedown.take_down import take_down
-    from tasks.tombstones import UNFINISHED
 
     if [*(ids or []), *(user or [])].count("-") > 1:
         raise BadInput("standard input can be read once: give - for ids or for --user, and run it again for the other")

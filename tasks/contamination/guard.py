@@ -13,7 +13,7 @@ from tasks.contamination.reserve import epoch_of, may_be_reserved, reserved
 from tasks.lookup.facts import Versions, embeddings
 from tasks.lookup.released import days
 from tasks.lookup.renames import decided_policy
-from tasks.spooled_frames import compact
+from tasks.store.spooled_frames import compact
 from tasks.tables import Store, frame_schema
 
 GUARD_OVERLAP = 0.5

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from numba import types
 from numba.extending import intrinsic
 
-from tasks.compiled import compiled
+from tasks.running.compiled import compiled
 
 Hashes = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[np.int64]

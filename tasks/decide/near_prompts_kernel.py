@@ -10,8 +10,8 @@ rest are merged.
 import numpy as np
 import numpy.typing as npt
 
-from tasks.compiled import compiled
 from tasks.decide.hamming_kernel import popcount
+from tasks.running.compiled import compiled
 
 Keys = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[np.int64]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import PIL.Image
 
-from tasks.pictures import Picture, open_picture
+from tasks.pixels.pictures import Picture, open_picture
 
 MARGIN = 0.25
 """Added on every side, as a share of the box's shorter side: hair and chin, and letters that reach over the line."""

@@ -12,9 +12,9 @@ from tasks.decide.redact import Findings, RedactedPicture, findings, redacted, r
 from tasks.decide.redact_picture import Box, fill_boxes
 from tasks.decide.rules import Facts
 from tasks.lookup.images import StoredImages
-from tasks.parallel import map_ordered
-from tasks.pictures import decode_stored
-from tasks.progress import progress
+from tasks.pixels.pictures import decode_stored
+from tasks.running.parallel import map_ordered
+from tasks.running.progress import progress
 from tasks.tables import Store, frame_of
 
 PICTURES_A_PART = 256

@@ -16,9 +16,9 @@ from tasks.decide.policy_file import load_policy, policy_hash
 from tasks.decide.redact_step import redact_store
 from tasks.decide.semantic_search import update_semantic_pictures
 from tasks.lookup.facts import Versions
-from tasks.run_record import earlier_drops
+from tasks.running.timing import timed
+from tasks.store.run_record import earlier_drops
 from tasks.tables import Store
-from tasks.timing import timed
 
 
 @task(cache_policy=NO_CACHE)

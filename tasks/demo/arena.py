@@ -17,7 +17,7 @@ from tasks.demo.schedule import Bill, planted
 from tasks.demo.server_log import write_server_log
 from tasks.demo.stage import Stage
 from tasks.demo.timeline import OPEN_SECONDS, OPENS_SECONDS, LogDay, Moment, log_days, split
-from tasks.progress import Advance, progress
+from tasks.running.progress import Advance, progress
 
 EXPECTED = "expected.jsonl"
 """What was planted, one fact a line."""

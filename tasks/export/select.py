@@ -10,7 +10,7 @@ from schemas.errors import BadInput
 from schemas.export import SftSelection
 from tasks.parquet import read_parquet_groups
 from tasks.release.shards import shards
-from tasks.spooled_frames import compact
+from tasks.store.spooled_frames import compact
 
 _COLUMNS = ["conversation_id", "model", "topic", "conversation"]
 

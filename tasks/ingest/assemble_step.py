@@ -15,8 +15,8 @@ import pyarrow as pa
 from schemas.conversation import Conversation
 from tasks.ingest.assemble import battles, last_sightings, vote_sides, with_conversation_ids
 from tasks.ingest.conversation_parts import PartWriter, slices, with_pictures
-from tasks.parallel import map_ordered
-from tasks.spooled_frames import compact
+from tasks.running.parallel import map_ordered
+from tasks.store.spooled_frames import compact
 from tasks.tables import Store
 
 SIGHTINGS_AT_ONCE = 150_000

@@ -12,8 +12,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from tasks.compiled import compiled
 from tasks.ingest.byte_blocks import BLOCK, same_ahead, text_ahead
+from tasks.running.compiled import compiled
 
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]

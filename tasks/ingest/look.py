@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Protocol
 
-from tasks.pictures import Picture
+from tasks.pixels.pictures import Picture
 
 Written = tuple[list[tuple[str, str]], Any]
 """(parts, what the looker counts): parts are (table, part), no list names them yet, and their rows have the picture's

@@ -13,11 +13,11 @@ from tasks.ingest.look import Looker
 from tasks.ingest.picture_files import PictureSource
 from tasks.ingest.picture_parts import WrittenShard, write_shard
 from tasks.ingest.take_in import FILES_AT_ONCE, Intake, TakenIn, take_in
-from tasks.pictures import Pixels
-from tasks.progress import Advance
-from tasks.shards import ShardRunner
+from tasks.pixels.pictures import Pixels
+from tasks.running.progress import Advance
+from tasks.running.shards import ShardRunner
+from tasks.store.tombstones import Tombstones
 from tasks.tables import Store
-from tasks.tombstones import Tombstones
 
 FILES_A_SHARD = 16 * FILES_AT_ONCE
 """Whole batches. A shard's files are rows of one part at most, and about two minutes of one core."""

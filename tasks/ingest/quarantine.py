@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 
 from schemas.reject import QuarantineCause, Quarantined, Reject, RejectReason
-from tasks.part_rewrite import rewritten
+from tasks.store.part_rewrite import rewritten
 from tasks.tables import Store, frame_of
 
 _KEYS = ["source", "line", "conv_id", "pictures"]

@@ -10,7 +10,7 @@ from tasks.ingest.log_files import LINE_BYTES_MAX, LogFile, lines, without_mark
 from tasks.ingest.log_line import LineRejected, Place, Seen, parse_json, sightings, states_of
 from tasks.ingest.people import Pseudonyms
 from tasks.ingest.picture_names import LinkedPictures, picture_at
-from tasks.progress import Advance, silent
+from tasks.running.progress import Advance, silent
 
 _PICTURE_NAME = re.compile(rb"[0-9a-f]{32}")
 

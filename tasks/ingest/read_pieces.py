@@ -26,7 +26,7 @@ from tasks.ingest.plain_lines import PlainLines
 from tasks.ingest.read_logs import LogContent, read_line
 from tasks.ingest.read_plan import PART_BYTES, PIECE_BYTES, PIECE_BYTES_MIN, Piece
 from tasks.ingest.sighting_frame import sighting_table
-from tasks.parallel import map_in_processes
+from tasks.running.parallel import map_in_processes
 from tasks.tables import Store, frame_of
 
 BATCHES_ALONE = 6

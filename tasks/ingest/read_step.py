@@ -15,10 +15,10 @@ from tasks.ingest.quarantine import hold, rows_without
 from tasks.ingest.read_pieces import PartsRead, PieceReader, read_batches
 from tasks.ingest.read_plan import FilePlan, batches, changed, plan
 from tasks.ingest.taken_down import withdraw_taken_down
-from tasks.progress import progress
+from tasks.running.progress import progress
+from tasks.store.tombstones import UNFINISHED as UNFINISHED_TAKEDOWN
+from tasks.store.tombstones import Tombstones
 from tasks.tables import Store, frame_of
-from tasks.tombstones import UNFINISHED as UNFINISHED_TAKEDOWN
-from tasks.tombstones import Tombstones
 
 _UNFINISHED = "ingest/unfinished"
 

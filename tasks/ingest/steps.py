@@ -32,12 +32,12 @@ from tasks.ingest.picture_shards import ShardTaker, picture_ids
 from tasks.ingest.presets import PresetFile, find_presets, logged_name, preset_files
 from tasks.ingest.read_step import read_new
 from tasks.ingest.taken_down import keep_names_out
-from tasks.pictures import Pixels
-from tasks.progress import progress, tell
-from tasks.shards import shard_runner
+from tasks.pixels.pictures import Pixels
+from tasks.running.progress import progress, tell
+from tasks.running.shards import shard_runner
+from tasks.running.timing import timed
+from tasks.store.tombstones import Tombstones
 from tasks.tables import Store, frame_of
-from tasks.timing import timed
-from tasks.tombstones import Tombstones
 
 
 @task(cache_policy=NO_CACHE)

@@ -14,8 +14,8 @@ from schemas.image import Image, PictureFile
 from schemas.reject import RejectReason
 from tasks.ingest.known_hashes import KnownHashes, file_digests
 from tasks.ingest.picture_files import PictureSource, file_stamp
-from tasks.parallel import map_ordered
-from tasks.pictures import Picture, PictureRejected, Pixels, open_picture
+from tasks.pixels.pictures import Picture, PictureRejected, Pixels, open_picture
+from tasks.running.parallel import map_ordered
 
 FILES_AT_ONCE = 16
 FILE_BYTES_MAX = 256 * 1024 * 1024

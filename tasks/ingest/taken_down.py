@@ -9,8 +9,8 @@ from schemas.reject import RejectReason
 from schemas.takedown import TakenDownKind
 from tasks.ingest.known_pictures import key_of
 from tasks.ingest.quarantine import quarantined, touches, withdraw
+from tasks.store.tombstones import UNFINISHED, Tombstones
 from tasks.tables import Store
-from tasks.tombstones import UNFINISHED, Tombstones
 
 EVIDENCE = "taken down on request"
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tasks.spooled_frames import SpooledFrames
+from tasks.store.spooled_frames import SpooledFrames
 from tasks.tables import Store
 
 BLOCK_ROWS = 16_384

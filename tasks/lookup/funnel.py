@@ -12,7 +12,7 @@ from itertools import chain
 import polars as pl
 
 from schemas.run import Funnel
-from tasks.spooled_frames import in_shares
+from tasks.store.spooled_frames import in_shares
 from tasks.tables import Store
 
 SUPERSEDED, SHARE = "superseded", "share_record"

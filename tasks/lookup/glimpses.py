@@ -16,7 +16,7 @@ from schemas.policy import NearPictures
 from tasks.decide.hamming import hamming_pairs
 from tasks.decide.near_pictures import grey_correlations
 from tasks.measure.perceptual_hash import clear_phash_bits, phash_bits
-from tasks.pictures import glimpse, small_grey_of
+from tasks.pixels.pictures import glimpse, small_grey_of
 
 BITS_OFF_MAX = 4
 """Bits by which the DCT hash of a glimpse may be off."""

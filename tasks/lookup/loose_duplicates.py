@@ -19,10 +19,10 @@ from tasks.decide.semantic_search import semantic_pairs
 from tasks.lookup.glimpses import Glimpse, glimpsed, maybe_near
 from tasks.measure import PICTURE_SIGNALS
 from tasks.measure.run import look_at
-from tasks.parallel import map_ordered
-from tasks.pictures import PictureRejected, open_picture
-from tasks.progress import progress
+from tasks.pixels.pictures import PictureRejected, open_picture
 from tasks.providers import Providers
+from tasks.running.parallel import map_ordered
+from tasks.running.progress import progress
 
 Look = Glimpse | dict[str, Any] | str
 """Of one file: nearly what it looks like, all that is known of it, or why it is no usable picture."""

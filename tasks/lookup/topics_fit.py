@@ -4,7 +4,7 @@ from itertools import chain
 
 import polars as pl
 
-from tasks.spooled_frames import SpooledFrames, in_shares
+from tasks.store.spooled_frames import SpooledFrames, in_shares
 from tasks.tables import Store
 
 SHARE_DOCUMENTS = 262_144

@@ -8,8 +8,8 @@ import numpy.typing as npt
 import polars as pl
 
 from tasks.ingest.people import store_key
+from tasks.store.tombstones import Tombstones
 from tasks.tables import Store
-from tasks.tombstones import Tombstones
 
 _Hashes = npt.NDArray[np.uint64]
 _Numbers = npt.NDArray[np.unsignedinteger]

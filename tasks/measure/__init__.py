@@ -25,7 +25,7 @@ from tasks.measure.signal import Signal, by_rule
 from tasks.measure.tags import by_tagger
 from tasks.measure.text_pii import text_pii
 from tasks.measure.tokens import tokens
-from tasks.pictures import Picture
+from tasks.pixels.pictures import Picture
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
 

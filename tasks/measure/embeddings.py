@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from schemas.signals import Embedding
 from tasks.measure.signal import Signal
-from tasks.pictures import Picture
+from tasks.pixels.pictures import Picture
 from tasks.providers import Providers
 from tasks.providers.capabilities import ImageEmbedder, TextEmbedder, Vectors
 

@@ -9,9 +9,9 @@ from schemas.run import Estimate
 from schemas.tags import Sees
 from tasks.measure import CHOSEN_PICTURE_SIGNALS, DOCUMENT_SIGNALS, PICTURE_SIGNALS, SCREENING_TEXT_SIGNALS
 from tasks.measure.store import missing
-from tasks.prices import Prices, TokenPrice
 from tasks.providers import Providers
 from tasks.providers.text_windows import windows
+from tasks.spending.prices import Prices, TokenPrice
 from tasks.tables import Store
 
 PICTURES_A_REQUEST = 16

@@ -3,7 +3,7 @@
 from schemas.signals import ImageHash
 from tasks.measure.perceptual_hash import hex_digits, pdq_bits, phash_bits
 from tasks.measure.signal import Signal, by_rule
-from tasks.pictures import Picture
+from tasks.pixels.pictures import Picture
 
 VERSION = "2"
 

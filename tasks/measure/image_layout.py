@@ -4,8 +4,8 @@ import numpy as np
 import numpy.typing as npt
 
 from schemas.signals import ImageLayout
-from tasks.compiled import compiled
-from tasks.pictures import Picture, Pixels
+from tasks.pixels.pictures import Picture, Pixels
+from tasks.running.compiled import compiled
 
 VERSION = "1"
 SIDE = 256

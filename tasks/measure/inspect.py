@@ -9,7 +9,7 @@ import orjson
 
 from tasks.measure import DESCRIPTIVE_TEXT_SIGNALS, SCREENING_TEXT_SIGNALS, picture_signals
 from tasks.measure.signal import Item, Signal
-from tasks.pictures import Picture, PictureRejected, open_picture
+from tasks.pixels.pictures import Picture, PictureRejected, open_picture
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
 

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.fftpack import dct
 
-from tasks.compiled import compiled
-from tasks.resample import Columns, on_its_side
+from tasks.pixels.resample import Columns, on_its_side
+from tasks.running.compiled import compiled
 
 Bits = npt.NDArray[np.bool_]
 Plane = npt.NDArray[np.float32]

@@ -11,7 +11,7 @@ from tasks.measure import picture_signals
 from tasks.measure.run import Rows, look_at
 from tasks.measure.signal import Signal
 from tasks.measure.store import Measured, facts_without_picture, write_facts
-from tasks.pictures import Picture
+from tasks.pixels.pictures import Picture
 from tasks.providers import Providers
 from tasks.tables import Store
 

@@ -12,9 +12,9 @@ from tasks.lookup.facts import table_name
 from tasks.measure.run import batches, measure_items
 from tasks.measure.signal import Item, Signal
 from tasks.measure.store import Measured, append_facts, fact_rows
-from tasks.parallel import map_as_done
-from tasks.progress import Advance, progress, silent
 from tasks.providers.capabilities import RemoteModel
+from tasks.running.parallel import map_as_done
+from tasks.running.progress import Advance, progress, silent
 from tasks.tables import Store
 
 PART_ITEMS = 32

@@ -7,9 +7,9 @@ from typing import Any
 from tasks.lookup.images import StoredImages
 from tasks.measure.signal import Item, Signal
 from tasks.measure.store import Measured, append_facts, fact_rows
-from tasks.parallel import map_ordered
-from tasks.pictures import Picture, decode_stored
-from tasks.progress import Advance, silent
+from tasks.pixels.pictures import Picture, decode_stored
+from tasks.running.parallel import map_ordered
+from tasks.running.progress import Advance, silent
 from tasks.tables import Store
 
 BATCH = 32

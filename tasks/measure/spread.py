@@ -13,9 +13,9 @@ from tasks.measure import DESCRIPTIVE_TEXT_SIGNALS, SCREENING_TEXT_SIGNALS, pict
 from tasks.measure.picture_look import WrittenFacts
 from tasks.measure.run import Rows, batches, decoded, look_at
 from tasks.measure.store import Measured, fact_rows, write_facts
-from tasks.progress import Advance
 from tasks.providers import Providers
-from tasks.shards import ShardRunner
+from tasks.running.progress import Advance
+from tasks.running.shards import ShardRunner
 from tasks.tables import Store
 
 

@@ -29,13 +29,13 @@ from tasks.measure.run import look_at_stored, measure_items
 from tasks.measure.signal import Signal
 from tasks.measure.spread import Spread
 from tasks.measure.store import Measured, missing
-from tasks.pictures import Picture
-from tasks.progress import progress
+from tasks.pixels.pictures import Picture
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
-from tasks.shards import shard_runner
+from tasks.running.progress import progress
+from tasks.running.shards import shard_runner
+from tasks.running.timing import timed
 from tasks.tables import Store
-from tasks.timing import timed
 
 OF_ORIGINALS = frozenset({"nsfw", "image_hash", "image_moderation"})
 """Picture signals that nobody asks of a redacted picture: rules and duplicates look at what was taken in."""

@@ -14,9 +14,9 @@ from tasks.measure.documents import Documents, picture_vectors
 from tasks.measure.run import measure_items
 from tasks.measure.store import Measured, missing
 from tasks.measure.tag_agreement import Said
-from tasks.progress import progress
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document, Failed
+from tasks.running.progress import progress
 from tasks.tables import Store
 
 Spoken = dict[str, dict[str, Said]]

@@ -10,7 +10,7 @@ import orjson
 from schemas.errors import BadInput, known_values
 from tasks.measure.image_layout import image_layout
 from tasks.measure.tag_agreement import Said
-from tasks.pictures import Picture, PictureRejected, open_picture
+from tasks.pixels.pictures import Picture, PictureRejected, open_picture
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document, Failed
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from schemas.row import Row
 from schemas.signals import Face, ImageText, Language, Moderation, PiiSpan
-from tasks.pictures import Picture
+from tasks.pixels.pictures import Picture
 from tasks.tables import Store
 
 Vectors = npt.NDArray[np.float32]

@@ -8,13 +8,13 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
 from schemas.errors import BadInput, HubError, ReleaseConflict
 from schemas.publication import RepoUpload, UploadPlan
-from tasks.progress import progress
 from tasks.publish.card import card_of_config
 from tasks.publish.ours import require_ours
 from tasks.publish.plan import managed
 from tasks.publish.remote import KIND, Content, Remote, Wait, commit_title, digest
 from tasks.publish.rights import require_write
 from tasks.release.layout import CARD
+from tasks.running.progress import progress
 
 _FILES_AT_ONCE = 8
 

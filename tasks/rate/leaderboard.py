@@ -6,7 +6,6 @@ import numpy as np
 
 from schemas.errors import BadInput, known_values
 from schemas.rating import Interval, Rating, RatingMethod
-from tasks.blas_threads import one_blas_thread
 from tasks.rate.bradley_terry import SCALE, log_strengths, place
 from tasks.rate.connected import Labels, structure
 from tasks.rate.intervals import (
@@ -18,6 +17,7 @@ from tasks.rate.intervals import (
     sandwich_covariance,
 )
 from tasks.rate.votes import LOST, TIED, WON, Mask, Matrix, Numbers, Vector, Votes
+from tasks.running.blas_threads import one_blas_thread
 
 FEW_BATTLES = 100
 """Boards mark models with fewer battles, as VisionArena Fig. 7 does."""

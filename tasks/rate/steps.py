@@ -16,8 +16,8 @@ from tasks.rate.method import method_of
 from tasks.rate.rating_tables import ALL_SLICES, TABLES, RatingTables
 from tasks.rate.slices import CATEGORY
 from tasks.rate.votes import votes
+from tasks.running.timing import timed
 from tasks.tables import Store, frame_of
-from tasks.timing import timed
 
 _FEATURES = {"assistant_tokens": "tokens", **{name: name for name in ("headers", "list_items", "bold", "entities")}}
 """What is known of a side's answers -> the style covariate it is."""

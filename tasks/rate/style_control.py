@@ -8,7 +8,6 @@ import polars as pl
 
 from schemas.errors import BadInput
 from schemas.rating import Interval, RankChange, Rating, RatingMethod, StyleCoefficient, StylePreset
-from tasks.blas_threads import one_blas_thread
 from tasks.rate.bradley_terry import SCALE, place
 from tasks.rate.connected import structure
 from tasks.rate.intervals import NORMAL95, interval95, placed_deviation
@@ -16,6 +15,7 @@ from tasks.rate.leaderboard import battles_of, board, board_flags
 from tasks.rate.style_fit import Ridge, bootstrap_fits, fit, sandwich
 from tasks.rate.style_sums import styled
 from tasks.rate.votes import Matrix, Vector, Votes, votes
+from tasks.running.blas_threads import one_blas_thread
 
 STYLE_CONTROL = "style_control"
 COVARIATES = ("tokens", "headers", "list_items", "bold", "entities")

@@ -13,7 +13,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from schemas.errors import BadInput, ReleaseConflict
 from schemas.release import Manifest, ReleasedFile
-from tasks.parallel import map_ordered
+from tasks.running.parallel import map_ordered
 from tasks.tables import Store
 
 MANIFEST = "manifest.json"

@@ -11,7 +11,7 @@ import polars as pl
 from pydantic import ValidationError
 
 from schemas.release import CONFIGS, KEYS
-from tasks.picture_metadata import strip_metadata
+from tasks.pixels.metadata import strip_metadata
 from tasks.providers.embedded.pii_patterns import find_patterns_in
 from tasks.providers.embedded.text_pii import without_overlaps
 from tasks.release.columns import WINNERS

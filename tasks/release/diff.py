@@ -17,7 +17,7 @@ from tasks.release.causes import causes, fitted_anew
 from tasks.release.declared import check_shards
 from tasks.release.shards import shards
 from tasks.release.verify import read_manifest
-from tasks.spooled_frames import SpooledFrames, compact
+from tasks.store.spooled_frames import SpooledFrames, compact
 
 _TOLD_APART = {"rules", "licence", "contact", "banned_users", "about", "drift"}
 """Parts of a policy that are compared in their own way, or decide nothing."""

@@ -9,7 +9,7 @@ import fsspec
 
 from schemas.errors import BadInput, CurateError, StoreUnwell, why_unreadable
 from tasks.release.build import MANIFEST
-from tasks.store_trouble import told
+from tasks.store.trouble import told
 from tasks.tables import Store
 
 

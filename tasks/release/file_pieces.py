@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from tasks.compiled import compiled
+from tasks.running.compiled import compiled
 
 _BATCH_BYTES = 256 * 1024
 _OPEN_FILES = 64

@@ -12,7 +12,7 @@ from tasks.lookup.conversation_features import conversation_features
 from tasks.lookup.facts import Versions
 from tasks.lookup.released import battles_as_released, conversations_as_released
 from tasks.release.columns import battle_rows, bench_rows, chat_rows
-from tasks.spooled_frames import compact
+from tasks.store.spooled_frames import compact
 from tasks.tables import Store
 
 _SIDES = ("conversation_a", "conversation_b")

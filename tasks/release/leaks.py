@@ -11,7 +11,7 @@ from tasks.contamination.index import PromptIndex
 from tasks.contamination.words import normalised
 from tasks.parquet import read_parquet_groups
 from tasks.release.shards import shards
-from tasks.spooled_frames import compact
+from tasks.store.spooled_frames import compact
 from tasks.tables import Store
 
 

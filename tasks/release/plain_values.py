@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from tasks.compiled import compiled
 from tasks.release.file_pieces import pread
 from tasks.release.thrift import Numbers, Reader
+from tasks.running.compiled import compiled
 
 _DATA_PAGE, _PLAIN = 0, 0
 _HEADER_BYTES_MAX = 512

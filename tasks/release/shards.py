@@ -13,10 +13,10 @@ from datasets import Features, Image, List
 
 from schemas.release import CONFIGS
 from schemas.row import arrow_schema
-from tasks.parallel import map_ordered
 from tasks.release.feature_words import feature_schema
 from tasks.release.picture_parquet import Group, PictureParquet, encode_group
 from tasks.release.picture_places import Numbers, PicturePlaces
+from tasks.running.parallel import map_ordered
 
 LAYOUT = 4
 """Of the files, for the manifest; another one where the same rows would become other bytes."""

@@ -31,9 +31,9 @@ from tasks.release.picture_lists import PictureLists
 from tasks.release.picture_places import PicturePlaces
 from tasks.release.shards import LAYOUT, write_shards
 from tasks.release.statistics import COMPARED, Statistics
+from tasks.running.timing import timed
+from tasks.store.tombstones import UNFINISHED
 from tasks.tables import Store
-from tasks.timing import timed
-from tasks.tombstones import UNFINISHED
 
 _RELEVANT = {"seed", "topics", "bench"} | {
     "bootstraps", "anchor_model", "anchor_rating", "interval", "both_bad", "style_preset", "exclude_outlier_judges"

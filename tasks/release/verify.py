@@ -14,7 +14,6 @@ from schemas.policy import Action, Over, Policy
 from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.run import Funnel
 from tasks.parquet import read_parquet_groups
-from tasks.progress import Advance, progress
 from tasks.providers.embedded.pii_patterns import PATTERNS
 from tasks.release.build import MANIFEST, WITHDRAWN, seal
 from tasks.release.card_numbers import wrong_numbers, wrong_sentences
@@ -28,6 +27,7 @@ from tasks.release.leaks import bench_leaks, hidden_leaks
 from tasks.release.picture_lists import PictureContents, PictureLists
 from tasks.release.shards import shards
 from tasks.release.stored import READ_ERRORS, beside_rows, sound_groups
+from tasks.running.progress import Advance, progress
 from tasks.tables import Store
 
 

@@ -12,8 +12,8 @@ from tasks.lookup.released import days
 from tasks.providers import EMBEDDED, Providers
 from tasks.report.content import report_content
 from tasks.report.page import write_report
+from tasks.running.timing import timed
 from tasks.tables import Store
-from tasks.timing import timed
 
 
 @task(cache_policy=NO_CACHE)

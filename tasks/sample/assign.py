@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tasks.blas_threads import one_blas_thread
+from tasks.running.blas_threads import one_blas_thread
 from tasks.sample.engines import Clustering, Vectors
 from tasks.sample.neighbours import nearest
 

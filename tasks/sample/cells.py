@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tasks.parallel import map_ordered
+from tasks.running.parallel import map_ordered
 from tasks.sample.neighbours import Places, Rows, Vectors, keep_largest, largest, nearest
 
 EXACT_MAX = 10_000

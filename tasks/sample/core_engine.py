@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 
 from schemas.settings import TopicSettings
-from tasks.blas_threads import one_blas_thread
+from tasks.running.blas_threads import one_blas_thread
 from tasks.sample.cells import nearest_others
 from tasks.sample.engines import Clustering, Vectors
 from tasks.sample.fuzzy_graph import fuzzy_graph

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, diags_array
 
-from tasks.compiled import compiled
+from tasks.running.compiled import compiled
 
 Vectors = npt.NDArray[np.float32]
 

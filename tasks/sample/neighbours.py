@@ -5,8 +5,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from tasks.compiled import compiled
-from tasks.parallel import map_ordered
+from tasks.running.compiled import compiled
+from tasks.running.parallel import map_ordered
 
 Vectors = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int32]

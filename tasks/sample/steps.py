@@ -7,9 +7,9 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.lookup.facts import Versions
 from tasks.providers import Providers
+from tasks.running.timing import timed
 from tasks.sample.bench import write_bench
 from tasks.sample.topics import write_topics
-from tasks.timing import timed
 
 
 @task(cache_policy=NO_CACHE)

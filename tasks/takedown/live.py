@@ -10,9 +10,9 @@ from schemas.tables import TABLES
 from schemas.takedown import TakenDownKind
 from tasks.content_id import text_id
 from tasks.ingest.taken_down import taken_down_in
+from tasks.store.tombstones import Tombstones
 from tasks.tables import Store
 from tasks.takedown.ids import Ids
-from tasks.tombstones import Tombstones
 
 PRESET = "preset:"
 _OF_CONVERSATIONS = ["conversation_id", "turns.list.element.text_id", "prompt_id", "document_id", "image_ids"]

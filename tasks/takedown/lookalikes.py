@@ -8,7 +8,7 @@ from schemas.policy import NearPictures
 from schemas.takedown import NearCopy
 from tasks.decide.near_pictures import near_hashes, near_pictures
 from tasks.measure.image_hash import picture_hash
-from tasks.pictures import PictureRejected, open_picture
+from tasks.pixels.pictures import PictureRejected, open_picture
 from tasks.tables import Store
 from tasks.takedown.ids import Ids
 

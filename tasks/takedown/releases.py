@@ -10,9 +10,9 @@ from schemas.export import Compat
 from schemas.release import CONFIGS
 from tasks.publish.records import publications
 from tasks.release.build import MANIFEST, WITHDRAWN, staging_folder
+from tasks.store.tombstones import Tombstones
 from tasks.tables import Store
 from tasks.takedown.ids import Ids
-from tasks.tombstones import Tombstones
 
 _KEYS = {"chat": "conversation_id", "battle": "question_id", "bench": "question_id"}
 

@@ -16,10 +16,10 @@ from tasks.ingest.known_pictures import PRESET
 from tasks.ingest.people import Pseudonyms
 from tasks.ingest.presets import logged_name
 from tasks.ingest.quarantine import quarantined
-from tasks.pictures import PictureRejected, open_picture
+from tasks.pixels.pictures import PictureRejected, open_picture
+from tasks.store.tombstones import Tombstones
 from tasks.tables import Store
 from tasks.takedown.lookalikes import lookalikes
-from tasks.tombstones import Tombstones
 
 _PICTURE_SUFFIXES = (".png", ".jpeg", ".jpg", ".webp", ".gif", ".embedded")
 _DIGEST = re.compile(r"[0-9A-F]{32,64}")

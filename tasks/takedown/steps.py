@@ -7,11 +7,11 @@ from prefect.cache_policies import NO_CACHE
 
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.running.timing import timed
+from tasks.store.tombstones import UNFINISHED
 from tasks.tables import Store
 from tasks.takedown.known_pictures import withdraw_known
 from tasks.takedown.take_down import finish
-from tasks.timing import timed
-from tasks.tombstones import UNFINISHED
 
 
 def finish_takedowns(settings: Settings) -> list[StageReport]:

@@ -11,11 +11,11 @@ from schemas.row import arrow_schema
 from schemas.tables import TABLES
 from schemas.takedown import TakenDownKind
 from tasks.ingest.taken_down import withdraw_taken_down
-from tasks.part_rewrite import parts_with, rewritten, written_anew
+from tasks.store.part_rewrite import parts_with, rewritten, written_anew
+from tasks.store.tombstones import Tombstones
 from tasks.tables import Store
 from tasks.takedown.ids import Ids
 from tasks.takedown.live import Live, stays
-from tasks.tombstones import Tombstones
 
 IMPERSONAL = {
     "log_files", "takedowns", "ratings", "style_coefficients", "rank_changes", "pair_records", "win_rates",

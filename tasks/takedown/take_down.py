@@ -9,7 +9,8 @@ import polars as pl
 
 from schemas.takedown import NearCopy, Removed
 from tasks.ingest.people import store_key
-from tasks.progress import tell
+from tasks.running.progress import tell
+from tasks.store.tombstones import UNFINISHED, Tombstones
 from tasks.tables import Store
 from tasks.takedown.earlier_versions import forget_versions
 from tasks.takedown.live import Live, live
@@ -17,7 +18,6 @@ from tasks.takedown.lookalikes import near_copies
 from tasks.takedown.releases import perhaps_published, releases_with, still_published, withdraw_releases
 from tasks.takedown.scope import Scope, find_scope
 from tasks.takedown.sweep import sweep
-from tasks.tombstones import UNFINISHED, Tombstones
 
 
 def take_down(

@@ -8,7 +8,7 @@ from schemas.settings import Settings
 from schemas.tags import Categories
 from tasks.measure import DOCUMENT_SIGNALS
 from tasks.providers import Providers
-from tasks.run_record import latest_run_record
+from tasks.store.run_record import latest_run_record
 from tests.builders import NOON, conversation, decision, image, picture, store_with
 from tests.http_server import HttpServer, Reply
 

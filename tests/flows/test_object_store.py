@@ -16,7 +16,7 @@ import s3fs
 
 from schemas.settings import Settings
 from tasks.demo.arena import generate_arena
-from tasks.store_lease import Terms
+from tasks.store.lease import Terms
 from tests.cut_off import cut_off_at
 from tests.s3_server import s3_client, s3_server
 

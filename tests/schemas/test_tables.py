@@ -13,7 +13,7 @@ from schemas.row import arrow_schema
 from schemas.signals import SignalKey
 from schemas.tables import SIGNALS, TABLES
 from tasks.parquet import encode_parquet
-from tasks.part_columns import conform
+from tasks.store.part_columns import conform
 from tasks.tables import frame_of
 from tests.schemas.strategies import rows
 

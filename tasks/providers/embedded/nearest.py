@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tasks.blas_threads import one_blas_thread
 from tasks.providers.capabilities import Vectors
 from tasks.providers.embedded.text_embedding import SentenceEncoder, sentence_encoder
+from tasks.running.blas_threads import one_blas_thread
 from tasks.yaml_files import read_yaml
 
 PROMPT_CHARACTERS = 600

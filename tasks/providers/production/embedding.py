@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from schemas.errors import BadInput, known_values
-from tasks.pictures import Picture
+from tasks.pixels.pictures import Picture
 from tasks.providers.capabilities import Vectors
 from tasks.providers.production.clip_int16 import bears_int16, in_int16
 from tasks.providers.production.clip_tiles import one_by_one, tiles_of

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from schemas.signals import Face
-from tasks.pictures import Picture
+from tasks.pixels.pictures import Picture
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.vision import FACES, SERVICE, VERSION, VisionClient, shared_client
 

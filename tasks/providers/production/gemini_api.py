@@ -11,7 +11,6 @@ from google import genai
 from google.genai import types
 
 from schemas.errors import MissingProvider
-from tasks.ledger import Bill
 from tasks.providers.production.batch_api import Request
 from tasks.providers.production.gemini_answers import answer_text, failures, tokens_used
 from tasks.providers.production.gemini_batches import GeminiBatches
@@ -22,6 +21,7 @@ from tasks.providers.production.language_model import (
     timeout_seconds,
 )
 from tasks.providers.production.retries import Retries
+from tasks.spending.ledger import Bill
 
 KEY, BASE_URL, MODEL = "GEMINI_API_KEY", "CURATE_GEMINI_BASE_URL", "CURATE_GEMINI_MODEL"
 DEFAULT_MODEL = "gemini-3.8-flash"

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from openai.types.moderation_multi_modal_input_param import ModerationMultiModalInputParam
 
 from schemas.signals import Moderation
-from tasks.parallel import map_ordered
-from tasks.pictures import Picture
+from tasks.pixels.pictures import Picture
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.language_model import CALLS_AT_ONCE
 from tasks.providers.production.openai_api import data_url
 from tasks.providers.production.openai_moderation import SERVICE, ModerationService, strongest
 from tasks.providers.production.retries import CallFailed, Retries
 from tasks.providers.production.upload import SIDE_MAX, for_upload
+from tasks.running.parallel import map_ordered
 
 
 class OpenAiImageModeration:

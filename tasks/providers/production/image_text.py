@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from schemas.signals import ImageText
-from tasks.pictures import Picture
+from tasks.pixels.pictures import Picture
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.vision import SERVICE, TEXT, VERSION, VisionClient, shared_client
 

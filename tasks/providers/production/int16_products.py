@@ -17,7 +17,7 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 
-from tasks.compiled import compiled
+from tasks.running.compiled import compiled
 
 cgutils: Any = numba.core.cgutils  # its functions have no types
 ROW_LEVELS, WEIGHT_LEVELS = 4095, 2047

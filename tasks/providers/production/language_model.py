@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 from schemas.errors import BadInput
 from schemas.row import Row
 from schemas.run import Use
-from tasks.ledger import Bill, ledger
-from tasks.prices import TokenPrice
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.batch_api import BatchApi, Request
 from tasks.providers.production.overnight import Overnight
 from tasks.providers.production.pace import Pace
 from tasks.providers.production.retries import CallFailed, Retries, seconds
 from tasks.providers.production.upload import Upload
+from tasks.spending.ledger import Bill, ledger
+from tasks.spending.prices import TokenPrice
 from tasks.tables import Store
 
 TIMEOUT, TIMEOUT_SECONDS = "CURATE_TIMEOUT_SECONDS", 90.0

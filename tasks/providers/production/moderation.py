@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from schemas.signals import Moderation
-from tasks.parallel import map_ordered
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.language_model import CALLS_AT_ONCE
 from tasks.providers.production.openai_moderation import SERVICE, ModerationService, strongest
 from tasks.providers.production.retries import CallFailed, Retries
 from tasks.providers.text_windows import windows
+from tasks.running.parallel import map_ordered
 
 WINDOW_CHARACTERS, OVERLAP = 2000, 200
 """OpenAI advises pieces below 2,000 characters."""

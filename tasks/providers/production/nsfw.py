@@ -19,7 +19,7 @@ import opennsfw2
 import torch
 
 from schemas.errors import MissingProvider
-from tasks.pictures import Picture
+from tasks.pixels.pictures import Picture
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.hub_file import offline
 from tasks.providers.production.weight_files import fingerprint

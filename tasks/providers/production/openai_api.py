@@ -12,7 +12,6 @@ import openai
 from openai.types.chat import ChatCompletionContentPartParam
 
 from schemas.errors import MissingProvider
-from tasks.ledger import Bill
 from tasks.providers.production.batch_api import Request
 from tasks.providers.production.chat_tokens import defused
 from tasks.providers.production.language_model import (
@@ -26,6 +25,7 @@ from tasks.providers.production.openai_batches import OpenAiBatches
 from tasks.providers.production.rate_headers import room
 from tasks.providers.production.retries import CallFailed, Retries
 from tasks.providers.production.upload import Upload
+from tasks.spending.ledger import Bill
 
 KEY, MODEL = "OPENAI_API_KEY", "CURATE_OPENAI_MODEL"
 DEFAULT_MODEL = "gpt-5.4-mini-2026-03-17"

@@ -13,12 +13,12 @@ from pydantic import BaseModel, Field, ValidationError
 
 from schemas.run import Use
 from schemas.signals import CategoryScore, Moderation
-from tasks.ledger import ledger
 from tasks.providers.production.language_model import CALLS_AT_ONCE
 from tasks.providers.production.openai_answers import failures
 from tasks.providers.production.openai_api import connect
 from tasks.providers.production.pace import Pace
 from tasks.providers.production.retries import CallFailed, Retries
+from tasks.spending.ledger import ledger
 
 MODEL = "CURATE_OPENAI_MODERATION_MODEL"
 DEFAULT_MODEL = "omni-moderation-2024-09-26"

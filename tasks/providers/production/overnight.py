@@ -14,12 +14,12 @@ from types import TracebackType
 from typing import Self
 
 from schemas.run import Use
-from tasks.ledger import Bill, ledger
-from tasks.prices import TokenPrice
-from tasks.progress import progress
 from tasks.providers.production.batch_api import BatchApi, Outcome, Request, question_name
 from tasks.providers.production.batch_records import BatchRecord, BatchRecords
 from tasks.providers.production.retries import CallFailed, Retries
+from tasks.running.progress import progress
+from tasks.spending.ledger import Bill, ledger
+from tasks.spending.prices import TokenPrice
 from tasks.tables import Store
 
 WAITING = "waiting_for_batch"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from google.cloud.vision_v1 import Likelihood
 
-from tasks.pictures import Picture
+from tasks.pixels.pictures import Picture
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.vision import SAFE_SEARCH, SERVICE, VERSION, VisionClient, shared_client
 

@@ -6,12 +6,12 @@ from typing import Any, Generic, TypeVar
 
 from schemas.row import Row
 from schemas.tags import Sees
-from tasks.parallel import map_ordered
-from tasks.pictures import PictureRejected, decode_stored
+from tasks.pixels.pictures import PictureRejected, decode_stored
 from tasks.prompts import Prompt, untrusted
 from tasks.providers.capabilities import Document, Failed
 from tasks.providers.production.language_model import CALLS_AT_ONCE, LanguageModel, Question
 from tasks.providers.production.upload import SIDE_MAX, Upload, for_upload
+from tasks.running.parallel import map_ordered
 
 PROMPT_CHARACTERS = 12_500
 """How much of a prompt is shown, as in FastChat's labelling."""

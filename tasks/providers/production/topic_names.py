@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 
 from schemas.row import Row
-from tasks.parallel import map_ordered
 from tasks.prompts import load_prompt, untrusted
 from tasks.providers.capabilities import Failed, TopicEvidence
 from tasks.providers.production.gemini_api import GeminiApi
 from tasks.providers.production.language_model import CALLS_AT_ONCE, LanguageModel, Question
 from tasks.providers.production.openai_api import OpenAiApi
+from tasks.running.parallel import map_ordered
 
 KEYWORDS, EXEMPLARS, EXEMPLAR_CHARACTERS = 20, 10, 400
 NAME_CHARACTERS_MAX = 60

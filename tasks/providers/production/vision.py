@@ -29,14 +29,14 @@ from google.cloud.vision_v1 import (
 )
 
 from schemas.run import Use
-from tasks.ledger import ledger
-from tasks.parallel import map_ordered
-from tasks.pictures import Picture
+from tasks.pixels.pictures import Picture
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.retries import CallFailed, Retries
 from tasks.providers.production.upload import SIDE_MAX, Upload, for_upload
 from tasks.providers.production.vision_answers import Annotated, annotated
 from tasks.providers.production.vision_channel import ENDPOINT, connect
+from tasks.running.parallel import map_ordered
+from tasks.spending.ledger import ledger
 
 VERSION = f"google-vision-v1-max{SIDE_MAX}"
 SERVICE = "google_vision"

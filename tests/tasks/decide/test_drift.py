@@ -13,7 +13,7 @@ from schemas.settings import Settings
 from tasks.decide.drift import drift_lines, drop_counts
 from tasks.decide.policy_file import load_policy, policy_hash
 from tasks.decide.steps import watch_drift
-from tasks.run_record import earlier_drops, keep_run_record
+from tasks.store.run_record import earlier_drops, keep_run_record
 from tests.builders import NOON, conversation, decision, store_with
 
 BAND = DriftBand()

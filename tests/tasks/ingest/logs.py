@@ -17,7 +17,7 @@ from schemas.settings import Settings
 from tasks.ingest import steps
 from tasks.ingest.look import NoLook
 from tasks.measure.perceptual_hash import pdq_digits
-from tasks.pictures import Picture
+from tasks.pixels.pictures import Picture
 from tasks.tables import Store
 
 NOON = 1_718_884_800.0  # 2024-06-20 12:00 UTC

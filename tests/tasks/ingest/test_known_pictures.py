@@ -12,7 +12,7 @@ from tasks.demo.photographs import photographs, view
 from tasks.ingest.known_hashes import file_digests
 from tasks.ingest.presets import logged_name
 from tasks.measure.perceptual_hash import pdq_digits
-from tasks.pictures import open_picture
+from tasks.pixels.pictures import open_picture
 from tests.builders import facts_frame, picture_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, rejected, state, vote, write
 

@@ -12,7 +12,7 @@ import tasks.lookup.loose_duplicates as loose
 from schemas.policy import NearPictures
 from tasks.lookup.glimpses import BITS_OFF_MAX, Glimpse, glimpsed, maybe_near
 from tasks.measure.perceptual_hash import phash_bits
-from tasks.pictures import PictureRejected, glimpse, open_picture
+from tasks.pixels.pictures import PictureRejected, glimpse, open_picture
 from tasks.providers import Providers
 
 PHOTOGRAPHS = ("astronaut", "chelsea", "coffee", "rocket", "page", "text", "coins", "camera")

@@ -5,7 +5,7 @@ import PIL.Image
 import pytest
 import skimage.data
 
-from tasks.pictures import Picture
+from tasks.pixels.pictures import Picture
 from tasks.providers.embedded.faces import CONFIDENCE_MIN, CenterFace
 
 FACE = (150, 20, 310, 220)

@@ -7,7 +7,7 @@ import PIL.ImageFont
 import pytest
 
 from tasks.measure import PICTURE_SIGNALS
-from tasks.pictures import Picture
+from tasks.pixels.pictures import Picture
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
 

@@ -8,7 +8,7 @@ import pytest
 
 from tasks.measure.image_hash import image_hash
 from tasks.measure.image_layout import image_layout
-from tasks.pictures import open_picture
+from tasks.pixels.pictures import open_picture
 
 SEEN = np.full((40, 60, 3), 200, np.uint8)
 """What each file below shows: light grey with a darker bar."""

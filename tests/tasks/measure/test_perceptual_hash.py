@@ -13,9 +13,9 @@ from scipy.fft import dctn
 
 from tasks.measure.image_hash import image_hash
 from tasks.measure.perceptual_hash import hex_digits, pdq_bits, phash_bits
-from tasks.pictures import open_picture
-from tasks.resample import on_its_side, resized_grey
-from tasks.resample_plan import Filter
+from tasks.pixels.pictures import open_picture
+from tasks.pixels.resample import on_its_side, resized_grey
+from tasks.pixels.resample_plan import Filter
 from tests.builders import picture_bytes
 
 PHOTOGRAPHS = ("astronaut", "camera", "chelsea", "coffee", "rocket", "page", "text", "coins")

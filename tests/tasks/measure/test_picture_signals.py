@@ -9,7 +9,7 @@ import skimage.data
 from tasks.measure import PICTURE_SIGNALS
 from tasks.measure.faces import faces
 from tasks.measure.image_layout import image_layout
-from tasks.pictures import Picture
+from tasks.pixels.pictures import Picture
 from tests.builders import picture
 
 

@@ -10,8 +10,8 @@ from tasks.lookup.facts import facts
 from tasks.measure.remote import PART_ITEMS, measure_one_by_one
 from tasks.measure.signal import Signal
 from tasks.measure.store import missing
-from tasks.parallel import map_as_done
 from tasks.providers.capabilities import Failed
+from tasks.running.parallel import map_as_done
 from tasks.tables import Store
 from tests.builders import NOON
 

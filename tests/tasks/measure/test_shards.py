@@ -16,11 +16,11 @@ from tasks.measure import run
 from tasks.measure.perceptual_hash import pdq_digits
 from tasks.measure.picture_look import PictureLook
 from tasks.measure.steps import catch_up_pictures, measure_texts
-from tasks.pictures import open_picture
+from tasks.pixels.pictures import open_picture
 from tasks.providers import Providers
-from tasks.shards import shards_on
+from tasks.running.shards import shards_on
+from tasks.store.tombstones import Tombstones
 from tasks.tables import Store
-from tasks.tombstones import Tombstones
 from tests.builders import NOON, conversation, image, picture_bytes, store_with
 from tests.builders import picture as drawn
 from tests.tasks.ingest.logs import DAY, chat, picture, write

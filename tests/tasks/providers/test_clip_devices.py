@@ -75,7 +75,7 @@ def test_many_threads_hold_few_batches_on_a_device(clip):
 @pytest.mark.parametrize("shape", [(1, 20_000), (20_000, 1), (5_000, 40)])
 def test_a_long_thin_picture_is_cut_before_it_is_enlarged(clip, shape):
     """Whole, as a GPU would shrink it, 1 x 20000 pixels would become 12 GB."""
-    from tasks.pictures import open_picture
+    from tasks.pixels.pictures import open_picture
 
     thin = open_picture(picture_bytes(1, shape))
     tiles = tiles_of(clip()._checkpoint.load(CPU)[3])

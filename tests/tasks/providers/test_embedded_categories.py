@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tasks.measure.tag_files import document_of
-from tasks.pictures import open_picture
+from tasks.pixels.pictures import open_picture
 from tasks.providers import Providers
 
 

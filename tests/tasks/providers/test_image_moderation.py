@@ -7,9 +7,9 @@ import PIL.Image
 import pytest
 
 from schemas.errors import BadInput
-from tasks.ledger import ledger, start_ledger
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
+from tasks.spending.ledger import ledger, start_ledger
 
 pytest.importorskip("openai", reason="production extra")
 from tasks.providers.production.image_moderation import OpenAiImageModeration

@@ -3,9 +3,9 @@
 import pytest
 
 from schemas.errors import MissingProvider
-from tasks.ledger import ledger, start_ledger
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
+from tasks.spending.ledger import ledger, start_ledger
 
 pytest.importorskip("openai", reason="production extra")
 from tasks.providers.production import openai_moderation

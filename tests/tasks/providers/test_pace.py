@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from tasks.parallel import map_ordered
 from tasks.providers.production.pace import Pace
 from tasks.providers.production.retries import CallFailed
+from tasks.running.parallel import map_ordered
 
 
 def _limited(wait_seconds=0.0):

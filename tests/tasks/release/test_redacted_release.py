@@ -23,7 +23,7 @@ from tasks.measure.steps import (
     measure_texts,
     signal_versions,
 )
-from tasks.pictures import Picture, open_picture
+from tasks.pixels.pictures import Picture, open_picture
 from tasks.providers import Providers
 from tasks.rate.steps import rate_models
 from tasks.release.gather import Gathered

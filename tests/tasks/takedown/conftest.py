@@ -17,7 +17,7 @@ from schemas.tables import TABLES
 from schemas.topic import FittedDocument, TopicMember, TopicName
 from tasks.decide.policy_file import policy_hash
 from tasks.ingest.people import KEY_VARIABLE
-from tasks.pictures import open_picture
+from tasks.pixels.pictures import open_picture
 from tasks.tables import Store, frame_of
 from tests.builders import battle, counted_tokens, decision, facts_frame, image, measure_clean, picture_bytes
 from tests.small_store import POLICY, make_release

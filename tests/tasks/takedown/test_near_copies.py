@@ -7,7 +7,7 @@ import pytest
 
 from tasks.ingest.people import KEY_VARIABLE
 from tasks.measure.image_hash import picture_hash
-from tasks.pictures import open_picture
+from tasks.pixels.pictures import open_picture
 from tasks.takedown.take_down import take_down
 from tests.builders import NOON, facts_frame, picture_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, write

@@ -9,9 +9,9 @@ import pytest
 from schemas.errors import BadInput
 from tasks.ingest.people import KEY_VARIABLE
 from tasks.measure.image_hash import picture_hash
-from tasks.pictures import open_picture
+from tasks.pixels.pictures import open_picture
+from tasks.store.tombstones import Tombstones
 from tasks.takedown.scope import find_scope
-from tasks.tombstones import Tombstones
 from tests.builders import facts_frame, picture_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, write
 

@@ -12,7 +12,7 @@ from schemas.row import arrow_schema
 from schemas.tables import TABLES
 from tasks.content_id import text_id
 from tasks.lookup.funnel import line_fates
-from tasks.pictures import open_picture
+from tasks.pixels.pictures import open_picture
 from tasks.tables import Store
 from tasks.takedown.sweep import IMPERSONAL
 from tasks.takedown.take_down import take_down

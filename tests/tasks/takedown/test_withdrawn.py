@@ -9,11 +9,11 @@ import pytest
 from schemas.errors import BadInput
 from schemas.tables import TABLES
 from tasks.lookup.why_out import why_out
-from tasks.pictures import open_picture
+from tasks.pixels.pictures import open_picture
 from tasks.release.verify import verify_release
+from tasks.store.tombstones import UNFINISHED
 from tasks.tables import Store
 from tasks.takedown.take_down import take_down
-from tasks.tombstones import UNFINISHED
 from tests.builders import NOON, picture_bytes
 from tests.small_store import make_release
 from tests.tasks.ingest.logs import conv_id

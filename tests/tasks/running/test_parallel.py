@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.parallel import map_in_processes, map_ordered
+from tasks.running.parallel import map_in_processes, map_ordered
 
 
 @settings(max_examples=30)

@@ -11,7 +11,7 @@ from pathlib import Path
 from fsspec.implementations.local import LocalFileSystem
 
 from schemas.errors import BadInput
-from tasks.store_lease import leased
+from tasks.store.lease import leased
 from tasks.tables import Store
 
 _FILE = "writing.lock"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import ParamSpec
 
 from schemas.run import StageReport
-from tasks.ledger import ledger
+from tasks.spending.ledger import ledger
 
 Parameters = ParamSpec("Parameters")
 

@@ -8,12 +8,12 @@ import threading
 
 import pytest
 
-import tasks.progress
-from tasks.progress import progress
+import tasks.running.progress
+from tasks.running.progress import progress
 
 
 def test_nothing_to_do_shows_nothing(capsys, monkeypatch):
-    monkeypatch.setattr(tasks.progress, "SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(tasks.running.progress, "SECONDS_BETWEEN_LINES", 0.0)
     with progress("pictures", 0) as advance:
         advance()
     assert capsys.readouterr() == ("", "")
@@ -27,7 +27,7 @@ def test_short_work_shows_nothing_in_a_log(capsys):
 
 
 def test_long_work_shows_counts_and_rates_on_stderr_alone(capsys, monkeypatch):
-    monkeypatch.setattr(tasks.progress, "SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(tasks.running.progress, "SECONDS_BETWEEN_LINES", 0.0)
     with progress("pictures", 4000) as advance:
         advance(1500)
         advance(2500)
@@ -45,7 +45,7 @@ def test_no_count_is_lost_between_threads(capsys, monkeypatch):
             thread.start()
         for thread in threads:
             thread.join()
-        monkeypatch.setattr(tasks.progress, "SECONDS_BETWEEN_LINES", 0.0)
+        monkeypatch.setattr(tasks.running.progress, "SECONDS_BETWEEN_LINES", 0.0)
         advance(0)
     assert "40,000 of 40,000" in capsys.readouterr().err
 
@@ -58,7 +58,8 @@ def test_an_error_in_the_work_is_not_swallowed(total):
 
 def test_a_terminal_shows_a_bar_that_is_gone_in_the_end():
     program = (
-        "from tasks.progress import progress\nwith progress('pictures', 2) as advance:\n    advance()\n    advance()\n"
+        "from tasks.running.progress import progress\n"
+        "with progress('pictures', 2) as advance:\n    advance()\n    advance()\n"
     )
     ours, theirs = pty.openpty()
     run = [sys.executable, "-c", program]

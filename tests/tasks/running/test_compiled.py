@@ -8,7 +8,7 @@ import pytest
 
 LOOP = """
 from part import SCALE, step
-from tasks.compiled import compiled
+from tasks.running.compiled import compiled
 
 @compiled
 def by_step(value):

@@ -5,8 +5,8 @@ import pytest
 
 from schemas.errors import StoreUnwell
 from schemas.reject import Reject
-from tasks import part_rewrite
-from tasks.part_rewrite import rewritten
+from tasks.store import part_rewrite
+from tasks.store.part_rewrite import rewritten
 from tasks.tables import Store, frame_of
 
 LINE_TWO = pl.col("line") == 2

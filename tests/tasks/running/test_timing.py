@@ -5,7 +5,7 @@ import time
 import pytest
 
 from schemas.run import StageReport
-from tasks.timing import timed
+from tasks.running.timing import timed
 
 
 @timed

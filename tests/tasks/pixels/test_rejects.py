@@ -11,7 +11,7 @@ import PIL.Image
 import pytest
 
 from schemas.reject import RejectReason
-from tasks.pictures import PIXELS_MAX, Picture, PictureRejected, decode_stored, open_picture
+from tasks.pixels.pictures import PIXELS_MAX, Picture, PictureRejected, decode_stored, open_picture
 from tests.builders import picture_bytes
 
 EXIF = PIL.Image.Exif()

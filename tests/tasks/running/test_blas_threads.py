@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from tasks.blas_threads import one_blas_thread
 from tasks.providers.embedded.text_embedding import sentence_encoder
+from tasks.running.blas_threads import one_blas_thread
 
 
 def _threads() -> set[int]:

@@ -8,8 +8,8 @@ import fsspec
 import pytest
 
 from schemas.errors import BadInput, StoreUnwell
-from tasks.store_lease import Terms, leased
-from tasks.store_lock import writing
+from tasks.store.lease import Terms, leased
+from tasks.store.lock import writing
 from tasks.tables import Store
 
 QUICK = Terms(renewed_every=0.02, expires_after=600.0, settles_in=0.2)

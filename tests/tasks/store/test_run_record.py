@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.run_record import keep_run_record, latest_run_record
+from tasks.store.run_record import keep_run_record, latest_run_record
 from tasks.tables import Store
 from tests.builders import NOON
 

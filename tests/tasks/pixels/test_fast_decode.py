@@ -9,11 +9,11 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from tasks import pictures
-from tasks.pictures import open_picture
+from tasks.pixels import pictures
+from tasks.pixels.pictures import open_picture
 from tests.builders import picture_bytes
 
-BESIDE = Path(__file__).parents[3] / "shared" / "data"
+BESIDE = Path(__file__).parents[4] / "shared" / "data"
 DATA = Path(os.environ.get("CURATE_TEST_DATA", BESIDE))
 SIZES = [(1, 1), (7, 5), (8, 8), (16, 17), (33, 31), (250, 131)]
 SUBSAMPLINGS = {

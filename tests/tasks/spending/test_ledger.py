@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from schemas.errors import BadInput
 from schemas.run import Use
-from tasks.ledger import Ledger, ledger, one_ledger, start_ledger
-from tasks.prices import TokenPrice, load_prices
+from tasks.spending.ledger import Ledger, ledger, one_ledger, start_ledger
+from tasks.spending.prices import TokenPrice, load_prices
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=30), st.integers(0, 200))

@@ -15,9 +15,9 @@ import simplejpeg
 
 from schemas.reject import RejectReason
 from tasks.content_id import image_id
-from tasks.picture_metadata import strip_metadata
-from tasks.resample import Columns, on_its_side, resized, resized_grey, resized_with_grey
-from tasks.resample_plan import Box, Filter
+from tasks.pixels.metadata import strip_metadata
+from tasks.pixels.resample import Columns, on_its_side, resized, resized_grey, resized_with_grey
+from tasks.pixels.resample_plan import Box, Filter
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -92,7 +92,7 @@ class Picture:
         return resized_grey(self.rgb, *_SMALL)
 
     def resized(self, size: tuple[int, int], kernel: Filter, crop: Box | None = None) -> Pixels:
-        """uint8 (height, width, 3): as `tasks.resample.resized`; the first one makes `small_grey` in the same pass."""
+        """uint8 (height, width, 3): as `resample.resized`; the first one makes `small_grey` in the same pass."""
         if "small_grey" in self.__dict__:
             return resized(self.rgb, size, kernel, crop)
         made, self.__dict__["small_grey"] = resized_with_grey(self.rgb, size, kernel, crop, *_SMALL)

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.distinct import Distinct
-from tasks.spooled_frames import SpooledFrames
+from tasks.store.spooled_frames import SpooledFrames
 
 SCHEMA = {"name": pl.String, "share": pl.Int64, "turns": pl.List(pl.Struct({"role": pl.String, "n": pl.Int32}))}
 TEXTS = st.none() | st.text(max_size=30)

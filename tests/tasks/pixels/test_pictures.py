@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tasks.content_id import image_id
-from tasks.pictures import Picture, decode_stored, open_picture
+from tasks.pixels.pictures import Picture, decode_stored, open_picture
 from tests.builders import picture
 
 PIXELS = np.array(picture(3, (45, 31)).rgb)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tasks.compiled import compiled
-from tasks.pixel_sums import LOW_BITS, UNIT_BITS
+from tasks.pixels.sums import LOW_BITS, UNIT_BITS
+from tasks.running.compiled import compiled
 
 Box = tuple[int, int, int, int]
 """Left, top, width and height of a part, in pixels."""

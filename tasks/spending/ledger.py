@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from schemas.run import Use
-from tasks.prices import Prices, load_prices
+from tasks.spending.prices import Prices, load_prices
 
 
 class Bill:

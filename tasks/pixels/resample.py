@@ -3,15 +3,15 @@
 Pillow (`libImaging/Resample.c`) weighs the pixels of every row, rounds to whole levels, then does the same down the
 columns, or the other way round, in 22-bit fixed point. Here the sums are made in vector registers (`pixel_sums.py`),
 and the small brightness of a picture comes from the same pass over its rows as the small picture.
-`tests/tasks/test_resample.py` compares the two.
+`tests/tasks/pixels/test_resample.py` compares the two.
 """
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
-from tasks.compiled import compiled
-from tasks.pixel_sums import (
+from tasks.pixels.resample_plan import NOTHING, Box, Filter, Plan, Taps, plan
+from tasks.pixels.sums import (
     COLOUR_PIXELS,
     GREY_PIXELS,
     LANES,
@@ -21,7 +21,7 @@ from tasks.pixel_sums import (
     turned_levels,
     weighted,
 )
-from tasks.resample_plan import NOTHING, Box, Filter, Plan, Taps, plan
+from tasks.running.compiled import compiled
 
 Pixels = npt.NDArray[np.uint8]
 Columns = npt.NDArray[np.uint8]

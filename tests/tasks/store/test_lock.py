@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import BadInput
-from tasks.store_lock import writing
+from tasks.store.lock import writing
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HOLD = """
 import sys, time
-from tasks.store_lock import writing
+from tasks.store.lock import writing
 with writing(sys.argv[1]):
     print("held", flush=True)
     time.sleep(60)

@@ -9,8 +9,8 @@ import PIL.Image
 import pytest
 from PIL.PngImagePlugin import PngInfo
 
-from tasks.picture_metadata import strip_metadata
-from tasks.pictures import open_picture
+from tasks.pixels.metadata import strip_metadata
+from tasks.pixels.pictures import open_picture
 from tests.builders import picture_bytes
 
 SECRET = b"Baker Street 221B"

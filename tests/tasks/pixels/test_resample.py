@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tasks.resample import brightness, resized, resized_grey, resized_with_grey
-from tasks.resample_plan import Filter
+from tasks.pixels.resample import brightness, resized, resized_grey, resized_with_grey
+from tasks.pixels.resample_plan import Filter
 
 SIDES = st.integers(1, 150)
 PILLOW = {
@@ -70,8 +70,8 @@ def test_a_part_of_a_resized_picture_is_that_part_of_the_whole(crop):
 
 SMALL_ON_ANY_PROCESSOR = """
 import numpy as np, PIL.Image
-from tasks.resample import resized_with_grey
-from tasks.resample_plan import Filter
+from tasks.pixels.resample import resized_with_grey
+from tasks.pixels.resample_plan import Filter
 rgb = np.random.default_rng(0).integers(0, 256, (90, 1500, 3), np.uint8)
 pixels, grey = resized_with_grey(rgb, (131, 70), Filter.BICUBIC, None, (32, 32), Filter.LANCZOS)
 picture = PIL.Image.fromarray(rgb)
@@ -96,8 +96,8 @@ def test_a_processor_with_narrower_registers_makes_the_same_picture(processor, t
 AT_THE_END_OF_MEMORY = """
 import ctypes, mmap
 import numpy as np
-from tasks.resample import resized_grey, resized_with_grey
-from tasks.resample_plan import Filter
+from tasks.pixels.resample import resized_grey, resized_with_grey
+from tasks.pixels.resample_plan import Filter
 memory = mmap.mmap(-1, 1 << 20)
 start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 half = 1 << 19

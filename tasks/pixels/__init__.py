@@ -1,0 +1,1 @@
+"""Pictures: decoded once, without metadata, and made smaller as Pillow does."""

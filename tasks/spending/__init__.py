@@ -1,0 +1,1 @@
+"""What paid services cost, and a budget that no call may exceed."""
