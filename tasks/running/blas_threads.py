@@ -1,5 +1,6 @@
 """Linear algebra on one thread: the same numbers whatever runs beside it, and for small matrices the faster way."""
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -17,6 +18,10 @@ class _Limit:
     """
 
     def __init__(self) -> None:
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)  # the thread stays behind, and who waits for it waits for ever
+
+    def _begin(self) -> None:
         self._lock = Lock()
         self._users = 0
         self._setter = ThreadPoolExecutor(1, "blas-limit")
@@ -30,7 +35,7 @@ class _Limit:
 
     def leave(self) -> None:
         with self._lock:
-            self._users -= 1
+            self._users = max(0, self._users - 1)  # a forked process leaves what its parent entered
             if not self._users:
                 self._setter.submit(self._set.close).result()
 

@@ -1,6 +1,9 @@
 """While anybody wants BLAS on one thread it is on one thread, whoever else comes and goes."""
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Event
 
 import numpy as np
@@ -15,6 +18,7 @@ def _threads() -> set[int]:
     return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
 
 
+ROOT = Path(__file__).parents[3]
 BEFORE = np.dot([1.0], [1.0]) and _threads()
 """As many as this machine has cores."""
 
@@ -47,6 +51,26 @@ def test_it_is_a_decorator_that_may_be_called_again():
     limited = one_blas_thread()(_threads)
     assert limited() == limited() == {1}
     assert _threads() == BEFORE
+
+
+FORKS = """
+import os
+from tests.tasks.running.test_blas_threads import _threads
+from tasks.running.blas_threads import one_blas_thread
+
+with one_blas_thread():
+    child = os.fork()
+    with one_blas_thread():
+        assert _threads() == {1}
+with one_blas_thread():
+    assert _threads() == {1}
+assert child == 0 or os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_a_process_that_is_forked_meanwhile_has_a_limit_of_its_own():
+    done = subprocess.run([sys.executable, "-c", FORKS], cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_texts_have_the_same_vectors_however_many_are_embedded_side_by_side():
