@@ -26,13 +26,6 @@ from tests.tampered_release import CHAT, rewrite
 from tests.tasks.ingest.logs import ingested
 
 
-@pytest.fixture(scope="module")
-def release(tmp_path_factory) -> Path:
-    store = small_store(tmp_path_factory.mktemp("compat"))
-    make_release(store, release="1.0.0")
-    return Path(store.root) / "releases" / "1.0.0"
-
-
 @pytest.fixture
 def exported(release, tmp_path, monkeypatch):
     out = tmp_path / "out"
