@@ -136,7 +136,7 @@ def test_a_dry_run_lists_what_would_go_and_touches_nothing(store):
     assert planned.near_pictures == []
 
 
-@pytest.mark.parametrize("asked", ["nonsense", "f" * 32, "", "../../etc/passwd", conv_id("ann")[:-1]])
+@pytest.mark.parametrize("asked", ["nonsense", "f" * 32, "", "../../no/such/file", conv_id("ann")[:-1]])
 def test_an_unknown_id_is_one_clear_error_and_nothing_goes(store, asked):
     before = dict(everything(store))
     with pytest.raises(BadInput, match="is no conversation, battle, picture or user of this store"):
