@@ -36,7 +36,7 @@ def publish(
     """
     from tasks.publish.hub import hub_api, quiet_client
     from tasks.publish.plan import plan_upload, require_allowed
-    from tasks.publish.publish import check_hub, publish_release
+    from tasks.publish.push import check_hub, publish_release
     from tasks.publish.summary import plan_lines, summary_lines
     from tasks.release.fetched import fetched_of_store
     from tasks.release.verify import read_manifest
@@ -72,10 +72,9 @@ def yank(
 
     Other versions stay. Whoever downloaded it has it still.
     """
-    from tasks.publish.hub import hub_api, quiet_client
+    from tasks.publish.hub import PREVIEW, hub_api, quiet_client
     from tasks.publish.plan import check_name
     from tasks.publish.records import forget
-    from tasks.publish.remote import PREVIEW
     from tasks.publish.yank import require_version, yank_version
     from tasks.tables import Store
 

@@ -1,8 +1,9 @@
-"""What would go to the Hub, and whether it may. Reads the release alone; asks the Hub nothing."""
+"""What would go to the Hub, and whether it may. Reads only the release; sends no request."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
+import yaml
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 
@@ -10,7 +11,7 @@ from schemas.errors import BadInput, ReleaseConflict
 from schemas.policy import Policy
 from schemas.publication import RepoUpload, UploadPlan
 from schemas.release import CONFIGS, Manifest
-from tasks.publish.remote import PREVIEW
+from tasks.publish.hub import PREVIEW
 from tasks.release.build import MANIFEST
 from tasks.release.layout import CARD, is_release_file, manifest_sha256
 from tasks.release.verify import read_manifest, verify_release
@@ -130,3 +131,16 @@ def _upload(release: Path, repo: str, files: Mapping[str, str], known: Mapping[s
     size = sum((release / source).stat().st_size for source in files.values())
     sha256 = {source: known[source] for source in files.values()}
     return RepoUpload(repo=repo, files=dict(files), sha256=sha256, size_bytes=size)
+
+
+def card_of_config(card: str, config: str) -> str:
+    """The release's card with only `config` in its YAML, whose files then lie at the repository's top.
+
+    The text stays that of the whole release: what was removed, the schemas, the limits.
+    """
+    _, front, text = card.split("---\n", 2)
+    about = yaml.safe_load(front)
+    (chosen,) = [each for each in about["configs"] if each["config_name"] == config]
+    files = [each | {"path": each["path"].removeprefix(f"{config}/")} for each in chosen["data_files"]]
+    about["configs"] = [chosen | {"data_files": files, "default": True}]
+    return f"---\n{yaml.safe_dump(about, sort_keys=False)}---\n{text}"

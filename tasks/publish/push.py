@@ -1,20 +1,22 @@
-"""Puts a plan on the Hub: one commit for each repository, then the tag. What was done before is not done again."""
+"""Publishes an approved release: one commit for each repository, then the tag. Finished steps are not repeated."""
 
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
 from schemas.errors import BadInput, HubError, ReleaseConflict
 from schemas.publication import RepoUpload, UploadPlan
-from tasks.publish.card import card_of_config
-from tasks.publish.ours import require_ours
-from tasks.publish.plan import managed
-from tasks.publish.remote import KIND, Content, Remote, Wait, commit_title, digest
-from tasks.publish.rights import require_write
+from tasks.publish.checks import require_ours, require_write
+from tasks.publish.hub import KIND, Content, Remote, Wait, commit_title, digest
+from tasks.publish.plan import card_of_config, managed
+from tasks.publish.records import begin, end, unfinished
+from tasks.release.build import WITHDRAWN
 from tasks.release.layout import CARD
 from tasks.running.progress import progress
+from tasks.tables import Store
 
 _FILES_AT_ONCE = 8
 
@@ -95,7 +97,7 @@ class Push:
         if self._withdrawn():
             raise ReleaseConflict(f"version {self._plan.version} was taken down; nothing more is published")
         self._make_repository()
-        commit = self._remote.patiently(self._commit, "committing to")
+        commit = self._remote.with_retries(self._commit, "committing to")
         differing = self._remote.differing(self.files, commit)
         if differing:
             raise HubError(
@@ -124,9 +126,9 @@ class Push:
             remote.api.create_branch(remote.repo, repo_type=KIND, branch=self._plan.branch, exist_ok=True)
 
         if remote.private() is None:
-            remote.patiently(make, "making")
+            remote.with_retries(make, "making")
         if self._plan.branch != "main":
-            remote.patiently(branch, f"making branch {self._plan.branch} of")
+            remote.with_retries(branch, f"making branch {self._plan.branch} of")
 
     def _commit(self) -> str:
         """One commit that leaves no shard of another version behind; none when the files are there already."""
@@ -148,8 +150,49 @@ class Push:
     def _tag(self, tag: str, commit: str) -> None:
         api, repo = self._remote.api, self._remote.repo
         if tag not in self._remote.tags():
-            self._remote.patiently(
+            self._remote.with_retries(
                 lambda: api.create_tag(repo, repo_type=KIND, tag=tag, revision=commit, exist_ok=True), "tagging"
             )
         if self._remote.tags()[tag] != commit and self._remote.differing(self.files, tag):
             raise ReleaseConflict(f"{repo}: somebody else made tag {tag} meanwhile, with other files")
+
+
+def check_hub(
+    api: HfApi, release: Path, plan: UploadPlan, store: Store | None, wait: Wait = time.sleep
+) -> dict[Push, str | None]:
+    """Ask every repository whether it would take its part, so that nobody is asked to approve what cannot go.
+
+    Returns each part and its commit where that is there already. Changes nothing on the Hub. Raises HubError, BadInput
+    or ReleaseConflict; the last also when all is there and on record.
+    """
+
+    def withdrawn() -> bool:
+        return store is not None and store.read_bytes(f"releases/{plan.version}/{WITHDRAWN}") is not None
+
+    parts = [Push(api, release, plan, upload, wait, withdrawn) for upload in plan.uploads]
+    pushes = {push: push.check() for push in parts}
+    if all(pushes.values()) and not (store and unfinished(store, plan)):
+        raise version_exists(plan.uploads[0].repo, plan.version)
+    return pushes
+
+
+def publish_release(
+    api: HfApi, release: Path, plan: UploadPlan, store: Store | None, now: datetime, wait: Wait = time.sleep
+) -> dict[str, str]:
+    """Put every repository of the plan on the Hub. Returns repository -> commit; a store remembers it.
+
+    A takedown withdraws a release first and reads the store's record of publications last; here the record comes first
+    and is followed by a look whether the release was withdrawn: so one of the two always knows of the other.
+
+    All are checked before any is changed. Interrupted, the same call completes it: of several repositories those
+    that are done stay as they are. Raises HubError, BadInput or ReleaseConflict.
+    """
+    for upload in plan.uploads:
+        require_unchanged(release, upload.sha256)
+    pushes = check_hub(api, release, plan, store, wait)
+    if store:
+        begin(store, plan, now)
+    commits = {push.repo: there or push.run() for push, there in pushes.items()}
+    if store:
+        end(store, plan, commits, now)
+    return commits

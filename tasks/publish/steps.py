@@ -8,7 +8,7 @@ from prefect.cache_policies import NO_CACHE
 from schemas.errors import ReleaseConflict
 from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
-from tasks.publish.publish import check_hub, publish_release
+from tasks.publish.push import check_hub, publish_release
 from tasks.publish.summary import plan_lines, summary_lines
 from tasks.release.fetched import fetched_of_store
 from tasks.release.layout import MANIFEST_DIGITS

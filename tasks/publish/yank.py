@@ -7,10 +7,9 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from huggingface_hub.hf_api import RepoFile
 
 from schemas.errors import BadInput
-from tasks.publish.ours import WITHDRAWN_CARD
+from tasks.publish.checks import WITHDRAWN_CARD, require_write
+from tasks.publish.hub import KIND, Remote, Wait
 from tasks.publish.plan import check_name, managed
-from tasks.publish.remote import KIND, Remote, Wait
-from tasks.publish.rights import require_write
 from tasks.release.build import MANIFEST
 from tasks.release.layout import CARD
 
@@ -28,18 +27,18 @@ def yank_version(api: HfApi, repo: str, revision: str, wait: Wait = time.sleep) 
     remote = Remote(api, repo, wait)
     tags, previews = remote.tags(), remote.previews()
     if revision not in {*tags, *previews}:
-        remote.patiently(
+        remote.with_retries(
             lambda: api.create_tag(repo, repo_type=KIND, tag=revision, revision=commit, exist_ok=True), "tagging"
         )
     theirs = _tree(remote, revision)
     at_head = 0
     if revision not in previews:  # a preview never was on main, where its version may be by now
-        at_head = remote.patiently(lambda: _clear_head(remote, theirs), "clearing the head of")
-        remote.patiently(lambda: api.super_squash_history(repo, repo_type=KIND), "squashing the history of")
+        at_head = remote.with_retries(lambda: _clear_head(remote, theirs), "clearing the head of")
+        remote.with_retries(lambda: api.super_squash_history(repo, repo_type=KIND), "squashing the history of")
     others = [_tree(remote, other) for other in ["main", *tags, *previews] if other != revision]
     gone = set(_large([theirs])) - set(_large(others))
-    deleted = remote.patiently(lambda: _delete_large(remote, gone), "removing files from")
-    remote.patiently(lambda: _delete_name(remote, revision, revision not in previews), "removing the version of")
+    deleted = remote.with_retries(lambda: _delete_large(remote, gone), "removing files from")
+    remote.with_retries(lambda: _delete_name(remote, revision, revision not in previews), "removing the version of")
     return {"files removed from the head": at_head, "large files deleted": deleted}
 
 
@@ -59,7 +58,7 @@ def require_version(api: HfApi, repo: str, revision: str, wait: Wait = time.slee
 
 
 def _tree(remote: Remote, revision: str) -> Tree:
-    return remote.patiently(lambda: remote.tree(revision), "reading")
+    return remote.with_retries(lambda: remote.tree(revision), "reading")
 
 
 def _large(trees: Iterable[Tree]) -> Iterator[str]:

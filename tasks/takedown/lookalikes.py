@@ -10,7 +10,7 @@ from tasks.decide.near_pictures import near_hashes, near_pictures
 from tasks.measure.image_hash import picture_hash
 from tasks.pixels.pictures import PictureRejected, open_picture
 from tasks.tables import Store
-from tasks.takedown.ids import Ids
+from tasks.takedown.live import Ids
 
 _HASHES = ["phash", "pdq", "grey"]
 

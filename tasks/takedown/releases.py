@@ -1,5 +1,6 @@
-"""Built releases that hold what was taken down: the data goes, the manifest stays, so no version is used twice."""
+"""Built releases that hold removed content: the data is deleted, the manifest stays, so no version is used twice."""
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -12,7 +13,31 @@ from tasks.publish.records import publications
 from tasks.release.build import MANIFEST, WITHDRAWN, staging_folder
 from tasks.store.tombstones import Tombstones
 from tasks.tables import Store
-from tasks.takedown.ids import Ids
+from tasks.takedown.live import Ids
+
+_CHECKED = "ingest/known_withdrawn"
+
+
+def withdraw_known(store: Store) -> list[str]:
+    """Withdraw every release that shows a conversation that is quarantined by now; returns the versions.
+
+    Releases are looked at only after the quarantine has changed.
+    """
+    state = hashlib.sha256(json.dumps(store.parts("quarantine")).encode()).hexdigest().encode()
+    if store.read_bytes(_CHECKED) == state:
+        return []
+    held = store.read("quarantine").filter(kind="conversation")["key"]
+    versions = releases_holding(store, lambda ids: _any_of(ids, held)) if len(held) else []
+    withdraw_releases(store, versions)
+    store.write_bytes(_CHECKED, state)
+    return versions
+
+
+def _any_of(ids: pl.Series, conv_ids: pl.Series) -> bool:
+    """Whether one of the conversation ids is a conv_id, or one with the suffix that tells conversations apart."""
+    stems = ids.str.replace(r"-[0-9a-f]{8}$", "")
+    return bool((ids.is_in(conv_ids.implode()) | stems.is_in(conv_ids.implode())).any())
+
 
 _KEYS = {"chat": "conversation_id", "battle": "question_id", "bench": "question_id"}
 

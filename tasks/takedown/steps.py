@@ -10,7 +10,7 @@ from schemas.settings import Settings
 from tasks.running.timing import timed
 from tasks.store.tombstones import UNFINISHED
 from tasks.tables import Store
-from tasks.takedown.known_pictures import withdraw_known
+from tasks.takedown.releases import withdraw_known
 from tasks.takedown.take_down import finish
 
 

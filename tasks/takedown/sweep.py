@@ -14,8 +14,7 @@ from tasks.ingest.taken_down import withdraw_taken_down
 from tasks.store.part_rewrite import parts_with, rewritten, written_anew
 from tasks.store.tombstones import Tombstones
 from tasks.tables import Store
-from tasks.takedown.ids import Ids
-from tasks.takedown.live import Live, stays
+from tasks.takedown.live import Ids, Live, stays
 
 IMPERSONAL = {
     "log_files", "takedowns", "ratings", "style_coefficients", "rank_changes", "pair_records", "win_rates",

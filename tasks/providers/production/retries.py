@@ -66,7 +66,7 @@ class Outage:
 
 @dataclass(frozen=True)
 class Retries:
-    """How often and how patiently a call is repeated."""
+    """How often and how with_retries a call is repeated."""
 
     attempts: int = 5
     """Calls in all, the first included."""

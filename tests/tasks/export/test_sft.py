@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from datasets import Image, List, load_dataset
 
-from tasks.export.examples import as_trainers_read, llava_example
+from tasks.export.sft import as_trainers_read, llava_example
 from tests.small_store import HOSTILE_PROMPT, MODELS
 from tests.tampered_release import CHAT, rewrite
 from tests.tasks.export.conftest import examples, files

@@ -16,8 +16,7 @@ from schemas.errors import BadInput
 from schemas.export import Compat
 from schemas.release import CONFIGS
 from schemas.settings import Settings
-from tasks.export.compat import export_beside, export_vision_arena
-from tasks.export.vision_arena import bench_row, judge_name, user_number
+from tasks.export.compat import bench_row, export_beside, export_vision_arena, judge_name, user_number
 from tasks.ingest.people import KEY_VARIABLE
 from tasks.tables import Store
 from tasks.takedown.releases import withdraw_releases

@@ -15,7 +15,7 @@ import s3fs
 
 from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
-from tasks.publish.publish import publish_release
+from tasks.publish.push import publish_release
 from tasks.release.fetched import store_of
 from tasks.tables import Store
 from tests.builders import NOON

@@ -7,8 +7,7 @@ from schemas.policy import Policy
 from tasks.decide.policy_file import load_policy
 from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
-from tasks.publish.publish import publish_release
-from tasks.publish.push import Push
+from tasks.publish.push import Push, publish_release
 from tasks.publish.steps import push_release
 from tasks.release.verify import verify_release
 from tests.builders import NOON

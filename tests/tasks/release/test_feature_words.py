@@ -7,7 +7,7 @@ import pytest
 from datasets import Features
 
 from schemas.release import CONFIGS
-from tasks.export.vision_arena import FEATURES
+from tasks.export.compat import FEATURES
 from tasks.release.feature_words import feature_schema
 from tasks.release.shards import features, shards
 from tasks.release.verify import verify_release

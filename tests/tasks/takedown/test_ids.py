@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from tasks.takedown.ids import Ids
+from tasks.takedown.live import Ids
 
 
 def of(*ids: str | None) -> Ids:

@@ -1,15 +1,43 @@
-"""The card of training data: what it is, of which release, how it was drawn, and how to read it."""
+"""The dataset cards of exports: what the release's card says that holds for them too, and how they were made."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from schemas.errors import BadInput
 from schemas.export import FileFormat, SftSelection, SftStyle
-from tasks.export.released_card import front_matter, notice, read_card, sections
 from tasks.release.dataset_card import size_category
 from tasks.release.layout import CARD, MANIFEST_DIGITS, manifest_sha256
 from tasks.untrusted import markdown_text
+
+
+def read_card(release: Path) -> tuple[dict[str, Any], str]:
+    """Front matter and text. Raises BadInput when the release has no card with front matter."""
+    try:
+        _, front, text = (release / CARD).read_text(encoding="utf-8").split("---\n", 2)
+        return dict(yaml.safe_load(front)), text
+    except (OSError, ValueError, TypeError, yaml.YAMLError):
+        raise BadInput(f"{str(release)!r}: its {CARD} is no card; `curate verify` says what is wrong with it") from None
+
+
+def front_matter(about: dict[str, Any]) -> str:
+    """The lines that begin a card."""
+    return f"---\n{yaml.safe_dump(about, sort_keys=False)}---\n"
+
+
+def notice(text: str) -> Iterator[str]:
+    """Which stand-ins the release was built with."""
+    lines = [line for line in text.partition("\n## ")[0].splitlines() if line.startswith("> ")]
+    yield from [*lines, ""] if lines else []
+
+
+def sections(text: str, kept: tuple[str, ...]) -> Iterator[str]:
+    """Sections of the card whose headings begin so."""
+    return (f"## {section.strip()}\n" for section in text.split("\n## ")[1:] if section.startswith(kept))
+
 
 _KEPT = ("Licence", "Removal")
 _READ = {

@@ -1,0 +1,106 @@
+"""Whether a release may go into a repository: what the token may write, and what the repository holds already."""
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from huggingface_hub import HfApi
+from huggingface_hub.hf_api import RepoFile
+
+from schemas.errors import BadInput, HubError
+from tasks.publish.hub import KIND, TOKEN_VARIABLE, Remote, Wait
+from tasks.release.build import MANIFEST
+from tasks.release.layout import CARD
+
+_READERS = ("read", "no_access")
+"""Roles in an organisation that make no repository there."""
+
+
+def require_write(api: HfApi, repo: str, exists: bool, wait: Wait = time.sleep) -> None:
+    """Raises HubError when the token may not write to the repository or, where there is none, not make it."""
+    remote = Remote(api, repo, wait)
+    if exists:
+        remote.with_retries(lambda: api.auth_check(repo, repo_type=KIND, write=True), "asking for write access to")
+        return
+    account = remote.with_retries(lambda: api.whoami(cache=True), "asking whose token may make")
+    for why in _refusals(account, repo.partition("/")[0]):
+        raise HubError(f"{TOKEN_VARIABLE} may not make {repo}: {why}")
+
+
+def _refusals(account: Mapping[str, Any], namespace: str) -> Iterator[str]:
+    """What the Hub says of the token that forbids it. Kinds of tokens that are not known here pass: the Hub decides."""
+    token = (account.get("auth") or {}).get("accessToken") or {}
+    role, scoped = token.get("role"), (token.get("fineGrained") or {}).get("scoped")
+    if role == "read":
+        yield "it is a read token; make one with write access at huggingface.co/settings/tokens"
+    elif role == "write":
+        yield from _no_member(account, namespace)
+    elif role == "fineGrained" and scoped is not None and not any(_lets_write(each, namespace) for each in scoped):
+        yield (
+            f"it has no write access to all repositories of {namespace}; tick that at huggingface.co/settings/tokens, "
+            "or make the repository there and give the token write access to it"
+        )
+
+
+def _no_member(account: Mapping[str, Any], namespace: str) -> Iterator[str]:
+    roles = {str(org.get("name")).lower(): org.get("roleInOrg") for org in account.get("orgs") or []}
+    own = str(account.get("name")).lower()
+    if namespace.lower() not in {own, *roles}:
+        yield f"its account is no member of {namespace}; give another --repo, or the token of a member"
+    elif namespace.lower() != own and roles[namespace.lower()] in _READERS:
+        yield f"its account may only read in {namespace}; ask an administrator there for the role contributor or write"
+
+
+def _lets_write(scope: Mapping[str, Any], namespace: str) -> bool:
+    entity = scope.get("entity") or {}
+    named = str(entity.get("name") or namespace).lower() == namespace.lower()
+    return entity.get("type") in ("user", "org") and named and "repo.write" in (scope.get("permissions") or [])
+
+
+WITHDRAWN_CARD = b"# Withdrawn\n\nThis version was withdrawn by its publisher.\n"
+"""The card that `curate yank` leaves."""
+_HOUSEKEEPING = re.compile(r"\.gitattributes|\.gitignore|LICEN[CS]E(\.\w+)?")
+_READ_BYTES_MAX = 64 * 1024 * 1024
+_OF_A_RELEASE = {"version", "software", "policy_hash", "files"}
+"""Names that the manifest of every version of this software has, and a `manifest.json` of others has not."""
+
+
+def require_ours(remote: Remote) -> None:
+    """Raises BadInput for a repository with somebody's dataset or card, which a release would replace."""
+    there = remote.with_retries(lambda: remote.tree("main"), "looking at")
+    if _holds_release(remote, there) or _card(remote, there) == WITHDRAWN_CARD:
+        return
+    others = sorted(path for path in there if path != CARD and not _HOUSEKEEPING.fullmatch(path))
+    if others:
+        raise BadInput(
+            f"{remote.repo} holds another dataset already ({others[0]!r} and no {MANIFEST} of a release); "
+            "give another --repo"
+        )
+    if _has_text(_card(remote, there)):
+        raise BadInput(
+            f"{remote.repo} has a {CARD} that somebody wrote and no release; delete it there, or give another --repo"
+        )
+
+
+def _holds_release(remote: Remote, there: Mapping[str, RepoFile]) -> bool:
+    try:
+        manifest = json.loads(_read(remote, there, MANIFEST))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(manifest, dict) and manifest.keys() >= _OF_A_RELEASE
+
+
+def _card(remote: Remote, there: Mapping[str, RepoFile]) -> bytes:
+    return _read(remote, there, CARD)
+
+
+def _read(remote: Remote, there: Mapping[str, RepoFile], path: str) -> bytes:
+    """Nothing of a file that is not there, or is too large to be what it is called."""
+    return remote.read(path, "main") if path in there and there[path].size <= _READ_BYTES_MAX else b""
+
+
+def _has_text(card: bytes) -> bool:
+    """Whether there is more than front matter, which is all that the Hub itself writes."""
+    return bool(re.sub(rb"\A---\r?\n.*?(\r?\n)?---[ \t]*(\r?\n|\Z)", b"", card, flags=re.DOTALL).strip())
