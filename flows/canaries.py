@@ -14,8 +14,7 @@ from schemas.errors import CanaryEscaped
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.canaries.check import escaped
-from tasks.canaries.plant import plant
-from tasks.canaries.probes import probes
+from tasks.canaries.probes import plant, probes
 from tasks.decide.policy_file import load_policy
 from tasks.tables import Store
 

@@ -1,4 +1,4 @@
-"""Writes log lines in the order of their times, each into the file of its day, and the truth about planted ones."""
+"""Writes log lines in the order of their times, each into the file of its day, and the facts about planted ones."""
 
 import hashlib
 import heapq
@@ -6,14 +6,21 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
+from random import Random
 from typing import Any, BinaryIO, NamedTuple
+
+from tasks.demo.people import Crowd
+from tasks.demo.records import LogDay
 
 Fact = dict[str, Any]
 
 VISION_FILES_SINCE = date(2024, 5, 9)
+SERVER_LOG, SERVER_LINES_A_DAY = "gradio_web_server.log", 20
+"""The web server's own text log, which stands beside the conversation logs and must be ignored."""
+_ACTIONS = ["load_demo", "add_text", "bot_response", "regenerate", "clear_history", "leftvote (anony)"]
 
 
 class Channel(StrEnum):
@@ -59,7 +66,7 @@ class LogWriter:
     def __init__(self, logs: Path, expected: Path) -> None:
         self._logs = logs
         self._expected = expected
-        self._truth = expected.with_suffix(".partial").open("w", encoding="utf-8")
+        self._facts = expected.with_suffix(".partial").open("w", encoding="utf-8")
         self._waiting: list[tuple[float, int, LogLine]] = []
         self._pushed = 0
         self._lines: Counter[str] = Counter()
@@ -83,15 +90,15 @@ class LogWriter:
             stream.close()
         self._open.clear()
 
-    def state_fact(self, fact: Fact) -> None:
+    def write_fact(self, fact: Fact) -> None:
         """Write one planted fact."""
-        self._truth.write(json.dumps(fact, ensure_ascii=False) + "\n")
+        self._facts.write(json.dumps(fact, ensure_ascii=False) + "\n")
 
     def close(self) -> None:
-        """Write what is left and close everything. The truth gets its name last: an arena without it is unfinished."""
+        """Write what is left and close everything. The facts get their name last: an arena without is unfinished."""
         self.end_day()
-        self._truth.close()
-        Path(self._truth.name).replace(self._expected)
+        self._facts.close()
+        Path(self._facts.name).replace(self._expected)
 
     def _write(self, line: LogLine) -> None:
         name = file_name(line.at, line.channel)
@@ -102,6 +109,16 @@ class LogWriter:
         for fact in line.facts:
             if fact["kind"] == "bad_line":
                 place = {"file": name, "line": self._lines[name], "sha256": hashlib.sha256(line.content).hexdigest()}
-                self.state_fact(fact | place)
+                self.write_fact(fact | place)
             else:
-                self.state_fact(fact)
+                self.write_fact(fact)
+
+
+def write_server_log(logs: Path, days: Iterable[LogDay], crowd: Crowd, rng: Random) -> None:
+    """Some lines of every day."""
+    with (logs / SERVER_LOG).open("w", encoding="utf-8") as stream:
+        for day in days:
+            for number in range(SERVER_LINES_A_DAY):
+                clock = timedelta(seconds=6 * 3600 + number * 3000 + rng.randint(0, 2999))
+                action, address = rng.choice(_ACTIONS), crowd.anybody(rng).address
+                stream.write(f"{day.date} {clock!s:0>8} | INFO | gradio_web_server | {action}. ip: {address}\n")

@@ -60,7 +60,7 @@ def arena(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if given := os.environ.get("CURATE_TEST_ARENA"):
         return Path(given)
     folder = tmp_path_factory.mktemp("arena")
-    generate_arena(folder, conversations=40, battles=30, seed=3, pictures_max=30)
+    generate_arena(folder, conversations=40, battles=30, seed=3, images_max=30)
     return folder
 
 

@@ -76,7 +76,7 @@ def chaos(prefect_server, tmp_path_factory):
     from prefect.settings import PREFECT_API_URL
 
     folder, service = tmp_path_factory.mktemp("chaos"), ModerationServer()
-    generate_arena(folder, conversations=7, battles=3, seed=9, pictures_max=4, problems=False)
+    generate_arena(folder, conversations=7, battles=3, seed=9, images_max=4, problems=False)
     seen = Chaos(folder / "undisturbed", folder / "killed")
     patch = pytest.MonkeyPatch()
     patch.setenv("CURATE_USER_KEY", "one key for both stores of this test")

@@ -41,7 +41,7 @@ def client(prefect_server):
 def place(tmp_path_factory) -> Path:
     """A folder with logs, and where the store will be."""
     folder = tmp_path_factory.mktemp("operated")
-    generate_arena(folder, conversations=20, battles=5, seed=9, pictures_max=8, problems=False)
+    generate_arena(folder, conversations=20, battles=5, seed=9, images_max=8, problems=False)
     planted = chat("planted", f"Write to {MAILBOX}.", "I did.") | {"ip": ADDRESS}
     broken = f'{{"ip": "{ADDRESS}", "text": "{MAILBOX}"'.encode()
     write(folder / "logs", "vision-tmp-2024-05-30-conv.json", planted, broken)

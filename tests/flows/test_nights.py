@@ -24,7 +24,7 @@ def stores(prefect_server, tmp_path_factory) -> tuple[Path, Path]:
     from flows.curate import curate
 
     folder = tmp_path_factory.mktemp("nights")
-    generate_arena(folder, conversations=40, battles=10, seed=9, pictures_max=20, problems=False)
+    generate_arena(folder, conversations=40, battles=10, seed=9, images_max=20, problems=False)
     by_night, at_once = folder / "by_night", folder / "at_once"
     key = pytest.MonkeyPatch()
     key.setenv("CURATE_USER_KEY", "one key for both stores of this test")

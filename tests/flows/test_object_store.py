@@ -67,7 +67,7 @@ def runs(prefect_server, environment, tmp_path_factory) -> Runs:
 
     folder = tmp_path_factory.mktemp("bucket")
     logs = str(folder / "logs")
-    generate_arena(folder, conversations=20, battles=5, seed=9, pictures_max=8, problems=False)
+    generate_arena(folder, conversations=20, battles=5, seed=9, images_max=8, problems=False)
     port = int(environment["AWS_ENDPOINT_URL"].rpartition(":")[2])
     with cut_off_at(port, CUT_AT) as cut:
         way = environment | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{cut}"}

@@ -22,7 +22,7 @@ UNMEASURED = "unmeasured_moderation"
 def logs(tmp_path_factory) -> Path:
     """Logs of a small arena, whose pictures need no service."""
     folder = tmp_path_factory.mktemp("unwell")
-    generate_arena(folder, conversations=12, battles=3, seed=9, pictures_max=4, problems=False)
+    generate_arena(folder, conversations=12, battles=3, seed=9, images_max=4, problems=False)
     return folder / "logs"
 
 
