@@ -20,10 +20,8 @@ def command_line() -> typer.Typer:
         bench,
         check,
         demo,
-        diff,
         estimate,
         export,
-        ingest,
         look,
         pipeline,
         publish,
@@ -42,9 +40,9 @@ def command_line() -> typer.Typer:
     )
     for heading, commands in {
         "Curate": (demo.demo, pipeline.run, estimate.estimate, check.doctor, demo.planted),
-        "One stage": (ingest.ingest, pipeline.measure, pipeline.decide, pipeline.sample, rate.rate, pipeline.release),
+        "One stage": (pipeline.ingest, pipeline.measure, pipeline.decide, pipeline.sample, rate.rate, pipeline.release),
         _LOOK: (look.explain, review.review, look.inspect, look.duplicates),
-        _RELEASES: (check.verify, diff.diff, publish.publish, publish.yank, takedown.takedown),
+        _RELEASES: (check.verify, check.diff, publish.publish, publish.yank, takedown.takedown),
     }.items():
         for command in commands:
             app.command(rich_help_panel=heading)(command)
