@@ -48,7 +48,7 @@ def test_a_mistake_on_the_command_line_is_one_line_that_says_where_help_is(curat
 def test_a_place_that_cannot_be_written_to_is_one_line(curate):
     code, out, err = curate("demo", "--out", "/sys/arena")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("curate: '/sys/arena") and "give another place" in err
+    assert err.startswith("curate: '/sys/arena") and "give another path" in err
 
 
 @pytest.mark.parametrize("family", [(), ("bench",), ("tags",), ("export",)])
