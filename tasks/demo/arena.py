@@ -8,10 +8,9 @@ from random import Random
 
 from schemas.errors import BadInput
 from tasks.demo.images import ImageFolder, ImagePool, PresetFolder
-from tasks.demo.log_writer import LogWriter, write_server_log
+from tasks.demo.log_writer import LogLine, LogWriter, write_server_log
 from tasks.demo.people import Crowd, Phrasebook
 from tasks.demo.problems import PLANTERS
-from tasks.demo.problems.plan import Problem
 from tasks.demo.records import OPEN_SECONDS, OPENS_SECONDS, LogDay, Moment, log_days, models
 from tasks.demo.traffic import Scene, Stage, battle, direct_chat
 from tasks.demo.words import chance
@@ -37,9 +36,9 @@ def generate_arena(
     """Write `logs/`, `presets/` and `expected.jsonl` into `folder`; the same arguments give the same bytes.
 
     `conversations` direct chats and `battles` votes, with two conversations each, are ordinary traffic. Planted
-    problems come on top, each with a line in `expected.jsonl` that says what was planted where. Lines are streamed
-    in the order of their times, so memory does not grow with the numbers. At most `images_max` ordinary images
-    are drawn. Raises BadInput when the folder holds an arena already or a number makes no sense.
+    problems come on top, each with a line in `expected.jsonl` that says what was planted where. At most `images_max`
+    ordinary images are drawn. Memory holds the lines of one day. Raises BadInput when the folder holds an arena
+    already or a number makes no sense.
     """
     _check(folder, conversations, battles, images_max)
     days, total = log_days(), conversations + 2 * battles
@@ -47,11 +46,13 @@ def generate_arena(
     found = _planted(stage, total, seed) if problems else {}
     writer = LogWriter(folder / "logs", folder / EXPECTED)
     writer.write_fact({"kind": "model_strengths", "models": {model.name: model.strength for model in models()}})
-    counts = zip(days, _split(conversations, days), _split(battles, days), strict=True)
-    bills = [(day, _Bill(stage, chats, votes, found.get(day, []))) for day, chats, votes in counts]
-    with progress("demo arena", sum(bill.count for _, bill in bills)) as advance:
-        for day, bill in bills:
-            _play(writer, day, bill, chance(seed, day.date), advance)
+    planned = {day: [*found.get(day, [])] for day in days}
+    for scene, total in ((partial(direct_chat, stage), conversations), (partial(battle, stage), battles)):
+        for day, count in zip(days, _split(total, days), strict=True):
+            planned[day] += [scene] * count
+    with progress("demo arena", sum(map(len, planned.values()))) as advance:
+        for day, scenes in planned.items():
+            writer.write_day(_lines(day, scenes, chance(seed, day.date), advance))
     stage.presets.close()
     write_server_log(folder / "logs", days, stage.crowd, chance(seed, "server"))
     writer.close()
@@ -72,17 +73,17 @@ def _stage(folder: Path, total: int, images_max: int, seed: int) -> Stage:
     return Stage(images, PresetFolder(folder / "presets"), ImagePool(images, size, seed), Phrasebook(), Crowd(total))
 
 
-def _planted(stage: Stage, conversations: int, seed: int) -> dict[LogDay, list[Problem]]:
-    """Every problem, on a day on which it can happen."""
+def _planted(stage: Stage, conversations: int, seed: int) -> dict[LogDay, list[Scene]]:
+    """The scenes of every problem, on a day on which it can happen."""
     rounds = 1 + max(0, int(math.log10(max(1, conversations) / ONE_ROUND)))
-    found: dict[LogDay, list[Problem]] = {}
+    found: dict[LogDay, list[Scene]] = {}
     for kind, plant in PLANTERS.items():
         for number in range(rounds):
             rng = chance(seed, kind, number)
             for problem in plant(stage, rng):
                 days = [d for d in log_days() if d.era in problem.eras and (d.has_morrow or not problem.needs_morrow)]
                 day = rng.choices(days, [day.share for day in days])[0]
-                found.setdefault(day, []).append(problem)
+                found.setdefault(day, []).append(problem.scene)
     return found
 
 
@@ -93,27 +94,10 @@ def _split(total: int, days: Sequence[LogDay]) -> list[int]:
     return [end - start for start, end in zip([0, *ends], ends, strict=False)]
 
 
-class _Bill:
-    """What is played on one day, in random order, without a list of the ordinary part."""
-
-    def __init__(self, stage: Stage, chats: int, battles: int, problems: Sequence[Problem]) -> None:
-        self.count = chats + battles + len(problems)
-        self._left = [chats, battles, len(problems)]
-        self._ordinary: tuple[Scene, ...] = (partial(direct_chat, stage), partial(battle, stage))
-        self._problems = [problem.scene for problem in problems]
-
-    def scenes(self, rng: Random) -> Iterator[Scene]:
-        """Every scene once."""
-        for _ in range(self.count):
-            kind = rng.choices(range(3), self._left)[0]
-            self._left[kind] -= 1
-            yield self._ordinary[kind] if kind < len(self._ordinary) else self._problems.pop()
-
-
-def _play(writer: LogWriter, day: LogDay, bill: _Bill, rng: Random, advance: Advance) -> None:
-    for number, scene in enumerate(bill.scenes(rng)):
-        at = day.start + OPENS_SECONDS + (number + rng.random()) / bill.count * OPEN_SECONDS
-        writer.advance(at)
-        writer.push(scene(rng, Moment(day, at)))
+def _lines(day: LogDay, scenes: list[Scene], rng: Random, advance: Advance) -> Iterator[LogLine]:
+    """What the scenes of a day leave in the logs, played in random order."""
+    rng.shuffle(scenes)
+    for number, scene in enumerate(scenes):
+        at = day.start + OPENS_SECONDS + (number + rng.random()) / len(scenes) * OPEN_SECONDS
+        yield from scene(rng, Moment(day, at))
         advance()
-    writer.end_day()

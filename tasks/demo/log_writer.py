@@ -1,11 +1,10 @@
 """Writes log lines in the order of their times, each into the file of its day, and the facts about planted ones."""
 
 import hashlib
-import heapq
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import ExitStack
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -61,57 +60,41 @@ def file_name(at: float, channel: Channel) -> str:
 
 
 class LogWriter:
-    """Holds lines back until their time has come, so memory depends on what overlaps and not on the total."""
+    """Writes the lines of one day after the other, and the facts about them."""
 
     def __init__(self, logs: Path, expected: Path) -> None:
         self._logs = logs
         self._expected = expected
         self._facts = expected.with_suffix(".partial").open("w", encoding="utf-8")
-        self._waiting: list[tuple[float, int, LogLine]] = []
-        self._pushed = 0
         self._lines: Counter[str] = Counter()
-        self._open: dict[str, BinaryIO] = {}
 
-    def push(self, lines: Iterable[LogLine]) -> None:
-        """Take lines that are written when their time comes."""
-        for line in lines:
-            self._pushed += 1
-            heapq.heappush(self._waiting, (line.at, self._pushed, line))
+    def write_day(self, lines: Iterable[LogLine]) -> None:
+        """Write lines in the order of their times."""
+        with ExitStack() as stack:
+            files: dict[str, BinaryIO] = {}
+            for line in sorted(lines, key=lambda line: line.at):
+                name = file_name(line.at, line.channel)
+                if name not in files:
+                    files[name] = stack.enter_context((self._logs / name).open("ab"))
+                files[name].write(line.content + b"\n" * line.ended)
+                self._lines[name] += 1
+                self._write_facts(name, line)
 
-    def advance(self, now: float = math.inf) -> None:
-        """Write every line whose time has come."""
-        while self._waiting and self._waiting[0][0] <= now:
-            self._write(heapq.heappop(self._waiting)[2])
-
-    def end_day(self) -> None:
-        """Write what is left and close the day's files."""
-        self.advance()
-        for stream in self._open.values():
-            stream.close()
-        self._open.clear()
+    def _write_facts(self, name: str, line: LogLine) -> None:
+        for fact in line.facts:
+            place: Fact = {}
+            if fact["kind"] == "bad_line":
+                place = {"file": name, "line": self._lines[name], "sha256": hashlib.sha256(line.content).hexdigest()}
+            self.write_fact(fact | place)
 
     def write_fact(self, fact: Fact) -> None:
         """Write one planted fact."""
         self._facts.write(json.dumps(fact, ensure_ascii=False) + "\n")
 
     def close(self) -> None:
-        """Write what is left and close everything. The facts get their name last: an arena without is unfinished."""
-        self.end_day()
+        """Give the facts their name: an arena without it is unfinished."""
         self._facts.close()
         Path(self._facts.name).replace(self._expected)
-
-    def _write(self, line: LogLine) -> None:
-        name = file_name(line.at, line.channel)
-        if name not in self._open:
-            self._open[name] = (self._logs / name).open("ab")
-        self._open[name].write(line.content + b"\n" * line.ended)
-        self._lines[name] += 1
-        for fact in line.facts:
-            if fact["kind"] == "bad_line":
-                place = {"file": name, "line": self._lines[name], "sha256": hashlib.sha256(line.content).hexdigest()}
-                self.write_fact(fact | place)
-            else:
-                self.write_fact(fact)
 
 
 def write_server_log(logs: Path, days: Iterable[LogDay], crowd: Crowd, rng: Random) -> None:

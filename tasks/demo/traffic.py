@@ -53,52 +53,45 @@ class Stage(NamedTuple):
         return self.talk(rng, image, prompts, language, left), self.talk(rng, image, prompts, language, right)
 
     def chat(
-        self, rng: Random, moment: Moment, talk: Talk, *facts: Fact, channel: Channel = Channel.VISION
+        self,
+        rng: Random,
+        moment: Moment,
+        talk: Talk,
+        *facts: Fact,
+        person: Person | None = None,
+        channel: Channel = Channel.VISION,
     ) -> list[LogLine]:
-        """The lines of a conversation with somebody. The facts stand on the last."""
-        return chat_lines(rng, moment, talk, self.crowd.anybody(rng), *facts, channel=channel)
+        """One line for each turn of a conversation, by default with anybody. The facts stand on the last."""
+        lines, start, person = [], moment.at, person or self.crowd.anybody(rng)
+        for count in range(1, len(talk.turns) + 1):
+            finish = start + rng.uniform(2, 12)
+            record = chat(talk, moment.era, count, start, finish, person.address)
+            lines.append(record_line(record, channel, facts if count == len(talk.turns) else ()))
+            start = finish + rng.uniform(10, 60)
+        return lines
 
     def battle(
-        self, rng: Random, moment: Moment, talks: tuple[Talk, Talk], *facts: Fact, shown: Sequence[str] = ("", "")
+        self,
+        rng: Random,
+        moment: Moment,
+        talks: tuple[Talk, Talk],
+        *facts: Fact,
+        person: Person | None = None,
+        shown: Sequence[str] = ("", ""),
     ) -> list[LogLine]:
-        """The chat lines of both sides and somebody's vote. The facts stand on the vote."""
-        return battle_lines(rng, moment, talks, self.crowd.anybody(rng), *facts, shown=shown)
-
-
-def chat_lines(
-    rng: Random, moment: Moment, talk: Talk, person: Person, *facts: Fact, channel: Channel = Channel.VISION
-) -> list[LogLine]:
-    """One line for each turn. The facts stand on the last."""
-    lines, start = [], moment.at
-    for count in range(1, len(talk.turns) + 1):
-        finish = start + rng.uniform(2, 12)
-        record = chat(talk, moment.era, count, start, finish, person.address)
-        lines.append(record_line(record, channel, facts if count == len(talk.turns) else ()))
-        start = finish + rng.uniform(10, 60)
-    return lines
-
-
-def battle_lines(
-    rng: Random, moment: Moment, talks: tuple[Talk, Talk], person: Person, *facts: Fact, shown: Sequence[str] = ("", "")
-) -> list[LogLine]:
-    """The chat lines of both sides and the vote. The facts stand on the vote."""
-    lines = [line for talk in talks for line in chat_lines(rng, moment, talk, person)]
-    at = max(line.at for line in lines) + rng.uniform(3, 90)
-    return [*lines, vote_line(rng, moment, at, talks, person, *facts, shown=shown)]
+        """The chat lines of both sides and the vote. The facts stand on the vote."""
+        person = person or self.crowd.anybody(rng)
+        lines = [line for talk in talks for line in self.chat(rng, moment, talk, person=person)]
+        at = max(line.at for line in lines) + rng.uniform(3, 90)
+        return [*lines, vote_line(rng, Moment(moment.day, at), talks, person, *facts, shown=shown)]
 
 
 def vote_line(
-    rng: Random,
-    moment: Moment,
-    at: float,
-    talks: tuple[Talk, Talk],
-    person: Person,
-    *facts: Fact,
-    shown: Sequence[str] = ("", ""),
+    rng: Random, moment: Moment, talks: tuple[Talk, Talk], person: Person, *facts: Fact, shown: Sequence[str] = ("", "")
 ) -> LogLine:
     """A vote drawn from the strengths of the two models."""
     kind = verdict(rng, talks[0].model, talks[1].model)
-    return record_line(vote(kind, talks, shown, moment.era, at, person.address), facts=facts)
+    return record_line(vote(kind, talks, shown, moment.era, moment.at, person.address), facts=facts)
 
 
 def direct_chat(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
@@ -106,7 +99,7 @@ def direct_chat(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     person, image = stage.crowd.anybody(rng), stage.image(rng, moment)
     count = rng.choices(_TURN_COUNTS, _TURN_WEIGHTS)[0]
     talk = stage.talk(rng, image, stage.prompts(rng, image, person.language, count), person.language)
-    lines = chat_lines(rng, moment, talk, person)
+    lines = stage.chat(rng, moment, talk, person=person)
     if rng.random() < FEEDBACK_PROBABILITY:
         kind, at = rng.choice(["upvote", "downvote"]), lines[-1].at + rng.uniform(1, 20)
         lines.append(record_line(feedback(kind, talk, moment.era, at, person.address)))
@@ -118,7 +111,7 @@ def battle(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     person, image = stage.crowd.anybody(rng), stage.image(rng, moment)
     count = rng.choices(_TURN_COUNTS[:2], _TURN_WEIGHTS[:2])[0]
     talks = stage.pair(rng, image, stage.prompts(rng, image, person.language, count), person.language)
-    lines = battle_lines(rng, moment, talks, person)
+    lines = stage.battle(rng, moment, talks, person=person)
     if rng.random() < SHARE_PROBABILITY:
         names = [f"### Model {side}: {talk.model.name}" for side, talk in zip("AB", talks, strict=True)]
         at = lines[-1].at + rng.uniform(1, 20)

@@ -101,24 +101,6 @@ def overlapping_circles(rng: Random) -> Drawing:
     return _diagram(canvas, "Venn diagram", names)
 
 
-def circuit(rng: Random) -> Drawing:
-    """A loop with resistors and a battery."""
-    canvas = Canvas.any_size(rng, WHITE)
-    left, top = rng.randint(40, 90), rng.randint(70, 110)
-    right, bottom = canvas.width - rng.randint(40, 90), canvas.height - rng.randint(40, 80)
-    canvas.draw.rectangle((left, top, right, bottom), outline=INK, width=3)
-    count = rng.randint(2, 4)
-    for index in range(count):
-        x, y = left + (right - left) * (index + 0.5) / count, rng.choice([top, bottom])
-        canvas.draw.rectangle((x - 22, y - 9, x + 22, y + 9), fill=WHITE, outline=INK, width=3)
-        canvas.text((x, y - 22), f"{rng.randint(1, 90)} ohm", 13, anchor="mm")
-    middle = (top + bottom) / 2
-    canvas.draw.rectangle((left - 8, middle - 7, left + 8, middle + 7), fill=WHITE)
-    canvas.draw.line([(left - 16, middle - 7), (left + 16, middle - 7)], fill=INK, width=3)
-    canvas.draw.line([(left - 8, middle + 7), (left + 8, middle + 7)], fill=INK, width=5)
-    return _diagram(canvas, "circuit diagram", [f"{count} resistors", "a battery"])
-
-
 def right_triangle(rng: Random) -> Drawing:
     """A right triangle with two sides given."""
     a, b, c = rng.choice([(3, 4, 5), (6, 8, 10), (5, 12, 13), (8, 15, 17), (9, 12, 15), (7, 24, 25), (20, 21, 29)])
@@ -134,22 +116,6 @@ def right_triangle(rng: Random) -> Drawing:
     _note(canvas, (x - turn * 24, y + high / 2), f"{b} cm")
     _note(canvas, (x + wide / 2 + turn * 16, y + high / 2 + flip * 14), "x")
     return _exercise(canvas, "right triangle", f"legs of {a} cm and {b} cm", "the hypotenuse x", f"{c} cm")
-
-
-def circle(rng: Random) -> Drawing:
-    """A circle with its radius, and sometimes a square around it and chords in it."""
-    canvas = Canvas.any_size(rng, WHITE)
-    radius, size = rng.randint(2, 19), min(canvas.width, canvas.height) * rng.uniform(0.2, 0.42)
-    x, y = canvas.place(size + 10)
-    if rng.random() < 0.4:
-        canvas.draw.rectangle((x - size, y - size, x + size, y + size), outline=INK, width=2)
-    canvas.disc(x, y, size, rng.choice([None, *canvas.colours(3)]), outline=INK, width=rng.randint(2, 5))
-    end = _around((x, y), rng.uniform(0, math.tau), size)
-    canvas.draw.line([(x, y), end], fill=INK, width=2)
-    _note(canvas, ((x + end[0]) / 2, (y + end[1]) / 2 - 10), f"r = {radius} cm")
-    for _ in range(rng.randint(0, 3)):
-        canvas.draw.line([_around((x, y), rng.uniform(0, math.tau), size) for _ in "ab"], fill=INK, width=1)
-    return _exercise(canvas, "circle", f"a radius of {radius} cm", "the area", f"about {math.pi * radius**2:.1f} cm²")
 
 
 def grid_figure(rng: Random) -> Drawing:

@@ -82,25 +82,6 @@ def table(rng: Random) -> Drawing:
     return Drawing(canvas.image, {"what": "table", "title": title, "line": f"{names[0]} comes first"})
 
 
-def form(rng: Random) -> Drawing:
-    """A paper form with boxes, ticks and empty lines."""
-    canvas = Canvas(rng, rng.randint(340, 460), rng.randint(360, 480), WHITE)
-    title = rng.choice(things("forms"))
-    canvas.text((20, 16), title, 22, width=canvas.width - 40)
-    questions = rng.sample(things("questions"), rng.randint(4, 6))
-    for index, question in enumerate(questions):
-        y = 66 + (canvas.height - 90) * index / len(questions)
-        canvas.text((20, y), question, 14)
-        if rng.random() < 0.5:
-            canvas.draw.rectangle((20, y + 22, canvas.width - rng.randint(20, 160), y + 44), outline=GREY, width=2)
-            continue
-        for x in range(24, 24 + 74 * rng.randint(2, 4), 74):
-            canvas.draw.rectangle((x, y + 24, x + 16, y + 40), outline=INK, width=2)
-            if rng.random() < 0.4:
-                canvas.draw.line([(x, y + 24), (x + 16, y + 40)], fill=INK, width=2)
-    return Drawing(canvas.image, {"what": "form", "title": title, "line": questions[0]})
-
-
 def recipe_card(rng: Random) -> Drawing:
     """A dish, what goes in and how long it takes."""
     canvas = Canvas.any_size(rng, shade(rng.random(), 0.12, 0.97))
@@ -183,26 +164,6 @@ def dashboard(rng: Random) -> Drawing:
             at = x + 8 + step * bar
             canvas.draw.rectangle((at, rng.uniform(upper, lower), at + step * 0.7, lower), fill=colour)
     return _screen(canvas, "dashboard", app, names[0], rng.choice(things("buttons")))
-
-
-def error_dialog(rng: Random) -> Drawing:
-    """A window in the way, with a message and buttons."""
-    canvas, app, _, (left, top, right, bottom) = _window(rng)
-    for _ in range(rng.randint(4, 12)):
-        x, y = rng.uniform(left, right), rng.uniform(top, bottom)
-        box = (x, y, min(right, x + rng.uniform(20, 160)), min(bottom, y + rng.uniform(10, 60)))
-        canvas.draw.rectangle(box, fill=shade(canvas.hue + rng.random(), 0.2, rng.uniform(0.5, 0.95)))
-    wide, high = (right - left) * rng.uniform(0.6, 0.85), rng.uniform(110, 150)
-    x, y = left + rng.uniform(0, right - left - wide), top + rng.uniform(0, max(1, bottom - top - high))
-    canvas.draw.rectangle((x, y, x + wide, y + high), fill=(250, 250, 252), outline=INK, width=2)
-    canvas.draw.rectangle((x, y, x + wide, y + 26), fill=canvas.colours(3)[0])
-    message, button = rng.choice(things("errors")), rng.choice(things("buttons"))
-    canvas.text((x + 8, y + 5), app, 14, WHITE)
-    canvas.text((x + 14, y + 48), message, 16, width=wide - 28)
-    key = (x + wide - 104, y + high - 36, x + wide - 12, y + high - 10)
-    canvas.draw.rounded_rectangle(key, 5, fill=(215, 217, 224))
-    canvas.text((x + wide - 58, y + high - 23), button, 14, width=84, anchor="mm")
-    return _screen(canvas, "error message", app, message, button)
 
 
 def chat_window(rng: Random) -> Drawing:

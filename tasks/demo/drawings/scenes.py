@@ -105,23 +105,6 @@ def night_sky(rng: Random) -> Drawing:
     return Drawing(canvas.image, {"what": "star chart", "thing": thing})
 
 
-def planets(rng: Random) -> Drawing:
-    """A sun and planets on their orbits."""
-    canvas = Canvas.any_size(rng, shade(rng.uniform(0.6, 0.75), 0.6, rng.uniform(0.05, 0.2)))
-    x, y = canvas.width * rng.uniform(0.1, 0.5), canvas.height * rng.uniform(0.35, 0.65)
-    radius = rng.uniform(16, 34)
-    canvas.disc(x, y, radius, (255, 210, 90))
-    names = rng.sample(things("planets"), rng.randint(3, 6))
-    for name, colour in zip(names, canvas.colours(len(names)), strict=True):
-        radius += rng.uniform(26, 62)
-        canvas.disc(x, y, radius, outline=(110, 116, 140))
-        angle, size = rng.uniform(-0.9, 0.9), rng.uniform(5, 18)
-        at, up = x + radius * math.cos(angle), y + radius * math.sin(angle)
-        canvas.disc(at, up, size, colour)
-        canvas.text((at + size + 3, up - 8), name, 14, (226, 228, 240))
-    return Drawing(canvas.image, {"what": "drawing of planets", "thing": names[0]})
-
-
 def fish(rng: Random) -> Drawing:
     """A few fish in water."""
     canvas = Canvas.any_size(rng, shade(rng.uniform(0.48, 0.62), rng.uniform(0.3, 0.8), rng.uniform(0.4, 0.95)))
@@ -134,22 +117,6 @@ def fish(rng: Random) -> Drawing:
         canvas.disc(x, y, size, colour, outline=INK, flat=rng.uniform(0.35, 0.7))
         canvas.disc(x + way * size * 0.6, y - 4, 5, WHITE, outline=INK)
     return _animal(canvas, "fish")
-
-
-def snail(rng: Random) -> Drawing:
-    """A snail with a spiral on its back."""
-    canvas = Canvas.any_size(rng, shade(rng.uniform(0.15, 0.45), rng.uniform(0.1, 0.5), rng.uniform(0.7, 0.98)))
-    y, size = canvas.height * rng.uniform(0.6, 0.85), min(canvas.width, canvas.height) * rng.uniform(0.18, 0.32)
-    x, way = canvas.width * rng.uniform(0.35, 0.65), rng.choice([-1, 1])
-    canvas.draw.rectangle((0, y, canvas.width, canvas.height), fill=shade(rng.uniform(0.2, 0.4), 0.6, 0.6))
-    skin = shade(rng.uniform(0.05, 0.12), rng.uniform(0.2, 0.6), rng.uniform(0.5, 0.9))
-    canvas.disc(x, y - size * 0.15, size * 1.5, skin, flat=1 / 6)
-    for horn in (1.2, 1.4):
-        end = (x + way * size * (horn + 0.15), y - size * 0.9)
-        canvas.draw.line([(x + way * size * horn, y - size * 0.2), end], fill=skin, width=6)
-    for turn in range(6):
-        canvas.disc(x, y - size, size * (1 - turn / 6), canvas.colours(6)[turn])
-    return _animal(canvas, "snail")
 
 
 def bird(rng: Random) -> Drawing:
@@ -260,7 +227,7 @@ def misread_pattern(rng: Random) -> Drawing:
 
 def meme(rng: Random) -> Drawing:
     """An image without faces between two lines in capitals."""
-    inner = rng.choice([fish, snail, bird, landscape, shards])(rng).image
+    inner = rng.choice([fish, bird, landscape, shards])(rng).image
     joke = rng.choice(load("jokes"))
     canvas = Canvas(rng, inner.width, min(512, inner.height + 90), (16, 16, 18) if rng.random() < 0.6 else WHITE)
     wide, high, ink = canvas.width, canvas.height, WHITE if sum(canvas.paper) < 200 else INK

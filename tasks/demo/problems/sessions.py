@@ -16,7 +16,7 @@ import PIL.Image
 from tasks.demo.log_writer import Channel, Fact, LogLine, record_line
 from tasks.demo.problems.plan import EXACT, IN_MESSAGES, Planter, Problem, about, repeated, texts, upload
 from tasks.demo.records import MIDNIGHT_SECONDS, Moment, Talk, Turn, chat, feedback, new_conv_id
-from tasks.demo.traffic import Stage, chat_lines, vote_line
+from tasks.demo.traffic import Stage, vote_line
 from tasks.demo.words import load
 
 _SPELLINGS = {"h3": "<h3>Model {side}: {name}</h3>\n", "markdown": "### Model {side}: {name}", "plain": "{name}"}
@@ -28,7 +28,7 @@ def _regenerated(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     again = replace(talk, turns=(Turn(talk.turns[0].prompt, f"On second thought: {talk.turns[0].answer}"),))
     fact = about("regenerated", talk, keep_answer=again.turns[0].answer)
     later = Moment(moment.day, moment.at + 40)
-    return [*chat_lines(rng, moment, talk, person), *chat_lines(rng, later, again, person, fact)]
+    return [*stage.chat(rng, moment, talk, person=person), *stage.chat(rng, later, again, fact, person=person)]
 
 
 def _image_reset(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
@@ -38,7 +38,7 @@ def _image_reset(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
         second = stage.any_talk(rng, moment)
     second = replace(second, conv_id=first.conv_id, model=first.model)
     fact, later = about("image_reset_same_conv_id", first, conversations=2), Moment(moment.day, moment.at + 90)
-    return [*chat_lines(rng, moment, first, person), *chat_lines(rng, later, second, person, fact)]
+    return [*stage.chat(rng, moment, first, person=person), *stage.chat(rng, later, second, fact, person=person)]
 
 
 def _over_midnight(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
@@ -77,7 +77,7 @@ def _text_only(stage: Stage, prompt: str, rng: Random, moment: Moment) -> list[L
 def _reported(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     """A conversation that a user reported."""
     talk, person = stage.any_talk(rng, moment), stage.crowd.anybody(rng)
-    lines = chat_lines(rng, moment, talk, person)
+    lines = stage.chat(rng, moment, talk, person=person)
     record = feedback("flag", talk, moment.era, lines[-1].at + 8, person.address)
     return [*lines, record_line(record, facts=(about("user_flag", talk),))]
 
@@ -114,7 +114,7 @@ def _vote_alone(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     """A vote whose chat lines were lost; the vote holds both conversations."""
     talks = _pair(stage, rng, moment)
     fact = _vote_fact("vote_without_chat", talks)
-    return [vote_line(rng, moment, moment.at, talks, stage.crowd.anybody(rng), fact)]
+    return [vote_line(rng, moment, talks, stage.crowd.anybody(rng), fact)]
 
 
 def _pair(stage: Stage, rng: Random, moment: Moment, turns: int = 1) -> tuple[Talk, Talk]:
@@ -149,10 +149,10 @@ def _flagged_right(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
 def _flagged_later(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     """The first turn is logged as usual, the second one flagged: the first must go too."""
     talk, person = _flagged_talk(stage, rng, new_conv_id(rng)), stage.crowd.anybody(rng)
-    first = chat_lines(rng, moment, replace(talk, flagged=False), person)
+    first = stage.chat(rng, moment, replace(talk, flagged=False), person=person)
     longer = replace(talk, turns=(*talk.turns, Turn("And now?", "Nothing new.")))
     later, fact = Moment(moment.day, moment.at + 60), _flag_fact(longer, "later turn")
-    return [*first, chat_lines(rng, later, longer, person, fact, channel=Channel.CSAM)[-1]]
+    return [*first, stage.chat(rng, later, longer, fact, person=person, channel=Channel.CSAM)[-1]]
 
 
 def _flagged_file(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:

@@ -49,31 +49,6 @@ def located(stage: Stage, rng: Random) -> Iterator[Problem]:
         yield Problem(partial(_uploaded, stage, "exif_gps", "jpeg", later(draw, rng), exif=exif), frozenset({Era.JPG}))
 
 
-def corrupt(stage: Stage, rng: Random) -> Iterator[Problem]:
-    """Files that hold half an image, nothing, or a web page."""
-    whole = io.BytesIO()
-    scenes.landscape(rng).image.save(whole, "PNG")
-    half = whole.getvalue()[: len(whole.getvalue()) // 2]
-    contents = {"truncated": half, "empty": b"", "html": b"<!DOCTYPE html><title>403</title><p>Forbidden"}
-    for detail, content in contents.items():
-        yield Problem(partial(_stored, stage, "image_corrupt", detail, content), IN_MESSAGES)
-
-
-def bombs(stage: Stage, rng: Random) -> Iterator[Problem]:
-    """Small files that claim to hold 900 million pixels."""
-    for side in (30_000, 30_001):
-        yield Problem(partial(_stored, stage, "image_bomb", f"{side} x {side}", _huge_png(side)), EXACT)
-
-
-def animated(stage: Stage, rng: Random) -> Iterator[Problem]:
-    """Animations, which are not one image."""
-    for _ in range(2):
-        frames = [scenes.rectangles(rng).image.resize((120, 90)) for _ in range(3)]
-        sink = io.BytesIO()
-        frames[0].save(sink, "GIF", save_all=True, append_images=frames[1:], duration=200)
-        yield Problem(partial(_stored, stage, "image_animated", "gif", sink.getvalue(), suffix="gif"), EXACT)
-
-
 def _uploaded(
     stage: Stage,
     kind: str,
@@ -87,12 +62,11 @@ def _uploaded(
     return _asked_about(stage, {"kind": kind, "detail": detail}, name, rng, moment)
 
 
-def _stored(
-    stage: Stage, kind: str, detail: str, content: bytes, rng: Random, moment: Moment, suffix: str | None = None
-) -> list[LogLine]:
-    """Bytes in the place of an image."""
-    name = new_conv_id(rng)
-    stage.images.store(f"{name}.{suffix or ('png' if moment.era is Era.PNG else 'jpg')}", content)
+def _stored(kind: str, stage: Stage, detail: str, rng: Random, moment: Moment) -> list[LogLine]:
+    """A file that holds something else than an image."""
+    name, content = new_conv_id(rng), CONTENTS[kind][detail](rng)
+    suffix = "gif" if kind == "image_animated" else "png" if moment.era is Era.PNG else "jpg"
+    stage.images.store(f"{name}.{suffix}", content)
     return _asked_about(stage, {"kind": kind, "detail": detail, "image": name}, name, rng, moment)
 
 
@@ -142,6 +116,19 @@ def _note(rng: Random, lines: list[str]) -> Drawing:
     return Drawing(canvas.image, {})
 
 
+def _half_png(rng: Random) -> bytes:
+    sink = io.BytesIO()
+    scenes.landscape(rng).image.save(sink, "PNG")
+    return sink.getvalue()[: len(sink.getvalue()) // 2]
+
+
+def _animation(rng: Random) -> bytes:
+    frames = [scenes.rectangles(rng).image.resize((120, 90)) for _ in range(3)]
+    sink = io.BytesIO()
+    frames[0].save(sink, "GIF", save_all=True, append_images=frames[1:], duration=200)
+    return sink.getvalue()
+
+
 def _huge_png(side: int) -> bytes:
     """A PNG whose header claims side x side pixels, with next to nothing behind it."""
 
@@ -151,6 +138,17 @@ def _huge_png(side: int) -> bytes:
     header = chunk(b"IHDR", side.to_bytes(4, "big") * 2 + bytes((8, 2, 0, 0, 0)))
     return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
 
+
+CONTENTS: dict[str, dict[str, Callable[[Random], bytes]]] = {
+    "image_corrupt": {
+        "truncated": _half_png,
+        "empty": lambda rng: b"",
+        "html": lambda rng: b"<!DOCTYPE html><title>403</title><p>Forbidden",
+    },
+    "image_bomb": {"30000 x 30000": lambda rng: _huge_png(30_000), "30001 x 30001": lambda rng: _huge_png(30_001)},
+    "image_animated": {"gif": _animation, "another gif": _animation},
+}
+"""Kind, detail -> bytes in the place of an image."""
 
 APPEARANCES: dict[str, Callable[[PIL.Image.Image], PIL.Image.Image]] = {
     "plain": lambda image: image,
@@ -165,10 +163,10 @@ PLANTERS: dict[str, Planter] = {
     "nsfw_probe": misread_patterns,
     "pii_image": written_data,
     "exif_gps": located,
-    "image_corrupt": corrupt,
+    "image_corrupt": repeated(partial(_stored, "image_corrupt"), *CONTENTS["image_corrupt"], eras=IN_MESSAGES),
     "image_missing": repeated(_missing),
-    "image_bomb": bombs,
-    "image_animated": animated,
+    "image_bomb": repeated(partial(_stored, "image_bomb"), *CONTENTS["image_bomb"], eras=EXACT),
+    "image_animated": repeated(partial(_stored, "image_animated"), *CONTENTS["image_animated"], eras=EXACT),
     "image_path_escape": repeated(_escaping, "../../outside", "..\\..\\outside.png", "/etc/hostname", eras=IN_MESSAGES),
 }
 """Kind -> what plants it."""
