@@ -1,4 +1,4 @@
-"""A window read night by night gives the release that one backfill of it gives."""
+"""Days read night by night give the release that one backfill gives, with the same key and any number of workers."""
 
 import json
 from datetime import date
@@ -20,19 +20,18 @@ BENCH = BenchSettings(hidden_fraction=0.2)
 
 @pytest.fixture(scope="module")
 def stores(prefect_server, tmp_path_factory) -> tuple[Path, Path]:
-    """A small arena curated in three nights, and at once."""
+    """A small arena curated in three nights by two workers, and at once by one."""
     from flows.curate import curate
 
     folder = tmp_path_factory.mktemp("nights")
-    generate_arena(folder, conversations=40, battles=10, seed=9, images_max=20, problems=False)
+    generate_arena(folder, conversations=40, battles=10, seed=9, images_max=10, problems=False)
     by_night, at_once = folder / "by_night", folder / "at_once"
     key = pytest.MonkeyPatch()
     key.setenv("CURATE_USER_KEY", "one key for both stores of this test")
-    for store, windows in ((by_night, NIGHTS), (at_once, [(None, None)])):
+    for store, windows, workers in ((by_night, NIGHTS, 2), (at_once, [(None, None)], 1)):
+        places = {"logs": str(folder / "logs"), "store": str(store)}
         for since, until in windows:
-            curate(
-                Settings(logs=str(folder / "logs"), store=str(store), since=since, until=until, workers=2, bench=BENCH)
-            )
+            curate(Settings(**places, since=since, until=until, workers=workers, bench=BENCH))
     key.undo()
     return by_night, at_once
 
