@@ -16,9 +16,10 @@ import certifi
 import pytest
 
 from schemas.run import StageReport
-from schemas.settings import Settings
+from schemas.settings import BenchSettings, Settings
 from tasks.demo.arena import generate_arena
 from tasks.tables import Store
+from tests.builders import USER_KEY
 
 ROOT = Path(__file__).parents[2]
 OPENED: list[str] = []
@@ -117,3 +118,18 @@ def curated(prefect_server: None, arena: Path, tmp_path_factory: pytest.TempPath
         if number == 0:
             shutil.copytree(example["release"], copy)
     return Curated(arena, example["settings"], Store.open(str(store)), *runs, *opened, copy)
+
+
+@pytest.fixture(scope="session")
+def backfilled(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """A smaller arena without planted problems, curated once by one worker: the settings of the run."""
+    from flows.curate import curate
+
+    folder = tmp_path_factory.mktemp("backfilled")
+    generate_arena(folder, conversations=40, battles=10, seed=9, images_max=10, problems=False)
+    bench = BenchSettings(hidden_fraction=0.2)  # so that the hidden split of a small arena is not empty
+    settings = Settings(logs=str(folder / "logs"), store=str(folder / "store"), workers=1, bench=bench)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CURATE_USER_KEY", USER_KEY)
+        curate(settings)
+    return settings

@@ -76,8 +76,9 @@ def test_every_kind_is_planted_more_than_once(arena):
     assert facts["hot_prompt"][0]["count"] > 10
 
 
-def test_problems_are_planted_once_more_for_each_tenfold(arena, tmp_path):
-    generate_arena(tmp_path / "larger", conversations=10_000, battles=0, seed=5, images_max=30)
+def test_problems_are_planted_once_more_for_each_tenfold(arena, tmp_path, monkeypatch):
+    monkeypatch.setattr("tasks.demo.arena.ONE_ROUND", 8)
+    generate_arena(tmp_path / "larger", conversations=40, battles=20, seed=5, images_max=30)
     once, twice = (Counter(fact["kind"] for fact in facts_of(folder)) for folder in (arena, tmp_path / "larger"))
     assert {kind: twice[kind] for kind in PLANTERS} == {kind: 2 * once[kind] for kind in PLANTERS}
 
