@@ -12,10 +12,10 @@ from tasks.demo.drawings.canvas import Drawing
 _FIGURES = (figures.bar_chart, figures.line_chart, figures.pie_chart, figures.flow_chart, figures.overlapping_circles)
 _GEOMETRY = (figures.right_triangle, figures.grid_figure, figures.function_graph)
 _DOCUMENTS = (pages.receipt, pages.invoice, pages.text_page, pages.table, pages.recipe_card)
-_SIGNS_AND_SCREENS = (pages.street_sign, pages.label, pages.settings_page, pages.dashboard, pages.chat_window)
-_PLACES = (scenes.landscape, scenes.skyline, scenes.street_map, scenes.floor_plan, scenes.night_sky)
+_SIGNS_AND_SCREENS = (pages.street_sign, pages.label, pages.settings_page, pages.dashboard)
+_PLACES = (scenes.landscape, scenes.skyline, scenes.floor_plan, scenes.night_sky)
 _THINGS = (scenes.fish, scenes.bird, scenes.plate, scenes.meme, scenes.comic, pages.code_editor)
-_ABSTRACT = (scenes.rectangles, scenes.discs, scenes.shards, scenes.waves)
+_ABSTRACT = (scenes.discs, scenes.shards)
 
 FAMILIES: dict[str, Callable[[Random], Drawing]] = {
     draw.__name__: draw

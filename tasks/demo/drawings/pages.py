@@ -166,22 +166,6 @@ def dashboard(rng: Random) -> Drawing:
     return _screen(canvas, "dashboard", app, names[0], rng.choice(things("buttons")))
 
 
-def chat_window(rng: Random) -> Drawing:
-    """Bubbles left and right."""
-    canvas, app, _, (left, top, right, bottom) = _window(rng)
-    y, mine, theirs = top + 6, shade(canvas.hue, 0.5, 0.9), (226, 228, 233)
-    lines = rng.sample(things("sentences"), 6)
-    for line in lines:
-        wide, high, own = (right - left) * rng.uniform(0.45, 0.75), rng.randint(26, 60), rng.random() < 0.5
-        if y + high > bottom:
-            break
-        x = right - wide - 8 if own else left + 8
-        canvas.draw.rounded_rectangle((x, y, x + wide, y + high), 10, fill=mine if own else theirs)
-        canvas.text((x + 10, y + high / 2), line[: int(wide // 8)], 13, anchor="lm")
-        y += high + rng.randint(6, 18)
-    return _screen(canvas, "chat window", app, lines[0], "Send")
-
-
 def code_editor(rng: Random) -> Drawing:
     """A few lines of program code, with a mistake in one of them."""
     sample, dark, size = rng.choice(load("programs")), rng.random() < 0.65, rng.randint(13, 16)

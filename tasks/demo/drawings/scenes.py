@@ -1,10 +1,8 @@
 """Scenes without people: places, the sky, animals, food, abstract art, memes and comics."""
 
 import math
-from itertools import pairwise
 from random import Random
 
-import numpy as np
 import PIL.Image
 import PIL.ImageFilter
 import PIL.ImageOps
@@ -47,25 +45,6 @@ def skyline(rng: Random) -> Drawing:
                 canvas.draw.rectangle((left, up, left + 8, up + 11), fill=lit)
         x += wide + rng.choice([0, 0, 6])
     return Drawing(canvas.image, {"what": "city skyline", "place": rng.choice(things("towns"))})
-
-
-def street_map(rng: Random) -> Drawing:
-    """Streets, a river, parks and a few names."""
-    canvas = Canvas.any_size(rng, (238, 234, 224))
-    wide, high = canvas.width, canvas.height
-    for _ in range(rng.randint(2, 5)):
-        canvas.disc(*canvas.place(), rng.uniform(20, 80), (190, 222, 170), flat=rng.uniform(0.5, 1.5))
-    river = [(wide * step / 8, high * (0.5 + 0.3 * math.sin(step * rng.uniform(0.3, 0.9)))) for step in range(9)]
-    canvas.draw.line(river, fill=(160, 200, 232), width=rng.randint(12, 34), joint="curve")
-    for _ in range(rng.randint(7, 14)):
-        ends = [(rng.uniform(-80, wide + 80), -20.0), (rng.uniform(-80, wide + 80), high + 20.0)]
-        if rng.random() < 0.5:
-            ends = [(-20.0, rng.uniform(-80, high + 80)), (wide + 20.0, rng.uniform(-80, high + 80))]
-        canvas.draw.line(ends, fill=rng.choice([WHITE, WHITE, (250, 214, 120)]), width=rng.randint(4, 12))
-    town = rng.choice(things("towns"))
-    for name in [town, *rng.sample(things("shops"), 3)]:
-        canvas.text((rng.uniform(10, wide - 90), rng.uniform(10, high - 24)), name, rng.randint(13, 20))
-    return Drawing(canvas.image, {"what": "street map", "place": town})
 
 
 def floor_plan(rng: Random) -> Drawing:
@@ -157,18 +136,6 @@ def plate(rng: Random) -> Drawing:
     return Drawing(canvas.image, {"what": "plate of food", "dish": rng.choice(things("dishes"))})
 
 
-def rectangles(rng: Random) -> Drawing:
-    """Coloured fields between black bars."""
-    canvas = Canvas.any_size(rng)
-    xs = sorted([0, canvas.width, *(rng.randint(0, canvas.width) for _ in range(rng.randint(2, 5)))])
-    for left, right in pairwise(xs):
-        ys = sorted([0, canvas.height, *(rng.randint(0, canvas.height) for _ in range(rng.randint(1, 4)))])
-        for top, bottom in pairwise(ys):
-            fill = rng.choice([*canvas.colours(5), canvas.paper, canvas.paper])
-            canvas.draw.rectangle((left, top, right, bottom), fill=fill, outline=INK, width=rng.randint(3, 9))
-    return _abstract(rng, canvas.image, "arrangement of rectangles")
-
-
 def discs(rng: Random) -> Drawing:
     """Discs and rings thrown onto the sheet."""
     canvas = Canvas.any_size(rng, shade(rng.random(), rng.uniform(0, 0.6), rng.uniform(0.1, 1.0)))
@@ -190,21 +157,6 @@ def shards(rng: Random) -> Drawing:
         colour = shade(canvas.hue + rng.uniform(-0.2, 0.2), rng.uniform(0.2, 0.9), rng.uniform(0.2, 1.0))
         canvas.draw.polygon(corners, fill=colour)
     return _abstract(rng, canvas.image, "pattern of shards")
-
-
-def waves(rng: Random) -> Drawing:
-    """Interfering waves in two colours."""
-    width, height = rng.randint(280, 420), rng.randint(240, 420)
-    y, x = np.mgrid[0:height, 0:width].astype(np.float64)
-    field = np.zeros((height, width))
-    for _ in range(rng.randint(2, 5)):
-        angle, length = rng.uniform(0, math.tau), rng.uniform(30, 160)
-        bend = rng.uniform(0, 0.02) * np.hypot(x - rng.uniform(0, width), y - rng.uniform(0, height))
-        field += np.sin((x * math.cos(angle) + y * math.sin(angle)) / length * math.tau + bend + rng.uniform(0, 6))
-    share = ((field - field.min()) / (field.max() - field.min()))[..., None]
-    light, dark = (np.array(shade(rng.random(), rng.uniform(0.3, 0.9), bright)) for bright in (0.95, 0.3))
-    pixels = (light * share + dark * (1 - share)).astype(np.uint8)
-    return _abstract(rng, PIL.Image.fromarray(pixels), "pattern of waves")
 
 
 def misread_pattern(rng: Random) -> Drawing:

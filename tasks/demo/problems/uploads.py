@@ -42,7 +42,7 @@ def written_data(stage: Stage, rng: Random) -> Iterator[Problem]:
 
 def located(stage: Stage, rng: Random) -> Iterator[Problem]:
     """Photographs that say in their metadata where they were taken."""
-    for draw in (scenes.landscape, scenes.skyline, scenes.street_map):
+    for draw in (scenes.landscape, scenes.skyline, scenes.floor_plan):
         exif = PIL.Image.Exif()
         exif[_MAKE_TAG] = "Boxcam"
         exif[_GPS_TAG] = {1: "N", 2: (52.0, 31.0, 12.5), 3: "E", 4: (13.0, 24.0, 18.0)}
@@ -123,7 +123,7 @@ def _half_png(rng: Random) -> bytes:
 
 
 def _animation(rng: Random) -> bytes:
-    frames = [scenes.rectangles(rng).image.resize((120, 90)) for _ in range(3)]
+    frames = [scenes.discs(rng).image.resize((120, 90)) for _ in range(3)]
     sink = io.BytesIO()
     frames[0].save(sink, "GIF", save_all=True, append_images=frames[1:], duration=200)
     return sink.getvalue()
