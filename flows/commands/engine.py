@@ -1,7 +1,9 @@
 """How commands run flows: on the Prefect server that PREFECT_API_URL names, else on Prefect's temporary server."""
 
+import atexit
 import http.client
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -66,9 +68,16 @@ def prepare_engine(store: str) -> None:
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     if "PREFECT_API_URL" not in os.environ:
-        home = tempfile.mkdtemp(prefix="prefect-") if "://" in store else Path(store).resolve() / ".prefect"
-        os.environ |= {**_TEMPORARY, "PREFECT_HOME": str(home)}
+        os.environ |= {**_TEMPORARY, "PREFECT_HOME": _home(store)}
         os.environ.pop("PREFECT_SERVER_DATABASE_CONNECTION_URL", None)
+
+
+def _home(store: str) -> str:
+    if "://" not in store:
+        return str(Path(store).resolve() / ".prefect")
+    folder = tempfile.mkdtemp(prefix="prefect-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # runs after Prefect has stopped its server
+    return folder
 
 
 def check_server(url: str) -> None:

@@ -158,16 +158,14 @@ def _bench(texts: Iterable[str], size: int | None) -> dict[str, Any]:
 
 def anchor_of(text: str) -> tuple[str, float]:
     """(model, rating) of MODEL=RATING; the model's name may hold equals signs."""
-    model, separator, rating = text.rpartition("=")
+    model, _, rating = text.rpartition("=")
     try:
         points = float(rating)
     except ValueError:
-        return _bad_anchor(text)
-    return (model, points) if separator and model and math.isfinite(points) else _bad_anchor(text)
-
-
-def _bad_anchor(text: str) -> tuple[str, float]:
-    raise BadInput(f"--anchor {text!r}: give MODEL=RATING, for example gpt-4=1150")
+        points = math.nan
+    if not model or not math.isfinite(points):
+        raise BadInput(f"--anchor {text!r}: give MODEL=RATING, for example gpt-4=1150")
+    return model, points
 
 
 def day_of(name: str, text: str | date | None) -> date | None:
