@@ -91,7 +91,7 @@ def chaos(prefect_server, tmp_path_factory):
 
         assert curate(seen.undisturbed) == 0
         for point in [*kill_points(_changes(folder / "changes"), SEED), None]:
-            service.asked.clear()
+            service.requests.clear()
             seen.codes.append(curate(seen.killed, point))
             ids = {text_id(text) for text in service.asked}
             paid = {content_id for signal_name, content_id, _ in seen.recorded if signal_name == "moderation"}

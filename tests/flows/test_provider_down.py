@@ -63,7 +63,7 @@ def test_a_run_carries_on_without_its_service_and_the_next_one_asks_for_what_is_
         assert UNMEASURED in out and "= kept 0 +" in out.splitlines()[-1]
         missing = store.read("signals/text_pii").height
 
-        monkeypatch.setenv("OPENAI_BASE_URL", well.url)
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{well.url}/v1")
         status, out, err = curate(*command)
         assert status == 0 and "FAILED" not in err, err
         assert not any(UNMEASURED in reasons for reasons in _reasons(store))
