@@ -127,27 +127,22 @@ def _preset_known(evidence: Evidence, fact: Fact) -> bool:
     return dataset is not None and fact.get("dataset", dataset) == dataset
 
 
-def _known_as_named(evidence: Evidence, fact: Fact) -> bool:
-    """Whether the vote is there as a named one, and not released."""
-    battle = evidence.battle(fact)
-    return battle is not None and not battle["anonymous"] and evidence.removed(fact, "named_battle")
+def _vote(check: Callable[[Evidence, Fact, Fact], bool]) -> Judge:
+    """A judge that wants the vote of every fact to be there, and to pass a check: (evidence, fact, vote)."""
+
+    def checked(evidence: Evidence, fact: Fact) -> bool:
+        vote = evidence.battle(fact)
+        return vote is not None and check(evidence, fact, vote)
+
+    return _each(checked)
 
 
-def _known_as_anonymous(evidence: Evidence, fact: Fact) -> bool:
-    """Whether the vote is there as an anonymous one."""
-    battle = evidence.battle(fact)
-    return battle is not None and bool(battle["anonymous"])
+def _known_as_named(evidence: Evidence, fact: Fact, vote: Fact) -> bool:
+    return not vote["anonymous"] and evidence.removed(fact, "named_battle")
 
 
-def _turns_counted(evidence: Evidence, fact: Fact) -> bool:
-    """Whether the vote stands for so many turns on both sides."""
-    battle = evidence.battle(fact)
-    return battle is not None and {battle["turns_a"], battle["turns_b"]} == {fact["num_turns"]}
-
-
-def _vote_counts(evidence: Evidence, fact: Fact) -> bool:
-    """Whether the vote is there and released."""
-    return evidence.battle(fact) is not None and evidence.kept(fact)
+def _turns_counted(evidence: Evidence, fact: Fact, vote: Fact) -> bool:
+    return {vote["turns_a"], vote["turns_b"]} == {fact["num_turns"]}
 
 
 def _last_answer_kept(evidence: Evidence, fact: Fact) -> bool:
@@ -264,12 +259,14 @@ EXPECTATIONS: dict[str, Expectation] = {
     "image_path_escape": _REFUSED,
     "csam_flag": Expectation("held back, never opened", _each(_never_opened)),
     "bad_line": Expectation("rejected with file and line", _each(_line_rejected)),
-    "named_battle": Expectation("known as named, not released", _each(_known_as_named)),
-    "anonymous_revealed": Expectation("known as anonymous", _each(_known_as_anonymous)),
+    "named_battle": Expectation("known as named, not released", _vote(_known_as_named)),
+    "anonymous_revealed": Expectation(
+        "known as anonymous", _vote(lambda evidence, fact, vote: bool(vote["anonymous"]))
+    ),
     "same_model_both_sides": Expectation("not released", _removed("same_model")),
     "unequal_sides": Expectation("not released", _removed("unequal_sides")),
-    "multi_turn_battle": Expectation("one vote with all turns", _each(_turns_counted)),
-    "vote_without_chat": Expectation("released", _each(_vote_counts)),
+    "multi_turn_battle": Expectation("one vote with all turns", _vote(_turns_counted)),
+    "vote_without_chat": Expectation("released", _vote(lambda evidence, fact, vote: evidence.kept(fact))),
     "regenerated": Expectation("the last answer counts", _each(_last_answer_kept)),
     "image_reset_same_conv_id": Expectation("two conversations", _each(_told_apart)),
     "crosses_midnight": Expectation("one conversation", _each(_one_conversation)),
