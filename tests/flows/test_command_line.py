@@ -69,7 +69,8 @@ def test_the_help_has_every_command_under_a_heading(curate):
 def test_every_command_on_a_page_exists_and_has_the_options_that_it_is_shown_with(page):
     known = _commands()
     wrong = []
-    for words, rest in CALL.findall(page.read_text(encoding="utf-8")):
+    shell = re.sub(r"```python.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for words, rest in CALL.findall(shell):
         name = max((each for each in known if f"{words} ".startswith(f"{each} ")), key=len, default=None)
         families = {each.partition(" ")[0] for each in known if " " in each}
         if name is None and words.split()[0] not in families:
