@@ -1,49 +1,30 @@
 """Runs every benchmark and writes results.jsonl."""
 
-import importlib.util
+from importlib import import_module
+from importlib.util import find_spec
 
-from benchmarks import (
-    bench_split,
-    duplicates,
-    ingest,
-    known_hashes,
-    llm_throughput,
-    near_prompts,
-    personal_data,
-    picture_decode,
-    pictures,
-    rate,
-    release,
-    release_memory,
-    release_versions,
-    scale_out,
-    semantic_duplicates,
-    topics,
-)
 from benchmarks.timing import write
 
-if __name__ == "__main__":
-    modules = (
-        ingest,
-        pictures,
-        picture_decode,
-        duplicates,
-        semantic_duplicates,
-        near_prompts,
-        known_hashes,
-        personal_data,
-        rate,
-        release,
-        release_memory,
-        release_versions,
-        llm_throughput,
-        bench_split,
-        scale_out,
-        topics,
-    )
-    rows = [row for module in modules for row in module.run()]
-    if importlib.util.find_spec("open_clip"):  # of the production extra
-        from benchmarks import embedding
+MODULES = [
+    "ingest",
+    "pictures",
+    "picture_decode",
+    "duplicates",
+    "semantic_duplicates",
+    "near_prompts",
+    "known_hashes",
+    "personal_data",
+    "rate",
+    "release",
+    "release_memory",
+    "release_versions",
+    "llm_throughput",
+    "bench_split",
+    "scale_out",
+    "topics",
+]
+IN_PRODUCTION_EXTRA = ["embedding"]
 
-        rows += embedding.run()
-    write(rows)
+if __name__ == "__main__":
+    names = MODULES + (IN_PRODUCTION_EXTRA if find_spec("open_clip") else [])
+    write([row for name in names for row in import_module(f"benchmarks.{name}").run()])

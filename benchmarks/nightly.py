@@ -84,9 +84,7 @@ def add_a_day(logs: Path, count: int) -> None:
     """One more log file, of the day after the last, with lines, texts and pictures that nothing in the logs holds."""
     last = max(path.name.removesuffix("-conv.json")[-10:] for path in logs.glob("*-conv.json"))
     with tempfile.TemporaryDirectory() as folder:
-        generate_arena(
-            Path(folder), conversations=count, battles=count // 4, seed=99, pictures_max=count, problems=False
-        )
+        generate_arena(Path(folder), conversations=count, battles=count // 4, seed=99, images_max=count, problems=False)
         drawn = Path(folder) / "logs"
         lines = [line for path in sorted(drawn.glob("vision-tmp-*")) for line in path.read_bytes().splitlines(True)]
         day = date.fromisoformat(last) + timedelta(days=1)

@@ -1,10 +1,10 @@
-"""Taking pictures in, all signals measured, by one worker and by two: threads of one process, Dask and Ray.
+"""Ingesting images with all signals by one worker and by two: threads of one process, Dask and Ray.
 
     python -m benchmarks.scale_out
 
-Each engine works on the same 32 photographs of 1024 x 768 in four shards, after a shard a worker has made it load its
-models; start-up is told apart. `shard_ms` is what a shard costs that does nothing, on a warm engine: Prefect's task run
-and the way there and back. Seconds are elapsed ones, as work in several processes is for: compare within one run.
+Each engine works on the same 32 photographs of 1024 x 768 in four shards, after one shard a worker to load its models;
+start-up time is reported apart. `shard_ms` is the time of an empty shard on a warm engine: Prefect's task run and its
+transport. Seconds are wall time: compare only within one run.
 """
 
 import json

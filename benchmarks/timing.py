@@ -1,4 +1,4 @@
-"""Measures two ways of doing one thing, in turn, and writes the ratio of their medians."""
+"""Times our code and its peers in turn, and writes the ratio of their medians."""
 
 import json
 import statistics

@@ -1,1 +1,4 @@
-"""When things are done: the order of stages. No computation here."""
+"""The order of the stages, as Prefect flows, and the `curate` command. In: settings; out: a report of each stage.
+
+No computation here: every flow calls steps of `tasks`.
+"""

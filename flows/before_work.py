@@ -1,4 +1,4 @@
-"""What can be known to be wrong before any work, from the command line and in every deployment."""
+"""Checks of the settings before any work starts, from the command line and in every deployment."""
 
 import socket
 from collections.abc import Sequence
@@ -15,10 +15,7 @@ SECONDS_TO_ANSWER = 10.0
 
 
 def check_before_work(settings: Settings, today: date | None = None) -> None:
-    """Everything that can be known to be wrong before a stage starts. Raises CurateError.
-
-    `today` is UTC's, by default by this machine's clock.
-    """
+    """Raises CurateError for every setting that cannot be used. `today` (UTC) is by default this machine's."""
     from tasks.decide.policy_file import load_policy
     from tasks.ingest.formats.detect import source_files
     from tasks.ingest.known_hashes import load_known_hashes
@@ -35,7 +32,9 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
     if settings.presets is not None:
         preset_files(Path(settings.presets))
     if settings.images is not None and not Path(settings.images).is_dir():
-        raise BadInput(f"picture folder {settings.images!r} does not exist or is not a folder")
+        raise BadInput(
+            f"--images {settings.images!r} does not exist or is not a folder; give the server's image folder"
+        )
     load_known_hashes(settings.known_hashes)
     load_policy(settings.policy)
     if settings.release is not None:
@@ -48,8 +47,8 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
 
 
 def _check_clock(days: Sequence[date], today: date) -> None:
-    """Log files of days that have not come anywhere yet: their release would be named after such a day for ever."""
-    tomorrow = today + timedelta(days=1)  # begins up to 14 hours before UTC's
+    """Raises BadInput for log files that are dated in the future: the release would be named after such a day."""
+    tomorrow = today + timedelta(days=1)  # some time zones are up to 14 hours ahead of UTC
     ahead = [day for day in days if day > tomorrow]
     if ahead:
         raise BadInput(
@@ -59,7 +58,7 @@ def _check_clock(days: Sequence[date], today: date) -> None:
 
 
 def _check_providers(settings: Settings) -> None:
-    """Whether every chosen provider can run, has a price where there is a budget, and can be asked as was asked."""
+    """Whether every chosen provider can run, has a price where there is a budget, and supports --batch if given."""
     from tasks.providers import Providers
     from tasks.spending.prices import check_prices, load_prices
 

@@ -1,4 +1,4 @@
-"""Probes take the way of everything else, in a store of their own, before anything is released."""
+"""Probes go through the same stages as everything else, in a store of their own, before anything is released."""
 
 import tempfile
 import time
@@ -14,15 +14,14 @@ from schemas.errors import CanaryEscaped
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.canaries.check import escaped
-from tasks.canaries.plant import plant
-from tasks.canaries.probes import probes
+from tasks.canaries.probes import plant, probes
 from tasks.decide.policy_file import load_policy
 from tasks.tables import Store
 
 
 @flow(name="canaries")
 def canaries(settings: Settings) -> list[StageReport]:
-    """Plant, measure and decide the probes. Raises CanaryEscaped when one gets through; nothing is released then."""
+    """Plant, measure and decide the probes. Raises CanaryEscaped, before any release, when one gets through."""
     started, planted = time.monotonic(), probes()
     with tempfile.TemporaryDirectory(prefix="canaries-") as folder:
         own = plant(planted, Path(folder), settings)

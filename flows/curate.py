@@ -19,12 +19,12 @@ from schemas.settings import Settings
 def curate(settings: Settings) -> list[StageReport]:
     """Raw logs -> a release."""
     return [
-        *canaries(settings),  # planted probes take the same way; one that gets through ends the run
-        *ingest(settings),  # lines and pictures; pixel signals look at the decode that gives a picture its identity
-        *screen(settings),  # every text: facts that may forbid a release
-        *decide(settings),  # keep or drop, with every reason
-        *describe(settings),  # kept texts: facts that make the release useful
-        *sample(settings),
-        *rate(settings),
+        *canaries(settings),  # planted probes go through the same stages; one that gets through ends the run
+        *ingest(settings),  # log lines and images; each image is decoded once, for its id and its signals
+        *screen(settings),  # signals of every text, for rules that keep items out of a release
+        *decide(settings),  # keep or drop, with all reasons
+        *describe(settings),  # signals of kept texts: language, tags and so on
+        *sample(settings),  # topics and the benchmark
+        *rate(settings),  # leaderboards
         *release(settings),
     ]

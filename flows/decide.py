@@ -1,4 +1,4 @@
-"""Facts and a policy -> decisions, and what is redacted."""
+"""Signals and a policy -> decisions, and redacted texts and images."""
 
 from prefect import flow
 
@@ -14,7 +14,7 @@ from tasks.providers import Providers
 @flow(name="decide")
 @one_writer
 def decide(settings: Settings) -> list[StageReport]:
-    """Keep or drop every conversation and battle, with every reason. What is redacted is measured again, as proof."""
+    """Keep or drop every conversation and battle, with all reasons. Redacted items are measured again as a check."""
     providers = Providers(settings.providers)
     versions = signal_versions(providers)
     reports = [find_near_pictures(settings, versions)]

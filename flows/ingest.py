@@ -19,7 +19,7 @@ from tasks.takedown.steps import finish_takedowns, withdraw_known_pictures
 @flow(name="ingest")
 @one_writer
 def ingest(settings: Settings) -> list[StageReport]:
-    """Read the logs and take the pictures in. Picture signals look at the decode that gives a picture its identity."""
+    """Read the logs and the images. Each image is decoded once: for its content id and for its signals."""
     look = PictureLook(Store.open(settings.store), Providers(settings.providers), datetime.now(UTC))
     lines = read_log_lines(settings)
     pictures = take_in_pictures(settings, look, pdq_digits)

@@ -1,4 +1,4 @@
-"""Facts that are missing -> signals."""
+"""Items without a signal -> signals."""
 
 from prefect import flow
 
@@ -12,7 +12,7 @@ from tasks.providers import Providers
 @flow(name="screen")
 @one_writer
 def screen(settings: Settings) -> list[StageReport]:
-    """Signals of everything: what may forbid a release."""
+    """Signals of everything, for rules that keep items out of a release."""
     providers = Providers(settings.providers)
     return [
         catch_up_pictures(settings, providers),
@@ -23,7 +23,7 @@ def screen(settings: Settings) -> list[StageReport]:
 @flow(name="describe")
 @one_writer
 def describe(settings: Settings) -> list[StageReport]:
-    """Signals of what the policy keeps: what makes it useful."""
+    """Signals of what the policy keeps: what users of a release look for."""
     providers = Providers(settings.providers)
     return [
         measure_texts(settings, providers, "describe_texts", kept_only=True),

@@ -1,4 +1,4 @@
-"""A flow that writes to a store holds it, keeps to the budget and leaves a record, wherever the flow runs."""
+"""What every flow that writes to a store does around its stages: checks, a lock, one budget, a record of the run."""
 
 import json
 from collections.abc import Callable
@@ -20,10 +20,10 @@ Stage = Callable[[Settings], list[StageReport]]
 
 
 def one_writer(stage: Stage) -> Stage:
-    """Hold the settings' store while the flow runs. Raises BadInput when another process writes to it.
+    """Lock the settings' store while the flow runs. Raises BadInput when another process writes to it.
 
-    The outermost flow checks everything before any work, begins the ledger, so that the stages it calls share one
-    budget, and keeps the run's record.
+    The outermost flow checks the settings, starts the ledger, so that all stages share one budget, and writes the
+    run's record.
     """
 
     @wraps(stage)

@@ -1,4 +1,4 @@
-"""The tables as they are -> topics and a benchmark drawn anew, and a release that holds it."""
+"""The tables as they are -> new topics, a new benchmark, and a release of both."""
 
 from prefect import flow
 

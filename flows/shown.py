@@ -1,4 +1,4 @@
-"""What a run shows in Prefect when it has ended: one log line a stage, and tables. Counts only: no item and no text."""
+"""What a finished run shows in Prefect: one log line a stage, and artifacts. Counts only: no item and no text."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from schemas.settings import Settings
 def show(settings: Settings, reports: Sequence[StageReport], record: Mapping[str, Any]) -> None:
     """Artifacts `stages`, `funnel`, `dropped` and `release`, and the log lines; nothing outside a flow run.
 
-    A server that does not take them is no reason for a run to fail: the same stands in the run's record.
+    A run does not fail when the server refuses them: the run's record holds the same figures.
     """
     if FlowRunContext.get() is None:
         return

@@ -21,20 +21,20 @@ Shard = TypeVar("Shard")
 Done = TypeVar("Done")
 
 _DASK = {
-    "distributed.admin.large-graph-warning-threshold": "1GB",  # a shard of pictures that rows carry is some 30 MB
-    "distributed.comm.timeouts.connect": "120s",  # a machine whose cores all measure answers late
+    "distributed.admin.large-graph-warning-threshold": "1GB",  # a shard of images in Parquet rows is about 30 MB
+    "distributed.comm.timeouts.connect": "120s",  # a machine that uses all its cores answers late
 }
 
 
 @task(name="shard", cache_policy=NO_CACHE, persist_result=False)
 def run_shard(work_and_shard: bytes) -> Any:
-    """One shard, in a worker process. It comes pickled, so that no engine looks into it, copies it or prints it."""
+    """One shard, in a worker process. It is pickled here, so that no engine inspects, copies or prints it."""
     work, shard = pickle.loads(work_and_shard)  # noqa: S301 - made by `PrefectShards` and by nobody else
     return work(shard)
 
 
 class PrefectShards:
-    """Runs shards on a task runner, which starts with the first of them: a night without anything new needs none."""
+    """Runs shards on a task runner, which is only started when there is a shard to run."""
 
     def __init__(self, settings: Settings, stack: ExitStack) -> None:
         self._settings, self._stack = settings, stack
@@ -56,7 +56,7 @@ class PrefectShards:
             with get_client(sync_client=True) as client:
                 self._api = str(client.api_url)
             self._runner = self._stack.enter_context(_task_runner(self._settings))
-        with temporary_settings({PREFECT_API_URL: self._api}):  # else each worker would start a server of its own
+        with temporary_settings({PREFECT_API_URL: self._api}):  # otherwise each worker starts its own server
             future: PrefectFuture[Any] = self._runner.submit(run_shard, {"work_and_shard": work_and_shard})
         return future
 
@@ -81,7 +81,7 @@ def _dask(settings: Settings) -> Any:
     from prefect_dask.task_runners import DaskTaskRunner
 
     dask.config.set(_DASK)
-    logging.getLogger("distributed").setLevel(logging.ERROR)  # it tells every coming and going
+    logging.getLogger("distributed").setLevel(logging.ERROR)  # it logs every worker that connects or leaves
     if settings.task_runner_address:
         return DaskTaskRunner(address=settings.task_runner_address)
     return DaskTaskRunner(
@@ -89,7 +89,7 @@ def _dask(settings: Settings) -> Any:
             "n_workers": settings.workers,
             "threads_per_worker": 1,
             "host": "127.0.0.1",
-            # A key of its own: else every user of this machine could give it work.
+            # Without a key, every user of this machine could submit work.
             "security": Security.temporary(),  # type: ignore[no-untyped-call]
             "dashboard_address": None,
             "memory_limit": 0,  # models need more than an equal share on a small machine; the system guards memory

@@ -1,4 +1,4 @@
-"""Text from logs on its way to terminals, and into CSV and Markdown files. HTML pages escape by themselves."""
+"""Makes text from logs safe to print on terminals and to write to CSV and Markdown files. HTML templates escape it."""
 
 import json
 import re
@@ -18,20 +18,20 @@ def one_line(text: str, characters_max: int = 200) -> str:
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    """JSON that reads as it is written in any script, but for the characters that steer terminals: these are escaped.
+    """JSON with every script as it is, except that characters which control terminals are escaped.
 
-    So are halves of UTF-16 pairs, which no terminal takes. Values that JSON has no form for become their `str`.
+    So are unpaired surrogates, which cannot be printed. Values that JSON cannot represent become their `str`.
     """
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
     return _UNSHOWN.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def csv_cell(text: str) -> str:
-    """A cell that no spreadsheet takes for a formula."""
+    """A cell that no spreadsheet reads as a formula."""
     flat = one_line(text)
     return f"'{flat}" if flat.startswith(_FORMULA) else flat
 
 
 def markdown_text(text: str, characters_max: int = 200) -> str:
-    """Text that Markdown and HTML show as it is, also inside a table."""
+    """Text that Markdown and HTML show unchanged, also inside a table."""
     return _MARKDOWN.sub(lambda match: f"&#{ord(match.group())};", one_line(text, characters_max))

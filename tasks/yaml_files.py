@@ -1,4 +1,4 @@
-"""YAML read by libyaml where PyYAML has it: ten times as fast as in Python."""
+"""Reads YAML, with libyaml where PyYAML has it: it is ten times as fast as the Python loader."""
 
 from pathlib import Path
 from typing import Any
@@ -14,5 +14,5 @@ __all__ = ["SafeLoader", "read_yaml"]
 
 
 def read_yaml(file: Path) -> Any:
-    """What a file of ours says. Raises OSError and yaml.YAMLError."""
+    """The content of a YAML file. Raises OSError and yaml.YAMLError."""
     return yaml.load(file.read_text(encoding="utf-8"), SafeLoader)

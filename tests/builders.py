@@ -34,6 +34,8 @@ from tasks.tables import Store, frame_of
 NOON = datetime(2024, 9, 18, 12, tzinfo=UTC)
 VERSIONS = dict.fromkeys(SIGNALS, "1")
 """Signal -> the version under which `facts_frame` stores it."""
+USER_KEY = "one key for all stores of a test"
+"""CURATE_USER_KEY, for stores that are compared with each other."""
 
 
 class GatheredRows(NamedTuple):

@@ -1,4 +1,4 @@
-"""The `curate` command: all there is, in the order of its help. Heavy imports wait until a command needs them."""
+"""The `curate` command: every subcommand, in the order of its help. Heavy imports happen when a command needs them."""
 
 import errno
 import sys
@@ -11,7 +11,7 @@ from schemas.errors import CurateError, why_unreadable
 
 _LOOK, _RELEASES = "Look", "Releases"
 _OF_THE_PLACE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
-"""What is wrong with a place that somebody gave, and not with this program."""
+"""Errors of a path that the user gave, not of this program."""
 
 
 def command_line() -> typer.Typer:
@@ -20,10 +20,8 @@ def command_line() -> typer.Typer:
         bench,
         check,
         demo,
-        diff,
         estimate,
         export,
-        ingest,
         look,
         pipeline,
         publish,
@@ -42,9 +40,9 @@ def command_line() -> typer.Typer:
     )
     for heading, commands in {
         "Curate": (demo.demo, pipeline.run, estimate.estimate, check.doctor, demo.planted),
-        "One stage": (ingest.ingest, pipeline.measure, pipeline.decide, pipeline.sample, rate.rate, pipeline.release),
+        "One stage": (pipeline.ingest, pipeline.measure, pipeline.decide, pipeline.sample, rate.rate, pipeline.release),
         _LOOK: (look.explain, review.review, look.inspect, look.duplicates),
-        _RELEASES: (check.verify, diff.diff, publish.publish, publish.yank, takedown.takedown),
+        _RELEASES: (check.verify, check.diff, publish.publish, publish.yank, takedown.takedown),
     }.items():
         for command in commands:
             app.command(rich_help_panel=heading)(command)
@@ -55,7 +53,7 @@ def command_line() -> typer.Typer:
 
 
 def main() -> None:
-    """Entry point: errors a user can mend are one line on stderr and exit status 2, or 3 when a run only waits."""
+    """Entry point: errors that a user can fix are one line on stderr and exit status 2, or 3 when a release is held."""
     try:
         status = command_line()(prog_name="curate", standalone_mode=False)
     except CurateError as error:
@@ -66,7 +64,7 @@ def main() -> None:
         if error.errno not in _OF_THE_PLACE or error.filename is None:
             _stop_where_a_store_was_lost(error)
             raise
-        _stop(f"{error.filename!r}: {error.strerror}; give another place, or mend this one", 2)
+        _stop(f"{error.filename!r}: {error.strerror}; give another path, or fix this one", 2)
     except Exception as error:
         _stop_where_a_store_was_lost(error)
         raise
@@ -93,7 +91,7 @@ def _stop(message: str, status: int) -> NoReturn:
 
 
 def _in_one_line(error: TyperException) -> str:
-    """What is wrong with the command line; empty when there was none and its help has been printed instead."""
+    """What is wrong with the command line; empty when its help was printed because no command was given."""
     message = " ".join(error.format_message().split()).rstrip(".")
     command = getattr(getattr(error, "ctx", None), "command_path", "curate")
     return message and f"{message}; see `{command} --help`"

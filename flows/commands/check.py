@@ -1,14 +1,22 @@
-"""`curate verify` and `curate doctor`: is a release as it was made, and what can run here."""
+"""`curate verify`, `curate diff` and `curate doctor`: is a release as it was made, what changed, what can run here."""
 
 import importlib.util
+import json
 import os
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.commands.options import JsonOption
 from schemas.errors import CurateError
+
+if TYPE_CHECKING:
+    from schemas.release_diff import ReleaseDiff, RowChange
+
+_SHOWN = 10
+"""Changed rows of each configuration that `curate diff` prints."""
 
 
 def verify(release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")]) -> None:
@@ -27,6 +35,60 @@ def verify(release: Annotated[str, typer.Argument(help="Folder of a release, or 
         print(f"{len(problems)} problems: this release is not as it was made")
         raise typer.Exit(1)
     print(f"{release} is whole; its manifest is {sealed}")
+
+
+def diff(
+    old: Annotated[str, typer.Argument(help="Folder of the earlier release, or its s3://… address.")],
+    new: Annotated[str, typer.Argument(help="Folder of the later release, or its s3://… address.")],
+    store: Annotated[
+        str | None, typer.Option("--store", help="Store of the later release, to say why rows left.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """What changed from one release to another: rules, columns, rows in, out and changed, and the version bump."""
+    from tasks.lookup.why_out import why_out
+    from tasks.release.diff import diff_releases
+    from tasks.release.fetched import fetched
+    from tasks.tables import Store
+
+    known = {"why": why_out(Store.existing(store))} if store else {}
+    first: dict[str, list[RowChange]] = {"chat": [], "battle": [], "bench": []}
+
+    def tell(change: "RowChange") -> None:
+        if as_json:
+            print(change.model_dump_json())
+        elif len(first[change.config]) < _SHOWN and not _by_topics(change):
+            first[change.config].append(change)
+
+    with fetched(old) as earlier, fetched(new) as later:
+        found = diff_releases(earlier, later, tell=tell, **known)
+    if as_json:
+        print(found.model_dump_json())
+    else:
+        _print(found, first)
+
+
+def _by_topics(change: "RowChange") -> bool:
+    """Whether it is one of the thousands of rows that a new fit changes, and only so."""
+    return change.change == "changed" and set(change.columns) <= {"topic", "in_bench"}
+
+
+def _print(found: "ReleaseDiff", first: "dict[str, list[RowChange]]") -> None:
+    for line in [*found.rules, *found.schema_changes]:
+        print(line)
+    for config, rows in first.items():
+        counts = {change: found.rows.get(f"{config} {change}", 0) for change in ("added", "removed", "changed", "same")}
+        print(f"{config:<7}" + "  ".join(f"{change} {count:,}" for change, count in counts.items()))
+        for what, of in (("changed columns", found.columns[config]), ("why", found.why[config])):
+            if of:
+                print(f"  {what}: " + ", ".join(f"{name} {count:,}" for name, count in of.items()))
+        for row in rows:
+            told = f" ({', '.join(row.why)})" if row.columns and row.why else ""
+            print(f"  {row.change:<8} {json.dumps(row.id)}  {', '.join(row.columns or row.why)}{told}")
+        more = sum(counts.values()) - counts["same"] - len(rows)
+        if more:
+            print(f"  … {more:,} more; all with --json")
+    print(f"suggested version bump: {found.bump}" + (f", {found.next_version}" if found.next_version else ""))
 
 
 def doctor() -> None:

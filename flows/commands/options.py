@@ -14,7 +14,7 @@ from schemas.row import Row
 from schemas.settings import BenchSettings, Settings, TopicSettings
 
 CompatOption = Annotated[
-    Compat | None, typer.Option("--compat", help="Write it once more with the columns of this published dataset.")
+    Compat | None, typer.Option("--compat", help="Also write the release with the columns of this published dataset.")
 ]
 StoreOption = Annotated[str, typer.Option("--store", help="Folder of all tables and releases, local or s3://.")]
 LogsOption = Annotated[str, typer.Option("--logs", help="Folder of raw arena logs, or of a published dataset.")]
@@ -23,19 +23,21 @@ FormatOption = Annotated[
     typer.Option("--format", help="arena-logs, or a dataset's format.", show_default="known by file names and columns"),
 ]
 ImagesOption = Annotated[
-    str | None, typer.Option("--images", help="Folder of the server's pictures.", show_default="LOGS/serve_images")
+    str | None, typer.Option("--images", help="Folder of the server's images.", show_default="LOGS/serve_images")
 ]
 PresetsOption = Annotated[
     str | None,
     typer.Option(
         "--presets",
-        help="Folder of the arena's own example pictures, with presets.json.",
+        help="Folder of the arena's own example images, with presets.json.",
         show_default="LOGS/presets or beside LOGS",
     ),
 ]
 KnownHashesOption = Annotated[
     list[str] | None,
-    typer.Option("--known-hashes", help="File of hashes of known pictures: quarantined, never opened; repeatable."),
+    typer.Option(
+        "--known-hashes", help="File of hashes of known images, which are quarantined, never opened; repeatable."
+    ),
 ]
 SinceOption = Annotated[str | None, typer.Option("--since", help="First day of log files, YYYY-MM-DD.")]
 UntilOption = Annotated[str | None, typer.Option("--until", help="Last day of log files, YYYY-MM-DD.")]
@@ -110,7 +112,7 @@ AnchorOption = Annotated[
 
 
 def settings_of(**given: Any) -> Settings:
-    """Settings from option values; None means not given. Raises BadInput for the first value that cannot be."""
+    """Settings from option values; None means not given. Raises BadInput for the first value that is not allowed."""
     values = {name: value for name, value in given.items() if value is not None}
     for name in ("since", "until"):
         if name in values:
@@ -156,20 +158,18 @@ def _bench(texts: Iterable[str], size: int | None) -> dict[str, Any]:
 
 def anchor_of(text: str) -> tuple[str, float]:
     """(model, rating) of MODEL=RATING; the model's name may hold equals signs."""
-    model, separator, rating = text.rpartition("=")
+    model, _, rating = text.rpartition("=")
     try:
         points = float(rating)
     except ValueError:
-        return _bad_anchor(text)
-    return (model, points) if separator and model and math.isfinite(points) else _bad_anchor(text)
-
-
-def _bad_anchor(text: str) -> tuple[str, float]:
-    raise BadInput(f"--anchor {text!r}: give MODEL=RATING, for example gpt-4=1150")
+        points = math.nan
+    if not model or not math.isfinite(points):
+        raise BadInput(f"--anchor {text!r}: give MODEL=RATING, for example gpt-4=1150")
+    return model, points
 
 
 def day_of(name: str, text: str | date | None) -> date | None:
-    """The day that an option `--name` gives, if it is given."""
+    """The day of an option `--name`, if it is given."""
     if text is None:
         return None
     try:

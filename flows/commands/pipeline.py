@@ -1,74 +1,50 @@
-"""`curate run` and the single stages."""
+"""`curate run` and the single stages, and what they print: stages on stderr, results on stdout."""
 
 import importlib
+import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from rich.console import Console
+from rich.table import Table
+
+import flows.commands.options as opt
 from flows.before_work import check_before_work
 from flows.commands.engine import run_flow
-from flows.commands.options import (
-    AcceptDriftOption,
-    AnchorOption,
-    BatchHoursOption,
-    BatchOption,
-    BenchOption,
-    BenchSizeOption,
-    BootstrapsOption,
-    BudgetOption,
-    CompatOption,
-    FormatOption,
-    ImagesOption,
-    KnownHashesOption,
-    LogsOption,
-    PolicyOption,
-    PresetsOption,
-    PricesOption,
-    ProviderOption,
-    ReleaseOption,
-    SeedOption,
-    SinceOption,
-    StoreOption,
-    TaskRunnerAddressOption,
-    TaskRunnerOption,
-    TopicEngineOption,
-    UntilOption,
-    WorkersOption,
-    settings_of,
-)
-from flows.commands.summary import print_funnel, print_stages
+from flows.commands.options import settings_of
 from schemas.export import Compat
-from schemas.run import StageReport
+from schemas.run import Funnel, StageReport, Use
 from schemas.settings import Settings
 
 
 def run(
-    logs: LogsOption,
-    store: StoreOption,
-    format: FormatOption = None,
-    images: ImagesOption = None,
-    presets: PresetsOption = None,
-    known_hashes: KnownHashesOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    policy: PolicyOption = "public_release",
-    accept_drift: AcceptDriftOption = False,
-    release: ReleaseOption = None,
-    provider: ProviderOption = None,
-    budget: BudgetOption = None,
-    prices: PricesOption = None,
-    batch: BatchOption = False,
-    batch_hours: BatchHoursOption = None,
-    seed: SeedOption = 0,
-    workers: WorkersOption = None,
-    task_runner: TaskRunnerOption = None,
-    task_runner_address: TaskRunnerAddressOption = None,
-    topic_engine: TopicEngineOption = None,
-    bench_size: BenchSizeOption = None,
-    bench: BenchOption = None,
-    bootstraps: BootstrapsOption = 100,
-    anchor: AnchorOption = None,
-    compat: CompatOption = None,
+    logs: opt.LogsOption,
+    store: opt.StoreOption,
+    format: opt.FormatOption = None,
+    images: opt.ImagesOption = None,
+    presets: opt.PresetsOption = None,
+    known_hashes: opt.KnownHashesOption = None,
+    since: opt.SinceOption = None,
+    until: opt.UntilOption = None,
+    policy: opt.PolicyOption = "public_release",
+    accept_drift: opt.AcceptDriftOption = False,
+    release: opt.ReleaseOption = None,
+    provider: opt.ProviderOption = None,
+    budget: opt.BudgetOption = None,
+    prices: opt.PricesOption = None,
+    batch: opt.BatchOption = False,
+    batch_hours: opt.BatchHoursOption = None,
+    seed: opt.SeedOption = 0,
+    workers: opt.WorkersOption = None,
+    task_runner: opt.TaskRunnerOption = None,
+    task_runner_address: opt.TaskRunnerAddressOption = None,
+    topic_engine: opt.TopicEngineOption = None,
+    bench_size: opt.BenchSizeOption = None,
+    bench: opt.BenchOption = None,
+    bootstraps: opt.BootstrapsOption = 100,
+    anchor: opt.AnchorOption = None,
+    compat: opt.CompatOption = None,
 ) -> None:
     """Raw logs to a finished release, the nightly job by hand; with --compat also STORE/exports/VERSION-visionarena."""
     settings = settings_of(**{name: value for name, value in locals().items() if name != "compat"})
@@ -77,91 +53,87 @@ def run(
     print_result(settings, reports)
 
 
-def curate_all(settings: Settings) -> list[StageReport]:
-    """Check the settings, then run every stage."""
+def ingest(
+    logs: opt.LogsOption,
+    store: opt.StoreOption,
+    format: opt.FormatOption = None,
+    images: opt.ImagesOption = None,
+    presets: opt.PresetsOption = None,
+    known_hashes: opt.KnownHashesOption = None,
+    since: opt.SinceOption = None,
+    until: opt.UntilOption = None,
+    provider: opt.ProviderOption = None,
+    workers: opt.WorkersOption = None,
+    task_runner: opt.TaskRunnerOption = None,
+    task_runner_address: opt.TaskRunnerAddressOption = None,
+) -> None:
+    """Logs, or a published dataset, to conversations, battles, images and rejects.
+
+    Reads an arena server's own logs (YYYY-MM-DD-conv.json and vision-tmp-…, also .jsonl, .gz, .zst, of several
+    servers) and, as Parquet, a `datasets` folder or JSON Lines: VisionArena-Chat and -Battle, WildVision,
+    arena-human-preference, lmsys-chat-1m, OpenAI-style messages. Lines that were read before are skipped.
+    """
+    settings = settings_of(**locals())
     check_before_work(settings)
-    return run_flow(_flow("flows.curate", "curate"), settings)
-
-
-def print_result(settings: Settings, reports: Sequence[StageReport]) -> None:
-    """What the stages did, where record, release and report lie, and the funnel, last."""
-    from tasks.lookup.funnel import funnel
-    from tasks.store.run_record import latest_run_record
-    from tasks.tables import Store
-
-    store = Store.open(settings.store)
-    print_stages(reports)
-    released = reports[-1]
-    print(f"record   {settings.store}/{latest_run_record(store)}")
-    print(f"release  {settings.store}/{released.result}" + ("" if released.counts["new"] else "  (unchanged)"))
-    print(f"report   {settings.store}/{released.result}/report/index.html")
-    print_funnel(funnel(store))
+    print_stages(run_flow(_flow("flows.ingest", "ingest"), settings))
 
 
 def measure(
-    store: StoreOption,
-    policy: PolicyOption = "public_release",
-    provider: ProviderOption = None,
-    budget: BudgetOption = None,
-    prices: PricesOption = None,
-    batch: BatchOption = False,
-    batch_hours: BatchHoursOption = None,
-    workers: WorkersOption = None,
-    task_runner: TaskRunnerOption = None,
-    task_runner_address: TaskRunnerAddressOption = None,
+    store: opt.StoreOption,
+    policy: opt.PolicyOption = "public_release",
+    provider: opt.ProviderOption = None,
+    budget: opt.BudgetOption = None,
+    prices: opt.PricesOption = None,
+    batch: opt.BatchOption = False,
+    batch_hours: opt.BatchHoursOption = None,
+    workers: opt.WorkersOption = None,
+    task_runner: opt.TaskRunnerOption = None,
+    task_runner_address: opt.TaskRunnerAddressOption = None,
 ) -> None:
-    """Missing facts: of everything, and, once `decide` has run, of what is kept."""
+    """Missing signals: of everything, and, once `decide` has run, of what is kept."""
     run_stages(settings_of(**locals()), ("flows.measure", "screen"), ("flows.measure", "describe"))
 
 
-def decide(store: StoreOption, policy: PolicyOption = "public_release", provider: ProviderOption = None) -> None:
-    """Facts and a policy to decisions. Nothing is measured again."""
+def decide(
+    store: opt.StoreOption, policy: opt.PolicyOption = "public_release", provider: opt.ProviderOption = None
+) -> None:
+    """Signals and a policy to decisions. Nothing is measured again."""
     run_stages(settings_of(**locals()), ("flows.decide", "decide"))
 
 
 def sample(
-    store: StoreOption,
-    provider: ProviderOption = None,
-    seed: SeedOption = 0,
-    topic_engine: TopicEngineOption = None,
-    bench_size: BenchSizeOption = None,
-    bench: BenchOption = None,
+    store: opt.StoreOption,
+    provider: opt.ProviderOption = None,
+    seed: opt.SeedOption = 0,
+    topic_engine: opt.TopicEngineOption = None,
+    bench_size: opt.BenchSizeOption = None,
+    bench: opt.BenchOption = None,
 ) -> None:
     """Topics of what is kept, and the benchmark."""
     run_stages(settings_of(**locals()), ("flows.sample", "sample"))
 
 
 def release(
-    store: StoreOption,
-    accept_drift: AcceptDriftOption = False,
-    release: ReleaseOption = None,
-    provider: ProviderOption = None,
-    seed: SeedOption = 0,
-    topic_engine: TopicEngineOption = None,
-    bench_size: BenchSizeOption = None,
-    bench: BenchOption = None,
-    bootstraps: BootstrapsOption = 100,
-    compat: CompatOption = None,
+    store: opt.StoreOption,
+    accept_drift: opt.AcceptDriftOption = False,
+    release: opt.ReleaseOption = None,
+    provider: opt.ProviderOption = None,
+    seed: opt.SeedOption = 0,
+    topic_engine: opt.TopicEngineOption = None,
+    bench_size: opt.BenchSizeOption = None,
+    bench: opt.BenchOption = None,
+    bootstraps: opt.BootstrapsOption = 100,
+    compat: opt.CompatOption = None,
 ) -> None:
     """Tables to a release on disk; with --compat also STORE/exports/VERSION-visionarena."""
-    given = {name: value for name, value in locals().items() if name != "compat"}
-    settings = settings_of(**given)
+    settings = settings_of(**{name: value for name, value in locals().items() if name != "compat"})
     export_released(settings, run_stages(settings, ("flows.release", "release")), compat)
 
 
-def export_released(settings: Settings, reports: Sequence[StageReport], compat: Compat | None) -> None:
-    """The release that was made, once more with the columns of a published dataset.
-
-    The store is held for it: what is taken down meanwhile would be in the export for ever.
-    """
-    released = reports[-1].result
-    if compat is None or not released:
-        return
-    from tasks.export.compat import export_beside
-    from tasks.store.lock import writing
-
-    with writing(settings.store) as store:
-        print(f"{settings.store}/{export_beside(store, released, compat)}")
+def curate_all(settings: Settings) -> list[StageReport]:
+    """Check the settings, then run every stage."""
+    check_before_work(settings)
+    return run_flow(_flow("flows.curate", "curate"), settings)
 
 
 def run_stages(settings: Settings, *stages: tuple[str, str]) -> list[StageReport]:
@@ -187,3 +159,75 @@ def run_stages(settings: Settings, *stages: tuple[str, str]) -> list[StageReport
 
 def _flow(module: str, name: str) -> Callable[[], Any]:
     return lambda: getattr(importlib.import_module(module), name)
+
+
+def export_released(settings: Settings, reports: Sequence[StageReport], compat: Compat | None) -> None:
+    """The release that was made, once more with the columns of a published dataset.
+
+    The store is locked meanwhile, so that no takedown happens between reading and writing.
+    """
+    released = reports[-1].result
+    if compat is None or not released:
+        return
+    from tasks.export.compat import export_beside
+    from tasks.store.lock import writing
+
+    with writing(settings.store) as store:
+        print(f"{settings.store}/{export_beside(store, released, compat)}")
+
+
+def print_result(settings: Settings, reports: Sequence[StageReport]) -> None:
+    """What the stages did, where record, release and report lie, and the funnel, last."""
+    from tasks.lookup.funnel import funnel
+    from tasks.store.run_record import latest_run_record
+    from tasks.tables import Store
+
+    store = Store.open(settings.store)
+    print_stages(reports)
+    released = reports[-1]
+    print(f"record   {settings.store}/{latest_run_record(store)}")
+    print(f"release  {settings.store}/{released.result}" + ("" if released.counts["new"] else "  (unchanged)"))
+    print(f"report   {settings.store}/{released.result}/report/index.html")
+    _print_funnel(funnel(store))
+
+
+def print_stages(reports: Sequence[StageReport]) -> None:
+    """One line a stage: time, memory, what was counted, what was measured, what failed."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("stage", "seconds", "rows/s", "peak MB", "counts"):
+        table.add_column(column, justify="left" if column in ("stage", "counts") else "right", overflow="fold")
+    for report in reports:
+        rate = "" if report.rows_per_second is None else f"{report.rows_per_second:,.0f}"
+        figures = (f"{report.seconds:.1f}", rate, f"{report.peak_memory_mb:,.0f}")
+        table.add_row(report.stage, *figures, ", ".join(_counts(report)))
+    console = Console(stderr=True, width=None if sys.stderr.isatty() else 140)
+    console.print(table)
+    for report in reports:
+        for note in report.notes:
+            console.print(f"{report.stage}: {note}", highlight=False, markup=False)
+    total = sum(sum(report.model_calls.values()) for report in reports)
+    console.print(f"total {sum(r.seconds for r in reports):.1f} s, model calls {total:,}", highlight=False)
+
+
+def _counts(report: StageReport) -> list[str]:
+    shown = [f"{name} {count:,}" for name, count in report.counts.items()]
+    if report.model_calls or report.failures:
+        shown.append(f"model calls {sum(report.model_calls.values()):,}")
+    shown += [_in_money(service, use) for service, use in report.use.items()]
+    return shown + [f"FAILED {name} {count:,}" for name, count in report.failures.items()]
+
+
+def _in_money(service: str, use: Use) -> str:
+    counted = f"{use.units:,} units" if use.units else f"{use.input_tokens:,} + {use.output_tokens:,} tokens"
+    unconfirmed = f" (+ at most ${use.usd_unconfirmed:.4f} unconfirmed)" if use.usd_unconfirmed else ""
+    return f"{service} {use.calls:,} requests, {counted}, ${use.usd:.4f}{unconfirmed}"
+
+
+def _print_funnel(gone: Funnel) -> None:
+    """Per reason, then the line that scripts look for, last."""
+    for fate, reasons in (("dropped", gone.dropped_by), ("rejected", gone.rejected_by)):
+        for reason, count in reasons.items():
+            print(f"  {fate:<9}{count:>8,}  {reason}")
+    if gone.held:
+        print(f"  held     {gone.held:>8,}  of the dropped, until somebody has looked: curate review")
+    print(f"in {gone.lines} = kept {gone.kept} + dropped {gone.dropped} + rejected {gone.rejected}")

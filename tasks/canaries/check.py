@@ -29,7 +29,7 @@ def _escaped(store: Store, probes: Iterable[Probe], policy: Policy) -> Iterator[
         decision = decided.get(probe.conv_id)
         if probe.listed:
             if probe.conv_id in released or decision is not None:
-                yield probe.name, "its picture is on a list of known hashes and was taken in"
+                yield probe.name, "its image is on a list of known hashes and was taken in"
         elif decision is None:
             yield probe.name, "it was never decided"
         elif decision["keep"]:
@@ -72,4 +72,4 @@ def _left(store: Store, probe: Probe, released: dict[str, Any]) -> str | None:
     images = StoredImages(store, "images", "redacted_images")
     with PIL.Image.open(io.BytesIO(images[released["image_ids"][0]].bytes)) as opened:
         inside = np.asarray(opened.convert("RGB").crop(probe.box))
-    return None if np.ptp(inside, axis=(0, 1)).max() <= FLAT else "its picture is released as it was"
+    return None if np.ptp(inside, axis=(0, 1)).max() <= FLAT else "its image is released as it was"

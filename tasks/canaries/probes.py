@@ -1,4 +1,4 @@
-"""The probes: fake personal data in texts and on a drawn card, a shipped photograph of a face, listed pictures.
+"""The probes: fake personal data in texts and on a drawn card, a photograph of a face, listed images; and their arena.
 
 Nothing here is real: addresses end in example.org, numbers are the ones that card networks, telephone authorities and
 ISO 13616 publish for examples, and the photograph is NASA's portrait of an astronaut that scikit-image ships.
@@ -6,21 +6,28 @@ ISO 13616 publish for examples, and the photograph is NASA's portrait of an astr
 
 import hashlib
 import io
+import json
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import PIL.Image
 import PIL.ImageDraw
 
 from schemas.policy import Over
+from schemas.settings import THREADS, Settings
 from tasks.demo.drawings.canvas import font
-from tasks.demo.photographs import photographs, view
+from tasks.demo.images import photographs, view
 from tasks.measure.perceptual_hash import pdq_digits
 
 EMAIL, CARD = "canary.probe@example.org", "4111 1111 1111 1111"
 PHONE, IBAN = "+1 202-555-0143", "GB82 WEST 1234 5698 7654 32"
-Box = tuple[int, int, int, int]
+NOON = 1_718_884_800
+"""2024-06-20 12:00 UTC: files keep one time, so that a second run finds them unchanged."""
+STORE = "canaries"
+"""Where the probes live, inside the store of the run."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +38,7 @@ class Probe:
     """Also the conv_id, with `canary_` before it."""
     question: str = "What is this?"
     answer: str = "I see what you sent."
-    picture: bytes | None = field(default=None, repr=False)
+    image: bytes | None = field(default=None, repr=False)
     signal: str | None = None
     """The signal that must see it; null when it must not get as far as a signal."""
     over: tuple[Over, ...] = ()
@@ -40,8 +47,8 @@ class Probe:
     """Types of personal data in it, for rules that name types."""
     secrets: tuple[str, ...] = ()
     """What may not be in its texts."""
-    box: Box | None = None
-    """left, top, right, bottom of what may not be in its picture."""
+    box: tuple[int, int, int, int] | None = None
+    """left, top, right, bottom of what may not be in its image."""
     listed: str = ""
     """Its line on the list of known hashes."""
 
@@ -50,24 +57,50 @@ class Probe:
         """The id under which it is logged."""
         return f"canary_{self.name}"
 
+    @property
+    def image_name(self) -> str:
+        """The name under which its image is logged."""
+        return hashlib.md5(self.name.encode(), usedforsecurity=False).hexdigest()
+
 
 def probes() -> Sequence[Probe]:
     """All of them, the same bytes every time."""
     told = f"Mail {EMAIL}, call {PHONE}, pay with {CARD} or from {IBAN}."
-    text = Probe(
-        "text",
-        signal="text_pii",
-        types=frozenset({"email", "phone", "card", "iban"}),
-        secrets=(EMAIL, PHONE, CARD, IBAN),
-    )
+    types, secrets = frozenset({"email", "phone", "card", "iban"}), (EMAIL, PHONE, CARD, IBAN)
+    of_users, of_models = (Over.MESSAGES, Over.USER_MESSAGES), (Over.MESSAGES, Over.ASSISTANT_MESSAGES)
+    file = _written(40, "LISTED FILE")
+    original, copy = view(photographs("scenes")[1]).image, io.BytesIO()
+    original.resize((384, 256)).save(copy, "JPEG", quality=80)
     return (
-        replace(text, name="question", question=told, over=(Over.MESSAGES, Over.USER_MESSAGES)),
-        replace(text, name="answer", answer=told, over=(Over.MESSAGES, Over.ASSISTANT_MESSAGES)),
-        _card(),
-        _face(),
-        _listed_file(),
-        _listed_picture(),
+        Probe("question", question=told, signal="text_pii", over=of_users, types=types, secrets=secrets),
+        Probe("answer", answer=told, signal="text_pii", over=of_models, types=types, secrets=secrets),
+        Probe(
+            "card",
+            image=_written(36, "MEMBER CARD", EMAIL, CARD),
+            signal="text_pii",
+            over=(Over.IMAGE_TEXTS,),
+            types=frozenset({"email", "card"}),
+            box=(60, 140, 400, 165),
+        ),
+        Probe(
+            "face",
+            image=_png(view(photographs("faces")[0]).image),
+            signal="faces",
+            over=(Over.IMAGES,),
+            box=(200, 80, 250, 160),
+        ),
+        Probe("listed_file", image=file, listed=f"sha256 {hashlib.sha256(file).hexdigest()}"),
+        Probe("listed_picture", image=copy.getvalue(), listed=f"pdq {pdq_digits(np.asarray(original))}"),
     )
+
+
+def _written(size: int, *lines: str) -> bytes:
+    """A card with lines of text."""
+    image = PIL.Image.new("RGB", (640, 320), "white")
+    draw = PIL.ImageDraw.Draw(image)
+    for row, line in enumerate(lines):
+        draw.text((40, 40 + 90 * row), line, fill="black", font=font("sans", size))
+    return _png(image)
 
 
 def _png(image: PIL.Image.Image) -> bytes:
@@ -76,30 +109,41 @@ def _png(image: PIL.Image.Image) -> bytes:
     return sink.getvalue()
 
 
-def _card() -> Probe:
-    image = PIL.Image.new("RGB", (640, 320), "white")
-    draw = PIL.ImageDraw.Draw(image)
-    for row, line in enumerate(("MEMBER CARD", EMAIL, CARD)):
-        draw.text((40, 40 + 90 * row), line, fill="black", font=font("sans", 36))
-    types = frozenset({"email", "card"})
-    over = (Over.IMAGE_TEXTS,)
-    return Probe("card", picture=_png(image), signal="text_pii", over=over, types=types, box=(60, 140, 400, 165))
+def plant(probes: Sequence[Probe], folder: Path, settings: Settings) -> Settings:
+    """Write the arena of the probes below `folder`; returns the settings of the run with it and a store of its own."""
+    logs, images = folder / "arena" / "logs", folder / "arena" / "pictures"
+    for made in (logs, images):
+        made.mkdir(parents=True)
+    lines = [json.dumps(_record(place, probe)) for place, probe in enumerate(probes)]
+    _write(logs / "vision-tmp-2024-06-20-conv.json", ("\n".join(lines) + "\n").encode())
+    for probe in probes:
+        if probe.image is not None:
+            _write(images / f"{probe.image_name}.png", probe.image)
+    _write(folder / "known.txt", "\n".join(probe.listed for probe in probes).encode())
+    own = {
+        "store": f"{settings.store}/{STORE}",
+        "logs": str(logs),
+        "images": str(images),
+        "known_hashes": [*settings.known_hashes, str(folder / "known.txt")],
+        "task_runner": THREADS,  # the folder is this machine's
+        **dict.fromkeys(("format", "presets", "since", "until")),
+    }
+    return settings.model_copy(update=own)
 
 
-def _face() -> Probe:
-    photograph = view(photographs("faces")[0], (1, 0, 0)).image
-    return Probe("face", picture=_png(photograph), signal="faces", over=(Over.IMAGES,), box=(200, 80, 250, 160))
+def _write(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+    os.utime(file, (NOON, NOON))
 
 
-def _listed_file() -> Probe:
-    image = PIL.Image.new("RGB", (320, 240), "white")
-    PIL.ImageDraw.Draw(image).text((20, 90), "LISTED FILE", fill="black", font=font("sans", 40))
-    content = _png(image)
-    return Probe("listed_file", picture=content, listed=f"sha256 {hashlib.sha256(content).hexdigest()}")
-
-
-def _listed_picture() -> Probe:
-    """A smaller copy, as JPEG, of the picture that is listed."""
-    original, sink = view(photographs("scenes")[1], (1, 0, 0)).image, io.BytesIO()
-    original.resize((384, 256)).save(sink, "JPEG", quality=80)
-    return Probe("listed_picture", picture=sink.getvalue(), listed=f"pdq {pdq_digits(np.asarray(original))}")
+def _record(place: int, probe: Probe) -> dict[str, object]:
+    state = {
+        "conv_id": probe.conv_id,
+        "model_name": "canary",
+        "offset": 0,
+        "messages": [
+            ["user", probe.question if probe.image is None else [probe.question, [probe.image_name]]],
+            ["assistant", probe.answer],
+        ],
+    }
+    return {"tstamp": NOON + place, "type": "chat", "model": "canary", "ip": "192.0.2.1", "state": state}

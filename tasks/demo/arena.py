@@ -1,28 +1,27 @@
-"""Draws a demo arena: raw logs, pictures and presets as FastChat's server leaves them, and the truth about them."""
+"""Draws a demo arena: raw logs, images and presets as FastChat's server leaves them, and what was planted in them."""
 
 import math
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 
 from schemas.errors import BadInput
-from tasks.demo.chance import chance
-from tasks.demo.dialogue import Phrasebook
-from tasks.demo.log_writer import LogWriter
-from tasks.demo.models import models
-from tasks.demo.people import Crowd
-from tasks.demo.picture_folder import PictureFolder
-from tasks.demo.picture_pool import PicturePool
-from tasks.demo.preset_folder import PresetFolder
-from tasks.demo.schedule import Bill, planted
-from tasks.demo.server_log import write_server_log
-from tasks.demo.stage import Stage
-from tasks.demo.timeline import OPEN_SECONDS, OPENS_SECONDS, LogDay, Moment, log_days, split
+from tasks.demo.images import ImageFolder, ImagePool, PresetFolder
+from tasks.demo.log_writer import LogLine, LogWriter, write_server_log
+from tasks.demo.people import Crowd, Phrasebook
+from tasks.demo.problems import PLANTERS
+from tasks.demo.records import OPEN_SECONDS, OPENS_SECONDS, LogDay, Moment, log_days, models
+from tasks.demo.traffic import Scene, Stage, battle, direct_chat
+from tasks.demo.words import chance
 from tasks.running.progress import Advance, progress
 
 EXPECTED = "expected.jsonl"
 """What was planted, one fact a line."""
-PICTURES_MIN, PICTURES_A_ROOT = 24, 7
-"""Ordinary pictures grow with the square root of the conversations: 260 for 1,400."""
+IMAGES_MIN, IMAGES_A_ROOT = 24, 7
+"""Ordinary images grow with the square root of the conversations: 260 for 1,400."""
+ONE_ROUND = 1_000
+"""Problems are planted once, and once more for each tenfold of this many conversations."""
 
 
 def generate_arena(
@@ -31,52 +30,74 @@ def generate_arena(
     conversations: int = 600,
     battles: int = 400,
     seed: int = 0,
-    pictures_max: int = 1_000,
+    images_max: int = 1_000,
     problems: bool = True,
 ) -> None:
     """Write `logs/`, `presets/` and `expected.jsonl` into `folder`; the same arguments give the same bytes.
 
     `conversations` direct chats and `battles` votes, with two conversations each, are ordinary traffic. Planted
-    problems come on top, each with a line in `expected.jsonl` that says what was planted where. Lines are streamed
-    in the order of their times, so memory does not grow with the numbers. At most `pictures_max` ordinary pictures
-    are drawn. Raises BadInput when the folder holds an arena already or a number makes no sense.
+    problems come on top, each with a line in `expected.jsonl` that says what was planted where. At most `images_max`
+    ordinary images are drawn. Memory holds the lines of one day. Raises BadInput when the folder holds an arena
+    already or a number makes no sense.
     """
-    _check(folder, conversations, battles, pictures_max)
+    _check(folder, conversations, battles, images_max)
     days, total = log_days(), conversations + 2 * battles
-    stage = _stage(folder, total, pictures_max, seed)
-    found = planted(stage, total, seed) if problems else {}
+    stage = _stage(folder, total, images_max, seed)
+    found = _planted(stage, total, seed) if problems else {}
     writer = LogWriter(folder / "logs", folder / EXPECTED)
-    writer.state_fact({"kind": "model_strengths", "models": {model.name: model.strength for model in models()}})
-    counts = zip(days, split(conversations, days), split(battles, days), strict=True)
-    bills = [(day, Bill(stage, chats, votes, found.get(day, []))) for day, chats, votes in counts]
-    with progress("demo arena", sum(bill.count for _, bill in bills)) as advance:
-        for day, bill in bills:
-            _play(writer, day, bill, chance(seed, day.date), advance)
+    writer.write_fact({"kind": "model_strengths", "models": {model.name: model.strength for model in models()}})
+    planned = {day: [*found.get(day, [])] for day in days}
+    for scene, total in ((partial(direct_chat, stage), conversations), (partial(battle, stage), battles)):
+        for day, count in zip(days, _split(total, days), strict=True):
+            planned[day] += [scene] * count
+    with progress("demo arena", sum(map(len, planned.values()))) as advance:
+        for day, scenes in planned.items():
+            writer.write_day(_lines(day, scenes, chance(seed, day.date), advance))
     stage.presets.close()
     write_server_log(folder / "logs", days, stage.crowd, chance(seed, "server"))
     writer.close()
 
 
-def _check(folder: Path, conversations: int, battles: int, pictures_max: int) -> None:
-    if min(conversations, battles) < 0 or pictures_max < 1:
-        given = f"{conversations} conversations, {battles} battles, at most {pictures_max} pictures"
-        raise BadInput(f"cannot draw {given}; give 0 or more conversations and battles, and at least 1 picture")
+def _check(folder: Path, conversations: int, battles: int, images_max: int) -> None:
+    if min(conversations, battles) < 0 or images_max < 1:
+        given = f"{conversations} conversations, {battles} battles, at most {images_max} images"
+        raise BadInput(f"cannot draw {given}; give 0 or more conversations and battles, and at least 1 image")
     if (folder / "logs").exists() or (folder / "presets").exists():
         state = "an" if (folder / EXPECTED).is_file() else "an unfinished"
         raise BadInput(f"{str(folder)!r} holds {state} arena already; give another folder, or remove logs and presets")
 
 
-def _stage(folder: Path, total: int, pictures_max: int, seed: int) -> Stage:
-    pictures = PictureFolder(folder / "logs" / "serve_images")
-    size = min(pictures_max, max(PICTURES_MIN, int(PICTURES_A_ROOT * math.sqrt(total))))
-    pool = PicturePool(pictures, size, seed)
-    return Stage(pictures, PresetFolder(folder / "presets"), pool, Phrasebook(), Crowd(total))
+def _stage(folder: Path, total: int, images_max: int, seed: int) -> Stage:
+    images = ImageFolder(folder / "logs" / "serve_images")
+    size = min(images_max, max(IMAGES_MIN, int(IMAGES_A_ROOT * math.sqrt(total))))
+    return Stage(images, PresetFolder(folder / "presets"), ImagePool(images, size, seed), Phrasebook(), Crowd(total))
 
 
-def _play(writer: LogWriter, day: LogDay, bill: Bill, rng: Random, advance: Advance) -> None:
-    for number, scene in enumerate(bill.scenes(rng)):
-        at = day.start + OPENS_SECONDS + (number + rng.random()) / bill.count * OPEN_SECONDS
-        writer.advance(at)
-        writer.push(scene(rng, Moment(day, at)))
+def _planted(stage: Stage, conversations: int, seed: int) -> dict[LogDay, list[Scene]]:
+    """The scenes of every problem, on a day on which it can happen."""
+    rounds = 1 + max(0, int(math.log10(max(1, conversations) / ONE_ROUND)))
+    found: dict[LogDay, list[Scene]] = {}
+    for kind, plant in PLANTERS.items():
+        for number in range(rounds):
+            rng = chance(seed, kind, number)
+            for problem in plant(stage, rng):
+                days = [d for d in log_days() if d.era in problem.eras and (d.has_morrow or not problem.needs_morrow)]
+                day = rng.choices(days, [day.share for day in days])[0]
+                found.setdefault(day, []).append(problem.scene)
+    return found
+
+
+def _split(total: int, days: Sequence[LogDay]) -> list[int]:
+    """`total` dealt out to the days by their weights; the parts add up."""
+    whole = sum(day.share for day in days)
+    ends = [round(total * sum(day.share for day in days[: index + 1]) / whole) for index in range(len(days))]
+    return [end - start for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def _lines(day: LogDay, scenes: list[Scene], rng: Random, advance: Advance) -> Iterator[LogLine]:
+    """What the scenes of a day leave in the logs, played in random order."""
+    rng.shuffle(scenes)
+    for number, scene in enumerate(scenes):
+        at = day.start + OPENS_SECONDS + (number + rng.random()) / len(scenes) * OPEN_SECONDS
+        yield from scene(rng, Moment(day, at))
         advance()
-    writer.end_day()

@@ -14,6 +14,8 @@ from tasks.tables import Store
 
 Fact = dict[str, Any]
 """One line of `expected.jsonl`."""
+Place = tuple[str, int]
+"""Log file, line number."""
 
 _CONV_ID = r"^(.+?)(?:-[0-9a-f]{8})?$"
 """A conversation_id is the server's conv_id; a later conversation under it has eight digits appended."""
@@ -51,9 +53,9 @@ class Evidence:
                 found.setdefault(row["conv_id"], []).append(row)
         return found
 
-    def conversations(self, conv_id: str) -> list[Fact]:
-        """The conversations under a server's conv_id, earliest first."""
-        return self._conversations.get(conv_id, [])
+    def conversations(self, fact: Fact) -> list[Fact]:
+        """The conversations under the server's conv_id that the fact is about, earliest first."""
+        return self._conversations.get(fact.get("conversation_id", ""), [])
 
     @cached_property
     def _decisions(self) -> dict[tuple[str, str], Fact]:
@@ -63,33 +65,44 @@ class Evidence:
         )
         return {(row["item_kind"], row["item_id"]): row for row in rows.iter_rows(named=True)}
 
-    def decision(self, kind: str, item_id: str) -> Fact | None:
-        """The decision on a conversation or battle, None when there is none."""
-        return self._decisions.get((kind, item_id))
+    def decision(self, fact: Fact) -> Fact | None:
+        """The decision on the battle or conversation that the fact is about, None when there is none."""
+        kind, key = ("battle", "battle") if "battle" in fact else ("conversation", "conversation_id")
+        return self._decisions.get((kind, fact[key]))
+
+    def kept(self, fact: Fact) -> bool:
+        """Whether the conversation or battle is released."""
+        decision = self.decision(fact)
+        return decision is not None and bool(decision["keep"])
+
+    def removed(self, fact: Fact, *reasons: str) -> bool:
+        """Whether the item was decided on and is not released, or is tagged with one of the reasons."""
+        decision = self.decision(fact)
+        return decision is not None and (not decision["keep"] or not set(reasons).isdisjoint(decision["tags"]))
 
     @cached_property
     def _battles(self) -> dict[str, Fact]:
         rows = self._store.read("battles").filter(pl.col("battle_id").is_in(self._planted))
         return {row["battle_id"]: row for row in rows.iter_rows(named=True)}
 
-    def battle(self, battle_id: str) -> Fact | None:
-        """A vote, None when there is none."""
-        return self._battles.get(battle_id)
+    def battle(self, fact: Fact) -> Fact | None:
+        """The vote that the fact is about, None when there is none."""
+        return self._battles.get(fact.get("battle", ""))
 
     @cached_property
-    def rejected_lines(self) -> set[tuple[str, int]]:
-        """(log file, line number) of every rejected line."""
+    def rejected_lines(self) -> set[Place]:
+        """Every rejected line."""
         rejects = self._store.read("rejects", ["source", "line"]).drop_nulls("line")
         return set(rejects.iter_rows())
 
     @cached_property
     def quarantined(self) -> set[str]:
-        """conv_ids and picture names that are held back unopened."""
+        """conv_ids and image names that are held back unopened."""
         return set(self._store.read("quarantine", ["key"])["key"])
 
     @cached_property
-    def opened_pictures(self) -> set[str]:
-        """Logged names of the picture files that were read."""
+    def opened_images(self) -> set[str]:
+        """Logged names of the image files that were read."""
         return {name.partition(".")[0] for name in self._store.read("picture_files", ["name"])["name"]}
 
     @cached_property
@@ -97,18 +110,18 @@ class Evidence:
         pairs = self._store.read("near_pictures", ["image_a", "image_b"])
         return {frozenset(pair) for pair in pairs.iter_rows()}
 
-    def same_picture(self, conv_id: str, other: str) -> bool:
-        """Whether the first pictures of two conversations are equal or near-duplicates of each other."""
-        first, second = self._first_picture(conv_id), self._first_picture(other)
+    def same_image(self, fact: Fact, other: Fact) -> bool:
+        """Whether the first images of two conversations are equal or near-duplicates of each other."""
+        first, second = self._first_image(fact), self._first_image(other)
         return None not in (first, second) and (first == second or frozenset((first, second)) in self._near)
 
-    def _first_picture(self, conv_id: str) -> str | None:
-        rows = self.conversations(conv_id)
+    def _first_image(self, fact: Fact) -> str | None:
+        rows = self.conversations(fact)
         return rows[0]["image_ids"][0] if rows and rows[0]["image_ids"] else None
 
-    def stored_pictures(self, conv_id: str) -> list[bytes]:
-        """The encoded pictures of a conversation, as they are stored."""
-        wanted = [image_id for row in self.conversations(conv_id) for image_id in row["image_ids"]]
+    def stored_images(self, fact: Fact) -> list[bytes]:
+        """The encoded images of a conversation, as they are stored."""
+        wanted = [image_id for row in self.conversations(fact) for image_id in row["image_ids"]]
         found: list[bytes] = []
         for part in self._store.read_parts("images", ["image_id", "bytes"]) if wanted else ():
             found += part.filter(pl.col("image_id").is_in(wanted))["bytes"].to_list()
@@ -124,16 +137,16 @@ class Evidence:
         rows = self._store.read("ratings").filter(pl.col("slice") == "overall")
         return {row["model"]: row for row in rows.iter_rows(named=True)}
 
-    def places(self, fact: Fact) -> Sequence[tuple[str, int]]:
-        """(log file, line number) of a planted line that is known by its number or by the hash of its bytes."""
+    def places(self, fact: Fact) -> Sequence[Place]:
+        """Where a planted line stands that is known by its number or by the hash of its bytes."""
         if "line" in fact:
             return [(fact["file"], fact["line"])]
         return self._places_by_hash.get((fact["file"], fact["sha256"]), [])
 
     @cached_property
-    def _places_by_hash(self) -> dict[tuple[str, str], list[tuple[str, int]]]:
+    def _places_by_hash(self) -> dict[tuple[str, str], list[Place]]:
         wanted = {(fact["file"], fact["sha256"]) for fact in self._facts if fact["kind"] == "bad_line"}
-        found: dict[tuple[str, str], list[tuple[str, int]]] = {}
+        found: dict[tuple[str, str], list[Place]] = {}
         for name in sorted({file for file, _ in wanted if (self._logs / file).is_file()}):
             with (self._logs / name).open("rb") as lines:
                 for number, line in enumerate(lines, 1):

@@ -1,19 +1,25 @@
-"""Writes log lines in the order of their times, each into the file of its day, and the truth about planted ones."""
+"""Writes log lines in the order of their times, each into the file of its day, and the facts about planted ones."""
 
 import hashlib
-import heapq
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, date, datetime
+from contextlib import ExitStack
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
+from random import Random
 from typing import Any, BinaryIO, NamedTuple
+
+from tasks.demo.people import Crowd
+from tasks.demo.records import LogDay
 
 Fact = dict[str, Any]
 
 VISION_FILES_SINCE = date(2024, 5, 9)
+SERVER_LOG, SERVER_LINES_A_DAY = "gradio_web_server.log", 20
+"""The web server's own text log, which stands beside the conversation logs and must be ignored."""
+_ACTIONS = ["load_demo", "add_text", "bot_response", "regenerate", "clear_history", "leftvote (anony)"]
 
 
 class Channel(StrEnum):
@@ -54,54 +60,48 @@ def file_name(at: float, channel: Channel) -> str:
 
 
 class LogWriter:
-    """Holds lines back until their time has come, so memory depends on what overlaps and not on the total."""
+    """Writes the lines of one day after the other, and the facts about them."""
 
     def __init__(self, logs: Path, expected: Path) -> None:
         self._logs = logs
         self._expected = expected
-        self._truth = expected.with_suffix(".partial").open("w", encoding="utf-8")
-        self._waiting: list[tuple[float, int, LogLine]] = []
-        self._pushed = 0
+        self._facts = expected.with_suffix(".partial").open("w", encoding="utf-8")
         self._lines: Counter[str] = Counter()
-        self._open: dict[str, BinaryIO] = {}
 
-    def push(self, lines: Iterable[LogLine]) -> None:
-        """Take lines that are written when their time comes."""
-        for line in lines:
-            self._pushed += 1
-            heapq.heappush(self._waiting, (line.at, self._pushed, line))
+    def write_day(self, lines: Iterable[LogLine]) -> None:
+        """Write lines in the order of their times."""
+        with ExitStack() as stack:
+            files: dict[str, BinaryIO] = {}
+            for line in sorted(lines, key=lambda line: line.at):
+                name = file_name(line.at, line.channel)
+                if name not in files:
+                    files[name] = stack.enter_context((self._logs / name).open("ab"))
+                files[name].write(line.content + b"\n" * line.ended)
+                self._lines[name] += 1
+                self._write_facts(name, line)
 
-    def advance(self, now: float = math.inf) -> None:
-        """Write every line whose time has come."""
-        while self._waiting and self._waiting[0][0] <= now:
-            self._write(heapq.heappop(self._waiting)[2])
-
-    def end_day(self) -> None:
-        """Write what is left and close the day's files."""
-        self.advance()
-        for stream in self._open.values():
-            stream.close()
-        self._open.clear()
-
-    def state_fact(self, fact: Fact) -> None:
-        """Write one planted fact."""
-        self._truth.write(json.dumps(fact, ensure_ascii=False) + "\n")
-
-    def close(self) -> None:
-        """Write what is left and close everything. The truth gets its name last: an arena without it is unfinished."""
-        self.end_day()
-        self._truth.close()
-        Path(self._truth.name).replace(self._expected)
-
-    def _write(self, line: LogLine) -> None:
-        name = file_name(line.at, line.channel)
-        if name not in self._open:
-            self._open[name] = (self._logs / name).open("ab")
-        self._open[name].write(line.content + b"\n" * line.ended)
-        self._lines[name] += 1
+    def _write_facts(self, name: str, line: LogLine) -> None:
         for fact in line.facts:
+            place: Fact = {}
             if fact["kind"] == "bad_line":
                 place = {"file": name, "line": self._lines[name], "sha256": hashlib.sha256(line.content).hexdigest()}
-                self.state_fact(fact | place)
-            else:
-                self.state_fact(fact)
+            self.write_fact(fact | place)
+
+    def write_fact(self, fact: Fact) -> None:
+        """Write one planted fact."""
+        self._facts.write(json.dumps(fact, ensure_ascii=False) + "\n")
+
+    def close(self) -> None:
+        """Give the facts their name: an arena without it is unfinished."""
+        self._facts.close()
+        Path(self._facts.name).replace(self._expected)
+
+
+def write_server_log(logs: Path, days: Iterable[LogDay], crowd: Crowd, rng: Random) -> None:
+    """Some lines of every day."""
+    with (logs / SERVER_LOG).open("w", encoding="utf-8") as stream:
+        for day in days:
+            for number in range(SERVER_LINES_A_DAY):
+                clock = timedelta(seconds=6 * 3600 + number * 3000 + rng.randint(0, 2999))
+                action, address = rng.choice(_ACTIONS), crowd.anybody(rng).address
+                stream.write(f"{day.date} {clock!s:0>8} | INFO | gradio_web_server | {action}. ip: {address}\n")

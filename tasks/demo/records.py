@@ -1,15 +1,87 @@
-"""Raw records as FastChat's `serve/` writes them, in the shapes of all three eras."""
+"""Raw records as FastChat's `serve/` writes them, in the shapes of all three eras, and the days of each era."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from enum import StrEnum
+from functools import cache
 from random import Random
 from typing import Any, NamedTuple
 
-from tasks.demo.models import Model
-from tasks.demo.timeline import Era
+from schemas.row import Row
+from tasks.demo.words import load
 
+OPENS_SECONDS, OPEN_SECONDS = 6 * 3600, 17 * 3600
+"""Traffic starts at 06:00 and begins nothing new after 23:00, so that only planned conversations cross midnight."""
+MIDNIGHT_SECONDS = 86_400
 BUCKET = "https://pictures.example.org/serve_images"
 """Early servers sometimes logged a bucket address in place of a name."""
+
+
+class Era(StrEnum):
+    """Shapes of FastChat's vision logs."""
+
+    TEXT = "text"
+    """Until 2024-05-09: messages are text, image names stand beside them on chat lines only; `.jpg` files."""
+    JPG = "jpg"
+    """Until 2024-06-18: image names in the messages; `.jpg` files, encoded anew."""
+    PNG = "png"
+    """Since then: image names in the messages; `.png` files with exactly the pixels that were hashed."""
+
+
+class LogDay(NamedTuple):
+    """One day of traffic."""
+
+    date: date
+    era: Era
+    share: float
+    """Weight among the days."""
+    has_morrow: bool
+    """Whether the next day has traffic too."""
+
+    @property
+    def start(self) -> float:
+        """Midnight, in seconds since the epoch. The server's clock runs on UTC."""
+        return datetime.combine(self.date, time(), UTC).timestamp()
+
+
+class Moment(NamedTuple):
+    """When something begins."""
+
+    day: LogDay
+    at: float
+    """Seconds since the epoch."""
+
+    @property
+    def era(self) -> Era:
+        """The shape of the day's logs."""
+        return self.day.era
+
+
+def log_days() -> list[LogDay]:
+    """Every day of traffic, in order."""
+    return [
+        LogDay(run["first"] + timedelta(days=index), Era(run["era"]), run["share"], index < run["days"] - 1)
+        for run in load("days")
+        for index in range(run["days"])
+    ]
+
+
+class Model(Row):
+    """One invented model."""
+
+    name: str
+    """The name logs use."""
+    strength: float
+    """Planted rating on a Bradley-Terry scale of 400, base 10."""
+    roles: list[str]
+    """What its template calls user and assistant."""
+
+
+@cache
+def models() -> tuple[Model, ...]:
+    """All models, strongest first."""
+    return tuple(Model(**entry) for entry in load("models"))
 
 
 class Turn(NamedTuple):
@@ -26,10 +98,10 @@ class Talk:
     conv_id: str
     model: Model
     turns: tuple[Turn, ...]
-    picture: str | None = None
+    image: str | None = None
     """Logged name: 32 hex digits, or something hostile."""
     flagged: bool = False
-    """Whether the server's scan flagged the picture as child abuse."""
+    """Whether the server's scan flagged the image as child abuse."""
     examples: tuple[str, ...] = ()
     """Few-shot messages of the template, before the user's first."""
 
@@ -44,8 +116,8 @@ def state(talk: Talk, era: Era, turn_count: int | None = None) -> dict[str, Any]
     user, assistant = talk.model.roles
     messages: list[list[Any]] = [[(user, assistant)[index % 2], text] for index, text in enumerate(talk.examples)]
     for index, turn in enumerate(talk.turns[:turn_count]):
-        with_picture = talk.picture is not None and index == 0 and era is not Era.TEXT
-        messages.append([user, [turn.prompt, [talk.picture]] if with_picture else turn.prompt])
+        with_image = talk.image is not None and index == 0 and era is not Era.TEXT
+        messages.append([user, [turn.prompt, [talk.image]] if with_image else turn.prompt])
         messages.append([assistant, turn.answer])
     content: dict[str, Any] = {
         "template_name": talk.model.name.partition("-")[0],
@@ -56,7 +128,7 @@ def state(talk: Talk, era: Era, turn_count: int | None = None) -> dict[str, Any]
         "conv_id": talk.conv_id,
         "model_name": talk.model.name,
     }
-    if era is Era.PNG and talk.picture is not None:
+    if era is Era.PNG and talk.image is not None:
         content["has_csam_image"] = talk.flagged
     return content
 
@@ -73,29 +145,18 @@ def chat(talk: Talk, era: Era, turn_count: int, start: float, finish: float, add
         "state": state(talk, era, turn_count),
         "ip": address,
     }
-    if era is Era.TEXT and talk.picture is not None:
+    if era is Era.TEXT and talk.image is not None:
         by_address = talk.conv_id[0] == "0"
-        record["images"] = [f"{BUCKET}/{talk.picture}.jpg" if by_address else talk.picture]
+        record["images"] = [f"{BUCKET}/{talk.image}.jpg" if by_address else talk.image]
     return record
 
 
 def feedback(kind: str, talk: Talk, era: Era, at: float, address: str) -> dict[str, Any]:
     """The line of a button in direct chat: upvote, downvote or flag."""
-    return {
-        "tstamp": round(at, 4),
-        "type": kind,
-        "model": talk.model.name,
-        "state": state(talk, era),
-        "ip": address,
-    }
+    return {"tstamp": round(at, 4), "type": kind, "model": talk.model.name, "state": state(talk, era), "ip": address}
 
 
 def vote(kind: str, talks: Sequence[Talk], shown: Sequence[str], era: Era, at: float, address: str) -> dict[str, Any]:
     """The line of a vote between two conversations; `shown` are the names as the page showed them."""
-    return {
-        "tstamp": round(at, 4),
-        "type": kind,
-        "models": list(shown),
-        "states": [state(talk, era) for talk in talks],
-        "ip": address,
-    }
+    states = [state(talk, era) for talk in talks]
+    return {"tstamp": round(at, 4), "type": kind, "models": list(shown), "states": states, "ip": address}

@@ -1,7 +1,8 @@
-"""The words of the demo arena, kept as data in `words/*.yaml`."""
+"""The words of the demo arena, kept as data in `words/*.yaml`, and the seeded generators that choose among them."""
 
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from schemas.row import Row
@@ -10,17 +11,22 @@ from tasks.yaml_files import read_yaml
 _FOLDER = Path(__file__).parent / "words"
 
 
+def chance(*seed: object) -> Random:
+    """A generator that depends on its seed alone, such as `chance(0, "pool")`."""
+    return Random(":".join(map(str, seed)))  # noqa: S311  a demo must repeat itself, and keeps no secrets
+
+
 class Topic(Row):
     """One subject that users talk about."""
 
     share: float
     """Weight among the topics."""
     families: list[str]
-    """Picture families it is about."""
+    """Image families it is about."""
     nouns: dict[str, str]
-    """Language -> what its pictures show, for answers in that language."""
+    """Language -> what its images show, for answers in that language."""
     prompts: dict[str, list[str]]
-    """Language -> opening prompts, with slots in braces for facts of the picture."""
+    """Language -> opening prompts, with slots in braces for facts of the image."""
     openings: list[str]
     """First sentences of English answers, with slots."""
     details: list[str]
@@ -49,9 +55,16 @@ class Speech(Row):
 
 
 @cache
+def load(name: str) -> Any:
+    """Content of one file of words."""
+    return read_yaml(_FOLDER / f"{name}.yaml")
+
+
+@cache
 def topics() -> dict[str, Topic]:
     """Topics by name, in the order of their files."""
-    return {file.stem: Topic(**_load(file)) for file in sorted((_FOLDER / "topics").glob("*.yaml"))}
+    names = sorted(file.stem for file in (_FOLDER / "topics").glob("*.yaml"))
+    return {name: Topic(**load(f"topics/{name}")) for name in names}
 
 
 @cache
@@ -60,17 +73,7 @@ def speeches() -> dict[str, Speech]:
     return {code: Speech(**words) for code, words in load("languages").items()}
 
 
-@cache
-def load(name: str) -> Any:
-    """Content of one file of words."""
-    return _load(_FOLDER / f"{name}.yaml")
-
-
 def things(group: str) -> list[str]:
     """A list of names to draw and talk about."""
     names: list[str] = load("things")[group]
     return names
-
-
-def _load(file: Path) -> Any:
-    return read_yaml(file)

@@ -1,1 +1,1 @@
-"""How work runs: on threads or processes, with progress, timed, in compiled loops."""
+"""How work runs: on threads, processes or shards, with progress on stderr and timed."""

@@ -1,4 +1,4 @@
-"""Progress with counts and rates, on stderr: a live bar on a terminal, a line now and then elsewhere."""
+"""Progress with counts and rates, on stderr: a bar on a terminal, a line every 15 seconds elsewhere."""
 
 import sys
 import time
@@ -31,41 +31,28 @@ def tell(line: str) -> None:
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Advance]:
-    """Show how far `what` has come out of `total` items. Nothing is shown for nothing to do."""
-    if total == 0:
-        yield silent
-    elif sys.stderr.isatty():
-        yield from _bar(what, total)
-    else:
-        yield from _lines(what, total)
-
-
-def _bar(what: str, total: int) -> Iterator[Advance]:
-    rate = TextColumn("{task.fields[rate]}")
-    columns = (TextColumn("  {task.description:<28}"), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    """Show how many of `total` items of `what` are done. Nothing is shown when there are none."""
+    columns = (
+        TextColumn("  {task.description:<28}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+    )
+    terminal = total > 0 and sys.stderr.isatty()
+    started = last = time.monotonic()
+    with Progress(
+        *columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True, disable=not terminal
+    ) as bars:
         bar = bars.add_task(what, total=total, rate="")
-        started = time.monotonic()
 
         def advance(count: int = 1) -> None:
-            bars.update(bar, advance=count)
-            per_second = bars.tasks[0].completed / max(time.monotonic() - started, 1e-6)
-            bars.update(bar, rate=f"{per_second:,.0f}/s")
+            nonlocal last
+            bars.advance(bar, count)
+            done, now = int(bars.tasks[0].completed), time.monotonic()
+            rate = f"{done / max(now - started, 1e-6):,.0f}/s"
+            bars.update(bar, rate=rate)
+            if total > 0 and not terminal and now - last >= SECONDS_BETWEEN_LINES:
+                last = now
+                tell(f"  {what}: {done:,} of {total:,}, {rate}")
 
         yield advance
-
-
-def _lines(what: str, total: int) -> Iterator[Advance]:
-    started = last = time.monotonic()
-    done = 0
-
-    def advance(count: int = 1) -> None:
-        nonlocal done, last
-        done += count
-        now = time.monotonic()
-        if now - last >= SECONDS_BETWEEN_LINES:
-            last = now
-            rate = done / (now - started)
-            print(f"  {what}: {done:,} of {total:,}, {rate:,.0f}/s", file=sys.stderr, flush=True)
-
-    yield advance

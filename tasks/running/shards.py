@@ -1,7 +1,7 @@
 """Where shards run: in this process, or in the worker processes of a task runner that the flow has chosen.
 
-A shard is some thousands of items that are measured without any other's result. Whoever works on one writes parts
-that no list names yet and hands back what they are called; this process lists them, in the order of the shards.
+A shard is some thousands of items that are measured independently. Its worker writes unlisted parts and returns their
+names; this process lists them in the order of the shards.
 """
 
 from collections.abc import Callable, Iterable, Iterator

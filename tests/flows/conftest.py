@@ -1,20 +1,27 @@
-"""One small demo arena, curated twice by the real flow on a real Prefect server, for all flow tests."""
+"""One small demo arena, curated twice by the real flow on a real Prefect server, for all flow tests.
+
+The first run is the example of docs/operating.md.
+"""
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import certifi
 import pytest
 
 from schemas.run import StageReport
-from schemas.settings import Settings
+from schemas.settings import BenchSettings, Settings
 from tasks.demo.arena import generate_arena
 from tasks.tables import Store
+from tests.builders import USER_KEY
 
+ROOT = Path(__file__).parents[2]
 OPENED: list[str] = []
 _LISTENING = False
 
@@ -28,7 +35,7 @@ sys.addaudithook(_listen)
 
 
 def _certificate(folder: Path) -> str:
-    """A file of one authority. Each of Prefect's clients, forty a run, reads all of certifi's, and none needs any."""
+    """A file with one certificate in place of certifi's 150: each of Prefect's clients, forty a run, reads it."""
     first, end, _ = (
         Path(certifi.where()).read_text(encoding="ascii", errors="ignore").partition("-----END CERTIFICATE-----")
     )
@@ -60,8 +67,19 @@ def arena(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if given := os.environ.get("CURATE_TEST_ARENA"):
         return Path(given)
     folder = tmp_path_factory.mktemp("arena")
-    generate_arena(folder, conversations=40, battles=30, seed=3, pictures_max=30)
+    generate_arena(folder, conversations=40, battles=30, seed=3, images_max=16)
     return folder
+
+
+def _documented(logs: Path, store: Path) -> dict[str, Any]:
+    """Names that the Python example of docs/operating.md defines, run on these folders."""
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "operating.md").read_text(), re.DOTALL)
+    for placeholder, folder in (("path/to/logs", logs), ("path/to/store", store)):
+        assert example.count(placeholder) == 1
+        example = example.replace(placeholder, str(folder))
+    names: dict[str, Any] = {}
+    exec(example, names)
+    return names
 
 
 @dataclass(frozen=True)
@@ -76,7 +94,7 @@ class Curated:
     opened_first: list[str]
     opened_second: list[str]
     first_release: Path
-    """Copy of the release as the first run left it."""
+    """Copy of the release as the first run left it, where the documented example says it is."""
 
     @property
     def release(self) -> Path:
@@ -88,17 +106,30 @@ class Curated:
 def curated(prefect_server: None, arena: Path, tmp_path_factory: pytest.TempPathFactory) -> Curated:
     """The arena curated twice."""
     global _LISTENING
-    from flows.curate import curate
-
-    settings = Settings(logs=str(arena / "logs"), store=str(tmp_path_factory.mktemp("store")), workers=2)
-    runs, opened = [], []
+    store, runs, opened = tmp_path_factory.mktemp("store"), [], []
     copy = tmp_path_factory.mktemp("first") / "release"
     for number in range(2):
         OPENED.clear()
         _LISTENING = True
-        runs.append(curate(settings))
+        example = _documented(arena / "logs", store)
         _LISTENING = False
+        runs.append(example["reports"])
         opened.append(list(OPENED))
         if number == 0:
-            shutil.copytree(Path(settings.store) / runs[0][-1].result, copy)
-    return Curated(arena, settings, Store.open(settings.store), *runs, *opened, copy)
+            shutil.copytree(example["release"], copy)
+    return Curated(arena, example["settings"], Store.open(str(store)), *runs, *opened, copy)
+
+
+@pytest.fixture(scope="session")
+def backfilled(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """A smaller arena without planted problems, curated once by one worker: the settings of the run."""
+    from flows.curate import curate
+
+    folder = tmp_path_factory.mktemp("backfilled")
+    generate_arena(folder, conversations=40, battles=10, seed=9, images_max=10, problems=False)
+    bench = BenchSettings(hidden_fraction=0.2)  # so that the hidden split of a small arena is not empty
+    settings = Settings(logs=str(folder / "logs"), store=str(folder / "store"), workers=1, bench=bench)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CURATE_USER_KEY", USER_KEY)
+        curate(settings)
+    return settings

@@ -36,7 +36,7 @@ def settings(logs: Path, **changes: object) -> Settings:
         ({"policy": "pubic_release"}, "Did you mean public_release?"),
         ({"release": "../1"}, "release version '../1'"),
         ({"providers": {"nsfw": "nobody"}}, "unknown provider 'nobody'"),
-        ({"images": "/nowhere"}, "picture folder '/nowhere'"),
+        ({"images": "/nowhere"}, "--images '/nowhere'"),
     ],
 )
 def test_what_cannot_be_done_is_said_before_the_store_exists(prefect_server, logs, changes, line):

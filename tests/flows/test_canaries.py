@@ -8,8 +8,7 @@ import yaml
 
 from schemas.errors import CanaryEscaped
 from schemas.policy import Action
-from tasks.canaries.plant import STORE
-from tasks.canaries.probes import probes
+from tasks.canaries.probes import STORE, probes
 from tasks.decide.policy_file import load_policy
 from tasks.release.build import MANIFEST
 from tasks.tables import Store
@@ -54,7 +53,7 @@ def test_probes_are_in_no_table_and_no_release(curated):
 def test_listed_probes_are_never_looked_at(curated):
     store = Store.existing(f"{curated.settings.store}/{STORE}")
     taken_in = store.read("picture_files").height
-    assert taken_in == sum(probe.picture is not None and not probe.listed for probe in probes())
+    assert taken_in == sum(probe.image is not None and not probe.listed for probe in probes())
     assert set(store.read("rejects")["reason"]) == {"known_hash"}
 
 
@@ -64,9 +63,7 @@ def test_the_other_presets_catch_every_probe_too(planted, policy):
 
 
 LOOSE = {
-    "face": ("public_release", {"face": {"at_least": 1.1}}, "face: it is kept"),
-    "picture text": ("public_release", {"pii_image": {"over": "messages"}}, None),
-    "text": ("internal", {"pii_text": {"over": "image_texts"}}, None),
+    "no rule": ("public_release", {"pii_image": {"over": "messages"}}, None),
     "tag": ("internal", {"face": {"at_least": 1.1}}, "face: it is not tagged"),
 }
 
@@ -85,7 +82,7 @@ def test_a_probe_that_gets_through_a_rule_about_it_ends_the_run(planted, tmp_pat
 def test_a_listed_picture_that_is_taken_in_ends_the_run(planted, monkeypatch):
     monkeypatch.setattr("tasks.ingest.known_hashes.PDQ_DISTANCE", 0)
     shutil.rmtree(planted.store)
-    with pytest.raises(CanaryEscaped, match="listed_picture: its picture is on a list"):
+    with pytest.raises(CanaryEscaped, match="listed_picture: its image is on a list"):
         run(planted, "public_release")
 
 
@@ -93,7 +90,11 @@ def test_an_escape_ends_the_command_with_one_line_and_no_release(curated, plante
     policy = changed(tmp_path, "public_release", face={"at_least": 1.1})
     code, _, err = curate("run", "--logs", curated.settings.logs, "--store", planted.store, "--policy", policy)
     assert code != 0
-    assert err.splitlines()[-1].startswith("curate: nothing is released, because planted probes got through")
+    last = err.splitlines()[-1]
+    assert (
+        last.startswith("curate: nothing is released, because planted probes got through")
+        and "face: it is kept" in last
+    )
     assert not list(Path(planted.store).glob(f"releases/*/{MANIFEST}"))
 
 
@@ -123,5 +124,5 @@ def test_the_pictures_of_probes_go_to_the_service_that_is_chosen_for_pictures(pl
     openai_server.answer(Reply(answer(of_picture())))
     report = run(planted.model_copy(update={"providers": {"image_moderation": "openai"}}), "public_release")
     assert report.model_calls == {"image_moderation": len(openai_server.requests)}
-    assert len(openai_server.requests) == sum(probe.picture is not None and not probe.listed for probe in probes())
+    assert len(openai_server.requests) == sum(probe.image is not None and not probe.listed for probe in probes())
     assert report.counts["caught"] == len(probes())

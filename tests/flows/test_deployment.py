@@ -41,7 +41,7 @@ def client(prefect_server):
 def place(tmp_path_factory) -> Path:
     """A folder with logs, and where the store will be."""
     folder = tmp_path_factory.mktemp("operated")
-    generate_arena(folder, conversations=20, battles=5, seed=9, pictures_max=8, problems=False)
+    generate_arena(folder, conversations=20, battles=5, seed=9, images_max=8, problems=False)
     planted = chat("planted", f"Write to {MAILBOX}.", "I did.") | {"ip": ADDRESS}
     broken = f'{{"ip": "{ADDRESS}", "text": "{MAILBOX}"'.encode()
     write(folder / "logs", "vision-tmp-2024-05-30-conv.json", planted, broken)
@@ -93,13 +93,6 @@ def test_nightly_runs_once_a_night_and_never_twice_at_once(client):
     assert nightly.global_concurrency_limit.limit == 1
 
 
-NO_WINDOWS = {
-    "--until 2024-06-01 is before --since 2024-06-30": {"since": "2024-06-30", "until": "2024-06-01"},
-    "since": {"since": "yesterday"},
-}
-"""What the run's state says, by the window that is asked for."""
-
-
 @dataclass
 class Operated:
     """What was ordered, one after the other, and what the worker printed."""
@@ -107,33 +100,26 @@ class Operated:
     backfill: UUID
     nightly: UUID
     refreshed: UUID
-    released: UUID
-    no_windows: dict[str, UUID]
+    no_days: UUID
     printed: dict[UUID, str]
 
 
 @pytest.fixture(scope="module")
 def operated(client, environment, place) -> Operated:
-    """A backfill; a night; a refreshed benchmark; a release.
-
-    Windows that are none are asked for beside what follows: a second backfill would wait for the first one's slot.
-    """
-    nowhere = str(place / "untouched")
+    """A backfill; a night, and beside it a backfill of days that end before they begin; a refreshed benchmark."""
     ordered = {
         "backfill": (BACKFILL, {"since": "2024-04-15", "until": "2024-06-30"}),
         "nightly": ("curate/nightly", {}),
         "refreshed": ("refresh-bench/refresh-bench", {"seed": 7, "bench": {"size": 4}, "release": "refreshed"}),
-        "released": ("release/release", {"release": "again", "accept_drift": True}),
     }
-    beside = dict(zip(("nightly", "refreshed"), NO_WINDOWS.items(), strict=True))
-    runs, none, printed = {}, {}, {}
+    backwards = {"since": "2024-06-30", "until": "2024-06-01", "store": str(place / "untouched")}
+    runs, printed = {}, {}
     for step, (name, settings) in ordered.items():
         runs[step] = _ordered(client, name, **settings).id
-        if step in beside:
-            line, window = beside[step]
-            none[line] = _ordered(client, BACKFILL, **window, store=nowhere).id
+        if step == "nightly":
+            runs["no_days"] = _ordered(client, BACKFILL, **backwards).id
         printed[runs[step]] = _work(environment)
-    return Operated(**runs, no_windows=none, printed=printed)
+    return Operated(**runs, printed=printed)
 
 
 def _stages(client: SyncPrefectClient, run: UUID) -> list[str]:
@@ -161,16 +147,6 @@ def test_a_refreshed_benchmark_is_released_and_nothing_is_read_or_measured_for_i
     assert manifest["counts"]["bench"] == 4 and manifest["settings"]["seed"] == 7
 
 
-def test_the_tables_are_released_as_they_are(client, operated, place):
-    assert _state(client, operated.released) == "Completed", operated.printed[operated.released]
-    assert _stages(client, operated.released) == ["drift", "report", "release"]
-    before, after = (
-        json.loads((place / "store" / "releases" / name / "manifest.json").read_text())
-        for name in ("refreshed", "again")
-    )
-    assert after["counts"] == before["counts"]
-
-
 def _shows_its_stages_and_no_person(client: SyncPrefectClient, run: UUID, printed: str) -> None:
     artifacts = _artifacts(client, run)
     assert artifacts.keys() == {"stages", "funnel", "dropped", "release"}
@@ -188,11 +164,10 @@ def test_a_misspelt_or_mistyped_setting_is_refused_before_a_run_exists(client, w
         _ordered(client, BACKFILL, **wrong)
 
 
-def test_a_window_that_is_none_does_no_work(client, operated, place):
-    for line, run in operated.no_windows.items():
-        state = client.read_flow_run(run).state
-        assert state.is_final() and not state.is_completed()
-        assert line in state.message
+def test_days_that_end_before_they_begin_fail_with_one_line_and_no_work(client, operated, place):
+    state = client.read_flow_run(operated.no_days).state
+    assert state.is_final() and not state.is_completed()
+    assert "--until 2024-06-01 is before --since 2024-06-30" in state.message
     assert not (place / "untouched").exists()
 
 

@@ -17,6 +17,7 @@ from schemas.settings import BenchSettings
 from schemas.tables import TABLES
 from tasks.lookup.funnel import funnel, line_fates
 from tasks.release.verify import verify_release
+from tasks.tables import Store
 
 
 def _calls(reports: list[StageReport]) -> int:
@@ -64,19 +65,6 @@ def test_second_run_gives_the_same_bytes(curated):
 
     assert curated.second[-1].counts["new"] == 0
     assert files(curated.first_release) == files(curated.release)
-
-
-def test_two_stores_with_one_key_release_the_same_bytes(curated, arena, tmp_path, monkeypatch):
-    from flows.curate import curate
-
-    key = (Path(curated.settings.store) / "secret" / "user_key").read_text()
-    monkeypatch.setenv("CURATE_USER_KEY", key)
-    for table in ("signals", "images", "picture_files"):
-        shutil.copytree(Path(curated.settings.store) / "tables" / table, tmp_path / "tables" / table)
-    other = curate(curated.settings.model_copy(update={"store": str(tmp_path), "workers": 1}))
-    for path in sorted(curated.release.rglob("*.parquet")):
-        twin = tmp_path / other[-1].result / path.relative_to(curated.release)
-        assert twin.read_bytes() == path.read_bytes(), path.name
 
 
 def test_no_address_of_a_log_is_in_any_table_or_release(curated):
@@ -142,7 +130,7 @@ def test_unmeasured_items_are_not_released(curated, tmp_path):
     shutil.copytree(curated.settings.store, tmp_path / "store", ignore=shutil.ignore_patterns("releases"))
     shutil.rmtree(tmp_path / "store" / "tables" / "signals" / "nsfw")
     decide(curated.settings.model_copy(update={"store": str(tmp_path / "store")}))
-    store = type(curated.store)(str(tmp_path / "store"))
+    store = Store(str(tmp_path / "store"))
     decided = store.read("conversations").join(
         store.read("decisions").filter(item_kind="conversation"), left_on="conversation_id", right_on="item_id"
     )
@@ -153,17 +141,18 @@ def test_unmeasured_items_are_not_released(curated, tmp_path):
 
 
 def test_changed_threshold_measures_nothing(curated, tmp_path):
-    from flows.curate import curate
+    from flows.decide import decide
+    from flows.measure import describe
 
     policy = yaml.safe_load(Path("tasks/decide/policies/public_release.yaml").read_text())
     next(rule for rule in policy["rules"] if rule["reason"] == "nsfw_image")["at_least"] = 0.0001
     file = tmp_path / "strict.yaml"
     file.write_text(yaml.safe_dump(policy | {"name": "strict"}))
-    shutil.copytree(curated.settings.store, tmp_path / "store")
-    reports = curate(curated.settings.model_copy(update={"store": str(tmp_path / "store"), "policy": str(file)}))
-    assert _calls(reports) == 0
-    assert reports[-1].counts["chat"] < curated.second[-1].counts["chat"]
-    assert reports[-1].result != curated.second[-1].result
+    shutil.copytree(curated.settings.store, tmp_path / "store", ignore=shutil.ignore_patterns("releases"))
+    settings = curated.settings.model_copy(update={"store": str(tmp_path / "store"), "policy": str(file)})
+    assert _calls([*decide(settings), *describe(settings)]) == 0
+    before, after = (Store(root).read("decisions")["keep"].sum() for root in (curated.settings.store, settings.store))
+    assert 0 < after < before
 
 
 def _asked(row: dict, column: str) -> tuple[str, str]:
@@ -196,7 +185,7 @@ def test_the_hidden_split_is_in_no_released_file(curated, tmp_path):
     settings = curated.settings.model_copy(update={"store": str(tmp_path / "store"), "bench": bench})
     sample(settings)
     built = tmp_path / "store" / release(settings)[-1].result
-    store = type(curated.store)(settings.store)
+    store = Store(settings.store)
     hidden = store.read("hidden")
     secret = store.read("conversations").join(hidden, on="document_id", how="semi")
     assert hidden["drawn"].sum() > 5

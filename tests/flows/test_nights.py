@@ -1,4 +1,4 @@
-"""A window read night by night gives the release that one backfill of it gives."""
+"""Days read night by night give the release that one backfill gives, with the same key and any number of workers."""
 
 import json
 from datetime import date
@@ -6,35 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from schemas.settings import BenchSettings, Settings
-from tasks.demo.arena import generate_arena
+from schemas.settings import Settings
+from tests.builders import USER_KEY
 
-pytestmark = pytest.mark.timeout(1800)  # a run for each night, on a machine that may be busy
+pytestmark = pytest.mark.timeout(1800)  # three runs on a machine that may be busy
 
-NIGHTS = [(None, date(2024, 5, 23)), (date(2024, 5, 22), date(2024, 8, 10)), (date(2024, 8, 10), None)]
+NIGHTS = [(None, date(2024, 8, 10)), (date(2024, 5, 22), None)]
 """First and last day of the log files each night reads; they overlap, as nights that are run again do."""
-
-BENCH = BenchSettings(hidden_fraction=0.2)
-"""Enough of a small arena is reserved for the hidden split to be one."""
 
 
 @pytest.fixture(scope="module")
-def stores(prefect_server, tmp_path_factory) -> tuple[Path, Path]:
-    """A small arena curated in three nights, and at once."""
+def stores(backfilled: Settings, tmp_path_factory) -> tuple[Path, Path]:
+    """The same logs curated in two nights, and at once."""
     from flows.curate import curate
 
-    folder = tmp_path_factory.mktemp("nights")
-    generate_arena(folder, conversations=40, battles=10, seed=9, pictures_max=20, problems=False)
-    by_night, at_once = folder / "by_night", folder / "at_once"
-    key = pytest.MonkeyPatch()
-    key.setenv("CURATE_USER_KEY", "one key for both stores of this test")
-    for store, windows in ((by_night, NIGHTS), (at_once, [(None, None)])):
-        for since, until in windows:
-            curate(
-                Settings(logs=str(folder / "logs"), store=str(store), since=since, until=until, workers=2, bench=BENCH)
-            )
-    key.undo()
-    return by_night, at_once
+    by_night = tmp_path_factory.mktemp("nights") / "store"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CURATE_USER_KEY", USER_KEY)
+        for since, until in NIGHTS:
+            changes = {"store": str(by_night), "since": since, "until": until, "workers": 2}
+            curate(backfilled.model_copy(update=changes))
+    return by_night, Path(backfilled.store)
 
 
 def _versions(store: Path) -> list[str]:

@@ -15,8 +15,8 @@ import pytest
 import s3fs
 
 from schemas.settings import Settings
-from tasks.demo.arena import generate_arena
 from tasks.store.lease import Terms
+from tests.builders import USER_KEY
 from tests.cut_off import cut_off_at
 from tests.s3_server import s3_client, s3_server
 
@@ -33,7 +33,7 @@ CUT_AT = b"PUT /arena/store/tables/signals/text_pii/"
 def environment() -> Iterator[dict[str, str]]:
     """A moto server with an empty bucket, and what tells clients where it is."""
     with s3_server(BUCKET) as own:
-        yield os.environ | own | {"CURATE_USER_KEY": "one key for both stores of this test"}
+        yield os.environ | own | {"CURATE_USER_KEY": USER_KEY}
 
 
 def _objects(environment: dict[str, str], prefix: str = "") -> dict[str, bytes]:
@@ -52,7 +52,7 @@ def _curate(environment: dict[str, str], *arguments: str) -> subprocess.Complete
 
 @dataclass
 class Runs:
-    """One small arena curated into a folder, and into the bucket, which was out of reach in the middle at first."""
+    """The same logs curated into a folder, and into the bucket, which at first could not be reached in the middle."""
 
     local: Path
     environment: dict[str, str]
@@ -62,25 +62,22 @@ class Runs:
 
 
 @pytest.fixture(scope="module")
-def runs(prefect_server, environment, tmp_path_factory) -> Runs:
+def runs(backfilled: Settings, environment) -> Runs:
     from flows.curate import curate
 
-    folder = tmp_path_factory.mktemp("bucket")
-    logs = str(folder / "logs")
-    generate_arena(folder, conversations=20, battles=5, seed=9, pictures_max=8, problems=False)
     port = int(environment["AWS_ENDPOINT_URL"].rpartition(":")[2])
     with cut_off_at(port, CUT_AT) as cut:
         way = environment | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{cut}"}
-        cut_off = _curate(way, "run", "--logs", logs, "--store", STORE)
+        cut_off = _curate(way, "run", "--logs", backfilled.logs, "--store", STORE)
     left = set(_objects(environment))
     with pytest.MonkeyPatch.context() as patch:
         for name in ("CURATE_USER_KEY", *(name for name in environment if name.startswith("AWS_"))):
             patch.setenv(name, environment[name])
         patch.setattr(Terms.__new__, "__defaults__", (60.0, 0.0, 0.1))  # nobody waits ten minutes for a lease to end
         s3fs.S3FileSystem.clear_instance_cache()  # of the servers of other tests
-        for store in (str(folder / "store"), STORE, STORE):
-            curate(Settings(logs=logs, store=store, workers=2))
-    return Runs(folder / "store", environment, cut_off, left)
+        for _ in range(2):
+            curate(backfilled.model_copy(update={"store": STORE, "workers": 2}))
+    return Runs(Path(backfilled.store), environment, cut_off, left)
 
 
 def test_a_run_that_loses_its_store_in_the_middle_ends_with_one_line_and_the_next_one_goes_on(runs):

@@ -3,10 +3,13 @@
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,21 +62,43 @@ def database() -> Iterator[str]:
             call("stop")
 
 
-def test_a_stage_runs_and_its_run_is_kept_in_postgresql(database, tmp_path):
-    port = database.rpartition(":")[2].partition("/")[0]
-    environment = os.environ | {
+@pytest.fixture
+def server(database, tmp_path) -> Iterator[str]:
+    """`prefect server start` with that database: the address of its API."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    environment = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"} | {
         "PREFECT_HOME": str(tmp_path / "home"),
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     }
-    environment.pop("PREFECT_API_URL", None)
+    start = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port, "--no-ui"]
+    with subprocess.Popen(start, env=environment, stdout=subprocess.DEVNULL) as started:
+        until = time.monotonic() + 180
+        while not _answers(f"http://127.0.0.1:{port}/api/health") and time.monotonic() < until:
+            assert started.poll() is None
+            time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}/api"
+        started.send_signal(signal.SIGINT)
+
+
+def _answers(url: str) -> bool:
+    try:
+        urllib.request.urlopen(url, timeout=10).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_a_stage_runs_and_its_run_is_kept_in_postgresql(server, database, tmp_path):
     # In a process of its own: Prefect sends all events of a process to the first server that it knew.
     done = subprocess.run(
-        [sys.executable, "-c", STAGE, str(tmp_path / "store")],
-        cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=400,
+        [sys.executable, "-c", STAGE, str(tmp_path / "store")], cwd=ROOT, env=os.environ | {"PREFECT_API_URL": server},
+        capture_output=True, text=True, check=False, timeout=400,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     asked = "select r.state_name, a.data from flow_run r join artifact a on a.flow_run_id = r.id"
+    port = database.rpartition(":")[2].partition("/")[0]
     ask = ["psql", "-h", "127.0.0.1", "-p", port, "-U", "prefect", "-At", "-c", asked, "postgres"]
     (kept,) = subprocess.run(ask, check=True, capture_output=True, text=True).stdout.splitlines()
     assert kept.startswith("Completed|") and "ingest" in kept

@@ -22,7 +22,7 @@ UNMEASURED = "unmeasured_moderation"
 def logs(tmp_path_factory) -> Path:
     """Logs of a small arena, whose pictures need no service."""
     folder = tmp_path_factory.mktemp("unwell")
-    generate_arena(folder, conversations=12, battles=3, seed=9, pictures_max=4, problems=False)
+    generate_arena(folder, conversations=12, battles=3, seed=9, images_max=4, problems=False)
     return folder / "logs"
 
 
@@ -63,7 +63,7 @@ def test_a_run_carries_on_without_its_service_and_the_next_one_asks_for_what_is_
         assert UNMEASURED in out and "= kept 0 +" in out.splitlines()[-1]
         missing = store.read("signals/text_pii").height
 
-        monkeypatch.setenv("OPENAI_BASE_URL", well.url)
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{well.url}/v1")
         status, out, err = curate(*command)
         assert status == 0 and "FAILED" not in err, err
         assert not any(UNMEASURED in reasons for reasons in _reasons(store))

@@ -1,71 +1,25 @@
-"""Pictures that the demo draws itself, by family. A new family is one function and one line here."""
+"""Images that the demo draws itself. In: a seeded generator; out: an image and words for prompts and answers about it.
+
+A new family is one function and its name here.
+"""
 
 from collections.abc import Callable
 from random import Random
 
-from tasks.demo.drawings import (
-    abstract,
-    charts,
-    comics,
-    creatures,
-    diagrams,
-    documents,
-    geometry,
-    scenes,
-    screens,
-    signs,
-)
+from tasks.demo.drawings import figures, pages, scenes
 from tasks.demo.drawings.canvas import Drawing
 
+_FIGURES = (figures.bar_chart, figures.line_chart, figures.pie_chart, figures.flow_chart, figures.overlapping_circles)
+_GEOMETRY = (figures.right_triangle, figures.grid_figure, figures.function_graph)
+_DOCUMENTS = (pages.receipt, pages.invoice, pages.text_page, pages.table, pages.recipe_card)
+_SIGNS_AND_SCREENS = (pages.street_sign, pages.label, pages.settings_page, pages.dashboard)
+_PLACES = (scenes.landscape, scenes.skyline, scenes.floor_plan, scenes.night_sky)
+_THINGS = (scenes.fish, scenes.bird, scenes.plate, scenes.meme, scenes.comic, pages.code_editor)
+_ABSTRACT = (scenes.discs, scenes.shards)
+
 FAMILIES: dict[str, Callable[[Random], Drawing]] = {
-    "bar_chart": charts.bar_chart,
-    "line_chart": charts.line_chart,
-    "pie_chart": charts.pie_chart,
-    "point_chart": charts.point_chart,
-    "heat_table": charts.heat_table,
-    "right_triangle": geometry.right_triangle,
-    "circle": geometry.circle,
-    "parallel_lines": geometry.parallel_lines,
-    "grid_figure": geometry.grid_figure,
-    "function_graph": geometry.function_graph,
-    "stacked_cubes": geometry.stacked_cubes,
-    "flow_chart": diagrams.flow_chart,
-    "tree": diagrams.tree,
-    "overlapping_circles": diagrams.overlapping_circles,
-    "timeline": diagrams.timeline,
-    "circuit": diagrams.circuit,
-    "receipt": documents.receipt,
-    "invoice": documents.invoice,
-    "text_page": documents.text_page,
-    "table": documents.table,
-    "form": documents.form,
-    "recipe_card": documents.recipe_card,
-    "menu": documents.menu,
-    "settings_page": screens.settings_page,
-    "sign_in": screens.sign_in,
-    "dashboard": screens.dashboard,
-    "error_dialog": screens.error_dialog,
-    "file_list": screens.file_list,
-    "chat_window": screens.chat_window,
-    "code_editor": screens.code_editor,
-    "street_sign": signs.street_sign,
-    "label": signs.label,
-    "landscape": scenes.landscape,
-    "skyline": scenes.skyline,
-    "street_map": scenes.street_map,
-    "floor_plan": scenes.floor_plan,
-    "night_sky": scenes.night_sky,
-    "planets": scenes.planets,
-    "fish": creatures.fish,
-    "snail": creatures.snail,
-    "butterfly": creatures.butterfly,
-    "bird": creatures.bird,
-    "plate": creatures.plate,
-    "rectangles": abstract.rectangles,
-    "discs": abstract.discs,
-    "shards": abstract.shards,
-    "waves": abstract.waves,
-    "meme": comics.meme,
-    "comic": comics.comic,
+    draw.__name__: draw
+    for group in (_FIGURES, _GEOMETRY, _DOCUMENTS, _SIGNS_AND_SCREENS, _PLACES, _THINGS, _ABSTRACT)
+    for draw in group
 }
-"""Family -> what draws one picture of it."""
+"""Family, as the topics name it -> what draws one image of it."""

@@ -8,9 +8,8 @@ from typing import Any
 
 from tasks.demo.log_writer import LogLine
 from tasks.demo.problems.plan import EXACT, Planter, Problem
-from tasks.demo.records import chat
-from tasks.demo.stage import Stage
-from tasks.demo.timeline import MIDNIGHT_SECONDS, Moment
+from tasks.demo.records import MIDNIGHT_SECONDS, Moment, chat
+from tasks.demo.traffic import Stage
 
 LONG_BYTES = 16 * 1024 * 1024 + 1024
 """More than a state of 50 turns of 30,000 characters can take."""
@@ -40,8 +39,7 @@ def _torn_last_line(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
 
 
 def _record(stage: Stage, rng: Random, moment: Moment) -> Record:
-    picture = stage.picture(rng, moment)
-    talk = stage.talk(rng, picture, stage.prompts(rng, picture))
+    talk = stage.any_talk(rng, moment)
     return chat(talk, moment.era, 1, moment.at - 5, moment.at, stage.crowd.anybody(rng).address)
 
 

@@ -1,17 +1,16 @@
 """Messages that a pipeline should act on or leave alone: personal data, leaked names, service texts, hostile texts."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from random import Random
 from typing import Any
 
-from tasks.demo.log_writer import LogLine
-from tasks.demo.problems.plan import Planter, Problem, texts
-from tasks.demo.records import Talk, Turn
-from tasks.demo.stage import Stage, battle_lines, chat_lines
-from tasks.demo.timeline import Moment
+from tasks.demo.log_writer import Fact, LogLine
+from tasks.demo.problems.plan import Planter, Problem, about, repeated, texts
+from tasks.demo.records import Moment, Talk, Turn
+from tasks.demo.traffic import Stage
 
 _IN_BATTLES_EVERY = 3
 """Every third planted message stands in a battle, the others in direct chats."""
@@ -28,35 +27,24 @@ def planter(kind: str, in_battles: bool = True) -> Planter:
     return plant
 
 
-def empty_answers(stage: Stage, rng: Random) -> Iterator[Problem]:
-    """Answers that are null, as while one is pending, or hold nothing."""
-    for detail, answer in (("null", None), ("empty", ""), ("blank", "  \n")):
-        yield Problem(partial(_emptied, stage, detail, answer))
-
-
 def _in_chat(stage: Stage, kind: str, text: dict[str, Any], rng: Random, moment: Moment) -> list[LogLine]:
-    talk = _with_text(_any_talk(stage, rng, moment), text)
-    return chat_lines(rng, talk, moment, stage.crowd.anybody(rng), [_fact(kind, talk, text)])
+    talk = _with_text(stage.any_talk(rng, moment), text)
+    return stage.chat(rng, moment, talk, _fact(kind, talk, text))
 
 
 def _in_battle(stage: Stage, kind: str, text: dict[str, Any], rng: Random, moment: Moment) -> list[LogLine]:
-    picture = stage.picture(rng, moment)
-    prompts = [_prompt(text)] if "prompt" in text else stage.prompts(rng, picture)
-    left, right = stage.pair(rng, picture, prompts)
+    image = stage.image(rng, moment)
+    prompts = [_prompt(text)] if "prompt" in text else stage.prompts(rng, image)
+    left, right = stage.pair(rng, image, prompts)
     left = _with_text(left, text)
     talks = (left, right) if rng.random() < 0.5 else (right, left)
-    return battle_lines(rng, talks, moment, stage.crowd.anybody(rng), [_fact(kind, left, text)])
+    return stage.battle(rng, moment, talks, _fact(kind, left, text))
 
 
-def _emptied(stage: Stage, detail: str, answer: str | None, rng: Random, moment: Moment) -> list[LogLine]:
-    talk = _any_talk(stage, rng, moment)
-    talk = replace(talk, turns=(Turn(talk.turns[0].prompt, answer),))
-    return chat_lines(rng, talk, moment, stage.crowd.anybody(rng), [_fact("empty_answer", talk, {"detail": detail})])
-
-
-def _any_talk(stage: Stage, rng: Random, moment: Moment) -> Talk:
-    picture = stage.picture(rng, moment)
-    return stage.talk(rng, picture, stage.prompts(rng, picture))
+def _emptied(stage: Stage, answer: tuple[str, str | None], rng: Random, moment: Moment) -> list[LogLine]:
+    talk = stage.any_talk(rng, moment)
+    talk = replace(talk, turns=(Turn(talk.turns[0].prompt, answer[1]),))
+    return stage.chat(rng, moment, talk, about("empty_answer", talk, detail=answer[0]))
 
 
 def _with_text(talk: Talk, text: dict[str, Any]) -> Talk:
@@ -70,16 +58,14 @@ def _prompt(text: dict[str, Any]) -> str:
     return glue.join([text["prompt"]] * text.get("repeat", 1))
 
 
-def _fact(kind: str, talk: Talk, text: dict[str, Any]) -> dict[str, Any]:
-    fact: dict[str, Any] = {"kind": kind, "conversation_id": talk.conv_id}
-    if "detail" in text:
-        fact["detail"] = text["detail"]
+def _fact(kind: str, talk: Talk, text: dict[str, Any]) -> Fact:
+    more = {"detail": text["detail"]} if "detail" in text else {}
     if kind == "hostile_text":
-        fact["prompt_sha256"] = sha256(talk.turns[0].prompt.encode()).hexdigest()
-    return fact
+        more["prompt_sha256"] = sha256(talk.turns[0].prompt.encode()).hexdigest()
+    return about(kind, talk, **more)
 
 
-PLANTERS: dict[str, Callable[[Stage, Random], Iterator[Problem]]] = {
+PLANTERS: dict[str, Planter] = {
     "pii_text": planter("pii_text"),
     "not_pii_text": planter("not_pii_text", in_battles=False),
     "leaked_identity": planter("leaked_identity"),
@@ -87,5 +73,6 @@ PLANTERS: dict[str, Callable[[Stage, Random], Iterator[Problem]]] = {
     "service_error": planter("service_error"),
     "unfinished": planter("unfinished"),
     "hostile_text": planter("hostile_text", in_battles=False),
-    "empty_answer": empty_answers,
+    "empty_answer": repeated(_emptied, ("null", None), ("empty", ""), ("blank", "  \n")),
 }
+"""Kind -> what plants it."""

@@ -1,21 +1,22 @@
 """What planting means: a scene, and when it can be played."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
 import PIL.Image
 
-from tasks.demo.chance import chance
 from tasks.demo.drawings.canvas import Drawing
-from tasks.demo.picture_pool import PoolPicture
-from tasks.demo.stage import Scene, Stage
-from tasks.demo.timeline import Era
-from tasks.demo.words import load
+from tasks.demo.images import PoolImage
+from tasks.demo.log_writer import Fact
+from tasks.demo.records import Era, Talk
+from tasks.demo.traffic import Scene, Stage
+from tasks.demo.words import chance, load
 
 ALL_ERAS = frozenset(Era)
 IN_MESSAGES = frozenset({Era.JPG, Era.PNG})
-"""Eras whose votes and messages name their pictures."""
+"""Eras whose votes and messages name their images."""
 EXACT = frozenset({Era.PNG})
 """The era whose files hold exactly the pixels that were uploaded."""
 
@@ -30,10 +31,27 @@ class Problem(NamedTuple):
 
 
 Draw = Callable[[], PIL.Image.Image]
-"""Draws a planted picture when its scene is played, so that they are never all in memory."""
+"""Draws a planted image when its scene is played, so that they are never all in memory."""
 
 Planter = Callable[[Stage, Random], Iterator[Problem]]
 """Plants every variant of one kind once."""
+
+
+def repeated(
+    play: Callable[..., Any],
+    *variants: Any,
+    times: int = 3,
+    eras: frozenset[Era] = ALL_ERAS,
+    needs_morrow: bool = False,
+) -> Planter:
+    """Plants `play(stage, rng, moment)` some times, or `play(stage, variant, rng, moment)` once for each variant."""
+    given: list[tuple[Any, ...]] = [(variant,) for variant in variants] or [()] * times
+
+    def plant(stage: Stage, rng: Random) -> Iterator[Problem]:
+        for each in given:
+            yield Problem(partial(play, stage, *each), eras, needs_morrow)
+
+    return plant
 
 
 def texts(kind: str) -> list[dict[str, Any]]:
@@ -43,11 +61,16 @@ def texts(kind: str) -> list[dict[str, Any]]:
 
 
 def later(draw: Callable[..., Drawing], rng: Random, *given: Any) -> Draw:
-    """What draws one picture, the same however often it is called."""
+    """What draws one image, the same however often it is called."""
     seed = rng.getrandbits(64)
     return lambda: draw(chance(seed), *given).image
 
 
-def upload(name: str) -> PoolPicture:
-    """A picture of which only its logged name is known, with words that fit any."""
-    return PoolPicture(name, "documents", {"what": "picture", "title": "the picture", "line": "nothing in particular"})
+def upload(name: str) -> PoolImage:
+    """An image of which only its logged name is known, with words that fit any."""
+    return PoolImage(name, "documents", {"what": "picture", "title": "the picture", "line": "nothing in particular"})
+
+
+def about(kind: str, talk: Talk, **more: Any) -> Fact:
+    """A fact about one conversation."""
+    return {"kind": kind, "conversation_id": talk.conv_id, **more}

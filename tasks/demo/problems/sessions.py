@@ -1,130 +1,189 @@
-"""Sessions whose lines have to be put together with care, and records in their other shapes."""
+"""Sessions that need care: lines to be joined, records in other shapes, votes, conversations flagged as child abuse.
+
+Of what is flagged nothing is shown: most have no image file at all. One has: a grey card, drawn here, so that a test
+can prove that the file is never opened.
+"""
 
 import json
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from random import Random
+from typing import Any
+
+import PIL.Image
 
 from tasks.demo.log_writer import Channel, Fact, LogLine, record_line
-from tasks.demo.problems.plan import EXACT, IN_MESSAGES, Planter, Problem, texts
-from tasks.demo.records import Talk, Turn, chat, feedback
-from tasks.demo.stage import Stage, chat_lines
-from tasks.demo.timeline import MIDNIGHT_SECONDS, Moment
+from tasks.demo.problems.plan import EXACT, IN_MESSAGES, Planter, Problem, about, repeated, texts, upload
+from tasks.demo.records import MIDNIGHT_SECONDS, Moment, Talk, Turn, chat, feedback, new_conv_id
+from tasks.demo.traffic import Stage, vote_line
 from tasks.demo.words import load
 
-TIMES = 3
+_SPELLINGS = {"h3": "<h3>Model {side}: {name}</h3>\n", "markdown": "### Model {side}: {name}", "plain": "{name}"}
 
 
-def regenerated(stage: Stage, rng: Random) -> Iterator[Problem]:
+def _regenerated(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     """The last answer was asked for again: two lines of equal length, of which the second counts."""
-    for _ in range(TIMES):
-        yield Problem(partial(_regenerated, stage))
+    talk, person = stage.any_talk(rng, moment), stage.crowd.anybody(rng)
+    again = replace(talk, turns=(Turn(talk.turns[0].prompt, f"On second thought: {talk.turns[0].answer}"),))
+    fact = about("regenerated", talk, keep_answer=again.turns[0].answer)
+    later = Moment(moment.day, moment.at + 40)
+    return [*stage.chat(rng, moment, talk, person=person), *stage.chat(rng, later, again, fact, person=person)]
 
 
-def image_resets(stage: Stage, rng: Random) -> Iterator[Problem]:
+def _image_reset(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     """A second upload empties the messages and keeps the conv_id: two conversations under one id."""
-    for _ in range(TIMES):
-        yield Problem(partial(_image_reset, stage), EXACT)
+    first, second, person = stage.any_talk(rng, moment), stage.any_talk(rng, moment), stage.crowd.anybody(rng)
+    while second.image == first.image:
+        second = stage.any_talk(rng, moment)
+    second = replace(second, conv_id=first.conv_id, model=first.model)
+    fact, later = about("image_reset_same_conv_id", first, conversations=2), Moment(moment.day, moment.at + 90)
+    return [*stage.chat(rng, moment, first, person=person), *stage.chat(rng, later, second, fact, person=person)]
 
 
-def night_owls(stage: Stage, rng: Random) -> Iterator[Problem]:
+def _over_midnight(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     """One conversation in the files of two days."""
-    for _ in range(TIMES):
-        yield Problem(partial(_night_owl, stage), EXACT, needs_morrow=True)
+    late = Moment(moment.day, moment.day.start + MIDNIGHT_SECONDS - 14)
+    talk = stage.any_talk(rng, late, turns=2)
+    return stage.chat(rng, late, talk, about("crosses_midnight", talk, turns=2))
 
 
-def stringified(stage: Stage, rng: Random) -> Iterator[Problem]:
-    """Records of the remote logger, whose nested values are JSON in strings."""
-    for _ in range(TIMES):
-        yield Problem(partial(_stringified, stage), IN_MESSAGES)
+def _stringified(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
+    """A record of the remote logger, whose nested values are JSON in strings."""
+    talk = stage.any_talk(rng, moment)
+    record = chat(talk, moment.era, 1, moment.at - 5, moment.at, stage.crowd.anybody(rng).address)
+    record |= {key: json.dumps(record[key]) for key in ("state", "gen_params")}
+    return [record_line(record, facts=(about("stringified_record", talk),))]
 
 
-def few_shots(stage: Stage, rng: Random) -> Iterator[Problem]:
-    """Templates that begin with examples, which are nobody's messages."""
-    for _ in range(TIMES):
-        yield Problem(partial(_few_shot, stage), EXACT)
+def _few_shot(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
+    """A template that begins with examples, which are nobody's messages."""
+    talk = replace(stage.any_talk(rng, moment), examples=tuple(load("problem_texts")["few_shot_offset"]))
+    return stage.chat(rng, moment, talk, about("few_shot_offset", talk, num_turns=1))
 
 
-def without_picture(stage: Stage, rng: Random) -> Iterator[Problem]:
-    """Conversations without a picture, in the server's text log."""
+def without_image(stage: Stage, rng: Random) -> Iterator[Problem]:
+    """Conversations without an image, in the server's text log."""
     for text in texts("text_only"):
         yield Problem(partial(_text_only, stage, text["prompt"]))
 
 
-def user_flags(stage: Stage, rng: Random) -> Iterator[Problem]:
-    """Conversations that a user reported."""
-    for _ in range(TIMES):
-        yield Problem(partial(_reported, stage))
-
-
-def _regenerated(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
-    talk, person = _talk(stage, rng, moment), stage.crowd.anybody(rng)
-    prompt = talk.turns[0].prompt
-    again = replace(talk, turns=(Turn(prompt, f"On second thought: {talk.turns[0].answer}"),))
-    fact = _fact("regenerated", talk) | {"keep_answer": again.turns[0].answer}
-    later = Moment(moment.day, moment.at + 40)
-    return [*chat_lines(rng, talk, moment, person), *chat_lines(rng, again, later, person, [fact])]
-
-
-def _image_reset(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
-    first, second, person = _talk(stage, rng, moment), _talk(stage, rng, moment), stage.crowd.anybody(rng)
-    while second.picture == first.picture:
-        second = _talk(stage, rng, moment)
-    second = replace(second, conv_id=first.conv_id, model=first.model)
-    fact = _fact("image_reset_same_conv_id", first) | {"conversations": 2}
-    later = Moment(moment.day, moment.at + 90)
-    return [*chat_lines(rng, first, moment, person), *chat_lines(rng, second, later, person, [fact])]
-
-
-def _night_owl(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
-    late = Moment(moment.day, moment.day.start + MIDNIGHT_SECONDS - 14)
-    talk = _talk(stage, rng, late, turns=2)
-    return chat_lines(rng, talk, late, stage.crowd.anybody(rng), [_fact("crosses_midnight", talk) | {"turns": 2}])
-
-
-def _stringified(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
-    talk = _talk(stage, rng, moment)
-    record = chat(talk, moment.era, 1, moment.at - 5, moment.at, stage.crowd.anybody(rng).address)
-    record |= {key: json.dumps(record[key]) for key in ("state", "gen_params")}
-    return [record_line(record, facts=(_fact("stringified_record", talk),))]
-
-
-def _few_shot(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
-    talk = replace(_talk(stage, rng, moment), examples=tuple(load("problem_texts")["few_shot_offset"]))
-    fact = _fact("few_shot_offset", talk) | {"num_turns": 1}
-    return chat_lines(rng, talk, moment, stage.crowd.anybody(rng), [fact])
-
-
 def _text_only(stage: Stage, prompt: str, rng: Random, moment: Moment) -> list[LogLine]:
-    talk = stage.talk(rng, stage.picture(rng, moment), [prompt])
-    talk = replace(talk, picture=None, turns=(Turn(prompt, load("problem_texts")["text_answer"]),))
-    return chat_lines(rng, talk, moment, stage.crowd.anybody(rng), [_fact("text_only", talk)], Channel.TEXT)
+    turn = Turn(prompt, load("problem_texts")["text_answer"])
+    talk = replace(stage.any_talk(rng, moment), image=None, turns=(turn,))
+    return stage.chat(rng, moment, talk, about("text_only", talk), channel=Channel.TEXT)
 
 
 def _reported(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
-    talk, person = _talk(stage, rng, moment), stage.crowd.anybody(rng)
-    lines = chat_lines(rng, talk, moment, person)
+    """A conversation that a user reported."""
+    talk, person = stage.any_talk(rng, moment), stage.crowd.anybody(rng)
+    lines = stage.chat(rng, moment, talk, person=person)
     record = feedback("flag", talk, moment.era, lines[-1].at + 8, person.address)
-    return [*lines, record_line(record, facts=(_fact("user_flag", talk),))]
+    return [*lines, record_line(record, facts=(about("user_flag", talk),))]
 
 
-def _talk(stage: Stage, rng: Random, moment: Moment, turns: int = 1) -> Talk:
-    picture = stage.picture(rng, moment)
-    return stage.talk(rng, picture, stage.prompts(rng, picture, count=turns))
+def _names_shown(kind: str, stage: Stage, spelling: str, rng: Random, moment: Moment) -> list[LogLine]:
+    """A battle whose models were known from the start, or an anonymous one, logged after the names had been shown."""
+    talks = _pair(stage, rng, moment)
+    form = _SPELLINGS[spelling]
+    shown = [form.format(side=side, name=talk.model.name) for side, talk in zip("AB", talks, strict=True)]
+    return stage.battle(rng, moment, talks, _vote_fact(kind, talks, spelling=spelling), shown=shown)
 
 
-def _fact(kind: str, talk: Talk) -> Fact:
-    return {"kind": kind, "conversation_id": talk.conv_id}
+def _against_itself(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
+    """One model on both sides."""
+    left, right = _pair(stage, rng, moment)
+    talks = left, replace(right, model=left.model)
+    return stage.battle(rng, moment, talks, _vote_fact("same_model_both_sides", talks))
+
+
+def _unequal(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
+    """One side failed on the second turn."""
+    left, right = _pair(stage, rng, moment, turns=2)
+    talks = left, replace(right, turns=right.turns[:1])
+    return stage.battle(rng, moment, talks, _vote_fact("unequal_sides", talks))
+
+
+def _long_battle(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
+    """Three turns on both sides: one battle, not three."""
+    talks = _pair(stage, rng, moment, turns=3)
+    return stage.battle(rng, moment, talks, _vote_fact("multi_turn_battle", talks, num_turns=3))
+
+
+def _vote_alone(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
+    """A vote whose chat lines were lost; the vote holds both conversations."""
+    talks = _pair(stage, rng, moment)
+    fact = _vote_fact("vote_without_chat", talks)
+    return [vote_line(rng, moment, talks, stage.crowd.anybody(rng), fact)]
+
+
+def _pair(stage: Stage, rng: Random, moment: Moment, turns: int = 1) -> tuple[Talk, Talk]:
+    image = stage.image(rng, moment)
+    return stage.pair(rng, image, stage.prompts(rng, image, count=turns))
+
+
+def _vote_fact(kind: str, talks: tuple[Talk, Talk], **more: Any) -> Fact:
+    return {"kind": kind, "battle": talks[0].conv_id, **more}
+
+
+def flagged(stage: Stage, rng: Random) -> Iterator[Problem]:
+    """Flags in the server's own file, in a normal file, on the right side of a vote, and on a second turn only."""
+    yield Problem(partial(_flagged_chat, stage, Channel.CSAM, "csam file"), EXACT)
+    yield Problem(partial(_flagged_chat, stage, Channel.VISION, "normal file"), EXACT)
+    yield Problem(partial(_flagged_right, stage), EXACT)
+    yield Problem(partial(_flagged_later, stage), EXACT)
+    yield Problem(partial(_flagged_file, stage), EXACT)
+
+
+def _flagged_chat(stage: Stage, channel: Channel, detail: str, rng: Random, moment: Moment) -> list[LogLine]:
+    talk = _flagged_talk(stage, rng, new_conv_id(rng))
+    return stage.chat(rng, moment, talk, _flag_fact(talk, detail), channel=channel)
+
+
+def _flagged_right(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
+    left, right = stage.pair(rng, upload(new_conv_id(rng)), ["What is this?"])
+    right = replace(right, flagged=True)
+    return stage.battle(rng, moment, (left, right), _flag_fact(right, "right side"))
+
+
+def _flagged_later(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
+    """The first turn is logged as usual, the second one flagged: the first must go too."""
+    talk, person = _flagged_talk(stage, rng, new_conv_id(rng)), stage.crowd.anybody(rng)
+    first = stage.chat(rng, moment, replace(talk, flagged=False), person=person)
+    longer = replace(talk, turns=(*talk.turns, Turn("And now?", "Nothing new.")))
+    later, fact = Moment(moment.day, moment.at + 60), _flag_fact(longer, "later turn")
+    return [*first, stage.chat(rng, later, longer, fact, person=person, channel=Channel.CSAM)[-1]]
+
+
+def _flagged_file(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
+    grey = rng.randint(60, 200)
+    card = PIL.Image.new("RGB", (rng.randint(200, 400), rng.randint(200, 400)), (grey, grey, grey))
+    talk = _flagged_talk(stage, rng, stage.images.save(card, moment.era))
+    return stage.chat(rng, moment, talk, _flag_fact(talk, "grey card on disk"), channel=Channel.CSAM)
+
+
+def _flagged_talk(stage: Stage, rng: Random, image: str) -> Talk:
+    return replace(stage.talk(rng, upload(image), ["What is this?"]), flagged=True)
+
+
+def _flag_fact(talk: Talk, detail: str) -> Fact:
+    return about("csam_flag", talk, image=talk.image, detail=detail)
 
 
 PLANTERS: dict[str, Planter] = {
-    "regenerated": regenerated,
-    "image_reset_same_conv_id": image_resets,
-    "crosses_midnight": night_owls,
-    "stringified_record": stringified,
-    "few_shot_offset": few_shots,
-    "text_only": without_picture,
-    "user_flag": user_flags,
+    "regenerated": repeated(_regenerated),
+    "image_reset_same_conv_id": repeated(_image_reset, eras=EXACT),
+    "crosses_midnight": repeated(_over_midnight, eras=EXACT, needs_morrow=True),
+    "stringified_record": repeated(_stringified, eras=IN_MESSAGES),
+    "few_shot_offset": repeated(_few_shot, eras=EXACT),
+    "text_only": without_image,
+    "user_flag": repeated(_reported),
+    "named_battle": repeated(partial(_names_shown, "named_battle"), *["plain"] * 3),
+    "anonymous_revealed": repeated(partial(_names_shown, "anonymous_revealed"), *["h3", "markdown"] * 2),
+    "same_model_both_sides": repeated(_against_itself),
+    "unequal_sides": repeated(_unequal),
+    "multi_turn_battle": repeated(_long_battle),
+    "vote_without_chat": repeated(_vote_alone, eras=IN_MESSAGES),
+    "csam_flag": flagged,
 }
 """Kind -> what plants it."""

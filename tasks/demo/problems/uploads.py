@@ -5,19 +5,17 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from random import Random
-from typing import Any
 
 import PIL.Image
 import PIL.ImageOps
 
-from tasks.demo.drawings import abstract, scenes
+from tasks.demo.drawings import scenes
 from tasks.demo.drawings.canvas import WHITE, Canvas, Drawing
-from tasks.demo.log_writer import LogLine
-from tasks.demo.photographs import Photograph, photographs, view
-from tasks.demo.problems.plan import EXACT, IN_MESSAGES, Draw, Planter, Problem, later, upload
-from tasks.demo.records import new_conv_id
-from tasks.demo.stage import Stage, battle_lines, chat_lines
-from tasks.demo.timeline import Era, Moment
+from tasks.demo.images import Photograph, photographs, view
+from tasks.demo.log_writer import Fact, LogLine
+from tasks.demo.problems.plan import EXACT, IN_MESSAGES, Draw, Planter, Problem, later, repeated, upload
+from tasks.demo.records import Era, Moment, new_conv_id
+from tasks.demo.traffic import Stage
 from tasks.demo.words import load
 
 _GPS_TAG, _MAKE_TAG = 0x8825, 0x010F
@@ -26,69 +24,29 @@ _GPS_TAG, _MAKE_TAG = 0x8825, 0x010F
 def faces(stage: Stage, rng: Random) -> Iterator[Problem]:
     """The shipped photographs with faces: as they are, mirrored, grey, and inside a drawn screen."""
     for photograph in photographs("faces"):
-        for detail, appear in APPEARANCES.items():
-            yield Problem(partial(_uploaded, stage, "face", detail, partial(_shown, photograph, appear)))
+        for detail, change in APPEARANCES.items():
+            yield Problem(partial(_uploaded, stage, "face", detail, partial(_shown, photograph, change)))
 
 
 def misread_patterns(stage: Stage, rng: Random) -> Iterator[Problem]:
     """An abstract pattern that the embedded NSFW classifier takes for pornography."""
     for _ in range(3):
-        yield Problem(partial(_uploaded, stage, "nsfw_probe", "pattern", later(abstract.misread_pattern, rng)), EXACT)
+        yield Problem(partial(_uploaded, stage, "nsfw_probe", "pattern", later(scenes.misread_pattern, rng)), EXACT)
 
 
 def written_data(stage: Stage, rng: Random) -> Iterator[Problem]:
-    """Personal data written in a picture."""
+    """Personal data written in an image."""
     for detail, lines in load("written_data").items():
         yield Problem(partial(_uploaded, stage, "pii_image", detail, later(_note, rng, lines)), EXACT)
 
 
 def located(stage: Stage, rng: Random) -> Iterator[Problem]:
     """Photographs that say in their metadata where they were taken."""
-    for draw in (scenes.landscape, scenes.skyline, scenes.street_map):
+    for draw in (scenes.landscape, scenes.skyline, scenes.floor_plan):
         exif = PIL.Image.Exif()
         exif[_MAKE_TAG] = "Boxcam"
         exif[_GPS_TAG] = {1: "N", 2: (52.0, 31.0, 12.5), 3: "E", 4: (13.0, 24.0, 18.0)}
         yield Problem(partial(_uploaded, stage, "exif_gps", "jpeg", later(draw, rng), exif=exif), frozenset({Era.JPG}))
-
-
-def corrupt(stage: Stage, rng: Random) -> Iterator[Problem]:
-    """Files that hold half a picture, nothing, or a web page."""
-    whole = io.BytesIO()
-    scenes.landscape(rng).image.save(whole, "PNG")
-    contents = {
-        "truncated": whole.getvalue()[: len(whole.getvalue()) // 2],
-        "empty": b"",
-        "html": b"<!DOCTYPE html><title>403</title><p>Forbidden",
-    }
-    for detail, content in contents.items():
-        yield Problem(partial(_broken, stage, "image_corrupt", detail, content), IN_MESSAGES)
-
-
-def missing(stage: Stage, rng: Random) -> Iterator[Problem]:
-    """Names without a file."""
-    for _ in range(3):
-        yield Problem(partial(_broken, stage, "image_missing", "no file", None))
-
-
-def bombs(stage: Stage, rng: Random) -> Iterator[Problem]:
-    """Small files that claim to hold 900 million pixels."""
-    for side in (30_000, 30_001):
-        yield Problem(partial(_broken, stage, "image_bomb", f"{side} x {side}", _huge_png(side)), EXACT)
-
-
-def animated(stage: Stage, rng: Random) -> Iterator[Problem]:
-    """Animations, which are not one picture."""
-    for _ in range(2):
-        frames = [abstract.rectangles(rng).image.resize((120, 90)) for _ in range(3)]
-        sink = io.BytesIO()
-        frames[0].save(sink, "GIF", save_all=True, append_images=frames[1:], duration=200)
-        yield Problem(partial(_broken, stage, "image_animated", "gif", sink.getvalue(), suffix="gif"), EXACT)
-
-
-def path_escapes(stage: Stage, rng: Random) -> Iterator[Problem]:
-    """Names that would lead out of the picture folder."""
-    for name in ("../../outside", "..\\..\\outside.png", "/etc/hostname"):
-        yield Problem(partial(_misnamed, stage, name), IN_MESSAGES)
 
 
 def _uploaded(
@@ -100,37 +58,42 @@ def _uploaded(
     moment: Moment,
     exif: PIL.Image.Exif | None = None,
 ) -> list[LogLine]:
-    name = stage.pictures.save(draw(), moment.era, exif)
-    return _talked_about(stage, {"kind": kind, "detail": detail}, name, rng, moment)
+    name = stage.images.save(draw(), moment.era, exif)
+    return _asked_about(stage, {"kind": kind, "detail": detail}, name, rng, moment)
 
 
-def _broken(
-    stage: Stage, kind: str, detail: str, content: bytes | None, rng: Random, moment: Moment, suffix: str | None = None
-) -> list[LogLine]:
+def _stored(kind: str, stage: Stage, detail: str, rng: Random, moment: Moment) -> list[LogLine]:
+    """A file that holds something else than an image."""
+    name, content = new_conv_id(rng), CONTENTS[kind][detail](rng)
+    suffix = "gif" if kind == "image_animated" else "png" if moment.era is Era.PNG else "jpg"
+    stage.images.store(f"{name}.{suffix}", content)
+    return _asked_about(stage, {"kind": kind, "detail": detail, "image": name}, name, rng, moment)
+
+
+def _missing(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
+    """A name without a file."""
     name = new_conv_id(rng)
-    if content is not None:
-        stage.pictures.store(f"{name}.{suffix or ('png' if moment.era is Era.PNG else 'jpg')}", content)
-    return _talked_about(stage, {"kind": kind, "detail": detail, "image": name}, name, rng, moment)
+    fact = {"kind": "image_missing", "detail": "no file", "image": name}
+    return _asked_about(stage, fact, name, rng, moment)
 
 
-def _misnamed(stage: Stage, name: str, rng: Random, moment: Moment) -> list[LogLine]:
-    return _talked_about(stage, {"kind": "image_path_escape", "detail": name}, name, rng, moment)
+def _escaping(stage: Stage, name: str, rng: Random, moment: Moment) -> list[LogLine]:
+    """A name that would lead out of the image folder."""
+    return _asked_about(stage, {"kind": "image_path_escape", "detail": name}, name, rng, moment)
 
 
-def _talked_about(stage: Stage, fact: dict[str, Any], name: str, rng: Random, moment: Moment) -> list[LogLine]:
+def _asked_about(stage: Stage, fact: Fact, name: str, rng: Random, moment: Moment) -> list[LogLine]:
     """A direct chat about the upload, or now and then a battle."""
-    picture = upload(name)
-    prompts = [rng.choice(load("upload_prompts"))]
+    image, prompts = upload(name), [rng.choice(load("upload_prompts"))]
     if rng.random() < 0.3:
-        talks = stage.pair(rng, picture, prompts)
-        fact = fact | {"conversation_id": rng.choice(talks).conv_id}
-        return battle_lines(rng, talks, moment, stage.crowd.anybody(rng), [fact])
-    talk = stage.talk(rng, picture, prompts)
-    return chat_lines(rng, talk, moment, stage.crowd.anybody(rng), [fact | {"conversation_id": talk.conv_id}])
+        talks = stage.pair(rng, image, prompts)
+        return stage.battle(rng, moment, talks, fact | {"conversation_id": rng.choice(talks).conv_id})
+    talk = stage.talk(rng, image, prompts)
+    return stage.chat(rng, moment, talk, fact | {"conversation_id": talk.conv_id})
 
 
-def _shown(photograph: Photograph, appear: Callable[[PIL.Image.Image], PIL.Image.Image]) -> PIL.Image.Image:
-    return appear(view(photograph, (1, 0, 0)).image)
+def _shown(photograph: Photograph, change: Callable[[PIL.Image.Image], PIL.Image.Image]) -> PIL.Image.Image:
+    return change(view(photograph).image)
 
 
 def _grey(image: PIL.Image.Image) -> PIL.Image.Image:
@@ -148,10 +111,22 @@ def _on_a_screen(image: PIL.Image.Image) -> PIL.Image.Image:
 
 def _note(rng: Random, lines: list[str]) -> Drawing:
     canvas = Canvas(rng, rng.randint(420, 500), 70 + 44 * len(lines), WHITE)
-    canvas.face = "sans"
     for index, line in enumerate(lines):
-        canvas.text((24, 30 + 44 * index), line, canvas.fitting(line, canvas.width - 48, 24))
+        canvas.text((24, 30 + 44 * index), line, 24, width=canvas.width - 48, font="sans")
     return Drawing(canvas.image, {})
+
+
+def _half_png(rng: Random) -> bytes:
+    sink = io.BytesIO()
+    scenes.landscape(rng).image.save(sink, "PNG")
+    return sink.getvalue()[: len(sink.getvalue()) // 2]
+
+
+def _animation(rng: Random) -> bytes:
+    frames = [scenes.discs(rng).image.resize((120, 90)) for _ in range(3)]
+    sink = io.BytesIO()
+    frames[0].save(sink, "GIF", save_all=True, append_images=frames[1:], duration=200)
+    return sink.getvalue()
 
 
 def _huge_png(side: int) -> bytes:
@@ -160,10 +135,20 @@ def _huge_png(side: int) -> bytes:
     def chunk(kind: bytes, body: bytes) -> bytes:
         return len(body).to_bytes(4, "big") + kind + body + zlib.crc32(kind + body).to_bytes(4, "big")
 
-    size = side.to_bytes(4, "big") * 2
-    header = chunk(b"IHDR", size + bytes((8, 2, 0, 0, 0)))
+    header = chunk(b"IHDR", side.to_bytes(4, "big") * 2 + bytes((8, 2, 0, 0, 0)))
     return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
 
+
+CONTENTS: dict[str, dict[str, Callable[[Random], bytes]]] = {
+    "image_corrupt": {
+        "truncated": _half_png,
+        "empty": lambda rng: b"",
+        "html": lambda rng: b"<!DOCTYPE html><title>403</title><p>Forbidden",
+    },
+    "image_bomb": {"30000 x 30000": lambda rng: _huge_png(30_000), "30001 x 30001": lambda rng: _huge_png(30_001)},
+    "image_animated": {"gif": _animation, "another gif": _animation},
+}
+"""Kind, detail -> bytes in the place of an image."""
 
 APPEARANCES: dict[str, Callable[[PIL.Image.Image], PIL.Image.Image]] = {
     "plain": lambda image: image,
@@ -171,17 +156,17 @@ APPEARANCES: dict[str, Callable[[PIL.Image.Image], PIL.Image.Image]] = {
     "grey": _grey,
     "on a screen": _on_a_screen,
 }
-"""How a face comes into a picture."""
+"""How a face appears in an image."""
 
 PLANTERS: dict[str, Planter] = {
     "face": faces,
     "nsfw_probe": misread_patterns,
     "pii_image": written_data,
     "exif_gps": located,
-    "image_corrupt": corrupt,
-    "image_missing": missing,
-    "image_bomb": bombs,
-    "image_animated": animated,
-    "image_path_escape": path_escapes,
+    "image_corrupt": repeated(partial(_stored, "image_corrupt"), *CONTENTS["image_corrupt"], eras=IN_MESSAGES),
+    "image_missing": repeated(_missing),
+    "image_bomb": repeated(partial(_stored, "image_bomb"), *CONTENTS["image_bomb"], eras=EXACT),
+    "image_animated": repeated(partial(_stored, "image_animated"), *CONTENTS["image_animated"], eras=EXACT),
+    "image_path_escape": repeated(_escaping, "../../outside", "..\\..\\outside.png", "/etc/hostname", eras=IN_MESSAGES),
 }
 """Kind -> what plants it."""

@@ -14,10 +14,10 @@ import pytest
 from schemas.errors import BadInput
 from tasks.demo.arena import generate_arena
 from tasks.demo.evidence import read_facts
+from tasks.demo.log_writer import SERVER_LOG
 from tasks.demo.planted import EXPECTATIONS
 from tasks.demo.problems import PLANTERS
 from tasks.demo.problems.lines import SPOILERS
-from tasks.demo.server_log import NAME as SERVER_LOG
 from tasks.ingest.log_files import lines, log_files
 from tasks.ingest.people import Pseudonyms
 from tasks.ingest.presets import preset_files
@@ -76,8 +76,9 @@ def test_every_kind_is_planted_more_than_once(arena):
     assert facts["hot_prompt"][0]["count"] > 10
 
 
-def test_problems_are_planted_once_more_for_each_tenfold(arena, tmp_path):
-    generate_arena(tmp_path / "larger", conversations=10_000, battles=0, seed=5, pictures_max=30)
+def test_problems_are_planted_once_more_for_each_tenfold(arena, tmp_path, monkeypatch):
+    monkeypatch.setattr("tasks.demo.arena.ONE_ROUND", 8)
+    generate_arena(tmp_path / "larger", conversations=40, battles=20, seed=5, images_max=30)
     once, twice = (Counter(fact["kind"] for fact in facts_of(folder)) for folder in (arena, tmp_path / "larger"))
     assert {kind: twice[kind] for kind in PLANTERS} == {kind: 2 * once[kind] for kind in PLANTERS}
 
@@ -189,7 +190,7 @@ def test_presets_have_an_index_that_names_every_file(arena):
 
 
 def test_stronger_models_win_more_often(tmp_path):
-    generate_arena(tmp_path / "votes", conversations=0, battles=1500, problems=False, pictures_max=20)
+    generate_arena(tmp_path / "votes", conversations=0, battles=1500, problems=False, images_max=20)
     wins: Counter[str] = Counter()
     for _, record in records(tmp_path / "votes"):
         if record["type"] in ("leftvote", "rightvote"):
@@ -217,7 +218,7 @@ def test_an_interrupted_arena_is_not_taken_for_a_finished_one(tmp_path):
         generate_arena(tmp_path)
 
 
-@pytest.mark.parametrize("wrong", [{"conversations": -1}, {"battles": -1}, {"pictures_max": 0}])
+@pytest.mark.parametrize("wrong", [{"conversations": -1}, {"battles": -1}, {"images_max": 0}])
 def test_impossible_sizes_are_refused(tmp_path, wrong):
     with pytest.raises(BadInput, match="cannot draw"):
         generate_arena(tmp_path / "none", **wrong)

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from schemas.tables import TABLES
-from tasks.demo.photographs import photographs, view
+from tasks.demo.images import photographs, view
 from tasks.ingest.known_hashes import file_digests
 from tasks.ingest.presets import logged_name
 from tasks.measure.perceptual_hash import pdq_digits
@@ -72,7 +72,7 @@ def test_a_file_that_is_listed_by_its_bytes_is_not_decoded(logs, tmp_path, listi
 
 
 def test_a_copy_that_looks_the_same_is_known_by_pdq(logs, tmp_path, listing):
-    photograph, sink = view(photographs("scenes")[0], (1, 0, 0)).image, io.BytesIO()
+    photograph, sink = view(photographs("scenes")[0]).image, io.BytesIO()
     photograph.resize((300, 200)).save(sink, "JPEG", quality=70)
     (logs / "serve_images" / f"{BAD}.png").write_bytes(sink.getvalue())
     line = f"pdq {pdq_digits(np.asarray(photograph))}"

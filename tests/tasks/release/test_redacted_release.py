@@ -15,7 +15,7 @@ from schemas.settings import BenchSettings, Settings
 from schemas.tables import TABLES
 from tasks.decide.redact import ROUNDS
 from tasks.decide.steps import decide_items, find_near_pictures, redact_items
-from tasks.demo.photographs import photographs, view
+from tasks.demo.images import photographs, view
 from tasks.measure.steps import (
     catch_up_pictures,
     measure_documents,
@@ -50,7 +50,7 @@ def card() -> Picture:
     return encoded(drawn)
 
 
-CARD, FACE = card(), encoded(view(photographs("faces")[0], (1, 0, 0)).image, "JPEG")
+CARD, FACE = card(), encoded(view(photographs("faces")[0]).image, "JPEG")
 GREY = picture(5, (64, 64))
 
 

@@ -1,4 +1,4 @@
-"""The Prefect server that a command starts for itself."""
+"""The Prefect server of a command: the configured one, or Prefect's temporary one with a history of its own."""
 
 import os
 import signal
@@ -9,15 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from flows.commands.own_server import OwnServer, check_server
+from flows.commands.engine import check_server, start_server
 from schemas.errors import EngineUnwell
 from tests.http_server import HttpServer
 
 ROOT = Path(__file__).parents[2]
 COMMAND = """
-import time
-from flows.commands.own_server import own_server
-print(own_server()._process.pid, flush=True)
+import sys, time
+from flows.commands.engine import prepare_engine, start_server
+prepare_engine(sys.argv[1])
+start_server()
+from prefect.server.api.server import SubprocessASGIServer
+print(SubprocessASGIServer().server_process.pid, flush=True)
 time.sleep(99)
 """
 
@@ -29,11 +32,14 @@ def _alive(process: int) -> bool:
         return False
 
 
-def test_a_killed_command_leaves_no_server_behind(tmp_path):
-    environment = os.environ | {"PREFECT_HOME": str(tmp_path), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
-    with subprocess.Popen(
-        [sys.executable, "-c", COMMAND], cwd=ROOT, env=environment, stdout=subprocess.PIPE
-    ) as command:
+def test_a_killed_command_leaves_no_server_and_nothing_in_the_users_prefect_database(tmp_path):
+    home, store = tmp_path / "home", tmp_path / "store"
+    store.mkdir()
+    environment = os.environ | {"PREFECT_HOME": str(home)}
+    command = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, str(store)], cwd=ROOT, env=environment, stdout=subprocess.PIPE
+    )
+    with command:
         server = int(command.stdout.readline())
         assert _alive(server)
         command.send_signal(signal.SIGKILL)
@@ -42,12 +48,20 @@ def test_a_killed_command_leaves_no_server_behind(tmp_path):
         while _alive(server) and time.monotonic() < until:
             time.sleep(0.2)
     assert not _alive(server)
+    assert not home.exists() and list(store.glob(".prefect/*.db"))
 
 
 def test_a_server_that_does_not_start_is_one_line_that_says_what_to_do(monkeypatch):
+    import prefect.server.api.server
+    from prefect.settings import PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS, temporary_settings
+
+    monkeypatch.setattr(prefect.server.api.server.SubprocessASGIServer, "_instances", {})
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(EngineUnwell, match=r"^Prefect's server does not start[^\n]* PREFECT_API_URL=[^\n]*$"):
-        OwnServer().url()
+    with (
+        temporary_settings({PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: 1}),
+        pytest.raises(EngineUnwell, match=r"^Prefect's server does not start[^\n]* PREFECT_API_URL=[^\n]*$"),
+    ):
+        start_server()
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/api", "nonsense", "http://[::1/api"])

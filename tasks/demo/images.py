@@ -1,0 +1,157 @@
+"""The images of the demo: shipped photographs, the folders images are saved to, and the pool users draw from."""
+
+import hashlib
+import io
+import json
+from collections.abc import Iterator
+from functools import cache, partial
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import PIL.Image
+
+from schemas.row import Row
+from tasks.demo.drawings import FAMILIES
+from tasks.demo.drawings.canvas import Drawing, shipped
+from tasks.demo.records import Era
+from tasks.demo.words import chance, load, topics
+
+SIDE_MAX = 512
+_PNG_EFFORT = 3
+_JPEG_QUALITY, _PRESET_QUALITY = 88, 90
+_EARLY_EVERY, _BOTH_EVERY = 4, 9
+"""Every fourth image belongs to the early eras, every ninth to all of them; the others are of the last."""
+
+
+class Photograph(Row):
+    """One file that scikit-image, scikit-learn or matplotlib ships (see their licence files)."""
+
+    package: str
+    """Package that ships it."""
+    file: str
+    """Path inside the package."""
+    family: str
+    """Image family that its topic names."""
+    tiles: int
+    """1 for the whole image; n also cuts it into n x n."""
+    facts: dict[str, str]
+    """What it shows."""
+
+
+@cache
+def photographs(group: str) -> list[Photograph]:
+    """The files of a group: `scenes`, which are fit for release, or `faces`, which are not."""
+    listed: list[dict[str, Any]] = load("photographs")[group]
+    return [Photograph(**entry) for entry in listed]
+
+
+def view(photograph: Photograph, cut: tuple[int, int, int] = (1, 0, 0)) -> Drawing:
+    """The tile (n, column, row) of an n x n grid, by default the whole photograph, at most 512 pixels a side."""
+    n, column, row = cut
+    with PIL.Image.open(shipped(photograph.package, "") / photograph.file) as opened:
+        image = opened.convert("RGB")
+    wide, high = image.width // n, image.height // n
+    tile = image.crop((column * wide, row * high, (column + 1) * wide, (row + 1) * high))
+    tile.thumbnail((SIDE_MAX, SIDE_MAX))
+    return Drawing(tile, dict(photograph.facts))
+
+
+class ImageFolder:
+    """`serve_images` of the log folder: images are named and encoded as the server of each era did."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True)
+
+    def save(self, image: PIL.Image.Image, era: Era, exif: PIL.Image.Exif | None = None) -> str:
+        """Store an upload; returns its logged name, the MD5 of its RGBA pixels. `exif` is only written to a JPEG."""
+        pixels, sink = image.convert("RGBA"), io.BytesIO()
+        name = hashlib.md5(pixels.tobytes(), usedforsecurity=False).hexdigest()
+        if era is Era.PNG:
+            pixels.save(sink, "PNG", compress_level=_PNG_EFFORT)
+        else:
+            image.convert("RGB").save(sink, "JPEG", quality=_JPEG_QUALITY, exif=exif or b"")
+        self.store(f"{name}.{'png' if era is Era.PNG else 'jpg'}", sink.getvalue())
+        return name
+
+    def store(self, file: str, content: bytes) -> None:
+        """Put bytes into the folder under a name, whatever they are."""
+        (self._folder / file).write_bytes(content)
+
+
+class PresetFolder:
+    """`presets` beside the logs, which the server's "random example" button offers: JPEG files and an index."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._index: list[dict[str, str]] = []
+        folder.mkdir(parents=True)
+
+    def add(self, image: PIL.Image.Image, dataset: str) -> Path:
+        """Store an image and return its file."""
+        path = f"{dataset.lower()}_{len(self._index)}.jpg"
+        image.convert("RGB").save(self._folder / path, "JPEG", quality=_PRESET_QUALITY)
+        self._index.append({"dataset": dataset, "question": "", "path": path})
+        return self._folder / path
+
+    def close(self) -> None:
+        """Write the index."""
+        (self._folder / "presets.json").write_text(json.dumps(self._index, indent=1))
+
+
+class PoolImage(NamedTuple):
+    """One image that conversations can be about."""
+
+    name: str
+    """Logged name."""
+    topic: str
+    facts: dict[str, str]
+    """Words for the slots of prompts and answers."""
+
+
+class ImagePool:
+    """The images of ordinary traffic, drawn once, saved, and used again and again."""
+
+    def __init__(self, folder: ImageFolder, size: int, seed: int) -> None:
+        self._early: list[PoolImage] = []
+        self._late: list[PoolImage] = []
+        for number, (topic, drawing) in enumerate(_drawings(size, seed)):
+            both, early = number % _BOTH_EVERY == 0, number % _EARLY_EVERY == 1
+            if both or early:
+                self._early.append(PoolImage(folder.save(drawing.image, Era.JPG), topic, drawing.facts))
+            if both or not early:
+                self._late.append(PoolImage(folder.save(drawing.image, Era.PNG), topic, drawing.facts))
+
+    def of(self, era: Era) -> list[PoolImage]:
+        """The images whose files an era's server has."""
+        return self._late if era is Era.PNG else self._early
+
+
+def _drawings(size: int, seed: int) -> Iterator[tuple[str, Drawing]]:
+    """(topic, drawing) of `size` images; photographs while there are any, then drawings in their place."""
+    rng = chance(seed, "pool")
+    names, weights = list(topics()), [topic.share for topic in topics().values()]
+    views = _photograph_views(rng)
+    made = 0
+    while made < size:
+        topic = rng.choices(names, weights)[0]
+        family = rng.choice(topics()[topic].families)
+        if family in FAMILIES:
+            yield topic, FAMILIES[family](chance(seed, family, made))
+        elif views[family]:
+            yield topic, views[family].pop()()
+        else:
+            continue
+        made += 1
+
+
+def _photograph_views(rng: Random) -> dict[str, list[partial[Drawing]]]:
+    """Every whole photograph and every tile by family, in random order."""
+    found: dict[str, list[partial[Drawing]]] = {}
+    for photograph in photographs("scenes"):
+        cuts = [(n, column, row) for n in {1, photograph.tiles} for row in range(n) for column in range(n)]
+        found.setdefault(photograph.family, []).extend(partial(view, photograph, cut) for cut in cuts)
+    for views in found.values():
+        rng.shuffle(views)
+    return found
