@@ -27,7 +27,7 @@ from schemas.tables import SIGNALS, TABLES
 from tasks.content_id import combined_id, text_id
 from tasks.lookup.blocks import BLOCK_ROWS
 from tasks.pixels.pictures import Picture, open_picture
-from tasks.providers.embedded.tokens import Cl100k
+from tasks.providers.embedded.texts import Cl100k
 from tasks.release.gather import Gathered
 from tasks.tables import Store, frame_of
 

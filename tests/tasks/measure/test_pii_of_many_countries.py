@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tasks.measure.text_pii import text_pii
-from tasks.providers.embedded.pii_entities import Word, persons
+from tasks.providers.embedded.pii_names import Word, persons
 from tasks.providers.embedded.pii_patterns import find_patterns
 
 
