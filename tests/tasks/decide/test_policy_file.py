@@ -7,6 +7,7 @@ import yaml
 
 from schemas.errors import BadPolicy, CurateError
 from schemas.policy import Action, Over
+from schemas.signals import MeasuredOn
 from tasks.decide import policy_file
 from tasks.decide.facts import BATTLE_FACTS, CONVERSATION_FACTS, MEASURED_ON, fact_types
 from tasks.decide.policy_file import load_policy, policy_hash
@@ -16,7 +17,6 @@ from tasks.measure import (
     DOCUMENT_SIGNALS,
     PICTURE_SIGNALS,
     SCREENING_TEXT_SIGNALS,
-    Texts,
 )
 
 SHIPPED = sorted(path.stem for path in (Path(policy_file.__file__).parent / "policies").glob("*.yaml"))
@@ -198,9 +198,9 @@ def test_every_fact_has_a_type_that_a_rule_can_compare():
 
 def test_policies_may_ask_about_exactly_what_is_measured_before_they_decide():
     of_texts = {
-        Texts.MESSAGES: {Over.MESSAGES, Over.USER_MESSAGES, Over.ASSISTANT_MESSAGES, Over.IMAGE_TEXTS},
-        Texts.ASSISTANT_MESSAGES: {Over.ASSISTANT_MESSAGES},
-        Texts.PROMPT: {Over.PROMPT},
+        MeasuredOn.MESSAGES: {Over.MESSAGES, Over.USER_MESSAGES, Over.ASSISTANT_MESSAGES, Over.IMAGE_TEXTS},
+        MeasuredOn.ASSISTANT_MESSAGES: {Over.ASSISTANT_MESSAGES},
+        MeasuredOn.PROMPT: {Over.PROMPT},
     }
     measured = {name: of_texts[which] for name, (which, _) in SCREENING_TEXT_SIGNALS.items()}
     measured |= {name: {Over.IMAGES} for name in PICTURE_SIGNALS | CHOSEN_PICTURE_SIGNALS}

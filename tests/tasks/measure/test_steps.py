@@ -12,7 +12,7 @@ from tasks.measure import (
     PICTURE_SIGNALS,
     SCREENING_TEXT_SIGNALS,
 )
-from tasks.measure.picture_look import PictureLook
+from tasks.measure.run import PictureLook
 from tasks.measure.steps import catch_up_pictures, measure_documents, measure_texts, signal_versions
 from tests.builders import NOON, conversation, decision, image, picture, store_with
 

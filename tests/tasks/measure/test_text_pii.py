@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.measure.text_pii import text_pii
+from tasks.measure import text_signals
 from tasks.providers.embedded.pii_names import OVERLAP_CHARACTERS, WINDOW_CHARACTERS, telling, windows
 from tasks.providers.embedded.pii_numbers import iban, luhn
 from tasks.providers.embedded.pii_patterns import find_patterns
@@ -53,7 +53,7 @@ FILLER = st.text(st.sampled_from("abc é图🎉\n,."), max_size=60)
 
 
 def spans(embedded, text):
-    return text_pii(embedded).values([text])[0].spans
+    return text_signals(embedded)["text_pii"].values([text])[0].spans
 
 
 @pytest.mark.parametrize(("kind", "data"), FOUND)
@@ -80,7 +80,7 @@ def test_a_number_grouped_as_telephones_are_is_one(text):
 
 def test_all_kinds_in_one_text_are_found_in_order_and_summed_up(embedded):
     text = "John Smith lives at 12 High Street, Leeds. Mail john@example.com or call +44 20 7946 0958."
-    (value,) = text_pii(embedded).values([text])
+    (value,) = text_signals(embedded)["text_pii"].values([text])
     assert [span.type for span in value.spans] == ["person", "address", "email", "phone"]
     assert value.types == ["address", "email", "person", "phone"]
 
