@@ -22,11 +22,6 @@ class Pattern(NamedTuple):
     form: re.Pattern[str]
     """The group `data`, where there is one, is the personal part of a match."""
     confidence: Confidence
-    needs: re.Pattern[str]
-    """What every text with a match holds; a text without it is not searched by the form."""
-
-
-_AT, _DIGIT, _ANYTHING = re.compile("@"), re.compile(r"\d"), re.compile("")
 
 
 def _form(form: str) -> re.Pattern[str]:
@@ -104,27 +99,25 @@ _PASSPORT = (
 )
 
 PATTERNS = (
-    Pattern("url_credentials", re.compile(_URL_CREDENTIALS), _always(CERTAIN), _AT),
-    Pattern("email", re.compile(_EMAIL), _always(CERTAIN), _AT),
-    Pattern("email", re.compile(_EMAIL_SPELT), _always(LIKELY), _ANYTHING),
-    Pattern("api_key", _form(_API_KEY), _always(CERTAIN), _ANYTHING),
-    Pattern("iban", _form(_IBAN), lambda match: CERTAIN if iban(match.group()) else None, _DIGIT),
-    Pattern("card", _form(_CARD), _card, _DIGIT),
-    Pattern("card", _form(_CARD_NAMED), _always(LIKELY), _DIGIT),
-    Pattern("ip", _form(f"{_IPV4}|{_IPV6}"), _ip, _ANYTHING),
-    *(Pattern("national_id", _form(form), _checked(check), _DIGIT) for form, check in pii_numbers.FORMS),
-    Pattern("national_id", _form(pii_numbers.NAMED_ID), _called, _DIGIT),
-    Pattern("passport", _form(_PASSPORT), _always(LIKELY), _DIGIT),
-    Pattern("phone", pii_numbers.PHONE, pii_numbers.phone_confidence, _DIGIT),
+    Pattern("url_credentials", re.compile(_URL_CREDENTIALS), _always(CERTAIN)),
+    Pattern("email", re.compile(_EMAIL), _always(CERTAIN)),
+    Pattern("email", re.compile(_EMAIL_SPELT), _always(LIKELY)),
+    Pattern("api_key", _form(_API_KEY), _always(CERTAIN)),
+    Pattern("iban", _form(_IBAN), lambda match: CERTAIN if iban(match.group()) else None),
+    Pattern("card", _form(_CARD), _card),
+    Pattern("card", _form(_CARD_NAMED), _always(LIKELY)),
+    Pattern("ip", _form(f"{_IPV4}|{_IPV6}"), _ip),
+    *(Pattern("national_id", _form(form), _checked(check)) for form, check in pii_numbers.FORMS),
+    Pattern("national_id", _form(pii_numbers.NAMED_ID), _called),
+    Pattern("passport", _form(_PASSPORT), _always(LIKELY)),
+    Pattern("phone", pii_numbers.PHONE, pii_numbers.phone_confidence),
 )
 """In the order of precedence: a stretch of text belongs to the first pattern that claims it."""
 
 
 def find_patterns(text: str) -> Iterator[PiiSpan]:
     """Every stretch of the text that has one of the forms, in the order of the patterns; stretches may overlap."""
-    for kind, form, confidence, needs in PATTERNS:
-        if not needs.search(text):
-            continue
+    for kind, form, confidence in PATTERNS:
         part = "data" if "data" in form.groupindex else 0
         for match in form.finditer(text):
             sure = confidence(match)
