@@ -1,4 +1,4 @@
-"""Facts and a policy -> decisions, and what is redacted."""
+"""Signals and a policy -> decisions, and what is redacted."""
 
 from prefect import flow
 

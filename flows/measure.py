@@ -1,4 +1,4 @@
-"""Facts that are missing -> signals."""
+"""Measures the signals that are missing."""
 
 from prefect import flow
 

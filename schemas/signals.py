@@ -40,12 +40,12 @@ class SignalEntry(NamedTuple):
 
 
 class SignalKey(Row):
-    """What a stored fact is about and where it comes from."""
+    """What a stored value is about and where it comes from."""
 
     content_id: str
     """Content id of the picture, text or document."""
     version: str
-    """Version of code, model and prompt together; another version is another fact."""
+    """Version of code, model and prompt together; another version is measured again."""
     provider: str
     """Provider that measured it."""
     measured_at: datetime

@@ -8,6 +8,7 @@ module of its name in this folder has `VERSION` and a function of the same name.
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from schemas.row import Row
@@ -120,12 +121,15 @@ def _own_rule(name: str) -> tuple[Callable[[Any], Row], str]:
     return getattr(module, name), module.VERSION
 
 
-def _make(name: str) -> Make[Any]:
-    return lambda providers: _by_provider(name, providers) if name in _PROVIDED else by_rule(name)
+def signal_of(name: str, providers: Providers) -> Signal[Any]:
+    """The signal of this name, by its provider or by its rule."""
+    return _by_provider(name, providers) if name in _PROVIDED else by_rule(name)
 
 
 def _on(*parts: MeasuredOn, screens: bool) -> dict[str, Make[Any]]:
-    return {name: _make(name) for name, e in SIGNAL_ENTRIES.items() if e.on in parts and e.screens == screens}
+    return {
+        name: partial(signal_of, name) for name, e in SIGNAL_ENTRIES.items() if e.on in parts and e.screens == screens
+    }
 
 
 def _texts(screens: bool) -> dict[str, tuple[MeasuredOn, Make[str]]]:

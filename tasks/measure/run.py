@@ -17,7 +17,7 @@ import polars as pl
 from schemas.tables import TABLES
 from tasks.lookup.facts import facts, table_name
 from tasks.lookup.images import StoredImages
-from tasks.measure import Item, Signal, picture_signals, text_signals
+from tasks.measure import Item, Signal, picture_signals, signal_of
 from tasks.pixels.pictures import Picture, decode_stored
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
@@ -176,11 +176,6 @@ class TextItems(NamedTuple):
         """The texts, in order."""
         return [self.text_of[content_id] for content_id in content_ids]
 
-    @staticmethod
-    def signals(providers: Providers) -> Mapping[str, Signal[Any]]:
-        """What can be measured on them."""
-        return text_signals(providers)
-
 
 class ImageItems:
     """Stored images by content id, each decoded once for all signals. `part_of`: content id -> (table, part)."""
@@ -211,11 +206,6 @@ class ImageItems:
         stored = [self._images[content_id] for content_id in content_ids]
         return [decode_stored(each.bytes, each.format, each.image_id) for each in stored]
 
-    @staticmethod
-    def signals(providers: Providers) -> Mapping[str, Signal[Any]]:
-        """What can be measured on them."""
-        return picture_signals(providers)
-
 
 def _image_items(root: str, part_of: dict[str, tuple[str, str]]) -> ImageItems:
     return ImageItems(Store(root), part_of)
@@ -238,8 +228,7 @@ class Measurer(NamedTuple):
 
     def measure(self, shard: Shard) -> Written:
         """One shard, in this process on one thread; its parts are named in no list yet."""
-        every = shard.items.signals(self.providers)
-        chosen, store = [every[name] for name in shard.signals], Store(self.root)
+        chosen, store = [signal_of(name, self.providers) for name in shard.signals], Store(self.root)
         ((rows, done),) = _parts(chosen, shard.ids, shard.items.load, 1, self.now, len(shard.ids) + BATCH)
         return write_rows(store, rows), done
 
