@@ -13,7 +13,6 @@ MODULES = [
     "semantic_duplicates",
     "near_prompts",
     "known_hashes",
-    "personal_data",
     "rate",
     "release",
     "release_memory",

@@ -20,7 +20,7 @@ from benchmarks.pictures import picture_files
 from schemas.tables import TABLES
 from tasks.lookup.images import StoredImages
 from tasks.measure import PICTURE_SIGNALS
-from tasks.measure.run import look_at_stored
+from tasks.measure.run import PICTURES_A_PART, ImageItems, measure_items
 from tasks.providers import Providers
 from tasks.tables import Store, frame_schema
 
@@ -78,7 +78,11 @@ def embed(folder: str, store: str, workers: int) -> None:
     signal, opened = PICTURE_SIGNALS["image_embedding"](Providers({"image_embedding": "open_clip"})), Store.open(store)
     images = StoredImages(opened)
     before = _peak_mb()
-    made = look_at_stored(opened, images, images.ordered(images.part_of), [signal], workers, datetime.now(UTC))
+    items = ImageItems(opened, images.part_of)
+    made = measure_items(
+        opened, signal, items.ordered(items.part_of), items.load, workers=workers, now=datetime.now(UTC),
+        part_items=PICTURES_A_PART,
+    )  # fmt: skip
     print(json.dumps({"peak_mb": _peak_mb(), "before_mb": before, "failed": made.failures.total()}))
 
 

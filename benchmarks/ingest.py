@@ -177,7 +177,7 @@ def _annotators() -> tuple[Any, Any]:
     """Language and tokens; both faster than upstream's own."""
     import bpe_openai
 
-    from tasks.providers.embedded.language import FastText
+    from tasks.providers.embedded.texts import FastText
 
     return FastText(), bpe_openai.get_encoding("cl100k_base")
 

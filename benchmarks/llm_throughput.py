@@ -39,8 +39,8 @@ def label(url: str, folder: str, n: int) -> tuple[int, float, float]:
     """Label n documents through the real SDK, loop and store: facts, wall seconds, CPU seconds."""
     os.environ |= {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{url}/v1", "NO_PROXY": "127.0.0.1"}
     from tasks.measure import DOCUMENT_SIGNALS
-    from tasks.measure.remote import measure_one_by_one
-    from tasks.measure.store import missing
+    from tasks.measure.paid import Asked, measure_one_by_one
+    from tasks.measure.run import missing
     from tasks.providers import Providers
     from tasks.providers.capabilities import Document
     from tasks.tables import Store
@@ -53,7 +53,7 @@ def label(url: str, folder: str, n: int) -> tuple[int, float, float]:
     ids = [f"{number:032x}" for number in range(n)]
     began, cpu = time.perf_counter(), time.process_time()
     while wanted := missing(store, signal, ids):  # a night, and another one for what failed five times
-        measure_one_by_one(store, signal, signal.model, wanted, load, now=datetime.now(UTC))
+        measure_one_by_one(store, Asked(signal, signal.model, wanted, load), now=datetime.now(UTC))
     return store.read("signals/categories").height, time.perf_counter() - began, time.process_time() - cpu
 
 

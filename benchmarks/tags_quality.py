@@ -17,8 +17,8 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.tag_labels import Labelled, labelled
 from schemas.tag_evaluation import Share, TagAgreement
 from tasks.measure.code import code
-from tasks.measure.tag_agreement import Said, agreements, disagreements
-from tasks.measure.tag_files import document_of
+from tasks.measure.loose_files import document_of
+from tasks.measure.tag_evaluation import Said, agreements, disagreements
 from tasks.pixels.pictures import open_picture
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document

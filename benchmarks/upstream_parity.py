@@ -18,6 +18,7 @@ import yaml
 
 from benchmarks.upstream_cleaner import INVALID, KEPT, VOTES, battle_outcome, chat_outcome, is_text_only
 from schemas.settings import Settings
+from schemas.signals import MeasuredOn
 from tasks.decide import policy_file
 from tasks.decide.steps import decide_items
 from tasks.ingest.assemble_step import assemble_store
@@ -25,7 +26,7 @@ from tasks.ingest.formats.detect import source_files
 from tasks.ingest.log_files import log_files
 from tasks.ingest.read_step import read_new
 from tasks.lookup.funnel import SUPERSEDED, line_fates
-from tasks.measure import SCREENING_TEXT_SIGNALS, Texts
+from tasks.measure import SCREENING_TEXT_SIGNALS
 from tasks.measure.run import measure_items
 from tasks.measure.steps import signal_versions, texts_of
 from tasks.providers import Providers
@@ -74,7 +75,7 @@ def decided(records: Records, folder: Path, excluded: Sequence[str] = ()) -> Sto
     read_new(store, source_files(logs), logs, workers=1)
     assemble_store(store, workers=1)
     _, make = SCREENING_TEXT_SIGNALS["upstream_words"]
-    texts = texts_of(store.read("conversations"))[Texts.MESSAGES]
+    texts = texts_of(store.read("conversations"))[MeasuredOn.MESSAGES]
     measure_items(
         store, make(Providers()), list(texts), lambda ids: [texts[i] for i in ids], workers=1, now=datetime.now(UTC)
     )

@@ -9,7 +9,7 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.ingest.steps import assemble, read_log_lines, take_in_pictures
 from tasks.measure.perceptual_hash import pdq_digits
-from tasks.measure.picture_look import PictureLook
+from tasks.measure.run import PictureLook
 from tasks.measure.steps import report
 from tasks.providers import Providers
 from tasks.tables import Store

@@ -1,20 +1,51 @@
-"""Signals: facts about one picture, text or document. No thresholds here.
+"""Signals: what is measured about one image, text or document. No thresholds here.
 
 A stored row is `SignalKey` plus the columns of one value type below.
 """
 
+from collections.abc import Callable
 from datetime import datetime
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 from schemas.row import Float32, FloatVector, Int32, Row
 
 
+class MeasuredOn(StrEnum):
+    """What a signal is measured on."""
+
+    IMAGES = "images"
+    MESSAGES = "messages"
+    ASSISTANT_MESSAGES = "assistant_messages"
+    PROMPT = "prompt"
+    """All user messages of a conversation, joined by blank lines."""
+    DOCUMENTS = "documents"
+    """A prompt together with its images."""
+
+
+class SignalEntry(NamedTuple):
+    """One line of the registry of signals (`schemas/tables.py`)."""
+
+    value: type[Row]
+    """Columns of the stored value."""
+    on: MeasuredOn
+    screens: bool = True
+    """Whether it is measured on everything, so that a policy may ask about it; else only on what a policy keeps."""
+    version: str = ""
+    """Version of the rule of a signal from another package; signals of this one have theirs beside their code."""
+    rule: Callable[[Any], Row] | None = None
+    """The value of one item, for a signal from another package. It may raise; the item then has no value."""
+    package: str = ""
+    """The package that it comes from; empty for signals of this one."""
+
+
 class SignalKey(Row):
-    """What a stored fact is about and where it comes from."""
+    """What a stored value is about and where it comes from."""
 
     content_id: str
     """Content id of the picture, text or document."""
     version: str
-    """Version of code, model and prompt together; another version is another fact."""
+    """Version of code, model and prompt together; another version is measured again."""
     provider: str
     """Provider that measured it."""
     measured_at: datetime

@@ -9,8 +9,10 @@ from schemas.bench import BenchAgreement, BenchFilter, BenchItem, BenchMeasure, 
 from schemas.conversation import Conversation, LogFileRead, RedactedConversation, Sighting
 from schemas.decision import Decision, NearPrompt, Review, RuleParity
 from schemas.image import Image, NearPicture, PictureFile, Preset, RedactedImage, SearchedPicture, SemanticPicture
+from schemas.installed_signals import installed_signals
 from schemas.rating import EloRating, OutlierJudge, PairRecord, RankChange, Rating, StyleCoefficient, VoteShare, WinRate
 from schemas.reject import Quarantined, Reject
+from schemas.row import Row
 from schemas.signals import (
     Code,
     Embedding,
@@ -20,12 +22,14 @@ from schemas.signals import (
     ImageText,
     Language,
     Markdown,
+    MeasuredOn,
     ModelNames,
     Moderation,
     NamedEntities,
     Nsfw,
     Refusal,
     ServiceText,
+    SignalEntry,
     SignalKey,
     TextPii,
     Tokens,
@@ -87,30 +91,37 @@ TABLES: dict[str, Table] = {
     "outlier_judges": Table(OutlierJudge, ("judge",)),
 }
 
-SIGNALS: dict[str, type[BaseModel]] = {
-    "nsfw": Nsfw,
-    "faces": Faces,
-    "image_hash": ImageHash,
-    "image_layout": ImageLayout,
-    "image_text": ImageText,
-    "image_embedding": Embedding,
-    "image_moderation": Moderation,
-    "text_pii": TextPii,
-    "moderation": Moderation,
-    "language": Language,
-    "tokens": Tokens,
-    "text_embedding": Embedding,
-    "service_text": ServiceText,
-    "model_names": ModelNames,
-    "upstream_words": UpstreamWords,
-    "markdown": Markdown,
-    "named_entities": NamedEntities,
-    "code": Code,
-    "refusal": Refusal,
-    "categories": Categories,
-    "criteria": Criteria,
-    "taxonomy": Taxonomy,
+_IMAGES, _MESSAGES, _ANSWERS, _PROMPT, _DOCUMENTS = MeasuredOn
+
+SIGNAL_ENTRIES: dict[str, SignalEntry] = {
+    "nsfw": SignalEntry(Nsfw, _IMAGES),
+    "faces": SignalEntry(Faces, _IMAGES),
+    "image_hash": SignalEntry(ImageHash, _IMAGES),
+    "image_layout": SignalEntry(ImageLayout, _IMAGES),
+    "image_text": SignalEntry(ImageText, _IMAGES),
+    "image_embedding": SignalEntry(Embedding, _IMAGES),
+    "image_moderation": SignalEntry(Moderation, _IMAGES),
+    "text_pii": SignalEntry(TextPii, _MESSAGES),
+    "moderation": SignalEntry(Moderation, _MESSAGES),
+    "service_text": SignalEntry(ServiceText, _MESSAGES),
+    "model_names": SignalEntry(ModelNames, _ANSWERS),
+    "upstream_words": SignalEntry(UpstreamWords, _MESSAGES),
+    "language": SignalEntry(Language, _PROMPT),
+    "text_embedding": SignalEntry(Embedding, _PROMPT),
+    "tokens": SignalEntry(Tokens, _MESSAGES, screens=False),
+    "markdown": SignalEntry(Markdown, _ANSWERS, screens=False),
+    "named_entities": SignalEntry(NamedEntities, _ANSWERS, screens=False),
+    "code": SignalEntry(Code, _MESSAGES, screens=False),
+    "refusal": SignalEntry(Refusal, _ANSWERS, screens=False),
+    "categories": SignalEntry(Categories, _DOCUMENTS, screens=False),
+    "criteria": SignalEntry(Criteria, _DOCUMENTS, screens=False),
+    "taxonomy": SignalEntry(Taxonomy, _DOCUMENTS, screens=False),
 }
+"""Every signal: what is stored, what it is measured on and when. Those of other installed packages are added here."""
+SIGNAL_ENTRIES |= installed_signals(SIGNAL_ENTRIES)
+
+SIGNALS: dict[str, type[Row]] = {name: entry.value for name, entry in SIGNAL_ENTRIES.items()}
+"""Signal -> its value type."""
 
 
 def _stored(name: str, value: type[BaseModel]) -> type[BaseModel]:

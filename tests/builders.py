@@ -10,7 +10,7 @@ import io
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_origin
 
 import numpy as np
 import PIL.Image
@@ -23,11 +23,11 @@ from schemas.image import Image
 from schemas.release import CONFIGS
 from schemas.row import Row
 from schemas.settings import BenchSettings
-from schemas.tables import SIGNALS, TABLES
+from schemas.tables import SIGNAL_ENTRIES, SIGNALS, TABLES
 from tasks.content_id import combined_id, text_id
 from tasks.lookup.blocks import BLOCK_ROWS
 from tasks.pixels.pictures import Picture, open_picture
-from tasks.providers.embedded.tokens import Cl100k
+from tasks.providers.embedded.texts import Cl100k
 from tasks.release.gather import Gathered
 from tasks.tables import Store, frame_of
 
@@ -171,7 +171,12 @@ def clean_value(signal: str, content_id: str) -> dict[str, Any]:
         "categories": dict.fromkeys(SIGNALS["categories"].model_fields, False),
         "criteria": dict.fromkeys(SIGNALS["criteria"].model_fields, False),
         "taxonomy": dict.fromkeys(SIGNALS["taxonomy"].model_fields),
-    }[signal]
+    }.get(signal) or _zeros(SIGNALS[signal])
+
+
+def _zeros(value: type[Row]) -> dict[str, Any]:
+    """Zero, false or empty in every column: what a signal that nobody listed above says of a harmless item."""
+    return {name: (get_origin(field.annotation) or field.annotation)() for name, field in value.model_fields.items()}
 
 
 def facts_frame(signal: str, values: Mapping[str, Mapping[str, Any]], version: str = "1") -> pl.DataFrame:
@@ -189,15 +194,6 @@ def store_with(folder: Path, **tables: Iterable[Row]) -> Store:
     for name, rows in tables.items():
         store.replace(name, frame_of(TABLES[name].row, rows))
     return store
-
-
-_MEASURED_ON = {
-    "images": ["nsfw", "faces", "image_hash", "image_layout", "image_text", "image_embedding", "image_moderation"],
-    "messages": ["text_pii", "moderation", "service_text", "upstream_words", "tokens", "code"],
-    "answers": ["model_names", "markdown", "named_entities", "refusal"],
-    "prompt": ["language", "text_embedding"],
-    "document": ["categories", "criteria", "taxonomy"],
-}
 
 
 def measure_clean(
@@ -218,17 +214,16 @@ def counted_tokens(conversations: Iterable[Conversation]) -> dict[str, dict[str,
 
 
 def _content_ids(signal: str, conversations: Iterable[Conversation]) -> list[str]:
-    part = next(part for part, signals in _MEASURED_ON.items() if signal in signals)
     found: dict[str, None] = {}
     for each in conversations:
         parts = {
             "images": each.image_ids,
             "messages": [turn.text_id for turn in each.turns],
-            "answers": [turn.text_id for turn in each.turns if turn.role == "assistant"],
+            "assistant_messages": [turn.text_id for turn in each.turns if turn.role == "assistant"],
             "prompt": [each.prompt_id],
-            "document": [each.document_id],
+            "documents": [each.document_id],
         }
-        found |= dict.fromkeys(parts[part])
+        found |= dict.fromkeys(parts[SIGNAL_ENTRIES[signal].on])
     return list(found)
 
 

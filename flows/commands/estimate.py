@@ -77,8 +77,8 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     """What `source` holds and `known` has no fact of. What a policy would drop is counted, as nobody knows it yet."""
     import polars as pl
 
-    from tasks.measure import Texts
-    from tasks.measure.estimate import (
+    from schemas.signals import MeasuredOn
+    from tasks.measure.paid import (
         estimate_documents,
         estimate_moderation,
         estimate_pictures,
@@ -100,7 +100,7 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
         return int(counter.count_tokens([text])[0])
 
     originals = source.read("images", ["image_id"])["image_id"].to_list()
-    messages = texts_of(source.read("conversations"))[Texts.MESSAGES]
+    messages = texts_of(source.read("conversations"))[MeasuredOn.MESSAGES]
     return [
         *estimate_pictures(known, images, providers, prices),
         *estimate_moderation(known, originals, messages, providers, prices),

@@ -25,7 +25,7 @@ def inspect(
     provider: ProviderOption = None,
 ) -> None:
     """Every signal of loose pictures or texts, without a store."""
-    from tasks.measure.inspect import inspect_file
+    from tasks.measure.loose_files import inspect_file
     from tasks.providers import Providers
 
     for file in files:

@@ -12,10 +12,9 @@ from schemas.settings import Settings
 from tasks.lookup.released import conversations_as_released
 from tasks.measure import DOCUMENT_SIGNALS
 from tasks.measure.documents import Documents
-from tasks.measure.store import Measured
-from tasks.measure.tag_agreement import Labels
-from tasks.measure.tag_evaluation import Spoken, drawn, labels_of, spoken_in_store, spoken_of
-from tasks.measure.tag_files import read_documents, read_labels
+from tasks.measure.loose_files import read_documents, read_labels
+from tasks.measure.run import Measured
+from tasks.measure.tag_evaluation import Labels, Spoken, drawn, labels_of, spoken_in_store, spoken_of
 from tasks.providers import PROVIDERS, Providers
 from tasks.store.lock import writing
 from tasks.tables import Store

@@ -59,8 +59,7 @@ def evaluate(
     What a provider has not said of a stored document yet is asked, and stored like in any run.
     """
     from flows.commands.tag_sources import both_sides
-    from tasks.measure.tag_agreement import agreements, disagreements
-    from tasks.measure.tag_evaluation import labels_of
+    from tasks.measure.tag_evaluation import agreements, disagreements, labels_of
     from tasks.spending.ledger import one_ledger
 
     settings = settings_of(store=store or "", budget=budget, prices=prices, seed=seed)

@@ -1,4 +1,8 @@
-"""A policy over the facts of a store -> a decision for every conversation and battle."""
+"""A policy over the signals of a store -> a decision for every conversation and battle.
+
+What was redacted is decided on what is left: the same rules are asked about the redacted texts and images. Decisions of
+two policies over the same signals can be compared rule by rule.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -6,17 +10,17 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from schemas.decision import Decision, ItemKind, NearPrompt
+from schemas.decision import ALL_DROPS, Decision, ItemKind, NearPrompt, RuleParity
 from schemas.policy import Action, Over, Policy, Scope
 from tasks.decide.duplicates import duplicates_of
-from tasks.decide.evidence import Evidence
-from tasks.decide.facts import battle_facts, conversation_facts
 from tasks.decide.hot_prompts import hot_battles
 from tasks.decide.near_prompts import near_prompts
-from tasks.decide.policy_file import policy_hash
-from tasks.decide.proof import redactions, unproven
+from tasks.decide.policy_file import load_policy, policy_hash
+from tasks.decide.redact import redact_rules
 from tasks.decide.review import reviewed
 from tasks.decide.rules import FIRED, STOPS, fired, reasons_of
+from tasks.decide.stored_signals import StoredSignals
+from tasks.decide.vocabulary import battle_columns, conversation_columns
 from tasks.lookup.renames import renamed
 from tasks.tables import frame_schema
 
@@ -34,11 +38,11 @@ class Verdicts(NamedTuple):
     """The `near_prompts` table."""
 
 
-def verdicts(known: Evidence, policy: Policy) -> Verdicts:
+def verdicts(known: StoredSignals, policy: Policy) -> Verdicts:
     """What a policy says of every conversation and battle."""
     hits, of_battles_alone = conversation_hits(known, policy)
     hits = reviewed(hits, known.conversations, known.store.read("reviews"))
-    hits = pl.concat([hits, unproven(known, hits, policy)])
+    hits = pl.concat([hits, _unproven(known, hits, policy)])
     decided, near = _of_conversations(known, hits, policy)
     both = [decided, _of_battles(known, pl.concat([hits.filter(_STOPS), of_battles_alone]), policy)]
     stamped = pl.concat(both, how="diagonal").with_columns(
@@ -48,16 +52,16 @@ def verdicts(known: Evidence, policy: Policy) -> Verdicts:
     return Verdicts(decisions, of_battles_alone.select("item_id", "reason"), near)
 
 
-def conversation_hits(known: Evidence, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
+def conversation_hits(known: StoredSignals, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Every rule that fires on a conversation: those about the conversation, and those about its battle alone."""
     rules = [rule for rule in policy.rules if rule.over is not Over.BATTLE and known.stands(rule)]
-    stated = {Over.CONVERSATION: conversation_facts(known.conversations, policy)}
-    hits = fired(rules, known.parts, known.facts, stated)
+    stated = {Over.CONVERSATION: conversation_columns(known.conversations, policy)}
+    hits = fired(rules, known.parts, known.signal, stated)
     alone = pl.col("place").is_in([place for place, rule in enumerate(rules) if rule.scope is Scope.BATTLE])
     return hits.filter(~alone), hits.filter(alone)
 
 
-def _of_conversations(known: Evidence, hits: pl.DataFrame, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _of_conversations(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
     """What becomes of each conversation, and the `near_prompts` among those that are kept."""
     repeats = _repeats(known, _without(known.conversations, "conversation_id", hits), policy)
     if policy.duplicates:
@@ -68,7 +72,7 @@ def _of_conversations(known: Evidence, hits: pl.DataFrame, policy: Policy) -> tu
         hits = pl.concat([hits, _last(near["conversation_a"], policy, rule.reason, Action.TAG)])
     reasons = reasons_of(hits, known.conversations["conversation_id"])
     decided = reasons.with_columns(
-        redactions(known, reasons, policy),
+        _redactions(known, reasons, policy),
         item_kind=pl.lit(ItemKind.CONVERSATION.value),
         duplicate_of=pl.col("item_id").replace_strict(repeats, default=None, return_dtype=pl.String),
         preset_dataset=known.conversations["preset_dataset"],
@@ -76,23 +80,23 @@ def _of_conversations(known: Evidence, hits: pl.DataFrame, policy: Policy) -> tu
     return decided, near
 
 
-def _repeats(known: Evidence, survivors: pl.DataFrame, policy: Policy) -> Mapping[str, str]:
+def _repeats(known: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> Mapping[str, str]:
     if policy.duplicates is None:
         return {}
-    stored = known.facts("text_embedding", ["vector"])
+    stored = known.signal("text_embedding", ["vector"])
     vectors = {prompt: np.array(vector, np.float32) for prompt, vector in stored.iter_rows()}
     picture_of = known.picture_of(survivors, policy.duplicates.pictures == "semantic")
     return duplicates_of(survivors, vectors, picture_of, policy.duplicates)
 
 
-def _of_battles(known: Evidence, hits: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+def _of_battles(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """A battle falls with either side, and then by rules of its own; that a side is repeated does not matter.
 
     A side that is no longer there, because somebody asked for its removal, counts as not measured.
     """
     battles = renamed(known.battles, policy.renames)
     rules = [rule for rule in policy.rules if rule.over is Over.BATTLE]
-    own = fired(rules, {}, lambda name: pl.DataFrame(), {Over.BATTLE: battle_facts(battles)})
+    own = fired(rules, {}, lambda name: pl.DataFrame(), {Over.BATTLE: battle_columns(battles)})
     own = own.with_columns(pl.col("place") + len(policy.rules) + 1)
     sides = pl.concat(battles.select("battle_id", item_id=side) for side in ("conversation_a", "conversation_b"))
     gone = sides.join(known.conversations, left_on="item_id", right_on="conversation_id", how="anti").with_columns(
@@ -109,7 +113,7 @@ def _of_battles(known: Evidence, hits: pl.DataFrame, policy: Policy) -> pl.DataF
     )
 
 
-def _too_many(known: Evidence, survivors: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+def _too_many(known: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """What fires on battles beyond the limit of their prompt."""
     rule = policy.hot_prompts
     if rule is None:
@@ -129,3 +133,70 @@ def _last(items: Iterable[str], policy: Policy, reason: str, action: Action) -> 
     """What a rule over the set adds to the hits, after every other rule."""
     place = 2 * len(policy.rules) + 1
     return pl.DataFrame([(item, place, reason, action.value) for item in sorted(items)], schema=FIRED, orient="row")
+
+
+def _unproven(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """Why conversations that need redacting may not be released.
+
+    A finder that still finds something is `redaction_failed`; what it has not seen is not measured.
+    """
+    redacted = known.redacted(policy)
+    left = fired(redact_rules(policy), known.parts_of(redacted), known.signal, {})
+    found = pl.col("action") == Action.REDACT.value
+    left = left.with_columns(
+        reason=pl.when(found).then(pl.lit("redaction_failed")).otherwise("reason"),
+        action=pl.lit(Action.DROP.value),
+    )
+    wanted = hits.filter(action=Action.REDACT.value).select("item_id").unique()
+    missing = wanted.join(redacted, left_on="item_id", right_on="conversation_id", how="anti").select(
+        "item_id", reason=pl.lit("unmeasured_redaction"), action=pl.lit(Action.DROP.value)
+    )
+    dropped = hits.filter(action=Action.DROP.value)
+    unseen = missing.join(dropped, on="item_id", how="anti")  # nobody redacts what is dropped anyway
+    place = pl.lit(len(policy.rules), pl.Int64).alias("place")
+    return pl.concat(each.with_columns(place).select(FIRED.names()) for each in (left, unseen))
+
+
+def _redactions(known: StoredSignals, items: pl.DataFrame, policy: Policy) -> pl.Series:
+    """What was taken out of each item."""
+    own = known.redacted(policy).select("redactions", item_id="conversation_id")
+    nothing = pl.lit([], dtype=frame_schema(Decision)["redactions"])
+    joined = items.select("item_id").join(own, on="item_id", how="left", maintain_order="left")
+    return joined.select(pl.col("redactions").fill_null(nothing))["redactions"]
+
+
+_ITEM = ["item_kind", "reason", "item_id"]
+_KEY = ["item_kind", "reason"]
+
+
+def upstream_policy(policy: Policy) -> Policy:
+    """The preset `upstream` with the operator's own lists, which upstream's scripts take as arguments."""
+    lists = {"excluded_models": policy.excluded_models, "banned_users": policy.banned_users}
+    return load_policy("upstream").model_copy(update=lists)
+
+
+def rule_parity(ours: Verdicts, upstream: Verdicts) -> pl.DataFrame:
+    """The `rule_parity` table of two policies' verdicts on the same items.
+
+    Rules are the same when their reasons are. A rule that is about battles alone is counted on conversations too.
+    """
+    sides = {"ours": _fired(ours), "upstream": _fired(upstream)}
+    flagged = [rows.with_columns(pl.lit(True).alias(side)) for side, rows in sides.items()]
+    joined = flagged[0].join(flagged[1], on=_ITEM, how="full", coalesce=True).fill_null(False)
+    mine, theirs = pl.col("ours"), pl.col("upstream")
+    counts = {"ours": mine, "upstream": theirs, "both": mine & theirs}
+    counts |= {"only_ours": mine & ~theirs, "only_upstream": theirs & ~mine}
+    counted = joined.group_by(_KEY).agg(where.sum().cast(pl.Int64).alias(name) for name, where in counts.items())
+    return counted.select(frame_schema(RuleParity).names())
+
+
+def _fired(said: Verdicts) -> pl.DataFrame:
+    """item_kind, reason and item_id of everything that fired, dropping or not, and of everything that was dropped."""
+    decisions = said.decisions
+    each = [
+        decisions.select("item_kind", "item_id", reason=pl.col(column).list.unique()).explode("reason").drop_nulls()
+        for column in ("reasons", "tags")
+    ]
+    alone = said.of_battles_alone.select("item_id", "reason", item_kind=pl.lit(ItemKind.CONVERSATION.value))
+    dropped = decisions.filter(~pl.col("keep")).select("item_kind", "item_id", reason=pl.lit(ALL_DROPS))
+    return pl.concat(rows.select(_ITEM) for rows in (*each, alone, dropped)).unique()

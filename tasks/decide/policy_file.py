@@ -26,7 +26,7 @@ from schemas.policy import (
 )
 from schemas.row import Row
 from schemas.tables import SIGNALS
-from tasks.decide.facts import MEASURED_ON, fact_types
+from tasks.decide.vocabulary import MEASURED_ON, stated_types
 from tasks.tables import frame_schema
 from tasks.yaml_files import SafeLoader
 
@@ -59,7 +59,7 @@ def load_policy(name_or_file: str) -> Policy:
         raise BadPolicy(f"policy {name_or_file!r}: {_first_problem(error)}") from None
     for number, rule in enumerate(policy.rules, 1):
         where = f"policy {policy.name!r}, rule {number} ({rule.reason})"
-        _check_comparison(where, rule, _type_of_fact(where, rule))
+        _check_comparison(where, rule, _type_of_column(where, rule))
         _check_action(where, rule)
     return policy
 
@@ -105,17 +105,17 @@ def _first_problem(error: ValidationError) -> str:
     return f"{place or 'the whole file'}: {problem['msg']}"
 
 
-def _type_of_fact(where: str, rule: Rule) -> pl.DataType:
+def _type_of_column(where: str, rule: Rule) -> pl.DataType:
     """The type of the column that the rule looks at. Raises BadPolicy when there is none on those parts."""
     table, _, column = rule.signal.partition(".")
-    stated = fact_types()
+    stated = stated_types()
     if table in stated:
         if column not in stated[table]:
             known = known_values(rule.signal, (f"{table}.{c}" for c in stated[table]))
-            raise BadPolicy(f"{where}: unknown fact {known}")
+            raise BadPolicy(f"{where}: unknown signal {known}")
         if rule.over != table:
             raise BadPolicy(
-                f"{where}: {rule.signal} is a fact of the {table}, so over must be {table!r}, not {rule.over.value!r}"
+                f"{where}: {rule.signal} is known of the {table}, so over must be {table!r}, not {rule.over.value!r}"
             )
         return stated[table][column]
     if table in SIGNALS and table not in MEASURED_ON:

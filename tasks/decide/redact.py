@@ -1,31 +1,56 @@
-"""Conversations as a policy's redact rules let them out, as far as facts are known.
+"""Conversations as a policy's redact rules let them out: placeholders in texts, boxes of one flat colour in images.
 
-What the finders say of a redacted text or picture is a fact like any other. Where they still find something, it is
-redacted as well, so a call after each measurement comes nearer to a text in which nothing is found.
+Redacted texts and images are measured like any other. Where a finder still finds something, that is redacted as well,
+so each call after a measurement comes nearer to a text in which nothing is found. No byte of a redacted image holds
+what a box held.
 """
 
+import io
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import PIL.Image
 import polars as pl
 
 from schemas.conversation import RedactedConversation
 from schemas.decision import Redaction
 from schemas.policy import Action, Over, Policy, Rule
 from tasks.content_id import combined_id, text_id
-from tasks.decide.redact_picture import Box, grown
-from tasks.decide.redact_text import Span, redact_text, values_of
-from tasks.decide.rules import Facts, fires
+from tasks.decide.rules import Signals, fires
+from tasks.pixels.pictures import Picture, open_picture
 
 ROUNDS = 3
 """How often what is still found is redacted as well, before the conversation is given up."""
+REPEATED_CHARACTERS_MIN = 4
+"""Shorter values are replaced only where the finder found them."""
+MARGIN = 0.25
+"""Added on every side, as a share of the box's shorter side: hair and chin, and letters that reach over the line."""
+MARGIN_PIXELS_MIN = 4
+BLOCK = 16
+"""JPEG's largest block. A block that a box's edge crossed would carry ringing of what was inside it."""
+FILL = (0, 0, 0)
+_JPEG = {"quality": 95, "subsampling": 0}
+
 _ROLES = {
     Over.MESSAGES: ("user", "assistant"),
     Over.USER_MESSAGES: ("user",),
     Over.ASSISTANT_MESSAGES: ("assistant",),
 }
+
+
+Box = tuple[int, int, int, int]
+"""left, top, right, bottom in pixels; right and bottom are exclusive."""
+
+
+class Span(NamedTuple):
+    """A stretch of text to replace: the characters from `start` up to `end`."""
+
+    start: int
+    end: int
+    type: str
 
 
 @dataclass(frozen=True)
@@ -57,37 +82,37 @@ def redact_rules(policy: Policy) -> list[Rule]:
     return [rule for rule in policy.rules if rule.action is Action.REDACT]
 
 
-def findings(policy: Policy, facts: Facts) -> Findings:
-    """What is known to be wanted out, from the facts of texts and pictures, redacted ones included."""
+def findings(policy: Policy, signals: Signals) -> Findings:
+    """What is known to be wanted out, from the signals of texts and images, redacted ones included."""
     messages: dict[str, dict[str, list[tuple[str, Span]]]] = {"user": {}, "assistant": {}}
     pictures: dict[str, list[tuple[str, str, list[int]]]] = {}
     values: dict[str, dict[str, str]] = {}
     for rule in redact_rules(policy):
         if rule.over is Over.IMAGES:
-            for image_id, boxes in _faces(rule, facts):
+            for image_id, boxes in _faces(rule, signals):
                 pictures.setdefault(image_id, []).extend((rule.reason, "face", box) for box in boxes)
         elif rule.over is Over.IMAGE_TEXTS:
-            for image_id, text, kind, boxes in _picture_texts(rule, facts):
+            for image_id, text, kind, boxes in _picture_texts(rule, signals):
                 pictures.setdefault(image_id, []).extend((rule.reason, kind, box) for box in boxes)
                 values.setdefault(image_id, {}).update(text)
         else:
-            for found, spans in _spans(rule, facts).items():
+            for found, spans in _spans(rule, signals).items():
                 for role in _ROLES[rule.over]:
                     messages[role].setdefault(found, []).extend((rule.reason, span) for span in spans)
     return Findings(messages, pictures, values)
 
 
-def _faces(rule: Rule, facts: Facts) -> Iterable[tuple[str, list[list[int]]]]:
+def _faces(rule: Rule, signals: Signals) -> Iterable[tuple[str, list[list[int]]]]:
     """Every recorded face, also faint ones, of the pictures on which the rule fires."""
     column = rule.signal.partition(".")[2]
-    hit = facts("faces").with_columns(value=column).filter(fires(rule).fill_null(False))
+    hit = signals("faces").with_columns(value=column).filter(fires(rule).fill_null(False))
     for image_id, faces in hit.select("content_id", "faces").iter_rows():
         yield image_id, [face["box"] for face in faces]
 
 
-def _spans(rule: Rule, facts: Facts) -> dict[str, list[Span]]:
+def _spans(rule: Rule, signals: Signals) -> dict[str, list[Span]]:
     """Text id -> spans of the types that the rule names."""
-    hit = facts("text_pii").with_columns(value="types").filter(fires(rule).fill_null(False))
+    hit = signals("text_pii").with_columns(value="types").filter(fires(rule).fill_null(False))
     wanted = set(rule.contains_any or ())
     return {
         found: [Span(s["start"], s["end"], s["type"]) for s in spans if not wanted or s["type"] in wanted]
@@ -95,10 +120,10 @@ def _spans(rule: Rule, facts: Facts) -> dict[str, list[Span]]:
     }
 
 
-def _picture_texts(rule: Rule, facts: Facts) -> Iterable[tuple[str, dict[str, str], str, list[list[int]]]]:
+def _picture_texts(rule: Rule, signals: Signals) -> Iterable[tuple[str, dict[str, str], str, list[list[int]]]]:
     """(picture, what a span holds, its type, boxes that the span touches)."""
-    spans = _spans(rule, facts)
-    read = facts("image_text").filter(pl.col("text") != "")
+    spans = _spans(rule, signals)
+    read = signals("image_text").filter(pl.col("text") != "")
     for image_id, text, boxes in read.select("content_id", "text", "boxes").iter_rows():
         for span in spans.get(text_id(text), ()):
             touched = [box["box"] for box in boxes if box["start"] < span.end and span.start < box["end"]]
@@ -175,3 +200,67 @@ def _listed(part: str, counts: Sequence[Counter[tuple[str, str]]]) -> list[Redac
         for place, of_part in enumerate(counts)
         for (reason, kind), count in sorted(of_part.items())
     ]
+
+
+def placeholder(kind: str) -> str:
+    """`email` -> `<EMAIL>`."""
+    return f"<{kind.upper()}>"
+
+
+def values_of(text: str, spans: Iterable[Span]) -> dict[str, str]:
+    """What the spans hold -> its type: it may stand again where the finder does not see it."""
+    held = ((text[span.start : span.end].strip(), span.type) for span in spans)
+    return {value: kind for value, kind in held if len(value) >= REPEATED_CHARACTERS_MIN}
+
+
+def redact_text(text: str, spans: Iterable[Span], values: Mapping[str, str]) -> tuple[str, Counter[str]]:
+    """The text with every span, and every other occurrence of the values, replaced; and how many of each type."""
+    pieces: list[str] = []
+    counts: Counter[str] = Counter()
+    end = 0
+    for span in _without_overlaps([*spans, *_repeats(text, values)]):
+        pieces += [text[end : span.start], placeholder(span.type)]
+        counts[span.type] += 1
+        end = span.end
+    return "".join([*pieces, text[end:]]), counts
+
+
+def _repeats(text: str, values: Mapping[str, str]) -> Iterable[Span]:
+    """Where the values stand as whole words, but not as a placeholder."""
+    for value, kind in values.items():
+        if value in text:
+            for found in re.finditer(rf"(?<![\w<]){re.escape(value)}(?![\w>])", text):
+                yield Span(found.start(), found.end(), kind)
+
+
+def _without_overlaps(spans: Iterable[Span]) -> list[Span]:
+    """Spans in order of position; those that overlap are one, of the type that begins first."""
+    merged: list[Span] = []
+    for span in sorted(spans, key=lambda span: (span.start, -span.end, span.type)):
+        if merged and span.start < merged[-1].end:
+            merged[-1] = merged[-1]._replace(end=max(merged[-1].end, span.end))
+        else:
+            merged.append(span)
+    return merged
+
+
+def grown(box: Sequence[int], width: int, height: int) -> Box:
+    """The box x, y, width, height with its margin, out to the next blocks, inside the picture."""
+    x, y, wide, high = box
+    margin = max(MARGIN_PIXELS_MIN, round(MARGIN * min(wide, high)))
+    left, top = (max(0, (edge - margin) // BLOCK * BLOCK) for edge in (x, y))
+    right, bottom = (-(-(edge + margin) // BLOCK) * BLOCK for edge in (x + wide, y + high))
+    return min(left, width), min(top, height), max(0, min(right, width)), max(0, min(bottom, height))
+
+
+def fill_boxes(picture: Picture, boxes: Iterable[Box]) -> Picture:
+    """A picture of its own, in the same format, whose boxes are black."""
+    rgb = picture.rgb.copy()
+    for left, top, right, bottom in boxes:
+        rgb[top:bottom, left:right] = FILL
+    sink = io.BytesIO()
+    if picture.format == "jpeg":
+        PIL.Image.fromarray(rgb).save(sink, "JPEG", **_JPEG)
+    else:
+        PIL.Image.fromarray(rgb).save(sink, "PNG")
+    return open_picture(sink.getvalue())

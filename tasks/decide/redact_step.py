@@ -8,9 +8,8 @@ from schemas.conversation import RedactedConversation
 from schemas.image import RedactedImage
 from schemas.policy import Action, Policy
 from tasks.decide.policy_file import policy_hash
-from tasks.decide.redact import Findings, RedactedPicture, findings, redacted, redacted_picture
-from tasks.decide.redact_picture import Box, fill_boxes
-from tasks.decide.rules import Facts
+from tasks.decide.redact import Box, Findings, RedactedPicture, fill_boxes, findings, redacted, redacted_picture
+from tasks.decide.rules import Signals
 from tasks.lookup.images import StoredImages
 from tasks.pixels.pictures import decode_stored
 from tasks.running.parallel import map_ordered
@@ -23,12 +22,12 @@ _Keys = dict[tuple[str, tuple[Box, ...]], str]
 
 
 def redact_store(
-    store: Store, conversations: pl.DataFrame, hits: pl.DataFrame, policy: Policy, facts: Facts, workers: int
+    store: Store, conversations: pl.DataFrame, hits: pl.DataFrame, policy: Policy, signals: Signals, workers: int
 ) -> dict[str, int]:
     """Redact every conversation that a rule wants redacted and no rule drops. Returns how many of what."""
     wanted = _items(hits, Action.REDACT) - _items(hits, Action.DROP)
     rows = conversations.filter(pl.col("conversation_id").is_in(sorted(wanted)))
-    found = findings(policy, facts) if rows.height else Findings({}, {}, {})
+    found = findings(policy, signals) if rows.height else Findings({}, {}, {})
     pictures = _pictures(store, rows, found, workers)
     made = [redacted(row, found, pictures, policy_hash(policy)) for row in rows.iter_rows(named=True)]
     store.replace("redacted_conversations", frame_of(RedactedConversation, made))

@@ -1,4 +1,4 @@
-"""Rules over facts -> which items they fire on. Pure; every threshold comes from the policy."""
+"""Rules over signals -> which items they fire on. Pure; every threshold comes from the policy."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -6,8 +6,8 @@ import polars as pl
 
 from schemas.policy import Action, OnMissing, Over, Rule
 
-Facts = Callable[[str], pl.DataFrame]
-"""Signal name -> its facts: `content_id` and the value columns."""
+Signals = Callable[[str], pl.DataFrame]
+"""Signal name -> its values: `content_id` and the value columns."""
 
 STOPS = (Action.DROP.value, Action.HOLD.value)
 """Actions that keep an item from being released."""
@@ -29,17 +29,17 @@ def fires(rule: Rule) -> pl.Expr:
 
 
 def fired(
-    rules: Iterable[Rule], parts: Mapping[Over, pl.DataFrame], facts: Facts, stated: Mapping[Over, pl.DataFrame]
+    rules: Iterable[Rule], parts: Mapping[Over, pl.DataFrame], signals: Signals, stated: Mapping[Over, pl.DataFrame]
 ) -> pl.DataFrame:
     """Every rule that fires on every item: `item_id`, `place` of the rule, `reason`, `action`.
 
-    A rule over parts fires when it fires on any part. A part without a fact fires the reason
+    A rule over parts fires when it fires on any part. A part without a value fires the reason
     `unmeasured_<signal>` with action drop, unless the rule says to ignore it.
-    `stated` holds the facts of whole conversations and battles, one row an item.
+    `stated` holds what tables state of whole conversations and battles, one row an item.
     """
     frames = [pl.DataFrame(schema=FIRED)]
     for place, rule in enumerate(rules):
-        values = _values(rule, parts, facts, stated)
+        values = _values(rule, parts, signals, stated)
         hit = values.filter(fires(rule).fill_null(False))
         frames.append(_fired(hit, place, rule.reason, rule.action))
         if rule.on_missing is OnMissing.DROP:
@@ -50,13 +50,13 @@ def fired(
 
 
 def _values(
-    rule: Rule, parts: Mapping[Over, pl.DataFrame], facts: Facts, stated: Mapping[Over, pl.DataFrame]
+    rule: Rule, parts: Mapping[Over, pl.DataFrame], signals: Signals, stated: Mapping[Over, pl.DataFrame]
 ) -> pl.DataFrame:
     """`item_id` and `value` for every part the rule looks at; null where nothing was measured."""
     signal, _, column = rule.signal.partition(".")
     if rule.over in stated:
         return stated[rule.over].select("item_id", value=column)
-    known = facts(signal).select("content_id", value=column)
+    known = signals(signal).select("content_id", value=column)
     return parts[rule.over].join(known, on="content_id", how="left").select("item_id", "value")
 
 

@@ -7,14 +7,13 @@ from schemas.errors import DriftHeld
 from schemas.policy import Policy
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.decide.decisions import conversation_hits, verdicts
+from tasks.decide.decisions import conversation_hits, rule_parity, upstream_policy, verdicts
 from tasks.decide.drift import drift_lines, drop_counts
-from tasks.decide.evidence import Evidence
 from tasks.decide.near_search import update_near_pictures
-from tasks.decide.parity import rule_parity, upstream_policy
 from tasks.decide.policy_file import load_policy, policy_hash
 from tasks.decide.redact_step import redact_store
 from tasks.decide.semantic_search import update_semantic_pictures
+from tasks.decide.stored_signals import StoredSignals
 from tasks.lookup.facts import Versions
 from tasks.running.timing import timed
 from tasks.store.run_record import earlier_drops
@@ -37,19 +36,19 @@ def redact_items(settings: Settings, versions: Versions) -> StageReport:
     """What redact rules want out, as far as it is known -> `redacted_conversations`, `redacted_images`."""
     store = Store.open(settings.store)
     policy = load_policy(settings.policy)
-    known = Evidence(store, versions)
+    known = StoredSignals(store, versions)
     hits, _ = conversation_hits(known, policy)
-    counts = redact_store(store, known.conversations, hits, policy, known.facts, settings.workers)
+    counts = redact_store(store, known.conversations, hits, policy, known.signal, settings.workers)
     return StageReport(stage="redact", counts=counts)
 
 
 @task(cache_policy=NO_CACHE)
 @timed
 def decide_items(settings: Settings, versions: Versions) -> StageReport:
-    """Facts and the policy -> `decisions`; upstream's rules on the same facts beside them -> `rule_parity`."""
+    """Signals and the policy -> `decisions`; upstream's rules on the same signals beside them -> `rule_parity`."""
     store = Store.open(settings.store)
     policy = load_policy(settings.policy)
-    known = Evidence(store, versions)
+    known = StoredSignals(store, versions)
     said = verdicts(known, policy)
     ours = said.decisions
     store.write_bytes(f"policies/{policy_hash(policy)}.json", policy.model_dump_json(indent=2).encode())

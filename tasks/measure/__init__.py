@@ -1,95 +1,161 @@
-"""Facts about pictures, texts and documents, each measured once. The lists below are all there are."""
+"""Signals: what is measured about images, texts and documents, each once.
 
-from collections.abc import Callable
-from enum import StrEnum
+In: decoded images, texts of conversations, documents (prompts with their images). Out: tables `signals/<name>`, one row
+an item and version. The registry is `SIGNAL_ENTRIES` of `schemas/tables.py`. A signal without a provider is a rule: the
+module of its name in this folder has `VERSION` and a function of the same name. The other folders see the lists below.
+"""
 
-from tasks.measure import (
-    code,
-    image_layout,
-    markdown,
-    model_names,
-    named_entities,
-    refusal,
-    service_text,
-    upstream_words,
-)
-from tasks.measure.embeddings import image_embedding, text_embedding
-from tasks.measure.faces import faces
-from tasks.measure.image_hash import image_hash
-from tasks.measure.image_moderation import image_moderation
-from tasks.measure.image_text import image_text
-from tasks.measure.language import language
-from tasks.measure.moderation import moderation
-from tasks.measure.nsfw import nsfw
-from tasks.measure.signal import Signal, by_rule
-from tasks.measure.tags import by_tagger
-from tasks.measure.text_pii import text_pii
-from tasks.measure.tokens import tokens
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from schemas.row import Row
+from schemas.signals import Embedding, Face, Faces, MeasuredOn, Nsfw, PiiSpan, TextPii, Tokens
+from schemas.tables import SIGNAL_ENTRIES
 from tasks.pixels.pictures import Picture
-from tasks.providers import Providers
-from tasks.providers.capabilities import Document
+from tasks.providers import EMBEDDED, PROVIDERS, Providers
+from tasks.providers.capabilities import Document, Failed, RemoteModel, Vectors
+
+Item = TypeVar("Item")
+
+RULES = "rules"
+"""Provider name of signals that need no model."""
 
 
-class Texts(StrEnum):
-    """Which texts of a conversation a text signal is measured on."""
+@dataclass(frozen=True)
+class Signal(Generic[Item]):
+    """How one thing about images, texts or documents is measured, and under which name and version it is stored."""
 
-    MESSAGES = "messages"
-    ASSISTANT_MESSAGES = "assistant_messages"
-    PROMPT = "prompt"
+    name: str
+    """Name of the stored table and of the entry in `schemas/tables.py`."""
+    version: str
+    """Changes with code, model, preprocessing or prompt; another version is measured anew."""
+    provider: str
+    """Who measures."""
+    measure: Callable[[Sequence[Item]], Sequence[Row | Failed]]
+    """One value, or a failure, for every item in order."""
+    model: RemoteModel | None = None
+    """Who is asked and paid by the item, if anybody."""
+
+    def values(self, items: Sequence[Item]) -> list[Row | Failed]:
+        """Measure a batch; an exception makes every item of the batch a failure, never a value."""
+        try:
+            measured = list(self.measure(items))
+        except Exception as error:  # providers fail in their own ways; the type is safe to report, the text is not
+            return [Failed(type(error).__name__)] * len(items)
+        if len(measured) != len(items):
+            return [Failed("wrong_number_of_values")] * len(items)
+        return measured
 
 
-PICTURE_SIGNALS: dict[str, Callable[[Providers], Signal[Picture]]] = {
-    "nsfw": nsfw,
-    "faces": faces,
-    "image_hash": lambda _: image_hash(),
-    "image_layout": lambda _: by_rule("image_layout", image_layout.VERSION, image_layout.image_layout),
-    "image_text": image_text,
-    "image_embedding": image_embedding,
+Make = Callable[[Providers], Signal[Item]]
+"""Makes a signal of the chosen providers; loads no model."""
+
+
+class _Asked(NamedTuple):
+    """How a provider is asked: a method of its Protocol in `capabilities.py`, and what becomes of each answer."""
+
+    method: str
+    version: str = "1"
+    value: Callable[[Any, Any], Row] = lambda item, answer: answer
+
+
+def _faces(image: Picture, found: list[Face]) -> Faces:
+    return Faces(
+        faces=found,
+        confidence_max=max((face.confidence for face in found), default=0.0),
+        area_fraction_max=max(
+            (face.box[2] * face.box[3] / (image.width * image.height) for face in found), default=0.0
+        ),
+    )
+
+
+def _text_pii(_: str, spans: list[PiiSpan]) -> TextPii:
+    return TextPii(spans=spans, types=sorted({span.type for span in spans}))
+
+
+def _embedding(_: object, vector: Vectors) -> Embedding:
+    return Embedding(vector=vector.tolist())
+
+
+_PROVIDED = {
+    "nsfw": _Asked("nsfw_probabilities", value=lambda _, probability: Nsfw(nsfw_probability=probability)),
+    "faces": _Asked("find_faces", value=_faces),
+    "image_text": _Asked("read", version="2"),
+    "image_embedding": _Asked("embed_images", value=_embedding),
+    "image_moderation": _Asked("moderate_pictures"),
+    "text_pii": _Asked("find_pii", value=_text_pii),
+    "moderation": _Asked("moderate"),
+    "language": _Asked("identify"),
+    "text_embedding": _Asked("embed_texts", value=_embedding),
+    "tokens": _Asked("count_tokens", value=lambda _, count: Tokens(tokens=count)),
+    "categories": _Asked("tag"),
+    "criteria": _Asked("tag"),
+    "taxonomy": _Asked("tag"),
 }
-"""Measured on every picture, from one decode."""
+"""Signals that the provider of the same name measures."""
 
-CHOSEN_PICTURE_SIGNALS: dict[str, Callable[[Providers], Signal[Picture]]] = {"image_moderation": image_moderation}
-"""Measured on every picture when a provider is chosen for it: no model of this ships with the install."""
 
-SCREENING_TEXT_SIGNALS: dict[str, tuple[Texts, Callable[[Providers], Signal[str]]]] = {
-    "text_pii": (Texts.MESSAGES, text_pii),
-    "moderation": (Texts.MESSAGES, moderation),
-    "service_text": (
-        Texts.MESSAGES,
-        lambda _: by_rule("service_text", service_text.VERSION, service_text.service_text),
-    ),
-    "model_names": (
-        Texts.ASSISTANT_MESSAGES,
-        lambda _: by_rule("model_names", model_names.version(), model_names.model_names),
-    ),
-    "upstream_words": (
-        Texts.MESSAGES,
-        lambda _: by_rule("upstream_words", upstream_words.version(), upstream_words.upstream_words),
-    ),
-    "language": (Texts.PROMPT, language),
-    "text_embedding": (Texts.PROMPT, text_embedding),
-}
+def _by_provider(name: str, providers: Providers) -> Signal[Any]:
+    asked, provider = _PROVIDED[name], providers[name]
+
+    def measure(items: Sequence[Any]) -> list[Row | Failed]:
+        answers = getattr(provider, asked.method)(items)
+        return [a if isinstance(a, Failed) else asked.value(item, a) for item, a in zip(items, answers, strict=True)]
+
+    model = getattr(provider, "model", None) if asked.method == "tag" else None
+    return Signal(name, f"{asked.version}+{provider.version}", providers.names[name], measure, model)
+
+
+def by_rule(name: str) -> Signal[Any]:
+    """A signal that a function of one item measures: of the module of its name, or of another package."""
+    entry = SIGNAL_ENTRIES[name]
+    rule, version = (entry.rule, entry.version) if entry.rule else _own_rule(name)
+    return Signal(name, version, entry.package or RULES, lambda items: [rule(item) for item in items])
+
+
+def _own_rule(name: str) -> tuple[Callable[[Any], Row], str]:
+    module = importlib.import_module(f"{__name__}.{name}")
+    return getattr(module, name), module.VERSION
+
+
+def signal_of(name: str, providers: Providers) -> Signal[Any]:
+    """The signal of this name, by its provider or by its rule."""
+    return _by_provider(name, providers) if name in _PROVIDED else by_rule(name)
+
+
+def _on(*parts: MeasuredOn, screens: bool) -> dict[str, Make[Any]]:
+    return {
+        name: partial(signal_of, name) for name, e in SIGNAL_ENTRIES.items() if e.on in parts and e.screens == screens
+    }
+
+
+def _texts(screens: bool) -> dict[str, tuple[MeasuredOn, Make[str]]]:
+    made = _on(MeasuredOn.MESSAGES, MeasuredOn.ASSISTANT_MESSAGES, MeasuredOn.PROMPT, screens=screens)
+    return {name: (SIGNAL_ENTRIES[name].on, make) for name, make in made.items()}
+
+
+_OF_IMAGES: dict[str, Make[Picture]] = _on(MeasuredOn.IMAGES, screens=True)
+CHOSEN_PICTURE_SIGNALS = {n: make for n, make in _OF_IMAGES.items() if EMBEDDED not in PROVIDERS.get(n, (EMBEDDED,))}
+"""Measured on every image when a provider is chosen for it: no model of this ships with the install."""
+PICTURE_SIGNALS = {name: make for name, make in _OF_IMAGES.items() if name not in CHOSEN_PICTURE_SIGNALS}
+"""Measured on every image, from one decode."""
+SCREENING_TEXT_SIGNALS = _texts(screens=True)
 """Measured on every text: what a policy may need to forbid a release, and what finds duplicates."""
-
-DESCRIPTIVE_TEXT_SIGNALS: dict[str, tuple[Texts, Callable[[Providers], Signal[str]]]] = {
-    "tokens": (Texts.MESSAGES, tokens),
-    "markdown": (Texts.ASSISTANT_MESSAGES, lambda _: by_rule("markdown", markdown.VERSION, markdown.markdown)),
-    "named_entities": (
-        Texts.ASSISTANT_MESSAGES,
-        lambda _: by_rule("named_entities", named_entities.VERSION, named_entities.named_entities),
-    ),
-    "code": (Texts.MESSAGES, lambda _: by_rule("code", code.VERSION, code.code)),
-    "refusal": (Texts.ASSISTANT_MESSAGES, lambda _: by_rule("refusal", refusal.version(), refusal.refusal)),
-}
+DESCRIPTIVE_TEXT_SIGNALS = _texts(screens=False)
 """Measured on the texts of what the policy keeps."""
-
-DOCUMENT_SIGNALS: dict[str, Callable[[Providers], Signal[Document]]] = {
-    name: by_tagger(name, version) for name, version in (("categories", "1"), ("criteria", "1"), ("taxonomy", "1"))
-}
-"""Measured on the prompts, with their pictures, of what the policy keeps."""
+DOCUMENT_SIGNALS: dict[str, Make[Document]] = _on(MeasuredOn.DOCUMENTS, screens=False)
+"""Measured on the prompts, with their images, of what the policy keeps."""
 
 
 def picture_signals(providers: Providers) -> dict[str, Signal[Picture]]:
-    """Every picture signal that the chosen providers measure, by name."""
+    """Every image signal that the chosen providers measure, by name."""
     chosen = {name: make for name, make in CHOSEN_PICTURE_SIGNALS.items() if name in providers.names}
     return {name: make(providers) for name, make in (PICTURE_SIGNALS | chosen).items()}
+
+
+def text_signals(providers: Providers) -> dict[str, Signal[str]]:
+    """Every text signal, by name."""
+    return {name: make(providers) for name, (_, make) in (SCREENING_TEXT_SIGNALS | DESCRIPTIVE_TEXT_SIGNALS).items()}

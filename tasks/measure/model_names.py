@@ -1,7 +1,6 @@
 """Model and vendor names that reveal who answers. The words are data: `model_names.yaml`."""
 
 import re
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,27 +26,22 @@ _INTRODUCTIONS = (
 """How a speaker says who it is or who made it; NAME stands for an ambiguous name."""
 
 
-@cache
-def _words() -> dict[str, Any]:
-    words: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
-    return words
+_WORDS: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
+VERSION = f"4.{_WORDS['version']}"
+"""Version of the rule and of the words."""
 
 
-@cache
 def _forms() -> list[re.Pattern[str]]:
-    words = _words()
     distinctive, ambiguous = (
-        rf"(?P<name>{'|'.join(words[kind])})(?!{_LETTER})" for kind in ("distinctive", "ambiguous")
+        rf"(?P<name>{'|'.join(_WORDS[kind])})(?!{_LETTER})" for kind in ("distinctive", "ambiguous")
     )
     introductions = [form.replace("NAME", ambiguous) for form in _INTRODUCTIONS]
     return [re.compile(form, re.I | re.M) for form in (rf"(?<!-)(?<!{_LETTER}){distinctive}", *introductions)]
 
 
-def version() -> str:
-    """Version of the rule and of the words."""
-    return f"4.{_words()['version']}"
+_FORMS = _forms()
 
 
 def model_names(text: str) -> ModelNames:
     """Names that reveal who answers; FastChat's own rule is the signal `upstream_words`."""
-    return ModelNames(names=sorted({match["name"].lower() for form in _forms() for match in form.finditer(text)}))
+    return ModelNames(names=sorted({match["name"].lower() for form in _FORMS for match in form.finditer(text)}))

@@ -13,7 +13,7 @@ _HERE = "tasks.providers"
 
 PROVIDERS: dict[str, dict[str, str]] = {
     "nsfw": {
-        EMBEDDED: "embedded.nsfw:OpenNsfw",
+        EMBEDDED: "embedded.safety:OpenNsfw",
         "google_vision": "production.safe_search:VisionSafeSearch",
         "opennsfw2": "production.nsfw:OpenNsfw2",
     },
@@ -28,10 +28,10 @@ PROVIDERS: dict[str, dict[str, str]] = {
         "open_clip": "production.embedding:OpenClip",
     },
     "text_pii": {EMBEDDED: "embedded.text_pii:PatternsAndNames"},
-    "moderation": {EMBEDDED: "embedded.moderation:OffensiveWords", "openai": "production.moderation:OpenAiModeration"},
+    "moderation": {EMBEDDED: "embedded.safety:OffensiveWords", "openai": "production.moderation:OpenAiModeration"},
     "image_moderation": {"openai": "production.image_moderation:OpenAiImageModeration"},
-    "language": {EMBEDDED: "embedded.language:FastText"},
-    "tokens": {EMBEDDED: "embedded.tokens:Cl100k"},
+    "language": {EMBEDDED: "embedded.texts:FastText"},
+    "tokens": {EMBEDDED: "embedded.texts:Cl100k"},
     "categories": {
         EMBEDDED: "embedded.categories:WordsAndLayout",
         "gemini": "production.categories:gemini",
@@ -50,7 +50,7 @@ PROVIDERS: dict[str, dict[str, str]] = {
         "openai": "production.taxonomy:openai",
     },
     "topic_names": {
-        EMBEDDED: "embedded.topic_names:Keywords",
+        EMBEDDED: "embedded.texts:Keywords",
         "gemini": "production.topic_names:GeminiNamer",
         "openai": "production.topic_names:OpenAiNamer",
     },

@@ -3,7 +3,7 @@
 Every method takes a batch and returns one entry per item, in order. An entry is the value, or `Failed` when
 that item could not be measured (refused, timed out, over quota): never a guess. A provider that cannot work
 at all raises; the caller then counts every item of the batch as failed. `version` changes with weights,
-preprocessing or prompt, because stored facts are keyed by it.
+preprocessing or prompt, because stored values are keyed by it.
 """
 
 from collections.abc import Sequence

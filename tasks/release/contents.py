@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from schemas.release import CONFIGS, KEYS
 from tasks.pixels.metadata import strip_metadata
-from tasks.providers.embedded.pii_patterns import find_patterns_in
+from tasks.providers.embedded.pii_patterns import find_patterns
 from tasks.providers.embedded.text_pii import without_overlaps
 from tasks.release.columns import WINNERS
 from tasks.release.identifiers import identifiers_in
@@ -80,8 +80,8 @@ def _identifiers(row: Row, leaked: Mapping[str, set[str]]) -> Iterator[str]:
 def _personal(group: pl.DataFrame, forbidden: frozenset[str]) -> dict[str, set[str]]:
     """Messages that hold personal data of forbidden types -> these types."""
     turns = [group[column].explode().struct.field("content") for column in _TURNS if column in group.columns]
-    spans = find_patterns_in(pl.concat(turns).drop_nulls())
-    kinds = {text: {span.type for span in without_overlaps(each)} & forbidden for text, each in spans.items()}
+    texts = pl.concat(turns).drop_nulls().unique()
+    kinds = {text: {span.type for span in without_overlaps(find_patterns(text))} & forbidden for text in texts}
     return {text: found for text, found in kinds.items() if found}
 
 

@@ -12,7 +12,6 @@ from urllib.parse import unquote
 import polars as pl
 
 from schemas.release import Manifest
-from tasks.providers.embedded import pii_hints
 from tasks.providers.embedded.pii_patterns import PATTERNS
 from tasks.release.build import MANIFEST
 from tasks.untrusted import markdown_text
@@ -25,7 +24,7 @@ _PATH = re.compile(
     r"|\b(?:file|s3|gs|az|abfss?|hdfs)://[\w.-]|\b[A-Za-z]:\\\w|\\\\\w+\\\w|(?<!\S)~/[\w.-]"
 )
 """Absolute, as on a server or a disk; a web address and `org/model` are none."""
-_HINT = rf"/(?:{_ROOTS})/|://|\\|~/|{pii_hints.AT}|{pii_hints.IP}"
+_HINT = rf"/(?:{_ROOTS})/|://|\\|~/|@|\d\.\d{{1,3}}\.\d{{1,3}}\.\d|:[0-9A-Fa-f]{{0,4}}:"
 """What a text with any of these holds; polars looks for it in linear time."""
 _VEILED = r"%[0-9A-Fa-f]{2}|&#?\w+;|[^\x00-\x7f]|[A-Z][0-9A-Za-z+/]{7}"
 """What a text holds that says the same in other characters: of web addresses, of HTML, wide ones, or base64."""

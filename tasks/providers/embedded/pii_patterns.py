@@ -1,15 +1,16 @@
-"""Personal data that has a form: patterns, and checksums where the form has one."""
+"""Personal data by regular expression: what has a form, with checksums, and names that a phrase introduces.
+
+Names and addresses of China and Japan are here because the model (pii_names.py) reads Latin script only.
+"""
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import polars as pl
-
 from schemas.signals import PiiSpan
-from tasks.providers.embedded import pii_hints, pii_ids, pii_phones
-from tasks.providers.embedded.pii_ids import CERTAIN, LIKELY, digits_of, iban, luhn
+from tasks.providers.embedded import pii_numbers
+from tasks.providers.embedded.pii_numbers import CERTAIN, LIKELY, digits_of, iban, luhn
 
 Confidence = Callable[[re.Match[str]], float | None]
 
@@ -21,23 +22,21 @@ class Pattern(NamedTuple):
     form: re.Pattern[str]
     """The group `data`, where there is one, is the personal part of a match."""
     confidence: Confidence
-    hint: str
-    """What every text with a match holds (pii_hints.py)."""
 
 
 def _form(form: str) -> re.Pattern[str]:
-    return re.compile(pii_ids.beside_characters(form))
+    return re.compile(pii_numbers.beside_characters(form))
 
 
 def _called(match: re.Match[str]) -> float | None:
-    return pii_ids.named(match["data"])
+    return pii_numbers.named(match["data"])
 
 
 def _always(confidence: float) -> Confidence:
     return lambda _: confidence
 
 
-def _checked(check: pii_ids.Check | None) -> Confidence:
+def _checked(check: pii_numbers.Check | None) -> Confidence:
     return lambda match: LIKELY if check is None else CERTAIN if check(match.group()) else None
 
 
@@ -100,28 +99,25 @@ _PASSPORT = (
 )
 
 PATTERNS = (
-    Pattern("url_credentials", re.compile(_URL_CREDENTIALS), _always(CERTAIN), pii_hints.AT),
-    Pattern("email", re.compile(_EMAIL), _always(CERTAIN), pii_hints.AT),
-    Pattern("email", re.compile(_EMAIL_SPELT), _always(LIKELY), pii_hints.SPELT_AT),
-    Pattern("api_key", _form(_API_KEY), _always(CERTAIN), pii_hints.KEY),
-    Pattern("iban", _form(_IBAN), lambda match: CERTAIN if iban(match.group()) else None, pii_hints.IBAN),
-    Pattern("card", _form(_CARD), _card, pii_hints.CARD),
-    Pattern("card", _form(_CARD_NAMED), _always(LIKELY), pii_hints.CARD),
-    Pattern("ip", _form(f"{_IPV4}|{_IPV6}"), _ip, pii_hints.IP),
-    *(Pattern("national_id", _form(form), _checked(check), pii_hints.NATIONAL_ID) for form, check in pii_ids.FORMS),
-    Pattern("national_id", _form(pii_ids.NAMED), _called, pii_hints.NAMED),
-    Pattern("passport", _form(_PASSPORT), _always(LIKELY), pii_hints.PASSPORT),
-    Pattern("phone", pii_phones.FORM, pii_phones.phone_confidence, pii_hints.PHONE),
+    Pattern("url_credentials", re.compile(_URL_CREDENTIALS), _always(CERTAIN)),
+    Pattern("email", re.compile(_EMAIL), _always(CERTAIN)),
+    Pattern("email", re.compile(_EMAIL_SPELT), _always(LIKELY)),
+    Pattern("api_key", _form(_API_KEY), _always(CERTAIN)),
+    Pattern("iban", _form(_IBAN), lambda match: CERTAIN if iban(match.group()) else None),
+    Pattern("card", _form(_CARD), _card),
+    Pattern("card", _form(_CARD_NAMED), _always(LIKELY)),
+    Pattern("ip", _form(f"{_IPV4}|{_IPV6}"), _ip),
+    *(Pattern("national_id", _form(form), _checked(check)) for form, check in pii_numbers.FORMS),
+    Pattern("national_id", _form(pii_numbers.NAMED_ID), _called),
+    Pattern("passport", _form(_PASSPORT), _always(LIKELY)),
+    Pattern("phone", pii_numbers.PHONE, pii_numbers.phone_confidence),
 )
 """In the order of precedence: a stretch of text belongs to the first pattern that claims it."""
 
 
-_HINTS = tuple(dict.fromkeys(pattern.hint for pattern in PATTERNS))
-
-
-def find_patterns(text: str, patterns: Sequence[Pattern] = PATTERNS) -> Iterator[PiiSpan]:
+def find_patterns(text: str) -> Iterator[PiiSpan]:
     """Every stretch of the text that has one of the forms, in the order of the patterns; stretches may overlap."""
-    for kind, form, confidence, _ in patterns:
+    for kind, form, confidence in PATTERNS:
         part = "data" if "data" in form.groupindex else 0
         for match in form.finditer(text):
             sure = confidence(match)
@@ -129,13 +125,64 @@ def find_patterns(text: str, patterns: Sequence[Pattern] = PATTERNS) -> Iterator
                 yield PiiSpan(type=kind, start=match.start(part), end=match.end(part), confidence=sure)
 
 
-def find_patterns_in(texts: pl.Series) -> dict[str, list[PiiSpan]]:
-    """`find_patterns` of each text that has any; a pattern searches the texts that hold its hint, each of them once."""
-    distinct = texts.unique().alias("text").to_frame()
-    hinted = distinct.with_columns(pl.col("text").str.contains(hint).alias(hint) for hint in _HINTS)
-    found = {}
-    for text, *holds in hinted.filter(pl.any_horizontal(_HINTS)).iter_rows():
-        held = {hint for hint, there in zip(_HINTS, holds, strict=True) if there}
-        if spans := list(find_patterns(text, [pattern for pattern in PATTERNS if pattern.hint in held])):
-            found[text] = spans
-    return found
+INTRODUCED = 0.7
+"""Confidence of a name that a phrase or a title introduces."""
+
+_WORD = r"(?=[^\W\d_a-z])[^\W\d_]+(?:[-'’][^\W\d_]+)*"
+_PARTICLE = r"(?:van|von|de|del|della|di|da|dos|den|der|la|le|el|al|bin|ibn|zu|ten|ter)"
+_LATIN_NAME = rf"(?P<data>{_WORD}(?:[ ](?:{_PARTICLE}(?=[ ])|[^\W\d_a-z]\.(?=[ ])|{_WORD})){{1,4}})"
+_INTRODUCED = (
+    r"(?<!\w)(?i:my (?:full )?name is|i am called|mein name ist|ich hei(?:ß|ss)e|je m['’]appelle|mon nom est|me llamo"
+    r"|mi nombre es|mi chiamo|il mio nome è|meu nome é|me chamo|mijn naam is|ik heet|ik ben|nazywam się|jestem"
+    r"|jag heter|mitt namn är|jeg heter|jeg hedder|t\.a\.v\.|t\.n\.v\.|z\. ?hd\.|kontoinhaber(?:in)?:?|intestato a)[ ]"
+)
+_TITLED = re.compile(
+    r"(?<!\w)(?:Mr|Mrs|Ms|Dr|Prof|Herrn?|Frau|Madame|Mme|Monsieur|Señora?|Sra?|Signora?|Pan[ia]|Mevrouw)\.? "
+    rf"(?P<data>{_WORD}(?:[ ]{_WORD}){{0,2}})"
+)
+_KANJI = r"[\u4e00-\u9fff々]"
+_CHINESE = (
+    r"(?:我叫|我的名字[是叫]|姓名[::是]|联系人[::是]?|收件人[::是]?)\s?"
+    rf"(?P<data>{_KANJI}{{2,4}}?)(?=[,。、,.\s;;!!的]|\Z)"
+)
+_KANA = r"[\u4e00-\u9fff々\u3041-\u3093\u30a1-\u30fc]"
+_JAPANESE = (
+    r"(?:名前は|氏名[::は]|名前[::])\s?"
+    rf"(?P<data>{_KANA}{{1,6}}?[ \u3000]?{_KANA}{{1,6}}?)(?=です|と申|といい|[。、,\n]|\Z)"
+)
+_HONOURED = (
+    rf"(?<!{_KANJI})(?!皆|客|母|父|兄|姉|娘|奥|患者|神|仏)"
+    rf"(?P<data>{_KANJI}{{2,3}}(?:[ \u3000]?{_KANJI}{{1,3}})?)(?:様|さん)"
+)
+_HINDI = r"मेरा नाम (?P<data>[\u0900-\u097f’']+(?: [\u0900-\u097f’']+){0,3}?)(?= है)"
+_ARABIC = r"(?:اسمي|إسمي|أنا اسمي|الاسم:) (?P<data>(?!هو )[\u0621-\u064a]+(?: (?!و)[\u0621-\u064a]+){1,2})"
+_NAMES = tuple(
+    re.compile(form) for form in (_INTRODUCED + _LATIN_NAME, _CHINESE, _JAPANESE, _HONOURED, _HINDI, _ARABIC)
+)
+
+_TEXT = r"[\u4e00-\u9fff々\u3041-\u3093\u30a1-\u30fcA-Za-z]"
+_NUMERAL = r"[0-90-9一二三四五六七八九十]"
+_ADDRESSES = tuple(
+    re.compile(form)
+    for form in (
+        rf"(?:北海道|東京都|京都府|大阪府|{_KANJI}{{2,3}}県){_TEXT}{{1,24}}{_NUMERAL}{{1,4}}(?:丁目|番|-|-|の)"
+        rf"(?:{_NUMERAL}|丁目|番地?|号|-|-|の){{0,12}}(?:[ \u3000]?{_TEXT}{{2,16}}\d{{1,4}}(?:号室)?)?",
+        rf"{_KANJI}{{2,8}}(?:省|自治区|市|县|区){_TEXT}{{1,30}}?(?:路|街|巷|大道|胡同|弄|村)[0-9A-Za-z]{{1,5}}"
+        r"(?:号楼?|座|弄|室|栋|幢|单元|楼){1,2}(?:\d{1,5}(?:室|号)?)?(?:[ ]?\d{6}(?!\d))?",
+    )
+)
+
+
+def introduced(text: str) -> Iterator[PiiSpan]:
+    """Addresses, then names, by their own form and by the words that introduce them."""
+    for kind, forms in (("address", _ADDRESSES), ("person", _NAMES)):
+        for form in forms:
+            part = "data" if "data" in form.groupindex else 0
+            for match in form.finditer(text):
+                yield PiiSpan(type=kind, start=match.start(part), end=match.end(part), confidence=INTRODUCED)
+
+
+def titled(text: str) -> Iterator[PiiSpan]:
+    """Names behind a title; a word behind `Dr` may as well be the town behind a drive, so addresses go first."""
+    for match in _TITLED.finditer(text):
+        yield PiiSpan(type="person", start=match.start("data"), end=match.end("data"), confidence=INTRODUCED)

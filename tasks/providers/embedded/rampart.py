@@ -17,7 +17,7 @@ import onnxruntime
 from onnx import helper, numpy_helper
 from tokenizers import Tokenizer
 
-from tasks.providers.embedded.onnx_session import one_thread
+from tasks.providers.embedded import one_thread
 
 VERSION = "rampart-1.4.0-int8"
 _PERSON = {"GIVEN_NAME", "SURNAME"}

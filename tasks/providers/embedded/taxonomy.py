@@ -11,7 +11,7 @@ from typing import Any
 
 from schemas.tags import Taxonomy
 from tasks.providers.capabilities import Document
-from tasks.providers.embedded.nearest import PROMPT_CHARACTERS, NearestExamples
+from tasks.providers.embedded.text_embedding import PROMPT_CHARACTERS, NearestExamples
 from tasks.taxonomy import placed, taxonomy_file
 from tasks.yaml_files import read_yaml
 

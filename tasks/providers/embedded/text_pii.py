@@ -4,13 +4,10 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-import polars as pl
-
 from schemas.signals import PiiSpan
-from tasks.providers.embedded.pii_introduced import introduced, titled
 from tasks.providers.embedded.pii_names import NameFinder
-from tasks.providers.embedded.pii_patterns import find_patterns_in
-from tasks.providers.embedded.pii_phones import SHAPED
+from tasks.providers.embedded.pii_numbers import SHAPED
+from tasks.providers.embedded.pii_patterns import find_patterns, introduced, titled
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """Half a character, which UTF-8 cannot say; to every pattern it is what U+FFFD is."""
@@ -19,7 +16,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 class PatternsAndNames:
     """Spans of the whole text, however long it is."""
 
-    version = f"patterns-7+{NameFinder.version}"
+    version = f"patterns-8+{NameFinder.version}"
 
     @cached_property
     def _names(self) -> NameFinder:
@@ -27,12 +24,11 @@ class PatternsAndNames:
 
     def find_pii(self, texts: Sequence[str]) -> list[list[PiiSpan]]:
         """Spans of every text, in order, without overlaps."""
-        whole = [_SURROGATE.sub("\ufffd", text) for text in texts]
-        found = find_patterns_in(pl.Series(whole, dtype=pl.String))
-        return [self._find(text, found.get(clean, [])) for text, clean in zip(texts, whole, strict=True)]
+        return [self._find(_SURROGATE.sub("\ufffd", text)) for text in texts]
 
-    def _find(self, text: str, formed: Sequence[PiiSpan]) -> list[PiiSpan]:
+    def _find(self, text: str) -> list[PiiSpan]:
         """What is sure of its form first; digits of an address are no telephone number."""
+        formed = list(find_patterns(text))
         sure = [span for span in formed if span.confidence > SHAPED]
         names = [*introduced(text), *self._names.find_names(text), *titled(text)]
         return without_overlaps([*sure, *names, *(span for span in formed if span.confidence <= SHAPED)])

@@ -3,7 +3,7 @@
 import pytest
 
 from schemas.decision import ALL_DROPS
-from tasks.decide.parity import upstream_policy
+from tasks.decide.decisions import upstream_policy
 from tasks.decide.policy_file import load_policy
 from tests.builders import battle, conversation, sides
 

@@ -7,16 +7,16 @@ import yaml
 
 from schemas.errors import BadPolicy, CurateError
 from schemas.policy import Action, Over
+from schemas.signals import MeasuredOn
 from tasks.decide import policy_file
-from tasks.decide.facts import BATTLE_FACTS, CONVERSATION_FACTS, MEASURED_ON, fact_types
 from tasks.decide.policy_file import load_policy, policy_hash
+from tasks.decide.vocabulary import BATTLE_COLUMNS, CONVERSATION_COLUMNS, MEASURED_ON, stated_types
 from tasks.measure import (
     CHOSEN_PICTURE_SIGNALS,
     DESCRIPTIVE_TEXT_SIGNALS,
     DOCUMENT_SIGNALS,
     PICTURE_SIGNALS,
     SCREENING_TEXT_SIGNALS,
-    Texts,
 )
 
 SHIPPED = sorted(path.stem for path in (Path(policy_file.__file__).parent / "policies").glob("*.yaml"))
@@ -120,7 +120,7 @@ def test_a_broken_file_is_one_clear_line(tmp_path, content, said):
         ({"on_missing": "keep"}, ["rules.2.on_missing", "'drop' or 'ignore'"]),
         ({"signal": "faces.confidence"}, ["rule 2 (face)", "unknown signal", "Did you mean faces.confidence_max?"]),
         ({"signal": "faces"}, ["rule 2 (face)", "unknown signal"]),
-        ({"signal": "conversation.turns", "over": "conversation"}, ["unknown fact", "conversation.num_turns"]),
+        ({"signal": "conversation.turns", "over": "conversation"}, ["unknown signal", "conversation.num_turns"]),
         ({"signal": "conversation.num_turns"}, ["over must be 'conversation', not 'images'"]),
         ({"signal": "battle.winner", "over": "conversation"}, ["over must be 'battle', not 'conversation'"]),
         ({"over": "messages"}, ["faces is measured on images", "not be 'messages'"]),
@@ -191,16 +191,16 @@ def test_the_hash_does_not_change_with_what_decides_nothing(tmp_path):
 
 
 def test_every_fact_has_a_type_that_a_rule_can_compare():
-    types = fact_types()
-    assert set(types["conversation"]) == set(CONVERSATION_FACTS)
-    assert set(types["battle"]) == set(BATTLE_FACTS)
+    types = stated_types()
+    assert set(types["conversation"]) == set(CONVERSATION_COLUMNS)
+    assert set(types["battle"]) == set(BATTLE_COLUMNS)
 
 
 def test_policies_may_ask_about_exactly_what_is_measured_before_they_decide():
     of_texts = {
-        Texts.MESSAGES: {Over.MESSAGES, Over.USER_MESSAGES, Over.ASSISTANT_MESSAGES, Over.IMAGE_TEXTS},
-        Texts.ASSISTANT_MESSAGES: {Over.ASSISTANT_MESSAGES},
-        Texts.PROMPT: {Over.PROMPT},
+        MeasuredOn.MESSAGES: {Over.MESSAGES, Over.USER_MESSAGES, Over.ASSISTANT_MESSAGES, Over.IMAGE_TEXTS},
+        MeasuredOn.ASSISTANT_MESSAGES: {Over.ASSISTANT_MESSAGES},
+        MeasuredOn.PROMPT: {Over.PROMPT},
     }
     measured = {name: of_texts[which] for name, (which, _) in SCREENING_TEXT_SIGNALS.items()}
     measured |= {name: {Over.IMAGES} for name in PICTURE_SIGNALS | CHOSEN_PICTURE_SIGNALS}

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.content_id import image_id
-from tasks.decide.redact_picture import BLOCK, fill_boxes, grown
+from tasks.decide.redact import BLOCK, fill_boxes, grown
 from tasks.pixels.metadata import strip_metadata
 from tasks.pixels.pictures import Picture, open_picture
 from tests.builders import picture

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.decide.redact_text import Span, redact_text, values_of
+from tasks.decide.redact import Span, redact_text, values_of
 
 KINDS = ("email", "phone", "url_credentials")
 

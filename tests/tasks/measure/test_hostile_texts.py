@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.measure import DESCRIPTIVE_TEXT_SIGNALS, SCREENING_TEXT_SIGNALS
-from tasks.measure.signal import RULES
+from tasks.measure import DESCRIPTIVE_TEXT_SIGNALS, RULES, SCREENING_TEXT_SIGNALS
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
 from tasks.providers.embedded.pii_patterns import find_patterns

@@ -7,7 +7,7 @@ import pytest
 
 from schemas.tables import SIGNALS
 from tasks.measure import CHOSEN_PICTURE_SIGNALS, DESCRIPTIVE_TEXT_SIGNALS, PICTURE_SIGNALS, SCREENING_TEXT_SIGNALS
-from tasks.measure.inspect import inspect_file
+from tasks.measure.loose_files import inspect_file
 from tests.builders import picture_bytes
 
 OF_PICTURES = PICTURE_SIGNALS.keys() | CHOSEN_PICTURE_SIGNALS.keys()

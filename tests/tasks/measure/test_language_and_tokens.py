@@ -2,8 +2,7 @@
 
 import pytest
 
-from tasks.measure.language import language
-from tasks.measure.tokens import tokens
+from tasks.measure import text_signals
 
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")  # bpe-openai 0.1.4
 
@@ -26,7 +25,7 @@ PUBLISHED = [  # OpenAI cookbook, "How to count tokens with tiktoken", cl100k_ba
 
 
 def identify(embedded, text):
-    return language(embedded).values([text])[0]
+    return text_signals(embedded)["language"].values([text])[0]
 
 
 @pytest.mark.parametrize(("text", "code"), LANGUAGES)
@@ -54,16 +53,16 @@ def test_code_and_links_do_not_hide_the_language(embedded):
 
 @pytest.mark.parametrize(("text", "count"), PUBLISHED)
 def test_tokens_are_cl100k_s(embedded, text, count):
-    assert tokens(embedded).values([text])[0].tokens == count
+    assert text_signals(embedded)["tokens"].values([text])[0].tokens == count
 
 
 def test_nothing_has_no_tokens(embedded):
-    assert tokens(embedded).values([""])[0].tokens == 0
+    assert text_signals(embedded)["tokens"].values([""])[0].tokens == 0
 
 
 def test_special_tokens_in_a_text_are_plain_characters(embedded):
-    assert tokens(embedded).values(["<|endoftext|>"])[0].tokens > 1
+    assert text_signals(embedded)["tokens"].values(["<|endoftext|>"])[0].tokens > 1
 
 
 def test_a_long_text_is_counted_whole(embedded):
-    assert tokens(embedded).values(["hello " * 50_000])[0].tokens >= 50_000
+    assert text_signals(embedded)["tokens"].values(["hello " * 50_000])[0].tokens >= 50_000

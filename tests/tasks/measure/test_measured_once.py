@@ -3,12 +3,8 @@
 import pytest
 
 from tasks.lookup.facts import facts
-from tasks.measure.language import language
-from tasks.measure.nsfw import nsfw
-from tasks.measure.picture_look import PictureLook
-from tasks.measure.run import BATCH, measure_items
-from tasks.measure.signal import Signal
-from tasks.measure.store import missing
+from tasks.measure import Signal, picture_signals, text_signals
+from tasks.measure.run import BATCH, PictureLook, measure_items, missing
 from tasks.tables import Store
 from tests.builders import NOON, picture
 
@@ -18,6 +14,10 @@ TEXTS = {f"{number:032x}": f"text {number}" for number in range(3 * BATCH + 5)}
 @pytest.fixture
 def store(tmp_path):
     return Store.open(str(tmp_path / "store"))
+
+
+def language(providers):
+    return text_signals(providers)["language"]
 
 
 def load(ids):
@@ -118,5 +118,5 @@ def test_a_picture_whose_facts_were_stored_before_a_crash_is_not_measured_again(
     asked = counting.asked.copy()
     look_and_store(PictureLook(store, counting, NOON), store, pictures)
     assert set((counting.asked - asked).values()) == {1}
-    stored = facts(store, "nsfw", nsfw(counting).version)["content_id"].to_list()
+    stored = facts(store, "nsfw", picture_signals(counting)["nsfw"].version)["content_id"].to_list()
     assert sorted(stored) == sorted(each.image_id for each in pictures)

@@ -8,7 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.measure import SCREENING_TEXT_SIGNALS, Texts
+from schemas.signals import MeasuredOn
+from tasks.measure import SCREENING_TEXT_SIGNALS
 from tasks.measure import model_names as module
 from tasks.measure.model_names import model_names
 
@@ -84,11 +85,11 @@ def test_what_a_picture_shows_is_not_who_answers(text):
 
 
 def test_only_the_assistant_s_messages_are_looked_at():
-    assert SCREENING_TEXT_SIGNALS["model_names"][0] is Texts.ASSISTANT_MESSAGES
+    assert SCREENING_TEXT_SIGNALS["model_names"][0] is MeasuredOn.ASSISTANT_MESSAGES
 
 
 def test_the_version_holds_the_words_version():
-    assert module.version().endswith(f".{WORDS['version']}")
+    assert module.VERSION.endswith(f".{WORDS['version']}")
 
 
 def test_names_in_the_file_are_distinct():

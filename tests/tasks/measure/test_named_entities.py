@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.measure import DESCRIPTIVE_TEXT_SIGNALS, Texts
+from schemas.signals import MeasuredOn
+from tasks.measure import DESCRIPTIVE_TEXT_SIGNALS
 from tasks.measure.named_entities import named_entities
 
 NAMES = st.lists(st.sampled_from(["Paris", "Marie Curie", "NASA", "Apollo 11", "Москва", "O'Brien", "AT&T", "Élysée"]))
@@ -109,4 +110,4 @@ def test_a_hundred_thousand_characters_take_less_than_a_second(piece):
 
 
 def test_names_are_looked_for_in_answers():
-    assert DESCRIPTIVE_TEXT_SIGNALS["named_entities"][0] is Texts.ASSISTANT_MESSAGES
+    assert DESCRIPTIVE_TEXT_SIGNALS["named_entities"][0] is MeasuredOn.ASSISTANT_MESSAGES

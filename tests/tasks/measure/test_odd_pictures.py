@@ -6,7 +6,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from tasks.measure.image_hash import image_hash
+from tasks.measure import by_rule
 from tasks.measure.image_layout import image_layout
 from tasks.pixels.pictures import open_picture
 
@@ -59,7 +59,7 @@ def test_pictures_of_any_shape_are_measured(size, file_format):
 
 
 def assert_measured(opened):
-    (hashes,) = image_hash().values([opened])
+    (hashes,) = by_rule("image_hash").values([opened])
     assert len(bytes.fromhex(hashes.grey)) == 32 * 32
     assert np.frombuffer(bytes.fromhex(hashes.grey), np.uint8).max() > 100
     assert 0 <= image_layout(opened).flat_fraction <= 1

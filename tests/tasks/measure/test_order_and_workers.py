@@ -13,15 +13,18 @@ from tasks.measure import (
     DOCUMENT_SIGNALS,
     PICTURE_SIGNALS,
     SCREENING_TEXT_SIGNALS,
+    picture_signals,
+    text_signals,
 )
-from tasks.measure.run import BATCH, look_at, look_at_stored, measure_items
-from tasks.measure.steps import picture_signals
-from tasks.measure.store import append_facts
-from tasks.measure.text_pii import text_pii
+from tasks.measure.run import BATCH, ImageItems, append_rows, look_at, measure_items
 from tests.builders import NOON, image, picture, store_with
 
 TEXTS = {f"{number:032x}": f"text {number} of {'@' if number % 5 else '-'}" for number in range(4 * BATCH + 1)}
 PICTURES = [picture(seed) for seed in range(BATCH + 8)]
+
+
+def pii(providers):
+    return text_signals(providers)["text_pii"]
 
 
 def rows(store, signal):
@@ -34,7 +37,14 @@ def test_facts_of_texts_are_the_same(tmp_path, counting, workers, seed):
     stores = [store_with(tmp_path / name) for name in ("one", "other")]
     shuffled = Random(seed).sample(list(TEXTS), len(TEXTS))
     for store, ids, threads in zip(stores, (list(TEXTS), shuffled), (1, workers), strict=True):
-        measure_items(store, text_pii(counting), ids, lambda ids: [TEXTS[i] for i in ids], workers=threads, now=NOON)
+        measure_items(
+            store,
+            pii(counting),
+            ids,
+            lambda ids: [TEXTS[i] for i in ids],
+            workers=threads,
+            now=NOON,
+        )
     one, other = (rows(store, "text_pii") for store in stores)
     assert one == other
     assert len(one) == len(TEXTS)
@@ -45,7 +55,12 @@ def test_the_tables_of_one_order_are_the_same_bytes(tmp_path, counting, workers)
     stores = [store_with(tmp_path / name) for name in ("one", "other")]
     for store, threads in zip(stores, (1, workers), strict=True):
         measure_items(
-            store, text_pii(counting), sorted(TEXTS), lambda ids: [TEXTS[i] for i in ids], workers=threads, now=NOON
+            store,
+            pii(counting),
+            sorted(TEXTS),
+            lambda ids: [TEXTS[i] for i in ids],
+            workers=threads,
+            now=NOON,
         )
     one, other = (store.parts("signals/text_pii") for store in stores)  # parts are named by their content
     assert one == other
@@ -53,11 +68,11 @@ def test_the_tables_of_one_order_are_the_same_bytes(tmp_path, counting, workers)
 
 def test_pictures_measured_while_taken_in_and_later_have_the_same_facts(tmp_path, counting):
     stores = [store_with(tmp_path / name, images=[image(each) for each in PICTURES]) for name in ("one", "other")]
-    signals, images = list(picture_signals(counting).values()), StoredImages(stores[1])
+    signals, items = list(picture_signals(counting).values()), ImageItems(stores[1], StoredImages(stores[1]).part_of)
     seen, _ = look_at(PICTURES, signals, NOON)
-    for name, found in seen.items():
-        append_facts(stores[0], name, found)
-    look_at_stored(stores[1], images, images.ordered(p.image_id for p in reversed(PICTURES)), signals, 3, NOON)
+    append_rows(stores[0], seen)
+    ids = items.ordered(each.image_id for each in reversed(PICTURES))
+    measure_items(stores[1], signals, ids, items.load, workers=3, now=NOON)
     for name in PICTURE_SIGNALS | CHOSEN_PICTURE_SIGNALS:
         one, other = (rows(store, name) for store in stores)
         assert one == other

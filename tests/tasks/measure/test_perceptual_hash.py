@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.fft import dctn
 
-from tasks.measure.image_hash import image_hash
+from tasks.measure import by_rule
 from tasks.measure.perceptual_hash import hex_digits, pdq_bits, phash_bits
 from tasks.pixels.pictures import open_picture
 from tasks.pixels.resample import on_its_side, resized_grey
@@ -144,6 +144,6 @@ def test_pdq_takes_every_shape(width, height):
 
 
 def test_the_signal_holds_both_hashes_as_hexadecimal_digits():
-    (value,) = image_hash().values([open_picture(picture_bytes(1, (200, 150)))])
+    (value,) = by_rule("image_hash").values([open_picture(picture_bytes(1, (200, 150)))])
     assert value.phash == str(imagehash.phash(open_picture(picture_bytes(1, (200, 150))).pil))
     assert len(bytes.fromhex(value.pdq)) == 32

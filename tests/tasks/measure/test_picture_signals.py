@@ -7,7 +7,6 @@ import pytest
 import skimage.data
 
 from tasks.measure import PICTURE_SIGNALS
-from tasks.measure.faces import faces
 from tasks.measure.image_layout import image_layout
 from tasks.pixels.pictures import Picture
 from tests.builders import picture
@@ -72,13 +71,13 @@ def test_a_flat_picture_is_flat_at_every_size(size):
 
 
 def test_the_strongest_face_and_the_largest_are_summed_up(counting):
-    (value,) = faces(counting).values([picture(0, (40, 20))])
+    (value,) = PICTURE_SIGNALS["faces"](counting).values([picture(0, (40, 20))])
     assert value.confidence_max == pytest.approx(0.7)
     assert value.area_fraction_max == pytest.approx(0.25)
 
 
 def test_no_face_is_zero_and_a_failure_is_not(counting, monkeypatch):
     monkeypatch.setitem(counting.fails, "faces", lambda seen: seen.width == 8)
-    failed, found = faces(counting).values([picture(0, (8, 8)), picture(1, (16, 16))])
+    failed, found = PICTURE_SIGNALS["faces"](counting).values([picture(0, (8, 8)), picture(1, (16, 16))])
     assert failed.reason == "over_quota"
     assert len(found.faces) == 1

@@ -2,12 +2,14 @@
 
 import pytest
 
-from tasks.measure.text_pii import text_pii
+from tasks.measure import text_signals
 from tasks.providers.embedded.pii_patterns import find_patterns
 
 
 def found(embedded, text):
-    return [(span.type, text[span.start : span.end]) for span in text_pii(embedded).values([text])[0].spans]
+    return [
+        (span.type, text[span.start : span.end]) for span in text_signals(embedded)["text_pii"].values([text])[0].spans
+    ]
 
 
 @pytest.mark.parametrize(

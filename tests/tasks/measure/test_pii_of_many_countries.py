@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from tasks.measure.text_pii import text_pii
-from tasks.providers.embedded.pii_entities import Word, persons
+from tasks.measure import text_signals
+from tasks.providers.embedded.pii_names import Word, persons
 from tasks.providers.embedded.pii_patterns import find_patterns
 
 
@@ -14,7 +14,9 @@ def formed(text):
 
 
 def found(embedded, text):
-    return [(span.type, text[span.start : span.end]) for span in text_pii(embedded).values([text])[0].spans]
+    return [
+        (span.type, text[span.start : span.end]) for span in text_signals(embedded)["text_pii"].values([text])[0].spans
+    ]
 
 
 @pytest.mark.parametrize(

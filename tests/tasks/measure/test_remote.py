@@ -7,15 +7,15 @@ import pytest
 
 from schemas.signals import Refusal
 from tasks.lookup.facts import facts
-from tasks.measure.remote import PART_ITEMS, measure_one_by_one
-from tasks.measure.signal import Signal
-from tasks.measure.store import missing
+from tasks.measure import Signal
+from tasks.measure.paid import ANSWERS_A_PART, Asked, measure_one_by_one
+from tasks.measure.run import missing
 from tasks.providers.capabilities import Failed
 from tasks.running.parallel import map_as_done
 from tasks.tables import Store
 from tests.builders import NOON
 
-IDS = [f"{number:032x}" for number in range(5 * PART_ITEMS + 7)]
+IDS = [f"{number:032x}" for number in range(5 * ANSWERS_A_PART + 7)]
 
 
 class Model:
@@ -43,7 +43,7 @@ def store(tmp_path):
 
 def measure(store, model):
     wanted = missing(store, model.signal, IDS)
-    return measure_one_by_one(store, model.signal, model, wanted, list, now=NOON)
+    return measure_one_by_one(store, Asked(model.signal, model, wanted, list), now=NOON)
 
 
 def test_every_item_is_asked_once_and_failures_again_by_the_next_run(store):

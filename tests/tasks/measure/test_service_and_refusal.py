@@ -2,7 +2,8 @@
 
 import pytest
 
-from tasks.measure import DESCRIPTIVE_TEXT_SIGNALS, SCREENING_TEXT_SIGNALS, Texts
+from schemas.signals import MeasuredOn
+from tasks.measure import DESCRIPTIVE_TEXT_SIGNALS, SCREENING_TEXT_SIGNALS
 from tasks.measure.refusal import OPENING_CHARACTERS, refusal
 from tasks.measure.service_text import service_text
 
@@ -76,5 +77,5 @@ def test_an_apology_after_the_opening_is_no_refusal():
 
 
 def test_service_text_is_looked_for_in_every_message_and_refusal_in_answers():
-    assert SCREENING_TEXT_SIGNALS["service_text"][0] is Texts.MESSAGES
-    assert DESCRIPTIVE_TEXT_SIGNALS["refusal"][0] is Texts.ASSISTANT_MESSAGES
+    assert SCREENING_TEXT_SIGNALS["service_text"][0] is MeasuredOn.MESSAGES
+    assert DESCRIPTIVE_TEXT_SIGNALS["refusal"][0] is MeasuredOn.ASSISTANT_MESSAGES

@@ -14,7 +14,7 @@ from tasks.ingest import steps as ingest
 from tasks.ingest.people import store_key
 from tasks.measure import run
 from tasks.measure.perceptual_hash import pdq_digits
-from tasks.measure.picture_look import PictureLook
+from tasks.measure.run import PictureLook
 from tasks.measure.steps import catch_up_pictures, measure_texts
 from tasks.pixels.pictures import open_picture
 from tasks.providers import Providers
@@ -151,7 +151,7 @@ def test_less_than_two_shards_are_not_sent_away(logs, tmp_path, monkeypatch):
 
 
 def test_what_is_paid_for_is_left_to_this_process(logs, tmp_path, monkeypatch):
-    from tasks.providers.embedded.nsfw import OpenNsfw
+    from tasks.providers.embedded.safety import OpenNsfw
 
     with shards_on(Elsewhere()):
         monkeypatch.setattr(OpenNsfw, "service", "a service", raising=False)
@@ -167,8 +167,8 @@ def measured(request):
     """A step that measures what a store lacks, on settings; and how many shards it has."""
     providers = Providers()
     if request.param == "pictures":
-        return lambda settings: catch_up_pictures.fn(settings, providers), {"pictures": 2}
-    return lambda settings: measure_texts.fn(settings, providers, "screen_texts", kept_only=False), {"texts": 11}
+        return lambda settings: catch_up_pictures.fn(settings, providers), {"measure": 2}
+    return lambda settings: measure_texts.fn(settings, providers, "screen_texts", kept_only=False), {"measure": 11}
 
 
 def test_what_is_measured_elsewhere_is_the_same_parts(tmp_path, measured):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.measure.tag_agreement import agreements, clopper_pearson, disagreements
+from tasks.measure.tag_evaluation import agreements, clopper_pearson, disagreements
 
 TABLE = {(True, True): 20, (True, False): 5, (False, True): 10, (False, False): 15}
 

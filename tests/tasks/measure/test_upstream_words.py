@@ -7,7 +7,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.measure import SCREENING_TEXT_SIGNALS, Texts, model_names
+from schemas.signals import MeasuredOn
+from tasks.measure import SCREENING_TEXT_SIGNALS, model_names
 from tasks.measure import upstream_words as module
 from tasks.measure.upstream_words import upstream_words
 
@@ -46,11 +47,11 @@ def test_rate_limits_and_error_codes_are_no_errors_to_it():
 
 
 def test_every_message_is_looked_at_the_user_s_too():
-    assert SCREENING_TEXT_SIGNALS["upstream_words"][0] is Texts.MESSAGES
+    assert SCREENING_TEXT_SIGNALS["upstream_words"][0] is MeasuredOn.MESSAGES
 
 
 def test_the_version_holds_the_words_version():
-    assert module.version().endswith(f".{WORDS['version']}")
+    assert module.VERSION.endswith(f".{WORDS['version']}")
 
 
 def test_words_are_distinct_and_in_lower_case():

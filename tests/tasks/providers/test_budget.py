@@ -5,7 +5,7 @@ import json
 import pytest
 
 from schemas.settings import Settings
-from tasks.measure import estimate
+from tasks.measure import paid as estimate
 from tasks.measure.steps import measure_documents
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed

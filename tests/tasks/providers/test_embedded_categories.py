@@ -7,7 +7,7 @@ import matplotlib.figure
 import numpy as np
 import pytest
 
-from tasks.measure.tag_files import document_of
+from tasks.measure.loose_files import document_of
 from tasks.pixels.pictures import open_picture
 from tasks.providers import Providers
 

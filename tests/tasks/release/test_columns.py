@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from datasets import Features, Image, List, Value, load_dataset
 
-from tasks.providers.embedded.tokens import Cl100k
+from tasks.providers.embedded.texts import Cl100k
 from tasks.release.shards import features
 from tests.builders import NOON, picture
 from tests.small_store import HOSTILE_PROMPT, USER

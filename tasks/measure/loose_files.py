@@ -1,25 +1,65 @@
-"""Files that people bring to an evaluation: their own labels, and loose prompts with pictures."""
+"""Files that people name on the command line: images and texts to inspect, prompts to tag, labels of their own."""
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from schemas.errors import BadInput, known_values
+from tasks.measure import Item, Signal, picture_signals, text_signals
 from tasks.measure.image_layout import image_layout
-from tasks.measure.tag_agreement import Said
+from tasks.measure.tag_evaluation import Said
 from tasks.pixels.pictures import Picture, PictureRejected, open_picture
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document, Failed
 
+Inspected = dict[str, Any]
 _ID = "id"
 _WORDS: dict[str, Said] = {
     **dict.fromkeys(("true", "yes", "1"), True),
     **dict.fromkeys(("false", "no", "0"), False),
     **dict.fromkeys(("", "null", "none"), None),
 }
+
+
+def inspect_file(file: Path, providers: Providers) -> Iterator[Inspected]:
+    """One object for a picture, or one for each line of a .jsonl file: `item` and `signals`.
+
+    A signal that failed has `error` with the reason; so has every signal of a picture or line that cannot be read.
+    """
+    if file.suffix in (".jsonl", ".ndjson"):
+        yield from _inspect_texts(file, text_signals(providers))
+    else:
+        yield {"item": str(file), "signals": _inspect_image(file, picture_signals(providers))}
+
+
+def _inspect_image(file: Path, signals: Mapping[str, Signal[Picture]]) -> Inspected:
+    try:
+        return _measured(signals, open_picture(file.read_bytes()))
+    except PictureRejected as rejected:
+        return {name: {"error": rejected.reason} for name in signals}
+
+
+def _inspect_texts(file: Path, signals: Mapping[str, Signal[str]]) -> Iterator[Inspected]:
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            item = f"{file}:{number}"
+            try:
+                record = orjson.loads(line)
+                text = record["text"]
+            except (orjson.JSONDecodeError, KeyError, TypeError):
+                text = None
+            if isinstance(text, str):
+                yield {"item": record.get("id", item), "signals": _measured(signals, text)}
+            else:
+                yield {"item": item, "signals": {name: {"error": "no_text"} for name in signals}}
+
+
+def _measured(signals: Mapping[str, Signal[Item]], item: Item) -> dict[str, Any]:
+    values = {name: signal.values([item])[0] for name, signal in signals.items()}
+    return {name: {"error": v.reason} if isinstance(v, Failed) else v.model_dump() for name, v in values.items()}
 
 
 def read_labels(file: Path, tags: Sequence[str], texts: bool) -> dict[str, dict[str, Said]]:

@@ -1,4 +1,4 @@
-"""What the policy can ask about: the parts of every conversation, and facts the tables state already."""
+"""What a policy can ask about: what tables state of conversations and battles, and the parts that signals are of."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -8,13 +8,15 @@ import polars as pl
 from schemas.battle import Battle
 from schemas.conversation import UNDATED_BEFORE, Conversation
 from schemas.policy import Over, Policy
+from schemas.signals import MeasuredOn
+from schemas.tables import SIGNAL_ENTRIES
 from tasks.lookup.renames import renamed
 from tasks.tables import frame_of
 
 _ROLE = pl.col("turns").struct.field("role")
 _LENGTHS = pl.element().struct.field("content").str.len_chars()
 
-CONVERSATION_FACTS: dict[str, pl.Expr] = {
+CONVERSATION_COLUMNS: dict[str, pl.Expr] = {
     "num_turns": pl.col("num_turns"),
     "has_picture": pl.col("image_ids").list.len() > 0,
     "image_problems": pl.col("image_problems"),
@@ -34,39 +36,32 @@ CONVERSATION_FACTS: dict[str, pl.Expr] = {
     "model_excluded": pl.col("model_excluded"),
     "user_banned": pl.col("user_banned"),
 }
-"""Facts of a conversation as a whole, by the name policies use. Longer ones have no single_turn_prompt_characters."""
+"""What tables state of a conversation as a whole, by the name policies use.
 
-BATTLE_FACTS: dict[str, pl.Expr] = {
+Those of several turns have no single_turn_prompt_characters.
+"""
+
+BATTLE_COLUMNS: dict[str, pl.Expr] = {
     "anonymous": pl.col("anonymous"),
     "same_model": pl.col("model_a") == pl.col("model_b"),
     "unequal_turns": pl.col("turns_a") != pl.col("turns_b"),
     "winner": pl.col("winner"),
 }
-"""Facts of a vote, by the name policies use."""
+"""What tables state of a vote, by the name policies use."""
 
-_TEXTS = (Over.MESSAGES, Over.USER_MESSAGES, Over.ASSISTANT_MESSAGES, Over.IMAGE_TEXTS)
-
-MEASURED_ON: dict[str, tuple[Over, ...]] = {
-    "nsfw": (Over.IMAGES,),
-    "faces": (Over.IMAGES,),
-    "image_hash": (Over.IMAGES,),
-    "image_layout": (Over.IMAGES,),
-    "image_text": (Over.IMAGES,),
-    "image_embedding": (Over.IMAGES,),
-    "image_moderation": (Over.IMAGES,),
-    "text_pii": _TEXTS,
-    "moderation": _TEXTS,
-    "service_text": _TEXTS,
-    "model_names": (Over.ASSISTANT_MESSAGES,),
-    "upstream_words": _TEXTS,
-    "language": (Over.PROMPT,),
-    "text_embedding": (Over.PROMPT,),
+_PARTS = {
+    MeasuredOn.IMAGES: (Over.IMAGES,),
+    MeasuredOn.MESSAGES: (Over.MESSAGES, Over.USER_MESSAGES, Over.ASSISTANT_MESSAGES, Over.IMAGE_TEXTS),
+    MeasuredOn.ASSISTANT_MESSAGES: (Over.ASSISTANT_MESSAGES,),
+    MeasuredOn.PROMPT: (Over.PROMPT,),
 }
+
+MEASURED_ON = {name: _PARTS[entry.on] for name, entry in SIGNAL_ENTRIES.items() if entry.screens}
 """Signals that are known before anything is decided, and the parts they are measured on."""
 
 
-def conversation_facts(conversations: pl.DataFrame, policy: Policy) -> pl.DataFrame:
-    """`item_id` and one column for every conversation fact.
+def conversation_columns(conversations: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """`item_id` and one column for each of CONVERSATION_COLUMNS.
 
     `conversations` has `preset_dataset` as well, and its models the names of the log; a model is excluded under
     that name or the one it is renamed to.
@@ -77,21 +72,21 @@ def conversation_facts(conversations: pl.DataFrame, policy: Policy) -> pl.DataFr
         model_excluded=model | renamed_model,
         user_banned=pl.col("user_id").is_in(policy.banned_users).fill_null(False),
     )
-    return listed.select(item_id="conversation_id", **CONVERSATION_FACTS)
+    return listed.select(item_id="conversation_id", **CONVERSATION_COLUMNS)
 
 
-def battle_facts(battles: pl.DataFrame) -> pl.DataFrame:
-    """`item_id` and one column for every battle fact. The models have the names of the policy."""
-    return battles.select(item_id="battle_id", **BATTLE_FACTS)
+def battle_columns(battles: pl.DataFrame) -> pl.DataFrame:
+    """`item_id` and one column for each of BATTLE_COLUMNS. The models have the names of the policy."""
+    return battles.select(item_id="battle_id", **BATTLE_COLUMNS)
 
 
 @cache
-def fact_types() -> dict[str, pl.Schema]:
-    """The columns of `conversation` and `battle` facts and their types."""
+def stated_types() -> dict[str, pl.Schema]:
+    """`conversation` and `battle` -> what tables state of one, and its type."""
     conversations = frame_of(Conversation, []).with_columns(preset_dataset=pl.lit(None, pl.String))
     return {
-        "conversation": conversation_facts(conversations, Policy(name="none", rules=[])).drop("item_id").schema,
-        "battle": battle_facts(frame_of(Battle, [])).drop("item_id").schema,
+        "conversation": conversation_columns(conversations, Policy(name="none", rules=[])).drop("item_id").schema,
+        "battle": battle_columns(frame_of(Battle, [])).drop("item_id").schema,
     }
 
 

