@@ -15,17 +15,17 @@ PROVIDERS: dict[str, dict[str, str]] = {
     "nsfw": {
         EMBEDDED: "embedded.nsfw:OpenNsfw",
         "google_vision": "production.safe_search:VisionSafeSearch",
-        "opennsfw2": "production.nsfw:OpenNsfw2",
+        "opennsfw2": "production.opennsfw2:OpenNsfw2",
     },
     "faces": {EMBEDDED: "embedded.faces:CenterFace", "google_vision": "production.faces:VisionFaces"},
     "image_text": {EMBEDDED: "embedded.image_text:RapidOcr", "google_vision": "production.image_text:VisionText"},
     "image_embedding": {
         EMBEDDED: "embedded.image_embedding:EfficientNet",
-        "open_clip": "production.embedding:OpenClip",
+        "open_clip": "production.openclip:OpenClip",
     },
     "text_embedding": {
         EMBEDDED: "embedded.text_embedding:sentence_encoder",
-        "open_clip": "production.embedding:OpenClip",
+        "open_clip": "production.openclip:OpenClip",
     },
     "text_pii": {EMBEDDED: "embedded.text_pii:PatternsAndNames"},
     "moderation": {EMBEDDED: "embedded.moderation:OffensiveWords", "openai": "production.moderation:OpenAiModeration"},
@@ -60,7 +60,7 @@ there only when chosen."""
 OPTIONAL = frozenset({"criteria", "taxonomy"})
 """In no released column: their embedded stand-ins are named in the manifest, and do not make a release a trial."""
 
-_ON_THIS_MACHINE = ("embedded.", "production.embedding:", "production.nsfw:")
+_ON_THIS_MACHINE = ("embedded.", "production.openclip:", "production.opennsfw2:")
 """Where models are that take long to load and know nothing of a run."""
 _SETTINGS = ("CURATE_", "OPENNSFW2_")
 _MODELS: dict[tuple[str, frozenset[tuple[str, str]]], Any] = {}

@@ -264,18 +264,13 @@ def clip_weights(tmp_path_factory):
 
 @pytest.fixture
 def clip(clip_weights, monkeypatch):
-    """Makes the embedder of that checkpoint under some settings; skips what this processor cannot do."""
-    import torch
-
-    able = torch.cpu._is_vnni_supported()
+    """Makes the embedder of that checkpoint under some settings."""
 
     def make(**settings):
-        if settings.get("PRECISION", "fp32") in ("", "int16") and not able:
-            pytest.skip("int16 needs VNNI")
-        from tasks.providers.production.embedding import OpenClip
+        from tasks.providers.production.openclip import OpenClip
         from tests.tasks.providers.small_clip import MODEL
 
-        given = {"MODEL": MODEL, "PRETRAINED": str(clip_weights), "DEVICES": "cpu", "PRECISION": "fp32"} | settings
+        given = {"MODEL": MODEL, "PRETRAINED": str(clip_weights), "DEVICES": "cpu"} | settings
         for name, value in given.items():
             monkeypatch.setenv(f"CURATE_CLIP_{name}", value)
         return OpenClip()

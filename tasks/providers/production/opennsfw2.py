@@ -21,8 +21,7 @@ import torch
 from schemas.errors import MissingProvider
 from tasks.pixels.pictures import Picture
 from tasks.providers.capabilities import Failed
-from tasks.providers.production.hub_file import offline
-from tasks.providers.production.weight_files import fingerprint
+from tasks.providers.production.weights import fingerprint, offline
 
 WEIGHTS = "CURATE_OPENNSFW2_WEIGHTS"
 BATCH = 16

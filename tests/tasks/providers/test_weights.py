@@ -15,14 +15,14 @@ pytest.importorskip("huggingface_hub")
 SCRIPT = """
 import sys
 from schemas.errors import MissingProvider
-from tasks.providers.production.hub_file import hub_file
+from tasks.providers.production.weights import hub_file
 try:
-    fetch = hub_file("org/model", ["weights.safetensors", "weights.bin"])
+    file = hub_file("org/model", ["weights.safetensors", "weights.bin"])
 except MissingProvider as missing:
     print("missing:", missing)
     sys.exit()
 print("found")
-print(fetch().read_text())
+print(file.read_text())
 """
 
 
