@@ -9,10 +9,11 @@ preprocessing or prompt, because stored facts are keyed by it.
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import get_protocol_members
 
 from schemas.row import Row
 from schemas.signals import Face, ImageText, Language, Moderation, PiiSpan
@@ -68,11 +69,9 @@ class Overnight(Protocol):
 
     def send(self) -> None:
         """Ask them."""
-        ...
 
     def wait(self) -> None:
         """Wait for the answers."""
-        ...
 
 
 class RemoteModel(Protocol):
@@ -86,126 +85,132 @@ class RemoteModel(Protocol):
 
         `wait` gives up when `hours` are over; the next run then takes up what is under way at the vendor.
         """
-        ...
 
 
-class NsfwClassifier(Protocol):
-    """Scores pictures for pornography."""
+class Provider(Protocol):
+    """What fulfils any capability."""
 
     version: str
+    """Changes with weights, preprocessing or prompt."""
+
+
+class NsfwClassifier(Provider, Protocol):
+    """Scores pictures for pornography."""
 
     def nsfw_probabilities(self, pictures: Sequence[Picture]) -> Sequence[float | Failed]:
         """Probability, 0 to 1, of every picture."""
-        ...
 
 
-class FaceFinder(Protocol):
+class FaceFinder(Provider, Protocol):
     """Finds human faces."""
-
-    version: str
 
     def find_faces(self, pictures: Sequence[Picture]) -> Sequence[list[Face] | Failed]:
         """Faces of every picture in its own pixels, strongest first."""
-        ...
 
 
-class TextReader(Protocol):
+class TextReader(Provider, Protocol):
     """Reads text in pictures."""
-
-    version: str
 
     def read(self, pictures: Sequence[Picture]) -> Sequence[ImageText | Failed]:
         """The text of every picture."""
-        ...
 
 
-class ImageEmbedder(Protocol):
+class ImageEmbedder(Provider, Protocol):
     """Maps pictures to unit vectors."""
-
-    version: str
 
     def embed_images(self, pictures: Sequence[Picture]) -> Vectors:
         """float32 (n, dimension), unit length."""
-        ...
 
 
-class TextEmbedder(Protocol):
+class TextEmbedder(Provider, Protocol):
     """Maps texts to unit vectors."""
-
-    version: str
 
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
         """float32 (n, dimension), unit length."""
-        ...
 
 
-class PiiFinder(Protocol):
+class PiiFinder(Provider, Protocol):
     """Finds personal data in texts."""
-
-    version: str
 
     def find_pii(self, texts: Sequence[str]) -> Sequence[list[PiiSpan] | Failed]:
         """Spans of every text, in order, without overlaps; the whole text is read however long it is."""
-        ...
 
 
-class Moderator(Protocol):
+class Moderator(Provider, Protocol):
     """Tells how harmful texts are."""
-
-    version: str
 
     def moderate(self, texts: Sequence[str]) -> Sequence[Moderation | Failed]:
         """Moderation of every text; the whole text is read however long it is."""
-        ...
 
 
-class PictureModerator(Protocol):
+class PictureModerator(Provider, Protocol):
     """Tells how harmful pictures are."""
-
-    version: str
 
     def moderate_pictures(self, pictures: Sequence[Picture]) -> Sequence[Moderation | Failed]:
         """Moderation of every picture."""
-        ...
 
 
-class LanguageIdentifier(Protocol):
+class LanguageIdentifier(Provider, Protocol):
     """Tells the language of texts."""
-
-    version: str
 
     def identify(self, texts: Sequence[str]) -> Sequence[Language | Failed]:
         """Language of every text; `unknown` when it cannot be told."""
-        ...
 
 
-class TokenCounter(Protocol):
+class TokenCounter(Provider, Protocol):
     """Counts tokens."""
-
-    version: str
 
     def count_tokens(self, texts: Sequence[str]) -> Sequence[int]:
         """Tokens of every text."""
-        ...
 
 
-class Tagger(Protocol):
+class Tagger(Provider, Protocol):
     """Labels prompts with their pictures: categories, criteria or a place in the taxonomy (`schemas/tags.py`)."""
 
-    version: str
     looks_at_pictures: bool
     """Whether documents must carry their encoded pictures. With a true `looks_at_vectors` they carry vectors."""
 
     def tag(self, documents: Sequence[Document]) -> Sequence[Row | Failed]:
         """Labels of every document."""
-        ...
 
 
-class TopicNamer(Protocol):
+class TopicNamer(Provider, Protocol):
     """Names topics."""
-
-    version: str
 
     def name_topics(self, topics: Sequence[TopicEvidence]) -> Sequence[str | Failed]:
         """A few words for every topic."""
-        ...
+
+
+PROTOCOLS: dict[str, type] = {
+    "nsfw": NsfwClassifier,
+    "faces": FaceFinder,
+    "image_text": TextReader,
+    "image_embedding": ImageEmbedder,
+    "text_embedding": TextEmbedder,
+    "text_pii": PiiFinder,
+    "moderation": Moderator,
+    "image_moderation": PictureModerator,
+    "language": LanguageIdentifier,
+    "tokens": TokenCounter,
+    "categories": Tagger,
+    "criteria": Tagger,
+    "taxonomy": Tagger,
+    "topic_names": TopicNamer,
+}
+
+
+class Foreign:
+    """A provider of another package. Its version names where it is from, so that facts of two are never mixed."""
+
+    def __init__(self, name: str, provider: Any) -> None:
+        self._provider = provider
+        self.version = f"{name}-{version}" if (version := getattr(provider, "version", "")) else ""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._provider, name)
+
+
+def lacks(capability: str, provider: object) -> list[str]:
+    """Members of the capability's Protocol that a provider does not have, or that are empty."""
+    members = get_protocol_members(PROTOCOLS[capability])
+    return sorted(name for name in members if getattr(provider, name, None) in (None, ""))

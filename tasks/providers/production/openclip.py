@@ -91,9 +91,9 @@ class OpenClip:
             found.model, pretrained=str(found.file) if found.file else None, device=device, **found.settings
         )
         model.eval()
-        encoders = model.encode_image, model.encode_text
+        encoders = [model.encode_image, model.encode_text]
         if os.environ.get(COMPILE) == "1":
-            encoders = tuple(torch.compile(encode, dynamic=True) for encode in encoders)
+            encoders = [torch.compile(encode, dynamic=True) for encode in encoders]
         shortest = open_clip.get_model_preprocess_cfg(model)["resize_mode"] == "shortest"
         transform = (lambda image: prepare(middle(image))) if shortest else prepare
         return Replica(device, *encoders, transform, open_clip.get_tokenizer(found.model))

@@ -40,7 +40,7 @@ class OpenNsfw2:
         return opennsfw2.make_open_nsfw_model(weights_path=str(self._file))
 
     def nsfw_probabilities(self, pictures: Sequence[Picture]) -> list[float | Failed]:
-        """Probability, 0 to 1, of every picture."""
+        """Probability, 0 to 1, of every image."""
         batches = (pictures[start : start + BATCH] for start in range(0, len(pictures), BATCH))
         return [score for batch in batches for score in self._scores(batch)]
 

@@ -11,7 +11,7 @@ from huggingface_hub.errors import EntryNotFoundError
 from schemas.errors import MissingProvider
 
 PROBE_SECONDS = 5.0
-"""How long the hub may take to say that it has a file. Without a network, a download is retried for most of a minute."""
+"""How long the hub may take to say that it has a file; a download without a network is retried for most of a minute."""
 
 
 def fingerprint(files: Iterable[Path]) -> str:

@@ -1,10 +1,10 @@
-"""Vision's answer about one picture, in our words and in the picture's own pixels."""
+"""Vision's answer about one image, in our words and in the image's own pixels."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from google.cloud.vision_v1 import AnnotateImageResponse, BoundingPoly, EntityAnnotation, FaceAnnotation
+from google.cloud.vision_v1 import AnnotateImageResponse, BoundingPoly, EntityAnnotation, FaceAnnotation, Likelihood
 from google.rpc.code_pb2 import Code
 
 from schemas.signals import Face, ImageText, TextBox
@@ -12,15 +12,25 @@ from tasks.pixels.pictures import Picture
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.upload import Upload
 
+PROBABILITY = {
+    Likelihood.VERY_UNLIKELY: 0.05,
+    Likelihood.UNLIKELY: 0.2,
+    Likelihood.POSSIBLE: 0.5,
+    Likelihood.LIKELY: 0.8,
+    Likelihood.VERY_LIKELY: 0.95,
+}
+"""SafeSearch says a word, not a number. Ours are in its order; a threshold of 0.8 is "likely" or more."""
+ADULT = {int(likelihood): probability for likelihood, probability in PROBABILITY.items()}
+
 
 @dataclass(frozen=True)
 class Annotated:
-    """What Vision said about one picture."""
+    """What Vision said about one image."""
 
     features: frozenset[int]
     """What it was asked: an empty list below means "none" only for these."""
     faces: list[Face]
-    """Faces in the picture's pixels, strongest first."""
+    """Faces in the image's pixels, strongest first."""
     text: ImageText
     """All text."""
     adult: int
@@ -48,7 +58,7 @@ def _face(face: FaceAnnotation, picture: Picture, upload: Upload) -> Face:
 
 
 def _box(polygon: BoundingPoly, picture: Picture, upload: Upload) -> list[int]:
-    """x, y, width, height in the picture's own pixels."""
+    """x, y, width, height in the image's own pixels."""
     scale = (picture.width / upload.width, picture.height / upload.height)
     left, right = _span((x for x, _ in _corners(polygon)), scale[0], picture.width)
     top, bottom = _span((y for _, y in _corners(polygon)), scale[1], picture.height)
@@ -56,7 +66,7 @@ def _box(polygon: BoundingPoly, picture: Picture, upload: Upload) -> list[int]:
 
 
 def _span(values: Iterable[int], scale: float, limit: int) -> tuple[int, int]:
-    """First and last pixel along one axis, inside the picture; Vision's boxes may reach beyond its edges."""
+    """First and last pixel along one axis, inside the image; Vision's boxes may reach beyond its edges."""
     inside = [min(max(round(value * scale), 0), limit) for value in values] or [0]
     return min(inside), max(inside)
 

@@ -6,18 +6,17 @@ not in the order of the requests (googleapis/python-genai#1909): an answer witho
 
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from google import genai
 from google.genai import types
 
-from tasks.providers.production.batch_api import BatchApi, BatchState, Outcome, Request, json_line, json_rows
-from tasks.providers.production.gemini_answers import answer_text, failures, tokens_used
-from tasks.providers.production.retries import CallFailed
+from tasks.providers.production.batches import CLOCK_SKEW, BatchApi, Ended, Outcome, Request, json_line, json_rows
+from tasks.providers.production.calls import CallFailed
+from tasks.providers.production.gemini.client import answer_text, failures, tokens_used
 
-CLOCK_SKEW = timedelta(hours=1)
 _ENDED = {
     types.JobState.JOB_STATE_SUCCEEDED: "missing_answer",
     types.JobState.JOB_STATE_PARTIALLY_SUCCEEDED: "missing_answer",
@@ -42,18 +41,12 @@ class GeminiBatches(BatchApi):
         """One request."""
         return json_line({"key": name, "request": request})
 
-    def upload(self, file: Path) -> str:
-        """The resource name of the uploaded file."""
-        with failures():
-            uploaded = self._client.files.upload(file=file, config=types.UploadFileConfig(mime_type="jsonl"))
-        return _named(uploaded.name)
-
-    def create(self, file: str, token: str) -> str:
+    def make(self, file: Path, token: str) -> str:
         """The batch's resource name."""
         with failures():
+            uploaded = self._client.files.upload(file=file, config=types.UploadFileConfig(mime_type="jsonl"))
             config = types.CreateBatchJobConfig(display_name=token)
-            made = self._client.batches.create(model=self._model, src=file, config=config)
-        return _named(made.name)
+            return _named(self._client.batches.create(model=self._model, src=_named(uploaded.name), config=config).name)
 
     def find(self, token: str, since: datetime) -> str | None:
         """The newest batches come first."""
@@ -65,30 +58,22 @@ class GeminiBatches(BatchApi):
                     break
         return None
 
-    def state(self, batch_id: str) -> BatchState:
-        """How far it is."""
+    def ended(self, batch_id: str) -> Ended | None:
+        """Outcomes are the lines of the result file, and what came with the state."""
         with failures():
             batch = self._client.batches.get(name=batch_id)
-        reason = _ENDED.get(batch.state) if batch.state else None
-        dest = batch.dest or types.BatchJobDestination()
-        results = (dest.file_name,) if dest.file_name else ()
-        return BatchState(
-            ended=reason is not None,
-            reason=reason or "",
-            billed=reason == "missing_answer",
-            results=results,
-            inlined=tuple(dest.inlined_responses or ()),
-            files=results,
-        )
-
-    def outcomes(self, state: BatchState) -> Sequence[tuple[str, Outcome]]:
-        """The lines of the file, and what came with the state."""
-        with failures():
-            contents = [self._client.files.download(file=file) for file in state.results]
+            reason = _ENDED.get(batch.state) if batch.state else None
+            if reason is None:
+                return None
+            dest = batch.dest or types.BatchJobDestination()
+            files = [dest.file_name] if dest.file_name else []
+            contents = [self._client.files.download(file=file) for file in files]
         rows = [row for content in contents for row in json_rows(content)]
-        found = [(row["key"], _outcome(row)) for row in rows if isinstance(row.get("key"), str)]
-        keyed = [(str((each.metadata or {}).get("key", "")), each.response) for each in state.inlined]
-        return [*found, *((key, _said(response)) for key, response in keyed)]
+        outcomes = [(row["key"], _outcome(row)) for row in rows if isinstance(row.get("key"), str)]
+        outcomes += [
+            (str((each.metadata or {}).get("key", "")), _said(each.response)) for each in dest.inlined_responses or ()
+        ]
+        return Ended(outcomes, reason, reason == "missing_answer", files)
 
     def remove(self, files: Sequence[str]) -> None:
         """Answers should not lie at the vendor longer than needed; uploaded files expire after two days."""

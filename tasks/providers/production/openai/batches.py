@@ -2,22 +2,21 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 import openai
 from openai.types.chat import ChatCompletion
 
-from tasks.providers.production.batch_api import BatchApi, BatchState, Outcome, Request, json_line, json_rows
-from tasks.providers.production.openai_answers import answer_text, failures
-from tasks.providers.production.retries import CallFailed
+from tasks.providers.production.batches import CLOCK_SKEW, BatchApi, Ended, Outcome, Request, json_line, json_rows
+from tasks.providers.production.calls import CallFailed
+from tasks.providers.production.openai.client import answer_text, failures
 
 ENDPOINT: Final = "/v1/chat/completions"
 MARK = "curate"
 """Key of our token in the batch's metadata."""
 UPLOAD_SECONDS = 600.0
-CLOCK_SKEW = timedelta(hours=1)
 _ENDED = {"completed": "missing_answer", "failed": "batch_failed", "expired": "batch_expired"}
 _ENDED |= {"cancelled": "batch_cancelled"}
 """Status -> what is wrong with a question without an answer."""
@@ -36,16 +35,12 @@ class OpenAiBatches(BatchApi):
         """One request."""
         return json_line({"custom_id": name, "method": "POST", "url": ENDPOINT, "body": request})
 
-    def upload(self, file: Path) -> str:
-        """The id of the uploaded file."""
-        with failures():
-            return self._client.files.create(file=file, purpose="batch", timeout=UPLOAD_SECONDS).id
-
-    def create(self, file: str, token: str) -> str:
+    def make(self, file: Path, token: str) -> str:
         """The batch's id."""
         with failures():
+            uploaded = self._client.files.create(file=file, purpose="batch", timeout=UPLOAD_SECONDS).id
             made = self._client.batches.create(
-                completion_window="24h", endpoint=ENDPOINT, input_file_id=file, metadata={MARK: token}
+                completion_window="24h", endpoint=ENDPOINT, input_file_id=uploaded, metadata={MARK: token}
             )
             return made.id
 
@@ -60,25 +55,17 @@ class OpenAiBatches(BatchApi):
                     break
         return None
 
-    def state(self, batch_id: str) -> BatchState:
-        """How far it is."""
+    def ended(self, batch_id: str) -> Ended | None:
+        """Outcomes are the lines of both result files."""
         with failures():
             batch = self._client.batches.retrieve(batch_id)
-        results = tuple(file for file in (batch.output_file_id, batch.error_file_id) if file)
-        return BatchState(
-            ended=batch.status in _ENDED,
-            reason=_ENDED.get(batch.status, ""),
-            billed=batch.status == "completed",
-            results=results,
-            files=(batch.input_file_id, *results),
-        )
-
-    def outcomes(self, state: BatchState) -> Sequence[tuple[str, Outcome]]:
-        """The lines of both files."""
-        with failures():
-            contents = [self._client.files.content(file, timeout=UPLOAD_SECONDS).content for file in state.results]
+            if batch.status not in _ENDED:
+                return None
+            files = [file for file in (batch.output_file_id, batch.error_file_id) if file]
+            contents = [self._client.files.content(file, timeout=UPLOAD_SECONDS).content for file in files]
         rows = [row for content in contents for row in json_rows(content)]
-        return [(row["custom_id"], _outcome(row)) for row in rows if isinstance(row.get("custom_id"), str)]
+        outcomes = [(row["custom_id"], _outcome(row)) for row in rows if isinstance(row.get("custom_id"), str)]
+        return Ended(outcomes, _ENDED[batch.status], batch.status == "completed", [batch.input_file_id, *files])
 
     def remove(self, files: Sequence[str]) -> None:
         """Questions and answers should not lie at the vendor longer than needed."""
@@ -89,11 +76,9 @@ class OpenAiBatches(BatchApi):
 
 def _outcome(row: dict[str, Any]) -> Outcome:
     response = row.get("response")
-    if not isinstance(response, dict):
+    if not isinstance(response, dict) or response.get("status_code") != 200:
         expired = isinstance(row.get("error"), dict) and row["error"].get("code") == "batch_expired"
         return Outcome(failure="batch_expired" if expired else "batch_item_failed", unbilled=True)
-    if response.get("status_code") != 200:
-        return Outcome(failure="batch_item_failed", unbilled=True)
     try:
         completion = ChatCompletion.model_validate(response.get("body"))
     except ValueError:

@@ -1,59 +1,50 @@
-"""OpenAI's chat completions, and any server that speaks them (vLLM, llama.cpp, Ollama): pictures in, JSON out.
+"""OpenAI's chat completions, and any server that speaks them (vLLM, llama.cpp, Ollama): images in, JSON out.
 
-OPENAI_API_KEY; OPENAI_BASE_URL for another server; CURATE_OPENAI_MODEL for another model.
+CURATE_OPENAI_MODEL names another model.
 """
 
-import base64
 import json
 import os
+import re
 from typing import Any
 
-import openai
 from openai.types.chat import ChatCompletionContentPartParam
 
-from schemas.errors import MissingProvider
-from tasks.providers.production.batch_api import Request
-from tasks.providers.production.chat_tokens import defused
-from tasks.providers.production.language_model import (
-    ANSWER_TOKENS_MAX,
-    LanguageModel,
-    Question,
-    timeout_seconds,
-)
-from tasks.providers.production.openai_answers import FORMAT_REFUSED, answer_text, failures, inner_json
-from tasks.providers.production.openai_batches import OpenAiBatches
-from tasks.providers.production.rate_headers import room
-from tasks.providers.production.retries import CallFailed, Retries
-from tasks.providers.production.upload import Upload
+from tasks.providers.production.batches import Request
+from tasks.providers.production.calls import CallFailed
+from tasks.providers.production.language_model import ANSWER_TOKENS_MAX, LanguageModel, Question
+from tasks.providers.production.openai.batches import OpenAiBatches
+from tasks.providers.production.openai.client import FORMAT_REFUSED, answer_text, connect, data_url, failures, room
 from tasks.spending.ledger import Bill
 
-KEY, MODEL = "OPENAI_API_KEY", "CURATE_OPENAI_MODEL"
+MODEL = "CURATE_OPENAI_MODEL"
 DEFAULT_MODEL = "gpt-5.4-mini-2026-03-17"
-"""A dated snapshot: an alias would change what facts mean without changing their version."""
+"""A dated snapshot: an alias would change what signals mean without changing their version."""
 VENDOR = "openai.com"
 """Every other host is a server of one's own."""
 FORMS = ("json_schema", "json_object", "text")
 """How an answer is held to its schema, best first; servers of one's own may refuse the better ones."""
 ASKED_FORM = "Answer with one JSON object that fits this JSON schema, and with nothing else:\n"
+_NAMES = (
+    "s|bos|eos|pad|unk|think|tool_call|tool_response|image|img|im_start|im_end|im_patch|video|audio|image_soft_token"
+)
+_CONTROL = re.compile(
+    rf"<(?=[|｜])|<(?=/?(?:{_NAMES})>)|<(?=(?:start|end)_of_\w+>)|<(?=/?[a-z]*_?vision_?[a-z]*>)|<(?=<?/?<?SYS>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|IMG|IMG_END|IMG_BREAK)\])|(?<=[|｜])(?=>)",
+    re.I,
+)
+"""Openings, and closings with a bar, of Llama's, ChatML's, Gemma's, Mistral's, DeepSeek's and LLaVA's tokens."""
 
 
-def connect() -> openai.OpenAI:
-    """A client that tries once; the repeats are ours. Raises MissingProvider without a key."""
-    if not os.environ.get(KEY):
-        raise MissingProvider(f"openai: {KEY} is not set; export a key in it, or choose another provider")
-    base_url = os.environ.get("OPENAI_BASE_URL") or None
-    return openai.OpenAI(base_url=base_url, timeout=timeout_seconds(), max_retries=0)
-
-
-class OpenAiApi(LanguageModel):
+class OpenAiChat(LanguageModel):
     """One connection for all questions."""
 
-    def __init__(self, retries: Retries | None = None) -> None:
+    def __init__(self) -> None:
         self._client = connect()
         self._model = os.environ.get(MODEL) or DEFAULT_MODEL
         self._own_server = not self._client.base_url.host.endswith(VENDOR)
         self._form = FORMS[0]
-        super().__init__(f"openai-{self._model}", retries)
+        super().__init__(f"openai-{self._model}")
 
     def _complete(self, question: Question, name: str, schema: dict[str, Any], bill: Bill) -> str:
         form = self._form
@@ -74,20 +65,18 @@ class OpenAiApi(LanguageModel):
             completion = said.parse()
         usage = getattr(completion, "usage", None)
         if left := room(said.headers, getattr(usage, "total_tokens", None)):
-            self._pace.heard(*left)
+            self._service.pace.heard(*left)
         self._count(bill, getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None))
         text = answer_text(completion)
-        return text if "response_format" in body else inner_json(text)
+        return text if "response_format" in body else _inner_json(text)
 
     def _request(self, question: Question, name: str, schema: dict[str, Any]) -> Request:
         material = defused(question.material) if self._own_server else question.material
         shown: list[ChatCompletionContentPartParam] = [{"type": "text", "text": material}]
-        shown += [{"type": "image_url", "image_url": {"url": data_url(upload)}} for upload in question.pictures]
-        told = (
-            question.instructions
-            if self._form == "json_schema"
-            else f"{question.instructions}\n{ASKED_FORM}{json.dumps(schema)}"
-        )
+        shown += [{"type": "image_url", "image_url": {"url": data_url(upload)}} for upload in question.images]
+        told = question.instructions
+        if self._form != "json_schema":
+            told = f"{told}\n{ASKED_FORM}{json.dumps(schema)}"
         forms = {
             "json_schema": {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}},
             "json_object": {"type": "json_object"},
@@ -103,6 +92,16 @@ class OpenAiApi(LanguageModel):
         return OpenAiBatches(self._client)
 
 
-def data_url(upload: Upload) -> str:
-    """The picture inside a URL, as chat completions and moderation take it."""
-    return f"data:{upload.mime_type};base64,{base64.b64encode(upload.content).decode('ascii')}"
+def _inner_json(text: str) -> str:
+    """The answer of a model that nothing held to JSON: without what it thought aloud and without a code fence."""
+    said = text.rpartition("</think>")[2].strip()
+    return said.removeprefix("```json").removeprefix("```").removesuffix("```").strip()
+
+
+def defused(text: str) -> str:
+    """The text with a space inside every control token of a chat template, which is then only text.
+
+    OpenAI and Google keep text and control apart. Servers of one's own may build one string of all turns and read
+    control tokens wherever they stand in it, so that a text could close its own turn and speak as the system.
+    """
+    return _CONTROL.sub(lambda found: f"{found[0]} ", text)
