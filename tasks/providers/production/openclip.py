@@ -91,12 +91,12 @@ class OpenClip:
             found.model, pretrained=str(found.file) if found.file else None, device=device, **found.settings
         )
         model.eval()
-        encoders = [model.encode_image, model.encode_text]
+        image, text = model.encode_image, model.encode_text
         if os.environ.get(COMPILE) == "1":
-            encoders = [torch.compile(encode, dynamic=True) for encode in encoders]
+            image, text = torch.compile(image, dynamic=True), torch.compile(text, dynamic=True)
         shortest = open_clip.get_model_preprocess_cfg(model)["resize_mode"] == "shortest"
         transform = (lambda image: prepare(middle(image))) if shortest else prepare
-        return Replica(device, *encoders, transform, open_clip.get_tokenizer(found.model))
+        return Replica(device, image, text, transform, open_clip.get_tokenizer(found.model))
 
     def embed_images(self, pictures: Sequence[Picture]) -> Vectors:
         """float32 (n, dimension), unit length."""
