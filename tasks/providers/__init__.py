@@ -94,8 +94,8 @@ class Providers:
                 raise BadInput(f"unknown capability {known_values(capability, PROVIDERS)}")
             if name not in PROVIDERS[capability] and ":" not in name:
                 raise BadInput(
-                    f"{capability}: unknown provider {known_values(name, PROVIDERS[capability])} One of another "
-                    f"package is named as my_package.module:Class."
+                    f"{capability}: unknown provider {known_values(name, PROVIDERS[capability])} Name one of another "
+                    "package as my_package.module:Class."
                 )
         self.names = {c: chosen.get(c, EMBEDDED) for c, among in PROVIDERS.items() if c in chosen or EMBEDDED in among}
         self._loaded: dict[str, Any] = {}
@@ -154,7 +154,10 @@ def _foreign(capability: str, name: str) -> Foreign:
     told = f"{capability}: provider {name!r}"
     module, _, attribute = name.partition(":")
     try:
-        return Foreign(name, getattr(importlib.import_module(module), attribute)())
+        make = getattr(importlib.import_module(module), attribute, None)
+        if make is None:
+            raise BadInput(f"{told}: module {module!r} has no {attribute!r}; give my_package.module:Class")
+        return Foreign(name, make())
     except CurateError:
         raise
     except ImportError as error:
@@ -162,10 +165,6 @@ def _foreign(capability: str, name: str) -> Foreign:
             f"{told}: no module {error.name!r} here; install its package in this environment, or add its folder to "
             "PYTHONPATH"
         ) from None
-    except AttributeError as error:
-        if error.name != attribute:
-            raise BadInput(f"{told} cannot be made ({type(error).__name__})") from None
-        raise BadInput(f"{told}: module {module!r} has no {attribute!r}; give my_package.module:Class") from None
     except Exception as error:  # its code raises what it likes, and its text may quote a key
         raise BadInput(
             f"{told} cannot be made ({type(error).__name__}); {module} must import, and {attribute}() work"

@@ -3,7 +3,7 @@
 Every method takes a batch and returns one entry per item, in order. An entry is the value, or `Failed` when
 that item could not be measured (refused, timed out, over quota): never a guess. A provider that cannot work
 at all raises; the caller then counts every item of the batch as failed. `version` changes with weights,
-preprocessing or prompt, because stored facts are keyed by it.
+preprocessing or prompt, because stored signals are keyed by it.
 """
 
 from collections.abc import Sequence
@@ -32,26 +32,26 @@ class Failed:
 
 @dataclass(frozen=True)
 class Document:
-    """A prompt with its pictures, as a tagger sees it."""
+    """A prompt with its images, as a tagger sees it."""
 
     document_id: str
     """Content id."""
     prompt: str
     """All user messages, joined by blank lines."""
     picture_count: int
-    """Number of pictures."""
+    """Number of images."""
     pictures: tuple[tuple[str, bytes], ...]
-    """(png or jpeg, encoded picture without metadata); empty unless the tagger looks at pictures."""
+    """(png or jpeg, encoded image without metadata); empty unless the tagger looks at images."""
     picture_text: str
-    """Text read in the pictures; empty when there is none."""
+    """Text read in the images; empty when there is none."""
     flat_fraction: float
-    """Largest share of one flat colour among the pictures (see `ImageLayout`); 0 without pictures."""
+    """Largest share of one flat colour among the images (see `ImageLayout`); 0 without images."""
     colour_count: int
-    """Fewest colours among the pictures (see `ImageLayout`); 0 without pictures."""
+    """Fewest colours among the images (see `ImageLayout`); 0 without images."""
     text_area_fraction: float = 0.0
-    """Largest share of a picture's area that text covers; 0 without pictures."""
+    """Largest share of an image's area that text covers; 0 without images."""
     picture_vectors: tuple[Vectors, ...] = field(default=(), compare=False)
-    """float32 (dimension,) of each picture by the run's image embedder; empty unless the tagger asks for them."""
+    """float32 (dimension,) of each image by the run's image embedder; empty unless the tagger asks for them."""
 
 
 @dataclass(frozen=True)
@@ -95,28 +95,28 @@ class Provider(Protocol):
 
 
 class NsfwClassifier(Provider, Protocol):
-    """Scores pictures for pornography."""
+    """Scores images for pornography."""
 
     def nsfw_probabilities(self, pictures: Sequence[Picture]) -> Sequence[float | Failed]:
-        """Probability, 0 to 1, of every picture."""
+        """Probability, 0 to 1, of every image."""
 
 
 class FaceFinder(Provider, Protocol):
     """Finds human faces."""
 
     def find_faces(self, pictures: Sequence[Picture]) -> Sequence[list[Face] | Failed]:
-        """Faces of every picture in its own pixels, strongest first."""
+        """Faces of every image in its own pixels, strongest first."""
 
 
 class TextReader(Provider, Protocol):
-    """Reads text in pictures."""
+    """Reads text in images."""
 
     def read(self, pictures: Sequence[Picture]) -> Sequence[ImageText | Failed]:
-        """The text of every picture."""
+        """The text of every image."""
 
 
 class ImageEmbedder(Provider, Protocol):
-    """Maps pictures to unit vectors."""
+    """Maps images to unit vectors."""
 
     def embed_images(self, pictures: Sequence[Picture]) -> Vectors:
         """float32 (n, dimension), unit length."""
@@ -144,10 +144,10 @@ class Moderator(Provider, Protocol):
 
 
 class PictureModerator(Provider, Protocol):
-    """Tells how harmful pictures are."""
+    """Tells how harmful images are."""
 
     def moderate_pictures(self, pictures: Sequence[Picture]) -> Sequence[Moderation | Failed]:
-        """Moderation of every picture."""
+        """Moderation of every image."""
 
 
 class LanguageIdentifier(Provider, Protocol):
@@ -165,10 +165,10 @@ class TokenCounter(Provider, Protocol):
 
 
 class Tagger(Provider, Protocol):
-    """Labels prompts with their pictures: categories, criteria or a place in the taxonomy (`schemas/tags.py`)."""
+    """Labels prompts with their images: categories, criteria or a place in the taxonomy (`schemas/tags.py`)."""
 
     looks_at_pictures: bool
-    """Whether documents must carry their encoded pictures. With a true `looks_at_vectors` they carry vectors."""
+    """Whether documents must carry their encoded images. With a true `looks_at_vectors` they carry vectors."""
 
     def tag(self, documents: Sequence[Document]) -> Sequence[Row | Failed]:
         """Labels of every document."""
@@ -200,7 +200,7 @@ PROTOCOLS: dict[str, type] = {
 
 
 class Foreign:
-    """A provider of another package. Its version names where it is from, so that facts of two are never mixed."""
+    """A provider of another package. Its version names where it is from, so that signals of two are never mixed."""
 
     def __init__(self, name: str, provider: Any) -> None:
         self._provider = provider
