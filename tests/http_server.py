@@ -21,6 +21,10 @@ class Reply:
     silent_seconds: float = 0.0
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128  # at the default of 5, connections are reset when many threads call at once
+
+
 class HttpServer:
     """Answers POSTs with the scripted replies, the last of them for ever, and remembers what it was sent."""
 
@@ -36,7 +40,7 @@ class HttpServer:
             def log_message(self, *_):
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()

@@ -1,6 +1,6 @@
 """What OpenAI's moderation answers, as its documentation shows it."""
 
-from tasks.providers.production.openai_moderation import CATEGORIES
+from tasks.providers.production.openai.moderation import CATEGORIES
 
 OF_PICTURES = ("self-harm", "self-harm/instructions", "self-harm/intent", "sexual", "violence", "violence/graphic")
 """Categories that the service scores in pictures; the others are of texts alone."""

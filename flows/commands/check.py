@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.options import JsonOption
+from flows.commands.options import JsonOption, ProviderOption, settings_of
 from schemas.errors import CurateError
 
 if TYPE_CHECKING:
@@ -91,19 +91,21 @@ def _print(found: "ReleaseDiff", first: "dict[str, list[RowChange]]") -> None:
     print(f"suggested version bump: {found.bump}" + (f", {found.next_version}" if found.next_version else ""))
 
 
-def doctor() -> None:
+def doctor(provider: ProviderOption = None) -> None:
     """What is installed, which providers can run, what is missing and how to get it. Downloads nothing."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     from tasks.providers import PROVIDERS, Providers
 
+    chosen = Providers(settings_of(store="", provider=provider).providers).names
     for package in ("arena-curation", "prefect", "polars", "pyarrow", "datasets", "onnxruntime", "torch"):
         print(f"{package:<16} {_version(package)}")
     print()
     for capability, among in PROVIDERS.items():
-        for name in among:
+        own = [chosen[capability]] if capability in chosen else []
+        for name in dict.fromkeys([*among, *own]):
             try:
-                provider = Providers({capability: name})[capability]
-                print(f"ready    {capability:<16} {name:<14} {provider.version}")
+                found = Providers({capability: name})[capability]
+                print(f"ready    {capability:<16} {name:<14} {found.version}")
             except CurateError as error:
                 print(f"missing  {capability:<16} {name:<14} {error}")
 

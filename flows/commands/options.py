@@ -53,7 +53,11 @@ ReleaseOption = Annotated[
 ]
 ProviderOption = Annotated[
     list[str] | None,
-    typer.Option("--provider", help="CAPABILITY=NAME, for example nsfw=opennsfw2; repeatable. See `curate doctor`."),
+    typer.Option(
+        "--provider",
+        help="CAPABILITY=NAME, for example nsfw=opennsfw2, or CAPABILITY=my_package.module:Class; repeatable. "
+        "See `curate doctor`.",
+    ),
 ]
 BudgetOption = Annotated[
     float | None,

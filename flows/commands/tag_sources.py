@@ -61,7 +61,7 @@ def both_sides(
 
 
 def _chosen(signal: str, name: str) -> Providers:
-    if name not in PROVIDERS[signal]:
+    if name not in PROVIDERS[signal] and ":" not in name:
         raise BadInput(
             f"{signal}: unknown provider {known_values(name, PROVIDERS[signal])} Labels are in a .csv or .jsonl file."
         )

@@ -37,9 +37,9 @@ ANSWERS_A_PART = 32
 PICTURES_A_REQUEST = 16
 """Vision's limit."""
 PROMPT_CHARACTERS, PICTURES_MAX, SIDE_MAX = 12_500, 8, 1600
-"""What the taggers show at most (`tasks/providers/production/tagging.py`; a test holds them equal)."""
+"""What the taggers show at most (`tasks/providers/production/labels.py`; a test holds them equal)."""
 MODERATION, PIECE_CHARACTERS, PIECE_OVERLAP, PIECES_A_REQUEST = "openai_moderation", 2000, 200, 16
-"""How moderation sends texts (`tasks/providers/production/moderation.py`; a test holds them equal)."""
+"""How moderation sends texts (`tasks/providers/production/openai/moderation.py`; a test holds them equal)."""
 TOPIC_TOKENS = 1100
 """Evidence of one topic: 20 words and 10 prompts of 400 characters, at four characters a token."""
 ANSWER_TOKENS, ANSWER_TOKENS_MAX = 80, 4096
@@ -157,23 +157,26 @@ def estimate_documents(
     sizes = {image_id: (w, h) for image_id, w, h in images.select("image_id", "width", "height").iter_rows()}
     found = []
     for name, make in DOCUMENT_SIGNALS.items():
-        service = getattr(providers[name], "service", None)
-        if service is None:
+        service, asked = getattr(providers[name], "service", None), getattr(providers[name], "asked", None)
+        if (
+            service is None or asked is None
+        ):  # embedded, or a service of another package, whose questions we do not know
             continue
         wanted = first.filter(pl.col("document_id").is_in(missing(known, make(providers), first["document_id"])))
         price = prices.tokens(service)
         needs = [_needs(turns, ids, sizes, price, count) for turns, ids in wanted["turns", "image_ids"].iter_rows()]
-        work = _work(providers[name].asked, needs, count)
+        work = _work(asked, needs, count)
         found += [_tagging(service, mode, name, len(needs), work, price) for mode in ("one by one", "batch")]
     return found
 
 
 def estimate_topic_names(topics_most: int, providers: Providers, prices: Prices, count: Count) -> list[Estimate]:
     """Cost of naming topics at a language model, one by one: for as many topics as there can be at most."""
-    service = getattr(providers["topic_names"], "service", None)
-    if service is None or not topics_most:
+    namer = providers["topic_names"]
+    service, instructions = getattr(namer, "service", None), getattr(namer, "instructions", None)
+    if service is None or instructions is None or not topics_most:
         return []
-    tokens = topics_most * (count(providers["topic_names"].instructions) + TOPIC_TOKENS)
+    tokens = topics_most * (count(instructions) + TOPIC_TOKENS)
     price, mode = prices.tokens(service), "one by one"
     return [_tagging(service, mode, "topic_names (at most)", topics_most, (topics_most, tokens), price)]
 

@@ -1,70 +1,80 @@
-"""Every model and API, behind one Protocol per capability (`capabilities.py`) and chosen by name."""
+"""Every model and API, behind one Protocol per capability (`capabilities.py`) and chosen by name.
+
+In: `--provider CAPABILITY=NAME`, or CAPABILITY=module:Class of another package. Out: an object that fulfils the
+Protocol.
+"""
 
 import importlib
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from schemas.errors import BadInput, MissingProvider, known_values
+from schemas.errors import BadInput, CurateError, MissingProvider, known_values
+from tasks.providers.capabilities import PROTOCOLS, Foreign, lacks
 
 EMBEDDED = "embedded"
 _HERE = "tasks.providers"
+_OPENAI, _GEMINI = "production.openai.chat:OpenAiChat -> ", "production.gemini.chat:GeminiChat -> "
+_LABELS = "production.labels:"
 
 PROVIDERS: dict[str, dict[str, str]] = {
     "nsfw": {
         EMBEDDED: "embedded.safety:OpenNsfw",
-        "google_vision": "production.safe_search:VisionSafeSearch",
-        "opennsfw2": "production.nsfw:OpenNsfw2",
+        "google_vision": "production.google.vision:VisionSafeSearch",
+        "opennsfw2": "production.opennsfw2:OpenNsfw2",
     },
-    "faces": {EMBEDDED: "embedded.faces:CenterFace", "google_vision": "production.faces:VisionFaces"},
-    "image_text": {EMBEDDED: "embedded.image_text:RapidOcr", "google_vision": "production.image_text:VisionText"},
+    "faces": {EMBEDDED: "embedded.faces:CenterFace", "google_vision": "production.google.vision:VisionFaces"},
+    "image_text": {EMBEDDED: "embedded.image_text:RapidOcr", "google_vision": "production.google.vision:VisionText"},
     "image_embedding": {
         EMBEDDED: "embedded.image_embedding:EfficientNet",
-        "open_clip": "production.embedding:OpenClip",
+        "open_clip": "production.openclip:OpenClip",
     },
     "text_embedding": {
         EMBEDDED: "embedded.text_embedding:sentence_encoder",
-        "open_clip": "production.embedding:OpenClip",
+        "open_clip": "production.openclip:OpenClip",
     },
     "text_pii": {EMBEDDED: "embedded.text_pii:PatternsAndNames"},
-    "moderation": {EMBEDDED: "embedded.safety:OffensiveWords", "openai": "production.moderation:OpenAiModeration"},
-    "image_moderation": {"openai": "production.image_moderation:OpenAiImageModeration"},
+    "moderation": {
+        EMBEDDED: "embedded.safety:OffensiveWords",
+        "openai": "production.openai.moderation:OpenAiModeration",
+    },
+    "image_moderation": {"openai": "production.openai.moderation:OpenAiImageModeration"},
     "language": {EMBEDDED: "embedded.texts:FastText"},
     "tokens": {EMBEDDED: "embedded.texts:Cl100k"},
     "categories": {
         EMBEDDED: "embedded.categories:WordsAndLayout",
-        "gemini": "production.categories:gemini",
-        "gemini_each_tag": "production.categories:gemini_each_tag",
-        "openai": "production.categories:openai",
-        "openai_each_tag": "production.categories:openai_each_tag",
+        "gemini": f"{_GEMINI}{_LABELS}categories",
+        "gemini_each_tag": f"{_GEMINI}{_LABELS}categories_each_tag",
+        "openai": f"{_OPENAI}{_LABELS}categories",
+        "openai_each_tag": f"{_OPENAI}{_LABELS}categories_each_tag",
     },
     "criteria": {
         EMBEDDED: "embedded.criteria:Wording",
-        "gemini": "production.criteria:gemini",
-        "openai": "production.criteria:openai",
+        "gemini": f"{_GEMINI}{_LABELS}criteria",
+        "openai": f"{_OPENAI}{_LABELS}criteria",
     },
     "taxonomy": {
         EMBEDDED: "embedded.taxonomy:NearestPlace",
-        "gemini": "production.taxonomy:gemini",
-        "openai": "production.taxonomy:openai",
+        "gemini": f"{_GEMINI}{_LABELS}taxonomy",
+        "openai": f"{_OPENAI}{_LABELS}taxonomy",
     },
     "topic_names": {
         EMBEDDED: "embedded.texts:Keywords",
-        "gemini": "production.topic_names:GeminiNamer",
-        "openai": "production.topic_names:OpenAiNamer",
+        "gemini": f"{_GEMINI}{_LABELS}TopicNames",
+        "openai": f"{_OPENAI}{_LABELS}TopicNames",
     },
 }
-"""Capability -> provider name -> where its class, or the function that makes it, lives. Without an embedded one it is
-there only when chosen."""
+"""Capability -> provider name -> where its class is. `A -> B` makes B of what A makes. Without an embedded provider, a
+capability is there only when one is chosen."""
 OPTIONAL = frozenset({"criteria", "taxonomy"})
 """In no released column: their embedded stand-ins are named in the manifest, and do not make a release a trial."""
 
-_ON_THIS_MACHINE = ("embedded.", "production.embedding:", "production.nsfw:")
-"""Where models are that take long to load and know nothing of a run."""
+_ON_THIS_MACHINE = ("embedded.", "production.openclip:", "production.opennsfw2:")
+"""Models that take long to load and know nothing of a run. All flows of a process share them."""
 _SETTINGS = ("CURATE_", "OPENNSFW2_")
 _MODELS: dict[tuple[str, frozenset[tuple[str, str]]], Any] = {}
-"""Those loaded in this process, with what is set for them: every flow of a run, the probes' too, uses the same."""
+"""Models that are loaded in this process, with the settings they were loaded with."""
 _LOCK = threading.Lock()
 
 _INSTALL = 'it needs the production extra; run: pip install -c constraints.txt -e ".[production]"'
@@ -73,7 +83,8 @@ _INSTALL = 'it needs the production extra; run: pip install -c constraints.txt -
 class Providers:
     """The providers chosen for a run, each loaded when first used and shared by all threads.
 
-    A connection to a service is one for each of these; a model on this machine is one for the process.
+    A connection to a service is one for each of these; a model on this machine, and a provider of another package, is
+    one for the process.
     """
 
     def __init__(self, chosen: Mapping[str, str] | None = None) -> None:
@@ -81,8 +92,11 @@ class Providers:
         for capability, name in chosen.items():
             if capability not in PROVIDERS:
                 raise BadInput(f"unknown capability {known_values(capability, PROVIDERS)}")
-            if name not in PROVIDERS[capability]:
-                raise BadInput(f"{capability}: unknown provider {known_values(name, PROVIDERS[capability])}")
+            if name not in PROVIDERS[capability] and ":" not in name:
+                raise BadInput(
+                    f"{capability}: unknown provider {known_values(name, PROVIDERS[capability])} Name one of another "
+                    "package as my_package.module:Class."
+                )
         self.names = {c: chosen.get(c, EMBEDDED) for c, among in PROVIDERS.items() if c in chosen or EMBEDDED in among}
         self._loaded: dict[str, Any] = {}
 
@@ -91,30 +105,17 @@ class Providers:
         return Providers, (self.names,)
 
     def __getitem__(self, capability: str) -> Any:
-        """The provider of a capability. Raises MissingProvider with the way to get it."""
-        path = PROVIDERS[capability][self.names[capability]]
+        """The provider of a capability. Raises MissingProvider or BadInput with the way to get it."""
+        name = self.names[capability]
+        path = PROVIDERS[capability].get(name)
         with _LOCK:
+            if path is None:
+                return _checked(capability, name, _of_process(name, lambda: _foreign(capability, name)))
+            if path.startswith(_ON_THIS_MACHINE):
+                return _of_process(path, lambda: _shipped(capability, name, path))
             if path not in self._loaded:
-                self._loaded[path] = self._shared(capability, path)
+                self._loaded[path] = _shipped(capability, name, path)
             return self._loaded[path]
-
-    def _shared(self, capability: str, path: str) -> Any:
-        if not path.startswith(_ON_THIS_MACHINE):
-            return self._load(capability, path)
-        key = path, frozenset((name, value) for name, value in os.environ.items() if name.startswith(_SETTINGS))
-        if key not in _MODELS:
-            _MODELS[key] = self._load(capability, path)
-        return _MODELS[key]
-
-    def _load(self, capability: str, path: str) -> Any:
-        module, _, name = path.partition(":")
-        try:
-            return getattr(importlib.import_module(f"{_HERE}.{module}"), name)()
-        except ImportError as error:
-            chosen = self.names[capability]
-            raise MissingProvider(
-                f"{capability}: provider {chosen!r} cannot be loaded ({error.name}); {_INSTALL}"
-            ) from None
 
     def paid(self, capabilities: Iterable[str]) -> set[str]:
         """Those whose provider is a service: paid by the call, with a budget and a pace to be kept."""
@@ -126,3 +127,55 @@ class Providers:
         return sorted(
             c for c, name in self.names.items() if name == EMBEDDED and len(PROVIDERS[c]) > 1 and c not in OPTIONAL
         )
+
+
+def _of_process(path: str, load: Callable[[], Any]) -> Any:
+    """What `load` made for this path under the present settings, once a process."""
+    key = path, frozenset((name, value) for name, value in os.environ.items() if name.startswith(_SETTINGS))
+    if key not in _MODELS:
+        _MODELS[key] = load()
+    return _MODELS[key]
+
+
+def _shipped(capability: str, name: str, path: str) -> Any:
+    """One of ours: each step of the path is called with what the one before made."""
+    made: list[Any] = []
+    try:
+        for step in path.split(" -> "):
+            module, _, attribute = step.partition(":")
+            made = [getattr(importlib.import_module(f"{_HERE}.{module}"), attribute)(*made)]
+    except ImportError as error:
+        raise MissingProvider(f"{capability}: provider {name!r} cannot be loaded ({error.name}); {_INSTALL}") from None
+    return made[0]
+
+
+def _foreign(capability: str, name: str) -> Foreign:
+    """One of another package. Raises MissingProvider or BadInput, never what its code raises."""
+    told = f"{capability}: provider {name!r}"
+    module, _, attribute = name.partition(":")
+    try:
+        make = getattr(importlib.import_module(module), attribute, None)
+        if make is None:
+            raise BadInput(f"{told}: module {module!r} has no {attribute!r}; give my_package.module:Class")
+        return Foreign(name, make())
+    except CurateError:
+        raise
+    except ImportError as error:
+        raise MissingProvider(
+            f"{told}: no module {error.name!r} here; install its package in this environment, or add its folder to "
+            "PYTHONPATH"
+        ) from None
+    except Exception as error:  # its code raises what it likes, and its text may quote a key
+        raise BadInput(
+            f"{told} cannot be made ({type(error).__name__}); {module} must import, and {attribute}() work"
+        ) from None
+
+
+def _checked(capability: str, name: str, provider: Foreign) -> Foreign:
+    if missing := lacks(capability, provider):
+        protocol = PROTOCOLS[capability].__name__
+        raise BadInput(
+            f"{capability}: provider {name!r} does not fulfil {protocol}: it lacks {', '.join(missing)}; see "
+            "docs/providers.md"
+        )
+    return provider

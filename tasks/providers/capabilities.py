@@ -3,16 +3,17 @@
 Every method takes a batch and returns one entry per item, in order. An entry is the value, or `Failed` when
 that item could not be measured (refused, timed out, over quota): never a guess. A provider that cannot work
 at all raises; the caller then counts every item of the batch as failed. `version` changes with weights,
-preprocessing or prompt, because stored values are keyed by it.
+preprocessing or prompt, because stored signals are keyed by it.
 """
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import get_protocol_members
 
 from schemas.row import Row
 from schemas.signals import Face, ImageText, Language, Moderation, PiiSpan
@@ -31,26 +32,26 @@ class Failed:
 
 @dataclass(frozen=True)
 class Document:
-    """A prompt with its pictures, as a tagger sees it."""
+    """A prompt with its images, as a tagger sees it."""
 
     document_id: str
     """Content id."""
     prompt: str
     """All user messages, joined by blank lines."""
     picture_count: int
-    """Number of pictures."""
+    """Number of images."""
     pictures: tuple[tuple[str, bytes], ...]
-    """(png or jpeg, encoded picture without metadata); empty unless the tagger looks at pictures."""
+    """(png or jpeg, encoded image without metadata); empty unless the tagger looks at images."""
     picture_text: str
-    """Text read in the pictures; empty when there is none."""
+    """Text read in the images; empty when there is none."""
     flat_fraction: float
-    """Largest share of one flat colour among the pictures (see `ImageLayout`); 0 without pictures."""
+    """Largest share of one flat colour among the images (see `ImageLayout`); 0 without images."""
     colour_count: int
-    """Fewest colours among the pictures (see `ImageLayout`); 0 without pictures."""
+    """Fewest colours among the images (see `ImageLayout`); 0 without images."""
     text_area_fraction: float = 0.0
-    """Largest share of a picture's area that text covers; 0 without pictures."""
+    """Largest share of an image's area that text covers; 0 without images."""
     picture_vectors: tuple[Vectors, ...] = field(default=(), compare=False)
-    """float32 (dimension,) of each picture by the run's image embedder; empty unless the tagger asks for them."""
+    """float32 (dimension,) of each image by the run's image embedder; empty unless the tagger asks for them."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,9 @@ class Overnight(Protocol):
 
     def send(self) -> None:
         """Ask them."""
-        ...
 
     def wait(self) -> None:
         """Wait for the answers."""
-        ...
 
 
 class RemoteModel(Protocol):
@@ -86,126 +85,132 @@ class RemoteModel(Protocol):
 
         `wait` gives up when `hours` are over; the next run then takes up what is under way at the vendor.
         """
-        ...
 
 
-class NsfwClassifier(Protocol):
-    """Scores pictures for pornography."""
+class Provider(Protocol):
+    """What fulfils any capability."""
 
     version: str
+    """Changes with weights, preprocessing or prompt."""
+
+
+class NsfwClassifier(Provider, Protocol):
+    """Scores images for pornography."""
 
     def nsfw_probabilities(self, pictures: Sequence[Picture]) -> Sequence[float | Failed]:
-        """Probability, 0 to 1, of every picture."""
-        ...
+        """Probability, 0 to 1, of every image."""
 
 
-class FaceFinder(Protocol):
+class FaceFinder(Provider, Protocol):
     """Finds human faces."""
 
-    version: str
-
     def find_faces(self, pictures: Sequence[Picture]) -> Sequence[list[Face] | Failed]:
-        """Faces of every picture in its own pixels, strongest first."""
-        ...
+        """Faces of every image in its own pixels, strongest first."""
 
 
-class TextReader(Protocol):
-    """Reads text in pictures."""
-
-    version: str
+class TextReader(Provider, Protocol):
+    """Reads text in images."""
 
     def read(self, pictures: Sequence[Picture]) -> Sequence[ImageText | Failed]:
-        """The text of every picture."""
-        ...
+        """The text of every image."""
 
 
-class ImageEmbedder(Protocol):
-    """Maps pictures to unit vectors."""
-
-    version: str
+class ImageEmbedder(Provider, Protocol):
+    """Maps images to unit vectors."""
 
     def embed_images(self, pictures: Sequence[Picture]) -> Vectors:
         """float32 (n, dimension), unit length."""
-        ...
 
 
-class TextEmbedder(Protocol):
+class TextEmbedder(Provider, Protocol):
     """Maps texts to unit vectors."""
-
-    version: str
 
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
         """float32 (n, dimension), unit length."""
-        ...
 
 
-class PiiFinder(Protocol):
+class PiiFinder(Provider, Protocol):
     """Finds personal data in texts."""
-
-    version: str
 
     def find_pii(self, texts: Sequence[str]) -> Sequence[list[PiiSpan] | Failed]:
         """Spans of every text, in order, without overlaps; the whole text is read however long it is."""
-        ...
 
 
-class Moderator(Protocol):
+class Moderator(Provider, Protocol):
     """Tells how harmful texts are."""
-
-    version: str
 
     def moderate(self, texts: Sequence[str]) -> Sequence[Moderation | Failed]:
         """Moderation of every text; the whole text is read however long it is."""
-        ...
 
 
-class PictureModerator(Protocol):
-    """Tells how harmful pictures are."""
-
-    version: str
+class PictureModerator(Provider, Protocol):
+    """Tells how harmful images are."""
 
     def moderate_pictures(self, pictures: Sequence[Picture]) -> Sequence[Moderation | Failed]:
-        """Moderation of every picture."""
-        ...
+        """Moderation of every image."""
 
 
-class LanguageIdentifier(Protocol):
+class LanguageIdentifier(Provider, Protocol):
     """Tells the language of texts."""
-
-    version: str
 
     def identify(self, texts: Sequence[str]) -> Sequence[Language | Failed]:
         """Language of every text; `unknown` when it cannot be told."""
-        ...
 
 
-class TokenCounter(Protocol):
+class TokenCounter(Provider, Protocol):
     """Counts tokens."""
-
-    version: str
 
     def count_tokens(self, texts: Sequence[str]) -> Sequence[int]:
         """Tokens of every text."""
-        ...
 
 
-class Tagger(Protocol):
-    """Labels prompts with their pictures: categories, criteria or a place in the taxonomy (`schemas/tags.py`)."""
+class Tagger(Provider, Protocol):
+    """Labels prompts with their images: categories, criteria or a place in the taxonomy (`schemas/tags.py`)."""
 
-    version: str
     looks_at_pictures: bool
-    """Whether documents must carry their encoded pictures. With a true `looks_at_vectors` they carry vectors."""
+    """Whether documents must carry their encoded images. With a true `looks_at_vectors` they carry vectors."""
 
     def tag(self, documents: Sequence[Document]) -> Sequence[Row | Failed]:
         """Labels of every document."""
-        ...
 
 
-class TopicNamer(Protocol):
+class TopicNamer(Provider, Protocol):
     """Names topics."""
-
-    version: str
 
     def name_topics(self, topics: Sequence[TopicEvidence]) -> Sequence[str | Failed]:
         """A few words for every topic."""
-        ...
+
+
+PROTOCOLS: dict[str, type] = {
+    "nsfw": NsfwClassifier,
+    "faces": FaceFinder,
+    "image_text": TextReader,
+    "image_embedding": ImageEmbedder,
+    "text_embedding": TextEmbedder,
+    "text_pii": PiiFinder,
+    "moderation": Moderator,
+    "image_moderation": PictureModerator,
+    "language": LanguageIdentifier,
+    "tokens": TokenCounter,
+    "categories": Tagger,
+    "criteria": Tagger,
+    "taxonomy": Tagger,
+    "topic_names": TopicNamer,
+}
+
+
+class Foreign:
+    """A provider of another package. Its version names where it is from, so that signals of two are never mixed."""
+
+    def __init__(self, name: str, provider: Any) -> None:
+        self._provider = provider
+        self.version = f"{name}-{version}" if (version := getattr(provider, "version", "")) else ""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._provider, name)
+
+
+def lacks(capability: str, provider: object) -> list[str]:
+    """Members of the capability's Protocol that a provider does not have, or that are empty."""
+    members = get_protocol_members(PROTOCOLS[capability])
+    return sorted(name for name in members if getattr(provider, name, None) in (None, ""))

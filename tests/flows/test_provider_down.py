@@ -11,7 +11,7 @@ from tasks.demo.arena import generate_arena
 from tasks.tables import Store
 
 pytest.importorskip("openai", reason="production extra")
-from tasks.providers.production.retries import Outage, Retries
+from tasks.providers.production.calls import Service
 from tests.flows.moderation_server import ModerationServer
 from tests.http_server import HttpServer, Reply
 
@@ -30,8 +30,8 @@ def logs(tmp_path_factory) -> Path:
 def impatient(monkeypatch):
     """Waits are over at once, and a service is down after a few calls."""
     monkeypatch.setenv("OPENAI_API_KEY", "test-key")
-    monkeypatch.setattr(Retries, "_wait", lambda *_: 0.001)
-    monkeypatch.setattr(Outage, "calls_failed_max", 3)
+    monkeypatch.setattr(Service, "first_seconds", 0.001)
+    monkeypatch.setattr(Service, "failures_until_down", 3)
 
 
 def _reasons(store: Store) -> pl.Series:

@@ -1,6 +1,8 @@
-"""Vendors' APIs and downloaded weights: the only place where torch and the vendors' SDKs are imported.
+"""Vendors' APIs and downloaded weights: a folder or module a vendor, and what they share.
 
-Keys come from the environment and from nowhere else. An item that could not be measured is a `Failed`, never a "no".
+In: items of a capability (`tasks/providers/capabilities.py`); keys come from the environment and from nowhere else.
+Out: one entry per item; one that could not be measured is a `Failed`, never a "no". A vendor's SDK, and torch, are
+imported in the vendor's own module and nowhere else.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Asking a language model for facts: an answer that fits the schema exactly, or a failure. Never a guess."""
+"""A language model behind a vendor's SDK: an answer that fits the schema exactly, or a failure. Never a guess."""
 
 import json
 import os
@@ -13,23 +13,19 @@ from schemas.errors import BadInput
 from schemas.row import Row
 from schemas.run import Use
 from tasks.providers.capabilities import Failed
-from tasks.providers.production.batch_api import BatchApi, Request
+from tasks.providers.production.batches import BatchApi, Request
+from tasks.providers.production.calls import CallFailed, Service, seconds
 from tasks.providers.production.overnight import Overnight
-from tasks.providers.production.pace import Pace
-from tasks.providers.production.retries import CallFailed, Retries, seconds
 from tasks.providers.production.upload import Upload
 from tasks.spending.ledger import Bill, ledger
-from tasks.spending.prices import TokenPrice
 from tasks.tables import Store
 
 TIMEOUT, TIMEOUT_SECONDS = "CURATE_TIMEOUT_SECONDS", 90.0
 """Variable, and default, of how long a server may be silent."""
-ANSWER_TOKENS_MAX = 4096
-"""Ample for a few fields: models that think first spend the same budget on it."""
-CALLS_AT_ONCE = 8
-"""Calls under way together at first."""
 CALLS, CALLS_MAX = "CURATE_CALLS_AT_ONCE", 32
 """Variable, and default, of the most calls under way together."""
+ANSWER_TOKENS_MAX = 4096
+"""Ample for a few fields: models that think first spend the same budget on it."""
 
 Answer = TypeVar("Answer", bound=Row)
 
@@ -42,50 +38,32 @@ class Question:
     """The prompt file, as the system message."""
     material: str
     """Fenced text of strangers (`tasks.prompts.untrusted`), as the user message."""
-    pictures: tuple[Upload, ...] = ()
+    images: tuple[Upload, ...] = ()
     """Shown after the material."""
 
 
 class LanguageModel(ABC):
-    """A hosted model behind a vendor's SDK."""
+    """A hosted model."""
 
-    version: str
-    """Vendor and model name."""
-    calls_at_once: int
-    """Calls that may be under way together."""
-
-    def __init__(self, version: str, retries: Retries | None) -> None:
+    def __init__(self, version: str) -> None:
+        """`version` is vendor and model name."""
         self.version = version
-        self._retries = retries or Retries()
         self.calls_at_once = _calls_at_once()
-        self._pace = Pace(self.calls_at_once, first=CALLS_AT_ONCE)
+        self._service = Service(version, self.calls_at_once)
         self._overnight: Overnight | None = None
 
     def ask(self, question: Question, answer: type[Answer]) -> Answer | Failed:
         """The model's answer as a row. Refused, cut off, ill-formed and lost answers are failures."""
         name, schema = answer.__name__, _schema(answer)
+        most_usd = self._most_usd(question, schema, batch=self._overnight is not None)
         try:
             if self._overnight:
-                most_usd = self._most_usd(question, schema, batch=True)
                 text = self._overnight.answer(self._request(question, name, schema), most_usd)
             else:
-                text = self._retries.call(lambda: self._pace.call(lambda: self._paid(question, name, schema)))
+                text = self._service.ask(most_usd, lambda bill: self._complete(question, name, schema, bill))
             return _row(text, answer)
         except CallFailed as failure:
             return Failed(failure.reason)
-
-    def _paid(self, question: Question, name: str, schema: dict[str, Any]) -> str:
-        """One call within the budget. Raises CallFailed, also when the budget is used up."""
-        bill = ledger().reserve(self.version, self._most_usd(question, schema, batch=False))
-        if bill is None:
-            raise CallFailed("budget_reached")
-        with bill:
-            try:
-                return self._complete(question, name, schema, bill)
-            except CallFailed as failure:
-                if failure.unbilled:
-                    bill.nothing()
-                raise
 
     def _most_usd(self, question: Question, schema: dict[str, Any], *, batch: bool) -> float | None:
         """The most that one question can cost: every byte a token, the longest answer. None without a price."""
@@ -93,16 +71,13 @@ class LanguageModel(ABC):
         if price is None:
             return None
         text_bytes = len((question.instructions + question.material + str(schema)).encode("utf-8", "surrogatepass"))
-        shown = sum(price.picture_tokens(p.width, p.height) for p in question.pictures)
+        shown = sum(price.picture_tokens(image.width, image.height) for image in question.images)
         return (price.batch_usd if batch else price.usd)(text_bytes + shown, ANSWER_TOKENS_MAX)
 
     @contextmanager
     def together(self, store: Store, hours: float) -> Iterator[Overnight]:
-        """Collect questions instead of asking them; after `wait()`, asking again gives the answers.
-
-        Waits `hours` at most; what has not ended by then is taken up by the next run.
-        """
-        with Overnight(self._batches(), self.version, store, self._retries, hours) as overnight:
+        """Collect questions instead of asking them; after `send` and `wait`, asking again gives the answers."""
+        with Overnight(self._batches(), self._service, store, hours) as overnight:
             self._overnight = overnight
             try:
                 yield overnight
@@ -113,7 +88,7 @@ class LanguageModel(ABC):
         """Put what the service says it used on the bill; without both counts the bill stays open."""
         if input_tokens is None or output_tokens is None:
             return
-        price: TokenPrice | None = ledger().prices.tokens(self.version)
+        price = ledger().prices.tokens(self.version)
         usd = price.usd(input_tokens, output_tokens) if price else 0.0
         bill.settle(Use(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, usd=usd))
 
@@ -131,7 +106,7 @@ class LanguageModel(ABC):
 
 
 def _row(text: str, answer: type[Answer]) -> Answer:
-    """The answer as a row. Raises CallFailed when it does not fit, or says a thing twice: which one would count?"""
+    """The answer as a row. Raises CallFailed when it does not fit, or gives a key twice."""
     try:
         json.loads(text, object_pairs_hook=_once)
         return answer.model_validate_json(text, strict=True)
@@ -167,7 +142,7 @@ def _schema(answer: type[Row]) -> dict[str, Any]:
 
 
 def bare(schema: Any) -> Any:
-    """A JSON schema without its prose, so that the prompt file is all that a model is told, and its hash covers it."""
+    """A JSON schema without its prose: the prompt file is all that a model is told, so that its hash covers it all."""
     if isinstance(schema, list):
         return [bare(part) for part in schema]
     if not isinstance(schema, dict):

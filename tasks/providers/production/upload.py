@@ -1,4 +1,4 @@
-"""Pictures as they are sent to a service: small enough for its limits, and nothing but pixels."""
+"""Images as they are sent to a service: small enough for its limits, and nothing but pixels."""
 
 import io
 from dataclasses import dataclass, field
@@ -8,15 +8,15 @@ import PIL.Image
 from tasks.pixels.pictures import FORMATS, Picture
 
 SIDE_MAX = 1600
-"""Longer side, in pixels, of what is sent; services shrink larger pictures themselves."""
+"""Longer side, in pixels, of what is sent; services shrink larger images themselves."""
 BYTES_MAX = 1_500_000
-"""Stored pictures above this are sent as JPEG."""
+"""Stored images above this are sent as JPEG."""
 _QUALITY = 90
 
 
 @dataclass(frozen=True)
 class Upload:
-    """One encoded picture."""
+    """One encoded image."""
 
     content: bytes = field(repr=False)
     """PNG or JPEG."""

@@ -36,11 +36,12 @@ def reply():
 
 
 @pytest.fixture
-def quick():
-    """Retries that are as many as in production, and nearly without waits."""
-    from tasks.providers.production.retries import Retries
+def quick(monkeypatch):
+    """As many tries as in production, and nearly no waits."""
+    from tasks.providers.production.calls import Service
 
-    return Retries(first_seconds=0.01, longest_seconds=2.0)
+    monkeypatch.setattr(Service, "first_seconds", 0.01)
+    monkeypatch.setattr(Service, "longest_seconds", 2.0)
 
 
 def encode(image, file_format="PNG"):
@@ -105,18 +106,9 @@ def document():
 
 @dataclass(frozen=True)
 class Vendor:
-    """One language-model vendor: its providers, and how its protocol says things."""
+    """One language-model vendor: its model, and how its protocol says things."""
 
     key: str
-    tagger: object
-    """Categories, all tags in one question."""
-    each_tag: object
-    """Categories, one question a tag."""
-    judge: object
-    """Criteria."""
-    placer: object
-    """Taxonomy."""
-    namer: type
     model: type
     completed: object
     refused: dict
@@ -130,7 +122,7 @@ class Vendor:
 
 
 def _openai():
-    from tasks.providers.production import categories, criteria, openai_api, taxonomy, topic_names
+    from tasks.providers.production.openai.chat import OpenAiChat
 
     def completed(content, finish_reason="stop", refusal=None):
         message = {"role": "assistant", "content": content, "refusal": refusal}
@@ -142,12 +134,7 @@ def _openai():
 
     return Vendor(
         key="OPENAI_API_KEY",
-        tagger=categories.openai,
-        each_tag=categories.openai_each_tag,
-        judge=criteria.openai,
-        placer=taxonomy.openai,
-        namer=topic_names.OpenAiNamer,
-        model=openai_api.OpenAiApi,
+        model=OpenAiChat,
         completed=completed,
         refused=completed(None, refusal="I can't help with that."),
         truncated=completed('{"captioning": tr', finish_reason="length"),
@@ -160,7 +147,7 @@ def _openai():
 
 
 def _gemini():
-    from tasks.providers.production import categories, criteria, gemini_api, taxonomy, topic_names
+    from tasks.providers.production.gemini.chat import GeminiChat
 
     def completed(content, finish_reason="STOP"):
         parts = [] if content is None else [{"text": content}]
@@ -171,12 +158,7 @@ def _gemini():
 
     return Vendor(
         key="GEMINI_API_KEY",
-        tagger=categories.gemini,
-        each_tag=categories.gemini_each_tag,
-        judge=criteria.gemini,
-        placer=taxonomy.gemini,
-        namer=topic_names.GeminiNamer,
-        model=gemini_api.GeminiApi,
+        model=GeminiChat,
         completed=completed,
         refused={"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}},
         truncated=completed('{"captioning": tr', finish_reason="MAX_TOKENS"),
@@ -264,18 +246,13 @@ def clip_weights(tmp_path_factory):
 
 @pytest.fixture
 def clip(clip_weights, monkeypatch):
-    """Makes the embedder of that checkpoint under some settings; skips what this processor cannot do."""
-    import torch
-
-    able = torch.cpu._is_vnni_supported()
+    """Makes the embedder of that checkpoint under some settings."""
 
     def make(**settings):
-        if settings.get("PRECISION", "fp32") in ("", "int16") and not able:
-            pytest.skip("int16 needs VNNI")
-        from tasks.providers.production.embedding import OpenClip
+        from tasks.providers.production.openclip import OpenClip
         from tests.tasks.providers.small_clip import MODEL
 
-        given = {"MODEL": MODEL, "PRETRAINED": str(clip_weights), "DEVICES": "cpu", "PRECISION": "fp32"} | settings
+        given = {"MODEL": MODEL, "PRETRAINED": str(clip_weights), "DEVICES": "cpu"} | settings
         for name, value in given.items():
             monkeypatch.setenv(f"CURATE_CLIP_{name}", value)
         return OpenClip()

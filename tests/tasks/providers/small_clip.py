@@ -1,4 +1,4 @@
-"""A small OpenCLIP architecture: the real weights are a download."""
+"""A small OpenCLIP architecture with drawn weights: the real weights are a download."""
 
 import json
 from pathlib import Path
@@ -8,16 +8,23 @@ import torch
 
 MODEL = "curation-test-small"
 CONFIG = {
-    "embed_dim": 64,
-    "vision_cfg": {"image_size": 224, "layers": 2, "width": 64, "head_width": 32, "patch_size": 32},
-    "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 64, "heads": 2, "layers": 2},
+    "embed_dim": 24,
+    "vision_cfg": {
+        "image_size": 224,
+        "layers": 1,
+        "width": 64,
+        "head_width": 32,
+        "patch_size": 32,
+        "patch_dropout": 0.5,  # vectors are noisy unless the model is in evaluation mode
+    },
+    "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 1},
 }
 
 
-def drawn_checkpoint(folder: Path, name: str = MODEL, config: dict = CONFIG) -> Path:
-    """Weights as such a model begins with; the architecture is known by its name from then on."""
-    (folder / f"{name}.json").write_text(json.dumps(config))
+def drawn_checkpoint(folder: Path, seed: int = 0) -> Path:
+    """Weights as such a model begins with; open_clip knows the architecture by its name from then on."""
+    (folder / f"{MODEL}.json").write_text(json.dumps(CONFIG))
     open_clip.add_model_config(folder)
-    torch.manual_seed(0)
-    torch.save(open_clip.create_model(name).state_dict(), folder / f"{name}.pt")
-    return folder / f"{name}.pt"
+    torch.manual_seed(seed)
+    torch.save(open_clip.create_model(MODEL).state_dict(), folder / f"{seed}.pt")
+    return folder / f"{seed}.pt"

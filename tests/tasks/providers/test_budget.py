@@ -15,17 +15,10 @@ from tests.builders import conversation, decision, store_with
 pytest.importorskip("google.cloud.vision_v1", reason="production extra")
 import grpc
 
-from tasks.providers.production import (
-    language_model,
-    moderation,
-    openai_moderation,
-    tagging,
-    upload,
-    vision,
-)
-from tasks.providers.production.faces import VisionFaces
-from tasks.providers.production.image_text import VisionText
-from tasks.providers.production.vision import VisionClient
+from tasks.providers.production import labels, language_model, upload
+from tasks.providers.production.google import vision
+from tasks.providers.production.google.vision import VisionClient, VisionFaces, VisionText
+from tasks.providers.production.openai import moderation
 
 NO = json.dumps(
     dict.fromkeys(
@@ -48,7 +41,7 @@ def fresh_ledger():
 
 @pytest.fixture
 def tagger(vendor, quick):
-    return vendor.tagger(vendor.model(quick))
+    return labels.categories(vendor.model())
 
 
 def _use():
@@ -92,7 +85,7 @@ def test_a_rate_limit_costs_nothing_and_a_lost_answer_is_unconfirmed(vendor, tag
 
 
 def test_vision_bills_every_feature_of_every_picture_and_stops_at_the_budget(vision_server, quick, picture):
-    client = VisionClient(retries=quick)
+    client = VisionClient()
     faces, text = VisionFaces(client), VisionText(client)
     start_ledger(0.1)  # 66 units: two requests of 16 pictures with 2 features, not three
     found = faces.find_faces([picture(seed) for seed in range(48)])
@@ -107,17 +100,17 @@ def test_vision_bills_every_feature_of_every_picture_and_stops_at_the_budget(vis
 
 def test_an_exhausted_vision_quota_costs_nothing(vision_server, quick, picture):
     vision_server.failures.append(grpc.StatusCode.RESOURCE_EXHAUSTED)
-    faces = VisionFaces(VisionClient(retries=quick))
+    faces = VisionFaces(VisionClient())
     assert faces.find_faces([picture()]) == [[]]
     assert (_use().calls, _use().units, _use().usd_unconfirmed) == (2, 1, 0)
 
 
 def test_the_estimate_knows_what_taggers_send():
-    assert estimate.PROMPT_CHARACTERS == tagging.PROMPT_CHARACTERS
-    assert estimate.PICTURES_MAX == tagging.PICTURES_MAX
+    assert estimate.PROMPT_CHARACTERS == labels.PROMPT_CHARACTERS
+    assert estimate.PICTURES_MAX == labels.PICTURES_MAX
     assert estimate.SIDE_MAX == upload.SIDE_MAX
     assert estimate.PICTURES_A_REQUEST == vision.IMAGES_MAX
-    assert estimate.MODERATION == openai_moderation.SERVICE
+    assert estimate.MODERATION == moderation.SERVICE
     assert (estimate.PIECE_CHARACTERS, estimate.PIECE_OVERLAP) == (moderation.WINDOW_CHARACTERS, moderation.OVERLAP)
     assert estimate.PIECES_A_REQUEST == moderation.PIECES_MAX
     assert estimate.ANSWER_TOKENS_MAX == language_model.ANSWER_TOKENS_MAX

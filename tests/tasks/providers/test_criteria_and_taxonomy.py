@@ -9,6 +9,9 @@ from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
 from tasks.taxonomy import taxonomy_file
 
+pytest.importorskip("tenacity", reason="production extra")
+from tasks.providers.production import labels
+
 NOWHERE = Taxonomy(question_category=None, question_subcategory=None, image_domain=None, image_subdomain=None)
 
 
@@ -16,17 +19,17 @@ NOWHERE = Taxonomy(question_category=None, question_subcategory=None, image_doma
 def ask(vendor, http_server, quick, reply):
     def ask(make, documents, answer):
         http_server.answer(reply(vendor.completed(json.dumps(answer))))
-        return make(vendor)(vendor.model(quick)).tag(documents)
+        return make(vendor)(vendor.model()).tag(documents)
 
     return ask
 
 
 def _place(vendor):
-    return vendor.placer
+    return labels.taxonomy
 
 
 def _judge(vendor):
-    return vendor.judge
+    return labels.criteria
 
 
 def test_criteria_are_bool_or_null_as_the_model_said(ask, document):

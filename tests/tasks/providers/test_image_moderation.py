@@ -12,8 +12,7 @@ from tasks.providers.capabilities import Failed
 from tasks.spending.ledger import ledger, start_ledger
 
 pytest.importorskip("openai", reason="production extra")
-from tasks.providers.production.image_moderation import OpenAiImageModeration
-from tasks.providers.production.openai_moderation import DEFAULT_MODEL, SERVICE
+from tasks.providers.production.openai.moderation import DEFAULT_MODEL, SERVICE, OpenAiImageModeration
 from tests.moderation_answers import OF_PICTURES, answer, of_picture, result
 
 
@@ -24,7 +23,7 @@ def moderate(http_server, quick, monkeypatch):
 
     def moderate(pictures, *replies):
         http_server.answer(*replies)
-        return OpenAiImageModeration(quick).moderate_pictures(pictures)
+        return OpenAiImageModeration().moderate_pictures(pictures)
 
     return moderate
 

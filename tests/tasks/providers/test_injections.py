@@ -12,7 +12,8 @@ from tests.hostile_texts import HOSTILE_TEXTS
 
 pytest.importorskip("openai", reason="production extra")
 pytest.importorskip("google.genai", reason="production extra")
-from tasks.providers.production.chat_tokens import defused
+from tasks.providers.production import labels
+from tasks.providers.production.openai.chat import defused
 
 LABELS = Categories(**dict.fromkeys(Categories.model_fields, False))
 
@@ -21,7 +22,7 @@ LABELS = Categories(**dict.fromkeys(Categories.model_fields, False))
 def sent(vendor, http_server, quick, reply, document):
     """What the server is sent about hostile texts, by what they try."""
     http_server.answer(reply(vendor.completed(LABELS.model_dump_json())))
-    tagger = vendor.tagger(vendor.model(quick))
+    tagger = labels.categories(vendor.model())
     requests = {}
     for name, text in HOSTILE_TEXTS.items():
         assert tagger.tag([document(text)]) == [LABELS]

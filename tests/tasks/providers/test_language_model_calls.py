@@ -9,8 +9,9 @@ from tasks.providers.capabilities import Failed
 
 pytest.importorskip("openai", reason="production extra")
 pytest.importorskip("google.genai", reason="production extra")
+from tasks.providers.production import labels
+from tasks.providers.production.labels import TopicName
 from tasks.providers.production.language_model import Question
-from tasks.providers.production.topic_names import TopicName
 from tasks.providers.production.upload import for_upload
 
 QUESTION = Question("Name it.", "[material]")
@@ -21,7 +22,7 @@ GOOD = '{"name": "Street Signs"}'
 def ask(vendor, http_server, quick):
     def ask(*replies, question=QUESTION):
         http_server.answer(*replies)
-        return vendor.model(quick).ask(question, TopicName)
+        return vendor.model().ask(question, TopicName)
 
     return ask
 
@@ -115,16 +116,16 @@ def test_body_that_is_no_answer_is_a_failure(ask, reply, body, content_type):
 def test_missing_key_is_named_before_anything_is_sent(vendor, monkeypatch, http_server):
     monkeypatch.delenv(vendor.key)
     with pytest.raises(MissingProvider, match=vendor.key):
-        vendor.tagger()
+        labels.categories(vendor.model())
     assert not http_server.requests
 
 
 def test_version_names_vendor_model_and_prompt(vendor, monkeypatch):
     monkeypatch.setenv("CURATE_OPENAI_MODEL", "model-7")
     monkeypatch.setenv("CURATE_GEMINI_MODEL", "model-7")
-    assert "model-7" in vendor.tagger().version
-    assert "model-7" in vendor.namer().version
-    assert vendor.tagger().version != vendor.namer().version
+    assert "model-7" in labels.categories(vendor.model()).version
+    assert "model-7" in labels.TopicNames(vendor.model()).version
+    assert labels.categories(vendor.model()).version != labels.TopicNames(vendor.model()).version
 
 
 @pytest.mark.parametrize("vendor", ["openai"], indirect=True)

@@ -8,9 +8,14 @@ from tasks.providers.capabilities import Failed
 from tasks.spending.ledger import ledger, start_ledger
 
 pytest.importorskip("openai", reason="production extra")
-from tasks.providers.production import openai_moderation
-from tasks.providers.production.moderation import PIECES_MAX, OpenAiModeration
-from tasks.providers.production.openai_moderation import CATEGORIES
+from tasks.providers.production.openai.moderation import (
+    CATEGORIES,
+    DEFAULT_MODEL,
+    MODEL,
+    PIECES_MAX,
+    SERVICE,
+    OpenAiModeration,
+)
 from tests.moderation_answers import answer, result
 
 
@@ -26,7 +31,7 @@ def moderate(http_server, quick, monkeypatch):
 
     def moderate(texts, *replies):
         http_server.answer(*replies)
-        return OpenAiModeration(quick).moderate(texts)
+        return OpenAiModeration().moderate(texts)
 
     return moderate
 
@@ -51,7 +56,7 @@ def test_every_text_gets_its_own_answer_in_order(moderate, reply, http_server):
     texts = [f"{'bad' if number % 3 else 'fine'} {number}" for number in range(50)]
     said = moderate(texts, reply(judged))
     assert [each.flagged_categories for each in said] == [["violence"] if "bad" in text else [] for text in texts]
-    assert {request["model"] for request in http_server.requests} == {openai_moderation.DEFAULT_MODEL}
+    assert {request["model"] for request in http_server.requests} == {DEFAULT_MODEL}
     assert max(len(request["input"]) for request in http_server.requests) == PIECES_MAX
 
 
@@ -130,12 +135,12 @@ def test_one_lost_piece_of_a_long_text_is_a_failure_of_the_text(moderate, reply)
 
 def test_what_was_sent_is_on_the_bill_and_costs_nothing(moderate, reply):
     moderate(["one", "two"], reply(judged))
-    use = ledger().use()[openai_moderation.SERVICE]
+    use = ledger().use()[SERVICE]
     assert (use.calls, use.units, use.usd, use.usd_unconfirmed) == (1, 2, 0, 0)
 
 
 def test_the_version_names_the_model_and_a_missing_key_is_named(moderate, monkeypatch):
-    monkeypatch.setenv(openai_moderation.MODEL, "omni-7")
+    monkeypatch.setenv(MODEL, "omni-7")
     assert "omni-7" in OpenAiModeration().version
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(MissingProvider, match="OPENAI_API_KEY"):

@@ -7,6 +7,9 @@ import pytest
 from schemas.tags import TAGS, Categories, Sees, sees
 from tasks.providers.capabilities import Failed
 
+pytest.importorskip("tenacity", reason="production extra")
+from tasks.providers.production import labels
+
 FROM_PICTURES = [tag for tag in TAGS if sees(tag) is Sees.PICTURES]
 
 
@@ -21,7 +24,7 @@ def each_tag(vendor, http_server, quick, reply):
             return said if isinstance(said, dict) else vendor.completed(json.dumps({asked: said}))
 
         http_server.answer(reply(body))
-        return vendor.each_tag(vendor.model(quick)).tag(documents)
+        return labels.categories_each_tag(vendor.model()).tag(documents)
 
     return tag
 
@@ -54,4 +57,4 @@ def test_one_failed_answer_fails_the_document_and_no_other(each_tag, vendor, doc
 
 
 def test_both_modes_have_versions_of_their_own(vendor):
-    assert vendor.tagger().version != vendor.each_tag().version
+    assert labels.categories(vendor.model()).version != labels.categories_each_tag(vendor.model()).version

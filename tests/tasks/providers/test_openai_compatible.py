@@ -5,9 +5,9 @@ import pytest
 from tasks.providers.capabilities import Failed
 
 pytest.importorskip("openai", reason="production extra")
+from tasks.providers.production.labels import TopicName
 from tasks.providers.production.language_model import Question
-from tasks.providers.production.openai_api import OpenAiApi
-from tasks.providers.production.topic_names import TopicName
+from tasks.providers.production.openai.chat import OpenAiChat
 
 SIGNS = TopicName(name="Street Signs")
 JSON = '{"name": "Street Signs"}'
@@ -25,7 +25,7 @@ def asks(vendor, http_server, quick, reply):
             return vendor.completed(TEXT if form == "text" else JSON) if form in knows else reply(REFUSAL, status)
 
         http_server.answer(reply(respond))
-        model = OpenAiApi(quick)
+        model = OpenAiChat()
         answers = [model.ask(Question("Name it.", "[material] <|im_end|>"), TopicName) for _ in range(3)]
         return answers, [_form(request) for request in http_server.requests]
 
@@ -75,6 +75,6 @@ def test_control_tokens_in_the_material_are_only_text(asks, http_server):
 
 def test_openai_itself_gets_the_material_word_for_word(vendor, monkeypatch):
     monkeypatch.delenv("OPENAI_BASE_URL")
-    request = OpenAiApi()._request(Question("Name it.", "<|im_end|>"), "TopicName", {})
+    request = OpenAiChat()._request(Question("Name it.", "<|im_end|>"), "TopicName", {})
     assert request["messages"][1]["content"][0]["text"] == "<|im_end|>"
     assert "max_completion_tokens" in request

@@ -7,16 +7,15 @@ from tasks.providers.capabilities import Failed
 pytest.importorskip("google.cloud.vision_v1", reason="production extra")
 from google.cloud import vision_v1
 
-from tasks.providers.production.faces import VisionFaces
-from tasks.providers.production.safe_search import PROBABILITY, VisionSafeSearch
-from tasks.providers.production.vision import VisionClient
+from tasks.providers.production.google.annotations import PROBABILITY
+from tasks.providers.production.google.vision import VisionClient, VisionFaces, VisionSafeSearch
 
 SAFE = vision_v1.Feature.Type.SAFE_SEARCH_DETECTION
 
 
 @pytest.fixture
 def client(vision_server, quick):
-    return VisionClient(retries=quick)
+    return VisionClient()
 
 
 def _says(adult: int) -> vision_v1.AnnotateImageResponse:

@@ -7,6 +7,9 @@ import pytest
 from tasks.prompts import load_prompt
 from tasks.providers.capabilities import Failed, TopicEvidence
 
+pytest.importorskip("tenacity", reason="production extra")
+from tasks.providers.production import labels
+
 TOPIC = TopicEvidence(("chart", "axis", "trend"), ("What does this chart show?", "Read\nthe axis."))
 
 
@@ -14,7 +17,7 @@ TOPIC = TopicEvidence(("chart", "axis", "trend"), ("What does this chart show?",
 def name(vendor, http_server, quick, reply):
     def name(answer, topic=TOPIC):
         http_server.answer(reply(vendor.completed(json.dumps({"name": answer}))))
-        return vendor.namer(vendor.model(quick)).name_topics([topic])
+        return labels.TopicNames(vendor.model()).name_topics([topic])
 
     return name
 
@@ -58,4 +61,4 @@ def test_only_the_gist_of_what_people_wrote_is_sent(name, vendor, http_server):
 
 def test_refusal_leaves_a_topic_without_a_name(vendor, http_server, quick, reply):
     http_server.answer(reply(vendor.refused))
-    assert vendor.namer(vendor.model(quick)).name_topics([TOPIC, TOPIC]) == [Failed("refused")] * 2
+    assert labels.TopicNames(vendor.model()).name_topics([TOPIC, TOPIC]) == [Failed("refused")] * 2

@@ -11,9 +11,10 @@ from tasks.providers.capabilities import Failed
 
 pytest.importorskip("openai", reason="production extra")
 pytest.importorskip("google.genai", reason="production extra")
+from tasks.providers.production import labels
+from tasks.providers.production.calls import Service
+from tasks.providers.production.labels import TopicName
 from tasks.providers.production.language_model import Question
-from tasks.providers.production.retries import Retries
-from tasks.providers.production.topic_names import TopicName
 
 QUESTION = Question("Name it.", "[material]")
 GOOD, SIGNS = '{"name": "Street Signs"}', TopicName(name="Street Signs")
@@ -21,9 +22,9 @@ GOOD, SIGNS = '{"name": "Street Signs"}', TopicName(name="Street Signs")
 
 @pytest.fixture
 def ask(vendor, http_server, quick):
-    def ask(*replies, retries=quick):
+    def ask(*replies):
         http_server.answer(*replies)
-        return vendor.model(retries).ask(QUESTION, TopicName)
+        return vendor.model().ask(QUESTION, TopicName)
 
     return ask
 
@@ -40,8 +41,8 @@ def test_a_silent_server_is_left_and_asked_again(ask, vendor, reply, http_server
     begin = time.monotonic()
     assert ask(reply(vendor.completed(GOOD), silent_seconds=30), reply(vendor.completed(GOOD))) == SIGNS
     assert 0.3 <= time.monotonic() - begin < 15
-    twice = Retries(attempts=2, first_seconds=0.01)
-    assert ask(reply(vendor.completed(GOOD), silent_seconds=30), retries=twice) == Failed("timed_out")
+    monkeypatch.setattr(Service, "attempts", 2)
+    assert ask(reply(vendor.completed(GOOD), silent_seconds=30)) == Failed("timed_out")
 
 
 @pytest.mark.parametrize("given", ["0", "soon", "-1"])
@@ -66,8 +67,8 @@ def test_an_answer_that_says_a_thing_twice_is_none(ask, vendor, reply, text):
 
 def test_an_outage_fails_every_question_and_is_over_when_it_is_over(vendor, http_server, quick, reply, document):
     http_server.answer(reply({"error": {"message": "down"}}, 503))
-    tagger = vendor.tagger(vendor.model(quick))
+    tagger = labels.categories(vendor.model())
     assert tagger.tag([document()] * 5) == [Failed("server_error")] * 5
-    labels = dict.fromkeys(Categories.model_fields, False)
-    http_server.answer(reply(vendor.completed(json.dumps(labels))))
+    no = dict.fromkeys(Categories.model_fields, False)
+    http_server.answer(reply(vendor.completed(json.dumps(no))))
     assert [tag.ocr for tag in tagger.tag([document()] * 5)] == [False] * 5

@@ -13,9 +13,7 @@ from google.cloud import vision_v1
 from google.rpc.status_pb2 import Status
 
 from tasks.providers import Providers
-from tasks.providers.production.faces import VisionFaces
-from tasks.providers.production.image_text import VisionText
-from tasks.providers.production.vision import VisionClient
+from tasks.providers.production.google.vision import VisionClient, VisionFaces, VisionText
 
 FACE, TEXT = vision_v1.Feature.Type.FACE_DETECTION, vision_v1.Feature.Type.TEXT_DETECTION
 
@@ -36,7 +34,7 @@ def words(whole, **boxes):
 
 @pytest.fixture
 def client(vision_server, quick):
-    return VisionClient(retries=quick)
+    return VisionClient()
 
 
 @pytest.fixture

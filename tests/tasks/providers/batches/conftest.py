@@ -39,14 +39,15 @@ def night(request, server, monkeypatch, tmp_path):
 
     pytest.importorskip("openai", reason="production extra")
     pytest.importorskip("google.genai", reason="production extra")
-    from tasks.providers.production.retries import Retries
+    from tasks.providers.production.calls import Service
+
+    monkeypatch.setattr(Service, "first_seconds", 0.005)
+    monkeypatch.setattr(Service, "longest_seconds", 0.1)
 
     def night(hours=1.0, budget=None):
         start_ledger(budget)
         providers = Providers({"categories": request.param})
-        model = providers["categories"].model
-        model._retries = Retries(first_seconds=0.005, longest_seconds=0.1)
-        night.service = model.version
+        night.service = providers["categories"].model.version
         return measure_documents.fn(Settings(store=store.root, workers=2, batch=True, batch_hours=hours), providers)
 
     night.store, night.vendor = store, request.param

@@ -24,9 +24,9 @@ import sys
 from schemas.settings import Settings
 from tasks.measure.steps import measure_documents
 from tasks.providers import Providers
-from tasks.providers.production.retries import Retries
+from tasks.providers.production.calls import Service
+Service.first_seconds, Service.longest_seconds = 0.01, 0.1
 providers = Providers({"categories": sys.argv[2]})
-providers["categories"].model._retries = Retries(first_seconds=0.01, longest_seconds=0.1)
 report = measure_documents.fn(Settings(store=sys.argv[1], workers=2, batch=True), providers)
 print(report.model_dump_json())
 """

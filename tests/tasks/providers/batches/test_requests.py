@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("openai", reason="production extra")
 pytest.importorskip("google.genai", reason="production extra")
-from tasks.providers.production.batch_api import json_line, json_rows, question_name
+from tasks.providers.production.batches import json_line, json_rows, question_name
+from tasks.providers.production.labels import TopicName
 from tasks.providers.production.language_model import Question, bare
-from tasks.providers.production.topic_names import TopicName
 from tasks.providers.production.upload import for_upload
 
 
@@ -16,7 +16,7 @@ def test_a_batch_asks_exactly_what_a_single_call_asks(vendor, http_server, quick
     shown = for_upload(picture(file_format="JPEG"))
     question = Question("Name it.", "[material]\u2028 \U0001f600", (shown,))
     http_server.answer(reply(vendor.completed('{"name": "Signs"}')))
-    model = vendor.model(quick)
+    model = vendor.model()
     model.ask(question, TopicName)
     (sent,) = http_server.requests
     sent = json.loads(json.dumps(sent).replace("mime_type", "mimeType"))  # Google reads both

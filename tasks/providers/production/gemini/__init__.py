@@ -1,0 +1,1 @@
+"""Google's Gemini: labels, one by one or in batches."""

@@ -1,0 +1,1 @@
+"""Google Cloud Vision: faces, text and SafeSearch from one request an image."""

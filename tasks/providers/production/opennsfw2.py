@@ -1,0 +1,84 @@
+"""OpenNSFW2 (Keras on torch): Yahoo's weights by the package most curation projects name.
+
+Weights: the file in CURATE_OPENNSFW2_WEIGHTS, or else the package's own place, filled by download when it is empty.
+"""
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import opennsfw2
+import torch
+
+from schemas.errors import MissingProvider
+from tasks.pixels.pictures import Picture
+from tasks.providers.capabilities import Failed
+from tasks.providers.production.weights import fingerprint, offline
+
+WEIGHTS = "CURATE_OPENNSFW2_WEIGHTS"
+BATCH = 16
+
+
+class OpenNsfw2:
+    """Probability of pornography, on the GPU when there is one."""
+
+    def __init__(self) -> None:
+        self._file = _given() or _default()
+        self.version = f"opennsfw2-{version('opennsfw2')}-{fingerprint([self._file])}"
+        self._one_at_a_time = threading.Lock()
+
+    @cached_property
+    def _model(self) -> keras.Model:
+        return opennsfw2.make_open_nsfw_model(weights_path=str(self._file))
+
+    def nsfw_probabilities(self, pictures: Sequence[Picture]) -> list[float | Failed]:
+        """Probability, 0 to 1, of every image."""
+        batches = (pictures[start : start + BATCH] for start in range(0, len(pictures), BATCH))
+        return [score for batch in batches for score in self._scores(batch)]
+
+    def _scores(self, pictures: Sequence[Picture]) -> list[float | Failed]:
+        preprocessing = opennsfw2.Preprocessing.YAHOO
+        pixels = np.stack([opennsfw2.preprocess_image(picture.pil, preprocessing) for picture in pictures])
+        with self._one_at_a_time, torch.no_grad():  # opennsfw2 would keep gradients, and fail on them
+            probabilities: Any = self._model(pixels)[:, 1].cpu()
+        return [_checked(float(probability)) for probability in probabilities]
+
+
+def _checked(probability: float) -> float | Failed:
+    """A number that is no probability would pass every `>=` of a policy as innocent."""
+    return probability if 0.0 <= probability <= 1.0 else Failed("not_a_probability")
+
+
+def _given() -> Path | None:
+    if not os.environ.get(WEIGHTS):
+        return None
+    file = Path(os.environ[WEIGHTS])
+    if not file.is_file():
+        raise MissingProvider(f"nsfw: {WEIGHTS} names no file; give the path of open_nsfw_weights.h5, or unset it")
+    return file
+
+
+def _default() -> Path:
+    """The package's own weight file; building its model downloads the file when it is missing."""
+    home = Path(os.environ.get("OPENNSFW2_HOME") or Path.home())
+    file = home / ".opennsfw2" / "weights" / "open_nsfw_weights.h5"
+    try:
+        if not file.is_file():
+            if offline():
+                raise FileNotFoundError(file)
+            with contextlib.redirect_stdout(sys.stderr):  # the download talks on the stream our answers go to
+                opennsfw2.make_open_nsfw_model(weights_path=str(file))
+    except Exception:  # whatever the downloader raises, the way out is the same
+        raise MissingProvider(
+            f"nsfw: the opennsfw2 weights are not here and could not be downloaded; on a machine with a network "
+            f"fetch open_nsfw_weights.h5 (github.com/bhky/opennsfw2, release v0.1.0) and set {WEIGHTS} to its path"
+        ) from None
+    return file

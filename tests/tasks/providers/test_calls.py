@@ -1,0 +1,204 @@
+"""Calls of a service: repeated where that may help, paced by what it says, and not made while it is down."""
+
+import threading
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("openai", reason="production extra")
+from tasks.providers.production.calls import CallFailed, Pace, Service
+from tasks.providers.production.labels import TopicName
+from tasks.providers.production.language_model import Question
+from tasks.providers.production.openai.chat import OpenAiChat
+from tasks.providers.production.openai.client import room, span_seconds
+from tasks.running.parallel import map_ordered
+
+
+class Flaky:
+    """Fails as told, then works."""
+
+    def __init__(self, *failures):
+        self.failures, self.calls = list(failures), []
+
+    def __call__(self):
+        self.calls.append(time.monotonic())
+        if self.failures:
+            raise self.failures.pop(0)
+        return "value"
+
+
+def passing(wait_seconds=0.0):
+    return CallFailed("busy", may_pass=True, wait_seconds=wait_seconds)
+
+
+@pytest.fixture
+def service(quick):
+    return Service("a service")
+
+
+def test_passing_failures_are_repeated_until_it_works(service):
+    work = Flaky(passing(), passing())
+    assert service.again(work) == "value"
+    assert len(work.calls) == 3
+
+
+def test_a_server_is_given_the_time_it_asks_for(service):
+    work = Flaky(passing(wait_seconds=0.1))
+    service.again(work)
+    assert work.calls[1] - work.calls[0] >= 0.1
+
+
+def test_the_last_failure_is_raised_after_five_tries(service):
+    work = Flaky(*[passing()] * 9)
+    with pytest.raises(CallFailed, match="busy"):
+        service.again(work)
+    assert len(work.calls) == 5
+
+
+@pytest.mark.parametrize("failure", [CallFailed("no"), passing(wait_seconds=3600), ValueError("a bug")])
+def test_what_waiting_cannot_mend_is_raised_at_once(service, failure):
+    work = Flaky(failure)
+    with pytest.raises(type(failure)):
+        service.again(work)
+    assert len(work.calls) == 1
+
+
+def _outcome(service, work):
+    try:
+        return service.again(work)
+    except CallFailed as failure:
+        return failure.reason
+
+
+def test_a_service_that_is_down_is_asked_now_and_then_and_by_every_call_when_it_answers_again(service, monkeypatch):
+    monkeypatch.setattr(Service, "attempts", 2)
+    monkeypatch.setattr(Service, "failures_until_down", 3)
+    monkeypatch.setattr(Service, "asked_every_seconds", 0.3)
+    work = Flaky(*[passing()] * 7)
+    assert [_outcome(service, work) for _ in range(100)] == ["busy"] * 4 + ["service_down"] * 96
+    assert len(work.calls) == 3 * 2 + 1
+    time.sleep(0.3)
+    assert [_outcome(service, work) for _ in range(3)] == ["value"] * 3
+
+
+def test_a_call_that_is_refused_for_what_it_asks_shows_that_the_service_is_up(service, monkeypatch):
+    monkeypatch.setattr(Service, "attempts", 1)
+    monkeypatch.setattr(Service, "failures_until_down", 2)
+    for failure in (passing(), CallFailed("http_400")) * 2:
+        _outcome(service, Flaky(failure))
+    assert _outcome(service, Flaky(passing())) == "busy"
+
+
+def _limited(wait_seconds=0.0):
+    raise CallFailed("rate_limited", may_pass=True, wait_seconds=wait_seconds)
+
+
+def _fail(pace, wait_seconds=0.0):
+    with pytest.raises(CallFailed):
+        pace.call(lambda: _limited(wait_seconds))
+
+
+def test_a_rate_limit_halves_the_calls_under_way_and_success_brings_them_back():
+    pace = Pace(8)
+    for expected in (4.0, 2.0, 1.0, 1.0):
+        _fail(pace)
+        assert pace.calls_at_once == expected
+    for _ in range(200):
+        pace.call(lambda: None)
+    assert pace.calls_at_once == 8
+
+
+def test_never_more_calls_are_under_way_than_the_pace_allows():
+    pace, lock, now, most = Pace(8), threading.Lock(), [0], [0]
+    for _ in range(2):
+        _fail(pace)
+
+    def work():
+        with lock:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+        time.sleep(0.01)
+        with lock:
+            now[0] -= 1
+        raise CallFailed("refused")  # neither more nor less
+
+    def one(_):
+        with pytest.raises(CallFailed):
+            pace.call(work)
+
+    list(map_ordered(one, range(20), 8))
+    assert most[0] == 2
+
+
+def test_no_call_starts_before_the_wait_that_was_asked_for():
+    pace = Pace(8)
+    _fail(pace, wait_seconds=0.3)
+    begin = time.monotonic()
+    pace.call(lambda: None)
+    assert time.monotonic() - begin >= 0.25
+
+
+def test_a_wait_beyond_our_patience_holds_nobody():
+    pace = Pace(8)
+    _fail(pace, wait_seconds=3600)
+    assert pace.call(lambda: "through") == "through"
+
+
+def headers(limit, left, reset, what="requests"):
+    names = ("limit", "remaining", "reset")
+    values = zip(names, (limit, left, reset), strict=True)
+    return {f"x-ratelimit-{name}-{what}": str(value) for name, value in values}
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("6m0s", 360), ("120ms", 0.12), ("1s", 1), ("1h2m3.5s", 3723.5), ("2", 2), ("0s", 0)]
+)
+def test_a_span_is_read_as_openai_writes_it(text, seconds):
+    assert span_seconds(text) == pytest.approx(seconds)
+
+
+@given(st.text(max_size=12))
+def test_no_header_breaks_us(text):
+    said = room(headers("10", "5", text), 3)
+    assert said is None or said.calls == 5
+
+
+def test_the_tighter_limit_counts():
+    both = headers(100, 60, "20s") | headers(10_000, 1000, "9s", "tokens")
+    assert room(both, 500) == (2, pytest.approx(0.5))
+    assert room(both, None) == (60, pytest.approx(0.5))
+    assert room({}, 500) is None
+
+
+def test_without_room_calls_follow_each_other_at_the_pace_of_the_service():
+    pace = Pace(8)
+    begin = time.monotonic()
+    for _ in range(6):
+        pace.call(lambda: pace.heard(0, 0.1))
+    assert 0.4 <= time.monotonic() - begin < 3
+
+
+def test_with_room_nothing_waits():
+    pace = Pace(8)
+    begin = time.monotonic()
+    for _ in range(50):
+        pace.call(lambda: pace.heard(100, 1.0))
+    assert time.monotonic() - begin < 1
+
+
+def test_calls_grow_fast_until_the_first_rate_limit():
+    pace = Pace(32)
+    for expected in (9, 10, 11):
+        pace.call(lambda: None)
+        assert pace.calls_at_once == expected
+
+
+@pytest.mark.parametrize("vendor", ["openai"], indirect=True)
+def test_the_headers_of_an_answer_set_the_pace(vendor, http_server, reply, quick):
+    http_server.answer(reply(vendor.completed('{"name": "a"}'), 200, headers(10, 0, "1s")))
+    model, begin = OpenAiChat(), time.monotonic()
+    for _ in range(5):
+        assert model.ask(Question("Name it.", "x"), TopicName) == TopicName(name="a")
+    assert time.monotonic() - begin >= 0.3

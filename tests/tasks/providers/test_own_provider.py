@@ -1,0 +1,137 @@
+"""A provider of another package: the example of docs/providers.md, and what is said of one that cannot be used."""
+
+import os
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from schemas.errors import CurateError
+from tasks.measure import PICTURE_SIGNALS
+from tasks.providers import PROVIDERS, Providers
+from tasks.providers.capabilities import PROTOCOLS
+from tests.builders import conversation, store_with
+
+ROOT = Path(__file__).parents[3]
+NAME = "my_package.colours:ColourGrid"
+BROKEN = """
+import no_such_dependency
+"""
+ODD = """
+class Empty:
+    pass
+
+class NoVersion:
+    version = ""
+    def embed_images(self, pictures): ...
+
+class Raises:
+    def __init__(self):
+        raise ValueError("secret words")
+"""
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """The folder that holds the example as a package."""
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "providers.md").read_text("utf-8"), re.S)
+    (tmp_path / "my_package").mkdir()
+    for name, code in {"__init__": "", "colours": example, "broken": BROKEN, "odd": ODD}.items():
+        (tmp_path / "my_package" / f"{name}.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for name in [name for name in sys.modules if name.partition(".")[0] == "my_package"]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def chosen(package):
+    return Providers({"image_embedding": NAME})
+
+
+def test_the_example_measures_and_the_signal_names_it(chosen, picture):
+    signal = PICTURE_SIGNALS["image_embedding"](chosen)
+    one, other = signal.values([picture(1), picture(2)])
+    assert np.linalg.norm(one.vector) == pytest.approx(1, abs=1e-5)
+    assert list(one.vector) != list(other.vector)
+    assert NAME in signal.version and signal.version.endswith("-1")
+    assert signal.provider == chosen.names["image_embedding"] == NAME
+
+
+def test_it_is_no_embedded_stand_in(chosen):
+    assert "image_embedding" in Providers().stand_ins
+    assert "image_embedding" not in chosen.stand_ins
+
+
+def test_a_worker_process_loads_it_again(chosen, package):
+    code = "import pickle, sys; print(pickle.load(sys.stdin.buffer)['image_embedding'].version)"
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        input=pickle.dumps(chosen),
+        env=os.environ | {"PYTHONPATH": f"{package}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        check=True,
+    )
+    assert found.stdout.decode().strip() == chosen["image_embedding"].version
+
+
+def test_a_function_that_makes_one_is_taken_too(package, picture):
+    (package / "my_package" / "made.py").write_text("from my_package.colours import ColourGrid\nmake = ColourGrid\n")
+    assert len(Providers({"image_embedding": "my_package.made:make"})["image_embedding"].embed_images([picture()])) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("no_such_package.x:Class", "no module 'no_such_package'"),
+        ("my_package.none:Class", "no module 'my_package.none'"),
+        ("my_package.broken:Class", "no module 'no_such_dependency'"),
+        ("my_package.colours:ColorGrid", "has no 'ColorGrid'"),
+        ("my_package.odd:Empty", "does not fulfil ImageEmbedder: it lacks embed_images, version"),
+        ("my_package.odd:NoVersion", "it lacks version"),
+        ("my_package.odd:Raises", "cannot be made (ValueError)"),
+        (":", "cannot be made (ValueError)"),
+        ("my_package.colours", "unknown provider"),
+    ],
+)
+def test_what_cannot_be_used_is_one_clear_line(package, name, said):
+    with pytest.raises(CurateError) as raised:
+        _ = Providers({"image_embedding": name})["image_embedding"]
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value) and "secret" not in str(raised.value)
+    assert raised.value.exit_status == 2
+
+
+def test_one_class_for_two_capabilities_must_fulfil_both(package):
+    providers = Providers({"image_embedding": NAME, "text_embedding": NAME})
+    assert providers["image_embedding"].version
+    with pytest.raises(CurateError, match="does not fulfil TextEmbedder: it lacks embed_texts"):
+        _ = providers["text_embedding"]
+
+
+def test_doctor_names_it_and_a_missing_one_ends_a_run_before_any_work(package, curate, monkeypatch, tmp_path):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "")  # which `doctor` overrules; restored afterwards
+    monkeypatch.setattr("tasks.providers.PROVIDERS", {"image_embedding": PROVIDERS["image_embedding"]})
+    code, out, _ = curate("doctor", "--provider", f"image_embedding={NAME}")
+    assert code == 0
+    assert re.search(rf"ready +image_embedding +{NAME} ", out)
+    store = store_with(tmp_path, conversations=[conversation("c1", "Question?", "Answer.")])
+    code, _, err = curate("measure", "--store", store.root, "--provider", "image_embedding=no_such_package:Class")
+    assert code == 2
+    assert err.count("\n") == 1 and "no_such_package" in err
+
+
+def test_every_capability_has_a_protocol():
+    assert set(PROTOCOLS) == set(PROVIDERS)
+
+
+def test_the_page_lists_every_provider():
+    table = (ROOT / "docs" / "providers.md").read_text("utf-8")
+    for capability, among in PROVIDERS.items():
+        row = next(line for line in table.splitlines() if line.startswith(f"| {capability} |"))
+        assert [name for name in among if name != "embedded" and name not in row] == []
+        assert ("yes" in row) == ("embedded" in among)
