@@ -47,7 +47,8 @@ def order_recovered(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
         for number, weaker in enumerate(ordered):
             for stronger in ordered[number + 1 :]:
                 planted += 1
-                if ratings[weaker]["ci95_low"] > ratings[stronger]["ci95_high"]:
+                low, high = ratings[weaker]["ci95_low"], ratings[stronger]["ci95_high"]
+                if low is not None and high is not None and low > high:
                     missed.append(f"{weaker} above {stronger}")
     return planted, missed
 
