@@ -27,15 +27,13 @@ def test_sandwich_and_bootstrap_agree_within_ten_percent(anchor):
     assert sandwich == pytest.approx(bootstrap, rel=0.1, abs=1e-9)
 
 
-@pytest.mark.parametrize("interval", Interval)
-def test_about_95_percent_of_intervals_hold_the_true_rating(interval):
+def test_95_percent_of_intervals_hold_the_true_rating():
     truth = {f"m{n}": SCALE * 0.3 * (n - 2) for n in range(5)}
     held = []
-    for seed in range(150):
-        battles = drawn(300, 5, seed, tie_probability=0.0)
-        for row in leaderboard(votes(battles), method=RatingMethod(bootstraps=100, interval=interval)):
+    for seed in range(200):
+        for row in leaderboard(votes(drawn(300, 5, seed, tie_probability=0.0))):
             held.append(row.ci95_low - 1000 <= truth[row.model] <= row.ci95_high - 1000)
-    assert 0.93 <= np.mean(held) <= 0.97
+    assert 0.935 <= np.mean(held) <= 0.97
 
 
 @pytest.mark.parametrize("votes_each", [2, 40])
