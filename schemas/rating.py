@@ -10,8 +10,8 @@ from schemas.row import Int32, Row
 class Interval(StrEnum):
     """How 95 % intervals are made."""
 
-    SANDWICH = "sandwich"
     BOOTSTRAP = "bootstrap"
+    SANDWICH = "sandwich"
 
 
 class BothBad(StrEnum):
