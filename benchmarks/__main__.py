@@ -14,6 +14,7 @@ MODULES = [
     "near_prompts",
     "known_hashes",
     "rate",
+    "rate_coverage",
     "release",
     "release_memory",
     "release_versions",

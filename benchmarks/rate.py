@@ -11,13 +11,13 @@ import polars as pl
 
 from benchmarks import rate_peers as peers
 from benchmarks.timing import compare
-from schemas.rating import RatingMethod
-from tasks.rate.leaderboard import leaderboard, slice_boards
-from tasks.rate.slices import slice_masks
+from schemas.rating import Interval, RatingMethod
+from tasks.rate.leaderboard import leaderboard, slice_boards, slice_masks
 from tasks.rate.style_control import COVARIATES, style_board
 from tasks.rate.votes import rateable, votes
 
 ROUNDS = 100
+BOOTSTRAP = RatingMethod(interval=Interval.BOOTSTRAP, bootstraps=ROUNDS)
 STYLE = COVARIATES[:4]
 
 
@@ -48,7 +48,7 @@ def run() -> list[dict[str, Any]]:
 
 def _plain(table: pl.DataFrame, peer: str, method: Callable[[pl.DataFrame], peers.Peer], rounds: int) -> dict[str, Any]:
     def ours() -> dict[str, float]:
-        return {row.model: row.rating for row in leaderboard(votes(rateable(table)), method=RatingMethod())}
+        return {row.model: row.rating for row in leaderboard(votes(rateable(table)), method=BOOTSTRAP)}
 
     run_peer = method(table)
     theirs = run_peer(0)
@@ -69,13 +69,13 @@ def _style() -> dict[str, Any]:
     means = dict(zip(STYLE, (200, 1, 4, 3), strict=True))
     counts = {f"{name}_{s}": generator.poisson(mean, 300_000) for name, mean in means.items() for s in ("a", "b")}
     table = battles(300_000, 100, **counts)
-    ours = {row.model: row.rating for row in style_board(table, RatingMethod(bootstraps=2))[0]}
+    ours = {row.model: row.rating for row in style_board(table, RatingMethod())[0]}
     run_peer = peers.contextual_descent(table, STYLE)
     theirs = run_peer(0)
     return compare(
         "rate: style control, 100 models, 4 covariates",
         table.height,
-        lambda: style_board(rateable(table), RatingMethod()),
+        lambda: style_board(rateable(table), BOOTSTRAP),
         "L-BFGS on rows (FastChat rating_systems)",
         lambda: run_peer(1),
         peer_times=ROUNDS,
@@ -93,7 +93,7 @@ def _slices() -> dict[str, Any]:
 
     def ours() -> object:
         told = rateable(table)
-        return slice_boards(votes(told), slice_masks(told), RatingMethod())
+        return slice_boards(votes(told), slice_masks(told), BOOTSTRAP)
 
     masks = slice_masks(rateable(table))
     told = votes(rateable(table))

@@ -13,5 +13,5 @@ from tasks.rate.steps import rate_models
 @flow(name="rate")
 @one_writer
 def rate(settings: Settings) -> list[StageReport]:
-    """Bradley-Terry with bootstrap intervals, per slice and under style control."""
+    """Bradley-Terry ratings with 95 % intervals, per slice and under style control."""
     return [rate_models(settings, signal_versions(Providers(settings.providers)))]

@@ -32,14 +32,14 @@ class RatingMethod(Row):
     """How votes become ratings."""
 
     bootstraps: int = Field(default=100, ge=2)
-    """Bootstrap rounds."""
+    """Rounds of the bootstrap interval."""
     seed: int = 0
     """Seed of the bootstrap and of shuffled Elo."""
     anchor_model: str | None = None
     """Model whose rating is fixed; by default the mean of all models is 1000."""
     anchor_rating: float = Field(default=1000.0, allow_inf_nan=False)
     """Rating of the anchor."""
-    interval: Interval = Interval.BOOTSTRAP
+    interval: Interval = Interval.SANDWICH
     """How 95 % intervals are made."""
     both_bad: BothBad = BothBad.TIE
     """What a both-bad vote counts as."""
@@ -57,13 +57,13 @@ class Rating(Row):
     model: str
     """The model."""
     rating: float
-    """Bradley-Terry rating: scale 400, base 10."""
-    ci95_low: float
-    """Lower end of the 95 % interval."""
-    ci95_high: float
-    """Upper end of the 95 % interval."""
-    rank: Int32
-    """1 + number of models whose interval lies wholly above this one's (rank UB)."""
+    """Bradley-Terry rating: scale 400, base 10. For an unbounded model a stand-in, see flags."""
+    ci95_low: float | None
+    """Lower end of the 95 % interval; null where the votes set no lower bound, as for a model that never won."""
+    ci95_high: float | None
+    """Upper end of the 95 % interval; null where the votes set no upper bound, as for a model that never lost."""
+    rank: Int32 | None
+    """1 + number of models whose interval lies wholly above this one's (rank UB); null for an unbounded model."""
     battles: int
     """Battles of the model in the slice."""
     flags: list[str]
@@ -94,11 +94,11 @@ class RankChange(Row):
 
     model: str
     """The model."""
-    rank: Int32
-    """Rank without style control, on the same battles."""
-    rank_style: Int32
-    """Rank under style control."""
-    rank_change: Int32
+    rank: Int32 | None
+    """Rank without style control, on the same battles; null for an unbounded model."""
+    rank_style: Int32 | None
+    """Rank under style control; null for an unbounded model."""
+    rank_change: Int32 | None
     """Places gained under style control; negative when lost."""
     rating: float
     """Rating without style control."""

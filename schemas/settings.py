@@ -124,13 +124,13 @@ class Settings(Row):
     bench: BenchSettings = BenchSettings()
     """What may be in the benchmark, and how much of it."""
     bootstraps: int = Field(default=100, ge=2)
-    """Bootstrap rounds of the leaderboards."""
+    """Rounds of the leaderboards' bootstrap intervals."""
     anchor_model: str | None = None
     """Model whose rating is fixed; by default the mean of all models is 1000."""
     anchor_rating: float = 1000.0
     """Rating of the anchor."""
-    interval: Interval = Interval.BOOTSTRAP
-    """How the leaderboards' 95 % intervals are made: bootstrap or sandwich."""
+    interval: Interval = Interval.SANDWICH
+    """How the leaderboards' 95 % intervals are made: sandwich or bootstrap."""
     both_bad: BothBad = BothBad.TIE
     """What a both-bad vote counts as on the leaderboards: tie or exclude."""
     elo_k: float = Field(default=4.0, gt=0, allow_inf_nan=False)

@@ -108,7 +108,7 @@ BenchOption = Annotated[
         "--bench", help="KEY=VALUE of the benchmark, as language=de or presets=yes; repeatable. See docs/bench.md."
     ),
 ]
-BootstrapsOption = Annotated[int, typer.Option("--bootstraps", min=2, help="Bootstrap rounds of the leaderboards.")]
+BootstrapsOption = Annotated[int, typer.Option("--bootstraps", min=2, help="Rounds of bootstrap intervals.")]
 AnchorOption = Annotated[
     str | None,
     typer.Option("--anchor", help="MODEL=RATING that is fixed.", show_default="the mean of all models is 1000"),

@@ -53,7 +53,7 @@ AgainstOption = Annotated[
     Path | None, typer.Option("--against", help="Agreement of the board with this one: a table of ratings.")
 ]
 ReferenceOption = Annotated[str | None, typer.Option("--reference", help="Model that win rates are against.")]
-IntervalOption = Annotated[Interval, typer.Option("--interval", help="How intervals are made.")]
+IntervalOption = Annotated[Interval, typer.Option("--interval", help="How 95 % intervals are made.")]
 BothBadOption = Annotated[BothBad, typer.Option("--both-bad", help="What both-bad votes count as.")]
 StyleOption = Annotated[StylePreset, typer.Option("--style", help="Normalisation and penalty of style control.")]
 EloOption = Annotated[float, typer.Option("--elo-k", help="Rating points one vote can move in elo_ratings.")]
@@ -73,7 +73,7 @@ def rate(
     against: AgainstOption = None,
     anchor: AnchorOption = None,
     reference: ReferenceOption = None,
-    interval: IntervalOption = Interval.BOOTSTRAP,
+    interval: IntervalOption = Interval.SANDWICH,
     both_bad: BothBadOption = BothBad.TIE,
     style: StyleOption = StylePreset.FASTCHAT,
     elo_k: EloOption = 4.0,
@@ -122,8 +122,7 @@ class _View:
 
 def _rate_table(battles: Path, settings: Settings, view: _View, window: tuple[date | None, date | None]) -> None:
     from tasks.rate.battle_files import read_battles
-    from tasks.rate.method import method_of
-    from tasks.rate.rating_tables import TABLES, RatingTables, within
+    from tasks.rate.rating_tables import TABLES, RatingTables, method_of, within
 
     if view.table not in TABLES:
         raise BadInput(f"--table {known_values(view.table, TABLES)}")
@@ -154,7 +153,7 @@ def _print_table(rows: Sequence[Row], table: str, as_json: bool, only_stable: bo
 
 def _print_agreement(tables: "RatingTables", table: str, against: Path, as_json: bool) -> None:
     from tasks.rate.agreement import agreement
-    from tasks.rate.board_files import read_board
+    from tasks.rate.battle_files import read_board
 
     if table not in ("ratings", "style_control") or len(tables.slices) != 1 or tables.slices[0] == "all":
         raise BadInput("--against compares one board: give --table ratings or style_control, and at most one --slice")

@@ -30,7 +30,8 @@ def print_rows(name: str, rows: Sequence[Row]) -> None:
 
 
 def _board_row(row: Rating) -> dict[str, Any]:
-    interval = f"{row.ci95_low:.0f} to {row.ci95_high:.0f}"
+    low, high = ("∞" if end is None else f"{end:.0f}" for end in (row.ci95_low, row.ci95_high))
+    interval = f"{'-' if row.ci95_low is None else ''}{low} to {high}"
     where = {} if row.slice == "overall" else {"slice": row.slice}
     return where | {
         "rank": row.rank,

@@ -3,16 +3,16 @@
 The probability that model i beats model j is 1 / (1 + exp(s_j - s_i)) for log-strengths s. Newton's method on the
 counts of every pair finds the optimum whatever the number of votes.
 
-The optimum is finite for models that wins lead from each to each other and back (Ford 1957): the strongly connected
-ones. The largest such set in every group of models that battles connect is fitted by itself, exactly. The rest, such
-as a model that never lost, has no finite rating; given those of the others, it gets the one that half a win and
-half a loss against an average model imply. One such model therefore bends nobody else's rating.
+The optimum is finite only for models that chains of wins connect both ways, the strongly connected ones (Ford 1957).
+The largest such set of each group (the core) is fitted by itself, exactly. Any other model, such as one that never
+lost, has no finite rating. Given the ratings of the core it gets the one that half a win and half a loss against an
+average model imply; this changes no other rating.
 """
 
 import numpy as np
-from scipy.linalg.lapack import dposv
+from scipy.special import expit
 
-from tasks.rate.connected import Labels, structure
+from tasks.rate.connected import Structure, structure
 from tasks.rate.votes import TIED, WON, Matrix, Numbers, Vector
 
 SCALE = 400 / np.log(10)
@@ -20,7 +20,8 @@ SCALE = 400 / np.log(10)
 _STEPS_MAX = 500
 _STEP_MIN = 3e-5
 """The error after a Newton step is about its square: 1e-9, a ten-millionth of a rating point."""
-_CAREFUL = 0.5
+_FULL_STEP_MAX = 0.5
+"""Newton steps that change log-odds by more are shortened."""
 _PRIOR_WINS, _PRIOR_GAMES = 0.5, 1.0
 
 
@@ -30,59 +31,48 @@ def wins_and_games(counts: Matrix) -> tuple[Vector, Vector]:
 
 
 def log_strengths(
-    pairs: Numbers, counts: Matrix, models: int, start: Vector | None = None, *, connected: bool = False
+    pairs: Numbers, counts: Matrix, models: int, start: Vector | None = None, known: Structure | None = None
 ) -> Vector:
     """Log-strengths float64 (models,) of counts (pairs, 3); NaN for models without a battle.
 
-    Their mean is zero in every group of models that battles connect. `start` is a guess that saves steps;
-    `connected` says that the models are known to be strongly connected.
+    Their mean over the core of each group is zero. `start` is a first guess; `known` is the structure, if computed.
     """
     wins, games = wins_and_games(counts)
+    group, core, *_ = structure(pairs, counts, models) if known is None else known
     guess = np.zeros(models) if start is None else np.nan_to_num(start)
-    if connected:
-        return _centred(_fit_core(pairs, wins, games, guess))
-    group, core = structure(pairs, counts, models)
-    if core.all():
-        return _centred(_fit_core(pairs, wins, games, guess))
     strengths = np.full(models, np.nan)
     for number in range(group.max(initial=-1) + 1):
         members = group == number
         inside, rest = np.flatnonzero(members & core), np.flatnonzero(members & ~core)
         if len(inside):
-            strengths[inside] = _within(pairs, wins, games, inside, guess)
+            strengths[inside] = _fit_core(pairs, wins, games, inside, guess)
         if len(rest):
-            strengths[rest] = _beside(pairs, wins, games, rest, strengths)
-        strengths[members] = _centred(strengths[members])
+            strengths[rest] = _fit_rest(pairs, wins, games, rest, strengths)
     return strengths
 
 
-def _within(pairs: Numbers, wins: Vector, games: Vector, inside: Numbers, guess: Vector) -> Vector:
-    """Maximum-likelihood strengths of strongly connected models, from their battles with each other."""
+def _fit_core(pairs: Numbers, wins: Vector, games: Vector, inside: Numbers, guess: Vector) -> Vector:
+    """Strengths of strongly connected models from their battles with each other; the last is fixed at 0 meanwhile."""
     place = np.full(len(guess), -1)
     place[inside] = np.arange(len(inside))
     ends = place[pairs]
     used = (ends >= 0).all(axis=1) & (games > 0)
-    return _centred(_fit_core(ends[used], wins[used], games[used], guess[inside]))
+    start = guess[inside[:-1]] - guess[inside[-1]]
+    strengths = np.append(_newton(ends[used], np.zeros(used.sum()), wins[used], games[used], start), 0.0)
+    return np.asarray(strengths - strengths.mean())
 
 
-def _fit_core(ends: Numbers, wins: Vector, games: Vector, guess: Vector) -> Vector:
-    """Strengths of models that are all connected; the last one is the fixed point."""
-    free = len(guess) - 1
-    shifted = guess - guess[-1]
-    return np.append(_climb(ends, np.zeros(len(ends)), wins, games, shifted[:free]), 0.0)
-
-
-def _beside(pairs: Numbers, wins: Vector, games: Vector, rest: Numbers, fitted: Vector) -> Vector:
+def _fit_rest(pairs: Numbers, wins: Vector, games: Vector, rest: Numbers, fitted: Vector) -> Vector:
     """Strengths of the rest, given those of the fitted, with a prior against an average model of strength 0."""
-    place = np.full(len(fitted), len(rest))  # everyone else is the fixed point, at the offset of their strength
+    place = np.full(len(fitted), len(rest))  # everyone else is the fixed model, at the offset of their strength
     place[rest] = np.arange(len(rest))
     used = ((place[pairs] < len(rest)).any(axis=1)) & (games > 0)
-    ends, known = place[pairs[used]], np.nan_to_num(fitted)
+    known = np.nan_to_num(fitted)
     known[rest] = 0
     offset = known[pairs[used, 0]] - known[pairs[used, 1]]
     own = np.arange(len(rest))
-    return _climb(
-        np.concatenate([ends, np.stack([own, np.full(len(rest), len(rest))], axis=1)]),
+    return _newton(
+        np.concatenate([place[pairs[used]], np.stack([own, np.full(len(rest), len(rest))], axis=1)]),
         np.concatenate([offset, np.zeros(len(rest))]),
         np.concatenate([wins[used], np.full(len(rest), _PRIOR_WINS)]),
         np.concatenate([games[used], np.full(len(rest), _PRIOR_GAMES)]),
@@ -90,75 +80,63 @@ def _beside(pairs: Numbers, wins: Vector, games: Vector, rest: Numbers, fitted: 
     )
 
 
-def _climb(ends: Numbers, offset: Vector, wins: Vector, games: Vector, start: Vector) -> Vector:
-    """Strengths of the free models 0 … n-1 that maximise the likelihood; model n is fixed at 0.
-
-    A step whose largest change of log-odds is r is scaled by log(1 + r) / r, which never overshoots.
-    """
-    free, (first, second) = len(start), ends.T.copy()
-    inner = np.flatnonzero((first < free) & (second < free))
-    upper, diagonal = first[inner] + free * second[inner], np.arange(free) * (free + 1)
+def _newton(ends: Numbers, offset: Vector, wins: Vector, games: Vector, start: Vector) -> Vector:
+    """Strengths of the free models 0 … n-1 that maximise the likelihood; model n is fixed at 0."""
+    free, (first, second) = len(start), ends.T
     strengths = np.append(start, 0.0)
     for _ in range(_STEPS_MAX):
-        chance = logistic(strengths[first] - strengths[second] + offset)
-        curvature = games * chance * (1 - chance)
-        hessian = np.zeros(free * free)
-        hessian[upper] = -curvature[inner]
-        hessian[diagonal] = _ends_sum(first, second, curvature, free)
-        gradient = _ends_sum(first, second, wins - games * chance, free, -1)
-        step = np.append(_solve(hessian.reshape(free, free, order="F"), gradient), 0.0)
-        reach = np.abs(step[first] - step[second]).max(initial=0)
-        strengths += step if reach < _CAREFUL else step * np.log1p(reach) / reach
+        chance = expit(strengths[first] - strengths[second] + offset)
+        hessian = laplacian(ends, games * chance * (1 - chance), free + 1)[:free, :free]
+        gradient = ends_difference(ends, wins - games * chance, free + 1)[:free]
+        jitter = 1e-12 * hessian.diagonal().max(initial=1e-300)  # chances near 0 or 1 leave no curvature
+        step = np.append(np.linalg.solve(hessian + jitter * np.eye(free), gradient), 0.0)
+        reach = float(np.abs(step[first] - step[second]).max(initial=0))
+        strengths += step * shortened(reach)
         if reach < _STEP_MIN:
             break
-    return strengths[:free]
+    return np.asarray(strengths[:free])
 
 
-def _ends_sum(first: Numbers, second: Numbers, value: Vector, models: int, sign: int = 1) -> Vector:
-    """Sum over pairs of the value for the first and, with the sign, for the second model; float64 (models,)."""
-    of_second = np.bincount(second, value, models + 1)[:models]
-    return np.asarray(np.bincount(first, value, models + 1)[:models] + sign * of_second, np.float64)
+def shortened(reach: float) -> float:
+    """The share of a Newton step to take when it changes a log-odds by `reach`: log(1 + r) / r never overshoots."""
+    return 1.0 if reach < _FULL_STEP_MAX else float(np.log1p(reach) / reach)
 
 
-def _solve(hessian: Matrix, gradient: Vector) -> Vector:
-    """Newton's step, by Cholesky from the upper triangle (the other one is not filled)."""
-    _, step, failed = dposv(hessian, gradient)
-    if failed:  # chances so close to 0 or 1 that nothing is left of the curvature
-        whole = hessian + np.triu(hessian, 1).T + 1e-9 * hessian.max() * np.eye(len(gradient))
-        step = np.linalg.solve(whole, gradient)
-    return np.asarray(step)
+def ends_difference(pairs: Numbers, value: Vector, models: int) -> Vector:
+    """float64 (models,): the sum of `value` over pairs for their first model, less that for their second."""
+    first, second = pairs.T
+    return np.asarray(np.bincount(first, value, models) - np.bincount(second, value, models))
 
 
-def _centred(strengths: Vector) -> Vector:
-    return np.asarray(strengths - strengths.mean())
+def laplacian(pairs: Numbers, weight: Vector, models: int) -> Matrix:
+    """float64 (models, models): the sum of weight (e_i - e_j)(e_i - e_j)' over pairs."""
+    first, second = pairs.T
+    code = np.concatenate([first * models + second, second * models + first])
+    matrix = np.asarray(-np.bincount(code, np.tile(weight, 2), models * models), np.float64).reshape(models, models)
+    np.fill_diagonal(matrix, np.bincount(first, weight, models) + np.bincount(second, weight, models))
+    return matrix
 
 
-def logistic(log_odds: Vector) -> Vector:
-    """1 / (1 + exp(-x)), as a hyperbolic tangent: it neither overflows nor takes as long."""
-    return 0.5 + 0.5 * np.tanh(0.5 * log_odds)
+def fixed_models(known: Structure, anchor: int | None) -> list[tuple[Numbers, Numbers]]:
+    """Of each group its models, and those whose mean rating is given: the anchor, or the core, or where none is all."""
+    groups = [np.flatnonzero(known.group == number) for number in range(known.group.max(initial=-1) + 1)]
+    cores = [members[known.core[members]] for members in groups]
+    return [
+        (members, np.array([anchor]) if anchor in members else inside if len(inside) else members)
+        for members, inside in zip(groups, cores, strict=True)
+    ]
 
 
-def place(
-    strengths: Matrix,
-    group: Labels,
-    anchor: int | None = None,
-    anchor_rating: float = 1000.0,
-    level: Vector | None = None,
-) -> Matrix:
-    """Log-strengths (…, models) on the rating scale.
+def place(strengths: Matrix, known: Structure, anchor: int | None, wanted: Vector) -> Matrix:
+    """Log-strengths (…, models) on the rating scale: the mean of each group's fixed models is that of `wanted`.
 
-    In each group either the anchor has its rating, or the mean rating is that of `level` (models,), by default 1000.
     Models without a strength (NaN) stay without a rating and count in no mean.
     """
     scaled = SCALE * strengths
-    wanted = np.full(strengths.shape[-1], 1000.0) if level is None else level
-    for number in range(group.max(initial=-1) + 1):
-        members = np.flatnonzero(group == number)
-        if anchor is not None and group[anchor] == number:
-            shift = anchor_rating - scaled[..., [anchor]]
-        else:
-            gap = wanted[members] - scaled[..., members]
-            known = ~np.isnan(gap)
-            shift = np.where(known, gap, 0).sum(axis=-1, keepdims=True) / known.sum(axis=-1, keepdims=True).clip(1)
-        scaled[..., members] += shift
+    for members, fixed in fixed_models(known, anchor):
+        gap = wanted[fixed] - scaled[..., fixed]
+        there = ~np.isnan(gap)
+        count = there.sum(axis=-1, keepdims=True)
+        mean = np.where(there, gap, 0).sum(axis=-1, keepdims=True) / count.clip(1)
+        scaled[..., members] += np.where(count > 0, mean, np.nan)
     return np.asarray(scaled)

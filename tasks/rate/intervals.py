@@ -1,138 +1,124 @@
-"""95 % intervals: by bootstrap (votes drawn again and fitted again) or by the sandwich; and ranks that respect them."""
+"""95 % intervals, by the sandwich (the default) or by bootstrap, and ranks that respect them."""
 
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.optimize import brentq
+from scipy.special import expit, log_expit
 
-from tasks.rate.bradley_terry import log_strengths, logistic, wins_and_games
-from tasks.rate.connected import Labels
-from tasks.rate.votes import LOST, TIED, WON, Matrix, Numbers, Vector
+from tasks.rate.bradley_terry import fixed_models, laplacian, log_strengths
+from tasks.rate.connected import Structure
+from tasks.rate.votes import LOST, TIED, WON, Mask, Matrix, Numbers, Vector
 
 NORMAL95 = 1.959963984540054
 """97.5 % quantile of the normal distribution."""
-_SPARSE = 6
-"""Below so many votes a cell, drawing votes is faster than drawing the counts of cells."""
+_DROP95 = NORMAL95**2 / 2
+"""How far the log-likelihood falls from its maximum to the ends of a 95 % profile-likelihood interval."""
+_FAR = 60.0
+"""Log-odds beyond which a chance is 0 or 1 in double precision."""
 
 
 def resampled(counts: Matrix, rounds: int, seed: int) -> Iterator[Matrix]:
-    """Counts (pairs, 3) of as many votes drawn with replacement, round by round.
-
-    Counts of resampled votes are multinomial, so cells are drawn instead of votes where that is less work.
-    """
-    generator = np.random.Generator(np.random.SFC64(seed))
-    flat = counts.ravel()
-    cells = np.flatnonzero(flat)
-    held = flat[cells].astype(np.int64)
-    total, starts = int(held.sum()), np.cumsum(held) - held
+    """Counts (pairs, 3) of as many votes drawn with replacement, round by round: these are multinomial."""
+    generator = np.random.default_rng(seed)
+    total = int(counts.sum())
     for _ in range(rounds):
-        drawn = np.zeros(len(flat))
-        if total < _SPARSE * len(cells):
-            times = np.bincount(generator.integers(0, total, total), minlength=total)  # votes in the order of cells
-            drawn[cells] = np.add.reduceat(times, starts)
-        else:
-            drawn[cells] = generator.multinomial(total, held / total)
-        yield drawn.reshape(counts.shape)
+        yield generator.multinomial(total, counts.ravel() / counts.sum()).reshape(counts.shape).astype(np.float64)
 
 
 def bootstrap_strengths(pairs: Numbers, counts: Matrix, point: Vector, rounds: int, seed: int) -> Matrix:
-    """Log-strengths float64 (rounds, models) of resampled votes; NaN where a model was in none of a round's.
+    """Log-strengths float64 (rounds, models) of resampled votes; NaN where a model was in none of a round's."""
+    rounds_of_counts = resampled(counts, rounds, seed)
+    return np.array([log_strengths(pairs, drawn, len(point), point) for drawn in rounds_of_counts])
 
-    Each fit starts where one step with the curvature at `point` leads.
+
+def quantiles95(samples: Matrix, point: Vector) -> tuple[Vector, Vector]:
+    """Quantiles at (rounds + 1) p, p = 0.025 and 0.975, over the rounds (first axis) that have a value.
+
+    The quantiles that NumPy takes by default are too narrow by about one in a hundred rounds (Davison and Hinkley,
+    "Bootstrap Methods and their Application", 1997, sec. 5.2). Where no round has a value, the point.
     """
-    models, known = len(point), np.nan_to_num(point)
-    chance = logistic(known[pairs[:, 0]] - known[pairs[:, 1]])
-    bread = _bread(pairs, counts, chance, models)
-    spine = _spine(pairs, counts, models)
-    samples = np.empty((rounds, models))
-    for number, drawn in enumerate(resampled(counts, rounds, seed)):
-        wins, games = wins_and_games(drawn)
-        residual = wins - games * chance
-        step = bread @ (np.bincount(pairs[:, 0], residual, models) - np.bincount(pairs[:, 1], residual, models))
-        guess = known + step if np.abs(step).max() < 1 else known
-        samples[number] = log_strengths(pairs, drawn, models, guess, connected=_holds(spine, drawn, models))
-    return samples
-
-
-def _spine(pairs: Numbers, counts: Matrix, models: int) -> Numbers:
-    """Pairs that connect all models both ways, with as many votes each way as can be; fewer where none do.
-
-    They are the maximum spanning tree. While each of them has votes both ways, nothing has come apart.
-    """
-    both_ways = np.minimum(counts[:, WON], counts[:, LOST]) + counts[:, TIED]
-    used = np.flatnonzero(both_ways)
-    cost = csr_array((1 / both_ways[used], (pairs[used, 0], pairs[used, 1])), shape=(models, models), dtype=np.float32)
-    tree = minimum_spanning_tree(cost).tocoo()
-    return np.flatnonzero(np.isin(pairs @ [models, 1], tree.coords[0].astype(np.int64) * models + tree.coords[1]))
-
-
-def _holds(spine: Numbers, drawn: Matrix, models: int) -> bool:
-    """Whether the pairs of the spine have votes both ways, and so keep all models strongly connected."""
-    votes = drawn[spine]
-    both_ways = np.minimum(votes[:, WON], votes[:, LOST]) + votes[:, TIED]
-    return len(spine) == models - 1 and bool(both_ways.all())
-
-
-def interval95(samples: Matrix, point: Vector) -> tuple[Vector, Vector]:
-    """2.5 % and 97.5 % quantiles over the rounds (first axis) that have a value; the point where none has."""
-    unknown = np.isnan(samples)
-    if not unknown.any():
-        low, high = np.quantile(samples, [0.025, 0.975], axis=0)
-        return low, high
-    filled = np.where(unknown.all(axis=0), point, samples)
-    low, high = np.nanquantile(filled, [0.025, 0.975], axis=0)
+    filled = np.where(np.isnan(samples).all(axis=0), point, samples)
+    low, high = np.nanquantile(filled, [0.025, 0.975], axis=0, method="weibull")
     return low, high
 
 
-def sandwich_covariance(pairs: Numbers, counts: Matrix, point: Vector) -> Matrix:
-    """Covariance float64 (models, models) of log-strengths with mean zero in each group: H^-1 (sum of g g') H^-1.
+def sandwich_covariance(pairs: Numbers, counts: Matrix, point: Vector, core: Mask) -> Matrix:
+    """Covariance float64 (models, models) of the core's log-strengths: H^-1 (sum of g g') H^-1; 0 for other models.
 
     Holds when battles do not follow the model exactly (White, "Maximum likelihood estimation of misspecified
-    models", 1982); g is the gradient of one vote.
+    models", 1982); g is the gradient of one vote. Their number less that of parameters divides, as in HC1 (MacKinnon
+    and White 1985): without it intervals of a few hundred votes are too narrow.
     """
-    known = np.nan_to_num(point)
-    chance = logistic(known[pairs[:, 0]] - known[pairs[:, 1]])
+    inside = core[pairs].all(axis=1)
+    pairs, counts = pairs[inside], counts[inside]
+    votes, models = counts.sum(), len(point)
+    chance = expit(point[pairs[:, 0]] - point[pairs[:, 1]])
     squares = counts[:, LOST] * chance**2 + counts[:, TIED] * (0.5 - chance) ** 2 + counts[:, WON] * (1 - chance) ** 2
-    bread = _bread(pairs, counts, chance, len(point))
-    return np.asarray(bread @ laplacian(pairs, squares, len(point)) @ bread)
+    curvature = laplacian(pairs, counts.sum(axis=1) * chance * (1 - chance), models)
+    bread = np.linalg.pinv(curvature, hermitian=True)
+    return np.asarray(bread @ laplacian(pairs, squares, models) @ bread * few_votes_factor(votes, core.sum() - 1))
 
 
-def _bread(pairs: Numbers, counts: Matrix, chance: Vector, models: int) -> Matrix:
-    """float64 (models, models): the inverse Hessian, of strengths with mean zero in each group."""
-    curvature = counts.sum(axis=1) * chance * (1 - chance)
-    return np.asarray(np.linalg.pinv(laplacian(pairs, curvature, models), hermitian=True))
+def few_votes_factor(votes: float, parameters: int) -> float:
+    """What HC1 multiplies a covariance by: n / (n - p), at most 2."""
+    return float(votes / max(votes - parameters, votes / 2, 1))
 
 
-def laplacian(pairs: Numbers, weight: Vector, models: int) -> Matrix:
-    """float64 (models, models): the sum of weight (e_i - e_j)(e_i - e_j)' over pairs."""
-    first, second = pairs.T
-    matrix = np.zeros((models, models))
-    matrix[first, second] = matrix[second, first] = -weight
-    at = np.arange(models)
-    matrix[at, at] = np.bincount(first, weight, models) + np.bincount(second, weight, models)
-    return matrix
-
-
-def placed_deviation(covariance: Matrix, group: Labels, anchor: int | None = None) -> Vector:
-    """Standard deviation (models,) of strengths after their group's mean, or the anchor, has been fixed."""
-    models = len(group)
+def placed_deviation(covariance: Matrix, known: Structure, anchor: int | None) -> Vector:
+    """Standard deviation (models,) of strengths after the mean of each group's fixed models has been fixed."""
+    models = len(known.group)
     shift = np.zeros((models, models))
-    for number in range(group.max(initial=-1) + 1):
-        members = np.flatnonzero(group == number)
-        if anchor is not None and group[anchor] == number:
-            shift[members, anchor] = 1
-        else:
-            shift[np.ix_(members, members)] = 1 / len(members)
+    for members, fixed in fixed_models(known, anchor):
+        shift[np.ix_(members, fixed)] = 1 / len(fixed)
     placed = (np.eye(models) - shift) @ covariance @ (np.eye(models) - shift).T
     return np.asarray(np.sqrt(placed.diagonal().clip(0)))
 
 
-def rank_upper_bound(low: Vector, high: Vector, group: Labels) -> Numbers:
+def open_intervals(
+    ends: Numbers, wins: Vector, games: Vector, extra: Vector, strengths: Vector, known: Structure
+) -> tuple[Vector, Vector]:
+    """Ends (models,) of the log-strengths of models outside the core; NaN for an end that does not exist.
+
+    The finite end is that of the profile likelihood, all other strengths held. Each row of `ends` (rows, 2) has been
+    won `wins` of `games` times by its first model; `extra` (rows,) is what else adds to its log-odds.
+    """
+    low, high = np.full((2, len(strengths)), np.nan)
+    log_odds = strengths[ends[:, 0]] - strengths[ends[:, 1]] + extra
+    for model in np.flatnonzero(~known.core & (known.group >= 0)):
+        sign = (ends[:, 0] == model).astype(np.float64) - (ends[:, 1] == model)
+        met = np.flatnonzero(sign)
+        offset, won = sign[met] * log_odds[met] - strengths[model], np.where(sign > 0, wins, games - wins)[met]
+        if known.bounded_below[model]:
+            low[model] = _profile_end(offset, won, games[met], -1)
+        if known.bounded_above[model]:
+            high[model] = _profile_end(offset, won, games[met], 1)
+    return low, high
+
+
+def _profile_end(offset: Vector, wins: Vector, games: Vector, side: int) -> float:
+    """The lower (side -1) or upper (1) strength at which the likelihood of a model's battles has fallen far enough."""
+
+    def likelihood(strength: float) -> float:
+        return float(wins @ log_expit(strength + offset) + (games - wins) @ log_expit(-strength - offset))
+
+    def slope(strength: float) -> float:
+        return float((wins - games * expit(strength + offset)).sum())
+
+    least, most = -float(offset.max()) - _FAR, -float(offset.min()) + _FAR
+    rises, falls = slope(most) >= 0, slope(least) <= 0
+    best = most if rises else least if falls else brentq(slope, least, most)
+    top = likelihood(best)
+    start, end = (least, best) if side < 0 else (best, most)
+    return float(brentq(lambda at: top - likelihood(at) - _DROP95, start, end))
+
+
+def rank_upper_bound(low: Vector, high: Vector, known: Structure) -> list[int | None]:
     """1 + number of models whose interval lies wholly above one's own (FastChat's final_ranking).
 
-    Models that no battles connect (different `group`) are not ranked against each other.
+    Models outside the core have no rank and count in no other model's. Models that no battles connect are not ranked
+    against each other.
     """
-    comparable = group[None, :] == group[:, None]
-    ranks: Numbers = 1 + ((low[None, :] > high[:, None]) & comparable).sum(axis=1)
-    return ranks
+    comparable = (known.group[None, :] == known.group[:, None]) & known.core[None, :]
+    ranks = 1 + ((low[None, :] > high[:, None]) & comparable).sum(axis=1)
+    return [int(rank) if inside else None for rank, inside in zip(ranks, known.core, strict=True)]

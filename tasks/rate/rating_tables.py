@@ -10,11 +10,10 @@ import polars as pl
 from schemas.errors import BadInput, known_values
 from schemas.rating import OutlierJudge, PairRecord, RankChange, Rating, RatingMethod, StyleCoefficient
 from schemas.row import Row
-from tasks.rate.elo import elo_ratings
-from tasks.rate.leaderboard import OVERALL, leaderboard, slice_boards
+from schemas.settings import Settings
+from tasks.rate.leaderboard import OVERALL, leaderboard, slice_boards, slice_masks
 from tasks.rate.outliers import outlier_judges, without_outliers
-from tasks.rate.records import pair_records, win_rates
-from tasks.rate.slices import slice_masks, vote_shares
+from tasks.rate.records import elo_ratings, pair_records, vote_shares, win_rates
 from tasks.rate.style_control import measured_covariates, rank_changes, style_board
 from tasks.rate.votes import rateable, votes
 
@@ -117,6 +116,20 @@ TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
     "outlier_judges": lambda of: of.outliers,
 }
 """Name -> how to compute it."""
+
+
+def method_of(settings: Settings) -> RatingMethod:
+    """The part of the settings that says how votes become ratings."""
+    return RatingMethod(
+        bootstraps=settings.bootstraps,
+        seed=settings.seed,
+        anchor_model=settings.anchor_model,
+        anchor_rating=settings.anchor_rating,
+        interval=settings.interval,
+        both_bad=settings.both_bad,
+        style=settings.style_preset,
+        elo_k=settings.elo_k,
+    )
 
 
 def within(battles: pl.DataFrame, since: date | None, until: date | None) -> pl.DataFrame:

@@ -1,11 +1,16 @@
-"""What can be counted without a model of the votes: pair records and win rates."""
+"""Tables that need no Bradley-Terry fit: pair records, win rates, shares of votes and sequential Elo."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 import polars as pl
 
 from schemas.errors import BadInput, known_values
-from schemas.rating import PairRecord, WinRate
+from schemas.rating import EloRating, PairRecord, VoteShare, WinRate
+from tasks.rate.leaderboard import FEW_BATTLES
+from tasks.rate.votes import Mask, Votes
+
+_ELO_SCALE, _ELO_START = 400.0, 1000.0
 
 
 def pair_records(battles: pl.DataFrame, slice_name: str = "overall") -> list[PairRecord]:
@@ -67,3 +72,48 @@ def win_rates(records: Sequence[PairRecord], reference: str | None = None) -> li
 
 def _fraction(part: float, whole: int) -> float | None:
     return part / whole if whole else None
+
+
+def vote_shares(battles: pl.DataFrame, slices: Mapping[str, Mask]) -> list[VoteShare]:
+    """What people voted in each slice, largest first."""
+    winner = battles["winner"].to_numpy()
+    rows = []
+    for name, chosen in slices.items():
+        told = winner[chosen]
+        tie, both_bad = float((told == "tie").mean()), float((told == "tie_bothbad").mean())
+        rows.append(
+            VoteShare(
+                slice=name,
+                battles=len(told),
+                decisive_fraction=1 - tie - both_bad,
+                tie_fraction=tie,
+                both_bad_fraction=both_bad,
+                flags=["few_battles"] if len(told) < FEW_BATTLES else [],
+            )
+        )
+    return sorted(rows, key=lambda row: (-row.battles, row.slice))
+
+
+def elo_ratings(votes: Votes, shuffle_seed: int | None = None, k: float = 4.0) -> list[EloRating]:
+    """Sequential Elo ratings, best first; ties and both-bad votes are half a win. They depend on the order of votes.
+
+    Votes are taken in their order (online Elo: FastChat, WildVision), or, given a seed, in a random order, as
+    VisIT-Bench does. Start 1000; the expectation is 1 / (1 + 10^((r_b - r_a) / 400)); `k` is FastChat's by default.
+    """
+    order = np.arange(len(votes.pair))
+    if shuffle_seed is not None:
+        np.random.default_rng(shuffle_seed).shuffle(order)
+    ratings = [_ELO_START] * len(votes.models)
+    ends = votes.pairs[votes.pair[order]].tolist()
+    for (first, second), result in zip(ends, votes.result[order].tolist(), strict=True):
+        expected = 1 / (1 + 10 ** ((ratings[second] - ratings[first]) / _ELO_SCALE))
+        change = k * (result / 2 - expected)
+        ratings[first] += change
+        ratings[second] -= change
+    battles = np.bincount(votes.pairs[votes.pair].ravel(), minlength=len(votes.models))
+    name = "given" if shuffle_seed is None else "shuffled"
+    rows = [
+        EloRating(order=name, model=model, rating=ratings[n], battles=int(battles[n]))
+        for n, model in enumerate(votes.models)
+    ]
+    return sorted(rows, key=lambda row: (-row.rating, row.model))

@@ -11,10 +11,9 @@ from schemas.tables import TABLES as STORED
 from tasks.lookup.conversation_features import CATEGORIES, conversation_features
 from tasks.lookup.facts import Versions
 from tasks.lookup.released import battles_as_released, conversations_as_released
-from tasks.rate.bench_agreement import bench_agreement
-from tasks.rate.method import method_of
-from tasks.rate.rating_tables import ALL_SLICES, TABLES, RatingTables
-from tasks.rate.slices import CATEGORY
+from tasks.rate.agreement import bench_agreement
+from tasks.rate.leaderboard import CATEGORY
+from tasks.rate.rating_tables import ALL_SLICES, TABLES, RatingTables, method_of
 from tasks.rate.votes import votes
 from tasks.running.timing import timed
 from tasks.tables import Store, frame_of

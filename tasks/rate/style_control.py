@@ -1,26 +1,30 @@
-"""Leaderboards under style control: what is left of a rating when answers look alike (VisionArena sec. 4.4)."""
+"""Leaderboards under style control: ratings when answers look alike (VisionArena eq. 2, sec. 4.4).
 
-from collections.abc import Sequence
+Log-strengths and style coefficients are fitted jointly on the votes, with a ridge penalty.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from scipy.special import expit
 
 from schemas.errors import BadInput
 from schemas.rating import Interval, RankChange, Rating, RatingMethod, StyleCoefficient, StylePreset
-from tasks.rate.bradley_terry import SCALE, place
-from tasks.rate.connected import structure
-from tasks.rate.intervals import NORMAL95, interval95, placed_deviation
-from tasks.rate.leaderboard import battles_of, board, board_flags
-from tasks.rate.style_fit import Ridge, bootstrap_fits, fit, sandwich
-from tasks.rate.style_sums import styled
-from tasks.rate.votes import Matrix, Vector, Votes, votes
+from tasks.rate.bradley_terry import ends_difference, laplacian, shortened
+from tasks.rate.intervals import NORMAL95, few_votes_factor, open_intervals, quantiles95
+from tasks.rate.leaderboard import Fitted, board, counted
+from tasks.rate.votes import WON, Matrix, Numbers, Vector, Votes, votes
 from tasks.running.blas_threads import one_blas_thread
 
 STYLE_CONTROL = "style_control"
 COVARIATES = ("tokens", "headers", "list_items", "bold", "entities")
 """Length, markdown and specificity (named entities); each is a column `<name>_a` and `<name>_b`, where measured."""
 _PAIR_VOTES_MIN = 50
+_STEPS_MAX = 200
+_STEP_MIN = 1e-5
+"""The error after a Newton step is about its square."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,49 @@ _PRESETS = {
     # contextual_bradley_terry.py: the penalty stands beside the mean log-likelihood; votes of a pair share one weight.
     StylePreset.ARENA_RANK: _Preset(1e-5, 1.0, per_vote=True, pairs_weigh_the_same=True),
 }
+
+
+@dataclass(frozen=True)
+class StyledVotes:
+    """Votes with their covariates, from the first model of each pair, and the penalty of the fit."""
+
+    models: int
+    pairs: Numbers
+    """int64 (pairs, 2)."""
+    pair: Numbers
+    """int64 (votes,): which pair."""
+    score: Vector
+    """(votes,): 1 where the pair's first model won, 0.5 for a tie, 0."""
+    style: Matrix
+    """float64 (votes, covariates): the pair's first model against the second."""
+    weight: Vector
+    """(votes,): how much each counts."""
+    penalty: Vector
+    """(models + covariates,): half of it times the square of each parameter is subtracted from the log-likelihood."""
+
+    def chances(self, parameters: Vector) -> Vector:
+        """(votes,): of the first model to win."""
+        strengths = parameters[: self.models]
+        gap = strengths[self.pairs[:, 0]] - strengths[self.pairs[:, 1]]
+        return np.asarray(expit(gap[self.pair] + self.style @ parameters[self.models :]))
+
+    def gradient(self, value: Vector) -> Vector:
+        """(models + covariates,): the sum of `value` (votes,) times x, the +1, -1 and covariates of a vote."""
+        ends = ends_difference(self.pairs, self._by_pair(value), self.models)
+        return np.concatenate([ends, self.style.T @ value])
+
+    def information(self, value: Vector) -> Matrix:
+        """(parameters, parameters): the sum of `value` (votes,) times x x'."""
+        models = self.models
+        found = np.empty((len(self.penalty), len(self.penalty)))
+        found[:models, :models] = laplacian(self.pairs, self._by_pair(value), models)
+        weighted = self.style * value[:, None]
+        for number, column in enumerate(weighted.T, models):
+            found[:, number] = found[number] = self.gradient(column)
+        return found
+
+    def _by_pair(self, value: Vector) -> Vector:
+        return np.asarray(np.bincount(self.pair, value, len(self.pairs)), np.float64)
 
 
 def measured_covariates(battles: pl.DataFrame) -> tuple[str, ...]:
@@ -65,9 +112,74 @@ def style_differences(battles: pl.DataFrame, covariates: Sequence[str]) -> Matri
     return np.where(varies, (difference - difference.mean(axis=0)) / np.where(varies, spread, 1), 0.0)
 
 
+def styled(told: Votes, style: Matrix, preset: StylePreset = StylePreset.FASTCHAT) -> StyledVotes:
+    """`style` float64 (votes, covariates) of the left side against the right."""
+    chosen, count, weight = _PRESETS[preset], len(told.pair), np.ones(len(told.pair))
+    if chosen.pairs_weigh_the_same:
+        weight = 1 / np.maximum(np.bincount(told.pair), _PAIR_VOTES_MIN)[told.pair]
+        weight /= weight.mean()
+    ridge = [chosen.ridge_strengths, chosen.ridge_coefficients * (count if chosen.per_vote else 1)]
+    return StyledVotes(
+        len(told.models),
+        told.pairs,
+        told.pair,
+        told.result / WON,
+        np.where(told.swapped, -1.0, 1.0)[:, None] * style,
+        weight,
+        np.repeat(ridge, [len(told.models), style.shape[1]]),
+    )
+
+
+def fit(data: StyledVotes, start: Vector | None = None, times: Vector | None = None) -> Vector:
+    """Parameters float64 (models + covariates,) that maximise the penalised likelihood, by Newton's method.
+
+    `times` (votes,) says how often each vote counts; `start` is a first guess.
+    """
+    parameters = np.zeros(len(data.penalty)) if start is None else start
+    weight = data.weight if times is None else data.weight * times
+    furthest = np.abs(data.style).max(axis=0, initial=0)
+    for _ in range(_STEPS_MAX):
+        chance = data.chances(parameters)
+        hessian = data.information(weight * chance * (1 - chance)) + np.diag(data.penalty)
+        gradient = data.gradient(weight * (data.score - chance)) - data.penalty * parameters
+        step = np.linalg.solve(hessian, gradient)
+        size = np.abs(step)
+        reach = 2 * size[: data.models].max() + float(size[data.models :] @ furthest)
+        parameters = parameters + step * shortened(reach)
+        if reach < _STEP_MIN:
+            break
+    return parameters
+
+
+def bootstrap_fits(data: StyledVotes, point: Vector, rounds: int, seed: int) -> Matrix:
+    """Parameters float64 (rounds, models + covariates) of votes drawn with replacement; NaN for models not drawn."""
+    found = []
+    for times in draws(len(data.pair), rounds, seed):
+        parameters = fit(data, point, times)
+        drawn = np.bincount(data.pairs[data.pair].ravel(), times.repeat(2), data.models) > 0
+        parameters[: data.models][~drawn] = np.nan
+        found.append(parameters)
+    return np.array(found)
+
+
+def draws(votes: int, rounds: int, seed: int) -> Iterator[Vector]:
+    """float64 (votes,), round by round: how often each vote was drawn, of as many draws with replacement."""
+    generator = np.random.default_rng(seed)
+    for _ in range(rounds):
+        yield np.bincount(generator.integers(0, votes, votes), minlength=votes).astype(np.float64)
+
+
+def sandwich(data: StyledVotes, point: Vector) -> Matrix:
+    """Covariance float64 (parameters, parameters): H^-1 (sum of g g') H^-1, g the gradient of one vote; HC1."""
+    chance = data.chances(point)
+    bread = np.linalg.inv(data.information(data.weight * chance * (1 - chance)) + np.diag(data.penalty))
+    meat = data.information((data.weight * (data.score - chance)) ** 2)
+    return np.asarray(bread @ meat @ bread * few_votes_factor(len(data.pair), len(point) - 1))
+
+
 @one_blas_thread()
 def style_board(
-    battles: pl.DataFrame, method: RatingMethod, level: dict[str, float] | None = None
+    battles: pl.DataFrame, method: RatingMethod, level: Mapping[str, float] | None = None
 ) -> tuple[list[Rating], list[StyleCoefficient]]:
     """The board under style control and the coefficients, of `rateable` battles with covariate columns.
 
@@ -78,45 +190,24 @@ def style_board(
         raise BadInput(f"no style covariate; give one or more of {', '.join(COVARIATES)}, as tokens_a and tokens_b")
     if battles.is_empty():
         return [], []
-    told, style = votes(battles), style_differences(battles, covariates)
-    data, ridge = styled(told, style, _weights(told, method.style)), _ridge(len(told.pair), method.style)
-    models, counts = len(told.models), told.counts()
-    group, core = structure(told.pairs, counts, models)
-    anchor = told.models.index(method.anchor_model) if method.anchor_model in told.models else None
-    wanted = np.array([level[name] for name in told.models]) if level else None
-    parameters = fit(data, ridge)
-    point = place(parameters[:models], group, anchor, method.anchor_rating, wanted)
+    told = votes(battles)
+    data, of_board = (
+        styled(told, style_differences(battles, covariates), method.style),
+        counted(told.models, told.pairs, told.counts()),
+    )
+    models, parameters = data.models, fit(data)
+    strengths, coefficients = parameters[:models], parameters[models:]
     if method.interval is Interval.SANDWICH:
-        covariance = sandwich(data, ridge, parameters)
-        half = NORMAL95 * SCALE * placed_deviation(covariance[:models, :models], group, anchor)
-        spread = NORMAL95 * np.sqrt(covariance.diagonal()[models:])
-        of_models = (point - half, point + half)
-        of_covariates = (parameters[models:] - spread, parameters[models:] + spread)
+        spread = sandwich(data, parameters)
+        half = NORMAL95 * np.sqrt(spread.diagonal()[models:])
+        interval, spread = (coefficients - half, coefficients + half), spread[:models, :models]
     else:
-        samples = bootstrap_fits(data, ridge, parameters, method.bootstraps, method.seed)
-        of_models = interval95(place(samples[:, :models], group, anchor, method.anchor_rating, wanted), point)
-        of_covariates = interval95(samples[:, models:], parameters[models:])
-    flags = board_flags(told.pairs, counts, group, core, method.anchor_model is not None and anchor is None)
-    rows = board(told.models, STYLE_CONTROL, point, of_models, group, battles_of(told.pairs, counts, models), flags)
-    return rows, _coefficients(covariates, parameters[models:], of_covariates, style, method.style)
-
-
-def rank_changes(plain: Sequence[Rating], under_control: Sequence[Rating]) -> list[RankChange]:
-    """What style control does to the rank of each model that both boards have (VisionArena Fig. 8), largest first."""
-    before = {row.model: row for row in plain}
-    rows = [
-        RankChange(
-            model=row.model,
-            rank=before[row.model].rank,
-            rank_style=row.rank,
-            rank_change=before[row.model].rank - row.rank,
-            rating=before[row.model].rating,
-            rating_style=row.rating,
-        )
-        for row in under_control
-        if row.model in before
-    ]
-    return sorted(rows, key=lambda row: (-abs(row.rank_change), row.rank_style, row.model))
+        samples = bootstrap_fits(data, parameters, method.bootstraps, method.seed)
+        interval, spread = quantiles95(samples[:, models:], coefficients), samples[:, :models]
+    ends, wins = data.pairs[data.pair], data.weight * data.score
+    opened = open_intervals(ends, wins, data.weight, data.style @ coefficients, strengths, of_board.known)
+    rows = board(of_board, Fitted(strengths, spread, opened), STYLE_CONTROL, method, level)
+    return rows, _coefficients(covariates, coefficients, interval, data.style, method.style)
 
 
 def _coefficients(
@@ -137,13 +228,21 @@ def _coefficients(
     ]
 
 
-def _ridge(told: int, preset: StylePreset) -> Ridge:
-    chosen = _PRESETS[preset]
-    return Ridge(chosen.ridge_strengths, chosen.ridge_coefficients * (told if chosen.per_vote else 1))
-
-
-def _weights(told: Votes, preset: StylePreset) -> Vector:
-    if not _PRESETS[preset].pairs_weigh_the_same:
-        return np.ones(len(told.pair))
-    weight = 1 / np.maximum(np.bincount(told.pair), _PAIR_VOTES_MIN)[told.pair]
-    return np.asarray(weight / weight.mean())
+def rank_changes(plain: Sequence[Rating], under_control: Sequence[Rating]) -> list[RankChange]:
+    """What style control does to the rank of each model that both boards have (VisionArena Fig. 8), largest first."""
+    before = {row.model: row for row in plain}
+    rows = []
+    for row in under_control:
+        if (old := before.get(row.model)) is not None:
+            change = None if old.rank is None or row.rank is None else old.rank - row.rank
+            rows.append(
+                RankChange(
+                    model=row.model,
+                    rank=old.rank,
+                    rank_style=row.rank,
+                    rank_change=change,
+                    rating=old.rating,
+                    rating_style=row.rating,
+                )
+            )
+    return sorted(rows, key=lambda row: (-abs(row.rank_change or 0), row.rank_style or len(rows) + 1, row.model))

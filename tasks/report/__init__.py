@@ -1,1 +1,5 @@
-"""Tables and figures of a release, in one page that opens offline."""
+"""The report of a release.
+
+In: the tables of a store. Out: `report/index.html` (one file that opens offline), `report/figures/*.svg` and
+`report/tables/*.csv`.
+"""

@@ -1,20 +1,22 @@
-"""Sections about votes: leaderboards and who met whom."""
+"""Sections about votes and the benchmark: leaderboards, who met whom, style, and what the benchmark stands for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from tasks.language_names import english_name
-from tasks.report.figures import matrix, rating_intervals, shares
-from tasks.report.part import Part
-from tasks.report.style import style_parts
+from tasks.report.figures import bars, matrix, rating_intervals, shares
+from tasks.report.page import Part
 from tasks.tables import Store
 
 MODELS_MAX = 40
-"""Models of a matrix; those with the most battles, its table holds all."""
-_RANK = "Rank is 1 + the number of models whose 95 % interval lies wholly above."
+"""Models of a matrix: those with the most battles or the best ranks; its table holds all."""
+_RANK = (
+    "Rank is 1 + the number of models whose 95 % interval lies wholly above. A model that only wins or only loses has "
+    "an interval with one end, and no rank."
+)
 _BOARDS = {
     "overall": ("Leaderboard", f"Bradley-Terry ratings from kept anonymous battles. {_RANK}"),
     "style_control": (
@@ -22,25 +24,62 @@ _BOARDS = {
         f"The same with length and markdown of the answers held equal. {_RANK}",
     ),
 }
+_RATING = "Bradley-Terry rating with its 95 % interval"
+_FUNNEL = (
+    "Distinct kept prompts, with their images, that each filter left, in this order; the last are the benchmark. "
+    "What is reserved for the hidden split is in nothing that is released."
+)
+_MEASURES = (
+    "Points: the benchmark. Bars: 95 % of 100 random samples of the same size from the same pool. Larger is better for "
+    "topic coverage and nearest cosine, smaller for distances. Drawn evenly over topics, a benchmark is near even "
+    "topics; a random sample is near the pool's."
+)
+_AGREEMENT = (
+    "Boards of as many battles as the benchmark has prompts on topics with battles, drawn topic by topic as its "
+    "prompts are (bench) or from all alike (random), against the board of all battles on topics and, in order only, "
+    "the board on which every topic weighs the same. Bars: 95 % of 100 draws. Agreement counts pairs that the "
+    "reference separates: 1 same order, 0.5 not separated, 0 reversed (Arena-Hard's notebook); strict counts them 1, 0 "
+    "and -1 (its paper). Separability is the share of pairs whose 95 % intervals do not overlap."
+)
+_CAVEATS = {
+    "few_battles": "There are fewer than ten times as many battles, so draws share many and agree too well.",
+    "few_models": "There are fewer than five models.",
+    "few_votes": "A draw has fewer than ten battles a model, so its order is mostly chance.",
+    "repeats": "Some topics have fewer battles than prompts, so some battles count more than once.",
+}
 
 
-def battle_parts(store: Store, pairs: pl.DataFrame) -> list[Part]:
-    """Sections in reading order; none without battles. `pairs` tallies kept battles by model_a, model_b and winner."""
+def bench_parts(store: Store) -> list[Part | None]:
+    """Sections about the benchmark in reading order; None for those without data."""
+    makers = {"bench_funnel": _bench_funnel, "bench_measures": _bench_measures, "bench_agreement": _bench_agreement}
+    return _made(store, makers)
+
+
+def battle_parts(store: Store, pairs: pl.DataFrame) -> list[Part | None]:
+    """Sections about votes in reading order; None for those without data.
+
+    `pairs` tallies kept battles by model_a, model_b and winner.
+    """
     ratings = store.read("ratings")
     boards = [_board(ratings.filter(slice=key), key) for key in _BOARDS]
-    parts = [*boards, _ranks(ratings), _votes(store.read("vote_shares")), *_pairs(pairs)]
-    return [*(part for part in parts if part is not None), *style_parts(store)]
+    styles = {"style_coefficients": _coefficients, "rank_changes": _rank_changes}
+    return [*boards, _ranks(ratings), *_made(store, {"vote_shares": _votes}), *_pairs(pairs), *_made(store, styles)]
+
+
+def _made(store: Store, makers: Mapping[str, Callable[[pl.DataFrame], Part]]) -> list[Part | None]:
+    tables = {name: store.read(name) for name in makers}
+    return [None if tables[name].is_empty() else make(tables[name]) for name, make in makers.items()]
 
 
 def _board(ratings: pl.DataFrame, key: str) -> Part | None:
     if ratings.is_empty():
         return None
     board = ratings.sort("rating", "model", descending=[True, False])
-    names, point, low, high = (board[name].to_list() for name in ("model", "rating", "ci95_low", "ci95_high"))
     numbers = pl.col("rating", "ci95_low", "ci95_high").round(1)
     shown = board.select("rank", "model", numbers, "battles", pl.col("flags").list.join(" "))
+    figure = _intervals(board["model"], board, ("rating", "ci95_low", "ci95_high"), _RATING)
     title, about = _BOARDS[key]
-    return Part(f"leaderboard_{key}", title, about, shown, rating_intervals(names, point, low, high), show_table=True)
+    return Part(f"leaderboard_{key}", title, about, shown, figure, show_table=True)
 
 
 def _ranks(ratings: pl.DataFrame) -> Part | None:
@@ -54,10 +93,10 @@ def _ranks(ratings: pl.DataFrame) -> Part | None:
     table = boards.filter(pl.col("slice").is_in(names)).select("model", "slice", "rank")
     wide = table.pivot("slice", index="model", values="rank").select("model", *names)
     wide = pl.DataFrame({"model": order}).join(wide, on="model", how="left", maintain_order="left")
-    places = {(model, name): float(rank) for model, name, rank in table.iter_rows()}
-    titles = [_slice_title(name) for name in names]
-    about = "Ranks on the board of each category and language, those with most battles first. Empty: no battles there."
-    figure = matrix(order[:MODELS_MAX], titles, _values(order[:MODELS_MAX], names, places), low_is_dark=True)
+    places = {(model, name): rank for model, name, rank in table.iter_rows()}
+    shown = order[:MODELS_MAX]
+    figure = matrix(shown, [_slice_title(name) for name in names], _values(shown, names, places), low_is_dark=True)
+    about = "Ranks on the board of each category and language, those with most battles first. Empty: no rank there."
     return Part("ranks", "Ranks by category and language", about, wide, figure)
 
 
@@ -66,20 +105,19 @@ def _slice_title(name: str) -> str:
     return english_name(value) if kind == "language" else value or name
 
 
-def _votes(votes: pl.DataFrame) -> Part | None:
-    if votes.is_empty():
-        return None
+def _votes(votes: pl.DataFrame) -> Part:
     table = votes.sort("battles", "slice", descending=[True, False]).with_columns(
         pl.col("^.*_fraction$").round(3), pl.col("flags").list.join(" ")
     )
     shown = table.head(MODELS_MAX // 2)
-    parts = {name: shown[f"{name}_fraction"].to_list() for name in ("decisive", "tie", "both_bad")}
+    parts = {name.replace("_", " "): shown[f"{name}_fraction"].to_list() for name in ("decisive", "tie", "both_bad")}
     figure = shares([_slice_title(name) for name in shown["slice"]], parts)
-    about = "What people voted, slice by slice, largest first (VisionArena Table 2)."
-    return Part("votes", "Votes", about, table, figure)
+    return Part(
+        "votes", "Votes", "What people voted, slice by slice, largest first (VisionArena Table 2).", table, figure
+    )
 
 
-def _pairs(battles: pl.DataFrame) -> list[Part]:
+def _pairs(battles: pl.DataFrame) -> list[Part | None]:
     if battles.is_empty():
         return []
     number = pl.col("battles")
@@ -92,20 +130,79 @@ def _pairs(battles: pl.DataFrame) -> list[Part]:
     table = pl.concat(sides).group_by("model", "opponent").agg(counts).sort("model", "opponent")
     totals = table.group_by("model").agg(pl.col("battles").sum()).sort("battles", "model", descending=[True, False])
     names = sorted(totals["model"].head(MODELS_MAX))
-    met = {(a, b): float(count) for a, b, count, *_ in table.iter_rows()}
+    met = {(a, b): count for a, b, count, *_ in table.iter_rows()}
     beaten = {(a, b): 100 * won / (won + lost) for a, b, _, won, lost in table.iter_rows() if won + lost}
-    about = "How often each pair of models met in kept battles (VisionArena Fig. 12)."
-    percent = "Of the votes for one side, the percentage that went to the model of the row. Empty: no such vote."
+    sections = (
+        ("battle_counts", "Battles of each pair", met,
+         "How often each pair of models met in kept battles (VisionArena Fig. 12)."),
+        ("win_rates", "Win rates of each pair", beaten,
+         "Of the votes for one side, the percentage that went to the model of the row. Empty: no such vote."),
+    )  # fmt: skip
     return [
-        Part("battle_counts", "Battles of each pair", about, table, matrix(names, names, _values(names, names, met))),
-        Part(
-            "win_rates", "Win rates of each pair", percent, table, matrix(names, names, _values(names, names, beaten))
-        ),
+        Part(k, title, about, table, matrix(names, names, _values(names, names, v))) for k, title, v, about in sections
     ]
 
 
 def _values(
-    rows: Sequence[str], columns: Sequence[str], values: Mapping[tuple[str, str], float]
+    rows: Sequence[str], columns: Sequence[str], values: Mapping[tuple[str, str], float | None]
 ) -> npt.NDArray[np.float64]:
     """(rows, columns); NaN where there is no value."""
-    return np.array([[values.get((row, column), np.nan) for column in columns] for row in rows])
+    return np.array([[values.get((row, column)) for column in columns] for row in rows], np.float64)
+
+
+def _coefficients(table: pl.DataFrame) -> Part:
+    about = "How many more votes an answer gets for being longer or having more markdown or names (VisionArena Fig. 6)."
+    unit = "change of log-odds for one standard deviation, with its 95 % interval"
+    figure = _intervals(table["covariate"], table, ("coefficient", "ci95_low", "ci95_high"), unit)
+    return Part("style_coefficients", "What style is worth", about, _rounded(table, 4), figure, show_table=True)
+
+
+def _rank_changes(table: pl.DataFrame) -> Part:
+    shown = table.sort("rank", "rating", descending=[False, True], nulls_last=True).with_columns(
+        pl.col(pl.Float64).round(1)
+    )
+    about = "Ranks of the same battles without and with style control (VisionArena Fig. 8). Empty: no rank."
+    ranks = shown.head(MODELS_MAX)
+    values = ranks.select(pl.col("rank", "rank_style").cast(pl.Float64)).to_numpy()
+    figure = matrix(ranks["model"].to_list(), ["without", "with control"], values, low_is_dark=True)
+    return Part("rank_changes", "Ranks with and without style control", about, shown, figure)
+
+
+def _bench_funnel(table: pl.DataFrame) -> Part:
+    shown = table.sort("step").select("filter", "prompts")
+    return Part("bench_funnel", "The benchmark's prompts", _FUNNEL, shown, bars(dict(shown.iter_rows()), "prompts"))
+
+
+def _bench_measures(table: pl.DataFrame) -> Part:
+    shown = _rounded(table.sort("measure"), 3)
+    names = [name.replace("_", " ") for name in shown["measure"]]
+    figure = _intervals(
+        names, shown, ("value", "random_low", "random_high"), "benchmark, and random samples of its size"
+    )
+    title = "How well the benchmark stands for its pool"
+    return Part("bench_measures", title, _MEASURES, shown, figure, show_table=True)
+
+
+def _bench_agreement(table: pl.DataFrame) -> Part:
+    shown = _rounded(table.sort("reference", "metric", "sample"), 3)
+    drawn = shown.filter(pl.col("metric") != "models")
+    names = [
+        f"{metric}, {sample}{', even topics' if reference == 'even_topics' else ''}".replace("_", " ")
+        for metric, sample, reference in drawn.select("metric", "sample", "reference").iter_rows()
+    ]
+    figure = _intervals(names, drawn, ("mean", "low", "high"), "mean and 95 % of the draws")
+    flags = {flag for flags in table["flags"] for flag in flags}
+    about = " ".join([_AGREEMENT, *(text for flag, text in _CAVEATS.items() if flag in flags)])
+    title = "Do models rank alike on the benchmark's topics?"
+    return Part("bench_agreement", title, about, shown, figure, show_table=True)
+
+
+def _intervals(names: Iterable[str], table: pl.DataFrame, columns: tuple[str, str, str], unit: str) -> str:
+    point, low, high = (table[name].to_list() for name in columns)
+    return rating_intervals(list(names), point, low, high, unit)
+
+
+def _rounded(table: pl.DataFrame, digits: int) -> pl.DataFrame:
+    """For people: rounded, and flags as text."""
+    flags = [pl.col("flags").list.join(" ")] if "flags" in table.columns else []
+    return table.with_columns(pl.col(pl.Float64).round(digits), *flags)

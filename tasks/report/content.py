@@ -1,47 +1,62 @@
 """What the report shows, computed from the tables of a store."""
 
+from collections.abc import Mapping, Sequence
+
 import polars as pl
 
+from schemas.decision import ALL_DROPS
 from schemas.policy import Policy
 from schemas.run import Funnel
+from schemas.tag_evaluation import TagCount
 from tasks.language_names import UNKNOWN, english_name
 from tasks.lookup.facts import Versions
 from tasks.lookup.funnel import funnel
 from tasks.lookup.reasons import REPEATS, reason_texts
 from tasks.lookup.renames import decided_policy
-from tasks.report.bench import bench_parts
-from tasks.report.boards import battle_parts
-from tasks.report.figures import bars, days
+from tasks.lookup.tag_tables import ALL_TAGS, CRITERIA, TAXONOMY, overlap, tag_counts, taxonomy_counts
+from tasks.report.boards import battle_parts, bench_parts
+from tasks.report.figures import RED, bars, days, matrix, shares
 from tasks.report.kept import Kept, kept_battles, kept_conversations
-from tasks.report.palette import RED
-from tasks.report.parity import parity_part
-from tasks.report.part import Content, Part
-from tasks.report.redactions import redactions_part
-from tasks.report.tags import tag_parts
-from tasks.report.topic_tree import topic_tree_part
-from tasks.report.topics import topic_counts, topics_part
+from tasks.report.page import Content, Part
+from tasks.report.topics import topic_counts, topic_tree_part, topics_part
 from tasks.tables import Store
 
 MOST = 20
 """Rows of a bar chart; the table holds all."""
+_PARITY = (
+    "How many conversations and battles each rule fires on, dropping or not, and how many FastChat's cleaner finds "
+    "(policy upstream, the same signals, with or without images; its rules about votes are counted on conversations "
+    "too). Rules are the same when their names are. The figure splits what either finds, for rules that upstream has."
+)
+_EMBEDDED = "The embedded default goes by words and layout, and is of lower assurance."
+_TAGS = {
+    "categories": "Kept conversations of each category; one may have several (VisionArena Fig. 5).",
+    "criteria": f"Kept conversations whose prompt meets each criterion; not measured includes undecided. {_EMBEDDED}",
+    "taxonomy": f"Kept conversations at each place of WildVision's taxonomy, {MOST} in the figure. {_EMBEDDED}",
+}
+_OVERLAP = (
+    "Of the kept conversations with the category of the row, % that have the category of the column as well "
+    "(VisionArena Fig. 24); empty where none has it."
+)
 
 
 def report_content(store: Store, versions: Versions) -> Content:
     """Everything on the page. Sections without data are left out."""
     gone, kept, topics = funnel(store), kept_conversations(store, versions), topic_counts(store)
     battles, pairs = kept_battles(store)
-    spoken = _spoken(kept.tallies["language",])
     parts = [
         _removed(gone, decided_policy(store)),
         redactions_part(store),
-        parity_part(store),
+        _parity(store.read("rule_parity")),
         _days(kept.tallies["day",], battles),
         _counts("models", "Models", "Kept conversations of each model.", kept.tallies["model",]),
-        _counts("languages", "Languages", "Language of the prompt (VisionArena Fig. 4).", spoken),
-        *tag_parts(kept.tallies),
+        _counts(
+            "languages", "Languages", "Language of the prompt (VisionArena Fig. 4).", _spoken(kept.tallies["language",])
+        ),
+        *_tags(kept.tallies),
         _counts("turns", "Turns", "User messages in a kept conversation.", kept.tallies["num_turns",]),
         topics_part(store, topics),
-        topic_tree_part(store),
+        topic_tree_part(store, topics),
         *bench_parts(store),
         *battle_parts(store, pairs),
     ]
@@ -58,7 +73,7 @@ def _numbers(kept: Kept, battles: int, topics: pl.DataFrame, prompts: int) -> di
         "models": kept.tallies["model",].height,
         "languages": sum(english_name(code or "") != UNKNOWN for code in codes),
         "users": kept.users,
-        "pictures": kept.pictures,
+        "images": kept.images,
         "topics": topics.filter(pl.col("topic") >= 0)["topic"].n_unique(),
         "benchmark prompts": prompts,
     }
@@ -74,10 +89,9 @@ def _removed(gone: Funnel, policy: Policy | None) -> Part | None:
     texts = reason_texts(policy) if policy else REPEATS
     by_fate = {"dropped": gone.dropped_by, "rejected": gone.rejected_by}
     rows = [(fate, r, n, texts.get(r, "")) for fate, counts in by_fate.items() for r, n in counts.items()]
-    schema = {"fate": pl.String, "reason": pl.String, "lines": pl.Int64, "means": pl.String}
-    table = pl.DataFrame(rows, schema=schema, orient="row")
-    if table.is_empty():
+    if not rows:
         return None
+    table = pl.DataFrame(rows, schema=["fate", "reason", "lines", "means"], orient="row")
     shown = table.filter(~pl.col("reason").is_in(list(REPEATS)))
     counts = {f"{reason} ({fate})": lines for fate, reason, lines, _ in shown.head(MOST).iter_rows()}
     repeats = sum(n for reason, n in gone.dropped_by.items() if reason in REPEATS)
@@ -87,6 +101,51 @@ def _removed(gone: Funnel, policy: Policy | None) -> Part | None:
         + (f" {gone.held:,} of the dropped lines only wait for a review." if gone.held else "")
     )
     return Part("removed", "What was removed, and why", about, table, bars(counts, "lines", RED))
+
+
+def redactions_part(store: Store) -> Part | None:
+    """Kept conversations by what was taken out of their messages and images; None when nothing was."""
+    slices = store.read_slices("decisions", ["item_kind", "item_id", "keep", "redactions"])
+    parts = [_redacted(rows) for rows in slices]  # each of other items
+    redacted = sum(conversations for conversations, _ in parts)
+    if redacted == 0:
+        return None
+    table = (
+        pl.concat([each for _, each in parts])
+        .group_by("part", "type")
+        .agg(pl.col("conversations", "replaced").sum())
+        .sort("conversations", "part", "type", descending=[True, False, False])
+    )
+    figure = bars({f"{kind} ({part})": n for part, kind, n, _ in table.iter_rows()}, "conversations")
+    about = (
+        f"Personal data that was taken out of {redacted:,} kept conversations: stretches of messages "
+        "that became placeholders, boxes of images that were filled. The finders found none of it afterwards."
+    )
+    return Part("redactions", "What was redacted", about, table, figure)
+
+
+def _redacted(decisions: pl.DataFrame) -> tuple[int, pl.DataFrame]:
+    """Of some decisions: how many conversations were redacted, and what of them."""
+    kept = decisions.filter("keep", item_kind="conversation").select("item_id", "redactions")
+    each = kept.explode("redactions").drop_nulls("redactions").unnest("redactions")
+    conversations, replaced = pl.col("item_id").n_unique().cast(pl.Int64), pl.col("count").sum().cast(pl.Int64)
+    table = each.group_by("part", "type").agg(conversations=conversations, replaced=replaced)
+    return each["item_id"].n_unique(), table
+
+
+def _parity(table: pl.DataFrame) -> Part | None:
+    """The policy's counts beside those of FastChat's cleaner."""
+    if table.is_empty():
+        return None
+    larger, last = pl.max_horizontal("ours", "upstream"), pl.col("reason") == ALL_DROPS
+    ordered = table.sort("item_kind", last, larger, "reason", descending=[False, True, True, False])
+    shared = ordered.filter(pl.col("upstream") > 0) if (table["upstream"] > 0).any() else ordered
+    names = [f"{reason} ({kind})" for kind, reason in shared.select("item_kind", "reason").iter_rows()]
+    found = ("only_ours", "both", "only_upstream")
+    fractions = shared.select(pl.col(found) / pl.sum_horizontal(found))
+    parts = {name.replace("_", " "): fractions[name].to_list() for name in found}
+    figure = shares(names, parts, "% of what either finds")
+    return Part("rule_parity", "Our rules and upstream's", _PARITY, ordered, figure, show_table=True)
 
 
 def _days(conversations: pl.DataFrame, battles: pl.DataFrame) -> Part | None:
@@ -113,5 +172,30 @@ def _counts(key: str, title: str, about: str, tally: pl.DataFrame) -> Part | Non
     )
     if table.is_empty():
         return None
-    counts = dict(table.head(MOST).iter_rows())
-    return Part(key, title, about, table, bars(counts, "conversations"))
+    return Part(key, title, about, table, bars(dict(table.head(MOST).iter_rows()), "conversations"))
+
+
+def _tags(tallies: Mapping[tuple[str, ...], pl.DataFrame]) -> list[Part]:
+    """Sections of tags, their overlap, criteria and taxonomy, without those that nothing was measured for."""
+    tags, met = tallies[ALL_TAGS], tallies[CRITERIA]
+    if tags.is_empty():
+        return []
+    table = overlap(tags, ALL_TAGS)
+    percent = 100 * table.drop("tag").fill_null(float("nan")).to_numpy()
+    figure = matrix(ALL_TAGS, ALL_TAGS, percent)
+    parts = [_tag_counts("categories", "Categories", tag_counts(tags, ALL_TAGS), "category")]
+    parts.append(Part("overlap", "Overlap of categories", _OVERLAP, table, figure))
+    places, criteria = taxonomy_counts(tallies[TAXONOMY]), tag_counts(met, CRITERIA)
+    if any(row.not_told < met["conversations"].sum() for row in criteria):
+        parts.append(_tag_counts("criteria", "BenchBuilder's criteria", criteria, "criterion"))
+    if places:
+        parts.append(_tag_counts("taxonomy", "Taxonomy", places, "place"))
+    return parts
+
+
+def _tag_counts(key: str, title: str, rows: Sequence[TagCount], column: str) -> Part:
+    found = [(row.tag, row.items, row.not_told) for row in rows]
+    table = pl.DataFrame(found, schema=[column, "conversations", "not_measured"], orient="row")
+    shown = table.sort("conversations", descending=True, maintain_order=True).head(MOST)
+    figure = bars(dict(shown.select(column, "conversations").iter_rows()), "conversations")
+    return Part(key, title, _TAGS[key], table, figure)

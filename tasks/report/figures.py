@@ -1,111 +1,149 @@
-"""Figures as SVG text, the same bytes for the same data."""
+"""Figures as SVG text, drawn by matplotlib: the same bytes for the same data.
 
+Text stays text, so it can be selected, and the browser finds glyphs for any script. Names come from logs: they are
+never read as math (`$`), lose the characters that XML forbids, and are escaped by matplotlib. Lengths are points.
+"""
+
+import io
+import re
+import warnings
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import NamedTuple
 
+import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
+from matplotlib import dates as mdates
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.textpath import text_to_path
+from matplotlib.ticker import MaxNLocator
 from scipy.cluster.hierarchy import dendrogram
 
-from tasks.report.axes import BELOW, GAP, TICK, Scale, day_ticks, horizontal, ticks, vertical
-from tasks.report.drawing import SMALL, TEXT, Drawing, text_width
-from tasks.report.palette import BLUE, GREY, RED, TOPICS, blues
 from tasks.untrusted import one_line
 
-WIDTH = 633.6
-"""Points; what the page's column is wide."""
+BLUE, LIGHT_BLUE, GREY, RED = "#2f6fb0", "#b9d0e8", "#c9ced6", "#b5483a"
+_TOPIC_COLOURS = [
+    "#1f77b4", "#aec7e8", "#ff7f0e", "#ffbb78", "#2ca02c", "#98df8a", "#d62728", "#ff9896", "#9467bd",
+    "#c5b0d5", "#8c564b", "#c49c94", "#e377c2", "#f7b6d2", "#bcbd22", "#dbdb8d", "#17becf", "#9edae5",
+]  # fmt: skip
+"""Tableau's twenty, without the greys: outliers are grey."""
 LABEL_CHARACTERS = 34
 NAMED_TOPICS, NUMBERED_TOPICS = 20, 80
-_EDGE, _ROW = 6.0, 17.3
-"""Free space around a figure, and from one row to the next; points."""
+_WIDTH = 633.6
+"""What the page's column is wide."""
+_TEXT, _SMALL = 9.0, 8.0
+_EDGE, _BELOW, _ROW = 6.0, 36.0, 17.3
+"""Free space around a figure, below an axis with its unit, and from one row to the next."""
 _CELL_WIDTH, _CELL_HEIGHT = 30.0, 21.6
-_PANEL, _BETWEEN = 92.0, 16.0
-"""How high a panel is, and what is between two."""
-_MAP, _MAP_HEIGHT = 300.0, _EDGE + NAMED_TOPICS * _ROW + BELOW
-"""How wide the map is, and how high it and what is beside it."""
+_DAYS_HEIGHT, _MAP_WIDTH = 92.0, 300.0
+_INK, _LINE = "#1c2733", "#8a94a3"
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_NO_DEJAVU = re.compile("[^\x20-\u052f\u2010-\u2122]")
+"""Characters to be measured as wide as a W: mostly scripts that the font does not have."""
+_style = mpl.rc_context(
+    {
+        "font.family": "sans-serif",
+        "font.sans-serif": ["DejaVu Sans"],
+        "font.size": _TEXT,
+        "text.parse_math": False,
+        "text.color": _INK,
+        "svg.fonttype": "none",
+        "svg.hashsalt": "arena-curation",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.edgecolor": _LINE,
+        "axes.labelcolor": _INK,
+        "axes.axisbelow": True,
+        "xtick.color": _LINE,
+        "xtick.labelcolor": _INK,
+        "ytick.color": _LINE,
+        "ytick.labelcolor": _INK,
+        "grid.color": "#e6e9ee",
+    }
+)
 
 
+@_style
 def bars(counts: Mapping[str, float], unit: str, colour: str = BLUE) -> str:
     """Horizontal bars, the first on top."""
-    rows = _rows(len(counts))
-    drawing = Drawing(WIDTH, rows.end + BELOW)
-    _bars(drawing, rows, _EDGE, _Bars(_named(counts), list(counts.values()), [colour] * len(counts)), unit)
-    return drawing.svg()
+    figure = _figure(_rows_height(len(counts)))
+    _bars(figure, _EDGE, _labels(counts), list(counts.values()), [colour] * len(counts), unit)
+    return _svg(figure)
 
 
+@_style
 def days(when: Sequence[date], series: Mapping[str, Sequence[int]]) -> str:
     """Counts of each day, one panel a series."""
-    left = 60.0
-    bottom = _EDGE + len(series) * (_PANEL + _BETWEEN) - _BETWEEN
-    drawing = Drawing(WIDTH, bottom + BELOW)
-    first, last = min(when), max(when)
-    spare = 0.02 * (last - first).days + 0.5
-    across = Scale(first.toordinal() - spare, last.toordinal() + spare, left, WIDTH - 4 * _EDGE)
-    wide = max(1.0, 0.8 * (across.at(1) - across.at(0)))
-    marks = [(float(day.toordinal()), text) for day, text in day_ticks(first, last, 8)]
+    figure = _figure(len(series) * (_DAYS_HEIGHT + 3 * _EDGE) + _BELOW)
     for number, (name, counts) in enumerate(series.items()):
-        top = _EDGE + number * (_PANEL + _BETWEEN)
-        up = Scale(0, 1.05 * max(1, *counts), top + _PANEL, top)
-        for day, count in zip(when, counts, strict=True):
-            drawing.rectangle(across.at(day.toordinal()) - wide / 2, up.at(count), wide, up.start - up.at(count), BLUE)
-        vertical(drawing, left, up, ticks(0, up.high, 4, whole=True))
-        drawing.text(_EDGE + TEXT / 2, top + _PANEL / 2, name, "middle", upwards=True)
-        horizontal(drawing, up.start, across, marks if up.start == bottom else [(place, "") for place, _ in marks])
-    years = dict.fromkeys([f"{first:%Y}", f"{last:%Y}"])
-    drawing.text(across.end, bottom + BELOW - 8, "–".join(years), "end")
-    return drawing.svg()
+        top = _EDGE + number * (_DAYS_HEIGHT + 3 * _EDGE)
+        axes = _panel(figure, 66, 4 * _EDGE, top, figure.get_figheight() * 72 - top - _DAYS_HEIGHT)
+        axes.bar(np.array(when, "datetime64[D]"), counts, 0.8, color=BLUE)
+        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+        axes.set_ylabel(name)
+        axes.yaxis.set_label_coords(-54 / (_WIDTH - 66 - 4 * _EDGE), 0.5)
+        axes.grid(axis="y")
+        locator = mdates.AutoDateLocator(minticks=2, maxticks=8)  # type: ignore[no-untyped-call]
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(mdates.ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+        axes.tick_params(labelbottom=number == len(series) - 1)
+    return _svg(figure)
 
 
+@_style
 def rating_intervals(
     models: Sequence[str],
     rating: Sequence[float],
-    low: Sequence[float],
-    high: Sequence[float],
-    unit: str = "Bradley-Terry rating with its 95 % interval",
+    low: Sequence[float | None],
+    high: Sequence[float | None],
+    unit: str,
 ) -> str:
-    """Ratings, or other numbers, as points with their 95 % intervals, the first on top."""
-    rows, labels = _rows(len(models), 18.7), _named(models)
-    drawing = Drawing(WIDTH, rows.end + BELOW)
+    """Ratings, or other numbers, as points with their 95 % intervals, the first on top.
+
+    An interval with one end ends in an arrow at the edge; one without ends is not drawn.
+    """
+    labels, row = _labels(models), np.arange(len(models))
     numbers = np.array([rating, low, high], np.float64)
+    figure = _figure(_rows_height(len(models)))
+    axes = _panel(figure, _EDGE + _beside(labels), 2 * _EDGE, _EDGE, _BELOW)
     known = numbers[np.isfinite(numbers)]
-    least, most = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    least, most = (known.min(), known.max()) if len(known) else (0.0, 1.0)
     spare = 0.04 * (most - least) or 0.5
-    scale = Scale(least - spare, most + spare, _EDGE + _beside(labels), WIDTH - 2 * _EDGE)
-    marks = ticks(scale.low, scale.high, 8)
-    for value, _ in marks:
-        drawing.line([(scale.at(value), rows.start), (scale.at(value), rows.end)], "#eeeeee")
-    for place, (point, start, end) in enumerate(numbers.T):
-        y = rows.at(place)
-        if np.isfinite([start, end]).all():
-            drawing.line([(scale.at(start), y), (scale.at(end), y)], GREY, 5)
-        if np.isfinite(point):
-            drawing.dots([(scale.at(point), y)], BLUE, 5.5)
-    vertical(drawing, scale.start, rows, list(enumerate(labels)))
-    horizontal(drawing, rows.end, scale, marks, unit)
-    return drawing.svg()
+    axes.set_xlim(least - spare, most + spare)
+    axes.xaxis.grid(True)
+    point, start, end = numbers
+    open_below, open_above = np.isnan(start) & ~np.isnan(end), np.isnan(end) & ~np.isnan(start)
+    start, end = np.where(open_below, least - spare, start), np.where(open_above, most + spare, end)
+    drawn = np.isfinite(start) & np.isfinite(end)
+    axes.hlines(row[drawn], start[drawn], end[drawn], LIGHT_BLUE, linewidth=5)
+    for marker, at, shown in (("<", start, open_below), (">", end, open_above)):
+        axes.plot(at[shown], row[shown], marker, color=LIGHT_BLUE, markersize=9, clip_on=False)
+    axes.plot(point, row, "o", color=BLUE, markersize=5.5)
+    _name_rows(axes, labels, unit)
+    return _svg(figure)
 
 
+@_style
 def shares(names: Sequence[str], parts: Mapping[str, Sequence[float]], unit: str = "% of votes") -> str:
     """Horizontal bars of one length, cut into parts; every part has one fraction (0 to 1) for each name."""
-    rows, labels = _rows(len(names), top=22.0), _named(names)
-    drawing = Drawing(WIDTH, rows.end + BELOW)
-    scale = Scale(0, 100, _EDGE + _beside(labels), WIDTH - 3 * _EDGE)
-    start, x = np.zeros(len(names)), scale.end
-    for fractions, colour in zip(parts.values(), (BLUE, GREY, RED), strict=True):
-        end = start + 100 * np.array(fractions, np.float64)
-        for place in np.flatnonzero(end > start):
-            _bar(drawing, rows, scale, (float(start[place]), float(end[place])), int(place), colour)
-        start = end
-    for part, colour in reversed(list(zip(parts, (BLUE, GREY, RED), strict=True))):
-        x -= text_width(part) + 34
-        drawing.rectangle(x, _EDGE, 16, 6, colour)
-        drawing.text(x + 21, _EDGE + 3, part)
-    vertical(drawing, scale.start, rows, list(enumerate(labels)))
-    horizontal(drawing, rows.end, scale, ticks(0, 100, 5), unit)
-    return drawing.svg()
+    labels = _labels(names)
+    figure = _figure(_rows_height(len(names)) + 18)
+    axes = _panel(figure, _EDGE + _beside(labels), 3 * _EDGE, _EDGE + 18, _BELOW)
+    start = np.zeros(len(names))
+    for (part, fractions), colour in zip(parts.items(), (BLUE, GREY, RED), strict=True):
+        percent = 100 * np.array(fractions, np.float64)
+        axes.barh(range(len(names)), percent, 0.7, start, color=colour, label=part)
+        start = start + percent
+    axes.set_xlim(0, 100)
+    if names:
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False, borderpad=0.2)
+    _name_rows(axes, labels, unit)
+    return _svg(figure)
 
 
+@_style
 def topic_map(
     x: npt.NDArray[np.float32],
     y: npt.NDArray[np.float32],
@@ -114,126 +152,154 @@ def topic_map(
     sizes: Mapping[int, int],
 ) -> str:
     """Documents as points and the topics' numbers at their centres; beside it, the largest topics by name and size."""
-    drawing = Drawing(WIDTH, _MAP_HEIGHT)
-    across, up = _fitting(x, 2 * _EDGE, _MAP), _fitting(y, _MAP_HEIGHT - 2 * _EDGE, 3 * _EDGE)
-    places = np.stack([np.interp(v, each[:2], each[2:]) for v, each in ((x, across), (y, up))], axis=1)
-    drawing.dots(places[topic < 0].tolist(), GREY, 2.2)
-    for number, colour in enumerate(TOPICS):
-        drawing.dots(places[(topic >= 0) & (topic % len(TOPICS) == number)].tolist(), colour, 3)
+    figure = _figure(_rows_height(NAMED_TOPICS))
+    axes = _panel(figure, _EDGE, _WIDTH - _MAP_WIDTH, _EDGE, _EDGE)
+    axes.set_axis_off()
+    _dots(axes, x, y, topic < 0, GREY, 2.2)
+    for number, colour in enumerate(_TOPIC_COLOURS):
+        _dots(axes, x, y, (topic >= 0) & (topic % len(_TOPIC_COLOURS) == number), colour, 3.2)
     for number in sorted(names)[:NUMBERED_TOPICS]:
-        here = places[topic == number]
-        if not len(here):  # none of its few documents is among the points
-            continue
-        at = np.median(here, axis=0)
-        drawing.text(float(at[0]), float(at[1]) - 7, str(number), "middle", SMALL, bold=True)
+        here = topic == number
+        if here.any():  # some of its documents may be among the points that are left out
+            axes.text(
+                float(np.median(x[here])), float(np.median(y[here])), str(number), ha="center", va="center",
+                fontsize=_SMALL, fontweight="bold",
+            )  # fmt: skip
     largest = sorted(names)[:NAMED_TOPICS]
-    labels = [f"{one_line(names[number], LABEL_CHARACTERS)}  {number}" for number in largest]
-    counted = _Bars(labels, [sizes[n] for n in largest], [TOPICS[n % len(TOPICS)] for n in largest])
-    _bars(drawing, _rows(NAMED_TOPICS), _MAP + _EDGE, counted, "documents")
-    return drawing.svg()
+    labels = [f"{_label(names[number])}  {number}" for number in largest]
+    colours = [_TOPIC_COLOURS[number % len(_TOPIC_COLOURS)] for number in largest]
+    _bars(figure, _MAP_WIDTH + _EDGE, labels, [sizes[number] for number in largest], colours, "documents", NAMED_TOPICS)
+    return _svg(figure)
 
 
+@_style
 def matrix(
     rows: Sequence[str], columns: Sequence[str], values: npt.NDArray[np.float64], low_is_dark: bool = False
 ) -> str:
     """A table as colours with its numbers; NaN stays empty."""
-    down, across = [one_line(name, 22) for name in rows], [one_line(name, 22) for name in columns]
-    left, right = _EDGE + _beside(down), _CELL_WIDTH * len(across)
-    bottom = _EDGE + _CELL_HEIGHT * len(down)
-    drawing = Drawing(left + right + 2 * _EDGE, bottom + _beside(across))
-    known = np.isfinite(values)
-    shades = blues(_darkness(values[known], low_is_dark))
-    for (row, column), (shade, ink) in zip(np.argwhere(known), shades, strict=True):
-        x, y = left + _CELL_WIDTH * column, _EDGE + _CELL_HEIGHT * row
-        drawing.rectangle(x, y, _CELL_WIDTH, _CELL_HEIGHT, shade)
-        number = f"{values[row, column]:.0f}"
-        drawing.text(x + _CELL_WIDTH / 2, y + _CELL_HEIGHT / 2, number, "middle", SMALL, ink)
-    vertical(drawing, left, Scale(-0.5, len(down) - 0.5, _EDGE, bottom), list(enumerate(down)))
-    beside = Scale(-0.5, len(across) - 0.5, left, left + right)
-    horizontal(drawing, bottom, beside, [(number, "") for number in range(len(across))])
-    for place, name in enumerate(across):
-        drawing.text(left + _CELL_WIDTH * (place + 0.5), bottom + TICK + GAP, name, "end", upwards=True)
-    return drawing.svg()
+    down, across = [_label(name, 22) for name in rows], [_label(name, 22) for name in columns]
+    left, below = _EDGE + _beside(down), _EDGE + _beside(across)
+    size = _CELL_WIDTH * len(across), _CELL_HEIGHT * len(down)
+    figure = _figure(size[1] + below + _EDGE, size[0] + left + 2 * _EDGE)
+    axes = _panel(figure, left, 2 * _EDGE, _EDGE, below)
+    darkness = _darkness(values, low_is_dark)
+    blues = mpl.colormaps["Blues"]
+    axes.pcolormesh(darkness, cmap=blues, vmin=0, vmax=1, edgecolors="white", linewidth=0.6)
+    for row, column in np.argwhere(np.isfinite(values)):
+        ink = "white" if darkness[row, column] > 0.55 else _INK
+        axes.text(
+            column + 0.5, row + 0.5, f"{values[row, column]:.0f}", ha="center", va="center", fontsize=_SMALL, color=ink
+        )
+    axes.set_ylim(len(down), 0)
+    axes.set_yticks(np.arange(len(down)) + 0.5, down)
+    axes.set_xticks(np.arange(len(across)) + 0.5, across, rotation=90, rotation_mode="anchor", ha="right", va="center")
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    return _svg(figure)
 
 
+@_style
 def merges(tree: Sequence[tuple[int, int, float]], names: Sequence[str], most: int) -> str:
     """A dendrogram. Row i of `tree` (two nodes and their distance) makes node len(names) + i, as in scipy.
 
     Of more than `most` leaves only the last merges are drawn, and a leaf may stand for several.
     """
-    leaves = len(names)
-    sizes = [1] * leaves
+    sizes = [1] * len(names)
     for left, right, _ in tree:
         sizes.append(sizes[left] + sizes[right])
-    linkage = np.array([(*row, size) for row, size in zip(tree, sizes[leaves:], strict=True)], np.float64)
-
-    def label(node: int) -> str:
-        return names[node] if node < leaves else f"({sizes[node]} topics)"
-
-    drawn = dendrogram(
-        linkage, p=most, truncate_mode="lastp", no_plot=True, leaf_label_func=label, show_leaf_counts=False
-    )
-    rows = _rows(len(drawn["ivl"]), 14.4)
-    drawing = Drawing(WIDTH, rows.end + BELOW)
-    furthest = max(max(each) for each in drawn["dcoord"]) or 1.0
-    scale = Scale(1.05 * furthest, 0, 2 * _EDGE, WIDTH - _EDGE - _beside(drawn["ivl"]))
+    linkage = np.array([(*row, size) for row, size in zip(tree, sizes[len(names) :], strict=True)], np.float64)
+    drawn = dendrogram(linkage, p=most, truncate_mode="lastp", no_plot=True, show_leaf_counts=False)
+    labels = [_label(names[n]) if n < len(names) else f"({sizes[n]} topics)" for n in drawn["leaves"] or []]
+    figure = _figure(_rows_height(len(labels), 14.4))
+    axes = _panel(figure, 2 * _EDGE, _EDGE + _beside(labels), _EDGE, _BELOW)
     for across, along in zip(drawn["icoord"], drawn["dcoord"], strict=True):
-        drawing.line(((scale.at(d), rows.at((i - 5) / 10)) for i, d in zip(across, along, strict=True)), BLUE, 1)
-    for place, text in enumerate(drawn["ivl"]):
-        drawing.text(scale.end + GAP + TICK, rows.at(place), text)
-    horizontal(drawing, rows.end, scale, ticks(0, scale.low, 5), "mean cosine distance")
-    return drawing.svg()
+        axes.plot(along, (np.array(across) - 5) / 10, color=BLUE, linewidth=1)
+    axes.set_xlim(1.05 * (np.max(drawn["dcoord"]) or 1.0), 0)
+    axes.yaxis.tick_right()
+    axes.spines["left"].set_visible(False)
+    _name_rows(axes, labels, "mean cosine distance")
+    return _svg(figure)
 
 
-class _Bars(NamedTuple):
-    """Bars from the top."""
-
-    labels: list[str]
-    values: Sequence[float]
-    colours: list[str]
+def _figure(height: float, width: float = _WIDTH) -> Figure:
+    return Figure((width / 72, height / 72))
 
 
-def _bars(drawing: Drawing, rows: Scale, left: float, shown: _Bars, unit: str) -> None:
+def _panel(figure: Figure, left: float, right: float, top: float, below: float) -> Axes:
+    """Axes with free space around them."""
+    width, height = figure.get_size_inches() * 72
+    wide, high = max(width - left - right, 1) / width, max(height - top - below, 1) / height
+    return figure.add_axes((left / width, below / height, wide, high))
+
+
+def _svg(figure: Figure) -> str:
+    text = io.StringIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # the browser has them
+        figure.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    return text.getvalue()[text.getvalue().index("<svg") :]
+
+
+def _bars(
+    figure: Figure,
+    left: float,
+    labels: list[str],
+    values: Sequence[float],
+    colours: list[str],
+    unit: str,
+    rows: int | None = None,
+) -> None:
     """Bars with their names to the left and their values to the right, from `left` to the edge of the figure."""
-    most = max([1.0, *shown.values])
-    room = text_width(f"{most:,.0f}", SMALL) + GAP
-    scale = Scale(0, most, left + _beside(shown.labels), drawing.width - 2 * _EDGE - room)
-    for place, (value, colour) in enumerate(zip(shown.values, shown.colours, strict=True)):
-        _bar(drawing, rows, scale, (0, value), place, colour)
-        drawing.text(scale.at(value) + GAP, rows.at(place), f"{value:,.0f}", size=SMALL)
-    vertical(drawing, scale.start, rows, list(enumerate(shown.labels)))
-    horizontal(drawing, rows.end, scale, ticks(0, most, 6 if scale.end - scale.start > 250 else 4, whole=True), unit)
+    axes = _panel(figure, left + _beside(labels), 2 * _EDGE, _EDGE, _BELOW)
+    most = max([1.0, *values])
+    drawn = axes.barh(range(len(values)), values, 0.7, color=colours)
+    axes.bar_label(drawn, fmt="{:,.0f}", padding=3, fontsize=_SMALL)
+    wide = axes.get_position().width * _WIDTH
+    axes.set_xlim(0, most / (1 - min(0.5, (_text_width(f"{most:,.0f}") + 4) / wide)))  # room for the longest value
+    axes.xaxis.set_major_locator(MaxNLocator(6 if wide > 250 else 3, integer=True))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    _name_rows(axes, labels, unit, rows)
 
 
-def _bar(drawing: Drawing, rows: Scale, scale: Scale, ends: tuple[float, float], place: int, colour: str) -> None:
-    start, end = map(scale.at, ends)
-    height = 0.7 * (rows.at(1) - rows.at(0))
-    drawing.rectangle(start, rows.at(place) - height / 2, end - start, height, colour)
+def _name_rows(axes: Axes, labels: list[str], unit: str, rows: int | None = None) -> None:
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(max(1, rows or len(labels)) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel(unit)
 
 
-def _rows(count: int, row: float = _ROW, top: float = _EDGE) -> Scale:
-    """Row 0 … count-1 of a figure, from the top."""
-    return Scale(-0.5, max(1, count) - 0.5, top, top + row * max(1, count))
+def _dots(
+    axes: Axes, x: npt.NDArray[np.float32], y: npt.NDArray[np.float32], shown: npt.NDArray[np.bool_], colour: str,
+    size: float,
+) -> None:  # fmt: skip
+    axes.plot(x[shown], y[shown], "o", color=colour, markersize=size, markeredgewidth=0)
 
 
-def _named(names: Mapping[str, object] | Sequence[str]) -> list[str]:
-    return [one_line(name, LABEL_CHARACTERS) for name in names]
+def _rows_height(count: int, row: float = _ROW) -> float:
+    return _EDGE + row * max(1, count) + _BELOW
+
+
+def _labels(names: Mapping[str, object] | Sequence[str]) -> list[str]:
+    return [_label(name) for name in names]
+
+
+def _label(name: str, characters_max: int = LABEL_CHARACTERS) -> str:
+    return one_line(_NOT_XML.sub("", name), characters_max)
 
 
 def _beside(labels: Sequence[str]) -> float:
     """The space that names beside an axis take."""
-    return max(map(text_width, labels), default=0) + TICK + GAP
+    return max(map(_text_width, labels), default=0) + 8
 
 
-def _fitting(values: npt.NDArray[np.float32], start: float, end: float) -> Scale:
-    """A scale that holds all values, with a little space at both ends."""
-    least, most = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
-    spare = 0.04 * (most - least) or 0.5
-    return Scale(least - spare, most + spare, start, end)
+def _text_width(text: str) -> float:
+    font = mpl.font_manager.FontProperties(size=_TEXT)
+    return float(text_to_path.get_text_width_height_descent(_NO_DEJAVU.sub("W", text), font, ismath=False)[0])
 
 
 def _darkness(values: npt.NDArray[np.float64], low_is_dark: bool) -> npt.NDArray[np.float64]:
     """0 (light) to 1 (dark), from the lowest to the highest value or, where most are low, from half dark to light."""
-    span = np.ptp(values) if len(values) else 0.0
-    share = (values - values.min()) / span if span else np.zeros(len(values))
-    return np.asarray(1 - (1 + share) / 2 if low_is_dark else share)
+    known = values[np.isfinite(values)]
+    span = np.ptp(known) if len(known) else 0.0
+    share = (values - known.min()) / span if span else np.where(np.isfinite(values), 0.0, np.nan)
+    return np.asarray(0.5 * (1 - share) if low_is_dark else share)

@@ -24,19 +24,19 @@ class Kept(NamedTuple):
     tallies: dict[tuple[str, ...], pl.DataFrame]
     """Columns -> their tally: each of day, model, language (a code) and num_turns, the tags, criteria and taxonomy."""
     users: int
-    pictures: int
+    images: int
 
 
 def kept_conversations(store: Store, versions: Versions, block_rows: int = BLOCK_ROWS) -> Kept:
-    """What there is of them. Memory holds one block of texts and 8 bytes a user and a picture."""
-    rows, users, pictures, tally = 0, Distinct(), Distinct(), _Tally(_TALLIED)
+    """What there is of them. Memory holds one block of texts and 8 bytes a user and an image."""
+    rows, users, images, tally = 0, Distinct(), Distinct(), _Tally(_TALLIED)
     for block in conversation_blocks(store, block_rows):
         kept = _kept(block, versions)
         rows += kept.height
         users.add(kept["user_id"])
-        pictures.add(kept["image_ids"].explode())
+        images.add(kept["image_ids"].explode())
         tally.add(kept)
-    return Kept(rows, tally.found, len(users), len(pictures))
+    return Kept(rows, tally.found, len(users), len(images))
 
 
 def kept_battles(store: Store, block_rows: int = BLOCK_ROWS) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -2,16 +2,45 @@
 
 import base64
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import polars as pl
 
-from tasks.report.part import Content, Part
+from schemas.run import Funnel
 from tasks.untrusted import csv_cell, one_line
 
 ROWS_MAX = 200
+
+
+@dataclass(frozen=True)
+class Part:
+    """One section: a table that is also a CSV file, and a figure that is also an SVG file."""
+
+    key: str
+    """Name of the files and of the anchor."""
+    title: str
+    about: str
+    """One or two sentences: what is counted, and what the words mean."""
+    table: pl.DataFrame
+    figure: str
+    """SVG text."""
+    show_table: bool = False
+    """Whether the table is unfolded."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a report shows."""
+
+    funnel: Funnel
+    """Where the input lines went."""
+    numbers: Mapping[str, int]
+    """How much of what is released, for the head of the page."""
+    parts: list[Part]
+    """Sections in reading order."""
 
 
 def write_report(folder: Path, content: Content, about: Mapping[str, Any]) -> None:
@@ -32,14 +61,10 @@ def _shown(part: Part) -> dict[str, Any]:
     """A part as the template sees it. The figure is an image of its own, where nothing can run or load."""
     head = part.table.head(ROWS_MAX)
     return {
-        "key": part.key,
-        "title": part.title,
-        "about": part.about,
+        "part": part,
         "figure": base64.b64encode(part.figure.encode()).decode(),
         "columns": [(name.replace("_", " "), dtype.is_numeric()) for name, dtype in head.schema.items()],
         "rows": [[_cell(cell) for cell in row] for row in head.iter_rows()],
-        "total": part.table.height,
-        "show_table": part.show_table,
     }
 
 

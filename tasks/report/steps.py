@@ -10,8 +10,6 @@ from schemas.settings import Settings
 from tasks.lookup.facts import Versions
 from tasks.lookup.released import days
 from tasks.providers import EMBEDDED, Providers
-from tasks.report.content import report_content
-from tasks.report.page import write_report
 from tasks.running.timing import timed
 from tasks.tables import Store
 
@@ -20,6 +18,9 @@ from tasks.tables import Store
 @timed
 def report_release(settings: Settings, providers: Providers, versions: Versions, staging: Path) -> StageReport:
     """The report of the release that is being built in `staging`."""
+    from tasks.report.content import report_content  # matplotlib and Jinja load for a report only
+    from tasks.report.page import write_report
+
     store = Store.open(settings.store)
     content = report_content(store, versions)
     of_days = days(store)

@@ -1,13 +1,17 @@
-"""The section that shows topics: how many prompts each has, and a map of them."""
+"""Sections about topics: how many prompts each has, a map of them, and the tree by which they merge."""
+
+from collections.abc import Mapping
 
 import polars as pl
 
-from tasks.report.figures import NAMED_TOPICS, topic_map
-from tasks.report.part import Part
+from tasks.report.figures import NAMED_TOPICS, merges, topic_map
+from tasks.report.page import Part
 from tasks.tables import Store
 
-POINTS_MAX = 20_000
-"""Points of the map, about: a browser draws no million, and a point takes 25 bytes of the page."""
+POINTS_MAX = 5_000
+"""Points of the map, about: each takes 100 bytes of the page."""
+_LEAVES_MAX = 60
+"""Branches of the tree's figure; the table holds all merges."""
 
 
 def topic_counts(store: Store) -> pl.DataFrame:
@@ -19,7 +23,7 @@ def topic_counts(store: Store) -> pl.DataFrame:
 
 
 def topics_part(store: Store, counts: pl.DataFrame) -> Part | None:
-    """The section; None where there are no topics. Of many documents the map shows one in so many."""
+    """The map and the counts; None where there are no topics. Of many documents the map shows one in so many."""
     if counts.is_empty():
         return None
     every = -(-int(counts["documents"].sum()) // POINTS_MAX)
@@ -28,12 +32,27 @@ def topics_part(store: Store, counts: pl.DataFrame) -> Part | None:
     names, sizes = (dict(inside.select("topic", column).iter_rows()) for column in ("name", "documents"))
     x, y, topic = (points[name].to_numpy() for name in points.columns)
     about = (
-        "Kept prompts with their pictures, near each other when they are alike (UMAP), in topics (HDBSCAN). "
+        "Kept prompts with their images, near each other when they are alike (UMAP), in topics (HDBSCAN). "
         f"The largest {NAMED_TOPICS} are named; grey points, topic -1 in the table, belong to none."
     )
     if every > 1:
         about += f" The map has a point for one prompt in {every:,}."
     return Part("topics", "Topics", about, counts, topic_map(x, y, topic, names, sizes))
+
+
+def topic_tree_part(store: Store, counts: pl.DataFrame) -> Part | None:
+    """The tree by which topics merge; None with fewer than two."""
+    tree = store.read("topic_tree").sort("node")
+    if tree.is_empty():
+        return None
+    names = dict(counts.filter(pl.col("topic") >= 0).select("topic", "name").iter_rows())
+    left, right = (pl.col(side).replace_strict(names, default="", return_dtype=pl.String) for side in ("left", "right"))
+    about = (
+        "Which topics are alike: the tree by which they merge, at the mean cosine distance of their centroids "
+        "(average linkage). A topic's number stands before its name; merged nodes have the numbers after the topics'."
+    )
+    table = tree.with_columns(left_name=left, right_name=right)
+    return Part("topic_tree", "Tree of topics", about, table, _tree_figure(tree, names))
 
 
 def _points(store: Store, every: int) -> pl.DataFrame:
@@ -43,3 +62,12 @@ def _points(store: Store, every: int) -> pl.DataFrame:
         found.append(rows[-passed % every :].gather_every(every))
         passed += rows.height
     return pl.concat(found)
+
+
+def _tree_figure(tree: pl.DataFrame, names: Mapping[int, str]) -> str:
+    """Nodes are numbered anew, without the gaps that topics without documents leave."""
+    nodes = pl.concat([tree["left"], tree["right"], tree["node"]]).unique().sort()
+    topics = nodes.filter(~nodes.is_in(tree["node"].implode()))
+    place = {node: number for number, node in enumerate(nodes)}
+    rows = [(place[left], place[right], distance) for left, right, distance in tree["left", "right", "distance"].rows()]
+    return merges(rows, [f"{topic} {names.get(topic, '')}" for topic in topics], _LEAVES_MAX)

@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 
 from schemas.errors import BadInput
-from tasks.rate.battle_files import read_battles
-from tasks.rate.board_files import read_board
+from tasks.rate.battle_files import read_battles, read_board
 from tasks.rate.votes import WINNERS, rateable, votes
 
 COUNTS = {"h1": 1, "h2": 2, "h3": 0, "h4": 0, "h5": 0, "h6": 0}

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tasks.rate.bench_agreement import SAMPLES, bench_agreement
+from tasks.rate.agreement import SAMPLES, bench_agreement
 from tasks.rate.votes import rateable, votes
 
 MODELS = 8

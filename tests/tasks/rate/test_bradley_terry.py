@@ -13,7 +13,7 @@ from tasks.rate.leaderboard import leaderboard
 from tasks.rate.votes import rateable, votes
 from tests.tasks.rate.battle_tables import LABELS, beats, drawn, games
 
-QUICK = RatingMethod(bootstraps=2)
+QUICK = RatingMethod()
 TEXTBOOK = [
     *(beats("A", "B", 2) + beats("B", "A", 3) + beats("A", "D", 1) + beats("D", "A", 4)),
     *(beats("B", "C", 5) + beats("C", "B", 3) + beats("C", "D", 1) + beats("D", "C", 3)),
@@ -105,7 +105,7 @@ def test_ties_are_half_a_win_each():
 def test_the_mean_is_1000_and_an_anchor_has_its_rating():
     battles = drawn(500, 5)
     assert np.mean(list(rated(battles).values())) == pytest.approx(1000)
-    anchored = leaderboard(votes(battles), method=RatingMethod(bootstraps=5, anchor_model="m2", anchor_rating=1114))
+    anchored = leaderboard(votes(battles), method=RatingMethod(anchor_model="m2", anchor_rating=1114))
     anchor = next(row for row in anchored if row.model == "m2")
     assert (anchor.rating, anchor.ci95_low, anchor.ci95_high) == pytest.approx((1114, 1114, 1114))
 

@@ -14,9 +14,9 @@ import pytest
 from schemas.rating import Interval, RatingMethod
 from tasks.rate.battle_files import read_battles
 from tasks.rate.bradley_terry import SCALE
-from tasks.rate.elo import elo_ratings
 from tasks.rate.leaderboard import leaderboard
 from tasks.rate.outliers import outlier_judges
+from tasks.rate.records import elo_ratings
 from tasks.rate.votes import rateable, votes
 
 BESIDE = Path(__file__).parents[4] / "shared" / "data"
@@ -39,7 +39,7 @@ NAMES = ("bradley_terry", "elo")
 
 
 def test_bradley_terry_matches_evalicas_golden_scores(battles, golden):
-    found = {row.model: row.rating for row in leaderboard(votes(battles), method=RatingMethod(bootstraps=2))}
+    found = {row.model: row.rating for row in leaderboard(votes(battles), method=RatingMethod())}
     strengths = {model: np.log(score) for model, score in golden["bradley_terry"].items()}
     middle = np.mean(list(strengths.values()))
     expected = {model: 1000 + SCALE * (value - middle) for model, value in strengths.items()}
@@ -55,7 +55,7 @@ def test_online_elo_matches_evalicas_golden_scores(battles, golden):
 def test_real_votes_give_the_same_intervals_either_way(battles):
     widths = [
         {row.model: row.ci95_high - row.ci95_low for row in leaderboard(votes(battles), method=method)}
-        for method in (RatingMethod(bootstraps=800), RatingMethod(interval=Interval.SANDWICH))
+        for method in (RatingMethod(interval=Interval.BOOTSTRAP, bootstraps=400), RatingMethod())
     ]
     ratio = np.array([widths[0][model] / widths[1][model] for model in widths[0]])
     assert 0.97 < ratio.mean() < 1.06 and ratio.min() > 0.85 and ratio.max() < 1.2

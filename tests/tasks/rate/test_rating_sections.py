@@ -23,7 +23,7 @@ def parts(tmp_path_factory):
     )
     measure_clean(store, conversations)
     rate_models.fn(Settings(store=store.root, bootstraps=3), VERSIONS)
-    return {part.key: part for part in battle_parts(store, kept_battles(store)[1])}
+    return {part.key: part for part in battle_parts(store, kept_battles(store)[1]) if part}
 
 
 def test_every_section_has_a_table_and_a_figure(parts):

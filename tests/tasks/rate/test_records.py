@@ -4,9 +4,8 @@ import polars as pl
 import pytest
 
 from schemas.errors import BadInput
-from tasks.rate.elo import elo_ratings
 from tasks.rate.outliers import outlier_judges, without_outliers
-from tasks.rate.records import pair_records, win_rates
+from tasks.rate.records import elo_ratings, pair_records, win_rates
 from tasks.rate.votes import rateable, votes
 from tests.tasks.rate.battle_tables import beats, drawn, games
 from tests.tasks.rate.test_bradley_terry import FOOD

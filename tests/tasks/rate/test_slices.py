@@ -8,12 +8,12 @@ import pytest
 
 from schemas.errors import BadInput
 from schemas.rating import RatingMethod
-from tasks.rate.leaderboard import slice_boards
-from tasks.rate.slices import slice_masks, vote_shares
+from tasks.rate.leaderboard import slice_boards, slice_masks
+from tasks.rate.records import vote_shares
 from tasks.rate.votes import rateable, votes
 from tests.tasks.rate.battle_tables import drawn, games
 
-QUICK = RatingMethod(bootstraps=4)
+QUICK = RatingMethod()
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_slice_without_weak_models_keeps_the_level_of_the_strong_ones():
 def test_the_anchor_holds_in_every_slice_that_has_it_and_its_absence_is_flagged():
     everyone = drawn(3000, 5)
     without = ((everyone["model_a"] != "m2") & (everyone["model_b"] != "m2")).to_numpy()
-    method = RatingMethod(bootstraps=4, anchor_model="m2", anchor_rating=1114)
+    method = RatingMethod(anchor_model="m2", anchor_rating=1114)
     masks = {"overall": np.ones(3000, bool), "half": np.arange(3000) < 1500, "without": without}
     rows = slice_boards(votes(everyone), masks, method)
     assert [r.rating for r in rows if r.model == "m2"] == pytest.approx([1114, 1114])

@@ -14,8 +14,7 @@ import polars as pl
 import pytest
 
 from schemas.run import Funnel
-from tasks.report.page import ROWS_MAX, write_report
-from tasks.report.part import Content, Part
+from tasks.report.page import ROWS_MAX, Content, Part, write_report
 from tasks.untrusted import one_line
 from tests.small_store import HOSTILE_MODEL, HOSTILE_PROMPT, HOSTILE_TOPIC
 

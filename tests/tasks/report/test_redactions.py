@@ -1,7 +1,7 @@
 """The report counts what was taken out of what is kept, and nothing else."""
 
 from schemas.decision import Redaction
-from tasks.report.redactions import redactions_part
+from tasks.report.content import redactions_part
 from tests.builders import conversation, decision, store_with
 
 

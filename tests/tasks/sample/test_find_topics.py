@@ -10,7 +10,7 @@ from schemas.errors import BadInput
 from schemas.settings import Settings, TopicSettings
 from schemas.takedown import TakenDownKind, Tombstone
 from tasks.providers import Providers
-from tasks.report.topic_tree import topic_tree_part
+from tasks.report.topics import topic_counts, topic_tree_part
 from tasks.sample.fitted import TABLE
 from tasks.sample.steps import find_topics
 from tasks.tables import Store, frame_of
@@ -112,7 +112,7 @@ def test_a_takedown_of_a_whole_topic_leaves_the_others_as_they_are(sixty, tmp_pa
     assert after.select(columns).equals(topics.filter(pl.col("topic") != 1).select(columns))
     assert report.counts["topics"] == store.read("topic_names").height == 2
     assert store.read("topic_tree").select("node", "left", "right").rows() == [(3, 0, 2)]
-    part = topic_tree_part(store)
+    part = topic_tree_part(store, topic_counts(store))
     assert part is not None
     assert all(f"{n} {after.filter(topic=n)['name'][0]}" in str(part.figure) for n in (0, 2))
 
