@@ -5,7 +5,7 @@ import pytest
 
 from schemas.errors import BadInput
 from schemas.settings import TopicSettings
-from tasks.sample.clusters import cluster, members_min
+from tasks.sample.cluster import cluster, members_min
 
 SIZES = (40, 25, 15)
 SETTINGS = TopicSettings(members_min=5, neighbours=8, dimensions=3)
