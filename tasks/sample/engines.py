@@ -167,8 +167,12 @@ class Evoc:
         """The layer of its clustering that persists most."""
         from evoc import EVoC
 
-        neighbours = min(settings.neighbours, len(vectors) - 1)
-        found = EVoC(base_min_cluster_size=members_min, n_neighbors=neighbours, random_state=seed).fit(vectors)
+        found = EVoC(
+            base_min_cluster_size=members_min,
+            n_neighbors=min(settings.neighbours, len(vectors) - 1),
+            node_embedding_dim=min(settings.dimensions, *vectors.shape),
+            random_state=seed,
+        ).fit(vectors)
         labels = np.asarray(found.labels_, np.int32)
         strengths = np.where(labels < 0, 0, found.membership_strengths_).astype(np.float32)
         distances = (1 - np.exp2(-found.nn_dists_)).astype(np.float32)  # it gives -log2 of cosines
