@@ -24,7 +24,7 @@ import polars as pl
 from scipy.stats import spearmanr
 
 from benchmarks.timing import compare
-from tasks.contamination.index import PromptIndex
+from tasks.contamination.prompt_index import PromptIndex
 from tasks.sample.draw import draw, proportional_quotas, quotas
 
 ARENAS, PROMPTS, TOPICS, MODELS, SIZE = 200, 5_000, 60, 20, 500

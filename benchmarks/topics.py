@@ -1,30 +1,34 @@
-"""Topics of planted embeddings: our engine against BERTopic's default pipeline, warm and in a fresh process.
+"""Topics of planted embeddings: umap and evoc against BERTopic's default pipeline. Purity on real images; memory.
 
-`python -m benchmarks.topics 20000:101 50000:101` measures other sizes, and draws that nothing was chosen on, one round
-each.
+    python -m benchmarks.topics                    # 2,000 documents; 20,000 as well with `20000`
+    python -m benchmarks.topics fit 100000         # one fit of the default engine: seconds and peak memory
+    python -m benchmarks.topics purity DIR…        # every folder of images is a set: how pure are the topics
+
+Seconds are CPU seconds of the second fit in a process: the first compiles. Ours include the map, BERTopic's do not.
 """
 
 import json
-import subprocess
+import resource
 import sys
 import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import adjusted_rand_score
 
-from benchmarks.timing import compare
 from schemas.settings import TopicSettings
-from tasks.sample.assign import assign, reach_of
-from tasks.sample.clusters import cluster
+from tasks.sample.cluster import assign, cluster, reach_of
 
-SIZES = (2_000, 5_000)
+SIZE = 2_000
 DIMENSION, TOPICS = 384, 40
 STRAY = 0.05
 """Share of documents that belong to no topic."""
 PEER = "BERTopic, default pipeline"
+SUFFIXES = {".png", ".jpg", ".jpeg", ".webp"}
+BATCH = 32
 
 Vectors = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int32]
@@ -53,9 +57,9 @@ def planted(n: int, draw: int = 0) -> tuple[Vectors, Labels]:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32), owner.astype(np.int32)
 
 
-def ours(vectors: Vectors) -> Labels:
+def ours(vectors: Vectors, engine: str) -> Labels:
     """Topics, and the map."""
-    return cluster(vectors, TopicSettings(), seed=0).labels
+    return cluster(vectors, TopicSettings.model_validate({"engine": engine}), seed=0).labels
 
 
 def theirs(vectors: Vectors) -> Labels:
@@ -67,30 +71,32 @@ def theirs(vectors: Vectors) -> Labels:
     return np.array(topics, np.int32)
 
 
-def run() -> list[dict[str, Any]]:
-    """CPU seconds and adjusted Rand index against the planted topics; then the same in processes that start anew."""
-    return [*map(_against_bertopic, SIZES), _fresh(SIZES[0]), stability(SIZES[1])]
-
-
-def _against_bertopic(n: int) -> dict[str, Any]:
+def run(n: int = SIZE) -> list[dict[str, Any]]:
+    """A row for each engine of ours beside BERTopic, and what 1 % new documents do to the labels of the old."""
     vectors, owner = planted(n)
-    rand = {
-        f"{who}_adjusted_rand": round(float(adjusted_rand_score(owner, find(vectors))), 3)
-        for who, find in (("ours", ours), ("peer", theirs))
-    }
-    return compare("topics", n, lambda: ours(vectors), PEER, lambda: theirs(vectors), **rand)
-
-
-def _fresh(n: int) -> dict[str, Any]:
-    seconds = {}
-    for who in ("ours", "ours", "theirs"):  # the first fills the cache of compiled code
-        code = f"import time, benchmarks.topics as b; b.{who}(b.planted({n})[0]); print(time.process_time())"
-        answer = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-        seconds[who] = float(answer.stdout.split()[-1])
-    row = {"bench": "topics, fresh process", "n": n, "ours_s": round(seconds["ours"], 2), "peer": PEER}
-    row |= {"peer_s": round(seconds["theirs"], 2), "ratio": round(seconds["theirs"] / seconds["ours"], 2)}
-    print(json.dumps(row), flush=True)
-    return row
+    finders = {"umap": lambda v: ours(v, "umap"), "evoc": lambda v: ours(v, "evoc"), PEER: theirs}
+    warm = planted(SIZE)[0]
+    seconds, rand = {}, {}
+    for name, find in finders.items():
+        find(warm)
+        started = time.process_time()
+        labels = find(vectors)
+        seconds[name] = round(time.process_time() - started, 2)
+        rand[name] = round(float(adjusted_rand_score(owner, labels)), 3)
+    rows = [
+        {
+            "bench": f"topics: {name}",
+            "n": n,
+            "ours_s": seconds[name],
+            "peer": PEER,
+            "peer_s": seconds[PEER],
+            "ratio": round(seconds[PEER] / seconds[name], 2),
+            "ours_adjusted_rand": rand[name],
+            "peer_adjusted_rand": rand[PEER],
+        }
+        for name in ("umap", "evoc")
+    ]
+    return _printed([*rows, stability(n)])
 
 
 def stability(n: int) -> dict[str, Any]:
@@ -101,37 +107,82 @@ def stability(n: int) -> dict[str, Any]:
     started = time.process_time()
     assigned = assign(old, model, reach_of(old, 1), fresh, 1)
     seconds = time.process_time() - started
-    anew = cluster(vectors, TopicSettings(), seed=0)
-    row = {
+    anew = ours(vectors, "umap")
+    return {
         "bench": "topics: 1 % new, assigned",
         "n": n,
         "ours_s": round(seconds, 4),
         "adjusted_rand_of_old": 1.0,
-        "adjusted_rand_of_old_if_fitted_anew": round(float(adjusted_rand_score(model.labels, anew.labels[:n])), 3),
+        "adjusted_rand_of_old_if_fitted_anew": round(float(adjusted_rand_score(model.labels, anew[:n])), 3),
         "adjusted_rand_of_new": round(float(adjusted_rand_score(owner[n:], assigned.found.labels)), 3),
     }
-    print(json.dumps(row), flush=True)
-    return row
 
 
-def once(n: int, draw: int) -> dict[str, Any]:
-    """One round of both."""
-    vectors, owner = planted(n, draw)
-    row: dict[str, Any] = {"bench": "topics, one round", "n": n, "draw": draw}
-    for name, find in (("ours", ours), ("peer", theirs)):
-        started = time.process_time()
-        labels = find(vectors)
-        row[f"{name}_s"] = round(time.process_time() - started, 1)
-        row[f"{name}_topics"] = int(labels.max()) + 1
-        row[f"{name}_adjusted_rand"] = round(float(adjusted_rand_score(owner, labels)), 4)
-    return row | {"ratio": round(row["peer_s"] / row["ours_s"], 2)}
+def fit(n: int) -> list[dict[str, Any]]:
+    """One fit of the default engine in a process of its own."""
+    vectors, owner = planted(n)
+    started, began = time.process_time(), time.perf_counter()
+    labels = ours(vectors, "umap")
+    row = {
+        "bench": "topics: one fit, compiling included",
+        "n": n,
+        "ours_s": round(time.process_time() - started, 1),
+        "wall_s": round(time.perf_counter() - began, 1),
+        "peak_gb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2),
+        "adjusted_rand": round(float(adjusted_rand_score(owner, labels)), 3),
+    }
+    return _printed([row])
+
+
+def purity(folders: list[str]) -> list[dict[str, Any]]:
+    """Share of images whose topic is mostly of their set, by the embedded embedder; outliers count as wrong."""
+    names, vectors = _embedded(folders)
+    sets, owner = np.unique(names, return_inverse=True)
+    return _printed([_purity(name, ours(vectors, name), owner, len(sets)) for name in ("umap", "evoc")])
+
+
+def _purity(engine: str, labels: Labels, owner: npt.NDArray[np.int64], sets: int) -> dict[str, Any]:
+    counts = np.zeros((labels.max() + 1, sets), int)
+    np.add.at(counts, (labels[labels >= 0], owner[labels >= 0]), 1)
+    inside = int((labels >= 0).sum())
+    return {
+        "bench": f"topics of real images: {engine}",
+        "n": len(labels),
+        "topics": len(counts),
+        "outliers": len(labels) - inside,
+        "purity": round(int(counts.max(axis=1).sum()) / len(labels), 3),
+        "purity_without_outliers": round(int(counts.max(axis=1).sum()) / max(1, inside), 3),
+    }
+
+
+def _embedded(folders: list[str]) -> tuple[list[str], Vectors]:
+    """The folder and the unit vector of every image."""
+    from tasks.pixels.pictures import open_picture
+    from tasks.providers import Providers
+
+    embedder = Providers()["image_embedding"]
+    files = [path for folder in folders for path in sorted(Path(folder).rglob("*")) if path.suffix.lower() in SUFFIXES]
+    vectors = [
+        vector
+        for start in range(0, len(files), BATCH)
+        for vector in embedder.embed_images([open_picture(path.read_bytes()) for path in files[start : start + BATCH]])
+    ]
+    stacked = np.array(vectors, np.float32)
+    named = {path: folder for folder in folders for path in files if path.is_relative_to(folder)}
+    return [named[path] for path in files], stacked / np.linalg.norm(stacked, axis=1, keepdims=True)
+
+
+def _printed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    for row in rows:
+        print(json.dumps(row), flush=True)
+    return rows
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        ours(planted(1_000)[0])
-        theirs(planted(1_000)[0])
-        for n, _, draw in (argument.partition(":") for argument in sys.argv[1:]):
-            print(json.dumps(once(int(n), int(draw or 0))), flush=True)
-    else:
-        run()
+    match sys.argv[1:]:
+        case ["fit", count]:
+            fit(int(count))
+        case ["purity", *given]:
+            purity(given)
+        case arguments:
+            run(int(arguments[0]) if arguments else SIZE)

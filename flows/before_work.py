@@ -41,8 +41,7 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
         checked_version(settings.release)
     _check_providers(settings)
     _check_task_runner(settings)
-    if settings.topics.engine != "core":
-        engine(settings.topics.engine)
+    engine(settings.topics.engine)
     Store.open(settings.store)
 
 

@@ -21,8 +21,9 @@ def _cores() -> int:
 class TopicSettings(Row):
     """How topics are found (VisionArena sec. 4.2: UMAP and HDBSCAN)."""
 
-    engine: Literal["core", "umap", "bertopic", "cuml"] = "core"
-    """What finds them: core (our UMAP), umap (umap-learn), bertopic (production extra), cuml (GPU, untested)."""
+    engine: Literal["umap", "evoc", "bertopic", "cuml"] = "umap"
+    """What finds them: umap (umap-learn and hdbscan), evoc (fast on a CPU), bertopic (production extra), cuml (GPU,
+    untested)."""
     members_min: int | None = Field(default=None, ge=2)
     """Smallest topic; by default 0.5 % of the documents, between 5 and 100."""
     neighbours: int = Field(default=15, ge=2)

@@ -37,8 +37,8 @@ class FittedDocument(Row):
     """Position on the two-dimensional map."""
     reach: Float32
     """Mean cosine distance to its neighbours, 0 to 2, that 99 % of the documents of the fit stay within."""
-    vector: str | None
-    """Hash of its vector, 16 hex digits; null in fits from before this was kept."""
+    vector: str
+    """Hash of its vector, 16 hex digits."""
 
 
 class TopicName(Row):

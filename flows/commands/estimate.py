@@ -86,7 +86,7 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     )
     from tasks.measure.steps import conversations_to_describe, texts_of
     from tasks.providers import Providers
-    from tasks.sample.clusters import members_min
+    from tasks.sample.cluster import members_min
     from tasks.spending.prices import load_prices
 
     providers, prices = Providers(settings.providers), load_prices(settings.prices)

@@ -94,7 +94,7 @@ TaskRunnerAddressOption = Annotated[
 ]
 TopicEngineOption = Annotated[
     str | None,
-    typer.Option("--topic-engine", help="core, umap, bertopic or cuml: docs/topics.md.", show_default="core"),
+    typer.Option("--topic-engine", help="umap, evoc, bertopic or cuml: docs/topics.md.", show_default="umap"),
 ]
 BenchSizeOption = Annotated[
     int | None,

@@ -7,10 +7,9 @@ import polars as pl
 
 from schemas.contamination import Overlap, OverlapCount
 from schemas.errors import BadInput
-from tasks.contamination.documents import documents_of
-from tasks.contamination.index import PromptIndex
+from tasks.contamination.alike import documents_of
 from tasks.contamination.outside import OutsideRow, read_outside
-from tasks.contamination.words import DISTINCTIVE_WORDS, words
+from tasks.contamination.prompt_index import DISTINCTIVE_WORDS, PromptIndex, words
 from tasks.parquet import read_parquet_groups
 from tasks.tables import Store
 

@@ -8,46 +8,12 @@ import polars as pl
 
 from schemas.settings import BenchSettings
 from schemas.tables import TABLES
-from tasks.contamination.documents import Vectors, alike, documents_of
+from tasks.contamination.alike import ALIKE_OVERLAP, Alike, Vectors, alike, as_taken_in, documents_of
 from tasks.contamination.reserve import epoch_of, may_be_reserved, reserved
 from tasks.lookup.facts import Versions, embeddings
 from tasks.lookup.released import days
-from tasks.lookup.renames import decided_policy
 from tasks.store.spooled_frames import compact
 from tasks.tables import Store, frame_schema
-
-GUARD_OVERLAP = 0.5
-"""A text that holds half of a benchmark prompt's runs of words is withheld."""
-COSINE = 0.9
-"""Where the policy has no rule for duplicates."""
-
-
-@dataclass(frozen=True)
-class Alike:
-    """Finds prompts of a store that say what others say."""
-
-    store: Store
-    versions: Versions
-
-    @cached_property
-    def _near(self) -> pl.DataFrame:
-        return self.store.read("near_pictures", ["image_a", "image_b"])
-
-    @cached_property
-    def _cosine_min(self) -> float:
-        policy = decided_policy(self.store)
-        return policy.duplicates.prompt_cosine_min if policy and policy.duplicates else COSINE
-
-    def _embedded(self, prompt_ids: pl.Series) -> Vectors:
-        return embeddings(self.store, "text_embedding", self.versions, prompt_ids)
-
-    def documents(self, conversations: pl.DataFrame) -> pl.DataFrame:
-        """`documents_of` conversations as released, with the pictures as they were taken in: those have hashes."""
-        return documents_of(_as_taken_in(self.store, conversations))
-
-    def pairs(self, prompts: pl.DataFrame, documents: pl.DataFrame, overlap_min: float) -> pl.DataFrame:
-        """(document_id, other_id) of rows of `documents` that are alike to rows of `prompts` (other_id)."""
-        return alike(prompts, documents, self._near, self._embedded, self._cosine_min, overlap_min)
 
 
 @dataclass(frozen=True)
@@ -86,7 +52,7 @@ class Guard:
 
     def compared(self, block: Store, kept: pl.DataFrame) -> pl.Series:
         """Prompt ids whose embeddings `look` asks for: those on a picture of a prompt's or near to one, and these."""
-        documents = documents_of(_as_taken_in(block, kept))
+        documents = documents_of(as_taken_in(block, kept))
         splits = [split for split in self._splits.values() if split.prompts.height]
         of_splits = [split.prompts["prompt_id"] for split in splits]
         shown = [documents.filter(pl.col("picture").is_in(self._pictures(split).implode())) for split in splits]
@@ -94,17 +60,14 @@ class Guard:
 
     def look(self, block: Store, kept: pl.DataFrame) -> None:
         """Find what a block's kept conversations show that is alike to what was learnt."""
-        documents = documents_of(_as_taken_in(block, kept))
+        documents = documents_of(as_taken_in(block, kept))
+
+        def embedded(ids: pl.Series) -> Vectors:
+            return embeddings(block, "text_embedding", self._versions, ids)
+
         for split in self._splits.values():
             if split.prompts.height:
-                found = alike(
-                    split.prompts,
-                    documents,
-                    self._near,
-                    lambda ids: embeddings(block, "text_embedding", self._versions, ids),
-                    self._cosine_min,
-                    GUARD_OVERLAP,
-                )
+                found = alike(split.prompts, documents, self._near, embedded, self._cosine_min, ALIKE_OVERLAP)
                 split.shown.update(found["document_id"])
 
     def withheld(self, block: Store, kept: pl.DataFrame) -> Withheld:
@@ -123,7 +86,7 @@ class Guard:
 
     @cached_property
     def _cosine_min(self) -> float:
-        return Alike(self._store, self._versions)._cosine_min
+        return Alike(self._store, self._versions).cosine_min
 
     def _pictures(self, split: "_Split") -> pl.Series:
         """Pictures on which another prompt may be alike to one of the split's by its embedding."""
@@ -146,17 +109,11 @@ class _Split:
         self.prompts = documents_of(_NO_CONVERSATIONS)
 
     def add(self, block: Store, drawn: pl.DataFrame) -> None:
-        documents = compact(documents_of(_as_taken_in(block, drawn)))
+        documents = compact(documents_of(as_taken_in(block, drawn)))
         self.prompts = pl.concat([self.prompts, documents]).unique("document_id", keep="first", maintain_order=True)
 
 
 _NO_CONVERSATIONS = pl.DataFrame(schema=frame_schema(TABLES["conversations"].row))
-
-
-def _as_taken_in(store: Store, conversations: pl.DataFrame) -> pl.DataFrame:
-    """Conversations as released, with the pictures as they were taken in."""
-    asked = store.read("conversations", ["conversation_id", "image_ids"])
-    return conversations.drop("image_ids").join(asked, on="conversation_id", maintain_order="left")
 
 
 def _reserved_now(store: Store, bench: BenchSettings) -> pl.Series:

@@ -6,9 +6,8 @@ from pathlib import Path
 import polars as pl
 
 from schemas.release import KEYS
-from tasks.contamination.guard import GUARD_OVERLAP
-from tasks.contamination.index import PromptIndex
-from tasks.contamination.words import normalised
+from tasks.contamination.alike import ALIKE_OVERLAP
+from tasks.contamination.prompt_index import PromptIndex, normalised
 from tasks.parquet import read_parquet_groups
 from tasks.release.shards import shards
 from tasks.store.spooled_frames import compact
@@ -19,7 +18,7 @@ def bench_leaks(folder: Path) -> Iterator[str]:
     """Benchmark prompts, and prompts alike, in chat, or in battles that are not marked with `in_bench`."""
     asked = (group for shard in shards(folder, "bench") for group in _prompts(shard, "turns"))
     bench = pl.concat([pl.DataFrame(schema=_PROMPTS), *asked])
-    index = PromptIndex(bench["prompt"], GUARD_OVERLAP)
+    index = PromptIndex(bench["prompt"], ALIKE_OVERLAP)
     for shard in shards(folder, "chat"):
         for rows in _prompts(shard, "conversation", "conversation_id"):
             for row in _alike(rows, bench, index).iter_rows(named=True):

@@ -1,24 +1,20 @@
 """Topics -> the benchmark: a public split drawn uniformly over topics, and a hidden one that is released in nothing."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
 
 from schemas.bench import BenchFilter, BenchItem, BenchMeasure, HiddenChange, HiddenItem
-from schemas.row import Row
 from schemas.run import StageReport
-from schemas.settings import BenchSettings, Settings
-from tasks.contamination.guard import GUARD_OVERLAP, Alike
+from schemas.settings import Settings
+from tasks.contamination.alike import ALIKE_OVERLAP, Alike
 from tasks.contamination.reserve import epoch_of, reserved
-from tasks.lookup.facts import Versions, embeddings, facts
+from tasks.lookup.facts import Versions, facts
 from tasks.lookup.released import days
-from tasks.sample.document_vectors import document_vectors
-from tasks.sample.draw import draw, proportional_quotas, quotas
-from tasks.sample.hidden import hidden_changes, hidden_items
-from tasks.sample.kept import kept_conversations
-from tasks.sample.pool import Pool, capped, eligible, first_of_alike
-from tasks.sample.quality import draw_weights
+from tasks.sample.documents import embedded_documents, kept_conversations
+from tasks.sample.draw import by_topic, draw, hidden_changes, hidden_items, proportional_quotas, quotas
+from tasks.sample.pool import capped, draw_weights, eligible, first_of_alike
 from tasks.sample.representativeness import measures
 from tasks.tables import Store, frame_of
 
@@ -51,15 +47,16 @@ def write_bench(settings: Settings, versions: Versions) -> StageReport:
     pool.keep("not_reserved", pool.prompts.filter(~pl.col("asked_id").is_in(secret["document_id"].implode())))
     if bench.per_user_max is not None:
         pool.keep("per_user_max", capped(pool.prompts, bench.per_user_max, settings.seed))
-    asked = _size(bench, pool)
+    asked = min(SIZE, pool.prompts.height // SHARE) if bench.size is None else bench.size
     before = pool.prompts
-    pool.keep("drawn", _drawn(store, pool.prompts, asked, settings, versions))
+    pool.keep("drawn", _drawn(store, before, asked, settings, versions))
     items = pool.prompts.select("conversation_id", "document_id", "topic")
-    _replace(store, "bench", BenchItem, (BenchItem(**row) for row in items.iter_rows(named=True)))
-    _replace(store, "bench_funnel", BenchFilter, pool.funnel)
-    _replace(store, "bench_measures", BenchMeasure, _measured(store, before, pool.prompts, settings, versions))
-    _replace(store, "hidden", HiddenItem, hidden)
-    _replace(store, "hidden_changes", HiddenChange, hidden_changes(hideable, lately, bench, epoch))
+    changes = hidden_changes(hideable, lately, bench, epoch)
+    store.replace("bench", frame_of(BenchItem, (BenchItem(**row) for row in items.iter_rows(named=True))))
+    store.replace("bench_funnel", frame_of(BenchFilter, pool.funnel))
+    store.replace("bench_measures", frame_of(BenchMeasure, _measured(store, before, pool.prompts, settings, versions)))
+    store.replace("hidden", frame_of(HiddenItem, hidden))
+    store.replace("hidden_changes", frame_of(HiddenChange, changes))
     return _report(pool.funnel, asked, items, hidden)
 
 
@@ -88,39 +85,21 @@ def _kept(store: Store, versions: Versions) -> pl.DataFrame:
 
 def _asked_once(kept: pl.DataFrame, prompts: pl.DataFrame, finder: Alike) -> pl.DataFrame:
     """Those of `prompts` that no other kept prompt is alike to: what somebody else asked too may be out already."""
-    wanted = finder.documents(prompts)
-    found = finder.pairs(wanted, finder.documents(kept), GUARD_OVERLAP)
+    found = finder.pairs(finder.documents(prompts), finder.documents(kept), ALIKE_OVERLAP)
     return prompts.filter(~pl.col("document_id").is_in(found["other_id"].implode()))
-
-
-def _size(bench: BenchSettings, pool: Pool) -> int:
-    return min(SIZE, pool.prompts.height // SHARE) if bench.size is None else bench.size
 
 
 def _drawn(store: Store, prompts: pl.DataFrame, size: int, settings: Settings, versions: Versions) -> pl.DataFrame:
     weights = draw_weights(store, prompts, versions, settings.bench.quality_weight)
-    of_topic = {t: list(ids) for t, ids in prompts.group_by("topic").agg("document_id").sort("topic").iter_rows()}
     seats = proportional_quotas if settings.bench.seats == "proportional" else quotas
-    drawn = [document for chosen in draw(of_topic, size, settings.seed, weights, seats).values() for document in chosen]
-    return prompts.filter(pl.col("document_id").is_in(drawn))
+    chosen = draw(by_topic(prompts), size, settings.seed, weights, seats)
+    return prompts.filter(pl.col("document_id").is_in([document for some in chosen.values() for document in some]))
 
 
 def _measured(
     store: Store, pool: pl.DataFrame, drawn: pl.DataFrame, settings: Settings, versions: Versions
 ) -> list[BenchMeasure]:
-    ordered = pool.sort("document_id")
-    prompts, pictures = (
-        embeddings(store, signal, versions, ordered[ids].explode().drop_nulls().unique())
-        for signal, ids in (("text_embedding", "prompt_id"), ("image_embedding", "image_ids"))
-    )
-    if not prompts:
-        return []
-    ordered = ordered.filter(pl.col("prompt_id").is_in(list(prompts)))
     beside = settings.topics.model_copy(update={"document": "concatenated"})
-    vectors = document_vectors(ordered, prompts, pictures, beside, joint=False)
+    ordered, vectors = embedded_documents(store, pool.sort("document_id"), versions, beside, joint=False)
     places = np.flatnonzero(ordered["document_id"].is_in(drawn["document_id"].implode()).to_numpy())
     return measures(ordered["topic"].cast(pl.Int64).to_numpy(), vectors, places, settings.seed)
-
-
-def _replace(store: Store, table: str, row: type[Row], rows: Iterable[Row]) -> None:
-    store.replace(table, frame_of(row, rows))

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from scipy.spatial.distance import jensenshannon
 
 from schemas.bench import BenchMeasure
-from tasks.sample.document_vectors import Vectors
+from tasks.sample.documents import Vectors
 
 Labels = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int64]

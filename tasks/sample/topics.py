@@ -2,54 +2,45 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import polars as pl
+from scipy.optimize import linear_sum_assignment
 
 from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.topic import TopicMember
 from tasks.lookup.facts import Versions
 from tasks.providers import Providers
-from tasks.sample.clusters import TOPICS_NEED, members_min, too_few
-from tasks.sample.document_vectors import Vectors, document_vectors, embeddings
+from tasks.sample.cluster import TOPICS_NEED, members_min, too_few
+from tasks.sample.descriptions import topic_evidence, topic_names, topic_tree
+from tasks.sample.documents import embedded_documents, kept_conversations
 from tasks.sample.engines import Clustering
-from tasks.sample.fit_and_assign import Topics, find
-from tasks.sample.fitted import TABLE
-from tasks.sample.kept import kept_conversations
-from tasks.sample.topic_changes import summary, topic_changes
-from tasks.sample.topic_names import topic_names
-from tasks.sample.topic_tree import topic_tree
-from tasks.sample.topic_words import topic_evidence
+from tasks.sample.fit import TABLE, Topics, fit_and_assign
 from tasks.tables import Store, frame_schema
+
+SHARE_OF_TOPIC = 0.2
+"""A topic splits into those new ones that take at least this share of it."""
 
 
 def write_topics(settings: Settings, providers: Providers, versions: Versions) -> StageReport:
     """Embeddings of kept documents -> `topics`, `topic_tree`, and what the next night needs."""
     store = Store.open(settings.store)
     kept = kept_conversations(store).unique("document_id", keep="first").sort("document_id")
-    documents, vectors = _measured(store, kept, settings, providers, versions)
-    topics = find(store, documents["day"], documents["document_id"], vectors, settings)
-    labels, fitted = topics.fitted.clustering.labels, documents[topics.rows]
-    evidence = topic_evidence(_prompts(fitted), labels, topics.fitted.vectors)
+    joint = providers.names["text_embedding"] == providers.names["image_embedding"] != "embedded"
+    documents, vectors = embedded_documents(store, kept, versions, settings.topics, joint)
+    topics = fit_and_assign(store, documents["day"], documents["document_id"], vectors, settings)
+    labels, fitted = topics.fit["topic"].to_numpy(), documents[topics.rows]
+    evidence = topic_evidence(_prompts(fitted), labels, vectors[topics.rows])
     names = topic_names(store, evidence, fitted["document_id"], labels, providers["topic_names"])
     members = _members(documents["document_id"], topics.found, names)
-    notes = [*_notes(vectors, kept.height, topics, settings), *_keep_changes(store, members)]
-    store.replace(TABLE, pl.concat([each.rows for each in topics.tried]))
-    store.replace("topic_tree", topic_tree(topics.fitted.vectors, labels))
+    notes = _notes(kept.height, topics, too_few(vectors[topics.rows], settings.topics), settings)
+    notes += _keep_changes(store, members)
+    store.replace(TABLE, pl.concat(topics.tried))
+    store.replace("topic_tree", topic_tree(vectors[topics.rows], labels))
     store.replace("topics", members)
     outliers = members.filter(topic=-1).height
     counts = {"documents": len(vectors), "topics": len(names) - 1, "outliers": outliers, "fitted": len(labels)}
     return StageReport(stage="topics", counts=counts, notes=notes)
-
-
-def _measured(
-    store: Store, kept: pl.DataFrame, settings: Settings, providers: Providers, versions: Versions
-) -> tuple[pl.DataFrame, Vectors]:
-    """The documents whose prompt has an embedding, and their vectors."""
-    prompts = embeddings(store, "text_embedding", versions["text_embedding"])
-    pictures = embeddings(store, "image_embedding", versions["image_embedding"])
-    documents = kept.filter(pl.col("prompt_id").is_in(list(prompts)))
-    joint = providers.names["text_embedding"] == providers.names["image_embedding"] != "embedded"
-    return documents, document_vectors(documents, prompts, pictures, settings.topics, joint)
 
 
 def _prompts(documents: pl.DataFrame) -> list[str]:
@@ -66,18 +57,16 @@ def _members(ids: pl.Series, found: Clustering, names: Mapping[int, str]) -> pl.
     return pl.DataFrame(columns | places).with_columns(name).select(frame_schema(TopicMember).names())
 
 
-def _notes(vectors: Vectors, kept: int, topics: Topics, settings: Settings) -> list[str]:
+def _notes(kept: int, topics: Topics, one_topic: bool, settings: Settings) -> list[str]:
     notes = []
-    count, fitted = len(vectors), len(topics.rows)
+    count, fitted = len(topics.found.labels), len(topics.rows)
     if kept > count:
         notes.append(f"{kept - count} kept documents have no embedding and no topic: run `curate measure`")
-    if too_few(topics.fitted.vectors, settings.topics):
+    if not count:
+        notes.append("no documents: no topics")
+    elif one_topic:
         needed = TOPICS_NEED * members_min(fitted, settings.topics)
-        notes.append(
-            f"one topic: fewer than {needed} different documents are nothing to tell apart"
-            if count
-            else "no documents: no topics"
-        )
+        notes.append(f"one topic: fewer than {needed} different documents are nothing to tell apart")
     if count > fitted:
         notes.append(f"{fitted:,} documents fitted, {count - fitted:,} assigned to their topics")
     if len(topics.tried) > 1:
@@ -95,3 +84,52 @@ def _keep_changes(store: Store, members: pl.DataFrame) -> list[str]:
     changes = topic_changes(before, after)
     store.replace("topic_changes", changes)
     return [summary(changes, after)]
+
+
+def topic_changes(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
+    """Rows of the `topic_changes` table, from (document_id, topic) before and after; only documents in both count.
+
+    `successor` marks the pairs of the one-to-one mapping that keeps the most documents together (Hungarian method).
+    Outliers (-1) are never mapped.
+    """
+    after = new.select("document_id", new_topic="topic")
+    pairs = (
+        old.select("document_id", old_topic="topic")
+        .join(after, on="document_id")
+        .group_by("old_topic", "new_topic")
+        .agg(documents=pl.len().cast(pl.Int64))
+        .sort("old_topic", "new_topic")
+    )
+    mapped = pl.DataFrame(_mapping(pairs), {"old_topic": pl.Int32, "new_topic": pl.Int32}, orient="row")
+    successors = mapped.with_columns(successor=True)
+    return pairs.join(successors, on=["old_topic", "new_topic"], how="left").with_columns(
+        pl.col("successor").fill_null(value=False)
+    )
+
+
+def _mapping(pairs: pl.DataFrame) -> list[tuple[int, int]]:
+    real = pairs.filter((pl.col("old_topic") >= 0) & (pl.col("new_topic") >= 0))
+    if real.is_empty():
+        return []
+    old, new = real["old_topic"].to_numpy(), real["new_topic"].to_numpy()
+    shared = np.zeros((old.max() + 1, new.max() + 1))
+    shared[old, new] = real["documents"]
+    matched = zip(*linear_sum_assignment(shared, maximize=True), strict=True)
+    return [(int(a), int(b)) for a, b in matched if shared[a, b] > 0]
+
+
+def summary(changes: pl.DataFrame, new: pl.DataFrame) -> str:
+    """One line: the share of documents whose topic has another successor, and topics that ended, split or are new."""
+    real = changes.filter(pl.col("old_topic") >= 0)
+    stayed = changes.filter(pl.col("successor") | ((pl.col("old_topic") < 0) & (pl.col("new_topic") < 0)))
+    moved = 1 - int(stayed["documents"].sum()) / max(1, int(changes["documents"].sum()))
+    successors = changes.filter("successor")
+    share = pl.col("documents") / pl.col("documents").sum().over("old_topic")
+    split = real.filter(share >= SHARE_OF_TOPIC).filter(pl.col("new_topic") >= 0)["old_topic"].value_counts()
+    ended = set(real["old_topic"]) - set(successors["old_topic"])
+    fresh = set(new.filter(pl.col("topic") >= 0)["topic"]) - set(successors["new_topic"])
+    return (
+        f"topics were fitted anew: {100 * moved:.1f} % of {changes['documents'].sum():,} documents moved; "
+        f"{len(successors)} topics go on, {len(ended)} ended, {len(fresh)} are new, "
+        f"{split.filter(pl.col('count') > 1).height} split (table topic_changes)"
+    )

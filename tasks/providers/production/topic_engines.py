@@ -1,18 +1,17 @@
-"""Topic engines that come with other people's packages: BERTopic, and cuML on a GPU."""
+"""Topic engines of packages that are not in the core install: BERTopic, and RAPIDS cuML on a GPU."""
 
 import warnings
 
 import numpy as np
 
 from schemas.settings import TopicSettings
-from tasks.sample.engines import Clustering, Vectors
-from tasks.sample.umap_engine import UmapLearn
+from tasks.sample.engines import MAP_EPOCHS, Clustering, Vectors, exact_graph, layout
 
 
 class BerTopic:
     """BERTopic with its default pipeline, smallest topic and seed set (VisionArena sec. 4.2).
 
-    It looks at the vectors alone; words and exemplars are made by `topic_words.py`, by BERTopic's definitions.
+    It looks at the vectors alone; `descriptions.py` makes words and exemplars of topics by BERTopic's definitions.
     """
 
     def __init__(self) -> None:
@@ -22,16 +21,19 @@ class BerTopic:
 
     def fit(self, vectors: Vectors, members_min: int, settings: TopicSettings, seed: int, workers: int) -> Clustering:
         """BERTopic's topics; the map is umap-learn's."""
+        neighbours = min(settings.neighbours, len(vectors) - 1)
+        dimensions = min(settings.dimensions, len(vectors) - 2)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of its own dependencies
             from bertopic import BERTopic
             from umap import UMAP
 
-            count = min(settings.neighbours, len(vectors) - 1)
-            reducer = UMAP(count, settings.dimensions, min_dist=0.0, metric="cosine", random_state=seed)
+            reducer = UMAP(
+                neighbours, n_components=dimensions, min_dist=0.0, metric="cosine", random_state=seed, n_jobs=1
+            )
             model = BERTopic(umap_model=reducer, min_topic_size=members_min)
             topics, probabilities = model.fit_transform(["one document"] * len(vectors), vectors)  # two words at least
-        plane = UmapLearn().reduced(vectors, 2, settings.neighbours, seed)
+        plane = layout(exact_graph(vectors, neighbours, workers), 2, MAP_EPOCHS, seed)
         return Clustering(np.asarray(topics, np.int32), np.asarray(probabilities, np.float32), plane)
 
 
@@ -44,13 +46,15 @@ class Cuml:
         self.version = f"cuml-{cuml.__version__}"
 
     def fit(self, vectors: Vectors, members_min: int, settings: TopicSettings, seed: int, workers: int) -> Clustering:
-        """Topics by density in cuML's layout."""
+        """Dense groups of cuML's layout."""
         from cuml.cluster import HDBSCAN
         from cuml.manifold import UMAP
 
         def reduced(dimensions: int) -> Vectors:
-            count = min(settings.neighbours, len(vectors) - 1)
-            reducer = UMAP(n_neighbors=count, n_components=dimensions, min_dist=0.0, metric="cosine", random_state=seed)
+            neighbours = min(settings.neighbours, len(vectors) - 1)
+            reducer = UMAP(
+                n_neighbors=neighbours, n_components=dimensions, min_dist=0.0, metric="cosine", random_state=seed
+            )
             return np.asarray(reducer.fit_transform(vectors), np.float32)
 
         found = HDBSCAN(min_cluster_size=members_min).fit(reduced(settings.dimensions))

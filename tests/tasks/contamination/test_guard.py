@@ -8,7 +8,7 @@ import pytest
 
 from schemas.bench import BenchItem, HiddenItem
 from schemas.image import NearPicture
-from tasks.contamination.documents import alike
+from tasks.contamination.alike import alike
 from tests.builders import (
     NOON,
     battle,

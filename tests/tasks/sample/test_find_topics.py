@@ -11,7 +11,7 @@ from schemas.settings import Settings, TopicSettings
 from schemas.takedown import TakenDownKind, Tombstone
 from tasks.providers import Providers
 from tasks.report.topics import topic_counts, topic_tree_part
-from tasks.sample.fitted import TABLE
+from tasks.sample.fit import TABLE
 from tasks.sample.steps import find_topics
 from tasks.tables import Store, frame_of
 from tests.builders import NOON, VERSIONS, conversation, decision, measure_clean, store_with

@@ -4,9 +4,8 @@ import numpy as np
 import polars as pl
 
 from tasks.providers.capabilities import Failed, TopicEvidence
-from tasks.sample.topic_changes import summary, topic_changes
-from tasks.sample.topic_names import topic_names
-from tasks.sample.topic_tree import topic_tree
+from tasks.sample.descriptions import topic_names, topic_tree
+from tasks.sample.topics import summary, topic_changes
 from tasks.tables import Store
 
 

@@ -1,4 +1,4 @@
-"""One unit vector for each document, from the vectors of its prompt and pictures."""
+"""The documents that topics and the benchmark are made of: kept prompts with their images, and a vector for each."""
 
 from collections.abc import Mapping
 
@@ -8,19 +8,40 @@ import polars as pl
 
 from schemas.errors import BadInput
 from schemas.settings import TopicSettings
-from tasks.lookup.facts import facts
+from tasks.lookup.facts import Versions, facts
+from tasks.lookup.released import conversations_as_released
 from tasks.tables import Store
 
 Vectors = npt.NDArray[np.float32]
 
 
-def embeddings(store: Store, signal: str, version: str) -> dict[str, Vectors]:
+def kept_conversations(store: Store) -> pl.DataFrame:
+    """Conversations that the policy keeps, as they may leave the store, earliest first, with their preset dataset."""
+    decided = store.read("decisions", ["item_kind", "item_id", "keep", "preset_dataset"])
+    kept = decided.filter("keep", item_kind="conversation").select("preset_dataset", conversation_id="item_id")
+    return conversations_as_released(store).join(kept, on="conversation_id", maintain_order="left")
+
+
+def embedded_documents(
+    store: Store, documents: pl.DataFrame, versions: Versions, settings: TopicSettings, joint: bool
+) -> tuple[pl.DataFrame, Vectors]:
+    """Those of `documents` (prompt_id, image_ids) whose prompt has an embedding, and the vectors of these.
+
+    Raises BadInput when stored vectors are of several lengths, and as `document_vectors` does.
+    """
+    prompts = _embeddings(store, "text_embedding", versions, documents["prompt_id"])
+    images = _embeddings(store, "image_embedding", versions, documents["image_ids"].explode().drop_nulls())
+    found = documents.filter(pl.col("prompt_id").is_in(list(prompts)))
+    return found, document_vectors(found, prompts, images, settings, joint)
+
+
+def _embeddings(store: Store, signal: str, versions: Versions, ids: pl.Series) -> dict[str, Vectors]:
     """Content id -> vector of one embedding signal. Raises BadInput when the vectors are of several lengths."""
-    stored = facts(store, signal, version, ["vector"])
+    stored = facts(store, signal, versions[signal], ["vector"], ids.unique().to_list())
     widths = sorted(stored["vector"].list.len().unique())
     if len(widths) > 1 or widths == [0]:
         raise BadInput(
-            f"{signal}: vectors of version {version!r} have {' and '.join(map(str, widths))} dimensions; "
+            f"{signal}: vectors of version {versions[signal]!r} have {' and '.join(map(str, widths))} dimensions; "
             "one version has one: remove its facts and run `curate measure` again"
         )
     matrix = stored["vector"].explode().to_numpy().astype(np.float32).reshape(stored.height, *widths)
@@ -30,24 +51,24 @@ def embeddings(store: Store, signal: str, version: str) -> dict[str, Vectors]:
 def document_vectors(
     documents: pl.DataFrame,
     prompts: Mapping[str, Vectors],
-    pictures: Mapping[str, Vectors],
+    images: Mapping[str, Vectors],
     settings: TopicSettings,
     joint: bool,
 ) -> Vectors:
     """float32 (n, dimension), unit length, one row for each row of `documents` (prompt_id, image_ids).
 
-    `joint`: prompt and pictures share one space, as in CLIP, so that they have a mean (VisionArena sec. 6). Two vectors
+    `joint`: prompt and images share one space, as in CLIP, so that they have a mean (VisionArena sec. 6). Two vectors
     laid side by side need no common space: the cosine of two documents is then the weighted mean of the cosines of
-    their prompts and of their pictures. Documents without a picture have only a prompt, whatever the settings say.
-    Raises BadInput for a mean, or for pictures alone, of what shares no space.
+    their prompts and of their images. Documents without an image have only a prompt, whatever the settings say.
+    Raises BadInput for a mean, or for images alone, of what shares no space.
     """
     if documents.is_empty():
         return np.empty((0, 1), np.float32)
-    text = _stack([prompts[prompt_id] for prompt_id in documents["prompt_id"]])
+    text = np.stack([prompts[prompt_id] for prompt_id in documents["prompt_id"]])
     if settings.document == "text":
         return _unit(text)
-    width = len(next(iter(pictures.values()))) if pictures else text.shape[1]
-    image = _stack([_mean([pictures[i] for i in ids if i in pictures], width) for ids in documents["image_ids"]])
+    width = len(next(iter(images.values()))) if images else text.shape[1]
+    image = np.stack([_mean([images[i] for i in ids if i in images], width) for ids in documents["image_ids"]])
     weight = np.where(image.any(axis=1), settings.picture_weight, 0.0)[:, None].astype(np.float32)
     if settings.document == "concatenated" or (settings.document == "auto" and not joint):
         return _unit(np.hstack([np.sqrt(1 - weight) * text, np.sqrt(weight) * image]))
@@ -65,15 +86,10 @@ def document_vectors(
     return _unit((1 - weight) * text + weight * image)
 
 
-def _stack(rows: list[Vectors]) -> Vectors:
-    return np.stack(rows).astype(np.float32)
-
-
 def _mean(vectors: list[Vectors], width: int) -> Vectors:
     return _unit(np.mean(vectors, axis=0)[None])[0] if vectors else np.zeros(width, np.float32)
 
 
 def _unit(vectors: Vectors) -> Vectors:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: Vectors = (vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
-    return unit
+    return np.asarray(vectors / np.maximum(lengths, 1e-12), np.float32)

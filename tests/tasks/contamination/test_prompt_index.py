@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.contamination.index import PromptIndex
-from tasks.contamination.words import DISTINCTIVE_WORDS, RUN_WORDS, normalised, words
+from tasks.contamination.prompt_index import DISTINCTIVE_WORDS, RUN_WORDS, PromptIndex, normalised, words
 
 LONG = "The picture shows a triangle with two equal sides and an angle of forty degrees; how large are the others?"
 TEXTS = st.lists(st.lists(st.sampled_from("abc"), max_size=20).map(" ".join), max_size=8)
@@ -80,13 +79,10 @@ def test_the_index_finds_what_comparing_everything_finds(prompts, texts, overlap
 def test_however_many_texts_are_looked_at_together_the_same_are_found(prompts, texts, piece_bytes):
     prompts, texts = (pl.Series(some, dtype=pl.String) for some in (prompts, texts))
     index = PromptIndex(prompts, 0.5)
-    long = {"row": pl.UInt32, "prompt": pl.UInt32, "overlap": pl.Float64}
-    alone = [
-        index.find_distinctive(texts[row : row + 1]).with_columns(pl.col("row") + row) for row in range(len(texts))
-    ]
+    alone = [index.find(texts[row : row + 1]).with_columns(pl.col("row") + row) for row in range(len(texts))]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tasks.contamination.words.PIECE_BYTES", piece_bytes)
-        assert index.find_distinctive(texts).equals(pl.concat([pl.DataFrame(schema=long), *alone]))
+        patch.setattr("tasks.contamination.prompt_index.PIECE_BYTES", piece_bytes)
+        assert index.find(texts).equals(pl.concat([index.find(texts[:0]), *alone]))
         assert normalised(texts).to_list() == [" ".join(said) for said in words(texts)]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from schemas.errors import BadInput
 from schemas.settings import TopicSettings
-from tasks.sample.document_vectors import document_vectors
+from tasks.sample.documents import document_vectors
 
 
 def _unit(*values):

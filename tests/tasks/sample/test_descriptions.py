@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 
-from tasks.sample.topic_words import EXEMPLARS, WORDS, topic_evidence
+from tasks.sample.descriptions import EXEMPLARS, WORDS, topic_evidence
 
 TEXTS = ["red fish river", "red fish lake", "red chart axis", "red chart legend chart", "zebra zebra zebra"]
 LABELS = np.array([0, 0, 1, 1, -1], np.int32)

@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from schemas.settings import Settings, TopicSettings
 from schemas.takedown import TakenDownKind, Tombstone
-from tasks.sample.assign import assign, reach_of
+from tasks.sample.cluster import assign, reach_of
 from tasks.sample.engines import Clustering
-from tasks.sample.fit_and_assign import find
-from tasks.sample.fit_set import fit_day_rows, largest_step
-from tasks.sample.fitted import TABLE
+from tasks.sample.fit import TABLE, fit_and_assign, fit_day_rows, largest_step
 from tasks.tables import Store, frame_of
 from tests.builders import NOON
 
@@ -43,8 +41,8 @@ def _until(documents, day):
 
 def _find(store, documents, **chosen):
     settings = Settings(store=store.root, topics=TopicSettings(**CHOSEN | chosen))
-    topics = find(store, *documents, settings)
-    store.replace(TABLE, pl.concat([each.rows for each in topics.tried]))
+    topics = fit_and_assign(store, *documents, settings)
+    store.replace(TABLE, pl.concat(topics.tried))
     return topics
 
 
@@ -57,8 +55,8 @@ def test_a_night_with_few_new_prompts_leaves_every_old_label_and_costs_no_fit(st
     documents = _documents([300, 3])
     before = _find(store, _until(documents, 0))
     after = _find(store, documents)
-    assert before.fitted.new
-    assert not after.fitted.new
+    assert before.new
+    assert not after.new
     old = (documents[0] == FIRST).to_numpy()
     assert (after.found.labels[old] == before.found.labels).all()
     assert (after.found.positions[old] == before.found.positions).all()
@@ -103,7 +101,7 @@ def test_takedowns_leave_the_topics_of_all_other_documents(store):
     for gone in (documents[1][[3]], documents[1][[50, 60]]):
         documents = _without(store, documents, gone)
         after = _find(store, documents)
-        assert not after.fitted.new
+        assert not after.new
         assert dict(zip(documents[1], after.found.labels, strict=True)).items() <= labels.items()
     assert set(store.read(TABLE)["document_id"]) <= set(documents[1])
 
@@ -114,11 +112,11 @@ def test_a_document_that_others_asked_later_stays_where_it_was(store):
     days, ids, vectors = _without(store, documents, [])
     moved = days.scatter((days == FIRST).arg_true()[0], FIRST + timedelta(1))
     after = _find(store, (moved, ids, vectors))
-    assert (after.fitted.new, len(after.rows)) == (False, 300)
+    assert (after.new, len(after.rows)) == (False, 300)
     assert (after.found.labels == labels).all()
 
 
-@pytest.mark.parametrize("changed", ["a vector", "the seed", "another document went too", "a row of before"])
+@pytest.mark.parametrize("changed", ["a vector", "the seed", "another document went too"])
 def test_what_a_takedown_left_of_a_fit_of_something_else_is_not_used(store, changed):
     documents = _documents([200])
     _find(store, documents)
@@ -128,9 +126,7 @@ def test_what_a_takedown_left_of_a_fit_of_something_else_is_not_used(store, chan
         vectors = np.concatenate([-vectors[:1], vectors[1:]])
     elif changed == "another document went too":
         days, ids, vectors = days[1:], ids[1:], vectors[1:]
-    elif changed == "a row of before":
-        store.replace(TABLE, store.read(TABLE).with_columns(vector=pl.lit(None, pl.String)))
-    assert find(store, days, ids, vectors, settings).fitted.new
+    assert fit_and_assign(store, days, ids, vectors, settings).new
 
 
 @pytest.mark.parametrize("changed", ["a vector", "a document is gone"])
@@ -143,16 +139,16 @@ def test_a_kept_fit_of_something_else_is_not_used(store, changed):
     else:  # as after a takedown
         store.replace(TABLE, store.read(TABLE)[1:])
     after = _find(store, (days, ids, vectors))
-    assert before.fitted.new
-    assert after.fitted.new
+    assert before.new
+    assert after.new
     assert (after.found.labels == before.found.labels).all() == (changed != "a vector")
 
 
 def test_only_the_first_fitted_documents_vote(monkeypatch):
     _, _, vectors = _documents([300])
     model = Clustering(np.arange(300, dtype=np.int32), np.ones(300, np.float32), np.zeros((300, 2), np.float32))
-    monkeypatch.setattr("tasks.sample.assign.REFERENCE_MAX", 100)
-    monkeypatch.setattr("tasks.sample.assign.VOTERS", 1)
+    monkeypatch.setattr("tasks.sample.cluster.REFERENCE_MAX", 100)
+    monkeypatch.setattr("tasks.sample.cluster.VOTERS", 1)
     assert assign(vectors, model, np.inf, vectors, 1).found.labels.tolist()[:100] == list(range(100))
     assert assign(vectors, model, np.inf, vectors, 1).found.labels.max() == 99
 

@@ -1,19 +1,64 @@
-"""Prompts of conversations, each once, and which of them say what others say."""
+"""Prompts of conversations, each once, and which of them are alike: what others asked too."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tasks.contamination.index import PromptIndex
-from tasks.contamination.words import normalised
+from tasks.contamination.prompt_index import PromptIndex, normalised
+from tasks.lookup.facts import Versions, embeddings
+from tasks.lookup.renames import decided_policy
+from tasks.tables import Store
 
 Vectors = Mapping[str, npt.NDArray[np.float32]]
 Embedded = Callable[[pl.Series], Vectors]
 """Prompt ids -> the unit vector of each that has one."""
+ALIKE_OVERLAP = 0.5
+"""A text that holds half of a benchmark prompt's runs of words is withheld from chat."""
+COSINE = 0.9
+"""Where the policy has no rule for duplicates."""
 PAIRS_AT_ONCE = 65_536
 _ALIKE = {"document_id": pl.String, "other_id": pl.String}
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Finds prompts of a store that say what others say."""
+
+    store: Store
+    versions: Versions
+
+    @cached_property
+    def near(self) -> pl.DataFrame:
+        """image_a and image_b of all near pictures."""
+        return self.store.read("near_pictures", ["image_a", "image_b"])
+
+    @cached_property
+    def cosine_min(self) -> float:
+        """Prompts on one picture are alike from this cosine of their embeddings on."""
+        policy = decided_policy(self.store)
+        return policy.duplicates.prompt_cosine_min if policy and policy.duplicates else COSINE
+
+    def documents(self, conversations: pl.DataFrame) -> pl.DataFrame:
+        """`documents_of` conversations as released, with the pictures as they were taken in: those have hashes."""
+        return documents_of(as_taken_in(self.store, conversations))
+
+    def pairs(self, prompts: pl.DataFrame, documents: pl.DataFrame, overlap_min: float) -> pl.DataFrame:
+        """(document_id, other_id) of rows of `documents` that are alike to rows of `prompts` (other_id)."""
+
+        def embedded(ids: pl.Series) -> Vectors:
+            return embeddings(self.store, "text_embedding", self.versions, ids)
+
+        return alike(prompts, documents, self.near, embedded, self.cosine_min, overlap_min)
+
+
+def as_taken_in(store: Store, conversations: pl.DataFrame) -> pl.DataFrame:
+    """Conversations as released, with the pictures as they were taken in."""
+    asked = store.read("conversations", ["conversation_id", "image_ids"])
+    return conversations.drop("image_ids").join(asked, on="conversation_id", maintain_order="left")
 
 
 def documents_of(conversations: pl.DataFrame) -> pl.DataFrame:

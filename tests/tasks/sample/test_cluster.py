@@ -5,7 +5,7 @@ import pytest
 
 from schemas.errors import BadInput
 from schemas.settings import TopicSettings
-from tasks.sample.clusters import cluster, members_min
+from tasks.sample.cluster import cluster, members_min
 
 SIZES = (40, 25, 15)
 SETTINGS = TopicSettings(members_min=5, neighbours=8, dimensions=3)
@@ -45,9 +45,9 @@ def test_another_seed_gives_another_map(blobs, found):
 
 def test_outliers_are_minus_one_and_belong_to_nothing(blobs):
     random = np.random.default_rng(1)
-    far = np.eye(16)[15] * 3 + random.normal(scale=0.3, size=(12, 16))  # alike, but too few to be a topic
-    vectors = np.vstack([blobs[0], far / np.linalg.norm(far, axis=1, keepdims=True)]).astype(np.float32)
-    mixed = cluster(vectors, SETTINGS.model_copy(update={"members_min": 13}), seed=1)
+    strays = random.normal(size=(60, 16))
+    vectors = np.vstack([blobs[0], strays / np.linalg.norm(strays, axis=1, keepdims=True)]).astype(np.float32)
+    mixed = cluster(vectors, SETTINGS, seed=1)
     outliers = mixed.labels < 0
     assert outliers.any()
     assert set(mixed.labels[outliers]) == {-1}

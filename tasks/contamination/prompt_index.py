@@ -1,0 +1,118 @@
+"""Which of many texts hold one of a set of prompts: the same words, or most of its runs of four words."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+DISTINCTIVE_WORDS = 13
+"""A text of so many words stands for itself; a shorter one, such as `describe this picture`, says nothing without its
+picture. 13 words are the unit of GPT-3's contamination test (Brown et al. 2020, appendix C)."""
+RUN_WORDS = 4
+"""One word changed in a text of 13 leaves 6 of its 10 runs."""
+PIECE_BYTES = 4 * 1024 * 1024
+"""Of texts whose words are in memory at a time, about: words take ten times the memory of their text."""
+_WORD = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]|[\p{L}\p{M}\p{N}_]+"
+"""Where scripts write no blanks, a character is a word."""
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_FOUND = {"row": pl.UInt32, "prompt": pl.UInt32, "match": pl.String, "overlap": pl.Float64}
+
+
+def words(texts: pl.Series) -> pl.Series:
+    """The words of each text, list[str]: lower case, compatible forms as one (NFKC), no punctuation."""
+    return texts.str.normalize("NFKC").str.to_lowercase().str.extract_all(_WORD)
+
+
+def normalised(texts: pl.Series) -> pl.Series:
+    """Each text as its words with a blank between: equal for texts that differ in case, blanks and punctuation."""
+    joined = [words(some).list.join(" ") for _, some in _pieces(texts)]
+    return pl.concat([pl.Series([], dtype=pl.String), *joined])
+
+
+class PromptIndex:
+    """Prompts that are looked for. Exact: nothing above the threshold is missed, and nothing is compared to all.
+
+    Of a prompt with n runs, at least m = ceil(overlap_min * n) must be in a text. So one of any n - m + 1 is: looking
+    up the rarest ones proposes few pairs, and these are counted (Chaudhuri, Ganti and Kaushik, "A primitive operator
+    for similarity joins in data cleaning", 2006).
+    """
+
+    def __init__(self, prompts: pl.Series, overlap_min: float) -> None:
+        listed = words(prompts)
+        said = pl.DataFrame({"text": prompts, "words": listed.list.join(" ")}).with_row_index("prompt")
+        self._texts = said.select("prompt", "text")
+        self._normalised = said.select("prompt", "words").filter(pl.col("words") != "")
+        self._runs = _runs(listed).rename({"row": "prompt"}).unique()
+        sizes = self._runs.group_by("prompt").len("size")
+        self._sizes = sizes.with_columns(need=(pl.col("size") * overlap_min).ceil().clip(1))
+        place = pl.struct("often", "run").rank("ordinal").over("prompt")
+        self._rarest = (
+            self._runs.with_columns(often=pl.len().over("run"))
+            .join(self._sizes, on="prompt")
+            .filter(place <= pl.col("size") - pl.col("need") + 1)
+            .select("prompt", "run")
+        )
+
+    def find(self, texts: pl.Series) -> pl.DataFrame:
+        """row, prompt, match and overlap of every text that holds a prompt, by row and prompt; the best match of each.
+
+        match is exact (equal text), normalised (equal words) or near; overlap the share of the prompt's runs in the
+        text, 1 where their words are equal.
+        """
+        found = [self._find(some).with_columns(pl.col("row") + first) for first, some in _pieces(texts)]
+        return pl.concat([pl.DataFrame(schema=_FOUND), *found])
+
+    def find_distinctive(self, texts: pl.Series) -> pl.DataFrame:
+        """The same for prompts of at least 13 words."""
+        return self.find(texts).join(self._sizes, on="prompt", how="semi", maintain_order="left")
+
+    def _find(self, texts: pl.Series) -> pl.DataFrame:
+        listed = words(texts)
+        rows = pl.DataFrame({"text": texts, "words": listed.list.join(" ")}).with_row_index("row")
+        whole = (("exact", self._texts, "text"), ("normalised", self._normalised, "words"))
+        equal = [
+            rows.join(prompts, on=column).select("row", "prompt", match=pl.lit(match), overlap=pl.lit(1.0))
+            for match, prompts, column in whole
+        ]
+        best = pl.concat([*equal, self._near(listed)]).unique(["row", "prompt"], keep="first", maintain_order=True)
+        return best.sort("row", "prompt")
+
+    def _near(self, listed: pl.Series) -> pl.DataFrame:
+        there = _runs(listed).join(self._runs, on="run", how="semi").unique()
+        proposed = there.join(self._rarest, on="run").select("row", "prompt").unique()
+        counted = (
+            proposed.join(self._runs, on="prompt")
+            .join(there, on=["row", "run"], how="semi")
+            .group_by("row", "prompt")
+            .len("shared")
+            .join(self._sizes, on="prompt")
+            .filter(pl.col("shared") >= pl.col("need"))
+        )
+        return counted.select("row", "prompt", match=pl.lit("near"), overlap=pl.col("shared") / pl.col("size"))
+
+
+def _pieces(texts: pl.Series) -> Iterator[tuple[int, pl.Series]]:
+    """Texts that follow each other, of `PIECE_BYTES` in all or a little more, each with the row it begins at."""
+    numbers = (texts.str.len_bytes().cast(pl.Int64).cum_sum() // PIECE_BYTES).rle()
+    first = 0
+    for count in numbers.struct.field("len"):
+        yield first, texts.slice(first, count)
+        first += count
+
+
+def _runs(listed: pl.Series) -> pl.DataFrame:
+    """Runs of `RUN_WORDS` words of every distinctive text: row UInt32, run UInt64 (a hash of this process).
+
+    `listed` are the words of each text; a run that a text holds twice is there twice.
+    """
+    lengths = listed.list.len().to_numpy()
+    rows = np.flatnonzero(lengths >= DISTINCTIVE_WORDS)
+    flat = listed.gather(rows).explode().hash(seed=0).to_numpy()
+    owner = np.repeat(rows, lengths[rows]).astype(np.uint32)
+    count = max(0, len(flat) - RUN_WORDS + 1)
+    mixed = np.zeros(count, np.uint64)
+    for place in range(RUN_WORDS):
+        mixed = (mixed ^ (mixed >> np.uint64(29))) * _FACTOR + flat[place : place + count]
+    within = owner[:count] == owner[len(owner) - count :]
+    columns = {"row": owner[:count][within], "run": mixed[within]}
+    return pl.DataFrame(columns, schema={"row": pl.UInt32, "run": pl.UInt64})
