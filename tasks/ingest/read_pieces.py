@@ -6,33 +6,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-import numpy as np
-import polars as pl
 import pyarrow as pa
 
 from schemas.reject import Reject
-from tasks.ingest.arrow_columns import numbers
 from tasks.ingest.formats import ARENA_LOGS, DOORS
 from tasks.ingest.formats.read_published import read_published
 from tasks.ingest.formats.rows import TABLES, table_rows
-from tasks.ingest.line_block import Block, block_of, joined
 from tasks.ingest.log_files import open_stream, raw_lines
 from tasks.ingest.log_line import Place
 from tasks.ingest.people import Pseudonyms
 from tasks.ingest.picture_names import LinkedPictures, linked_pictures
-from tasks.ingest.plain_lines import PlainLines
 from tasks.ingest.read_logs import LogContent, read_line
-from tasks.ingest.read_plan import PART_BYTES, PIECE_BYTES, PIECE_BYTES_MIN, Piece
+from tasks.ingest.read_plan import PART_BYTES, PIECE_BYTES, Piece
 from tasks.ingest.sighting_frame import sighting_table
 from tasks.running.parallel import map_in_processes
 from tasks.tables import Store, frame_of
 
 BATCHES_ALONE = 6
 """As many are read in this process sooner than others have started."""
-_AT_ONCE_MAX = 8 * PIECE_BYTES
-"""More are one enormous line."""
 _ROWS_A_BLOCK = 1024
 
 
@@ -126,7 +119,7 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _blocks(piece: Piece) -> Iterator[tuple[int, Block | Iterable[Any]]]:
+def _blocks(piece: Piece) -> Iterator[tuple[int, Iterable[Any]]]:
     """(about how many bytes, raw lines or rows) of a piece, some at a time."""
     if piece.file.path.suffix in TABLES:
         rows = table_rows(piece.file.path, picture_bytes=False)
@@ -137,17 +130,10 @@ def _blocks(piece: Piece) -> Iterator[tuple[int, Block | Iterable[Any]]]:
         lines = raw_lines(stream)
         if piece.lines is not None:
             stream.seek(piece.start)
-            size = piece.size_bytes
-            yield size, block_of(stream.read(size)) if _at_once(piece, size) else islice(lines, piece.lines)
+            yield piece.size_bytes, islice(lines, piece.lines)
             return
         while some_lines := _some_lines(lines):
-            size = sum(map(len, some_lines))
-            yield size, joined(some_lines) if _at_once(piece, size) else some_lines
-
-
-def _at_once(piece: Piece, size: int) -> bool:
-    """Whether that many bytes of a piece are worth the compiled scan, and fit in memory."""
-    return piece.format == ARENA_LOGS and not piece.file.csam and PIECE_BYTES_MIN <= size <= _AT_ONCE_MAX
+            yield sum(map(len, some_lines)), some_lines
 
 
 def _some_lines(rows: Iterator[bytes]) -> list[bytes]:
@@ -162,32 +148,6 @@ def _some_lines(rows: Iterator[bytes]) -> list[bytes]:
 
 
 def _read(
-    rows: Block | Iterable[Any], first: Place, piece: Piece, people: Pseudonyms, linked: LinkedPictures
-) -> tuple[LogContent, pa.Table]:
-    if isinstance(rows, Block):
-        return _read_lines(rows, first, piece, people, linked)
-    return _read_rows(rows, first, piece, people, linked)
-
-
-def _read_lines(
-    block: Block, first: Place, piece: Piece, people: Pseudonyms, linked: LinkedPictures
-) -> tuple[LogContent, pa.Table]:
-    """What a block holds, whose first line is `first`, and its sightings: usual lines together, others one by one."""
-    content, plain = LogContent(), PlainLines(block, first)
-    for line in plain.odd:
-        read_line(block.line(line), first._replace(line=first.line + line), False, people, linked, content)
-    content.line_count = block.count
-    shared = {seen.conv_id for seen in content.sightings}
-    shared.intersection_update(plain.conv_ids.to_pylist() if shared else ())
-    rows = plain.table(people, linked, shared)
-    if content.sightings:
-        rows = pa.concat_tables([rows, sighting_table(content.sightings, shared)])
-        place = cast(pl.DataFrame, pl.from_arrow(rows.select(["side", "line"])))
-        rows = rows.take(numbers(np.lexsort(place.to_numpy().T)))
-    return content, rows
-
-
-def _read_rows(
     rows: Iterable[Any], first: Place, piece: Piece, people: Pseudonyms, linked: LinkedPictures
 ) -> tuple[LogContent, pa.Table]:
     """What some rows or lines hold, and its sightings."""

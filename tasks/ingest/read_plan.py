@@ -20,7 +20,7 @@ PART_BYTES = 32 * 1024 * 1024
 PIECE_BYTES = PART_BYTES // 4 - 2 * READ_BYTES
 """What it has in memory of that: so little that the memory is used again. The last piece of a file may be larger."""
 PIECE_BYTES_MIN = 4 * 1024 * 1024
-"""Fewer bytes are read line by line sooner than the compiled scan is loaded."""
+"""Fewer bytes are no piece of their own."""
 _LINE_END = ord("\n")
 
 

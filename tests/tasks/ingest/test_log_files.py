@@ -100,7 +100,7 @@ def test_an_archive_that_is_cut_off_anywhere_is_one_reject_and_never_silent(tmp_
     whole, (file,) = path.read_bytes(), log_files(tmp_path)
     for size in range(1, len(whole)):
         path.write_bytes(whole[:size])
-        assert [raw for _, raw in lines(file)][-1] == b"\0"
+        assert [raw for _, raw in lines(file)][-1].endswith(b"\0")
     path.write_bytes(whole * 2)
     assert len(list(lines(file))) == 4
 
@@ -115,8 +115,8 @@ def test_an_archive_of_several_frames_is_cut_off_where_its_last_one_is(tmp_path)
     assert [raw[:4] for _, raw in lines(file)] == [noise[:4], b"0000", b"last"]
     for cut in (1, 3, 5, 20):
         path.write_bytes(whole[:-cut])
-        found = [raw[:4] for _, raw in lines(file)]
-        assert (found[:2], found[-1]) == ([noise[:4], b"0000"], b"\0")
+        found = [raw for _, raw in lines(file)]
+        assert [raw[:4] for raw in found[:2]] == [noise[:4], b"0000"] and found[-1].endswith(b"\0")
 
 
 def test_an_archive_that_is_none_is_one_reject(tmp_path):
