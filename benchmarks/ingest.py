@@ -29,7 +29,7 @@ import orjson
 from benchmarks.large_log import write_large_log
 from schemas.settings import Settings
 from tasks.content_id import text_id
-from tasks.ingest.assemble_step import assemble_store
+from tasks.ingest.assemble import assemble_store
 from tasks.ingest.formats.detect import source_files
 from tasks.ingest.log_line import Seen
 from tasks.ingest.people import Pseudonyms

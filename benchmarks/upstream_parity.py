@@ -20,7 +20,7 @@ from benchmarks.upstream_cleaner import INVALID, KEPT, VOTES, battle_outcome, ch
 from schemas.settings import Settings
 from tasks.decide import policy_file
 from tasks.decide.steps import decide_items
-from tasks.ingest.assemble_step import assemble_store
+from tasks.ingest.assemble import assemble_store
 from tasks.ingest.formats.detect import source_files
 from tasks.ingest.log_files import log_files
 from tasks.ingest.read_step import read_new

@@ -16,7 +16,7 @@ from schemas.image import Preset
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.ingest import picture_shards
-from tasks.ingest.assemble_step import assemble_store
+from tasks.ingest.assemble import assemble_store
 from tasks.ingest.formats.detect import described, source_files
 from tasks.ingest.formats.embedded import SUFFIX, embedded_pictures
 from tasks.ingest.known_hashes import KnownHashes, load_known_hashes
