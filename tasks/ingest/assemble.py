@@ -1,7 +1,7 @@
 """Tables `sightings` and `picture_files` -> `conversations` and `battles`.
 
-Lines accumulate: turn 3 repeats turns 1 and 2, a regenerated answer repeats the rest, a vote repeats both sides. The last
-sighting of a conversation wins; the order in which sightings were read does not matter. DuckDB joins the sightings
+Lines accumulate: turn 3 repeats turns 1 and 2, a regenerated answer repeats the rest, a vote repeats both sides. The
+last sighting of a conversation wins; the order in which sightings were read does not matter. DuckDB joins the sightings
 without their texts in a temporary file, so memory does not grow with the log; texts are fetched for one part of
 `conversations` at a time.
 """
@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import duckdb
 import polars as pl
+import pyarrow as pa
 
 from schemas.battle import Battle
 from schemas.conversation import Conversation, Role
@@ -37,7 +38,7 @@ _COLUMNS = [
 def assemble_store(store: Store, workers: int) -> dict[str, int]:
     """Write both tables, unless they were made from just these parts. Returns how many rows they have."""
     parts = store.parts("sightings")
-    seen = json.dumps([parts, store.parts("picture_files"), list(Conversation.model_fields)])
+    seen = json.dumps([parts, store.parts("picture_files")])
     made_from = hashlib.blake2b(seen.encode()).hexdigest().encode()
     if store.read_bytes(_MADE_FROM) != made_from:
         with _joined(store, parts, workers) as database:
@@ -57,13 +58,19 @@ def _joined(store: Store, parts: Sequence[str], workers: int) -> Iterator[duckdb
     with TemporaryDirectory() as folder:
         settings = {"memory_limit": MEMORY_LIMIT, "threads": workers, "temp_directory": folder}
         with duckdb.connect(f"{folder}/sightings.duckdb", config=settings) as database:
-            for number, part in enumerate(parts or [None]):
-                rows = store.read_part("sightings", part, _COLUMNS) if part else store.empty("sightings", _COLUMNS)
-                rows = rows.with_row_index("row").with_columns(pl.col("tstamp").dt.epoch("us"), part=pl.lit(number))
-                database.execute(f"{'INSERT INTO' if number else 'CREATE TABLE'} seen {'' if number else 'AS'} FROM rows")
+            database.from_arrow(_numbered(store.empty("sightings", _COLUMNS), 0)).create("seen")
+            for number, part in enumerate(parts):
+                database.from_arrow(_numbered(store.read_part("sightings", part, _COLUMNS), number)).insert_into("seen")
             database.create_function("opening_suffix", _opening_suffix, ["VARCHAR", "VARCHAR"], "VARCHAR")
             database.execute(_SQL.read_text(encoding="utf-8"))
             yield database
+
+
+def _numbered(rows: pl.DataFrame, part: int) -> pa.Table:
+    """Sightings with the part and the row they stand in, and their time in microseconds."""
+    return (
+        rows.with_row_index("row").with_columns(pl.col("tstamp").dt.epoch("us"), part=pl.lit(part, pl.Int32)).to_arrow()
+    )
 
 
 def _opening_suffix(opening_id: str, picture: str) -> str:
@@ -73,10 +80,10 @@ def _opening_suffix(opening_id: str, picture: str) -> str:
 
 def _slices(database: duckdb.DuckDBPyConnection, table: str) -> Iterator[pl.DataFrame]:
     """The rows of a table in order, as many as make a part; one slice at least."""
-    ((count,),) = database.execute(f"SELECT count(*) FROM {table}").fetchall()
+    ((count,),) = database.table(table).count("place").fetchall()
     for start in range(0, max(count, 1), ROWS_A_PART):
-        wanted = f"FROM {table} WHERE place BETWEEN {start + 1} AND {start + ROWS_A_PART} ORDER BY place"
-        rows = database.sql(wanted).pl()
+        wanted = f"place BETWEEN {start + 1} AND {start + ROWS_A_PART}"
+        rows = database.table(table).filter(wanted).order("place").pl()
         yield rows.with_columns(pl.from_epoch(pl.col("tstamp", "first_tstamp"), "us").dt.replace_time_zone("UTC"))
 
 

@@ -17,8 +17,8 @@ from tasks.ingest.csam_flags import notable
 
 _NAME = re.compile(r"(?:vision-(?P<kind>tmp|csam)-)?(?P<day>\d{4}-\d{2}-\d{2})-conv\.jsonl?(?:\.gz|\.zst)?")
 _COMPRESSED = (".gz", ".zst")
-PICTURE_FOLDERS = ("serve_images", "input_images")
-"""What a server calls the folders of its pictures, beside its logs."""
+IMAGE_FOLDERS = ("serve_images", "input_images")
+"""What a server calls the folders of its images, beside its logs."""
 LINE_BYTES_MAX = 16 * 1024 * 1024
 """Longer lines are rejected unread: a state of 50 turns of 30,000 characters is below 8 MB."""
 READ_BYTES = 256 * 1024
@@ -90,11 +90,11 @@ def _found(folder: Path) -> Iterator[LogFile]:
 
 
 def server_folders(logs: Path) -> Iterator[Path]:
-    """The log folder and every folder below it, in name order, but for those of pictures. Links are followed once."""
+    """The log folder and every folder below it, in name order, except image folders. Links are followed once."""
     seen = set[str]()
     for path, below, _ in os.walk(logs, followlinks=True):
         real = os.path.realpath(path)
-        below[:] = sorted(set(below).difference(PICTURE_FOLDERS)) if real not in seen else []
+        below[:] = sorted(set(below).difference(IMAGE_FOLDERS)) if real not in seen else []
         if real not in seen:
             yield Path(path)
         seen.add(real)

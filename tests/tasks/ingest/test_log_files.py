@@ -9,8 +9,8 @@ import zstandard
 
 from schemas.errors import BadInput
 from tasks.ingest import log_files as module
+from tasks.ingest.image_files import image_folders, linked_images
 from tasks.ingest.log_files import lines, log_files
-from tasks.ingest.picture_names import linked_pictures, picture_folders
 from tests.tasks.ingest.logs import DAY, chat, ingested, rejected, write
 
 NAMES = [
@@ -57,7 +57,7 @@ def test_servers_of_any_depth_and_behind_links_are_read_once(tmp_path):
     (logs / "eu" / "round").symlink_to(logs)
     (logs / "eu" / "server0" / "serve_images").mkdir()
     assert [file.source for file in log_files(logs)] == [f"eu/server0/{DAY}", f"server1/{DAY}"]
-    assert picture_folders(logs) == [logs / "eu" / "server0" / "serve_images"]
+    assert image_folders(logs) == [logs / "eu" / "server0" / "serve_images"]
 
 
 def test_an_empty_window_says_what_the_folder_holds(tmp_path):
@@ -161,5 +161,5 @@ def test_pictures_that_only_file_names_link_are_found_again_when_one_more_was_sa
     for number, stamp in enumerate((10**18, 2 * 10**18)):
         (folder / f"input_image_{'a' * 32}_{number}.5.png").write_bytes(b"")
         os.utime(folder, ns=(stamp, stamp))
-        (pictures,) = linked_pictures(tmp_path).values()
+        (pictures,) = linked_images(tmp_path).values()
         assert [seconds for seconds, _ in pictures] == [0.5, 1.5][: number + 1]
