@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-import polars as pl
+import pyarrow as pa
 
 from schemas.conversation import Sighting
 from schemas.reject import Reject, RejectReason
+from schemas.row import arrow_schema
 from tasks.ingest.csam_flags import ids_in, line_is_flagged, row_is_flagged
 from tasks.ingest.formats.adapter import FormatAdapter, Record
 from tasks.ingest.image_files import LinkedImages, image_at
 from tasks.ingest.log_files import LINE_BYTES_MAX, without_mark
 from tasks.ingest.log_line import LineRejected, Place, Seen, parse_json, sightings, states_of
 from tasks.ingest.people import Pseudonyms
-from tasks.tables import frame_schema
 
 Texts = list[str | None]
 
@@ -101,14 +101,14 @@ def _with_linked(seen: list[Seen], linked: LinkedImages) -> list[Seen]:
     ]
 
 
-def sighting_frame(seen: Sequence[Seen]) -> pl.DataFrame:
+def sighting_table(seen: Sequence[Seen]) -> pa.Table:
     """One row a sighting, in order; texts that the next sighting of the conversation repeats are left out."""
     values = zip(*seen, strict=True) if seen else [()] * len(Seen._fields)
     columns: dict[str, Sequence[Any]] = dict(zip(Seen._fields, values, strict=True))
     columns["num_messages"] = list(map(len, columns["texts"]))
     columns["texts"] = _not_repeated(columns["conv_id"], columns["texts"])
-    schema = frame_schema(Sighting)
-    return pl.DataFrame({name: pl.Series(columns[name], dtype=schema[name]) for name in schema})
+    schema = arrow_schema(Sighting)
+    return pa.table([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
 
 
 def _not_repeated(conv_ids: Sequence[str], texts: Sequence[Texts]) -> list[Texts | None]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
+import pyarrow as pa
 
 from schemas.conversation import LogFileRead
 from schemas.reject import QuarantineCause, Reject
@@ -18,7 +19,7 @@ from tasks.ingest.log_files import LogFile, open_stream, raw_lines
 from tasks.ingest.log_line import Place
 from tasks.ingest.people import Pseudonyms, store_key
 from tasks.ingest.quarantine import hold, rows_without, withdraw_taken_down
-from tasks.ingest.read_logs import LogContent, sighting_frame
+from tasks.ingest.read_logs import LogContent, sighting_table
 from tasks.ingest.read_plan import PART_BYTES, PIECE_BYTES, FilePlan, Piece, batches, changed, plan
 from tasks.running.parallel import map_in_processes
 from tasks.running.progress import progress
@@ -60,27 +61,27 @@ class PieceReader(NamedTuple):
         """Read a batch and write its parts."""
         people, linked = Pseudonyms(self.key), linked_images(self.logs)
         result = PartsRead([], [], Counter(), [], sum(piece.size_bytes for piece in batch), set(), set())
-        frames: list[pl.DataFrame] = []
+        tables: list[pa.Table] = []
         rejects: list[Reject] = []
         waiting_bytes = 0
         for chunk in _chunks(batch):
             content = _content(chunk, people, linked)
-            frames.append(sighting_frame(content.sightings))
+            tables.append(sighting_table(content.sightings))
             rejects += content.rejects
             result.lines[chunk.piece.file.source] += content.line_count
             result.flagged_conv_ids.update(content.flagged_conv_ids)
             result.flagged_images.update(content.flagged_images)
             waiting_bytes += chunk.size_bytes
             if waiting_bytes >= PART_BYTES:
-                self._write(frames, rejects, result)
-                frames, rejects, waiting_bytes = [], [], 0
-        self._write(frames, rejects, result)
+                self._write(tables, rejects, result)
+                tables, rejects, waiting_bytes = [], [], 0
+        self._write(tables, rejects, result)
         return result
 
-    def _write(self, frames: Sequence[pl.DataFrame], rejects: Sequence[Reject], result: PartsRead) -> None:
+    def _write(self, tables: Sequence[pa.Table], rejects: Sequence[Reject], result: PartsRead) -> None:
         store = Store(self.store)
-        if any(frame.height for frame in frames):
-            result.sightings.append(store.write_part("sightings", pl.concat(frames)))
+        if any(table.num_rows for table in tables):
+            result.sightings.append(store.write_part("sightings", pa.concat_tables(tables)))
         if rejects:
             result.rejects.append(store.write_part("rejects", frame_of(Reject, rejects)))
             result.rejected.append(len(rejects))

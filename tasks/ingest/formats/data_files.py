@@ -31,8 +31,8 @@ def source_files(
     """(file, format) of everything to read in a folder or a single data file, in name order.
 
     Without `format`, a folder with arena logs is read as such; other data files are recognized by their columns.
-    Raises BadInput when there is nothing to read, a format is unknown or cannot be loaded, a file fits none, or a window
-    is given for undated files.
+    Raises BadInput when there is nothing to read, a format is unknown or cannot be loaded, a file fits none, or a
+    window is given for undated files.
     """
     if format not in (None, ARENA_LOGS):
         adapter(str(format))  # raises for an unknown one, and for a package that cannot be loaded
