@@ -55,15 +55,16 @@ def assemble_store(store: Store, workers: int) -> dict[str, int]:
 @contextmanager
 def _joined(store: Store, parts: Sequence[str], workers: int) -> Iterator[duckdb.DuckDBPyConnection]:
     """A database with the tables `conversations` (without texts) and `battles`, each numbered in order by `place`."""
-    with TemporaryDirectory() as folder:
-        settings = {"memory_limit": MEMORY_LIMIT, "threads": workers, "temp_directory": folder}
-        with duckdb.connect(f"{folder}/sightings.duckdb", config=settings) as database:
-            database.from_arrow(_numbered(store.empty("sightings", _COLUMNS), 0)).create("seen")
-            for number, part in enumerate(parts):
-                database.from_arrow(_numbered(store.read_part("sightings", part, _COLUMNS), number)).insert_into("seen")
-            database.create_function("opening_suffix", _opening_suffix, ["VARCHAR", "VARCHAR"], "VARCHAR")
-            database.execute(_SQL.read_text(encoding="utf-8"))
-            yield database
+    with TemporaryDirectory() as folder, duckdb.connect(f"{folder}/sightings.duckdb") as database:
+        database.execute("SET memory_limit = $1", [MEMORY_LIMIT])
+        database.execute("SET threads = $1", [workers])
+        database.execute("SET temp_directory = $1", [folder])
+        database.from_arrow(_numbered(store.empty("sightings", _COLUMNS), 0)).create("seen")
+        for number, part in enumerate(parts):
+            database.from_arrow(_numbered(store.read_part("sightings", part, _COLUMNS), number)).insert_into("seen")
+        database.create_function("opening_suffix", _opening_suffix, ["VARCHAR", "VARCHAR"], "VARCHAR")
+        database.execute(_SQL.read_text(encoding="utf-8"))
+        yield database
 
 
 def _numbered(rows: pl.DataFrame, part: int) -> pa.Table:

@@ -13,7 +13,9 @@ from typing import Any
 _FLAG = "has_csam_image"
 _FLAG_SET = re.compile(rb'has_csam_image(?!\\*"\s*:\s*(?:false|null)\b)')
 """The flag, followed by anything but a plain no."""
-_ESCAPE = re.compile(rb"\\+u00([3-7][0-9a-fA-F])")
+_BACKSLASHES = re.compile(rb"\\+")
+_ESCAPE = re.compile(rb"\\u00([3-7][0-9a-fA-F])")
+_ESCAPED_AGAIN_MAX = 8
 _NAME = re.compile(rb"[0-9a-f]{32}")
 _NOTABLE = re.compile(rb"[0-9a-f]{32}|has_csam_image[^,}]{0,32}")
 _TEXT_KEYS = frozenset({"messages", "conversation", "conversation_a", "conversation_b", "content", "text"})
@@ -27,7 +29,7 @@ def line_is_flagged(raw: bytes) -> bool:
     try:
         return row_is_flagged(_parsed(raw))
     except (ValueError, RecursionError):
-        return _FLAG_SET.search(_unescaped(raw)) is not None
+        return _looks_flagged(raw)
 
 
 def row_is_flagged(row: Any) -> bool:
@@ -72,13 +74,23 @@ def _values(key: str, value: Any, is_text: bool = False) -> Iterator[Any]:
         try:
             inner = _parsed(value.encode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError):
-            if key == _FLAG and _FLAG_SET.search(_unescaped(value.encode("utf-8", "surrogatepass"))):
+            if key == _FLAG and _looks_flagged(value.encode("utf-8", "surrogatepass")):
                 yield True
         else:
             yield from _values(key, inner)
 
 
+def _looks_flagged(raw: bytes) -> bool:
+    """Whether text that is not JSON holds the flag without a plain no behind it, or is escaped too often to tell."""
+    plain = _unescaped(raw)
+    return _FLAG_SET.search(plain) is not None or _ESCAPE.search(plain) is not None
+
+
 def _unescaped(raw: bytes) -> bytes:
-    """The bytes with every escaped ASCII character as itself, also those in strings that hold JSON."""
-    plain = _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), raw)
-    return plain if plain == raw else _unescaped(plain)
+    """The bytes with escaped ASCII characters as themselves, also those in strings that hold JSON."""
+    for _ in range(_ESCAPED_AGAIN_MAX):
+        raw = _BACKSLASHES.sub(rb"\\", raw)
+        if not _ESCAPE.search(raw):
+            return raw
+        raw = _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), raw)
+    return raw

@@ -84,14 +84,8 @@ class KnownHashes:
         """Which of m PDQ hashes are within its distance of a listed one, bool (m,), whatever their quality."""
         if not len(self.pdq_distance) or not len(digits):
             return np.zeros(len(digits), bool)
-        return np.array([self._near(words) for words in _words(digits)], bool)
-
-    def _near(self, words: Hashes) -> bool:
-        """Half of the bits rule out all but a few: two unrelated hashes differ in half of them."""
-        half = np.bitwise_count(self.pdq[0] ^ words[0]) + np.bitwise_count(self.pdq[1] ^ words[1])
-        left = np.flatnonzero(half <= self.pdq_distance)
-        rest = np.bitwise_count(self.pdq[2:, left] ^ words[2:, None]).sum(axis=0, dtype=np.int64)
-        return bool((half[left] + rest <= self.pdq_distance[left]).any())
+        apart = (np.bitwise_count(self.pdq ^ words[:, None]).sum(axis=0) for words in _words(digits))
+        return np.array([(bits <= self.pdq_distance).any() for bits in apart], bool)
 
 
 def load_known_hashes(files: Iterable[str]) -> KnownHashes:

@@ -172,17 +172,10 @@ def _hand_over(fresh: dict[str, Picture], result: TakenIn, intake: Intake) -> No
     fresh.clear()
     if pictures:
         result.seen.append(intake.look(pictures))
-        result.images += [_image(picture) for picture in pictures]
-
-
-def _image(picture: Picture) -> Image:
-    return Image(
-        image_id=picture.image_id,
-        bytes=picture.encoded,
-        format=picture.format,
-        width=picture.width,
-        height=picture.height,
-    )
+        result.images += [
+            Image(image_id=p.image_id, bytes=p.encoded, format=p.format, width=p.width, height=p.height)
+            for p in pictures
+        ]
 
 
 class WrittenShard(NamedTuple):

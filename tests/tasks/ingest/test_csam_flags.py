@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import time
 
 import polars as pl
 import pyarrow as pa
@@ -99,6 +100,16 @@ def test_a_plain_no_and_what_people_write_about_the_flag_are_no_flags(no):
         assert not line_is_flagged(line(record))
         assert not line_is_flagged(line(record | {"state": json.dumps(record["state"])}))
     assert not line_is_flagged(line(chat("a", "\x1f < a \u00e9 \ud83d") | {"gen_params": '{"a": '}))
+
+
+@pytest.mark.parametrize("unit", [b"\\", b"\\u005c", b"u005c", b'"{', b"has_csam_image"], ids=repr)
+def test_a_line_that_is_made_to_take_long_does_not(unit):
+    hostile = b'{"a": "\\' + unit * (2_000_000 // len(unit))
+    started = time.process_time()
+    for raw in (hostile, hostile + b'"}'):
+        line_is_flagged(raw)
+        ids_in(raw)
+    assert time.process_time() - started < 5
 
 
 def flagged_lines() -> list[bytes]:
