@@ -26,7 +26,7 @@ from tasks.ingest.formats.data_files import source_files
 from tasks.ingest.read_new import read_new
 from tasks.tables import Store
 
-LINES, LINES_A_DAY = 200_000, 20_000
+LINES, LINES_A_DAY = 100_000, 10_000
 _ERRORS = ("network error", "$moderation$ your input", "api request error", "▌")
 
 

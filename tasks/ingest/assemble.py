@@ -56,6 +56,7 @@ def assemble_store(store: Store, workers: int) -> dict[str, int]:
 def _joined(store: Store, parts: Sequence[str], workers: int) -> Iterator[duckdb.DuckDBPyConnection]:
     """A database with the tables `conversations` (without texts) and `battles`, each numbered in order by `place`."""
     with TemporaryDirectory() as folder, duckdb.connect(f"{folder}/sightings.duckdb") as database:
+        database.execute("SET enable_progress_bar = false")  # it would go to the standard output
         database.execute("SET memory_limit = $1", [MEMORY_LIMIT])
         database.execute("SET threads = $1", [workers])
         database.execute("SET temp_directory = $1", [folder])
