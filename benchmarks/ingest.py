@@ -1,148 +1,110 @@
-"""Reading a log into tables: ours against parsing alone, the same columns by Python objects, and FastChat's own.
+"""Reading a log into tables against FastChat's own reading and cleaning, and how memory grows with the log.
 
 The peer follows FastChat's published steps (`monitor/clean_battle_data.py`): read every line with `json`, keep the
 votes, sort them, then for each: anonymity rule, language of the first prompt, all messages lower-cased and searched for
 model names and error texts, tokens of every message. It is given list content, which upstream crashes on. It writes
-nothing; ours writes tables that hold every conversation, not only the voted ones.
-
-By Python objects is parsing, hashing addresses and opening texts, and writing the same columns, with no check of
-anything and a table that is not sorted into conversations. Peers run in one process, ours in as many as by default.
-Timed is the work alone, for peers as for ours: the start of our first process is not, that of its workers is. Compiled
-code is compiled before.
+nothing; ours writes tables that hold every conversation, not only the voted ones. The peer runs in one process, ours in
+as many as by default.
 """
 
 import json
 import resource
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import chain, islice
 from pathlib import Path
-from typing import Any
-
-import orjson
+from typing import Any, NamedTuple
 
 from benchmarks.large_log import write_large_log
+from benchmarks.upstream_cleaner import IDENTITY, VOTES
 from schemas.settings import Settings
-from tasks.content_id import text_id
-from tasks.ingest.assemble_step import assemble_store
-from tasks.ingest.formats.detect import source_files
-from tasks.ingest.log_line import Seen
-from tasks.ingest.people import Pseudonyms
-from tasks.ingest.read_step import read_new
-from tasks.ingest.sighting_frame import sighting_table
+from tasks.ingest.assemble import assemble_store
+from tasks.ingest.formats.data_files import source_files
+from tasks.ingest.read_new import read_new
 from tasks.tables import Store
 
-LINES, LINES_A_DAY, ROUNDS = 500_000, 50_000, 1
-Times = tuple[float, float]
-"""Wall seconds and CPU seconds, child processes included."""
-_VOTES = ("leftvote", "rightvote", "tievote", "bothbad_vote")
-_IDENTITY = """vicuna lmsys koala uc_berkeley open_assistant laion chatglm chatgpt gpt-4 openai anthropic claude bard
-palm lamda google gemini llama qianwan qwen alibaba mistral zhipu keg_lab 01.ai ai2 tülu tulu deepseek hermes cohere
-dbrx databricks"""
-_IDENTITY_WORDS = [word.replace("_", " ") for word in _IDENTITY.split()]
+LINES, LINES_A_DAY = 100_000, 10_000
 _ERRORS = ("network error", "$moderation$ your input", "api request error", "▌")
 
 
+class Taken(NamedTuple):
+    """What a piece of work took, child processes included."""
+
+    wall_s: float
+    cpu_s: float
+    memory_mb: float
+    """At most, of this process and as many others as there are workers besides it."""
+
+
 def run() -> list[dict[str, Any]]:
-    """Wall seconds and CPU seconds, our processes included, of a drawn log; in turn, medians."""
+    """One drawn log of LINES lines and one of a quarter of them; ours runs in a process of its own."""
+    ours = {}
     with tempfile.TemporaryDirectory() as folder:
-        logs = Path(folder) / "logs"
-        size = write_large_log(logs, LINES, LINES_A_DAY)
-        workers = Settings(store="").workers
-        work: dict[str, Callable[[], Times]] = {
-            "read": lambda: _ours(folder, logs, tables=False),
-            "read and assemble": lambda: _ours(folder, logs, tables=True),
-            "orjson.loads alone": lambda: _timed(lambda: sum(len(orjson.loads(line)) for line in _lines(logs))),
-            "parsing, hashing and writing by Python objects": lambda: _timed(lambda: _by_objects(folder, logs)),
-            "FastChat's reading and cleaning": lambda: _timed(lambda: _fastchat(logs, annotate=True)),
-            "FastChat's without language and tokens": lambda: _timed(lambda: _fastchat(logs, annotate=False)),
-        }
-        small = Path(folder) / "small"
-        write_large_log(small, LINES // 100, LINES_A_DAY)
-        _ours(folder, small, tables=True)
-        taken: dict[str, list[Times]] = {name: [] for name in work}
-        for _ in range(ROUNDS):
-            for name, job in work.items():
-                taken[name].append(job())
-    medians = {
-        name: tuple(statistics.median(column) for column in zip(*rows, strict=True)) for name, rows in taken.items()
-    }
-    ours = ("read", "read and assemble")
-    return [_row(mine, peer, medians, size, workers) for mine in ours for peer in work if peer not in ours]
-
-
-def _row(mine: str, peer: str, medians: dict[str, tuple[float, ...]], size: int, workers: int) -> dict[str, Any]:
-    (wall, cpu), (peer_wall, peer_cpu) = medians[mine], medians[peer]
+        for lines in (LINES // 4, LINES):
+            logs = Path(folder) / f"logs-{lines}"
+            megabytes = write_large_log(logs, lines, LINES_A_DAY) // 1_000_000
+            ours[lines] = _in_new_process(f"b.ingest_once({str(logs)!r})")
+        theirs = _in_new_process(f"b.fastchat_once({str(logs)!r})")
+    growth = (ours[LINES].memory_mb - ours[LINES // 4].memory_mb) / (LINES * 0.75) * 1_000_000
     row = {
-        "bench": f"ingest: {mine}",
+        "bench": "ingest: read and assemble",
         "n": LINES,
-        "ours_s": round(wall, 2),
-        "peer": peer,
-        "peer_s": round(peer_wall, 2),
-        "ratio": round(peer_wall / wall, 2),
-        "ours_cpu_s": round(cpu, 2),
-        "peer_cpu_s": round(peer_cpu, 2),
-        "megabytes": size // 1_000_000,
-        "processes": workers,
+        "ours_s": round(ours[LINES].wall_s, 2),
+        "peer": "FastChat's reading and cleaning",
+        "peer_s": round(theirs.wall_s, 2),
+        "ratio": round(theirs.wall_s / ours[LINES].wall_s, 2),
+        "ours_cpu_s": round(ours[LINES].cpu_s, 2),
+        "peer_cpu_s": round(theirs.cpu_s, 2),
+        "megabytes": megabytes,
+        "processes": Settings(store="").workers,
+        "memory_mb": round(ours[LINES].memory_mb),
+        "memory_mb_per_million_lines": round(growth),
     }
     print(json.dumps(row), flush=True)
-    return row
+    return [row]
 
 
-def _timed(work: Callable[[], object]) -> Times:
-    started, cpu = time.perf_counter(), _cpu_seconds()
-    work()
-    return time.perf_counter() - started, _cpu_seconds() - cpu
+def _in_new_process(call: str) -> Taken:
+    """Workers import the main module of their parent, so that it should be a small one."""
+    program = f"import benchmarks.ingest as b; {call}"
+    done = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE, text=True)
+    return Taken(*json.loads(done.stdout))
 
 
-def _cpu_seconds() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
-
-
-def _ours(folder: str, logs: Path, *, tables: bool) -> Times:
-    """In a process of its own, because the workers import what their parent's main module imports."""
-    with tempfile.TemporaryDirectory(dir=folder) as root:
-        program = f"import benchmarks.ingest as b; b.ingest_once({root!r}, {str(logs)!r}, {tables})"
-        done = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE, text=True)
-    wall, cpu = json.loads(done.stdout)
-    return wall, cpu
-
-
-def ingest_once(root: str, logs: str, tables: bool) -> None:
-    """Read `logs` into a new store at `root`; with `tables`, assemble as well. Prints the times it took."""
+def ingest_once(logs: str) -> None:
+    """Read `logs` into a new store and assemble it. Prints what it took."""
 
     def ingest() -> None:
-        store, workers = Store.open(root), Settings(store=root).workers
+        store = Store.open(root)
         read_new(store, source_files(Path(logs)), Path(logs), workers)
-        if tables:
-            assemble_store(store, workers)
+        assemble_store(store, workers)
 
-    print(json.dumps(_timed(ingest)))
-
-
-def _by_objects(folder: str, logs: Path) -> None:
-    people, lines = Pseudonyms(b"the key of the benchmark"), _lines(logs)
-    with tempfile.TemporaryDirectory(dir=folder) as root:
-        while some := list(islice(lines, 12_000)):
-            Store(root).write_part("sightings", sighting_table([*chain.from_iterable(_unchecked(some, people))]))
+    with tempfile.TemporaryDirectory(dir=Path(logs).parent) as root:
+        workers = Settings(store=root).workers
+        _print_taken(ingest, workers - 1)
 
 
-def _unchecked(lines: list[bytes], people: Pseudonyms) -> Iterator[list[Seen]]:
-    for number, record in enumerate(map(orjson.loads, lines)):
-        states = record["states"] if "states" in record else [record["state"]]
-        kind, tstamp, user = record["type"], round(record["tstamp"] * 1e6), people.user_id(record["ip"])
-        texts = [[_text(message[1]) for message in state["messages"]] for state in states]
-        yield [
-            Seen("log", number, side, kind, tstamp, state["conv_id"], text_id(said[0]), state["model_name"], said,
-                 state["messages"][0][1][1], [], user, None, None)
-            for side, (state, said) in enumerate(zip(states, texts, strict=True))
-        ]  # fmt: skip
+def fastchat_once(logs: str) -> None:
+    """FastChat's reading and cleaning of `logs`. Prints what it took."""
+    _print_taken(lambda: _fastchat(Path(logs)), 0)
+
+
+def _print_taken(work: Callable[[], object], others: int) -> None:
+    started = time.perf_counter()
+    work()
+    wall = time.perf_counter() - started
+    own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+    print(json.dumps(Taken(wall, cpu, (own.ru_maxrss + others * children.ru_maxrss) / 1024)))
+
+
+def _fastchat(logs: Path) -> int:
+    votes = [record for record in map(json.loads, _lines(logs)) if record["type"] in VOTES]
+    votes.sort(key=lambda record: record["tstamp"])
+    return sum(_cleaned(record) is not None for record in votes)
 
 
 def _lines(logs: Path) -> Iterator[bytes]:
@@ -151,24 +113,18 @@ def _lines(logs: Path) -> Iterator[bytes]:
             yield from stream
 
 
-def _fastchat(logs: Path, *, annotate: bool) -> int:
-    votes = [record for record in map(json.loads, _lines(logs)) if record["type"] in _VOTES]
-    votes.sort(key=lambda record: record["tstamp"])
-    return sum(_cleaned(record, annotate) is not None for record in votes)
-
-
-def _cleaned(record: dict[str, Any], annotate: bool) -> dict[str, Any] | None:
+def _cleaned(record: dict[str, Any]) -> dict[str, Any] | None:
     language, encoding = _annotators()
     names = [state["model_name"] for state in record["states"]]
     anonymous = record["models"][0] in ("", "Model A")
     if not anonymous and any(name not in shown for name, shown in zip(names, record["models"], strict=True)):
         return None
     sides = [[_text(message[1]) for message in state["messages"][state["offset"] :]] for state in record["states"]]
-    spoken = language.identify([sides[0][0]])[0].language if annotate else "unknown"
+    spoken = language.identify([sides[0][0]])[0].language
     everything = "".join(text for side in sides for text in side).lower()
-    if any(word in everything for word in _IDENTITY_WORDS) or any(text in everything for text in _ERRORS):
+    if any(word in everything for word in IDENTITY) or any(text in everything for text in _ERRORS):
         return None
-    tokens = [len(encoding.encode(text)) for side in sides for text in side] if annotate else []
+    tokens = [len(encoding.encode(text)) for side in sides for text in side]
     return {"models": names, "language": spoken, "num_tokens": tokens, "judge": record["ip"], "anony": anonymous}
 
 

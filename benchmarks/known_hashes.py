@@ -6,7 +6,7 @@ import faiss
 import numpy as np
 
 from benchmarks.timing import compare
-from tasks.ingest.known_hashes import PDQ_DISTANCE, KnownHashes
+from tasks.ingest.known_images import PDQ_DISTANCE, KnownHashes
 
 LISTED, PICTURES = 100_000, 500
 

@@ -21,9 +21,9 @@ from uuid import uuid4
 
 from benchmarks.pictures import picture_files
 from schemas.settings import Settings
-from tasks.ingest.known_hashes import load_known_hashes
-from tasks.ingest.picture_files import PictureSource
-from tasks.ingest.picture_shards import ShardTaker, take_in_here
+from tasks.ingest.image_files import ImageSource
+from tasks.ingest.known_images import load_known_hashes
+from tasks.ingest.take_in import ShardTaker, take_in_here
 from tasks.measure.perceptual_hash import pdq_digits
 from tasks.measure.run import PictureLook
 from tasks.providers import Providers
@@ -88,11 +88,11 @@ def _shards(engine: str, workers: int, files: list[Path]) -> dict[str, float]:
 
     settings = Settings(store="", workers=workers, task_runner=engine)
     with tempfile.TemporaryDirectory() as folder, shards_by(settings):
-        sources = [PictureSource(file.name, file) for file in files]
+        sources = [ImageSource(file.name, file) for file in files]
         shards = [sources[start : start + FILES_A_SHARD] for start in range(0, len(sources), FILES_A_SHARD)]
         runner = shard_runner(settings)
 
-        def take_in(shards: list[list[PictureSource]]) -> None:
+        def take_in(shards: list[list[ImageSource]]) -> None:
             taker = _taker(f"{folder}/{uuid4().hex}")
             if runner is None:
                 list(take_in_here(chain.from_iterable(shards), taker, set(), workers, silent))

@@ -21,10 +21,10 @@ from schemas.settings import Settings
 from schemas.signals import MeasuredOn
 from tasks.decide import policy_file
 from tasks.decide.steps import decide_items
-from tasks.ingest.assemble_step import assemble_store
-from tasks.ingest.formats.detect import source_files
+from tasks.ingest.assemble import assemble_store
+from tasks.ingest.formats.data_files import source_files
 from tasks.ingest.log_files import log_files
-from tasks.ingest.read_step import read_new
+from tasks.ingest.read_new import read_new
 from tasks.lookup.funnel import SUPERSEDED, line_fates
 from tasks.measure import SCREENING_TEXT_SIGNALS
 from tasks.measure.run import measure_items

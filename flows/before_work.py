@@ -17,8 +17,8 @@ SECONDS_TO_ANSWER = 10.0
 def check_before_work(settings: Settings, today: date | None = None) -> None:
     """Raises CurateError for every setting that cannot be used. `today` (UTC) is by default this machine's."""
     from tasks.decide.policy_file import load_policy
-    from tasks.ingest.formats.detect import source_files
-    from tasks.ingest.known_hashes import load_known_hashes
+    from tasks.ingest.formats.data_files import source_files
+    from tasks.ingest.known_images import load_known_hashes
     from tasks.ingest.people import given_key
     from tasks.ingest.presets import preset_files
     from tasks.release.build import checked_version

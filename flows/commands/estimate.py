@@ -62,13 +62,13 @@ def _estimates(settings: Settings) -> list[Estimate]:
 
 def _take_in(settings: Settings) -> "Store":
     """Read the logs into a store of their own, without measuring anything."""
-    from tasks.ingest.look import NoLook
     from tasks.ingest.steps import assemble, read_log_lines, take_in_pictures
+    from tasks.ingest.take_in import NoObserver
     from tasks.measure.perceptual_hash import pdq_digits
     from tasks.tables import Store
 
     read_log_lines.fn(settings)
-    take_in_pictures.fn(settings, NoLook(), pdq_digits)
+    take_in_pictures.fn(settings, NoObserver(), pdq_digits)
     assemble.fn(settings)
     return Store.existing(settings.store)
 

@@ -20,7 +20,11 @@ StoreOption = Annotated[str, typer.Option("--store", help="Folder of all tables 
 LogsOption = Annotated[str, typer.Option("--logs", help="Folder of raw arena logs, or of a published dataset.")]
 FormatOption = Annotated[
     str | None,
-    typer.Option("--format", help="arena-logs, or a dataset's format.", show_default="known by file names and columns"),
+    typer.Option(
+        "--format",
+        help="arena-logs, a dataset's format, or one of another package.",
+        show_default="by file names and columns",
+    ),
 ]
 ImagesOption = Annotated[
     str | None, typer.Option("--images", help="Folder of the server's images.", show_default="LOGS/serve_images")

@@ -217,7 +217,8 @@ def _order_recovered(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
         ordered = sorted((model for model in strengths if model in ratings), key=strengths.__getitem__)
         for weaker, stronger in combinations(ordered, 2):
             planted += 1
-            if ratings[weaker]["ci95_low"] > ratings[stronger]["ci95_high"]:
+            low, high = ratings[weaker]["ci95_low"], ratings[stronger]["ci95_high"]
+            if low is not None and high is not None and low > high:
                 missed.append(f"{weaker} above {stronger}")
     return planted, missed
 

@@ -1,122 +1,171 @@
-"""Sightings -> conversations and battles. A function of the set of sightings: the order they came in is not seen.
+"""Tables `sightings` and `picture_files` -> `conversations` and `battles`.
 
-Lines accumulate: turn 3 repeats turns 1 and 2, a regenerated answer repeats the rest, a vote repeats both sides.
-The last sighting wins. A new picture under one conv_id starts another conversation. The frames here hold no texts:
-those of the last sightings are fetched when the table is written (`conversation_parts.py`).
+Lines accumulate: turn 3 repeats turns 1 and 2, a regenerated answer repeats the rest, a vote repeats both sides. The
+last sighting of a conversation wins; the order in which sightings were read does not matter. DuckDB joins the sightings
+without their texts in a temporary file, so memory does not grow with the log; texts are fetched for one part of
+`conversations` at a time.
 """
 
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import duckdb
 import polars as pl
+import pyarrow as pa
 
-from tasks.content_id import combined_id
+from schemas.battle import Battle
+from schemas.conversation import Conversation, Role
+from tasks.content_id import combined_id, text_id
+from tasks.running.parallel import map_ordered
+from tasks.tables import Store, frame_schema
 
-_VOTES = ["leftvote", "rightvote", "tievote", "bothbad_vote"]
-_FEEDBACK = ["upvote", "downvote", "flag"]
-_ORDER = ["tstamp", "source", "line", "side"]
+ROWS_A_PART = 16_384
+MEMORY_LIMIT = "800MB"
+"""Of DuckDB; more is written to the temporary folder."""
+_MADE_FROM = "ingest/assembled_from"
+_SQL = Path(__file__).with_name("assemble.sql")
+_COLUMNS = [
+    "source", "line", "side", "record_type", "tstamp", "conv_id", "opening_id", "model", "num_messages", "pictures",
+    "picture_problems", "user_id", "anonymous", "winner",
+]  # fmt: skip
 
 
-def with_conversation_ids(sightings: pl.DataFrame) -> pl.DataFrame:
-    """Sightings with `conversation_id`, sorted by time.
+def assemble_store(store: Store, workers: int) -> dict[str, int]:
+    """Write both tables, unless they were made from just these parts. Returns how many rows they have."""
+    parts = store.parts("sightings")
+    seen = json.dumps([parts, store.parts("picture_files")])
+    made_from = hashlib.blake2b(seen.encode()).hexdigest().encode()
+    if store.read_bytes(_MADE_FROM) != made_from:
+        with _joined(store, parts, workers) as database:
+            battles = (store.write_part("battles", _as_rows(rows, Battle)) for rows in _slices(database, "battles"))
+            store.list_parts("battles", list(battles))
+            files = store.read("picture_files").unique("name", keep="last")
+            last = (with_pictures(rows, files) for rows in _slices(database, "conversations"))
+            writer = ConversationWriter(store.root, parts)
+            store.list_parts("conversations", list(map_ordered(writer.write, last, workers)))
+        store.write_bytes(_MADE_FROM, made_from)
+    return {table: store.height(table) for table in ("conversations", "battles")}
 
-    Within one conv_id, conversations differ by their opening text and first picture. A sighting without a
-    picture (an early-era vote) belongs to the conversation with the same opening that has one, but for a chat that
-    does not grow into it: its picture came with a reset. The earliest conversation keeps the bare conv_id; the others
-    get a hash of their opening appended.
-    """
-    opening = ["conv_id", "opening_id"]
-    own = ["conv_id", "opening_id", "first_picture"]
-    identified = (
-        sightings.sort(_ORDER)
-        .with_row_index("place")
-        .with_columns(first_picture=_own_picture(opening))
-        .with_columns(first_picture=pl.col("first_picture").forward_fill().over(opening))
-        .with_columns(first_picture=pl.col("first_picture").backward_fill().over(opening))
-        .with_columns(started=pl.col("place").min().over(own))
-        .with_columns(is_first=pl.col("started") == pl.col("started").min().over("conv_id"))
-    )
-    later = identified.filter(~pl.col("is_first")).select(own).unique()
-    suffixes = [combined_id("opening", [o + (p or "")])[:8] for _, o, p in later.iter_rows()]
+
+@contextmanager
+def _joined(store: Store, parts: Sequence[str], workers: int) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database with the tables `conversations` (without texts) and `battles`, each numbered in order by `place`."""
+    with TemporaryDirectory() as folder, duckdb.connect(f"{folder}/sightings.duckdb") as database:
+        database.execute("SET enable_progress_bar = false")  # it would go to the standard output
+        database.execute("SET memory_limit = $1", [MEMORY_LIMIT])
+        database.execute("SET threads = $1", [workers])
+        database.execute("SET temp_directory = $1", [folder])
+        database.from_arrow(_numbered(store.empty("sightings", _COLUMNS), 0)).create("seen")
+        for number, part in enumerate(parts):
+            database.from_arrow(_numbered(store.read_part("sightings", part, _COLUMNS), number)).insert_into("seen")
+        database.create_function("opening_suffix", _opening_suffix, ["VARCHAR", "VARCHAR"], "VARCHAR")
+        database.execute(_SQL.read_text(encoding="utf-8"))
+        yield database
+
+
+def _numbered(rows: pl.DataFrame, part: int) -> pa.Table:
+    """Sightings with the part and the row they stand in, and their time in microseconds."""
     return (
-        identified.join(
-            later.with_columns(suffix=pl.Series(suffixes, dtype=pl.String)),
-            on=own,
-            how="left",
-            nulls_equal=True,
-            maintain_order="left",
-        )
-        .with_columns(
-            conversation_id=pl.when("is_first").then("conv_id").otherwise(pl.format("{}-{}", "conv_id", "suffix"))
-        )
-        .drop("place", "started", "is_first", "first_picture", "suffix")
+        rows.with_row_index("row").with_columns(pl.col("tstamp").dt.epoch("us"), part=pl.lit(part, pl.Int32)).to_arrow()
     )
 
 
-def _own_picture(opening: list[str]) -> pl.Expr:
-    """The first picture of a sighting; empty for a chat that has none, and null where that is not to be known.
-
-    Of chats with one `opening`, one without a picture is about none when the one with a picture that came before is
-    as long, or the one that comes is no longer: lines grow, but for a reset.
-    """
-    picture, size = pl.col("pictures").list.first(), pl.col("num_messages")
-    pictured = pl.when(picture.is_not_null()).then(size)
-    before, after = pictured.forward_fill().over(opening), pictured.backward_fill().over(opening)
-    reset = pl.coalesce(before >= size, after <= size) & (pl.col("record_type") == "chat")
-    return pl.when(picture.is_null() & reset).then(pl.lit("")).otherwise(picture)
+def _opening_suffix(opening_id: str, picture: str) -> str:
+    """What tells a later conversation under one conv_id from the first one."""
+    return combined_id("opening", [opening_id + picture])[:8]
 
 
-def last_sightings(identified: pl.DataFrame) -> pl.DataFrame:
-    """One row a conversation, without texts: what all its sightings say, and the part and row of the last one."""
-    voted = pl.col("record_type").is_in(_VOTES)
-    pressed = pl.col("record_type").filter(pl.col("record_type").is_in(_FEEDBACK))
-    return identified.group_by("conversation_id", maintain_order=True).agg(
-        pl.col("model", "part", "row", "picture_problems", "num_messages").last(),
-        pl.col("pictures").filter(pl.col("pictures").list.len() > 0).last(),
-        tstamp=pl.col("tstamp").last(),
-        day=pl.col("tstamp").first().dt.date(),
-        user_id=pl.col("user_id").drop_nulls().last(),
-        anonymous=pl.col("anonymous").drop_nulls().last(),
-        voted=voted.any(),
-        feedback=pressed.unique(maintain_order=True),
-        source=_of_final_line("source"),
-        line=_of_final_line("line"),
+def _slices(database: duckdb.DuckDBPyConnection, table: str) -> Iterator[pl.DataFrame]:
+    """The rows of a table in order, as many as make a part; one slice at least."""
+    ((count,),) = database.table(table).count("place").fetchall()
+    for start in range(0, max(count, 1), ROWS_A_PART):
+        wanted = f"place BETWEEN {start + 1} AND {start + ROWS_A_PART}"
+        rows = database.table(table).filter(wanted).order("place").pl()
+        yield rows.with_columns(pl.from_epoch(pl.col("tstamp", "first_tstamp"), "us").dt.replace_time_zone("UTC"))
+
+
+class ConversationWriter(NamedTuple):
+    """Writes parts of `conversations`; called on several threads."""
+
+    store: str
+    sightings: Sequence[str]
+    """Parts of the `sightings` table."""
+
+    def write(self, last: pl.DataFrame) -> str:
+        """Write the conversations of some last sightings as a part; `last` has `image_ids` and `image_problems`."""
+        store = Store(self.store)
+        rows = with_turns(last.with_columns(texts=_texts(store, self.sightings, last)))
+        return store.write_part("conversations", _as_rows(rows, Conversation))
+
+
+def _as_rows(rows: pl.DataFrame, row: type[Battle] | type[Conversation]) -> pl.DataFrame:
+    """The columns of a table, typed as it declares them."""
+    rows = rows.with_columns(day=pl.col("first_tstamp").dt.date())
+    return rows.select(pl.col(name).cast(kind) for name, kind in frame_schema(row).items())
+
+
+def _texts(store: Store, parts: Sequence[str], last: pl.DataFrame) -> pl.Series:
+    """The messages of every row's sighting; null where the log held null."""
+    found = [pl.DataFrame(schema={"part": pl.Int32, "row": pl.UInt32, "texts": pl.List(pl.String)})]
+    for (part,), rows in last.select("part", "row").partition_by("part", as_dict=True).items():
+        found.append(rows.with_columns(texts=_texts_at(store, parts[int(str(part))], rows["row"])))
+    joined = last.join(pl.concat(found), on=["part", "row"], how="left", maintain_order="left")
+    return joined.select(pl.col("texts").list.head("num_messages")).to_series()
+
+
+def _texts_at(store: Store, part: str, rows: pl.Series) -> pl.Series:
+    """The texts of some rows of a part: in the row, or in the next one of its source and conv_id that has texts."""
+    seen = store.read_part("sightings", part, ["source", "conv_id", "texts"]).with_row_index("row")
+    holder = pl.when(pl.col("texts").is_not_null()).then("row").backward_fill().over("source", "conv_id")
+    return seen["texts"].gather(seen.select(holder).to_series().gather(rows))
+
+
+def with_turns(rows: pl.DataFrame) -> pl.DataFrame:
+    """`rows` with the columns that follow from `texts` and `image_ids`."""
+    is_user = pl.col("place") % 2 == 0
+    messages = (
+        rows.select("conversation_id", "texts")
+        .explode("texts")
+        .with_columns(place=pl.int_range(pl.len()).over("conversation_id"), content=pl.col("texts").fill_null(""))
+        .with_columns(role=pl.when(is_user).then(pl.lit(Role.USER.value)).otherwise(pl.lit(Role.ASSISTANT.value)))
     )
+    messages = messages.with_columns(text_id=pl.Series(map(text_id, messages["content"]), dtype=pl.String))
+    by_conversation = messages.group_by("conversation_id", maintain_order=True).agg(
+        turns=pl.struct("role", "content", "text_id"),
+        null_turns=pl.col("place").filter(pl.col("texts").is_null()),
+        num_turns=is_user.sum(),
+        prompt=pl.col("content").filter(is_user).str.join("\n\n"),
+    )
+    rows = rows.join(by_conversation, on="conversation_id", how="left", maintain_order="left")
+    rows = rows.with_columns(prompt_id=pl.Series(map(text_id, rows["prompt"]), dtype=pl.String))
+    documents = [combined_id("document", [p, *ids]) for p, ids in rows.select("prompt_id", "image_ids").iter_rows()]
+    return rows.with_columns(document_id=pl.Series(documents, dtype=pl.String))
 
 
-def _of_final_line(column: str) -> pl.Expr:
-    """Where the final state stands: the last line of the conversation's own, else the last vote or share."""
-    side_by_side = pl.col("record_type").is_in([*_VOTES, "share"])
-    return pl.coalesce(pl.col(column).filter(~side_by_side).last(), pl.col(column).last())
-
-
-def vote_sides(identified: pl.DataFrame) -> pl.DataFrame:
-    """The sightings of vote lines, one a side."""
-    columns = ["source", "line", "side", "tstamp", "conversation_id", "model", "winner", "anonymous", "user_id"]
-    return identified.filter(pl.col("record_type").is_in(_VOTES)).select(columns)
-
-
-def battles(sides: pl.DataFrame, last: pl.DataFrame) -> pl.DataFrame:
-    """The `battles` table: the last vote on each pair of conversations."""
-    left, right = sides.filter(pl.col("side") == 0), sides.filter(pl.col("side") == 1)
-    pairs = left.join(right.select("source", "line", "conversation_id", "model"), on=["source", "line"], suffix="_b")
-    turns = last.select("conversation_id", num_turns=(pl.col("num_messages") + 1) // 2)
-    return (
-        pairs.sort(_ORDER)
-        .unique(["conversation_id", "conversation_id_b"], keep="last", maintain_order=True)
-        .join(turns, on="conversation_id", maintain_order="left")
-        .join(turns, left_on="conversation_id_b", right_on="conversation_id", suffix="_b", maintain_order="left")
-        .select(
-            battle_id="conversation_id",
-            conversation_a="conversation_id",
-            conversation_b="conversation_id_b",
-            model_a="model",
-            model_b="model_b",
-            winner="winner",
-            anonymous="anonymous",
-            turns_a="num_turns",
-            turns_b="num_turns_b",
-            tstamp="tstamp",
-            day=pl.col("tstamp").dt.date(),
-            judge="user_id",
-            source="source",
-            line="line",
+def with_pictures(last: pl.DataFrame, picture_files: pl.DataFrame) -> pl.DataFrame:
+    """`last` with `image_ids` and `image_problems` by the names its sightings hold."""
+    best = (
+        picture_files.with_columns(
+            pictures=pl.col("name").str.replace(r"\.[a-z]+$", ""), exact=pl.col("name").str.ends_with(".png")
         )
+        .sort("exact", "name", descending=[True, False])
+        .unique("pictures", keep="first", maintain_order=True)
+        .select("pictures", "image_id", "problem")
+    )
+    named = last.select("conversation_id", "pictures").explode("pictures").drop_nulls("pictures")
+    found = (
+        named.join(best, on="pictures", how="left", maintain_order="left")
+        .with_columns(problem=pl.when(pl.col("image_id").is_null()).then(pl.col("problem").fill_null("image_missing")))
+        .group_by("conversation_id", maintain_order=True)
+        .agg(pl.col("image_id", "problem").drop_nulls().unique(maintain_order=True))
+    )
+    empty = pl.lit([], dtype=pl.List(pl.String))
+    return last.join(found, on="conversation_id", how="left", maintain_order="left").with_columns(
+        image_ids=pl.col("image_id").fill_null(empty),
+        image_problems=pl.concat_list("picture_problems", pl.col("problem").fill_null(empty)),
     )

@@ -9,21 +9,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import cast
 
 import zstandard
 
 from schemas.errors import BadInput
-from tasks.ingest.zstd_stream import WholeZstd
+from tasks.ingest.csam_flags import notable
 
 _NAME = re.compile(r"(?:vision-(?P<kind>tmp|csam)-)?(?P<day>\d{4}-\d{2}-\d{2})-conv\.jsonl?(?:\.gz|\.zst)?")
 _COMPRESSED = (".gz", ".zst")
-PICTURE_FOLDERS = ("serve_images", "input_images")
-"""What a server calls the folders of its pictures, beside its logs."""
+IMAGE_FOLDERS = ("serve_images", "input_images")
+"""What a server calls the folders of its images, beside its logs."""
 LINE_BYTES_MAX = 16 * 1024 * 1024
 """Longer lines are rejected unread: a state of 50 turns of 30,000 characters is below 8 MB."""
 READ_BYTES = 256 * 1024
-"""Small enough that what was read stays in the processor's cache while its lines are cut."""
+_OVERLAP = 256
+"""Bytes of an overlong line that are looked at twice, lest something is cut in two."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -90,11 +90,11 @@ def _found(folder: Path) -> Iterator[LogFile]:
 
 
 def server_folders(logs: Path) -> Iterator[Path]:
-    """The log folder and every folder below it, in name order, but for those of pictures. Links are followed once."""
+    """The log folder and every folder below it, in name order, except image folders. Links are followed once."""
     seen = set[str]()
     for path, below, _ in os.walk(logs, followlinks=True):
         real = os.path.realpath(path)
-        below[:] = sorted(set(below).difference(PICTURE_FOLDERS)) if real not in seen else []
+        below[:] = sorted(set(below).difference(IMAGE_FOLDERS)) if real not in seen else []
         if real not in seen:
             yield Path(path)
         seen.add(real)
@@ -112,33 +112,86 @@ def without_mark(raw: bytes, number: int) -> bytes:
 
 
 def open_stream(path: Path) -> io.BufferedReader:
-    """The file's content, decompressed when its name says so."""
-    if path.suffix == ".gz":
-        return io.BufferedReader(cast(io.RawIOBase, gzip.open(path)), READ_BYTES)
-    if path.suffix == ".zst":
-        return io.BufferedReader(WholeZstd(path), READ_BYTES)
-    return io.BufferedReader(io.FileIO(path), READ_BYTES)
+    """The file's content, decompressed when its name says so. A broken or cut-off archive ends in a zero byte."""
+    blocks = {".gz": _gzip_blocks, ".zst": _zstd_blocks}.get(path.suffix)
+    raw = _BlockStream(_until_broken(blocks(path))) if blocks else io.FileIO(path)
+    return io.BufferedReader(raw, READ_BYTES)
 
 
-def raw_lines(stream: io.BufferedReader) -> Iterator[bytes]:
-    """The lines from here on, with their ends. Of one that is too long, a byte more than is allowed.
+def _gzip_blocks(path: Path) -> Iterator[bytes]:
+    with gzip.open(path) as stream:
+        while block := stream.read1(READ_BYTES):
+            yield block
 
-    The last line may have no end, when a server is about to write the rest. An archive that breaks off ends in a
-    line that is a byte no line may hold.
-    """
-    longest = LINE_BYTES_MAX + 2  # a line end, and one byte too many
+
+def _zstd_blocks(path: Path) -> Iterator[bytes]:
+    """The content of all frames. Raises EOFError when the last one is cut off."""
+    frame = None
+    with path.open("rb") as stream:
+        while packed := stream.read(READ_BYTES):
+            while packed:
+                frame = frame or zstandard.ZstdDecompressor().decompressobj()
+                yield frame.decompress(packed)
+                packed, frame = (frame.unused_data, None) if frame.eof else (b"", frame)
+    if frame is not None:
+        raise EOFError(f"{path.name} ends in the middle of a frame")
+
+
+def _until_broken(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """The blocks of an archive, and a byte that no JSON may hold where it breaks off."""
     try:
-        while raw := stream.readline(longest):
-            if len(raw) == longest and not raw.endswith(b"\n"):
-                while (rest := stream.readline(longest)) and not rest.endswith(b"\n"):
-                    pass
-            yield raw
+        yield from blocks
     except (EOFError, OSError, zlib.error, zstandard.ZstdError):
         yield b"\0"
 
 
+class _BlockStream(io.RawIOBase):
+    """Blocks of bytes as a stream."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
+        self._rest = b""
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Fill the buffer as far as there is content; 0 at the end."""
+        while not self._rest:
+            block = next(self._blocks, None)
+            if block is None:
+                return 0
+            self._rest = block
+        size = min(len(buffer), len(self._rest))
+        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
+
+
+def raw_lines(stream: io.BufferedReader) -> Iterator[bytes]:
+    """The lines from here on, with their ends.
+
+    Of one that is too long, the beginning and whatever in the rest may be a name or a flag: more bytes than allowed.
+    The last line may have no end, when a server is about to write the rest.
+    """
+    longest = LINE_BYTES_MAX + 2  # a line end, and one byte too many
+    while raw := stream.readline(longest):
+        if len(raw) == longest and not raw.endswith(b"\n"):
+            raw += b"".join(_notable_rest(stream, raw[-_OVERLAP:]))
+        yield raw
+
+
+def _notable_rest(stream: io.BufferedReader, before: bytes) -> Iterator[bytes]:
+    """What `csam_flags` looks for in the rest of a line."""
+    while rest := stream.readline(READ_BYTES):
+        yield notable(before + rest)
+        if rest.endswith(b"\n"):
+            return
+        before = rest[-_OVERLAP:]
+
+
 def lines(file: LogFile) -> Iterator[tuple[int, bytes]]:
-    """(1-based number, raw bytes without the line end) of every line; too long ones are cut."""
+    """(1-based number, raw bytes without the line end) of every line."""
     with open_stream(file.path) as stream:
         for number, raw in enumerate(raw_lines(stream), 1):
             yield number, raw.rstrip(b"\r\n")

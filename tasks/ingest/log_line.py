@@ -1,6 +1,7 @@
 """One raw line -> the conversation states it shows, or a named reject. Facts: FastChat `serve/`, all three eras."""
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -12,23 +13,24 @@ from schemas.conversation import RecordType
 from schemas.reject import RejectReason
 from tasks.content_id import text_id
 from tasks.ingest.people import Pseudonyms
-from tasks.ingest.picture_names import picture_names
 
-WINNERS: dict[object, str] = {
+_WINNERS: dict[object, str] = {
     RecordType.LEFT_VOTE.value: Winner.MODEL_A.value,
     RecordType.RIGHT_VOTE.value: Winner.MODEL_B.value,
     RecordType.TIE_VOTE.value: Winner.TIE.value,
     RecordType.BOTH_BAD_VOTE.value: Winner.BOTH_BAD.value,
 }
-_SIDE_BY_SIDE = {*WINNERS, RecordType.SHARE.value}
+_SIDE_BY_SIDE = {*_WINNERS, RecordType.SHARE.value}
 _STATES_OF = {kind.value: 2 if kind.value in _SIDE_BY_SIDE else 1 for kind in RecordType}
+_HASH = re.compile(r"[0-9a-f]{32}")
+_BUCKET_URL = re.compile(r"https?://[^\s\\]+/([0-9a-f]{32})(?:\.[a-z]{3,4})?")
 _CONV_ID = re.compile(r"[0-9A-Za-z_-]{8,64}").fullmatch
 _REVEALED = re.compile(r"\s*(?:<h3>|#{1,4})\s*Model [AB]\s*(?::|$)")
 _SURROGATE = re.compile(
     rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
 """An escaped backslash, a whole pair, or half a pair."""
-FIRST_SECOND, LAST_SECOND = 1_672_531_200, 4_102_444_800  # 2023-01-01 to 2100-01-01
+_FIRST_SECOND, _LAST_SECOND = 1_672_531_200, 4_102_444_800  # 2023-01-01 to 2100-01-01
 _MODEL_CHARACTERS_MAX = 200
 Record = dict[str, Any]
 _opening_id = lru_cache(maxsize=1024)(text_id)
@@ -44,14 +46,14 @@ class LineRejected(Exception):
 
 
 class Place(NamedTuple):
-    """Where a line stands."""
+    """A line of a file."""
 
     source: str
     line: int
 
 
 class Seen(NamedTuple):
-    """A `schemas.conversation.Sighting` before it is a row; a plain tuple, because there are millions."""
+    """A `schemas.conversation.Sighting` before it is a row; a tuple, because there are millions."""
 
     source: str
     line: int
@@ -100,15 +102,15 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
     if len(states) != wanted or type(states[0]) is not dict or type(states[-1]) is not dict:
         raise LineRejected(RejectReason.BAD_STATE, f"{len(states)} states, {wanted} needed as objects")
     tstamp = _microseconds(record.get("tstamp"))
-    anonymous = names_hidden(record, states) if wanted == 2 else None
+    anonymous = _names_hidden(record, states) if wanted == 2 else None
     user_id = people.user_id(record.get("ip"))
-    winner = WINNERS.get(record_type)
+    winner = _WINNERS.get(record_type)
     found = []
     for side, state in enumerate(states):
-        texts, names = messages_of(state)
+        texts, names = _messages_of(state)
         if not names and "images" in record:
-            names = images_beside(record)
-        pictures, problems = picture_names(names) if names else ([], [])
+            names = _images_beside(record)
+        pictures, problems = image_names(names) if names else ([], [])
         conv_id, model = _named(state, state.get("model_name") if wanted == 2 else record.get("model"))
         seen = (
             place.source, place.line, side, record_type, tstamp, conv_id, _opening_id(texts[0] or ""), model,
@@ -126,7 +128,7 @@ def _named(state: dict[str, Any], model: object) -> tuple[str, str]:
     if type(conv_id) is not str or not _CONV_ID(conv_id):
         evidence = f"{type(conv_id).__name__}, not 8 to 64 letters and digits"
         raise LineRejected(RejectReason.BAD_CONVERSATION_ID, evidence)
-    if type(model) is not str or not is_name(model):
+    if type(model) is not str or not _is_name(model):
         raise LineRejected(RejectReason.BAD_MODEL, f"{type(model).__name__}, not a printable name")
     return conv_id, model
 
@@ -134,7 +136,7 @@ def _named(state: dict[str, Any], model: object) -> tuple[str, str]:
 def _microseconds(value: object) -> int:
     if type(value) is not float and type(value) is not int:
         raise LineRejected(RejectReason.BAD_TIMESTAMP, f"{type(value).__name__}, not a number of seconds")
-    if not FIRST_SECOND <= value < LAST_SECOND:
+    if not _FIRST_SECOND <= value < _LAST_SECOND:
         raise LineRejected(RejectReason.BAD_TIMESTAMP, "not between 2023 and 2099")
     return round(value * 1_000_000)
 
@@ -142,12 +144,12 @@ def _microseconds(value: object) -> int:
 def states_of(record: Record) -> list[Any]:
     """The states, whether nested or, as the remote logger posts them, turned into JSON strings."""
     if "states" in record:
-        states = unstringified(record["states"])
-        return [unstringified(state) for state in states] if type(states) is list else []
-    return [unstringified(record["state"])] if "state" in record else []
+        states = _unstringified(record["states"])
+        return [_unstringified(state) for state in states] if type(states) is list else []
+    return [_unstringified(record["state"])] if "state" in record else []
 
 
-def unstringified(value: Any) -> Any:
+def _unstringified(value: Any) -> Any:
     """The JSON value that a string holds; anything else as it is."""
     if type(value) is not str:
         return value
@@ -157,20 +159,38 @@ def unstringified(value: Any) -> Any:
         return value
 
 
-def images_beside(record: Record) -> list[Any]:
-    """The early era's pictures stand beside the state, not in it."""
-    images = unstringified(record.get("images"))
+def _images_beside(record: Record) -> list[Any]:
+    """Early logs name the images beside the state, not in it."""
+    images = _unstringified(record.get("images"))
     return images if type(images) is list else []
 
 
 @lru_cache(maxsize=4096)
-def is_name(value: str) -> bool:
+def _is_name(value: str) -> bool:
     """Whether a model may be called so."""
     return 0 < len(value) <= _MODEL_CHARACTERS_MAX and value.isprintable()
 
 
-def messages_of(state: Record) -> tuple[list[str | None], list[Any]]:
-    """The texts after the template's few-shot examples, and all picture names in them as logged."""
+def image_names(logged: Sequence[object]) -> tuple[list[str], list[str]]:
+    """(names of 32 hex digits in order of first use, reject reasons of the others).
+
+    A name is the MD5 of the decoded pixels; an early-era line may hold the bucket's address instead.
+    """
+    names: dict[str, None] = {}
+    problems: list[str] = []
+    for value in logged:
+        match = isinstance(value, str) and (_HASH.fullmatch(value) or _BUCKET_URL.fullmatch(value))
+        if match:
+            names[match.group(match.lastindex or 0)] = None
+        elif isinstance(value, str) and any(mark in value for mark in ("/", "\\", "..")):
+            problems.append(RejectReason.IMAGE_PATH_ESCAPE)
+        else:
+            problems.append(RejectReason.IMAGE_NAME_INVALID)
+    return list(names), problems
+
+
+def _messages_of(state: Record) -> tuple[list[str | None], list[Any]]:
+    """The texts after the template's few-shot examples, and all image names in them as logged."""
     messages, offset = state.get("messages"), state.get("offset", 0)
     if type(messages) is not list:
         raise LineRejected(RejectReason.BAD_MESSAGES, f"messages are a {type(messages).__name__}")
@@ -194,13 +214,13 @@ def messages_of(state: Record) -> tuple[list[str | None], list[Any]]:
     return texts, logged
 
 
-def names_hidden(record: Record, states: list[Record]) -> bool:
+def _names_hidden(record: Record, states: list[Record]) -> bool:
     """Whether the names were hidden until the vote.
 
     Hidden: empty, `Model A`, or revealed after the vote as `<h3>Model A: name</h3>` or `### Model A: name`
     (upstream's rule calls the last spelling named; WildVision-Arena writes two marks). Named: the plain model name.
     """
-    shown = unstringified(record.get("models"))
+    shown = _unstringified(record.get("models"))
     if type(shown) is not list or len(shown) != 2 or not all(type(name) is str for name in shown):
         raise LineRejected(RejectReason.BAD_MODEL, "models is not a pair of names")
     hidden = [_is_hidden(name) for name in shown]

@@ -1,18 +1,37 @@
-"""Withdraws every line that touches a conversation or picture which is flagged as child abuse or on a hash list."""
+"""Withdraws log lines that touch something flagged, on a hash list, or taken down.
+
+In: conversation ids and image names. Out: the `quarantine` table, and parts of `sightings` without those lines, which
+become rejects.
+"""
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 import polars as pl
 
 from schemas.reject import QuarantineCause, Quarantined, Reject, RejectReason
+from schemas.takedown import TakenDownKind
 from tasks.store.part_rewrite import rewritten
+from tasks.store.tombstones import UNFINISHED, Tombstones
 from tasks.tables import Store, frame_of
 
+PRESET = "preset:"
+"""Begins the name of an image of the preset collection."""
+EMBEDDED = ".embedded"
+"""Ends the name of an image that a row of a dataset carries."""
 _KEYS = ["source", "line", "conv_id", "pictures"]
+EVIDENCE = "taken down on request"
 _REASONS: dict[QuarantineCause, tuple[RejectReason, str]] = {
     QuarantineCause.FLAGGED: (RejectReason.CSAM_FLAGGED, "shares a conversation or picture with a flagged one"),
     QuarantineCause.KNOWN_HASH: (RejectReason.KNOWN_HASH, "shares a conversation or picture with a known one"),
 }
+
+
+def key_of(name: str) -> str:
+    """The key of an image in `quarantine`: its logged name without extension, or its preset path as it is."""
+    if name.startswith(PRESET):
+        return name
+    return name.removesuffix(EMBEDDED) if name.endswith(EMBEDDED) else name.rpartition(".")[0] or name
 
 
 def rows_without(
@@ -32,18 +51,18 @@ def hold(
     known: pl.DataFrame,
     cause: QuarantineCause,
     conversations: Iterable[str] = (),
-    pictures: Iterable[str] = (),
+    images: Iterable[str] = (),
 ) -> tuple[list[str], list[str], pl.DataFrame, pl.DataFrame]:
     """Withdraw lines from parts of `sightings` for one cause; of `earlier` ones only when more is held than before.
 
-    `known` is the `quarantine` table so far, to which conv_ids and picture names are added.
+    `known` is the `quarantine` table so far, to which conv_ids and image names are added.
 
     Returns:
         (earlier parts, new parts, rows of `quarantine` for the cause, rejects of withdrawn lines)
     """
     known = known.filter(cause=cause.value)
     keys = {kind: set(known.filter(kind=kind)["key"]) for kind in ("conversation", "picture")}
-    added = (keys["conversation"].union(conversations), keys["picture"].union(pictures))
+    added = (keys["conversation"].union(conversations), keys["picture"].union(images))
     held = quarantined(store, new, *added, cause)
     rejects = [frame_of(Reject, [])]
     if held.height != known.height:  # what earlier runs read was withdrawn by them
@@ -58,14 +77,14 @@ def quarantined(
     store: Store,
     parts: Sequence[str],
     conversations: Iterable[str],
-    pictures: Iterable[str],
+    images: Iterable[str],
     cause: QuarantineCause = QuarantineCause.FLAGGED,
 ) -> pl.DataFrame:
-    """All that is quarantined when these conv_ids and picture names are: rows of the `quarantine` table.
+    """All that is quarantined when these conv_ids and image names are: rows of the `quarantine` table.
 
     A vote line that shows a flagged conversation takes its other side along, and so on.
     """
-    held, named = set(conversations), set(pictures)
+    held, named = set(conversations), set(images)
     grown = bool(held or named)
     while grown:
         found: set[str] = set()
@@ -79,9 +98,9 @@ def quarantined(
     return frame_of(Quarantined, [Quarantined(kind=kind, key=key, cause=cause) for kind, key in keys])
 
 
-def touches(conversations: Iterable[str], pictures: Iterable[str]) -> pl.Expr:
-    """Whether a sighting belongs to one of the conversations or shows one of the pictures."""
-    named = pl.lit(pl.Series(sorted(pictures), dtype=pl.String).implode())
+def touches(conversations: Iterable[str], images: Iterable[str]) -> pl.Expr:
+    """Whether a sighting belongs to one of the conversations or shows one of the images."""
+    named = pl.lit(pl.Series(sorted(images), dtype=pl.String).implode())
     shown = pl.col("pictures").list.set_intersection(named).list.len() > 0
     return pl.col("conv_id").is_in(sorted(conversations)) | shown
 
@@ -106,3 +125,42 @@ def withdraw(
     rejects = [Reject(source=source, line=line, reason=reason, evidence=evidence) for source, line in sorted(withdrawn)]
     kept = rows_without(store, "sightings", parts, unwanted, ["conv_id", "pictures"]) if withdrawn else list(parts)
     return kept, frame_of(Reject, rejects)
+
+
+def withdraw_taken_down(
+    store: Store, parts: list[str], new: Iterable[str], tombstones: Tombstones, now: datetime
+) -> tuple[list[str], pl.DataFrame]:
+    """(parts of `sightings` without what was taken down, the rejects of its lines); only `new` parts may hold any.
+
+    A new line that shows a conversation taken down together with another takes that one down too.
+    """
+    touched = taken_down_in(store, list(new), tombstones) if tombstones else set()
+    if not touched:
+        return parts, frame_of(Reject, [])
+    held = quarantined(store, parts, touched, ())
+    if set(held["key"]) != touched:
+        store.write_bytes(UNFINISHED, b"")  # facts and pictures of the other one go when ingest ends
+    tombstones.add({TakenDownKind.CONVERSATION: held["key"]}, now)
+    return withdraw(store, parts, held, RejectReason.TAKEN_DOWN, EVIDENCE)
+
+
+def keep_names_out(store: Store, names: Iterable[str], tombstones: Tombstones, now: datetime) -> None:
+    """Images that were taken down came under other names: these, and lines that show them, go when ingest ends."""
+    keys = {key_of(name) for name in names}
+    if keys - tombstones.holds(TakenDownKind.PICTURE, keys):
+        store.write_bytes(UNFINISHED, b"")
+        shown = quarantined(store, store.parts("sightings"), (), keys).filter(kind="conversation")["key"]
+        tombstones.add({TakenDownKind.PICTURE: keys, TakenDownKind.CONVERSATION: shown}, now)
+
+
+def taken_down_in(store: Store, parts: Sequence[str], tombstones: Tombstones) -> set[str]:
+    """conv_ids in some parts of `sightings` that were taken down, or show such a picture, or are of such a user."""
+    found: set[str] = set()
+    for part in parts:
+        rows = store.read_part("sightings", part, ["conv_id", "pictures", "user_id"])
+        conversations = tombstones.holds(TakenDownKind.CONVERSATION, rows["conv_id"].unique())
+        images = tombstones.holds(TakenDownKind.PICTURE, rows["pictures"].explode().unique())
+        users = tombstones.holds(TakenDownKind.USER, rows["user_id"].unique())
+        theirs = pl.col("user_id").is_in(sorted(users)).fill_null(False)
+        found |= set(rows.filter(touches(conversations, images) | theirs)["conv_id"])
+    return found

@@ -1,80 +1,123 @@
-"""Lines -> sightings, rejects and what is flagged. Every line ends in exactly one of sightings and rejects."""
+"""Log lines and dataset rows -> rows of `sightings` and `rejects`, and what is flagged.
 
-import re
-from collections.abc import Iterable
+Every line or row ends in exactly one of sightings and rejects; nothing in one can stop the reading.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
+import orjson
+import pyarrow as pa
+
+from schemas.conversation import Sighting
 from schemas.reject import Reject, RejectReason
-from tasks.ingest.csam_flags import flagged, flagged_elsewhere, looks_flagged
-from tasks.ingest.log_files import LINE_BYTES_MAX, LogFile, lines, without_mark
+from schemas.row import arrow_schema
+from tasks.ingest.csam_flags import ids_in, line_is_flagged, row_is_flagged
+from tasks.ingest.formats.adapter import FormatAdapter, Record
+from tasks.ingest.image_files import LinkedImages, image_at
+from tasks.ingest.log_files import LINE_BYTES_MAX, without_mark
 from tasks.ingest.log_line import LineRejected, Place, Seen, parse_json, sightings, states_of
 from tasks.ingest.people import Pseudonyms
-from tasks.ingest.picture_names import LinkedPictures, picture_at
-from tasks.running.progress import Advance, silent
 
-_PICTURE_NAME = re.compile(rb"[0-9a-f]{32}")
+Texts = list[str | None]
 
 
 @dataclass
 class LogContent:
-    """What the lines of some log files hold."""
+    """What some lines hold."""
 
     line_count: int = 0
     sightings: list[Seen] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     flagged_conv_ids: set[str] = field(default_factory=set)
-    flagged_pictures: set[str] = field(default_factory=set)
+    flagged_images: set[str] = field(default_factory=set)
+
+    def add_line(self, raw: bytes, place: Place, csam: bool, people: Pseudonyms, linked: LinkedImages) -> None:
+        """Add one log line. `csam` says that the server keeps flagged conversations in the file."""
+        self.line_count += 1
+        try:
+            if csam or line_is_flagged(raw):
+                raise self._hold(raw)
+            record = parse_json(_checked_length(raw, place))
+            seen = sightings(record, states_of(record), place, people)
+            self.sightings += _with_linked(seen, linked) if linked else seen
+        except LineRejected as rejected:
+            self._reject(place, rejected)
+
+    def add_row(self, row: Any, place: Place, adapter: FormatAdapter, people: Pseudonyms) -> None:
+        """Add one row of a published dataset: bytes of a JSON line, or a table's row."""
+        self.line_count += 1
+        try:
+            if line_is_flagged(row) if isinstance(row, bytes) else row_is_flagged(row):
+                raise self._hold_row(row, place, adapter)
+            record = _record(row, place, adapter)
+            self.sightings += sightings(record, states_of(record), place, people)
+        except LineRejected as rejected:
+            self._reject(place, rejected)
+
+    def _reject(self, place: Place, rejected: LineRejected) -> None:
+        self.rejects.append(Reject(**place._asdict(), reason=rejected.reason, evidence=rejected.evidence))
+
+    def _hold(self, raw: bytes) -> LineRejected:
+        """Quarantine every conversation and image that a flagged line names."""
+        conv_ids, images = ids_in(raw)
+        self.flagged_conv_ids |= conv_ids
+        self.flagged_images |= images
+        return LineRejected(RejectReason.CSAM_FLAGGED, "flagged by the server; not read any further")
+
+    def _hold_row(self, row: Any, place: Place, adapter: FormatAdapter) -> LineRejected:
+        """Quarantine what a flagged row names, also under the names that its record gives them."""
+        raw = row if isinstance(row, bytes) else orjson.dumps(row, default=str)
+        with suppress(LineRejected):
+            raw = orjson.dumps([raw.decode("utf-8", "replace"), _record(row, place, adapter)], default=str)
+        return self._hold(raw)
 
 
-def read_logs(files: Iterable[LogFile], people: Pseudonyms, advance: Advance = silent) -> LogContent:
-    """Read every line of `files`. Nothing in a line can stop the reading."""
-    content = LogContent()
-    for file in files:
-        for number, raw in lines(file):
-            read_line(raw, Place(file.source, number), file.csam, people, {}, content)
-        advance()
-    return content
+def _checked_length(raw: bytes, place: Place) -> bytes:
+    if len(raw) > LINE_BYTES_MAX and len(raw.rstrip(b"\r\n")) > LINE_BYTES_MAX:
+        raise LineRejected(RejectReason.LINE_TOO_LONG, f"more than {LINE_BYTES_MAX:,} bytes")
+    return without_mark(raw, place.line)
 
 
-def read_line(
-    raw: bytes, place: Place, csam: bool, people: Pseudonyms, linked: LinkedPictures, content: LogContent
-) -> None:
-    """Add what one line holds to `content`. `csam` says that the server keeps flagged conversations in the file."""
-    content.line_count += 1
+def _record(row: Any, place: Place, adapter: FormatAdapter) -> Record:
+    if isinstance(row, bytes):
+        row = parse_json(_checked_length(row, place))
     try:
-        if len(raw) > LINE_BYTES_MAX and len(raw.rstrip(b"\r\n")) > LINE_BYTES_MAX:
-            raise LineRejected(RejectReason.LINE_TOO_LONG, f"more than {LINE_BYTES_MAX:,} bytes")
-        record = parse_json(without_mark(raw, place.line))
-        states = states_of(record)
-        if csam or flagged(record, states):
-            conv_ids = [state.get("conv_id") for state in states if type(state) is dict]
-            raise _hold(raw, content, {conv_id for conv_id in conv_ids if type(conv_id) is str})
-        if flagged_elsewhere(raw, record, states):
-            raise _hold(raw, content, None)
-        seen = sightings(record, states, place, people)
-        content.sightings += _linked(seen, linked) if linked else seen
-    except LineRejected as rejected:
-        if rejected.reason is not RejectReason.CSAM_FLAGGED and (csam or looks_flagged(raw)):
-            rejected = _hold(raw, content, None)
-        content.rejects.append(Reject(**place._asdict(), reason=rejected.reason, evidence=rejected.evidence))
+        return adapter.record(row, place)
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        evidence = f"{type(error).__name__} where {adapter.name} has a value of another type"
+        raise LineRejected(RejectReason.UNEXPECTED_ROW, evidence) from None
 
 
-def _hold(raw: bytes, content: LogContent, conv_ids: set[str] | None) -> LineRejected:
-    """Quarantine everything in the line that looks like a picture name: too much is better than too little here.
-
-    Of a line too broken to tell its conversations, whatever looks like an id is held as both.
-    """
-    names = {name.decode() for name in _PICTURE_NAME.findall(raw)}
-    content.flagged_conv_ids |= names if conv_ids is None else conv_ids
-    content.flagged_pictures |= names if conv_ids is None else names - conv_ids
-    return LineRejected(RejectReason.CSAM_FLAGGED, "flagged by the server; not read any further")
-
-
-def _linked(seen: list[Seen], linked: LinkedPictures) -> list[Seen]:
-    """The sightings with the pictures that only their file names link to them."""
+def _with_linked(seen: list[Seen], linked: LinkedImages) -> list[Seen]:
+    """The sightings with the images that only their file names link to them."""
     return [
-        each._replace(pictures=[picture_at(linked[each.conv_id], each.tstamp / 1e6)])
+        each._replace(pictures=[image_at(linked[each.conv_id], each.tstamp / 1e6)])
         if not each.pictures and each.conv_id in linked
         else each
         for each in seen
     ]
+
+
+def sighting_table(seen: Sequence[Seen]) -> pa.Table:
+    """One row a sighting, in order; texts that the next sighting of the conversation repeats are left out."""
+    values = zip(*seen, strict=True) if seen else [()] * len(Seen._fields)
+    columns: dict[str, Sequence[Any]] = dict(zip(Seen._fields, values, strict=True))
+    columns["num_messages"] = list(map(len, columns["texts"]))
+    columns["texts"] = _not_repeated(columns["conv_id"], columns["texts"])
+    schema = arrow_schema(Sighting)
+    return pa.table([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
+
+
+def _not_repeated(conv_ids: Sequence[str], texts: Sequence[Texts]) -> list[Texts | None]:
+    """`texts` with null for those that the next sighting of the same conv_id begins with."""
+    own: list[Texts | None] = list(texts)
+    following: dict[str, Texts] = {}
+    for place in range(len(own) - 1, -1, -1):
+        conv_id, said = conv_ids[place], texts[place]
+        if conv_id in following and following[conv_id][: len(said)] == said:
+            own[place] = None
+        following[conv_id] = said
+    return own

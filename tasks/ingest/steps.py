@@ -15,23 +15,24 @@ from schemas.errors import BadInput
 from schemas.image import Preset
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.ingest import picture_shards
-from tasks.ingest.assemble_step import assemble_store
-from tasks.ingest.formats.detect import described, source_files
-from tasks.ingest.formats.embedded import SUFFIX, embedded_pictures
-from tasks.ingest.known_hashes import KnownHashes, load_known_hashes
-from tasks.ingest.known_pictures import apply_lists, hold_pictures, not_held, purge_flagged
+from tasks.ingest import take_in
+from tasks.ingest.assemble import assemble_store
+from tasks.ingest.formats.data_files import described, source_files
+from tasks.ingest.image_files import (
+    ImageSource,
+    embedded_images,
+    find_files,
+    image_folders,
+    not_taken_in,
+    store_image_rejects,
+)
+from tasks.ingest.known_images import KnownHashes, apply_lists, hold_images, load_known_hashes, not_held, purge_flagged
 from tasks.ingest.log_files import LogFile
-from tasks.ingest.look import Looker
 from tasks.ingest.people import store_key
-from tasks.ingest.picture_files import PictureSource, find_files, not_taken_in
-from tasks.ingest.picture_names import picture_folders
-from tasks.ingest.picture_parts import PictureParts
-from tasks.ingest.picture_rejects import store_picture_rejects
-from tasks.ingest.picture_shards import ShardTaker, picture_ids
 from tasks.ingest.presets import PresetFile, find_presets, logged_name, preset_files
-from tasks.ingest.read_step import read_new
-from tasks.ingest.taken_down import keep_names_out
+from tasks.ingest.quarantine import EMBEDDED, PRESET, keep_names_out
+from tasks.ingest.read_new import read_new
+from tasks.ingest.take_in import ImageObserver, ImageParts, ShardTaker, image_ids_of
 from tasks.pixels.pictures import Pixels
 from tasks.running.progress import progress, tell
 from tasks.running.shards import shard_runner
@@ -52,11 +53,11 @@ def read_log_lines(settings: Settings) -> StageReport:
 
 @task(cache_policy=NO_CACHE)
 @timed
-def take_in_pictures(settings: Settings, looker: Looker, pdq: Callable[[Pixels], str]) -> StageReport:
-    """Picture files that the sightings name -> `images`, `picture_files`, `rejects`; and the presets.
+def take_in_pictures(settings: Settings, observer: ImageObserver, pdq: Callable[[Pixels], str]) -> StageReport:
+    """Image files that the sightings name -> `images`, `picture_files`, `rejects`; and the presets.
 
     What is on a list of known hashes (`pdq` hashes pixels for it) goes to `quarantine` instead, with its lines.
-    `looker` sees every new picture on the decode that gives it its identity.
+    `observer` measures every new image on the decode that gives it its identity.
     """
     store = Store.open(settings.store)
     listed = load_known_hashes(settings.known_hashes)
@@ -64,50 +65,50 @@ def take_in_pictures(settings: Settings, looker: Looker, pdq: Callable[[Pixels],
     apply_lists(store, listed)
     preset_folder = _preset_folder(settings)
     presets = not_held(store, preset_files(preset_folder) if preset_folder else [])
-    preset_sources = [PictureSource(f"preset:{preset.path}", preset.file) for preset in presets]
+    preset_sources = [ImageSource(f"{PRESET}{preset.path}", preset.file) for preset in presets]
     logged = {name for part in store.read_parts("sightings", ["pictures"]) for name in _names(part)}
-    found, missing = find_files(_picture_folders(settings), logged)
+    found, missing = find_files(_image_folders(settings), logged)
     known_files = store.read("picture_files")
     new = not_taken_in([*found, *preset_sources], known_files)
-    carried = {row.source for row in missing} - {name.removesuffix(SUFFIX) for name in known_files["name"]}
-    sources = chain(new, embedded_pictures(_data_files(settings), carried))
-    parts = _taken_in(settings, store, sources, len(new) + len(carried), _taker(settings, store, listed, looker, pdq))
+    carried = {row.source for row in missing} - {name.removesuffix(EMBEDDED) for name in known_files["name"]}
+    sources = chain(new, embedded_images(_data_files(settings), carried))
+    parts = _taken_in(settings, store, sources, len(new) + len(carried), _taker(settings, store, listed, observer, pdq))
     known = parts.known
     if known:
-        hold_pictures(store, known)
+        hold_images(store, known)
         presets = not_held(store, presets)
     if parts.taken_down:
         keep_names_out(store, parts.taken_down, Tombstones(store, store_key(store)), datetime.now(UTC))
-        presets = [preset for preset in presets if f"preset:{preset.path}" not in parts.taken_down]
+        presets = [preset for preset in presets if f"{PRESET}{preset.path}" not in parts.taken_down]
     taken_in = store.read("picture_files").unique("name", keep="last")
     _store_presets(store, presets, taken_in)
-    carried_names = {name for name in taken_in["name"] if name.endswith(SUFFIX)}
-    missing = [row for row in missing if row.source + SUFFIX not in carried_names]
-    store_picture_rejects(store, missing, [*carried_names, *(source.name for source in found)], taken_in)
+    carried_names = {name for name in taken_in["name"] if name.endswith(EMBEDDED)}
+    missing = [row for row in missing if row.source + EMBEDDED not in carried_names]
+    store_image_rejects(store, missing, [*carried_names, *(source.name for source in found)], taken_in)
     counts = {"named": len(logged), **parts.counts, "known": len(known), "missing": len(missing)}
     counts |= {"taken_down": len(parts.taken_down)} if parts.taken_down else {}
     return StageReport(stage="take_in_pictures", counts=counts)
 
 
 def _taker(
-    settings: Settings, store: Store, listed: KnownHashes, looker: Looker, pdq: Callable[[Pixels], str]
+    settings: Settings, store: Store, listed: KnownHashes, observer: ImageObserver, pdq: Callable[[Pixels], str]
 ) -> ShardTaker:
     key = store_key(store)
     secret = SecretBytes(key) if Tombstones(store, key) else None
-    return ShardTaker(store.root, tuple(settings.known_hashes), listed.digest, secret, uuid4().hex, looker, pdq)
+    return ShardTaker(store.root, tuple(settings.known_hashes), listed.digest, secret, uuid4().hex, observer, pdq)
 
 
 def _taken_in(
-    settings: Settings, store: Store, sources: Iterable[PictureSource], count: int, taker: ShardTaker
-) -> PictureParts:
-    known_ids = picture_ids(store)
-    parts = PictureParts(store, taker.looker, known_ids)
+    settings: Settings, store: Store, sources: Iterable[ImageSource], count: int, taker: ShardTaker
+) -> ImageParts:
+    known_ids = image_ids_of(store)
+    parts = ImageParts(store, taker.observer, known_ids)
     with progress("pictures", count) as advance:
         runner = shard_runner(settings)
-        if runner is not None and count > picture_shards.FILES_A_SHARD:
-            shards = picture_shards.take_in_shards(sources, taker, runner, advance)
+        if runner is not None and count > take_in.FILES_A_SHARD:
+            shards = take_in.take_in_shards(sources, taker, runner, advance)
         else:
-            shards = picture_shards.take_in_here(sources, taker, known_ids, settings.workers, advance)
+            shards = take_in.take_in_here(sources, taker, known_ids, settings.workers, advance)
         for shard in shards:
             parts.add(shard)
     return parts
@@ -130,9 +131,9 @@ def _data_files(settings: Settings) -> list[tuple[LogFile, str]]:
     return source_files(_log_folder(settings), settings.format, settings.since, settings.until)
 
 
-def _picture_folders(settings: Settings) -> list[Path]:
+def _image_folders(settings: Settings) -> list[Path]:
     if settings.images is None:
-        return picture_folders(_log_folder(settings))
+        return image_folders(_log_folder(settings))
     if not Path(settings.images).is_dir():
         raise BadInput(f"picture folder {settings.images!r} does not exist or is not a folder")
     return [Path(settings.images)]
@@ -150,7 +151,7 @@ def _store_presets(store: Store, presets: Sequence[PresetFile], taken_in: pl.Dat
     image_ids = dict(taken_in.select("name", "image_id").iter_rows())
     rows = [
         Preset(
-            path=p.path, dataset=p.dataset, logged_name=logged_name(p.file), image_id=image_ids.get(f"preset:{p.path}")
+            path=p.path, dataset=p.dataset, logged_name=logged_name(p.file), image_id=image_ids.get(f"{PRESET}{p.path}")
         )
         for p in presets
     ]

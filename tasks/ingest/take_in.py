@@ -1,40 +1,84 @@
-"""Takes picture files in: one decode each, whose pixels whoever is looking may see as well.
+"""Takes image files in: one decode each, which gives the image its identity and is measured by the observer.
 
-`Intake.look` is called with freshly decoded pictures on the worker's thread, and its result travels with them; that
-is how image signals are measured on the very decode that gave a picture its identity.
+In: image files. Out: parts of `images`, `picture_files` and of whatever the observer measured, listed shard by shard.
+Shards are taken in by threads of this process or by the worker processes of a task runner.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+import polars as pl
+from pydantic import SecretBytes
+
+from schemas.errors import BadInput
 from schemas.image import Image, PictureFile
 from schemas.reject import RejectReason
-from tasks.ingest.known_hashes import KnownHashes, file_digests
-from tasks.ingest.picture_files import PictureSource, file_stamp
+from schemas.takedown import TakenDownKind
+from tasks.ingest.image_files import ImageSource, file_stamp
+from tasks.ingest.known_images import KnownHashes, file_digests, load_known_hashes
 from tasks.pixels.pictures import Picture, PictureRejected, Pixels, open_picture
 from tasks.running.parallel import map_ordered
+from tasks.running.progress import Advance
+from tasks.running.shards import ShardRunner
+from tasks.store.tombstones import Tombstones
+from tasks.tables import Store, frame_of
 
 FILES_AT_ONCE = 16
 FILE_BYTES_MAX = 256 * 1024 * 1024
-"""Larger picture files are not read into memory: a server keeps 3.3 MB of each."""
+"""Larger image files are not read into memory: a server keeps 3.3 MB of each."""
 PIXELS_AT_ONCE = 32_000_000
 """Decoded pixels a worker holds before it looks at them: 96 MB."""
+FILES_A_SHARD = 16 * FILES_AT_ONCE
+"""Whole batches. A shard's files are rows of one part at most, and about two minutes of one core."""
+Written = tuple[list[tuple[str, str]], Any]
+"""(parts, what the observer counts): parts are (table, part), no list names them yet, and their rows have the image's
+id as `content_id`."""
+
+
+class ImageObserver(Protocol):
+    """Measures freshly decoded images. Travels to other processes, which load their own models."""
+
+    def look(self, pictures: Sequence[Picture]) -> Any:
+        """Measure some images; safe on any thread."""
+        ...
+
+    def write(self, seen: Sequence[Any], image_ids: AbstractSet[str]) -> Written:
+        """Write what `look` measured of these images as parts."""
+        ...
+
+    def count(self, done: Any) -> None:
+        """Count what was done, in this process or another."""
+        ...
+
+
+class NoObserver:
+    """Measures nothing."""
+
+    def look(self, pictures: Sequence[Picture]) -> None:
+        """Nothing."""
+
+    def write(self, seen: Sequence[None], image_ids: AbstractSet[str]) -> Written:
+        """No part."""
+        return [], None
+
+    def count(self, done: None) -> None:
+        """Nothing."""
 
 
 @dataclass
 class TakenIn:
-    """What became of some picture files."""
+    """What became of some image files."""
 
     images: list[Image] = field(default_factory=list)
     files: list[PictureFile] = field(default_factory=list)
     seen: list[Any] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
-    """Names of pictures that are on a list of known hashes: neither listed above nor looked at."""
+    """Names of images that are on a list of known hashes: neither listed above nor looked at."""
     taken_down: list[str] = field(default_factory=list)
-    """Names of pictures that were taken down: neither listed above nor looked at."""
+    """Names of images that were taken down: neither listed above nor looked at."""
 
     def add(self, other: "TakenIn") -> None:
         """What became of more files."""
@@ -46,25 +90,25 @@ class TakenIn:
 
 
 class Intake(NamedTuple):
-    """What is done with a picture file."""
+    """What is done with an image file."""
 
     look: Callable[[Sequence[Picture]], Any]
-    """Sees new pictures; called on any thread."""
+    """`ImageObserver.look`."""
     listed: KnownHashes
     """What it holds by its bytes is not decoded, and by its pixels not looked at."""
     pdq: Callable[[Pixels], str]
     """PDQ hash of pixels, for `listed`."""
     taken_down: Callable[[str], bool]
-    """Whether the picture with a content id was taken down: then nothing of it is kept but its name."""
+    """Whether the image with a content id was taken down: then nothing of it is kept but its name."""
 
 
 def take_in(
-    files: Iterable[PictureSource], known_ids: AbstractSet[str], intake: Intake, workers: int
+    files: Iterable[ImageSource], known_ids: AbstractSet[str], intake: Intake, workers: int
 ) -> Iterator[TakenIn]:
-    """Decode `files`, some at a time, in order. Pictures in `known_ids` are linked but not looked at again."""
+    """Decode `files`, some at a time, in order. Images in `known_ids` are linked but not measured again."""
     seen_ids = set(known_ids)
 
-    def work(batch: Sequence[PictureSource]) -> TakenIn:
+    def work(batch: Sequence[ImageSource]) -> TakenIn:
         return _take_in_batch(batch, seen_ids, intake)  # reading a set that grows meanwhile is safe
 
     ahead = iter(files)
@@ -75,7 +119,7 @@ def take_in(
         yield result
 
 
-def _take_in_batch(files: Sequence[PictureSource], known_ids: AbstractSet[str], intake: Intake) -> TakenIn:
+def _take_in_batch(files: Sequence[ImageSource], known_ids: AbstractSet[str], intake: Intake) -> TakenIn:
     result = TakenIn()
     fresh: dict[str, Picture] = {}
     for file in files:
@@ -88,7 +132,7 @@ def _take_in_batch(files: Sequence[PictureSource], known_ids: AbstractSet[str], 
     return result
 
 
-def _open(source: PictureSource, result: TakenIn, intake: Intake) -> Picture | None:
+def _open(source: ImageSource, result: TakenIn, intake: Intake) -> Picture | None:
     size_bytes, modified_ns = file_stamp(source.file)
     picture, problem, evidence = None, None, ""
     too_large = source.content is None and size_bytes > FILE_BYTES_MAX
@@ -102,7 +146,7 @@ def _open(source: PictureSource, result: TakenIn, intake: Intake) -> Picture | N
             evidence = f"{size_bytes:,} bytes, at most {FILE_BYTES_MAX:,} are read"
             raise PictureRejected(RejectReason.IMAGE_TOO_LARGE, evidence)
         opened = picture = open_picture(content)
-        if intake.listed.holds_picture(opened.image_id, lambda: intake.pdq(opened.rgb)):
+        if intake.listed.holds_image(opened.image_id, lambda: intake.pdq(opened.rgb)):
             result.known.append(source.name)
             return None
         if intake.taken_down(opened.image_id):
@@ -128,14 +172,152 @@ def _hand_over(fresh: dict[str, Picture], result: TakenIn, intake: Intake) -> No
     fresh.clear()
     if pictures:
         result.seen.append(intake.look(pictures))
-        result.images += [_image(picture) for picture in pictures]
+        result.images += [
+            Image(image_id=p.image_id, bytes=p.encoded, format=p.format, width=p.width, height=p.height)
+            for p in pictures
+        ]
 
 
-def _image(picture: Picture) -> Image:
-    return Image(
-        image_id=picture.image_id,
-        bytes=picture.encoded,
-        format=picture.format,
-        width=picture.width,
-        height=picture.height,
-    )
+class WrittenShard(NamedTuple):
+    """What one shard became. No list names its parts yet."""
+
+    image_ids: list[str]
+    files: int
+    """Files that were taken in."""
+    parts: list[tuple[str, str]]
+    """(table, part), measurements before images: a run killed in between measures again, and leaves no gap."""
+    known: list[str]
+    """Names of images that are on a list of known hashes."""
+    taken_down: list[str]
+    """Names of images that were taken down."""
+    done: Any
+    """What the observer counts."""
+
+
+def write_shard(store: Store, taken: TakenIn, observer: ImageObserver) -> WrittenShard:
+    """Write what a shard of files became."""
+    image_ids = [image.image_id for image in taken.images]
+    parts, done = observer.write(taken.seen, set(image_ids))
+    if taken.images:
+        parts = [*parts, ("images", store.write_part("images", frame_of(Image, taken.images)))]
+    if taken.files:
+        parts = [*parts, ("picture_files", store.write_part("picture_files", frame_of(PictureFile, taken.files)))]
+    return WrittenShard(image_ids, len(taken.files), parts, taken.known, taken.taken_down, done)
+
+
+class ImageParts:
+    """Lists shards in their order: every image once, in the part of the first shard that has it."""
+
+    def __init__(self, store: Store, observer: ImageObserver, known_ids: set[str]) -> None:
+        self.known: list[str] = []
+        """Names of images that are on a list of known hashes."""
+        self.taken_down: list[str] = []
+        """Names of images that were taken down."""
+        self.counts = {"files": 0, "images": 0}
+        """What is stored."""
+        self._store = store
+        self._observer = observer
+        self._ids = known_ids
+
+    def add(self, shard: WrittenShard) -> None:
+        """List a shard's parts, without images that were listed before: shards do not know of each other."""
+        new = [image_id for image_id in shard.image_ids if image_id not in self._ids]
+        again = sorted(self._ids.intersection(shard.image_ids))
+        for table, part in shard.parts:
+            left = self._without(table, part, again) if again and table != "picture_files" else part
+            if left is not None:
+                self._store.add_parts(table, [left])
+        self._observer.count(shard.done)
+        self._ids.update(new)
+        self.known += shard.known
+        self.taken_down += shard.taken_down
+        self.counts["files"] += shard.files
+        self.counts["images"] += len(new)
+
+    def _without(self, table: str, part: str, image_ids: Sequence[str]) -> str | None:
+        """A part without the rows of some images; None when nothing is left."""
+        key = "image_id" if table == "images" else "content_id"
+        rows = self._store.read_part(table, part)
+        left = rows.filter(~pl.col(key).is_in(image_ids))
+        if left.height == rows.height:
+            return part
+        if part not in self._store.parts(table):
+            self._store.fs.rm_file(self._store.at(f"tables/{table}/{part}"))
+        return self._store.write_part(table, left) if left.height else None
+
+
+class ShardTaker(NamedTuple):
+    """Takes shards of image files in, and writes their parts; travels to other processes."""
+
+    store: str
+    known_hashes: tuple[str, ...]
+    """Files of the operator's lists, which every worker reads for itself."""
+    lists_digest: str
+    """What the lists must say there."""
+    key: SecretBytes | None
+    """The store's key, where something was taken down."""
+    run: str
+    """Differs between runs: what a process has loaded serves one."""
+    observer: ImageObserver
+    pdq: Callable[[Pixels], str]
+
+    def take_in(self, files: Sequence[ImageSource]) -> WrittenShard:
+        """One shard. Images that were listed when this process took its first one are linked, not measured."""
+        known_ids, intake = _loaded(self)
+        taken = TakenIn()
+        for batch in take_in(files, known_ids, intake, workers=1):
+            taken.add(batch)
+        return write_shard(Store(self.store), taken, self.observer)
+
+    def intake(self) -> Intake:
+        """What is done with every file. Raises BadInput when the lists are not what they are at the caller's."""
+        listed = load_known_hashes(self.known_hashes)
+        if listed.digest != self.lists_digest:
+            raise BadInput("--known-hashes: a worker reads other lists than this process; give it the same files")
+        tombstones = Tombstones(Store(self.store), self.key.get_secret_value()) if self.key else None
+
+        def taken_down(image_id: str) -> bool:
+            return tombstones is not None and bool(tombstones.holds(TakenDownKind.PICTURE, [image_id]))
+
+        return Intake(self.observer.look, listed, self.pdq, taken_down)
+
+
+def image_ids_of(store: Store) -> set[str]:
+    """Content ids of all images of a store."""
+    return {image_id for part in store.read_parts("images", ["image_id"]) for image_id in part["image_id"]}
+
+
+def take_in_shards(
+    files: Iterable[ImageSource], taker: ShardTaker, runner: ShardRunner, advance: Advance
+) -> Iterator[WrittenShard]:
+    """Every shard of `files`, in order, by the workers of a task runner."""
+    ahead = iter(files)
+    shards = iter(lambda: list(islice(ahead, FILES_A_SHARD)), [])
+    for written in runner.map_ordered(taker.take_in, shards):
+        advance(written.files + len(written.known))
+        yield written
+
+
+def take_in_here(
+    files: Iterable[ImageSource], taker: ShardTaker, known_ids: set[str], workers: int, advance: Advance
+) -> Iterator[WrittenShard]:
+    """The same shards by threads of this process, which go on over the end of a shard."""
+    store, taken = Store(taker.store), TakenIn()
+    for number, batch in enumerate(take_in(files, known_ids, taker.intake(), workers), 1):
+        advance(len(batch.files) + len(batch.known))
+        taken.add(batch)
+        if number * FILES_AT_ONCE % FILES_A_SHARD == 0:
+            yield write_shard(store, taken, taker.observer)
+            taken = TakenIn()
+    yield write_shard(store, taken, taker.observer)
+
+
+_of_run: dict[str, tuple[set[str], Intake]] = {}
+
+
+def _loaded(taker: ShardTaker) -> tuple[set[str], Intake]:
+    """What a run's shards share in this process."""
+    if taker.run not in _of_run:
+        _of_run.clear()
+        _of_run[taker.run] = image_ids_of(Store(taker.store)), taker.intake()
+    return _of_run[taker.run]

@@ -13,7 +13,7 @@ from schemas.tables import TABLES
 from schemas.takedown import TakenDownKind
 from tasks.content_id import text_id
 from tasks.distinct import Distinct
-from tasks.ingest.taken_down import taken_down_in
+from tasks.ingest.quarantine import taken_down_in
 from tasks.store.tombstones import Tombstones
 from tasks.tables import Store
 

@@ -11,11 +11,10 @@ import polars as pl
 
 from schemas.errors import BadInput, why_unreadable
 from schemas.takedown import TakenDownKind
-from tasks.ingest.known_hashes import FileDigests, file_digests
-from tasks.ingest.known_pictures import PRESET
+from tasks.ingest.known_images import FileDigests, file_digests
 from tasks.ingest.people import Pseudonyms
 from tasks.ingest.presets import logged_name
-from tasks.ingest.quarantine import quarantined
+from tasks.ingest.quarantine import PRESET, quarantined
 from tasks.pixels.pictures import PictureRejected, open_picture
 from tasks.store.tombstones import Tombstones
 from tasks.tables import Store

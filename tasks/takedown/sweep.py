@@ -10,7 +10,7 @@ import polars as pl
 from schemas.row import arrow_schema
 from schemas.tables import TABLES
 from schemas.takedown import TakenDownKind
-from tasks.ingest.taken_down import withdraw_taken_down
+from tasks.ingest.quarantine import withdraw_taken_down
 from tasks.store.part_rewrite import parts_with, rewritten, written_anew
 from tasks.store.tombstones import Tombstones
 from tasks.tables import Store
@@ -95,7 +95,7 @@ def _sweep_lines(store: Store, tombstones: Tombstones, now: datetime) -> None:
     """Lines become rejects before they leave `sightings`, so that every line keeps a fate."""
     parts = store.parts("sightings")
     kept, rejects = withdraw_taken_down(store, parts, parts, tombstones, now)
-    if rejects is not None:
+    if rejects.height:
         part = store.write_part("rejects", rejects)
         store.list_parts("rejects", list(dict.fromkeys([*store.parts("rejects"), part])))
         store.list_parts("sightings", kept)

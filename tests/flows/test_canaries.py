@@ -80,7 +80,7 @@ def test_a_probe_that_gets_through_a_rule_about_it_ends_the_run(planted, tmp_pat
 
 
 def test_a_listed_picture_that_is_taken_in_ends_the_run(planted, monkeypatch):
-    monkeypatch.setattr("tasks.ingest.known_hashes.PDQ_DISTANCE", 0)
+    monkeypatch.setattr("tasks.ingest.known_images.PDQ_DISTANCE", 0)
     shutil.rmtree(planted.store)
     with pytest.raises(CanaryEscaped, match="listed_picture: its image is on a list"):
         run(planted, "public_release")

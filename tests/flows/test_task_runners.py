@@ -24,7 +24,7 @@ WORDS = ("Was zeigt das Bild?", "Count the stripes of it.", "Mail me at ann@exam
 def small_shards():
     """Two shards of pictures, some of texts, and one key for all stores."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tasks.ingest.picture_shards.FILES_A_SHARD", 16)
+        patch.setattr("tasks.ingest.take_in.FILES_A_SHARD", 16)
         patch.setattr(run, "TEXTS_A_PART", run.BATCH)
         patch.setenv("CURATE_USER_KEY", "one key for all stores of this test")
         yield

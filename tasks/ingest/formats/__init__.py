@@ -1,25 +1,69 @@
-"""The shapes of input that ingest reads: an arena server's own logs, and published datasets."""
+"""Input formats: an arena server's own logs, and one adapter for each published dataset.
 
-from tasks.ingest.formats import (
-    human_preference,
-    lmsys_chat,
-    openai_messages,
-    vision_arena_battle,
-    vision_arena_chat,
-    wildvision,
-)
-from tasks.ingest.formats.door import Door
+In: the name of a format, or the columns of a data file. Out: the adapter that turns its rows into log records. Other
+installed packages add formats by entry points of the group `arena_curation.formats`; each names a FormatAdapter.
+"""
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+from schemas.errors import BadInput, known_values
+from tasks.ingest.formats import human_preference, lmsys_chat, openai_messages, vision_arena, wildvision
+from tasks.ingest.formats.adapter import FormatAdapter
 
 ARENA_LOGS = "arena-logs"
-DOORS: dict[str, Door] = {
-    door.name: door
-    for door in (
-        vision_arena_chat.DOOR,
-        vision_arena_battle.DOOR,
+GROUP = "arena_curation.formats"
+BUILT_IN: dict[str, FormatAdapter] = {
+    adapter.name: adapter
+    for adapter in (
+        vision_arena.CHAT,
+        vision_arena.BATTLE,
         wildvision.CHAT,
         wildvision.BATTLE,
-        human_preference.DOOR,
-        lmsys_chat.DOOR,
-        openai_messages.DOOR,
+        human_preference.ADAPTER,
+        lmsys_chat.ADAPTER,
+        openai_messages.ADAPTER,
     )
 }
+
+
+def format_names() -> list[str]:
+    """What `--format` may be; nothing is loaded for it."""
+    return [ARENA_LOGS, *BUILT_IN, *sorted(set(_installed()) - {ARENA_LOGS, *BUILT_IN})]
+
+
+def adapter(name: str) -> FormatAdapter:
+    """The adapter of a format other than arena logs. Raises BadInput when there is none or it cannot be loaded."""
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    if name not in _installed():
+        raise BadInput(f"unknown format {known_values(name, format_names())}")
+    return _loaded(_installed()[name])
+
+
+def matching_adapter(columns: frozenset[str]) -> FormatAdapter | None:
+    """Of the adapters whose columns are all there, the one with the most. Loads those of other packages."""
+    fitting = [each for each in map(adapter, format_names()[1:]) if each.columns <= columns]
+    return max(fitting, key=lambda each: len(each.columns), default=None)
+
+
+def _installed() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+@cache
+def _loaded(point: EntryPoint) -> FormatAdapter:
+    package = point.dist.name if point.dist else point.value
+    try:
+        found = point.load()
+    except Exception as error:  # whatever the code of another package raises
+        raise _broken(point, package, f"{type(error).__name__}: {error}") from None
+    if not isinstance(found, FormatAdapter):
+        raise _broken(point, package, f"{point.value} is a {type(found).__name__}, not a FormatAdapter")
+    return found._replace(name=point.name)
+
+
+def _broken(point: EntryPoint, package: str, problem: str) -> BadInput:
+    return BadInput(
+        f"format {point.name!r} of package {package!r} cannot be loaded ({problem}); repair or remove the package"
+    )

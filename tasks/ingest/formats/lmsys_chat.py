@@ -1,12 +1,5 @@
 """lmsys-chat-1m: one conversation a row, text only, without a time."""
 
-from tasks.ingest.formats.door import Door, no_pictures
-from tasks.ingest.formats.published import Record, Row, chat
-from tasks.ingest.log_line import Place
+from tasks.ingest.formats.adapter import FormatAdapter, chat
 
-
-def _record(row: Row, place: Place) -> Record:
-    return chat(row, place, ())
-
-
-DOOR = Door("lmsys-chat", frozenset({"conversation_id", "model", "conversation"}), _record, no_pictures, None)
+ADAPTER = FormatAdapter("lmsys-chat", frozenset({"conversation_id", "model", "conversation"}), chat)

@@ -1,7 +1,7 @@
-"""OpenAI-style rows: `messages` of {role, content}, content a text or typed parts; pictures as data: URIs.
+"""OpenAI-style rows: `messages` of {role, content}, content a text or typed parts; images as data: URIs.
 
-Optional: `id`, `model`, `user`, and a time in `created`, `created_at` or `timestamp`. Pictures elsewhere on the
-network are not fetched; their rows keep their text and a missing picture.
+Optional: `id`, `model`, `user`, and a time in `created`, `created_at` or `timestamp`. Images elsewhere on the
+network are not fetched; their rows keep their text and a missing image.
 """
 
 import base64
@@ -9,18 +9,17 @@ import binascii
 from collections.abc import Sequence
 from typing import Any
 
-from tasks.ingest.formats.door import Door
-from tasks.ingest.formats.published import Record, Row, chat
+from tasks.ingest.formats.adapter import FormatAdapter, Record, Row, chat
 from tasks.ingest.log_line import Place
 
 
-def _pictures(row: Row) -> Sequence[Row]:
+def _images(row: Row) -> Sequence[Row]:
     contents = [message["content"] for message in row["messages"] if isinstance(message["content"], list)]
     parts = [part for content in contents for part in content if part["type"] in ("image_url", "input_image")]
-    return [_picture(part["image_url"]) for part in parts]
+    return [_image(part["image_url"]) for part in parts]
 
 
-def _picture(address: Any) -> Row:
+def _image(address: Any) -> Row:
     """{bytes} of a data: URI; nothing of an address on the network."""
     url = address["url"] if isinstance(address, dict) else address
     head, comma, content = url.partition(",")
@@ -34,7 +33,7 @@ def _picture(address: Any) -> Row:
 
 def _record(row: Row, place: Place) -> Record:
     as_chat = {"model": "unknown", **row, "conversation": row["messages"]}
-    return chat(as_chat, place, _pictures(row), id_column="id")
+    return chat(as_chat, place, _images(row), id_column="id")
 
 
-DOOR = Door("openai-messages", frozenset({"messages"}), _record, _pictures, "messages")
+ADAPTER = FormatAdapter("openai-messages", frozenset({"messages"}), _record, _images, "messages")

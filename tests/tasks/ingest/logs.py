@@ -15,7 +15,7 @@ import zstandard
 
 from schemas.settings import Settings
 from tasks.ingest import steps
-from tasks.ingest.look import NoLook
+from tasks.ingest.take_in import NoObserver
 from tasks.measure.perceptual_hash import pdq_digits
 from tasks.pixels.pictures import Picture
 from tasks.tables import Store
@@ -84,7 +84,7 @@ def write(folder: Path, name: str, *records: Any, end: bytes = b"\n") -> Path:
     return path
 
 
-class _Looked(NoLook):
+class _Looked(NoObserver):
     def __init__(self, ids: list[str]) -> None:
         self._ids = ids
 

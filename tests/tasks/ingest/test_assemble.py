@@ -2,10 +2,7 @@
 
 import datetime
 
-import pyarrow.parquet as pq
-
 from tasks.content_id import text_id
-from tasks.tables import Store
 from tests.tasks.ingest.logs import (
     DAY,
     chat,
@@ -50,17 +47,6 @@ def test_an_answer_that_never_came_is_told_from_an_empty_one(tmp_path):
     rows = conversations_of(tmp_path, *records).sort("conversation_id")
     assert [texts(row)[1] for row in rows.to_dicts()] == ["", "", "A", "A", "", ""]
     assert rows["null_turns"].to_list() == [[1], [], [], [0, 3], [], [1]]
-
-
-def test_a_store_from_before_a_column_was_kept_gets_it_when_it_ingests_again(tmp_path):
-    before = conversations_of(tmp_path, chat("a", "Q", None), chat("b"))
-    store = Store(str(tmp_path / "store"))
-    (part,) = store.parts("conversations")
-    path = store.at(f"tables/conversations/{part}")
-    pq.write_table(pq.read_table(path).drop_columns(["null_turns"]), path)
-    store.write_bytes("ingest/assembled_from", b"the digest of then")
-    assert store.read("conversations")["null_turns"].null_count() == 2
-    assert ingested(tmp_path / "logs", tmp_path / "store").read("conversations").equals(before)
 
 
 def test_a_new_picture_under_one_conv_id_is_another_conversation(tmp_path):

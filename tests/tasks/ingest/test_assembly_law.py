@@ -2,11 +2,9 @@
 
 from collections import Counter, defaultdict
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tasks.ingest import read_pieces
 from tests.tasks.ingest.logs import chat, conv_id, ingested, picture, state, vote, write
 
 NAMES, MODELS = "abcd", ["gpt-4", "llava", "qwen-vl"]
@@ -97,11 +95,9 @@ def told(store) -> tuple[Counter, Counter]:
     return conversations, Counter(((keys[a], keys[b]), tuple(rest)) for a, b, *rest in battles.iter_rows())
 
 
-@pytest.mark.parametrize("scanned_from", [0, read_pieces.PIECE_BYTES_MIN], ids=["scanned together", "one by one"])
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(files=st.dictionaries(st.sampled_from(FILES), st.lists(records(), min_size=1, max_size=12), min_size=1))
-def test_the_tables_say_what_the_lines_say(tmp_path_factory, monkeypatch, scanned_from, files):
-    monkeypatch.setattr(read_pieces, "PIECE_BYTES_MIN", scanned_from)
+def test_the_tables_say_what_the_lines_say(tmp_path_factory, files):
     logs = tmp_path_factory.mktemp("logs")
     for file, found in files.items():
         write(logs, file, *(record for record, *_ in found))

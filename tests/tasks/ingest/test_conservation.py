@@ -8,8 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schemas.reject import RejectReason
+from tasks.ingest.log_line import Place
 from tasks.ingest.people import Pseudonyms
-from tasks.ingest.read_logs import LogContent, Place, read_line
+from tasks.ingest.read_logs import LogContent
 from tests.tasks.ingest.logs import DAY, chat, ingested, line, picture, state, vote, write
 
 KINDS = ("chat", "upvote", "downvote", "flag")
@@ -97,7 +98,7 @@ def _with_another_value(record, damage):
 
 def _assert_counted(raw: bytes) -> LogContent:
     content = LogContent()
-    read_line(raw, Place("log", 2), False, Pseudonyms(b"k" * 16), {}, content)
+    content.add_line(raw, Place("log", 2), False, Pseudonyms(b"k" * 16), {})
     lines = {seen.line for seen in content.sightings} | {row.line for row in content.rejects}
     assert content.line_count == 1 and lines == {2}
     assert not (content.sightings and content.rejects)

@@ -11,8 +11,8 @@ import pytest
 
 from schemas.conversation import UNDATED_BEFORE
 from schemas.errors import BadInput
-from tasks.ingest.formats import DOORS
-from tasks.ingest.formats.detect import source_files
+from tasks.ingest.formats import BUILT_IN
+from tasks.ingest.formats.data_files import source_files
 from tests.builders import picture_bytes
 from tests.tasks.ingest.logs import DAY, chat, ingested, rejected, texts, write
 
@@ -97,8 +97,8 @@ def put(folder, rows: list[dict], kind: str):
     return folder
 
 
-def test_every_door_is_tested():
-    assert set(ROWS) == set(DOORS)
+def test_every_format_is_tested():
+    assert set(ROWS) == set(BUILT_IN)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tasks.ingest import read_step
-from tasks.ingest.formats.detect import source_files
+from tasks.ingest import read_new
+from tasks.ingest.formats.data_files import source_files
 from tasks.ingest.people import KEY_VARIABLE
 from tasks.tables import Store
 from tests.tasks.ingest.logs import DAY, chat, ingested, line, picture, rejected, state, vote, write
@@ -56,7 +56,7 @@ def test_the_same_logs_twice_give_the_same_bytes_and_read_nothing(tmp_path):
 
 
 def read_again(tmp_path) -> dict[str, int]:
-    return read_step.read_new(Store(str(tmp_path / "store")), source_files(tmp_path / "logs"), tmp_path / "logs", 1)
+    return read_new.read_new(Store(str(tmp_path / "store")), source_files(tmp_path / "logs"), tmp_path / "logs", 1)
 
 
 def test_an_unchanged_file_is_not_even_opened(tmp_path):

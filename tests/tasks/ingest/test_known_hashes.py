@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import BadInput
-from tasks.ingest.known_hashes import file_digests, load_known_hashes
+from tasks.ingest.known_images import file_digests, load_known_hashes
 
 PDQ = "0123456789abcdef" * 4
 
@@ -37,7 +37,7 @@ def test_a_file_is_known_by_each_digest_of_its_bytes(listed, kind):
 def test_a_logged_name_is_known_by_md5_and_a_picture_by_its_pixels(listed):
     known = listed(f"md5 {'a' * 32}\npixels {'b' * 32}")
     assert known.holds_name("a" * 32) and not known.holds_name("b" * 32)
-    assert known.holds_picture("b" * 32, lambda: pytest.fail("no list asks for PDQ"))
+    assert known.holds_image("b" * 32, lambda: pytest.fail("no list asks for PDQ"))
 
 
 @given(bits=st.integers(0, 256), distance=st.none() | st.integers(0, 128))
@@ -46,7 +46,7 @@ def test_a_picture_is_known_within_the_distance_of_its_line(tmp_path_factory, bi
     file.write_text(f"pdq {PDQ} {'' if distance is None else distance}")
     known = load_known_hashes([str(file)])
     expected = bits <= (31 if distance is None else distance)
-    assert known.holds_picture("x", lambda: flipped(PDQ, bits)) is expected
+    assert known.holds_image("x", lambda: flipped(PDQ, bits)) is expected
     assert known.near([flipped(PDQ, bits), flipped(PDQ, 200)]).tolist()[0] is expected
 
 
@@ -61,7 +61,7 @@ def test_every_picture_is_compared_with_every_line(listed):
 
 def test_no_list_holds_nothing():
     known = load_known_hashes([])
-    assert not known and not known.holds_picture("a" * 32, lambda: PDQ)
+    assert not known and not known.holds_image("a" * 32, lambda: PDQ)
 
 
 @pytest.mark.parametrize(

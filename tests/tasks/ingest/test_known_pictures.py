@@ -9,7 +9,7 @@ import pytest
 
 from schemas.tables import TABLES
 from tasks.demo.images import photographs, view
-from tasks.ingest.known_hashes import file_digests
+from tasks.ingest.known_images import file_digests
 from tasks.ingest.presets import logged_name
 from tasks.measure.perceptual_hash import pdq_digits
 from tasks.pixels.pictures import open_picture

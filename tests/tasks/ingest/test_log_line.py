@@ -8,7 +8,7 @@ from schemas.conversation import RecordType
 from schemas.reject import RejectReason
 from tasks.ingest.log_line import Place
 from tasks.ingest.people import Pseudonyms
-from tasks.ingest.read_logs import LogContent, read_line
+from tasks.ingest.read_logs import LogContent
 from tests.tasks.ingest.logs import chat, conv_id, line, picture, state, vote
 
 PEOPLE = Pseudonyms(b"0123456789abcdef")
@@ -17,7 +17,7 @@ HASH = picture("p")
 
 def read(record, number: int = 2) -> LogContent:
     content = LogContent()
-    read_line(line(record), Place("log", number), False, PEOPLE, {}, content)
+    content.add_line(line(record), Place("log", number), False, PEOPLE, {})
     return content
 
 

@@ -6,7 +6,7 @@ import datasets
 import pytest
 
 from schemas.errors import BadInput
-from tasks.ingest.formats.detect import source_files
+from tasks.ingest.formats.data_files import source_files
 from tests.tasks.ingest.logs import ingested, rejected, texts
 from tests.tasks.ingest.test_formats import PICTURE, PICTURED, ROWS
 

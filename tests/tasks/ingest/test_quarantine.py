@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from tasks.ingest import read_pieces
 from tests.builders import picture_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, line, picture, rejected, state, vote, write
 
@@ -119,15 +118,6 @@ def test_what_a_server_flagged_on_another_day_is_not_opened_in_any_window(arena,
     store = ingested(arena, tmp_path / "store", since="2024-06-20", until="2024-06-20")
     assert opened_pictures() == {GOOD}
     assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
-
-
-def test_flags_are_found_in_lines_that_are_scanned_together(arena, tmp_path, monkeypatch):
-    monkeypatch.setattr(read_pieces, "PIECE_BYTES_MIN", 0)
-    records = [record for name, record in FLAGGED.values() if name == DAY]
-    write(arena, DAY, *records, chat("off", has_csam_image=False) | {"has_csam_image": None})
-    store = ingested(arena, tmp_path / "store")
-    assert rejected(store) == {(DAY, number): "csam_flagged" for number in range(1, len(records) + 1)}
-    assert opened_pictures() == set()
 
 
 def test_what_a_user_writes_about_the_flag_flags_nothing(arena, tmp_path):

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from tasks.ingest import assemble_step, conversation_parts, read_pieces, read_plan
+from tasks.ingest import assemble, read_new, read_plan
 from tasks.ingest.people import KEY_VARIABLE
 from tests.tasks.ingest.logs import DAY, chat, ingested, picture, rejected, vote, write
 
@@ -38,17 +38,15 @@ def _rows(store, table):
 
 def cut_small(monkeypatch, count: int) -> None:
     """Pieces and parts of about `count` bytes."""
-    monkeypatch.setattr(read_plan, "PIECE_BYTES_MIN", 0)
-    for module in (read_plan, read_pieces):
+    for module in (read_plan, read_new):
         monkeypatch.setattr(module, "PIECE_BYTES", count)
         monkeypatch.setattr(module, "PART_BYTES", count)
 
 
-@pytest.mark.parametrize(("rounds_of", "conversations"), [(7, 10_000), (10_000, 3), (50, 11)])
-def test_rounds_and_slices_change_nothing(logs, tmp_path, monkeypatch, rounds_of, conversations):
+@pytest.mark.parametrize("conversations", [3, 11])
+def test_parts_of_any_size_hold_the_same_conversations(logs, tmp_path, monkeypatch, conversations):
     whole = ingested(logs, tmp_path / "whole")
-    monkeypatch.setattr(assemble_step, "SIGHTINGS_AT_ONCE", rounds_of)
-    monkeypatch.setattr(conversation_parts, "CONVERSATIONS_A_PART", conversations)
+    monkeypatch.setattr(assemble, "ROWS_A_PART", conversations)
     cut = ingested(logs, tmp_path / "cut")
     assert same(whole, cut)
     assert cut.read("conversations").equals(whole.read("conversations"))
@@ -59,15 +57,14 @@ def test_rounds_and_slices_change_nothing(logs, tmp_path, monkeypatch, rounds_of
 def test_pieces_of_a_file_have_the_line_numbers_of_the_file(logs, tmp_path, monkeypatch, piece_bytes):
     whole = ingested(logs, tmp_path / "whole")
     cut_small(monkeypatch, piece_bytes)
-    monkeypatch.setattr(read_plan, "READ_BYTES", 700)
     assert same(whole, ingested(logs, tmp_path / "cut"))
 
 
 def test_other_processes_and_threads_make_the_same(logs, tmp_path, monkeypatch):
     whole = ingested(logs, tmp_path / "whole")
     cut_small(monkeypatch, 20_000)
-    monkeypatch.setattr(read_pieces, "BATCHES_ALONE", 1)
-    monkeypatch.setattr(conversation_parts, "CONVERSATIONS_A_PART", 50)
+    monkeypatch.setattr(read_new, "BATCHES_ALONE", 1)
+    monkeypatch.setattr(assemble, "ROWS_A_PART", 50)
     shared = ingested(logs, tmp_path / "shared", workers=2)
     assert same(whole, shared)
     assert len(shared.parts("sightings")) > 2

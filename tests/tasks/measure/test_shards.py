@@ -49,7 +49,7 @@ class Elsewhere:
 
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch):
-    monkeypatch.setattr("tasks.ingest.picture_shards.FILES_A_SHARD", 16)
+    monkeypatch.setattr("tasks.ingest.take_in.FILES_A_SHARD", 16)
     monkeypatch.setattr(run, "TEXTS_A_PART", run.BATCH)
     monkeypatch.setattr(run, "PICTURES_A_PART", run.BATCH)
     monkeypatch.setenv("CURATE_USER_KEY", "one key for all stores of this test")
@@ -144,7 +144,7 @@ def test_a_worker_with_another_hash_list_stops_the_run(logs, tmp_path):
 
 
 def test_less_than_two_shards_are_not_sent_away(logs, tmp_path, monkeypatch):
-    monkeypatch.setattr("tasks.ingest.picture_shards.FILES_A_SHARD", 48)
+    monkeypatch.setattr("tasks.ingest.take_in.FILES_A_SHARD", 48)
     with shards_on(elsewhere := Elsewhere()):
         taken_in(logs, tmp_path, "dask")
     assert not elsewhere.shards

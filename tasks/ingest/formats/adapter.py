@@ -1,10 +1,10 @@
-"""What rows of published datasets have in common: they become the records that an arena server would have logged."""
+"""What a format adapter is, and what adapters share: dataset rows become the records that an arena server would log."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from schemas.reject import RejectReason
 from tasks.content_id import text_id
@@ -28,13 +28,33 @@ _ID = re.compile(r"[0-9A-Za-z_-]{8,60}")
 _HASH_NAME = re.compile(r"[0-9a-f]{32}")
 
 
-def chat(row: Row, place: Place, pictures: Sequence[Row], *, id_column: str = "conversation_id") -> Record:
+def no_images(row: Row) -> Sequence[Row]:
+    """The images of a row without any."""
+    return ()
+
+
+class FormatAdapter(NamedTuple):
+    """One shape of rows: how it is recognized, and how a row becomes a log record."""
+
+    name: str
+    """What `--format` calls it."""
+    columns: frozenset[str]
+    """Columns that must be there; of several adapters that fit, the one with the most columns is taken."""
+    record: Callable[[Row, Place], Record]
+    """The record of a row. May raise LineRejected, or whatever a row of another shape leads to."""
+    images: Callable[[Row], Sequence[Row]] = no_images
+    """{bytes, path} of the row's images, in order; bytes are absent while only lines are read."""
+    image_column: str | None = None
+    """The column that holds them."""
+
+
+def chat(row: Row, place: Place, images: Sequence[Row] = (), *, id_column: str = "conversation_id") -> Record:
     """A `chat` record of a row with `model` and `conversation`."""
-    state = {"conv_id": _id(row.get(id_column), place), "messages": messages(row["conversation"], place, pictures)}
+    state = {"conv_id": _id(row.get(id_column), place), "messages": messages(row["conversation"], place, images)}
     return {"type": "chat", "model": row["model"], "state": state, "tstamp": seconds(row, place), "ip": person(row)}
 
 
-def battle(row: Row, place: Place, pictures: Sequence[Row], *, id_column: str = "question_id") -> Record:
+def battle(row: Row, place: Place, images: Sequence[Row] = (), *, id_column: str = "question_id") -> Record:
     """A vote record of a row with `model_a`, `model_b`, `winner` and both conversations."""
     vote = _VOTES.get(str(row["winner"]).strip().lower())
     if vote is None:
@@ -44,7 +64,7 @@ def battle(row: Row, place: Place, pictures: Sequence[Row], *, id_column: str = 
         {
             "conv_id": question + suffix,
             "model_name": row[f"model_{side}"],
-            "messages": messages(row[f"conversation_{side}"], place, pictures),
+            "messages": messages(row[f"conversation_{side}"], place, images),
         }
         for side, suffix in (("a", ""), ("b", "-b"))
     ]
@@ -52,10 +72,10 @@ def battle(row: Row, place: Place, pictures: Sequence[Row], *, id_column: str = 
     return {"type": vote, "models": shown, "states": states, "tstamp": seconds(row, place), "ip": person(row)}
 
 
-def messages(conversation: Any, place: Place, pictures: Sequence[Row]) -> list[list[Any]]:
+def messages(conversation: Any, place: Place, images: Sequence[Row]) -> list[list[Any]]:
     """[role, content] of {role, content} messages, which some releases wrap in one-item lists.
 
-    Pictures go to the first user message. System messages are the operator's and left out.
+    Images go to the first user message. System messages are the operator's and left out.
     Raises LineRejected unless user and assistant take turns, the user first.
     """
     found: list[list[Any]] = []
@@ -66,8 +86,8 @@ def messages(conversation: Any, place: Place, pictures: Sequence[Row]) -> list[l
         if message["role"] != ("assistant" if len(found) % 2 else "user"):
             raise LineRejected(RejectReason.BAD_MESSAGES, "user and assistant do not take turns")
         found.append([message["role"], text_of(message["content"])])
-    if found and pictures:
-        found[0][1] = [found[0][1], [picture_name(place, index, each) for index, each in enumerate(pictures)]]
+    if found and images:
+        found[0][1] = [found[0][1], [image_name(place, index, each) for index, each in enumerate(images)]]
     return found
 
 
@@ -79,17 +99,16 @@ def text_of(content: Any) -> Any:
     return "\n".join(text for text in texts if text)
 
 
-def picture_name(place: Place, index: int, picture: Row) -> str:
-    """32 hex digits: the file's own name where it is one, else a hash of where the picture stands."""
-    stem = PurePosixPath(str(picture.get("path") or "")).stem
+def image_name(place: Place, index: int, image: Row) -> str:
+    """32 hex digits: the file's own name where it is one, else a hash of where the image stands."""
+    stem = PurePosixPath(str(image.get("path") or "")).stem
     return stem if _HASH_NAME.fullmatch(stem) else text_id(f"{place.source}:{place.line}:{index}")
 
 
 def seconds(row: Row, place: Place) -> Any:
-    """The row's time in seconds, as the log line will check it."""
-    value = next(
-        (row[key] for key in ("tstamp", "timestamp", "created", "created_at") if row.get(key) is not None), None
-    )
+    """The row's time in seconds since the epoch; it is checked with the rest of the record."""
+    keys = ("tstamp", "timestamp", "created", "created_at")
+    value = next((row[key] for key in keys if row.get(key) is not None), None)
     if value is None:
         return UNDATED_SECONDS + place.line / 1e6
     if isinstance(value, str):
@@ -100,7 +119,7 @@ def seconds(row: Row, place: Place) -> Any:
 
 
 def person(row: Row) -> str | None:
-    """Whom the row is from, as the release names them; a keyed hash replaces it like an address."""
+    """The user, as the release names them; stored as a keyed hash only, like an address."""
     keys = ("judge", "judge_hash", "user_id", "user", "evaluation_session_id")
     return next((str(row[key]) for key in keys if row.get(key) is not None), None)
 

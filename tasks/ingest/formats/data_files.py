@@ -1,0 +1,148 @@
+"""Which files a run reads and in which format; rows of Parquet, `datasets` folders (Arrow) and JSON Lines."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas.errors import BadInput, why_unreadable
+from tasks.ingest.formats import ARENA_LOGS, adapter, format_names, matching_adapter
+from tasks.ingest.log_files import LogFile, arena_logs, lines, log_files, source_name, without_mark
+
+TABLES = (".parquet", ".arrow")
+_LINES = (".jsonl", ".json")
+_ROWS_AT_ONCE = 256
+_LINES_TRIED = 100
+"""If so many lines are broken, the file is not taken for JSON Lines."""
+_COLUMNS_SHOWN = 8
+_INFO = ("dataset_info.json", "dataset_infos.json", "state.json", "dataset_dict.json")
+"""Beside the data of a dataset."""
+
+
+def source_files(
+    place: Path, format: str | None = None, since: date | None = None, until: date | None = None
+) -> list[tuple[LogFile, str]]:
+    """(file, format) of everything to read in a folder or a single data file, in name order.
+
+    Without `format`, a folder with arena logs is read as such; other data files are recognized by their columns.
+    Raises BadInput when there is nothing to read, a format is unknown or cannot be loaded, a file fits none, or a
+    window is given for undated files.
+    """
+    if format not in (None, ARENA_LOGS):
+        adapter(str(format))  # raises for an unknown one, and for a package that cannot be loaded
+    if not place.is_file():
+        data = [] if format == ARENA_LOGS or not place.is_dir() else list(_data_files(place))
+        if format in (None, ARENA_LOGS) and (arena_logs(place) or not data):
+            return [(file, ARENA_LOGS) for file in log_files(place, since, until)]
+    else:
+        data = [place]
+    if since or until:
+        raise BadInput("--since and --until choose arena logs by the day in their names; these files have none")
+    folder = place.parent if place.is_file() else place
+    files = [LogFile(path, source_name(path, folder), None, False) for path in data]
+    return [(file, format or _format_of(file)) for file in files]
+
+
+def described(files: Sequence[tuple[LogFile, str]], given: str | None) -> str:
+    """What will be read, and as what; `given` is the format that was asked for."""
+    counts = Counter(name for _, name in files)
+    shapes = ", ".join(f"{n:,} {'file' if n == 1 else 'files'} as {name}" for name, n in sorted(counts.items()))
+    guessed = given is None and set(counts) != {ARENA_LOGS}
+    return f"reading {shapes}{', known by their columns (--format says otherwise)' if guessed else ''}"
+
+
+def _data_files(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        plain = path.with_suffix("") if path.suffix in (".gz", ".zst") else path
+        left_out = path.name in _INFO or path.name.startswith(".")
+        if plain.suffix in (*TABLES, *_LINES) and path.is_file() and not left_out:
+            yield path
+
+
+def _format_of(file: LogFile) -> str:
+    columns = columns_of(file)
+    if fitting := matching_adapter(columns):
+        return fitting.name
+    seen = ", ".join(sorted(columns)[:_COLUMNS_SHOWN]) or "none; JSON Lines hold an object a line"
+    raise BadInput(
+        f"{file.path.name!r} holds no log and is no dataset that is known (columns: {seen}). "
+        f"Give --format: {', '.join(format_names())}"
+    )
+
+
+def columns_of(file: LogFile) -> frozenset[str]:
+    """Names of a data file's columns, or the keys of its first row; empty when its first lines hold none.
+
+    Raises BadInput when a table cannot be read.
+    """
+    path = file.path
+    try:
+        if path.suffix == ".parquet":
+            return frozenset(pq.read_schema(path).names)
+        if path.suffix == ".arrow":
+            with pa.memory_map(str(path)) as mapped, pa.ipc.open_stream(mapped) as stream:
+                return frozenset(stream.schema.names)
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(path, error) from None
+    rows = (row for number, row in line_rows(file, _LINES_TRIED) if isinstance(row, dict))
+    return frozenset(next(rows, ()))
+
+
+def _unreadable(path: Path, error: Exception) -> BadInput:
+    return BadInput(f"data file {path.name!r} cannot be read ({why_unreadable(error)})")
+
+
+def table_rows(path: Path, columns: Sequence[str] | None = None, *, image_bytes: bool) -> Iterator[dict[str, Any]]:
+    """Rows of a Parquet or Arrow file. Raises BadInput when it cannot be read.
+
+    Without `image_bytes`, whatever is called `bytes` is left out, and in Parquet not even read.
+    """
+    try:
+        for batch in _batches(path, columns, image_bytes):
+            yield from batch.to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(path, error) from None
+
+
+def _batches(path: Path, columns: Sequence[str] | None, image_bytes: bool) -> Iterable[pa.RecordBatch]:
+    if path.suffix == ".parquet":
+        file = pq.ParquetFile(path)
+        leaves = [file.schema.column(index).path for index in range(len(file.schema.names))]
+        wanted = [leaf for leaf in leaves if columns is None or leaf.split(".")[0] in columns]
+        wanted = [leaf for leaf in wanted if image_bytes or not leaf.endswith(".bytes")]
+        yield from file.iter_batches(_ROWS_AT_ONCE, columns=wanted)
+        return
+    with pa.memory_map(str(path)) as mapped, pa.ipc.open_stream(mapped) as stream:
+        for batch in stream:
+            chosen = batch.select(columns) if columns is not None else batch
+            chosen = chosen if image_bytes else _without_bytes(chosen)
+            yield from (chosen.slice(start, _ROWS_AT_ONCE) for start in range(0, chosen.num_rows, _ROWS_AT_ONCE))
+
+
+def _without_bytes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [_paths_only(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _paths_only(column: pa.Array) -> pa.Array:
+    """An image column, or a list of images, with an empty place for the bytes."""
+    if pa.types.is_list(column.type):
+        return pa.ListArray.from_arrays(column.offsets, _paths_only(column.values), mask=column.is_null())
+    if pa.types.is_struct(column.type) and {field.name for field in column.type} == {"bytes", "path"}:
+        return pa.StructArray.from_arrays([column.field("path")], ["path"], mask=column.is_null())
+    return column
+
+
+def line_rows(file: LogFile, most: int | None = None) -> Iterator[tuple[int, Any]]:
+    """(line number, JSON value) of every line that is JSON, of the first `most`."""
+    for number, raw in islice(lines(file), most):
+        try:
+            yield number, orjson.loads(without_mark(raw, number))
+        except orjson.JSONDecodeError:
+            continue

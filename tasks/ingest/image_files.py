@@ -1,0 +1,168 @@
+"""Image names in the tables -> image files beside the logs or in dataset rows, and rejects of unusable ones."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from schemas.reject import Reject, RejectReason
+from tasks.ingest.formats import ARENA_LOGS, adapter
+from tasks.ingest.formats.adapter import FormatAdapter, image_name
+from tasks.ingest.formats.data_files import TABLES, line_rows, table_rows
+from tasks.ingest.log_files import IMAGE_FOLDERS, LogFile, server_folders
+from tasks.ingest.log_line import Place
+from tasks.ingest.quarantine import EMBEDDED, rows_without
+from tasks.tables import Store, frame_of
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".avif", ".heic", ".heif", ".tif", ".tiff", ".svg")
+"""In the order of preference: the server's PNG holds the exact upload, its older JPEG does not. After .bmp come those
+that nothing here reads, so that such a file is rejected for its format and not called missing."""
+_WILDVISION = re.compile(r"(input_image_(?P<conv_id>[0-9A-Za-z-]{8,64})_(?P<tstamp>\d+(?:\.\d+)?))\.(?:png|jpe?g)")
+
+LinkedImages = Mapping[str, Sequence[tuple[float, str]]]
+"""conv_id -> (seconds, image name) of the images that only their file names link to it, in time order."""
+
+
+class ImageSource(NamedTuple):
+    """An image and the name it goes by in the store."""
+
+    name: str
+    file: Path
+    """The image's file, or the data file that carries it."""
+    content: bytes | None = None
+    """The encoded image, when it is not a file of its own."""
+
+    def read(self) -> bytes:
+        """The encoded image."""
+        return self.file.read_bytes() if self.content is None else self.content
+
+
+def image_folders(logs: Path) -> list[Path]:
+    """The servers' image folders: in the log folder, and in every folder below it."""
+    beside = ((server, name) for server in server_folders(logs) for name in IMAGE_FOLDERS)
+    return [folder for server, name in beside if (folder := server / name).is_dir()]
+
+
+def linked_images(logs: Path) -> LinkedImages:
+    """WildVision-Arena's images: `input_images/input_image_<conv_id>_<tstamp>.png`, which no log line names.
+
+    The folders are listed again only when one of them has changed.
+    """
+    folders = [folder for folder in image_folders(logs) if folder.name == "input_images"]
+    return _linked(tuple((folder, folder.stat().st_mtime_ns) for folder in folders))
+
+
+@lru_cache(maxsize=1)
+def _linked(folders: Sequence[tuple[Path, int]]) -> LinkedImages:
+    found: dict[str, list[tuple[float, str]]] = {}
+    for folder, _ in folders:
+        for entry in os.scandir(folder):
+            if match := _WILDVISION.fullmatch(entry.name):
+                found.setdefault(match["conv_id"], []).append((float(match["tstamp"]), match[1]))
+    return {conv_id: sorted(images) for conv_id, images in found.items()}
+
+
+def image_at(images: Sequence[tuple[float, str]], seconds: float) -> str:
+    """The image a line of that time is about: the last one saved before, else the first."""
+    return next((name for saved, name in reversed(images) if saved <= seconds + 1), images[0][1])
+
+
+def find_files(folders: Sequence[Path], names: Iterable[str]) -> tuple[list[ImageSource], list[Reject]]:
+    """The file of every image name, sorted by name, and a reject for each name without a usable file.
+
+    The first folder that has a file counts: two servers give images the same name only when they are equal.
+    A link that leads out of its folder is refused: names come from logs that users write into.
+    """
+    present: dict[str, os.DirEntry[str]] = {}
+    for folder in folders:
+        for entry in os.scandir(folder) if folder.is_dir() else ():
+            present.setdefault(entry.name, entry)
+    files, rejects = [], []
+    for name in sorted(set(names)):
+        file = next((name + suffix for suffix in SUFFIXES if name + suffix in present), None)
+        if file is None:
+            rejects.append(_reject(name, RejectReason.IMAGE_MISSING, "no such file"))
+        elif _leads_out(present[file]):
+            rejects.append(_reject(file, RejectReason.IMAGE_PATH_ESCAPE, "a link out of the picture folder"))
+        elif not present[file].is_file():
+            rejects.append(_reject(file, RejectReason.IMAGE_NOT_A_PICTURE, "not a file"))
+        else:
+            files.append(ImageSource(file, Path(present[file].path)))
+    return files, rejects
+
+
+def _reject(source: str, reason: RejectReason, evidence: str) -> Reject:
+    return Reject(source=source, line=None, reason=reason, evidence=evidence)
+
+
+def _leads_out(entry: os.DirEntry[str]) -> bool:
+    folder = Path(os.path.realpath(Path(entry.path).parent))
+    return entry.is_symlink() and folder not in Path(os.path.realpath(entry.path)).parents
+
+
+def not_taken_in(files: Iterable[ImageSource], taken_in: pl.DataFrame) -> list[ImageSource]:
+    """Files that are new or have changed since they were taken in (table `picture_files`)."""
+    known = {row["name"]: (row["size_bytes"], row["modified_ns"]) for row in taken_in.iter_rows(named=True)}
+    return [source for source in files if known.get(source.name) != file_stamp(source.file)]
+
+
+def file_stamp(file: Path) -> tuple[int, int]:
+    """(size in bytes, modification time in ns), without reading the file."""
+    status = file.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def embedded_images(files: Iterable[tuple[LogFile, str]], wanted: Iterable[str]) -> Iterator[ImageSource]:
+    """Each wanted image that a row of `files`, which are (file, format), carries: once, in row order."""
+    missing = set(wanted)
+    for file, name in files:
+        shape = None if name == ARENA_LOGS else adapter(name)
+        if shape is None or shape.image_column is None:
+            continue
+        for place, row in _rows(file, shape.image_column) if missing else ():
+            for found, content in _contents(row, shape, place):
+                if found in missing:
+                    missing.discard(found)
+                    yield ImageSource(found + EMBEDDED, file.path, content)
+
+
+def _rows(file: LogFile, column: str) -> Iterator[tuple[Place, Any]]:
+    is_table = file.path.suffix in TABLES
+    rows = enumerate(table_rows(file.path, [column], image_bytes=True), 1) if is_table else line_rows(file)
+    for number, row in rows:
+        yield Place(file.source, number), row
+
+
+def _contents(row: Any, shape: FormatAdapter, place: Place) -> Iterator[tuple[str, bytes]]:
+    try:
+        images = [(image_name(place, index, each), each.get("bytes")) for index, each in enumerate(shape.images(row))]
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError):  # the row was rejected when it was read
+        return
+    yield from ((name, content) for name, content in images if isinstance(content, bytes))
+
+
+def store_image_rejects(
+    store: Store, missing: Sequence[Reject], present: Sequence[str], taken_in: pl.DataFrame
+) -> None:
+    """Replace the rejects of images: `missing`, those of `present` files that are broken, and unusable names.
+
+    They have no line, because every line is kept or rejected by itself. `taken_in` is the newest row of
+    `picture_files` for every file.
+    """
+    broken = taken_in.filter(pl.col("name").is_in(present) & pl.col("problem").is_not_null())
+    rows = [_reject(row["name"], row["problem"], row["evidence"]) for row in broken.iter_rows(named=True)]
+    parts = rows_without(store, "rejects", store.parts("rejects"), pl.col("line").is_null(), ["line"])
+    images = frame_of(Reject, [*missing, *rows, *_bad_names(store)])
+    store.list_parts("rejects", [*parts, *([store.write_part("rejects", images)] if images.height else [])])
+
+
+def _bad_names(store: Store) -> Iterator[Reject]:
+    """Image names in log lines that are not valid; they are not quoted, because a user may have chosen them."""
+    for part in store.read_parts("sightings", ["source", "line", "picture_problems"]):
+        found = part.explode("picture_problems").drop_nulls("picture_problems").unique().sort(part.columns)
+        for source, line, reason in found.iter_rows():
+            yield _reject(source, reason, f"a picture name on line {line}")

@@ -1,0 +1,229 @@
+"""Images that may not be used: on the operator's hash lists, or flagged after they were taken in.
+
+In: hash lists, names of images. Out: the images and their lines in quarantine, and all that was known of them removed.
+What a list says is never printed.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from schemas.errors import BadInput, why_unreadable
+from schemas.reject import QuarantineCause
+from schemas.row import arrow_schema
+from schemas.tables import TABLES
+from tasks.content_id import text_id
+from tasks.ingest.presets import PresetFile
+from tasks.ingest.quarantine import PRESET, hold, key_of, rows_without
+from tasks.tables import Store
+
+Hashes = npt.NDArray[np.uint64]
+
+DIGITS = {"md5": 32, "sha1": 40, "sha256": 64, "pixels": 32, "pdq": 64}
+"""Kind of hash -> its hexadecimal digits. `md5` is also the name a server logs; `pixels` is our own image id."""
+PDQ_DISTANCE = 31
+"""Bits that may differ where a line does not say (Meta's recommendation for PDQ)."""
+PDQ_DISTANCE_MAX = 128
+_SEPARATORS = re.compile(r"[\s,;]+")
+_APPLIED = "ingest/known_hashes"
+_UNFINISHED = "ingest/holding"
+_IDS = ("image_id", "source_image_id", "image_a", "image_b", "content_id", "document_id")
+_LAST = ("presets", "picture_files", "signals/image_hash")
+"""What a killed purge needs to find the same images again goes last."""
+
+
+class FileDigests(NamedTuple):
+    """Digests of a file's bytes, taken before anything decodes them."""
+
+    md5: str
+    sha1: str
+    sha256: str
+
+
+def file_digests(content: bytes) -> FileDigests:
+    """Lower-case hexadecimal digits."""
+    return FileDigests(*(hashlib.new(kind, content, usedforsecurity=False).hexdigest() for kind in FileDigests._fields))
+
+
+@dataclass(frozen=True)
+class KnownHashes:
+    """The operator's lists, together."""
+
+    exact: dict[str, frozenset[str]]
+    """Kind -> hexadecimal digits; every kind but pdq."""
+    pdq: Hashes
+    """uint64 (4, n): the four words of each hash."""
+    pdq_distance: npt.NDArray[np.uint8]
+    """uint8 (n,): how many bits an image may differ in from each."""
+    digest: str
+    """Changes with the lists; says nothing of what is on them."""
+
+    def __bool__(self) -> bool:
+        return bool(len(self.pdq_distance) or any(self.exact.values()))
+
+    def holds_name(self, name: str) -> bool:
+        """Whether a logged image name is on a list, before any file is opened."""
+        return name in self.exact["md5"]
+
+    def holds_file(self, digests: FileDigests) -> bool:
+        """Whether a file is on a list, before it is decoded."""
+        return any(value in self.exact[kind] for kind, value in zip(FileDigests._fields, digests, strict=True))
+
+    def holds_image(self, image_id: str, pdq: Callable[[], str]) -> bool:
+        """Whether decoded pixels are; `pdq` gives their 64 digits and is called only when a list has any."""
+        return image_id in self.exact["pixels"] or (len(self.pdq_distance) > 0 and bool(self.near([pdq()])[0]))
+
+    def near(self, digits: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Which of m PDQ hashes are within its distance of a listed one, bool (m,), whatever their quality."""
+        if not len(self.pdq_distance) or not len(digits):
+            return np.zeros(len(digits), bool)
+        apart = (np.bitwise_count(self.pdq ^ words[:, None]).sum(axis=0) for words in _words(digits))
+        return np.array([(bits <= self.pdq_distance).any() for bits in apart], bool)
+
+
+def load_known_hashes(files: Iterable[str]) -> KnownHashes:
+    """All lists: a line is `KIND HASH`, for pdq with a distance if it is not 31; `#` begins a comment.
+
+    Raises BadInput for a file or line that cannot be used. The line's number is told, never what it says.
+    """
+    exact: dict[str, set[str]] = {kind: set() for kind in DIGITS}
+    near: dict[tuple[str, int], None] = {}
+    for file in files:
+        for kind, value, distance in _entries(file):
+            if kind == "pdq":
+                near[value, distance] = None
+            else:
+                exact[kind].add(value)
+    listed = sorted(near)
+    basis = repr([sorted((kind, sorted(values)) for kind, values in exact.items()), listed])
+    return KnownHashes(
+        exact={kind: frozenset(values) for kind, values in exact.items()},
+        pdq=np.ascontiguousarray(_words([value for value, _ in listed]).T),
+        pdq_distance=np.array([distance for _, distance in listed], np.uint8),
+        digest=hashlib.sha256(basis.encode()).hexdigest(),
+    )
+
+
+def _entries(file: str) -> Iterator[tuple[str, str, int]]:
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"hash list {file!r} cannot be read ({why_unreadable(error)}); give a text file") from None
+    for number, line in enumerate(lines, 1):
+        words = [word for word in _SEPARATORS.split(line.partition("#")[0].strip()) if word]
+        if words:
+            yield _entry(words, f"hash list {file!r}, line {number}")
+
+
+def _entry(words: list[str], where: str) -> tuple[str, str, int]:
+    kind, value = words[0].lower(), words[1].lower() if len(words) > 1 else ""
+    if kind not in DIGITS:
+        raise BadInput(f"{where}: the first word must be one of {', '.join(DIGITS)}, then the hash")
+    if not re.fullmatch(f"[0-9a-f]{{{DIGITS[kind]}}}", value):
+        raise BadInput(f"{where}: {kind} needs {DIGITS[kind]} hexadecimal digits")
+    rest = words[2:]
+    if not rest:
+        return kind, value, PDQ_DISTANCE
+    if kind != "pdq" or len(rest) > 1 or not rest[0].isdecimal() or int(rest[0]) > PDQ_DISTANCE_MAX:
+        raise BadInput(f"{where}: only pdq takes a third word, a distance of 0 to {PDQ_DISTANCE_MAX} bits")
+    return kind, value, int(rest[0])
+
+
+def _words(digits: Sequence[str]) -> Hashes:
+    """uint64 (n, 4) from n times 64 hexadecimal digits."""
+    return np.frombuffer(bytes.fromhex("".join(digits)), ">u8").astype(np.uint64).reshape(len(digits), 4)
+
+
+def hold_images(store: Store, names: Iterable[str], cause: QuarantineCause = QuarantineCause.KNOWN_HASH) -> None:
+    """Quarantine images by file name, with every line that shows them. Killed, it is finished by the next call."""
+    store.write_bytes(_UNFINISHED, b"")
+    known, parts = store.read("quarantine"), store.parts("sightings")
+    images = {key_of(name) for name in names}
+    _, kept, held, rejects = hold(store, [], parts, known, cause, images=images)
+    others = known.filter(pl.col("cause").ne_missing(cause.value))
+    store.replace("quarantine", pl.concat([others, held]))
+    store.append("rejects", rejects)
+    store.list_parts("sightings", kept)
+    store.fs.rm_file(store.at(_UNFINISHED))
+
+
+def not_held(store: Store, presets: Sequence[PresetFile]) -> list[PresetFile]:
+    """Presets that are not quarantined, and so may be opened."""
+    held = set(store.read("quarantine").filter(kind="picture")["key"])
+    return [preset for preset in presets if PRESET + preset.path not in held]
+
+
+def purge_flagged(store: Store) -> None:
+    """Remove all that is known of images that a server flagged after they were taken in, under whatever name."""
+    flagged = set(store.read("quarantine").filter(kind="picture", cause=QuarantineCause.FLAGGED.value)["key"])
+    files = store.read("picture_files", ["name", "image_id"])
+    named = files.filter(files["name"].map_elements(key_of, return_dtype=pl.String).is_in(sorted(flagged)))
+    if named.is_empty():
+        return
+    ids = set(named["image_id"].drop_nulls())
+    names = {*named["name"], *files.filter(pl.col("image_id").is_in(sorted(ids)))["name"]}
+    hold_images(store, names, QuarantineCause.FLAGGED)
+    _purge(store, ids, names)
+
+
+def apply_lists(store: Store, listed: KnownHashes) -> None:
+    """Hold what was taken in before a list named it, and remove all that is known of it; logged names first.
+
+    Nothing is opened: files are known by the digests they were taken in with, pixels by their id and PDQ hash.
+    """
+    named = {name for part in store.read_parts("sightings", ["pictures"]) for name in _listed_names(part, listed)}
+    if named or store.read_bytes(_UNFINISHED) is not None:
+        hold_images(store, named)
+    if store.read_bytes(_APPLIED) != listed.digest.encode():
+        if listed:
+            _apply(store, listed)
+        store.write_bytes(_APPLIED, listed.digest.encode())  # also of no list: what comes in now was not checked
+
+
+def _apply(store: Store, listed: KnownHashes) -> None:
+    files = store.read("picture_files", ["name", "image_id", *FileDigests._fields])
+    by_bytes = pl.any_horizontal(pl.col(kind).is_in(listed.exact[kind]) for kind in FileDigests._fields)
+    by_name = files["name"].map_elements(lambda name: listed.holds_name(key_of(name)), return_dtype=pl.Boolean)
+    ids = set(files.filter(by_bytes | by_name)["image_id"].drop_nulls()) | _by_pixels(store, listed)
+    names = set(files.filter(by_bytes | by_name | pl.col("image_id").is_in(sorted(ids)))["name"])
+    if names or ids:
+        hold_images(store, names)
+        _purge(store, ids, names)
+
+
+def _listed_names(part: pl.DataFrame, listed: KnownHashes) -> Iterable[str]:
+    return filter(listed.holds_name, part["pictures"].explode().drop_nulls().unique())
+
+
+def _by_pixels(store: Store, listed: KnownHashes) -> set[str]:
+    ids = {image_id for part in store.read_parts("images", ["image_id"]) for image_id in part["image_id"]}
+    found = ids & listed.exact["pixels"]
+    for part in store.read_parts("signals/image_hash", ["content_id", "pdq"]):
+        found |= set(part["content_id"].filter(pl.Series(listed.near(part["pdq"].to_list()))))
+    return found
+
+
+def _purge(store: Store, images: set[str], names: set[str]) -> None:
+    """Remove every row that is about the images, what was made of them, their text, or prompts that show them."""
+    made = store.read("redacted_images", ["image_id", "source_image_id"])
+    images = images | set(made.filter(pl.col("source_image_id").is_in(sorted(images)))["image_id"])
+    shown = pl.col("image_ids").list.set_intersection(sorted(images)).list.len() > 0
+    read = store.read("signals/image_text", ["content_id", "text"]).filter(pl.col("content_id").is_in(sorted(images)))
+    gone = images | {text_id(text) for text in read["text"] if text}
+    for table in ("conversations", "redacted_conversations"):
+        gone |= set(store.read(table, ["document_id", "image_ids"]).filter(shown)["document_id"])
+    for table in sorted(TABLES, key=lambda table: _LAST.index(table) if table in _LAST else -1):
+        columns = arrow_schema(TABLES[table].row).names
+        tests = [pl.col(name).is_in(sorted(gone)) for name in _IDS if name in columns]
+        tests += [pl.col("name").is_in(sorted(names))] if table == "picture_files" else []
+        if tests:
+            unwanted = pl.any_horizontal(tests)
+            needed = sorted(set(unwanted.meta.root_names()))
+            store.list_parts(table, rows_without(store, table, store.parts(table), unwanted, needed))

@@ -1,0 +1,226 @@
+"""New bytes of a store's input -> `sightings`, `rejects`, `quarantine` and `log_files`, whatever was read before."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+import pyarrow as pa
+
+from schemas.conversation import LogFileRead
+from schemas.reject import QuarantineCause, Reject
+from tasks.ingest.formats import ARENA_LOGS, adapter
+from tasks.ingest.formats.data_files import TABLES, table_rows
+from tasks.ingest.image_files import LinkedImages, linked_images
+from tasks.ingest.log_files import LogFile, open_stream, raw_lines
+from tasks.ingest.log_line import Place
+from tasks.ingest.people import Pseudonyms, store_key
+from tasks.ingest.quarantine import hold, rows_without, withdraw_taken_down
+from tasks.ingest.read_logs import LogContent, sighting_table
+from tasks.ingest.read_plan import PART_BYTES, PIECE_BYTES, FilePlan, Piece, batches, changed, plan
+from tasks.running.parallel import map_in_processes
+from tasks.running.progress import progress
+from tasks.store.tombstones import UNFINISHED as UNFINISHED_TAKEDOWN
+from tasks.store.tombstones import Tombstones
+from tasks.tables import Store, frame_of
+
+BATCHES_ALONE = 6
+"""So many batches are read in this process before other processes would have started."""
+_TABLE_ROW_BYTES = 2048
+"""What a row of a table counts for."""
+_UNFINISHED = "ingest/unfinished"
+
+
+class PartsRead(NamedTuple):
+    """What one batch of pieces became."""
+
+    sightings: list[str]
+    """Parts of the table, not yet listed."""
+    rejects: list[str]
+    """Parts of the table, not yet listed."""
+    lines: Counter[str]
+    """Lines by source."""
+    rejected: list[int]
+    """Rejected lines of each part."""
+    bytes_read: int
+    flagged_conv_ids: set[str]
+    flagged_images: set[str]
+
+
+class PieceReader(NamedTuple):
+    """Reads batches of pieces; travels to other processes."""
+
+    store: str
+    key: bytes
+    logs: Path
+
+    def read(self, batch: Sequence[Piece]) -> PartsRead:
+        """Read a batch and write its parts."""
+        people, linked = Pseudonyms(self.key), linked_images(self.logs)
+        result = PartsRead([], [], Counter(), [], sum(piece.size_bytes for piece in batch), set(), set())
+        tables: list[pa.Table] = []
+        rejects: list[Reject] = []
+        waiting_bytes = 0
+        for chunk in _chunks(batch):
+            content = _content(chunk, people, linked)
+            tables.append(sighting_table(content.sightings))
+            rejects += content.rejects
+            result.lines[chunk.piece.file.source] += content.line_count
+            result.flagged_conv_ids.update(content.flagged_conv_ids)
+            result.flagged_images.update(content.flagged_images)
+            waiting_bytes += chunk.size_bytes
+            if waiting_bytes >= PART_BYTES:
+                self._write(tables, rejects, result)
+                tables, rejects, waiting_bytes = [], [], 0
+        self._write(tables, rejects, result)
+        return result
+
+    def _write(self, tables: Sequence[pa.Table], rejects: Sequence[Reject], result: PartsRead) -> None:
+        store = Store(self.store)
+        if any(table.num_rows for table in tables):
+            result.sightings.append(store.write_part("sightings", pa.concat_tables(tables)))
+        if rejects:
+            result.rejects.append(store.write_part("rejects", frame_of(Reject, rejects)))
+            result.rejected.append(len(rejects))
+
+
+class _Chunk(NamedTuple):
+    piece: Piece
+    first_line: int
+    rows: list[Any]
+    """Raw lines, or rows of a table."""
+    size_bytes: int
+
+
+def _chunks(batch: Sequence[Piece]) -> Iterator[_Chunk]:
+    """Pieces; of archives and tables, which are read as a whole, about PIECE_BYTES at a time."""
+    for piece in batch:
+        line, rows, size = piece.lines_before + 1, [], 0
+        for row in _rows(piece):
+            rows.append(row)
+            size += len(row) if isinstance(row, bytes) else _TABLE_ROW_BYTES
+            if size >= PIECE_BYTES and piece.stop is None:
+                yield _Chunk(piece, line, rows, size)
+                line, rows, size = line + len(rows), [], 0
+        yield _Chunk(piece, line, rows, size)
+
+
+def _content(chunk: _Chunk, people: Pseudonyms, linked: LinkedImages) -> LogContent:
+    """What the rows of a chunk hold."""
+    content, file = LogContent(), chunk.piece.file
+    shape = None if chunk.piece.format == ARENA_LOGS else adapter(chunk.piece.format)
+    for number, row in enumerate(chunk.rows, chunk.first_line):
+        if shape is None:
+            content.add_line(row, Place(file.source, number), file.csam, people, linked)
+        else:
+            content.add_row(row, Place(file.source, number), shape, people)
+    return content
+
+
+def _rows(piece: Piece) -> Iterator[Any]:
+    if piece.file.path.suffix in TABLES:
+        yield from table_rows(piece.file.path, image_bytes=False)
+        return
+    with open_stream(piece.file.path) as stream:
+        if piece.start:
+            stream.seek(piece.start)
+        yield from islice(raw_lines(stream), piece.lines)
+
+
+def _read_batches(reader: PieceReader, batches: Iterable[Sequence[Piece]], workers: int) -> Iterator[PartsRead]:
+    """What became of each batch, in order; more than a few are read by `workers` processes."""
+    ahead = iter(batches)
+    first = list(islice(ahead, BATCHES_ALONE + 1))
+    if workers == 1 or len(first) <= BATCHES_ALONE:
+        yield from map(reader.read, chain(first, ahead))
+    else:
+        yield from map_in_processes(reader.read, chain(first, ahead), workers)
+
+
+def read_new(store: Store, files: Sequence[tuple[LogFile, str]], logs: Path, workers: int) -> dict[str, int]:
+    """Read what is new in `files`, which are (file, format). Returns counts of files, lines and rejects.
+
+    `lines_replaced`, when there are any, are lines of files that were read before and are read again from the
+    beginning. Tables list new parts last, so a killed run is as if it had not read anything.
+    """
+    before = {row["source"]: LogFileRead(**row) for row in store.read("log_files").iter_rows(named=True)}
+    reader = PieceReader(store.root, store_key(store), logs)
+    new = changed(files, before)
+    plans: list[FilePlan] = []
+    read: list[PartsRead] = []
+
+    def planned() -> Iterator[FilePlan]:
+        for file, name in new:
+            plans.append(plan(file, name, before.get(file.source)))
+            yield plans[-1]
+
+    with progress("log megabytes", sum(file.path.stat().st_size for file, _ in new) // 1_000_000) as advance:
+        for parts in _read_batches(reader, batches(planned()), workers):
+            read.append(parts)
+            advance(parts.bytes_read // 1_000_000)
+    if plans:
+        _list(store, plans, read, before, Tombstones(store, reader.key))
+    counts = {"files": len(files), "files_read": len(plans), "lines": sum(each.lines.total() for each in read)}
+    anew = [before[each.read.source] for each in plans if each.read.source in before and not each.lines_kept]
+    replaced = sum(row.lines for row in anew)
+    counts |= {"lines_replaced": replaced} if replaced else {}
+    return counts | {"rejected": sum(sum(each.rejected) for each in read)}
+
+
+def _list(
+    store: Store,
+    plans: Sequence[FilePlan],
+    read: Sequence[PartsRead],
+    before: Mapping[str, LogFileRead],
+    tombstones: Tombstones,
+) -> None:
+    """Make what was read part of the tables: without lines read again, and without what is held or taken down."""
+    interrupted = store.read_bytes(_UNFINISHED) is not None
+    again = {each.read.source: each.lines_kept for each in plans if interrupted or each.read.source in before}
+    store.write_bytes(_UNFINISHED, b"")
+    sightings = _earlier(store, "sightings", again)
+    rejects = _earlier(store, "rejects", again) + [part for each in read for part in each.rejects]
+    sightings, held, withdrawn = _quarantine(store, sightings, read)
+    known = set() if store.read_bytes(UNFINISHED_TAKEDOWN) is not None else set(store.parts("sightings"))
+    fresh = [part for part in sightings if part not in known]
+    sightings, taken_down = withdraw_taken_down(store, sightings, fresh, tombstones, datetime.now(UTC))
+    rejects += [store.write_part("rejects", rows) for rows in (withdrawn, taken_down) if rows.height]
+    lines = sum((each.lines for each in read), Counter[str]())
+    rows = dict(before) | {each.read.source: _with_lines(each, lines) for each in plans}
+    store.replace("quarantine", held)
+    store.list_parts("sightings", list(dict.fromkeys(sightings)))
+    store.list_parts("rejects", list(dict.fromkeys(rejects)))
+    store.replace("log_files", frame_of(LogFileRead, rows.values()))
+    store.fs.rm_file(store.at(_UNFINISHED))
+
+
+def _earlier(store: Store, table: str, kept_lines: Mapping[str, int]) -> list[str]:
+    """Parts of earlier runs without lines that are read again: of rewritten files, and unfinished last lines."""
+    parts = store.parts(table)
+    if not kept_lines:
+        return parts
+    limit = pl.col("source").replace_strict(
+        list(kept_lines), list(kept_lines.values()), default=None, return_dtype=pl.Int64
+    )
+    return rows_without(store, table, parts, pl.col("line") > limit, ["source", "line"])
+
+
+def _quarantine(
+    store: Store, earlier: list[str], read: Sequence[PartsRead]
+) -> tuple[list[str], pl.DataFrame, pl.DataFrame]:
+    """(parts without what is quarantined, the `quarantine` table, rejects of withdrawn lines)."""
+    known, new = store.read("quarantine"), [part for each in read for part in each.sightings]
+    conversations = set[str]().union(*(each.flagged_conv_ids for each in read))
+    images = set[str]().union(*(each.flagged_images for each in read))
+    flagged = hold(store, earlier, new, known, QuarantineCause.FLAGGED, conversations, images)
+    listed = hold(store, flagged[0], flagged[1], known, QuarantineCause.KNOWN_HASH)
+    return listed[0] + listed[1], pl.concat([flagged[2], listed[2]]), pl.concat([flagged[3], listed[3]])
+
+
+def _with_lines(each: FilePlan, lines: Counter[str]) -> LogFileRead:
+    """Files that are read as a whole are counted by their reader."""
+    whole = any(piece.stop is None for piece in each.pieces)
+    return each.read.model_copy(update={"lines": lines[each.read.source]}) if whole else each.read

@@ -1,0 +1,193 @@
+"""The flag is found in every record type, place, spelling, file format and size; nothing else says that it is there."""
+
+import gzip
+import json
+import os
+import time
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from tasks.ingest import log_files, read_plan
+from tasks.ingest.csam_flags import ids_in, line_is_flagged
+from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, line, picture, rejected, state, vote, write
+from tests.tasks.ingest.test_formats import ROWS, put
+
+BAD = picture("bad")
+FLAG = {"has_csam_image": True}
+YES = [True, 1, 0, "", "false", "no", [], {}, [False], -1.5]
+KINDS = {
+    **{kind: chat("bad", kind=kind, pictures=[BAD]) for kind in ("chat", "upvote", "downvote", "flag")},
+    **{
+        kind: vote(state("bad", pictures=[BAD]), "b", kind)
+        for kind in ("leftvote", "rightvote", "tievote", "bothbad_vote", "share")
+    },
+    "unknown": chat("bad", kind="load", pictures=[BAD]),
+}
+
+
+def states_of(record: dict) -> list[dict]:
+    return record.get("states") or [record["state"]]
+
+
+def changed(record: dict, **more) -> dict:
+    return json.loads(line(record)) | more
+
+
+def in_state(record: dict, **more) -> dict:
+    record = json.loads(line(record))
+    states_of(record)[-1].update(more)
+    return record
+
+
+def in_message(record: dict, part) -> dict:
+    record = json.loads(line(record))
+    states_of(record)[0]["messages"].append(["user", part])
+    return record
+
+
+PLACES = {
+    "the record": lambda record: changed(record, **FLAG),
+    "a state": lambda record: in_state(record, **FLAG),
+    "gen_params": lambda record: changed(record, gen_params=FLAG),
+    "deep in objects and lists": lambda record: changed(record, a={"b": [[1, {"c": [FLAG]}]]}),
+    "a message": lambda record: in_message(record, FLAG),
+    "a picture of a message": lambda record: in_message(record, ["What?", [FLAG]]),
+    "one more state": lambda record: changed(record, more=state("more", **FLAG)),
+    "stringified gen_params": lambda record: changed(record, gen_params=json.dumps(FLAG)),
+    "a string in a string": lambda record: changed(record, gen_params=json.dumps([json.dumps(json.dumps(FLAG))])),
+    "stringified states": lambda record: changed(
+        record, **{key: json.dumps([json.dumps(each) for each in states_of(in_state(record, **FLAG))])
+                   for key in ("state", "states") if key in record}
+    ),
+}  # fmt: skip
+SPELLINGS = {
+    "as usual": lambda raw: raw,
+    "without spaces": lambda raw: json.dumps(json.loads(raw), separators=(",", ":")).encode(),
+    "with an escape": lambda raw: raw.replace(b"has_csam_image", b"has_csam\\u005fimage"),
+    "with escapes alone": lambda raw: raw.replace(
+        b"has_csam_image", b"".join(b"\\u%04X" % letter for letter in b"has_csam_image")
+    ),
+    "no before yes": lambda raw: raw.replace(b'"has_csam_image":', b'"has_csam_image": false, "has_csam_image":'),
+    "yes before no": lambda raw: raw.replace(b'"has_csam_image": true', b'"has_csam_image": 1, "has_csam_image": null'),
+    "in a broken line": lambda raw: raw[:-1] + b", ]",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_flag_is_found_in_every_record_at_every_place_in_every_spelling(kind, place):
+    raw = line(PLACES[place](KINDS[kind]))
+    for spelling, spelled in SPELLINGS.items():
+        assert line_is_flagged(spelled(raw)), spelling
+        assert BAD in ids_in(spelled(raw))[1] and conv_id("bad") in ids_in(spelled(raw))[0], spelling
+
+
+@pytest.mark.parametrize("value", YES, ids=repr)
+def test_whatever_is_not_a_plain_no_is_a_yes(value):
+    assert line_is_flagged(line(chat("a") | {"gen_params": {"has_csam_image": value}}))
+    assert line_is_flagged(line(chat("a") | {"gen_params": json.dumps({"has_csam_image": value})}))
+
+
+@pytest.mark.parametrize("no", [False, None])
+def test_a_plain_no_and_what_people_write_about_the_flag_are_no_flags(no):
+    said = ['What does "has_csam_image": true mean?', '{"has_csam_image": true}', '["\\"has_csam_image\\": 1"]']
+    for text in said:
+        record = chat("a", text, text, has_csam_image=no) | {"gen_params": {"has_csam_image": no}, "has_csam_image": no}
+        assert not line_is_flagged(line(record))
+        assert not line_is_flagged(line(record | {"state": json.dumps(record["state"])}))
+    assert not line_is_flagged(line(chat("a", "\x1f < a \u00e9 \ud83d") | {"gen_params": '{"a": '}))
+
+
+@pytest.mark.parametrize("unit", [b"\\", b"\\u005c", b"u005c", b'"{', b"has_csam_image"], ids=repr)
+def test_a_line_that_is_made_to_take_long_does_not(unit):
+    hostile = b'{"a": "\\' + unit * (2_000_000 // len(unit))
+    started = time.process_time()
+    for raw in (hostile, hostile + b'"}'):
+        line_is_flagged(raw)
+        ids_in(raw)
+    assert time.process_time() - started < 5
+
+
+def flagged_lines() -> list[bytes]:
+    """One flagged line for every place and spelling, of all record types in turn."""
+    kinds = list(KINDS.values())
+    made = [
+        spelled(line(place(kinds[number % len(kinds)])))
+        for number, (place, spelled) in enumerate((p, s) for p in PLACES.values() for s in SPELLINGS.values())
+    ]
+    return [raw for raw in made if b"\n" not in raw]
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "packing"), [(0, ""), (5, ""), (20, ""), (0, ".gz"), (20, ".gz"), (0, ".zst"), (20, ".zst")]
+)
+def test_flags_are_found_in_logs_of_every_size_and_packing(tmp_path, megabytes, packing):
+    """Files of more than 4, 8 and 16 MB were or are read in other ways than small ones."""
+    padding = [chat(f"c{number}", "Q", os.urandom(500_000).hex()) for number in range(megabytes)]
+    flagged = flagged_lines()
+    content = b"\n".join([*map(line, padding), *flagged, line(chat("good")), *map(line, padding[:1]), b""])
+    (tmp_path / "logs").mkdir()
+    packed = {".gz": lambda raw: gzip.compress(raw, 1), ".zst": zstandard.ZstdCompressor(1).compress}
+    (tmp_path / "logs" / (DAY + packing)).write_bytes(packed[packing](content) if packing else content)
+    write(tmp_path / "logs", "2024-06-21-conv.json", chat("other", pictures=[BAD]))
+    store = ingested(tmp_path / "logs", tmp_path / "store")
+    lines = {(DAY, megabytes + number): "csam_flagged" for number in range(1, len(flagged) + 1)}
+    assert rejected(store) == lines | {("2024-06-21-conv.json", 1): "csam_flagged"}
+    assert BAD in set(store.read("quarantine").filter(kind="picture")["key"])
+    assert store.read("conversations").height == megabytes + 1
+
+
+def test_flags_are_found_whatever_the_pieces_are(tmp_path, monkeypatch):
+    monkeypatch.setattr(read_plan, "PIECE_BYTES", 1000)
+    write(tmp_path / "logs", DAY, *flagged_lines(), chat("good"))
+    store = ingested(tmp_path / "logs", tmp_path / "store", workers=2)
+    assert set(rejected(store).values()) == {"csam_flagged"}
+    assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
+
+
+@pytest.mark.parametrize("spelling", [b'"has_csam_image": true', b'"has_csam\\u005fimage":1'])
+@pytest.mark.parametrize("before", [90, 100, 116, 300, 555])
+def test_a_flag_behind_the_end_of_what_is_kept_of_an_overlong_line_is_found(tmp_path, monkeypatch, before, spelling):
+    for name, size in (("LINE_BYTES_MAX", 100), ("READ_BYTES", 128), ("_OVERLAP", 64)):
+        monkeypatch.setattr(log_files, name, size)
+    monkeypatch.setattr("tasks.ingest.read_logs.LINE_BYTES_MAX", 100)
+    path = tmp_path / "logs" / DAY
+    path.parent.mkdir()
+    path.write_bytes(b'{"a": "' + b"x" * before + b'", ' + spelling + b', "p": "' + BAD.encode() + b'"}\n[]\n')
+    store = ingested(tmp_path / "logs", tmp_path / "store")
+    assert rejected(store) == {(DAY, 1): "csam_flagged", (DAY, 2): "not_a_record"}
+    assert BAD in set(store.read("quarantine")["key"])
+
+
+ROW_PLACES = {
+    "a column": lambda row: row | FLAG,
+    "a nested column": lambda row: row | {"conv_metadata": {"x": [{"y": 1, **FLAG}]}},
+    "a stringified column": lambda row: row | {"conv_metadata": json.dumps({"x": [FLAG]})},
+}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "jsonl"])
+@pytest.mark.parametrize("name", ROWS)
+def test_a_flag_in_a_row_of_a_published_dataset_is_found(tmp_path, name, kind):
+    row = {key: None if key in ("image", "images") else value for key, value in ROWS[name].items()}
+    for number, place in enumerate(ROW_PLACES.values()):  # a file each, because a column has one type
+        put(tmp_path / "data" / str(number), [place(row)], kind)
+    store = ingested(tmp_path / "data", tmp_path / "store", format=name)
+    assert list(rejected(store).values()) == ["csam_flagged"] * len(ROW_PLACES)
+    assert store.read("sightings").is_empty() and not store.read("quarantine").is_empty()
+
+
+def test_a_flag_in_a_map_column_is_found_and_its_picture_is_held(tmp_path):
+    rows = [ROWS["vision-arena-chat"], ROWS["vision-arena-chat"] | {"conversation_id": "d" * 32}]
+    labels = pa.array([[("has_csam_image", flag)] for flag in (True, False)], pa.map_(pa.string(), pa.bool_()))
+    table = pa.Table.from_pylist(rows).append_column("labels", labels)
+    (tmp_path / "data").mkdir()
+    pq.write_table(table, tmp_path / "data" / "rows.parquet")
+    store = ingested(tmp_path / "data", tmp_path / "store")
+    assert set(rejected(store).values()) == {"csam_flagged"} and len(rejected(store)) == 2
+    assert store.read("quarantine").filter(pl.col("kind") == "picture").height == 1
+    assert store.read("images").is_empty()
