@@ -11,9 +11,8 @@ from schemas.tables import TABLES
 from tasks.contamination.documents import Vectors, alike, documents_of
 from tasks.contamination.reserve import epoch_of, may_be_reserved, reserved
 from tasks.lookup.facts import Versions, embeddings
-from tasks.lookup.released import days
-from tasks.lookup.renames import decided_policy
-from tasks.store.spooled_frames import compact
+from tasks.lookup.released import days, decided_policy
+from tasks.parquet import compact
 from tasks.tables import Store, frame_schema
 
 GUARD_OVERLAP = 0.5

@@ -17,7 +17,7 @@ from tasks.decide.policy_file import policy_hash
 from tasks.decide.proof import redactions, unproven
 from tasks.decide.review import reviewed
 from tasks.decide.rules import FIRED, STOPS, fired, reasons_of
-from tasks.lookup.renames import renamed
+from tasks.lookup.released import renamed
 from tasks.tables import frame_schema
 
 _STOPS = pl.col("action").is_in(STOPS)

@@ -8,7 +8,7 @@ import polars as pl
 from schemas.battle import Battle
 from schemas.conversation import UNDATED_BEFORE, Conversation
 from schemas.policy import Over, Policy
-from tasks.lookup.renames import renamed
+from tasks.lookup.released import renamed
 from tasks.tables import frame_of
 
 _ROLE = pl.col("turns").struct.field("role")

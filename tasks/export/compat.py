@@ -15,9 +15,8 @@ from tasks.export.destination import put_folder
 from tasks.export.vision_arena import FEATURES, ROWS
 from tasks.parquet import ParquetFile, read_parquet_groups
 from tasks.release.declared import check_shards
-from tasks.release.feature_words import feature_schema
 from tasks.release.fetched import fetched
-from tasks.release.shards import shards
+from tasks.release.shards import feature_schema, shards
 from tasks.release.verify import read_manifest
 from tasks.tables import Store
 

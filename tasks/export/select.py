@@ -8,9 +8,8 @@ import polars as pl
 
 from schemas.errors import BadInput
 from schemas.export import SftSelection
-from tasks.parquet import read_parquet_groups
+from tasks.parquet import compact, read_parquet_groups
 from tasks.release.shards import shards
-from tasks.store.spooled_frames import compact
 
 _COLUMNS = ["conversation_id", "model", "topic", "conversation"]
 

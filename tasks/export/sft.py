@@ -18,8 +18,7 @@ from tasks.export.sft_card import write_sft_card
 from tasks.parquet import encode_parquet, read_parquet_groups
 from tasks.release.contents import IMAGE_NAME
 from tasks.release.declared import check_shards
-from tasks.release.feature_words import feature_schema
-from tasks.release.shards import shards
+from tasks.release.shards import feature_schema, shards
 from tasks.release.verify import read_manifest
 from tasks.running.progress import progress
 

@@ -9,9 +9,8 @@ from schemas.release import KEYS
 from tasks.contamination.guard import GUARD_OVERLAP
 from tasks.contamination.index import PromptIndex
 from tasks.contamination.words import normalised
-from tasks.parquet import read_parquet_groups
+from tasks.parquet import compact, read_parquet_groups
 from tasks.release.shards import shards
-from tasks.store.spooled_frames import compact
 from tasks.tables import Store
 
 

@@ -16,17 +16,15 @@ from schemas.run import Funnel
 from tasks.parquet import read_parquet_groups
 from tasks.providers.embedded.pii_patterns import PATTERNS
 from tasks.release.build import MANIFEST, WITHDRAWN, seal
-from tasks.release.card_numbers import wrong_numbers, wrong_sentences
-from tasks.release.contents import wrong_rows
-from tasks.release.declared import unlike_declared
+from tasks.release.contents import ImageContents, ImageLists, wrong_rows
+from tasks.release.dataset_card import wrong_numbers, wrong_sentences
+from tasks.release.declared import READ_ERRORS, beside_rows, sound_groups, unlike_declared
 from tasks.release.fetched import releases_in, store_of
 from tasks.release.identifiers import identifiers_in_files
 from tasks.release.layout import wrong_files
 from tasks.release.leaderboards import wrong_boards
 from tasks.release.leaks import bench_leaks, hidden_leaks
-from tasks.release.picture_lists import PictureContents, PictureLists
 from tasks.release.shards import shards
-from tasks.release.stored import READ_ERRORS, beside_rows, sound_groups
 from tasks.running.progress import Advance, progress
 from tasks.tables import Store
 
@@ -42,7 +40,7 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
     problems = problems or list(unlike_declared(folder, manifest))
     if problems:
         return problems  # what the shards hold means nothing when they are not the ones that were sealed
-    shown, contents = {config: PictureLists(config) for config in CONFIGS}, PictureContents()
+    shown, contents = {config: ImageLists(config) for config in CONFIGS}, ImageContents()
     with progress("rows to verify", sum(manifest.counts[config] for config in CONFIGS)) as advance:
         for config in CONFIGS:
             problems += _config(folder, config, manifest, (shown[config], contents), advance)
@@ -53,7 +51,7 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
     if not problems:
         problems = [*bench_leaks(folder), *hidden_leaks(folder, of_store)]
     if not problems:
-        problems = [*_pictures(manifest, shown), *wrong_numbers(folder, manifest), *wrong_sentences(folder, manifest)]
+        problems = [*_images(manifest, shown), *wrong_numbers(folder, manifest), *wrong_sentences(folder, manifest)]
     return problems
 
 
@@ -94,7 +92,7 @@ def _not_understood(path: Path) -> str:
 
 def _unsealed(folder: Path) -> Iterator[str]:
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    if manifest.get("seal", None) not in (None, seal(manifest)):
+    if manifest.get("seal") != seal(manifest):
         yield f"{MANIFEST}: changed since the release was sealed"
 
 
@@ -114,7 +112,7 @@ def _beside_rows(folder: Path, manifest: Manifest) -> Iterator[str]:
 
 
 def _config(
-    folder: Path, config: str, manifest: Manifest, shown: tuple[PictureLists, PictureContents], advance: Advance
+    folder: Path, config: str, manifest: Manifest, shown: tuple[ImageLists, ImageContents], advance: Advance
 ) -> list[str]:
     problems: list[str] = []
     keys = [pl.Series([], dtype=pl.UInt64)]
@@ -147,9 +145,9 @@ def _twice(folder: Path, config: str, hashes: pl.Series) -> list[str]:
     return [f"{config}: {key} {name!r} is there more than once" for name in ids.filter(ids.is_duplicated()).head(1)]
 
 
-def _pictures(manifest: Manifest, shown: Mapping[str, PictureLists]) -> Iterator[str]:
+def _images(manifest: Manifest, shown: Mapping[str, ImageLists]) -> Iterator[str]:
     for config, found in shown.items():
-        if manifest.pictures is not None and found.hexdigest() != manifest.pictures.get(config):
+        if found.hexdigest() != (manifest.pictures or {}).get(config):
             yield f"{config}: its rows do not show the pictures that they showed when the release was sealed"
 
 

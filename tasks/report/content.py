@@ -6,9 +6,8 @@ from schemas.policy import Policy
 from schemas.run import Funnel
 from tasks.language_names import UNKNOWN, english_name
 from tasks.lookup.facts import Versions
-from tasks.lookup.funnel import funnel
-from tasks.lookup.reasons import REPEATS, reason_texts
-from tasks.lookup.renames import decided_policy
+from tasks.lookup.funnel import REPEATS, funnel, reason_texts
+from tasks.lookup.released import decided_policy
 from tasks.report.bench import bench_parts
 from tasks.report.boards import battle_parts
 from tasks.report.figures import bars, days

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from schemas.tag_evaluation import TagCount
-from tasks.lookup.tag_tables import ALL_TAGS, CRITERIA, TAXONOMY, overlap, tag_counts, taxonomy_counts
+from tasks.lookup.conversation_features import ALL_TAGS, CRITERIA, TAXONOMY, overlap, tag_counts, taxonomy_counts
 from tasks.report.figures import bars, matrix
 from tasks.report.part import Part
 

@@ -9,8 +9,14 @@ from schemas.image import Image
 from schemas.reject import Reject
 from schemas.release import ReleasedConversation
 from schemas.row import arrow_schema
-from tasks.parquet import ParquetFile, encode_parquet, parquet_options, read_parquet_groups, read_parquet_schema
-from tasks.store.part_columns import conform
+from tasks.parquet import (
+    ParquetFile,
+    conform,
+    encode_parquet,
+    parquet_options,
+    read_parquet_groups,
+    read_parquet_schema,
+)
 from tasks.tables import frame_of, frame_schema
 from tests.builders import image, picture
 

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.errors import BadInput
 from schemas.release_diff import Bump
-from tasks.lookup.why_out import why_out
+from tasks.lookup.removal_reasons import removal_reasons
 from tasks.release import diff
 from tasks.release.diff import diff_releases
 from tests.small_store import manifest_of
@@ -110,7 +110,7 @@ def test_a_shard_that_is_missing_or_broken_is_one_clear_error(release, own_relea
 
 
 def test_a_row_that_left_says_what_drops_it(store):
-    why = why_out(store)
+    why = removal_reasons(store)
     assert why("chat", "d0") == ["face"]
     assert why("chat", "c00") == ["its prompt is in the benchmark"]
     assert why("chat", "never seen") == ["not in the store"]
