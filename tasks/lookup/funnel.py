@@ -59,7 +59,7 @@ def funnel(store: Store) -> Funnel:
     counts = database.read(
         "SELECT fate, reason, count(*) AS number FROM fates GROUP BY ALL ORDER BY number DESC, reason"
     )
-    (lines, held) = database.read("SELECT count(DISTINCT (source, line)), count_if(held) FROM fates").row(0)
+    (lines, held) = database.read("SELECT count(DISTINCT (source, line)), coalesce(count_if(held), 0) FROM fates").row(0)
     assert counts["number"].sum() == lines, "a line has two fates"
     totals = {fate: int(counts.filter(fate=fate)["number"].sum()) for fate in ("kept", "dropped", "rejected")}
     by_reason = {

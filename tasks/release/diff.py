@@ -123,7 +123,7 @@ class _Compared:
         self._database = TemporaryDatabase()
         for name, folder in (("old", old), ("new", new)):
             self._database.load(name, _digests(folder, config, both))
-        pairs = [f"old.c{number} IS DISTINCT FROM new.c{number}" for number in range(len(both))]
+        pairs = [f"old.c{number} IS DISTINCT FROM new.c{number}" for number in range(len(both))]  # `images` at least
         self._database.run(f"""CREATE TABLE compared AS
             SELECT coalesce(old.id, new.id) AS id,
                 CASE WHEN new.id IS NULL THEN 'removed' WHEN old.id IS NULL THEN 'added'

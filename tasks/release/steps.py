@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import NamedTuple
@@ -62,33 +62,25 @@ def build_release(settings: Settings, versions: Versions) -> Built:
         )
     staging = _staging(store)
     gathered = Gathered(store, versions, settings.bench)
-    counts: dict[str, int] = {}
+    counts = dict.fromkeys(CONFIGS, 0)
     statistics = {config: Statistics(config) for config in COMPARED}
     shown = {config: ImageLists(config) for config in CONFIGS}
     images = ReleasedImages(store)
+
+    def counted(config: str) -> Iterator[pl.DataFrame]:
+        for rows in gathered.rows(config):
+            counts[config] += rows.height
+            shown[config].add(rows)
+            if config in statistics:
+                statistics[config].add(rows)
+            yield rows
+
     for config in CONFIGS:
-        listeners = [statistics[config].add] if config in statistics else []
-        counted = _counted(gathered.rows(config), config, counts, [shown[config].add, *listeners])
-        write_shards(config, counted, images, staging / config / "data")
+        write_shards(config, counted(config), images, staging / config / "data")
     write_leaderboards(store.read("ratings"), staging / "leaderboard")
     counts["withheld_for_bench"] = gathered.withheld_for_bench
     cells = {config: found.cells() for config, found in statistics.items()}
     return Built(staging, counts, cells, {config: found.hexdigest() for config, found in shown.items()})
-
-
-def _counted(
-    frames: Iterable[pl.DataFrame],
-    config: str,
-    counts: dict[str, int],
-    listeners: Sequence[Callable[[pl.DataFrame], None]],
-) -> Iterator[pl.DataFrame]:
-    """The same frames, with their rows counted, and shown to the listeners, on the way."""
-    counts[config] = 0
-    for rows in frames:
-        counts[config] += rows.height
-        for listen in listeners:
-            listen(rows)
-        yield rows
 
 
 @task(cache_policy=NO_CACHE)

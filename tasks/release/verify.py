@@ -6,14 +6,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 from pydantic import ValidationError
 
 from schemas.errors import BadInput
 from schemas.policy import Action, Over, Policy
 from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.run import Funnel
-from tasks.parquet import read_parquet_groups
 from tasks.providers.embedded.pii_patterns import PATTERNS
 from tasks.release.build import MANIFEST, WITHDRAWN, seal
 from tasks.release.contents import ImageContents, ImageLists, wrong_rows
@@ -26,6 +24,7 @@ from tasks.release.leaderboards import wrong_boards
 from tasks.release.leaks import bench_leaks, hidden_leaks
 from tasks.release.shards import shards
 from tasks.running.progress import Advance, progress
+from tasks.store.database import TemporaryDatabase
 from tasks.tables import Store
 
 
@@ -115,34 +114,23 @@ def _config(
     folder: Path, config: str, manifest: Manifest, shown: tuple[ImageLists, ImageContents], advance: Advance
 ) -> list[str]:
     problems: list[str] = []
-    keys = [pl.Series([], dtype=pl.UInt64)]
-    forbidden = _forbidden(manifest)
+    key, rows, ids, forbidden = KEYS[config], 0, TemporaryDatabase(), _forbidden(manifest)
+    ids.run("CREATE TABLE ids (id VARCHAR)")
     for shard in shards(folder, config):
         try:
             for group in sound_groups(shard):
-                keys.append(group[KEYS[config]].hash())
+                rows += group.height
+                ids.append("ids", group.select(id=key))
                 for each in shown:
                     each.add(group)
                 advance(group.height)
                 problems += [f"{config}/{shard.name}: {problem}" for problem in wrong_rows(config, group, forbidden)]
         except READ_ERRORS as error:
             return [*problems, f"{config}/{shard.name}: its pages cannot be read ({type(error).__name__})"]
-    hashes = pl.concat(keys).sort()
-    if len(hashes) != manifest.counts[config]:
-        problems.append(f"{config}: {len(hashes)} rows, the manifest says {manifest.counts[config]}")
-    else:
-        problems += _twice(folder, config, hashes.filter(hashes == hashes.shift()))
-    return problems
-
-
-def _twice(folder: Path, config: str, hashes: pl.Series) -> list[str]:
-    """Says so when an id with one of these hashes is there more than once; different ids hardly ever share one."""
-    key = KEYS[config]
-    if hashes.is_empty():
-        return []
-    groups = (group for shard in shards(folder, config) for group in read_parquet_groups(shard, [key]))
-    ids = pl.concat([group[key].filter(group[key].hash().is_in(hashes.implode())) for group in groups])
-    return [f"{config}: {key} {name!r} is there more than once" for name in ids.filter(ids.is_duplicated()).head(1)]
+    if rows != manifest.counts[config]:
+        return [*problems, f"{config}: {rows} rows, the manifest says {manifest.counts[config]}"]
+    twice = ids.read("SELECT id FROM ids GROUP BY id HAVING count(*) > 1 LIMIT 1")["id"]
+    return [*problems, *(f"{config}: {key} {name!r} is there more than once" for name in twice)]
 
 
 def _images(manifest: Manifest, shown: Mapping[str, ImageLists]) -> Iterator[str]:

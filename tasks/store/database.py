@@ -24,12 +24,12 @@ class TemporaryDatabase:
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         settings: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": MEMORY,
-            "temp_directory": f"{folder}/spilled",
+            "temp_directory": folder,
             "threads": min(4, os.cpu_count() or 1),
             "preserve_insertion_order": False,
             "autoinstall_known_extensions": False,
         }
-        self._connection = duckdb.connect(f"{folder}/tables.duckdb", config=settings)
+        self._connection = duckdb.connect(":memory:", config=settings)
         self._connection.execute("SET TimeZone = 'UTC'")
 
     def load(self, name: str, frames: Iterable[pl.DataFrame]) -> None:

@@ -1,9 +1,11 @@
-"""What goes wrong with the place where a store lies, told in one line."""
+"""Storage errors: a full disk, or an object store that does not answer, as one clear line."""
 
 import errno
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import duckdb
 from fsspec.implementations.local import LocalFileSystem
 
 from schemas.errors import CurateError, StoreUnwell, why_unreadable
@@ -14,7 +16,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @contextmanager
-def told(store: Store) -> Iterator[None]:
+def storage_errors(store: Store) -> Iterator[None]:
     """Raises StoreUnwell for what comes of a full disk or of a store that does not answer; the rest as it is."""
     try:
         yield
@@ -30,7 +32,7 @@ def told(store: Store) -> Iterator[None]:
 
 
 def from_object_store(error: BaseException | None) -> bool:
-    """Whether an error is one of an object store's client, or comes of one; a missing file is no trouble of a place."""
+    """Whether an error is one of an object store's client, or comes of one; a missing file is none."""
     while error is not None and not isinstance(error, FileNotFoundError):
         if type(error).__module__.partition(".")[0] in _CLIENTS:
             return True
@@ -46,6 +48,8 @@ def _full(error: BaseException | None) -> str | None:
     while error is not None:
         if isinstance(error, OSError) and error.errno in _FULL:
             return f"has no room left ({error.strerror or 'disk full'})"
+        if isinstance(error, duckdb.Error) and "No space left" in str(error):
+            return f"cannot be joined: the temporary folder {tempfile.gettempdir()!r} (TMPDIR) has no room left"
         error = error.__cause__ or error.__context__
     return None
 
