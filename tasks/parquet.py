@@ -8,12 +8,10 @@ from typing import Any, Self, cast
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 PAGE_BYTES = 32 * 1024
 """A page of a released file ends with the value that fills it."""
-_VECTORS = pa.list_(pa.float32())
 
 
 def parquet_options(schema: pa.Schema, codec: str = "zstd") -> dict[str, Any]:
@@ -100,28 +98,6 @@ def conform(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
 def compact(frame: pl.DataFrame) -> pl.DataFrame:
     """The same rows without the buffers of the rows they were chosen from, which polars' strings keep alive."""
     return cast(pl.DataFrame, pl.from_arrow(frame.to_arrow(compat_level=pl.CompatLevel.oldest())))
-
-
-def vectors_of_one_size(table: pa.Table) -> pa.Table:
-    """Columns of float32 lists as fixed-size lists, where all lists of the column have one length."""
-    for place, field in enumerate(table.schema):
-        if field.type == _VECTORS:
-            sizes = pc.unique(pc.list_value_length(table.column(place))).to_pylist()
-            if len(sizes) == 1 and sizes[0]:
-                table = _cast(table, place, pa.list_(pa.float32(), sizes[0]))
-    return table
-
-
-def vectors_as_lists(table: pa.Table) -> pa.Table:
-    """Columns of fixed-size float32 lists as lists of any size, without metadata."""
-    for place, field in enumerate(table.schema):
-        if pa.types.is_fixed_size_list(field.type):
-            table = _cast(table, place, _VECTORS)
-    return table.replace_schema_metadata(None)
-
-
-def _cast(table: pa.Table, place: int, kind: pa.DataType) -> pa.Table:
-    return table.set_column(place, table.field(place).with_type(kind), table.column(place).cast(kind))
 
 
 def top_columns(names: Iterable[str]) -> list[str]:

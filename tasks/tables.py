@@ -22,21 +22,11 @@ from pydantic import BaseModel
 from schemas.errors import BadInput, StoreUnwell, why_unreadable
 from schemas.row import arrow_schema
 from schemas.tables import TABLES
-from tasks.parquet import (
-    conform,
-    encode_parquet,
-    no_rows,
-    rows_in,
-    top_columns,
-    vectors_as_lists,
-    vectors_of_one_size,
-)
+from tasks.parquet import conform, encode_parquet, no_rows, rows_in, top_columns
 
 _LIST = "parts.json"
 SLICE_ROWS, SLICE_BYTES = 16_384, 16 * 1024 * 1024
 _READ_BYTES = 1024 * 1024
-
-
 HOLDS: dict[str, Callable[[], None]] = {}
 """Path of a store on an object store that this process holds -> what raises when another has taken it over."""
 
@@ -91,8 +81,6 @@ class Store:
         """Full path of something inside the store."""
         return f"{self.path}/{relative}"
 
-    # --- single files ---------------------------------------------------------------------------
-
     def read_bytes(self, relative: str) -> bytes | None:
         """Content of a file, or None when it does not exist."""
         try:
@@ -120,8 +108,6 @@ class Store:
         """Raises StoreUnwell when this process stood still so long that another holds the store by now."""
         HOLDS.get(self.path, bool)()
 
-    # --- tables ---------------------------------------------------------------------------------
-
     def parts(self, table: str) -> list[str]:
         """Names of the parts that make up a table now, oldest first."""
         listed = self.read_bytes(f"tables/{table}/{_LIST}")
@@ -144,7 +130,8 @@ class Store:
 
     def empty(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """No rows, with the table's columns."""
-        return _no_rows(table, None if columns is None else tuple(columns)).clone()
+        empty = pl.DataFrame(schema=frame_schema(TABLES[table].row))
+        return empty if columns is None else empty.select(columns)
 
     def height(self, table: str) -> int:
         """How many rows a table has, from the ends of its parts alone."""
@@ -184,7 +171,8 @@ class Store:
             self._require_columns(table, names, file.schema_arrow)
             some_rows = min(rows, rows_in(SLICE_BYTES, file.metadata, names))
             for batch in file.iter_batches(some_rows, columns=names, use_threads=False):
-                yield cast(pl.DataFrame, pl.from_arrow(vectors_as_lists(pa.table(batch).select(top_columns(names)))))
+                some = pa.table(batch).replace_schema_metadata(None).select(top_columns(names))
+                yield cast(pl.DataFrame, pl.from_arrow(some))
         except (pa.ArrowInvalid, FileNotFoundError):
             raise self._damaged(table) from None
 
@@ -230,7 +218,7 @@ class Store:
         declared = TABLES[table]
         if isinstance(rows, pl.DataFrame):
             rows = conform(rows.sort(declared.sort, maintain_order=True), arrow_schema(declared.row))
-        content = encode_parquet(vectors_of_one_size(rows), declared.compression)
+        content = encode_parquet(rows, declared.compression)
         name = f"{hashlib.blake2b(content, digest_size=10).hexdigest()}.parquet"
         self.write_bytes(f"tables/{table}/{name}", content)
         return name
@@ -262,7 +250,7 @@ class Store:
         with pq.ParquetFile(self.at(f"tables/{table}/{part}"), filesystem=self.fs, pre_buffer=True) as file:
             names = file.schema_arrow.names if columns is None else list(columns)
             self._require_columns(table, names, file.schema_arrow)
-            return vectors_as_lists(file.read(names)).select(top_columns(names))
+            return file.read(names).replace_schema_metadata(None).select(top_columns(names))
 
     def _require_columns(self, table: str, names: Sequence[str], part: pa.Schema) -> None:
         if not {*top_columns(names)} <= {*part.names}:
@@ -284,12 +272,6 @@ class Store:
         for path in self.fs.ls(self.at(f"tables/{table}"), detail=False, refresh=True):
             if path.rsplit("/", 1)[-1] not in names:
                 self.fs.rm_file(path)
-
-
-@cache
-def _no_rows(table: str, columns: tuple[str, ...] | None) -> pl.DataFrame:
-    frame = pl.DataFrame(schema=frame_schema(TABLES[table].row))
-    return frame if columns is None else frame.select(columns)
 
 
 @cache

@@ -59,7 +59,8 @@ def funnel(store: Store) -> Funnel:
     counts = database.read(
         "SELECT fate, reason, count(*) AS number FROM fates GROUP BY ALL ORDER BY number DESC, reason"
     )
-    (lines, held) = database.read("SELECT count(DISTINCT (source, line)), coalesce(count_if(held), 0) FROM fates").row(0)
+    lines = database.read("SELECT count(DISTINCT (source, line)) FROM fates").item()
+    held = database.read("SELECT count(*) FROM fates WHERE held").item()
     assert counts["number"].sum() == lines, "a line has two fates"
     totals = {fate: int(counts.filter(fate=fate)["number"].sum()) for fate in ("kept", "dropped", "rejected")}
     by_reason = {

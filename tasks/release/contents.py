@@ -103,11 +103,11 @@ def _image(name: str, content: bytes) -> Iterator[str]:
     if not IMAGE_NAME.fullmatch(name):
         yield f"an image path is not a content id: {name!r}"
     try:
-        with PIL.Image.open(io.BytesIO(content)) as picture:
-            file_format = picture.format
-            picture.verify()  # checksums, where the format has them
+        with PIL.Image.open(io.BytesIO(content)) as image:
+            file_format = image.format
+            image.verify()  # checksums, where the format has them
     except Exception as error:  # any decoder error means the same here
-        yield f"{name} does not open as a picture ({type(error).__name__})"
+        yield f"{name} does not open as an image ({type(error).__name__})"
         return
     if content != strip_metadata(content, file_format or ""):
         yield f"{name} carries more than its pixels"
@@ -141,12 +141,12 @@ class ImageContents:
 
     def add(self, rows: pl.DataFrame) -> None:
         """The next rows, as a shard holds them."""
-        picture = rows["images"].explode().drop_nulls().struct
-        named = pl.DataFrame({"name": picture.field("path").hash(), "content": picture.field("bytes").hash()})
+        image = rows["images"].explode().drop_nulls().struct
+        named = pl.DataFrame({"name": image.field("path").hash(), "content": image.field("bytes").hash()})
         self._names.add(named["name"])
         self._contents.add(named.to_struct())
 
     def unlike(self) -> Iterator[str]:
         """Says so when some names stand for several contents."""
         if count := len(self._contents) - len(self._names):
-            yield f"{count} pictures are not the same in every row that shows them"
+            yield f"{count} images are not the same in every row that shows them"

@@ -136,7 +136,7 @@ def _config(
 def _images(manifest: Manifest, shown: Mapping[str, ImageLists]) -> Iterator[str]:
     for config, found in shown.items():
         if found.hexdigest() != (manifest.pictures or {}).get(config):
-            yield f"{config}: its rows do not show the pictures that they showed when the release was sealed"
+            yield f"{config}: its rows do not show the images that they showed when the release was sealed"
 
 
 def _funnel(manifest: Manifest) -> Iterator[str]:

@@ -19,9 +19,8 @@ from tests.tampered_release import BATTLE, BENCH, CHAT, change_row, rewrite, wri
 def test_a_picture_that_was_taken_out_of_a_row_is_found(own_release, shard):
     change_row(own_release, shard, images=[])
     config = shard.partition("/")[0]
-    assert (
-        f"{config}: its rows do not show the pictures that they showed when the release was sealed"
-        in verify_release(own_release)
+    assert f"{config}: its rows do not show the images that they showed when the release was sealed" in verify_release(
+        own_release
     )
 
 
@@ -32,7 +31,7 @@ def test_pictures_that_changed_their_rows_are_found(own_release):
 
     rewrite(own_release, CHAT, swap)
     (problem,) = verify_release(own_release)
-    assert problem.startswith("chat: its rows do not show the pictures")
+    assert problem.startswith("chat: its rows do not show the images")
 
 
 @pytest.mark.parametrize(
