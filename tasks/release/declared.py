@@ -73,7 +73,7 @@ def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:
 
 
 def _differing(manifest: Manifest, own: dict[str, list[ReleasedColumn]]) -> list[str]:
-    declared = manifest.columns or {}
+    declared = manifest.columns
     sets = {table: ({c.name for c in declared.get(table, [])}, {c.name for c in own[table]}) for table in own}
     return [
         f"{table}: {', '.join(sorted(a ^ b)) or 'types'}"

@@ -73,16 +73,12 @@ class ReleasedImages:
         self._store = store
         self._parts = [(table, part) for table in _IMAGE_TABLES for part in store.parts(table)]
         sizes = [size for table in _IMAGE_TABLES for size in store.part_sizes(table)]
-        self._index = (
-            pl.concat(
-                store.read_part(*each, ["image_id"]).with_columns(
-                    part=pl.lit(number, pl.UInt32), mean_bytes=pl.lit(total // max(1, count), pl.UInt32)
-                )
-                for number, (each, (count, total)) in enumerate(zip(self._parts, sizes, strict=True))
-            )
-            if self._parts
-            else pl.DataFrame(schema={"image_id": pl.String, "part": pl.UInt32, "mean_bytes": pl.UInt32})
-        )
+        frames = [pl.DataFrame(schema={"image_id": pl.String, "part": pl.UInt32, "mean_bytes": pl.UInt32})]
+        for number, (each, (count, total)) in enumerate(zip(self._parts, sizes, strict=True)):
+            mean = pl.lit(total // max(1, count), pl.UInt32)
+            named = store.read_part(*each, ["image_id"])
+            frames.append(named.with_columns(part=pl.lit(number, pl.UInt32), mean_bytes=mean))
+        self._index = pl.concat(frames)
 
     def stretches(self, rows: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, dict[str, dict[str, Any]]]]:
         """Rows with `image_ids`, as many at a time as show about a row group of images, with these by id.
