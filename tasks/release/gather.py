@@ -39,10 +39,9 @@ class Gathered:
     def __init__(self, store: Store, versions: Versions, bench: BenchSettings, block_rows: int = BLOCK_ROWS) -> None:
         self.withheld_for_bench = 0
         """Kept conversations that are not in chat because of the benchmark, once the rows of chat were read."""
-        self._versions = versions
+        self._store, self._versions, self._block_rows = store, versions, block_rows
         self._drawn = store.read("bench", ["conversation_id"])["conversation_id"]
         self._conversations = conversation_blocks(store, block_rows)
-        self._battles = battle_blocks(store, max(1, block_rows // _OF_BATTLES))
         self._guard = Guard(store, versions, bench)
         for block in self._conversations:
             self._guard.learn(block, _kept(block))
@@ -80,7 +79,7 @@ class Gathered:
         yield pl.concat(found).sort("question_id")
 
     def _battle(self) -> Iterator[pl.DataFrame]:
-        for block in self._battles:
+        for block in battle_blocks(self._store, max(1, self._block_rows // _OF_BATTLES)):
             _, out = self._looked_at(block)
             sides = _joined(block, conversations_as_released(block), self._versions)
             yield battle_rows(_battles(block, sides, out))

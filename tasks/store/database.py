@@ -1,6 +1,5 @@
 """A temporary DuckDB database for joins larger than memory. Its SQL is constant text; values go in as parameters."""
 
-import os
 import shutil
 import tempfile
 import weakref
@@ -25,7 +24,7 @@ class TemporaryDatabase:
         settings: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": MEMORY,
             "temp_directory": folder,
-            "threads": min(4, os.cpu_count() or 1),
+            "threads": 2,  # each needs its own share of the memory
             "preserve_insertion_order": False,
             "autoinstall_known_extensions": False,
         }
@@ -41,12 +40,22 @@ class TemporaryDatabase:
         self.run(f'INSERT INTO "{name}" SELECT * EXCLUDE place FROM added', added=[frame])  # noqa: S608
 
     def run(self, statement: str, **frames: Iterable[pl.DataFrame]) -> None:
-        """Run a statement that may read these frames, each once, by name; their rows are numbered in `place`."""
+        """Run a statement that may read these frames, each once, by name; their rows are numbered in `place`.
+
+        Raises what the frames raise: an object store that is lost stays told as such.
+        """
+        failed: list[BaseException] = []
         for name, some in frames.items():
-            self._connection.register(name, _reader(some))
-        self._connection.execute(statement)
-        for name in frames:
-            self._connection.unregister(name)
+            self._connection.register(name, _reader(some, failed))
+        try:
+            self._connection.execute(statement)
+        except Exception:
+            if failed:
+                raise failed[0] from None
+            raise
+        finally:
+            for name in frames:
+                self._connection.unregister(name)
 
     def read(self, query: str, *values: Any) -> pl.DataFrame:
         """The rows of a query."""
@@ -58,11 +67,19 @@ class TemporaryDatabase:
             yield pl.DataFrame(batch)
 
 
-def _reader(frames: Iterable[pl.DataFrame]) -> pa.RecordBatchReader:
+def _reader(frames: Iterable[pl.DataFrame], failed: list[BaseException]) -> pa.RecordBatchReader:
     numbered = _numbered(frames)
     first = next(numbered)
-    batches = (batch for table in chain([first], numbered) for batch in table.to_batches())
-    return pa.RecordBatchReader.from_batches(first.schema, batches)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            for table in chain([first], numbered):
+                yield from table.to_batches()
+        except BaseException as error:  # DuckDB makes another error of it
+            failed.append(error)
+            raise
+
+    return pa.RecordBatchReader.from_batches(first.schema, batches())
 
 
 def _numbered(frames: Iterable[pl.DataFrame]) -> Iterator[pa.Table]:
