@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.release_store import VERSIONS
 from schemas.release import CONFIGS
 from schemas.settings import Settings
-from tasks.lookup.why_out import why_out
+from tasks.lookup.removal_reasons import removal_reasons
 from tasks.providers import Providers
 from tasks.release.diff import diff_releases
 from tasks.release.gather import Gathered
@@ -52,5 +52,5 @@ def diff(store: str) -> None:
     """The release against itself, and as the earlier one of a release in which every chat row is another."""
     old = Path(store) / "releases" / "1.0.0"
     new = Path(shutil.copytree(old, old.with_name("1.1.0"), copy_function=os.link))
-    diff_releases(old, new, why_out(Store(store)))
+    diff_releases(old, new, removal_reasons(Store(store)))
     shutil.rmtree(new)

@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.release_rows import chat_rows, picture_store
 from benchmarks.xet_chunks import uploaded_again
-from tasks.release.picture_places import PicturePlaces
-from tasks.release.shards import write_shards
+from tasks.release.shards import ReleasedImages, write_shards
 
 ROWS, CHANGED = 4_000, 0.01
 
@@ -25,9 +24,9 @@ def run() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         store = picture_store(folder / "store", everything)
-        with PicturePlaces(store) as images:
-            first = _written(chat_rows(range(ROWS)), images, folder / "first")
-            return [_compared(change, first, _written(rows, images, folder / change)) for change, rows in _later(few)]
+        images = ReleasedImages(store)
+        first = _written(chat_rows(range(ROWS)), images, folder / "first")
+        return [_compared(change, first, _written(rows, images, folder / change)) for change, rows in _later(few)]
 
 
 def _later(few: int) -> Iterable[tuple[str, pl.DataFrame]]:
@@ -41,7 +40,7 @@ def _later(few: int) -> Iterable[tuple[str, pl.DataFrame]]:
     yield "rows replaced all over, text and picture", chat_rows([fresh.get(n, n) for n in range(ROWS)])
 
 
-def _written(rows: pl.DataFrame, images: PicturePlaces, folder: Path) -> dict[str, list[Path]]:
+def _written(rows: pl.DataFrame, images: ReleasedImages, folder: Path) -> dict[str, list[Path]]:
     ours = write_shards("chat", [rows], images, folder)
     peers: dict[str, list[Path]] = {"defaults": [], "chunking": []}
     for path in ours:

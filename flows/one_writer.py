@@ -11,10 +11,9 @@ from flows.task_runners import shards_by
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.spending.ledger import one_ledger
-from tasks.store.lock import writing
+from tasks.store.lock import sweep, writing
 from tasks.store.run_record import keep_run_record
-from tasks.store.sweep import sweep
-from tasks.store.trouble import told
+from tasks.store.storage_errors import storage_errors
 
 Stage = Callable[[Settings], list[StageReport]]
 
@@ -34,7 +33,7 @@ def one_writer(stage: Stage) -> Stage:
             return in_store(settings, outermost)
 
     def in_store(settings: Settings, outermost: bool) -> list[StageReport]:
-        with writing(settings.store) as store, told(store):
+        with writing(settings.store) as store, storage_errors(store):
             if outermost:
                 sweep(store)
             with shards_by(settings):

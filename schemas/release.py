@@ -182,10 +182,8 @@ class Manifest(Row):
     """Version of the release."""
     software: str
     """Version of the software that made it."""
-    layout: int = 1
-    """How rows become bytes: the same rows in the same layout are the same Parquet files. 2 since picture pages are
-    laid out without pyarrow and columns that do not repeat have no dictionary. 3 since `datasets` before version 4
-    reads what the metadata says of lists."""
+    layout: int
+    """How rows become bytes: the same rows in the same layout are the same Parquet files."""
     embedded_providers: list[str]
     """Capabilities measured by an embedded stand-in for a production provider; with any, it must not be published."""
     providers: dict[str, str]
@@ -202,7 +200,7 @@ class Manifest(Row):
     """Settings that change what is released: seed, sizes, topics."""
     topics_fit: str | None = None
     """Hash of what topics were fitted on, and how: with the same one a prompt stays in its topic. Null where the store
-    does not keep the fit, and in releases from before this was kept."""
+    does not keep the fit."""
     first_day: str
     """UTC day of the first released or dropped conversation."""
     last_day: str
@@ -213,9 +211,9 @@ class Manifest(Row):
     """Where every input line went."""
     files: dict[str, ReleasedFile]
     """Every other file of the release."""
-    columns: dict[str, list[ReleasedColumn]] | None = None
-    """Columns of every configuration, and of `leaderboard`; null in releases from before this was kept."""
-    pictures: dict[str, str] | None = None
-    """Configuration -> SHA-256 of which row shows which pictures; null in releases from before this was kept."""
+    columns: dict[str, list[ReleasedColumn]]
+    """Columns of every configuration, and of `leaderboard`."""
+    pictures: dict[str, str]
+    """Configuration -> SHA-256 of which row shows which images."""
     seal: str | None = None
-    """SHA-256 of all the rest of the manifest; null in releases from before this was kept."""
+    """SHA-256 of all the rest of the manifest; written last."""

@@ -22,7 +22,7 @@ class Row(BaseModel):
 Int32 = Annotated[int, pa.int32()]
 Float32 = Annotated[float, pa.float32()]
 FloatVector = Annotated[list[float], pa.list_(pa.float32())]
-"""float32 (dimension,). A plain list, because the dimension depends on the model; on disk of fixed size."""
+"""float32 (dimension,). A list, because the dimension depends on the model."""
 
 _SCALARS: dict[type, pa.DataType] = {
     str: pa.string(),

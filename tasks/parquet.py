@@ -1,7 +1,7 @@
-"""Parquet as it is written and read here: the layout of every file, and loose files, which are part of no table."""
+"""Parquet as it is written and read here: settings of every file, Arrow conversions, files outside of tables."""
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 PAGE_BYTES = 32 * 1024
-"""A page of a loose file ends with the value that fills it."""
+"""A page of a released file ends with the value that fills it."""
 
 
 def parquet_options(schema: pa.Schema, codec: str = "zstd") -> dict[str, Any]:
-    """Writer options: `codec` for everything but encoded pictures, which do not shrink.
+    """Writer options: `codec` for everything but encoded images, which do not shrink.
 
-    Columns that hold picture bytes (leaf name `bytes`) are not compressed. They and message texts (`content`) get
-    neither dictionary nor statistics, because their values hardly repeat (benchmarks/release.py).
+    Columns that hold image bytes (leaf name `bytes`) are not compressed. They and message texts (`content`) get
+    neither dictionary nor statistics, because their values hardly repeat.
     """
     sink = io.BytesIO()
     pq.write_table(no_rows(schema), sink)
@@ -31,26 +31,30 @@ def parquet_options(schema: pa.Schema, codec: str = "zstd") -> dict[str, Any]:
 
 def encode_parquet(table: pa.Table, codec: str = "zstd") -> bytes:
     """A whole table as Parquet bytes."""
-    sink = pa.BufferOutputStream()  # written to without Python
+    sink = pa.BufferOutputStream()
     pq.write_table(table, sink, **parquet_options(table.schema, codec))
     return cast(bytes, sink.getvalue().to_pybytes())
 
 
 class ParquetFile:
-    """A loose Parquet file that is written row group by row group, laid out for the Hub.
+    """A Parquet file that is written row group by row group, laid out for the Hub.
 
-    A picture of 32 KB or more has a page of its own: readers find it by the page index, and what stands before it does
-    not depend on its neighbours, so the Hub, which cuts by content, finds it again wherever it moves. pyarrow's
-    content-defined chunking would find less again and take longer (benchmarks/release_versions.py).
+    Pages are small and sized value by value, so an image of 32 KB or more has a page of its own: its bytes do not
+    depend on its neighbours, and the Hub, which stores content-defined chunks, does not upload it again when it moves
+    (benchmarks/release_versions.py). There is no page index, so that `curate verify` can account for every byte.
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
-        pages = {"data_page_size": PAGE_BYTES, "write_batch_size": 1, "write_page_index": True}
+        pages = {"data_page_size": PAGE_BYTES, "write_batch_size": 1}
         self._writer = pq.ParquetWriter(path, schema, **pages, **parquet_options(schema))
 
     def write(self, table: pa.Table) -> None:
         """Add one row group."""
         self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+
+    def close(self) -> None:
+        """Write the footer."""
+        self._writer.close()
 
     def __enter__(self) -> Self:
         return self
@@ -58,23 +62,23 @@ class ParquetFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._writer.close()
+        self.close()
 
 
 def read_parquet_schema(path: Path) -> pa.Schema:
-    """Arrow schema of a loose Parquet file."""
+    """Arrow schema of a Parquet file."""
     return pq.read_schema(path)
 
 
 def read_parquet_groups(path: Path, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
-    """A loose Parquet file row group by row group."""
+    """A Parquet file row group by row group."""
     file = pq.ParquetFile(path)
     for group in range(file.num_row_groups):
         yield cast(pl.DataFrame, pl.from_arrow(file.read_row_group(group, columns)))
 
 
 def read_parquet_batches(path: Path, columns: Sequence[str], rows: int) -> Iterator[list[dict[str, Any]]]:
-    """A loose Parquet file as objects, `rows` at a time; of `columns`, which may be leaves, those it has."""
+    """A Parquet file as objects, `rows` at a time; of `columns`, which may be leaves, those it has."""
     file = pq.ParquetFile(path)
     leaves = _leaf_paths(file)
     there = [name for name in columns if any(leaf == name or leaf.startswith(f"{name}.") for leaf in leaves)]
@@ -84,6 +88,29 @@ def read_parquet_batches(path: Path, columns: Sequence[str], rows: int) -> Itera
 def no_rows(schema: pa.Schema) -> pa.Table:
     """What `Schema.empty_table` gives, which imports pandas: a third of a second in every process."""
     return pa.Table.from_batches([], schema)
+
+
+def conform(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
+    """`frame` with exactly the columns and types of `schema`. Raises when a column is missing or does not fit."""
+    return frame.select(schema.names).to_arrow().cast(schema)
+
+
+def compact(frame: pl.DataFrame) -> pl.DataFrame:
+    """The same rows without the buffers of the rows they were chosen from, which polars' strings keep alive."""
+    return cast(pl.DataFrame, pl.from_arrow(frame.to_arrow(compat_level=pl.CompatLevel.oldest())))
+
+
+def top_columns(names: Iterable[str]) -> list[str]:
+    """The columns of columns or leaves, such as `turns` of `turns.list.element.text_id`."""
+    return [name.partition(".")[0] for name in names]
+
+
+def rows_in(size: int, file: pq.FileMetaData, names: Sequence[str]) -> int:
+    """How many rows of these columns or leaves are about `size` bytes; one at least."""
+    groups = [file.row_group(number) for number in range(file.num_row_groups)]
+    chunks = [group.column(number) for group in groups for number in range(file.num_columns)]
+    wanted = [each for each in chunks if {each.path_in_schema, *top_columns([each.path_in_schema])} & {*names}]
+    return max(1, size * int(file.num_rows) // max(1, int(sum(each.total_uncompressed_size for each in wanted))))
 
 
 def _leaf_paths(file: pq.ParquetFile) -> list[str]:

@@ -22,17 +22,11 @@ from pydantic import BaseModel
 from schemas.errors import BadInput, StoreUnwell, why_unreadable
 from schemas.row import arrow_schema
 from schemas.tables import TABLES
-from tasks.parquet import encode_parquet, no_rows
-from tasks.store.part_columns import columns_of, conform, rows_in, with_nulls
-from tasks.store.vector_columns import as_lists, of_one_size
+from tasks.parquet import conform, encode_parquet, no_rows, rows_in, top_columns
 
 _LIST = "parts.json"
-_GROWN = ("conversations", "redacted_conversations", "topic_model")
-"""Tables whose later columns may be null, besides those of signals."""
 SLICE_ROWS, SLICE_BYTES = 16_384, 16 * 1024 * 1024
 _READ_BYTES = 1024 * 1024
-
-
 HOLDS: dict[str, Callable[[], None]] = {}
 """Path of a store on an object store that this process holds -> what raises when another has taken it over."""
 
@@ -87,8 +81,6 @@ class Store:
         """Full path of something inside the store."""
         return f"{self.path}/{relative}"
 
-    # --- single files ---------------------------------------------------------------------------
-
     def read_bytes(self, relative: str) -> bytes | None:
         """Content of a file, or None when it does not exist."""
         try:
@@ -116,8 +108,6 @@ class Store:
         """Raises StoreUnwell when this process stood still so long that another holds the store by now."""
         HOLDS.get(self.path, bool)()
 
-    # --- tables ---------------------------------------------------------------------------------
-
     def parts(self, table: str) -> list[str]:
         """Names of the parts that make up a table now, oldest first."""
         listed = self.read_bytes(f"tables/{table}/{_LIST}")
@@ -140,7 +130,8 @@ class Store:
 
     def empty(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """No rows, with the table's columns."""
-        return _no_rows(table, None if columns is None else tuple(columns)).clone()
+        empty = pl.DataFrame(schema=frame_schema(TABLES[table].row))
+        return empty if columns is None else empty.select(columns)
 
     def height(self, table: str) -> int:
         """How many rows a table has, from the ends of its parts alone."""
@@ -174,12 +165,13 @@ class Store:
         names = arrow_schema(TABLES[table].row).names if columns is None else list(columns)
         try:
             file = self._opened_in_pieces(table, part)
-            if file is None or not set(columns_of(names)) <= set(file.schema_arrow.names):
+            if file is None:
                 yield from self.read_part(table, part, names).iter_slices(rows)
                 return
+            self._require_columns(table, names, file.schema_arrow)
             some_rows = min(rows, rows_in(SLICE_BYTES, file.metadata, names))
             for batch in file.iter_batches(some_rows, columns=names, use_threads=False):
-                some = as_lists(pa.table(batch).select(columns_of(names)).replace_schema_metadata(None))
+                some = pa.table(batch).replace_schema_metadata(None).select(top_columns(names))
                 yield cast(pl.DataFrame, pl.from_arrow(some))
         except (pa.ArrowInvalid, FileNotFoundError):
             raise self._damaged(table) from None
@@ -196,7 +188,7 @@ class Store:
         return self.at(f"tables/{table}/{part}") if isinstance(self.fs, LocalFileSystem) else None
 
     def read_part_batches(self, table: str, part: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """One part as Arrow, for pictures, which are worth no copy more; of a local folder a few rows at a time."""
+        """One part as Arrow, for images; of a local folder 32 rows at a time."""
         path = self.local_part(table, part)
         if path is not None:
             yield from pq.ParquetFile(path, memory_map=True).iter_batches(32, columns=list(columns), use_threads=False)
@@ -226,7 +218,7 @@ class Store:
         declared = TABLES[table]
         if isinstance(rows, pl.DataFrame):
             rows = conform(rows.sort(declared.sort, maintain_order=True), arrow_schema(declared.row))
-        content = encode_parquet(of_one_size(rows), declared.compression)
+        content = encode_parquet(rows, declared.compression)
         name = f"{hashlib.blake2b(content, digest_size=10).hexdigest()}.parquet"
         self.write_bytes(f"tables/{table}/{name}", content)
         return name
@@ -257,15 +249,14 @@ class Store:
         # not `pq.read_table`, which imports datasets and with them pandas: half a second in every process
         with pq.ParquetFile(self.at(f"tables/{table}/{part}"), filesystem=self.fs, pre_buffer=True) as file:
             names = file.schema_arrow.names if columns is None else list(columns)
-            known = [name for name in names if columns_of([name])[0] in file.schema_arrow.names]
-            rows = as_lists(file.read(known).replace_schema_metadata(None))
-        if known == names:
-            return rows.select(columns_of(names))
-        if table.startswith("signals/") or table in _GROWN:
-            return with_nulls(rows, arrow_schema(TABLES[table].row), columns_of(names))
-        raise BadInput(
-            f"store {self.root!r} was written by another version: table {table!r} lacks a column; start a new store"
-        )
+            self._require_columns(table, names, file.schema_arrow)
+            return file.read(names).replace_schema_metadata(None).select(top_columns(names))
+
+    def _require_columns(self, table: str, names: Sequence[str], part: pa.Schema) -> None:
+        if not {*top_columns(names)} <= {*part.names}:
+            raise BadInput(
+                f"store {self.root!r} was written by another version: table {table!r} lacks a column; start a new store"
+            )
 
     def _damaged(self, table: str) -> StoreUnwell:
         return StoreUnwell(
@@ -281,12 +272,6 @@ class Store:
         for path in self.fs.ls(self.at(f"tables/{table}"), detail=False, refresh=True):
             if path.rsplit("/", 1)[-1] not in names:
                 self.fs.rm_file(path)
-
-
-@cache
-def _no_rows(table: str, columns: tuple[str, ...] | None) -> pl.DataFrame:
-    frame = pl.DataFrame(schema=frame_schema(TABLES[table].row))
-    return frame if columns is None else frame.select(columns)
 
 
 @cache

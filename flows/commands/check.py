@@ -46,12 +46,12 @@ def diff(
     as_json: JsonOption = False,
 ) -> None:
     """What changed from one release to another: rules, columns, rows in, out and changed, and the version bump."""
-    from tasks.lookup.why_out import why_out
+    from tasks.lookup.removal_reasons import removal_reasons
     from tasks.release.diff import diff_releases
     from tasks.release.fetched import fetched
     from tasks.tables import Store
 
-    known = {"why": why_out(Store.existing(store))} if store else {}
+    known = {"why": removal_reasons(Store.existing(store))} if store else {}
     first: dict[str, list[RowChange]] = {"chat": [], "battle": [], "bench": []}
 
     def tell(change: "RowChange") -> None:

@@ -106,7 +106,15 @@ def _in_words(share: Share) -> str:
 
 def show(store: StoreOption, provider: ProviderOption = None, as_json: JsonOption = False) -> None:
     """How often kept conversations have each tag, criterion and place, and which tags come together."""
-    from tasks.lookup.tag_tables import ALL_TAGS, CRITERIA, TAXONOMY, overlap, tag_counts, tallied, taxonomy_counts
+    from tasks.lookup.conversation_features import (
+        ALL_TAGS,
+        CRITERIA,
+        TAXONOMY,
+        overlap,
+        tag_counts,
+        tallied,
+        taxonomy_counts,
+    )
 
     kept = _kept(settings_of(store=store, provider=provider))
     sections: dict[str, list[Row]] = {
@@ -142,9 +150,8 @@ def _kept(settings: Any) -> "pl.DataFrame":
     """Kept conversations with every tag. Raises BadInput for a store without decisions."""
     import polars as pl
 
-    from tasks.lookup.conversation_features import conversation_features
+    from tasks.lookup.conversation_features import conversation_features, with_labels
     from tasks.lookup.released import conversations_as_released
-    from tasks.lookup.tag_tables import with_labels
     from tasks.measure.steps import signal_versions
     from tasks.providers import Providers
     from tasks.tables import Store

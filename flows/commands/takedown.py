@@ -43,8 +43,8 @@ def takedown(
     conversation shows stays. Without any ID, finishes a takedown that was interrupted.
     """
     from tasks.store.lock import writing
+    from tasks.store.storage_errors import storage_errors
     from tasks.store.tombstones import UNFINISHED
-    from tasks.store.trouble import told
     from tasks.tables import Store
     from tasks.takedown.take_down import take_down
 
@@ -53,7 +53,7 @@ def takedown(
     of_store, asked, addresses = Store.existing(store), _given(ids or []), _given(user or [])
     if not asked and not addresses and of_store.read_bytes(UNFINISHED) is None:
         raise BadInput("nothing to take down: give an ID or --user; no earlier takedown is left unfinished")
-    with told(of_store), nullcontext() if dry_run else writing(store):
+    with storage_errors(of_store), nullcontext() if dry_run else writing(store):
         removed = take_down(of_store, asked, addresses, datetime.now(UTC), dry_run, partial(_print_left, store), reason)
     _print(removed, store, dry_run)
     if removed.earlier_versions:

@@ -10,7 +10,7 @@ import polars as pl
 
 from tasks.contamination.prompt_index import PromptIndex, normalised
 from tasks.lookup.facts import Versions, embeddings
-from tasks.lookup.renames import decided_policy
+from tasks.lookup.released import decided_policy
 from tasks.tables import Store
 
 Vectors = Mapping[str, npt.NDArray[np.float32]]

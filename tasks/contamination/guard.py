@@ -12,7 +12,7 @@ from tasks.contamination.alike import ALIKE_OVERLAP, Alike, Vectors, alike, as_t
 from tasks.contamination.reserve import epoch_of, may_be_reserved, reserved
 from tasks.lookup.facts import Versions, embeddings
 from tasks.lookup.released import days
-from tasks.store.spooled_frames import compact
+from tasks.parquet import compact
 from tasks.tables import Store, frame_schema
 
 

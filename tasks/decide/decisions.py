@@ -21,7 +21,7 @@ from tasks.decide.review import reviewed
 from tasks.decide.rules import FIRED, STOPS, fired, reasons_of
 from tasks.decide.stored_signals import StoredSignals
 from tasks.decide.vocabulary import battle_columns, conversation_columns
-from tasks.lookup.renames import renamed
+from tasks.lookup.released import renamed
 from tasks.tables import frame_schema
 
 _STOPS = pl.col("action").is_in(STOPS)

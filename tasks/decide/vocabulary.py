@@ -10,7 +10,7 @@ from schemas.conversation import UNDATED_BEFORE, Conversation
 from schemas.policy import Over, Policy
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
-from tasks.lookup.renames import renamed
+from tasks.lookup.released import renamed
 from tasks.tables import frame_of
 
 _ROLE = pl.col("turns").struct.field("role")

@@ -19,10 +19,9 @@ from tasks.export.destination import put_folder
 from tasks.measure.markdown import markdown
 from tasks.parquet import ParquetFile, read_parquet_groups
 from tasks.release.declared import check_shards
-from tasks.release.feature_words import feature_schema
 from tasks.release.fetched import fetched
 from tasks.release.layout import CARD
-from tasks.release.shards import shards
+from tasks.release.shards import feature_schema, shards
 from tasks.release.verify import read_manifest
 from tasks.tables import Store
 

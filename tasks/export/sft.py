@@ -15,14 +15,12 @@ from datasets import Features, List, Value
 from schemas.errors import BadInput
 from schemas.export import FileFormat, SftSelection, SftStyle
 from tasks.export.card import write_sft_card
-from tasks.parquet import encode_parquet, read_parquet_groups
+from tasks.parquet import compact, encode_parquet, read_parquet_groups
 from tasks.release.contents import IMAGE_NAME
 from tasks.release.declared import check_shards
-from tasks.release.feature_words import feature_schema
-from tasks.release.shards import shards
+from tasks.release.shards import feature_schema, shards
 from tasks.release.verify import read_manifest
 from tasks.running.progress import progress
-from tasks.store.spooled_frames import compact
 
 _COLUMNS = ["conversation_id", "model", "topic", "conversation"]
 

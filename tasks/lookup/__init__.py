@@ -1,1 +1,1 @@
-"""What the tables of a store say, read across stages: facts, pictures, features, where lines went, why."""
+"""Read-only queries that several stages share: where lines went, features, released names, images, explanations."""

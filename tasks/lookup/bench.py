@@ -1,9 +1,11 @@
-"""What the tables of a store say about its benchmark."""
+"""What the tables of a store say about its topics and its benchmark."""
 
+from itertools import chain
 from typing import Any
 
 import polars as pl
 
+from tasks.store.database import TemporaryDatabase
 from tasks.tables import Store
 
 
@@ -35,3 +37,21 @@ def hidden_changes(store: Store) -> pl.DataFrame:
     first = asked.unique("document_id", keep="first").select("document_id", "conversation_id")
     changes = store.read("hidden_changes").join(first, on="document_id", how="left")
     return changes.select("epoch", "change", "conversation_id", "why").sort("change", "conversation_id")
+
+
+def topics_fit(store: Store) -> str | None:
+    """Hash of the documents, vectors, engine and settings that were fitted; None where the store keeps no such fit.
+
+    The store keeps every fit that was tried; the topics are those of the one that agrees with them in every document.
+    """
+    database = TemporaryDatabase()
+    for table, columns in (("topics", ["document_id", "topic"]), ("topic_model", ["model", "document_id", "topic"])):
+        database.load(table, chain([store.empty(table, columns)], store.read_slices(table, columns)))
+    found = database.read(_FIT)["model"]
+    return None if found.is_empty() else str(found[0])
+
+
+_FIT = """
+SELECT model FROM topic_model LEFT JOIN topics USING (document_id) GROUP BY model
+HAVING bool_and(topic_model.topic IS NOT DISTINCT FROM topics.topic) ORDER BY count(*) DESC, model LIMIT 1
+"""

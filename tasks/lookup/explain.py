@@ -7,7 +7,7 @@ import polars as pl
 from schemas.tables import SIGNALS
 from tasks.lookup.facts import table_name
 from tasks.lookup.funnel import line_fates
-from tasks.lookup.renames import released_names
+from tasks.lookup.released import released_names
 from tasks.lookup.twin import twin_of
 from tasks.tables import Store
 

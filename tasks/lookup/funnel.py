@@ -1,108 +1,124 @@
-"""Where every input line went: kept, dropped or rejected, exactly once, with the first reason.
+"""Where every input line went: kept, dropped or rejected, exactly once, with the first reason, and what reasons mean.
 
 A chat line stands for its conversation when it holds the final state, a vote line for its battle. A line that a
 later one replaced (a conversation grew, an answer was regenerated, a vote was cast again) is dropped as
 `superseded`; a share line repeats what votes hold and is dropped as `share_record`.
 """
 
-from collections import Counter
 from collections.abc import Iterator
-from itertools import chain
 
 import polars as pl
 
+from schemas.policy import Policy, Rule
+from schemas.reject import REJECT_TEXTS
 from schemas.run import Funnel
-from tasks.store.spooled_frames import in_shares
+from tasks.store.database import TemporaryDatabase
 from tasks.tables import Store
 
 SUPERSEDED, SHARE = "superseded", "share_record"
-SHARE_LINES = 262_144
-"""Log lines, or conversations' states in them, that are judged at once."""
-_FATES = ("kept", "dropped", "rejected")
+REPEATS = {
+    SUPERSEDED: "a later line of the same conversation or vote replaced it",
+    SHARE: "a shared link; it repeats conversations that other lines hold",
+}
+"""Lines that carry nothing of their own, and what that means."""
+_FATES = """
+CREATE TABLE fates AS
+WITH lines AS (
+    SELECT source, line, first(record_type ORDER BY place) AS record_type FROM sightings GROUP BY source, line
+), known AS (
+    SELECT lines.source, lines.line, record_type, item_id, keep, reason, held
+    FROM lines
+    LEFT JOIN items ON items.source = lines.source AND items.line = lines.line AND items.item_kind =
+        CASE WHEN record_type IN ('leftvote', 'rightvote', 'tievote', 'bothbad_vote')
+        THEN 'battle' ELSE 'conversation' END
+    LEFT JOIN decisions USING (item_kind, item_id)
+), judged AS (  -- a share line may be all that is known of two conversations; it is kept when either is
+    SELECT DISTINCT ON (source, line) * FROM known ORDER BY source, line, keep DESC NULLS LAST, item_id
+)
+SELECT source, line, if(keep, 'kept', 'dropped') AS fate, coalesce(held, false) AS held,
+    CASE WHEN coalesce(keep, false) THEN NULL WHEN reason IS NOT NULL THEN reason
+    WHEN record_type = 'share' THEN 'share_record' ELSE 'superseded' END AS reason
+FROM judged
+UNION ALL
+SELECT source, line, 'rejected', false, reason FROM rejects WHERE line IS NOT NULL
+"""
 _LINE = ["source", "line"]
-_VOTES = ["leftvote", "rightvote", "tievote", "bothbad_vote"]
 
 
 def line_fates(store: Store) -> pl.DataFrame:
     """source, line, fate (kept, dropped, rejected) and reason (null when kept) of every line, once each."""
-    return pl.concat(_fates(store)).drop("held").sort("source", "line")
+    return _fates(store).read("SELECT source, line, fate, reason FROM fates ORDER BY source, line")
 
 
-def _fates(store: Store) -> Iterator[pl.DataFrame]:
-    """`line_fates`, and whether nothing but a review stands between the line and its release, in several frames.
+def funnel(store: Store) -> Funnel:
+    """Counts of `line_fates`, and how many lines wait for nothing but a review.
 
-    Lines and what is known of them go to shares on disk by a hash of the line, so that memory holds one share.
+    Raises AssertionError when the counts do not add up, because then nothing may be released.
     """
-    seen = sum(rows.height for rows in store.read_slices("sightings", ["line"]))
-    count = 1 + seen // SHARE_LINES
-    lines = in_shares(_read(store, "sightings", [*_LINE, "record_type"]), _LINE, count)
-    chats = in_shares(_decided(store, "conversations", "conversation_id", count), _LINE, count)
-    votes = in_shares(_decided(store, "battles", "battle_id", count), _LINE, count)
-    rejects = in_shares(_read(store, "rejects", [*_LINE, "reason"]), _LINE, count)
-    for share in range(count):
-        once = lines.read(share).unique(_LINE)
-        is_vote = pl.col("record_type").is_in(_VOTES)
-        own, of_votes = (
-            _judged(once.filter(~is_vote), chats.read(share)),
-            _judged(once.filter(is_vote), votes.read(share)),
-        )
-        rejected = rejects.read(share).filter(pl.col("line").is_not_null())
-        fates = rejected.select(*_LINE, fate=pl.lit("rejected"), reason="reason", held=pl.lit(False))
-        yield pl.concat([own, of_votes, fates])
+    database = _fates(store)
+    counts = database.read(
+        "SELECT fate, reason, count(*) AS number FROM fates GROUP BY ALL ORDER BY number DESC, reason"
+    )
+    lines = database.read("SELECT count(DISTINCT (source, line)) FROM fates").item()
+    held = database.read("SELECT count(*) FROM fates WHERE held").item()
+    assert counts["number"].sum() == lines, "a line has two fates"
+    totals = {fate: int(counts.filter(fate=fate)["number"].sum()) for fate in ("kept", "dropped", "rejected")}
+    by_reason = {
+        f"{fate}_by": dict(counts.filter(fate=fate).select("reason", "number").iter_rows())
+        for fate in ("dropped", "rejected")
+    }
+    return Funnel(lines=lines, **totals, **by_reason, held=held)
 
 
-def _decided(store: Store, table: str, item: str, count: int) -> Iterator[pl.DataFrame]:
-    """item_id, source and line of every item, with keep, reason and held; null where nothing was decided."""
-    columns = ["item_id", "item_kind", "keep", "reasons", "held"]
-    of_kind = (rows.filter(item_kind=table[:-1]) for rows in _read(store, "decisions", columns))
+def _fates(store: Store) -> TemporaryDatabase:
+    """A database with the table `fates`."""
+    database = TemporaryDatabase()
+    database.load("sightings", _read(store, "sightings", [*_LINE, "record_type"]))
+    database.load("rejects", _read(store, "rejects", [*_LINE, "reason"]))
+    database.load("items", (rows for table in ("conversation", "battle") for rows in _items(store, table)))
     first = pl.col("reasons").list.first().alias("reason")
-    decisions = in_shares((rows.select("item_id", "keep", first, "held") for rows in of_kind), ["item_id"], count)
-    named = (rows.rename({item: "item_id"}) for rows in _read(store, table, [item, *_LINE]))
-    items = in_shares(named, ["item_id"], count)
-    for share in range(count):
-        yield items.read(share).join(decisions.read(share), on="item_id", how="left")
+    decided = _read(store, "decisions", ["item_id", "item_kind", "keep", "reasons", "held"])
+    database.load("decisions", (rows.with_columns(first).drop("reasons") for rows in decided))
+    database.run(_FATES)
+    return database
+
+
+def _items(store: Store, kind: str) -> Iterator[pl.DataFrame]:
+    for rows in _read(store, f"{kind}s", [f"{kind}_id", *_LINE]):
+        yield rows.select(pl.lit(kind).alias("item_kind"), pl.col(f"{kind}_id").alias("item_id"), *_LINE)
 
 
 def _read(store: Store, table: str, columns: list[str]) -> Iterator[pl.DataFrame]:
     """A table some rows at a time, after a frame without rows."""
-    return chain([store.empty(table, columns)], store.read_slices(table, columns))
+    yield store.empty(table, columns)
+    yield from store.read_slices(table, columns)
 
 
-def _judged(lines: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
-    judged = lines.join(items, on=_LINE, how="left")
-    # A share line may be all that is known of two conversations; it is kept when either is.
-    judged = judged.sort("keep", "item_id", descending=[True, False], nulls_last=True)
-    judged = judged.unique(_LINE, keep="first", maintain_order=True)
-    replaced = pl.when(record_type="share").then(pl.lit(SHARE)).otherwise(pl.lit(SUPERSEDED))
-    keep = pl.col("keep").fill_null(False)
-    return judged.select(
-        *_LINE,
-        fate=pl.when(keep).then(pl.lit("kept")).otherwise(pl.lit("dropped")),
-        reason=pl.when(~keep).then(pl.coalesce("reason", replaced)),
-        held=pl.col("held").fill_null(False),
-    )
+def reason_texts(policy: Policy) -> dict[str, str]:
+    """Reason -> what makes it fire; of rejects as well."""
+    texts: dict[str, str] = {}
+    for each in policy.rules:
+        texts[each.reason] = "; or ".join(filter(None, (texts.get(each.reason), _rule(each))))
+    texts |= {
+        f"unmeasured_{rule.signal.partition('.')[0]}": "no measurement, which counts against it"
+        for rule in policy.rules
+    }
+    if (rule := policy.duplicates) is not None:
+        alike = f"the same prompt (cosine {rule.prompt_cosine_min} or more), pictures: {rule.pictures}"
+        texts[rule.reason] = f"{alike}; copies kept: {rule.copies_max}"
+    if (limit := policy.hot_prompts) is not None:
+        kept = limit.copies_max or f"quantile {limit.copies_quantile} of the battles that each prompt has"
+        texts[limit.reason] = f"more battles of the same prompt, pictures: {limit.pictures}; kept: {kept}"
+    return texts | REPEATS | REJECT_TEXTS
 
 
-def funnel(store: Store) -> Funnel:
-    """Counts of `line_fates`. Raises AssertionError when they do not add up, because then nothing may be released."""
-    counts: Counter[tuple[str, str | None]] = Counter()
-    held = lines = 0
-    for fates in _fates(store):
-        for fate, reason, number in fates.group_by("fate", "reason").len().iter_rows():
-            counts[fate, reason] += number
-        held += int(fates["held"].sum())
-        lines += fates.select(_LINE).n_unique()
-    assert sum(counts.values()) == lines, "a line has two fates"
-    by_fate = {name: sum(n for (fate, _), n in counts.items() if fate == name) for name in _FATES}
-    return Funnel(
-        lines=lines,
-        **by_fate,
-        dropped_by=_sorted(counts, "dropped"),
-        rejected_by=_sorted(counts, "rejected"),
-        held=held,
-    )
-
-
-def _sorted(counts: Counter[tuple[str, str | None]], fate: str) -> dict[str, int]:
-    chosen = {reason: count for (of_fate, reason), count in counts.items() if of_fate == fate and reason is not None}
-    return dict(sorted(chosen.items(), key=lambda pair: (-pair[1], pair[0])))
+def _rule(rule: Rule) -> str:
+    if rule.at_least is not None:
+        comparison = f"{rule.at_least} or more"
+    elif rule.at_most is not None:
+        comparison = f"{rule.at_most} or less"
+    elif rule.contains_any is not None:
+        comparison = f"holds {'any of ' + ', '.join(rule.contains_any) if rule.contains_any else 'anything'}"
+    else:
+        comparison = f"is {str(rule.equals).lower()}"
+    return f"{rule.signal} of the {rule.over.replace('_', ' ')}: {comparison}"

@@ -1,4 +1,4 @@
-"""Encoded pictures of a store by content id, read part by part."""
+"""Encoded images of a store by content id, read part by part."""
 
 import threading
 from collections import OrderedDict
@@ -11,7 +11,7 @@ PARTS_IN_MEMORY = 3
 
 
 class StoredImage(NamedTuple):
-    """One picture as it is stored."""
+    """One image as it is stored."""
 
     image_id: str
     bytes: bytes
@@ -21,10 +21,10 @@ class StoredImage(NamedTuple):
 
 
 class StoredImages:
-    """Looks pictures up; keeps the last few parts in memory, so ask for neighbours together.
+    """Looks images up; keeps the last few parts in memory, so ask for neighbours together.
 
     `tables`: `images`, what was taken in, and `redacted_images`, what was made of it. `part_of` says where each
-    picture lies, if that is known already.
+    image lies, if that is known already.
     """
 
     def __init__(self, store: Store, *tables: str, part_of: dict[str, tuple[str, str]] | None = None) -> None:
@@ -43,7 +43,7 @@ class StoredImages:
         return sorted({i for i in image_ids if i in self.part_of}, key=lambda i: (self.part_of[i], i))
 
     def __getitem__(self, image_id: str) -> StoredImage:
-        """The picture. Raises KeyError when it is not stored."""
+        """The image. Raises KeyError when it is not stored."""
         part = self.part_of[image_id]
         with self._lock:
             if part not in self._parts:

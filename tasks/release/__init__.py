@@ -1,1 +1,1 @@
-"""Decisions, topics and ratings -> a release on disk that is never edited."""
+"""Decisions, redactions, topics, the benchmark and ratings come in; a sealed release folder goes out, never edited."""

@@ -1,5 +1,6 @@
-"""What is wrong with released rows: values that cannot be, identifiers, personal data, pictures that carry more."""
+"""What is wrong with released rows: impossible values, identifiers, personal data, images with metadata or changed."""
 
+import hashlib
 import io
 import math
 import re
@@ -11,10 +12,11 @@ import polars as pl
 from pydantic import ValidationError
 
 from schemas.release import CONFIGS, KEYS
+from tasks.distinct import Distinct
 from tasks.pixels.metadata import strip_metadata
 from tasks.providers.embedded.pii_patterns import find_patterns
 from tasks.providers.embedded.text_pii import without_overlaps
-from tasks.release.columns import WINNERS
+from tasks.release.gather import WINNERS
 from tasks.release.identifiers import identifiers_in
 
 _PEOPLE = {"user_id", "judge"}
@@ -23,7 +25,8 @@ _FIRST_SIDE = {"chat": "conversation", "battle": "conversation_a"}
 _TURNS = ("conversation", "conversation_a", "conversation_b", "turns")
 _USER = re.compile(r"[0-9a-f]{24}")
 IMAGE_NAME = re.compile(r"[0-9a-f]{32}\.(?:png|jpeg)")
-"""Content id and format: what a released picture is called."""
+"""Content id and format: what a released image is called."""
+CONTENT_ID_DIGITS = 32
 Row = Mapping[str, Any]
 
 
@@ -34,16 +37,15 @@ def wrong_rows(config: str, group: pl.DataFrame, forbidden: frozenset[str]) -> I
         try:
             CONFIGS[config].model_validate(row)
         except ValidationError as error:
-            wrong = [each for each in error.errors() if each["type"] != "missing"]  # columns that came later
-            if wrong:
-                column = ".".join(str(part) for part in wrong[0]["loc"])
-                yield f"row {row[KEYS[config]]!r}: {column} is not what it must be ({wrong[0]['msg']})"
-                continue
+            wrong = error.errors()[0]
+            column = ".".join(str(part) for part in wrong["loc"])
+            yield f"row {row[KEYS[config]]!r}: {column} is not what it must be ({wrong['msg']})"
+            continue
         yield from _values(config, row)
         yield from _identifiers(row, leaked)
         yield from _messages(row, personal)
         for image in row["images"]:
-            yield from _picture(image["path"], image["bytes"])
+            yield from _image(image["path"], image["bytes"])
 
 
 def _values(config: str, row: Row) -> Iterator[str]:
@@ -96,16 +98,55 @@ def _turns(row: Row) -> Iterator[tuple[str, list[dict[str, str]]]]:
     return ((column, row[column]) for column in _TURNS if column in row)
 
 
-def _picture(name: str, content: bytes) -> Iterator[str]:
+def _image(name: str, content: bytes) -> Iterator[str]:
     """EXIF, GPS, XMP, profiles, comments, thumbnails, bytes after the end: all that stripping would take away."""
     if not IMAGE_NAME.fullmatch(name):
         yield f"an image path is not a content id: {name!r}"
     try:
-        with PIL.Image.open(io.BytesIO(content)) as picture:
-            file_format = picture.format
-            picture.verify()  # checksums, where the format has them
+        with PIL.Image.open(io.BytesIO(content)) as image:
+            file_format = image.format
+            image.verify()  # checksums, where the format has them
     except Exception as error:  # any decoder error means the same here
-        yield f"{name} does not open as a picture ({type(error).__name__})"
+        yield f"{name} does not open as an image ({type(error).__name__})"
         return
     if content != strip_metadata(content, file_format or ""):
         yield f"{name} carries more than its pixels"
+
+
+class ImageLists:
+    """Which row shows which images: SHA-256 of the id of every row and the content ids of its images, in order."""
+
+    def __init__(self, config: str) -> None:
+        self._key = KEYS[config]
+        self._digest = hashlib.sha256()
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """The next rows, as they are gathered, with `image_ids`, or as a shard holds them, with `images`."""
+        name = pl.element().struct.field("path").str.head(CONTENT_ID_DIGITS)
+        ids = pl.col("image_ids") if "image_ids" in rows.columns else pl.col("images").list.eval(name)
+        key = pl.col(self._key)
+        lines = rows.select(pl.format("{} {} {}\n", key.str.len_bytes(), key, ids.list.join(" "))).to_series()
+        self._digest.update(lines.str.join().item().encode())
+
+    def hexdigest(self) -> str:
+        """64 hex digits."""
+        return self._digest.hexdigest()
+
+
+class ImageContents:
+    """Whether an image's name stands for the same bytes in every row; 16 bytes of memory an image shown."""
+
+    def __init__(self) -> None:
+        self._names, self._contents = Distinct(), Distinct()
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """The next rows, as a shard holds them."""
+        image = rows["images"].explode().drop_nulls().struct
+        named = pl.DataFrame({"name": image.field("path").hash(), "content": image.field("bytes").hash()})
+        self._names.add(named["name"])
+        self._contents.add(named.to_struct())
+
+    def unlike(self) -> Iterator[str]:
+        """Says so when some names stand for several contents."""
+        if count := len(self._contents) - len(self._names):
+            yield f"{count} images are not the same in every row that shows them"

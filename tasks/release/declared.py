@@ -1,42 +1,34 @@
-"""The columns that a release declares, those of the software that made it, and whether its files have them."""
+"""What the Parquet files of a release hold: the declared columns, rows that can be read, and nothing beside them."""
 
 import re
 from collections.abc import Iterator
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
-from datasets import Features, Image, List
+import pyarrow.parquet as pq
 
 from schemas.errors import BadInput
 from schemas.rating import Rating
 from schemas.release import CONFIGS, Manifest, ReleasedColumn
 from schemas.row import arrow_schema
 from tasks.parquet import read_parquet_schema
-from tasks.release.feature_words import KEY, known_words
-from tasks.release.shards import shard_schema, shards
+from tasks.release.identifiers import identifiers_in
+from tasks.release.shards import METADATA_KEY, feature_schema, features_of, shard_schema, shards
 
+READ_ERRORS = (pa.ArrowException, OSError, ValueError, pl.exceptions.PolarsError)
+"""What readers raise at pages that cannot be."""
 _LEADERBOARD = "leaderboard"
 _ELEMENT = re.compile(r"\blist<\w+:")
-_CHECKED = {
-    "chat": {"images", "conversation_id", "model", "num_turns", "conversation", "language", "user_id"},
-    "battle": {
-        "question_id", "model_a", "model_b", "winner", "judge", "conversation_a", "conversation_b", "num_turns",
-        "language", "images", "conv_metadata", "in_bench",
-    },
-    "bench": {"question_id", "turns", "images"},
-    _LEADERBOARD: {"slice", "model"},
-}  # fmt: skip
-"""Columns without which `curate verify` cannot check what it promises; releases may lack others, which came later."""
+_METADATA = {b"ARROW:schema", METADATA_KEY}
+_MAGIC_BYTES, _FOOTER_BYTES = 4, 8
 
 
 def declared_columns() -> dict[str, list[ReleasedColumn]]:
     """The columns of this version: of every configuration, and of `leaderboard`."""
-    return {name: _columns(schema) for name, schema in _own_schemas().items()}
-
-
-def _own_schemas() -> dict[str, pa.Schema]:
-    return {config: shard_schema(config) for config in CONFIGS} | {_LEADERBOARD: arrow_schema(Rating)}
+    schemas = {config: shard_schema(config) for config in CONFIGS} | {_LEADERBOARD: arrow_schema(Rating)}
+    return {name: _columns(schema) for name, schema in schemas.items()}
 
 
 def _columns(schema: pa.Schema) -> list[ReleasedColumn]:
@@ -56,11 +48,17 @@ def check_shards(folder: Path) -> None:
 
 
 def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Tables that are none, or not of the declared columns; a shard must say what `datasets` needs to know as well.
+    """Files that are no Parquet, or lack declared columns; a shard must say what `datasets` needs to know as well.
 
-    Raises BadInput where the declared columns are not those of this version or an earlier one.
+    Raises BadInput where the declared columns are not those of this version: they cannot be checked here.
     """
-    declared, own = manifest.columns or declared_columns(), _own_schemas()
+    own = declared_columns()
+    if manifest.columns != own:
+        raise BadInput(
+            f"{str(folder)!r} cannot be verified by arena-curation {installed_version('arena-curation')}: it declares "
+            f"other columns ({', '.join(_differing(manifest, own))}); verify it with the version that made it, "
+            f"{manifest.software}"
+        )
     for name in sorted(name for name in manifest.files if name.endswith(".parquet")):
         table = name.partition("/")[0]
         try:
@@ -68,37 +66,56 @@ def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:
         except (pa.ArrowException, OSError) as error:
             yield f"{name}: not a Parquet file that can be read ({type(error).__name__})"
             continue
-        if _columns(found) != declared.get(table):
+        if _columns(found) != own.get(table):
             yield f"{name}: columns or their types differ from the declared ones"
-            continue
-        _check_known(folder, manifest, table, found, own[table])
-        if table != _LEADERBOARD and (found.metadata or {}).get(KEY) not in _words(found):
+        elif table != _LEADERBOARD and not _says_features(found):
             yield f"{name}: its metadata does not tell `datasets` what the columns are"
 
 
-def _check_known(folder: Path, manifest: Manifest, table: str, found: pa.Schema, own: pa.Schema) -> None:
-    """Raises BadInput when a release of another version has columns that cannot be checked here."""
-    strange = [field.name for field in found if not _is_part(pa.struct([field]), pa.struct(list(own)))]
-    missing = sorted(_CHECKED[table] - set(found.names))
-    if strange or missing:
-        why = f"has {', '.join(strange)}, unknown here" if strange else f"lacks {', '.join(missing)}"
-        raise BadInput(
-            f"{str(folder)!r} cannot be verified by arena-curation {installed_version('arena-curation')}: its {table} "
-            f"{why}; verify it with the version that made it, {manifest.software}"
-        )
+def _differing(manifest: Manifest, own: dict[str, list[ReleasedColumn]]) -> list[str]:
+    declared = manifest.columns
+    sets = {table: ({c.name for c in declared.get(table, [])}, {c.name for c in own[table]}) for table in own}
+    return [
+        f"{table}: {', '.join(sorted(a ^ b)) or 'types'}"
+        for table, (a, b) in sets.items()
+        if declared.get(table) != own[table]
+    ]
 
 
-def _is_part(found: pa.DataType, own: pa.DataType) -> bool:
-    """Whether a type is ours, or ours without some fields of its structs."""
-    if pa.types.is_struct(found) and pa.types.is_struct(own):
-        names = {field.name for field in own}
-        return all(field.name in names and _is_part(field.type, own.field(field.name).type) for field in found)
-    if pa.types.is_list(found) and pa.types.is_list(own):
-        return _is_part(found.value_type, own.value_type)
-    return bool(found == own)
+def _says_features(schema: pa.Schema) -> bool:
+    expected = feature_schema(features_of(schema)).metadata[METADATA_KEY]
+    return bool((schema.metadata or {}).get(METADATA_KEY) == expected)
 
 
-def _words(schema: pa.Schema) -> set[bytes]:
-    described = Features.from_arrow_schema(schema.remove_metadata())
-    described["images"] = List(Image())
-    return known_words(described)
+def sound_groups(path: Path) -> Iterator[pl.DataFrame]:
+    """A file row group by row group, as `read_parquet_groups`; raises one of `READ_ERRORS` at what is no text."""
+    file = pq.ParquetFile(path)
+    for group in range(file.num_row_groups):
+        table = file.read_row_group(group)
+        table.validate(full=True)  # polars believes that texts are UTF-8
+        yield pl.DataFrame(table)
+
+
+def beside_rows(path: Path) -> Iterator[str]:
+    """Metadata that no release has, identifiers in metadata and statistics, bytes that belong to nothing."""
+    described, schema = pq.read_metadata(path), pq.read_schema(path)
+    strange = ({*(described.metadata or {})} | {*(schema.metadata or {})}) - _METADATA
+    if strange:
+        yield f"its metadata has keys that no release has: {', '.join(sorted(repr(key) for key in strange))}"
+    comments = schema.remove_metadata().to_string(truncate_metadata=False).splitlines()
+    groups = [described.row_group(number) for number in range(described.num_row_groups)]
+    columns = [group.column(number) for group in groups for number in range(described.num_columns)]
+    texts = [described.created_by or "", *comments, *_extremes(columns)]
+    if found := identifiers_in(pl.Series(texts, dtype=pl.String)):
+        yield f"its metadata holds an identifier: {', '.join(sorted(set().union(*found.values())))}"
+    known = sum(column.total_compressed_size for column in columns) + described.serialized_size
+    if path.stat().st_size != _MAGIC_BYTES + known + _FOOTER_BYTES:
+        yield "it has bytes that belong to no column"
+
+
+def _extremes(columns: list[pq.ColumnChunkMetaData]) -> Iterator[str]:
+    """Least and greatest texts of columns that are no messages, as their statistics say."""
+    for column in columns:
+        known = None if column.path_in_schema.endswith("content") else column.statistics
+        if known is not None and known.has_min_max:
+            yield from (value for value in (known.min, known.max) if isinstance(value, str))

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,38 +13,44 @@ import pyarrow as pa
 from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.release_diff import Bump, ReleaseDiff, RowChange
 from tasks.parquet import read_parquet_groups, read_parquet_schema
-from tasks.release.causes import causes, fitted_anew
 from tasks.release.declared import check_shards
 from tasks.release.shards import shards
 from tasks.release.verify import read_manifest
-from tasks.store.spooled_frames import SpooledFrames, compact
+from tasks.store.database import TemporaryDatabase
 
 _TOLD_APART = {"rules", "licence", "contact", "banned_users", "about", "drift"}
 """Parts of a policy that are compared in their own way, or decide nothing."""
-_SHARE_ROWS = 131_072
-"""Rows of both releases that are compared at once, about."""
-_SAMPLED = 64
-"""One id of so many is held, to divide all ids in shares."""
+_BATCH_ROWS = 65_536
+"""Differing rows that are in memory at once."""
 _SEMANTIC = re.compile(r"\d+\.\d+\.\d+")
-Why = Callable[[str, str], list[str]]
+_FITTED_ANEW = "topics were fitted anew"
+_DRAWN_ANEW = "the benchmark was drawn anew"
+_SIGNALS = {
+    "language": ["language"],
+    "categories": ["categories", "code", "refusal"],
+    "conv_metadata": ["tokens", "markdown", "named_entities"],
+}
+"""Released column -> the signals it comes from."""
+_MODELS = ("model", "model_a", "model_b")
+_TEXTS = ("conversation", "conversation_a", "conversation_b", "turns", "images")
+Why = Callable[[str, Sequence[str]], Mapping[str, list[str]]]
 
 
 def diff_releases(
     old: Path,
     new: Path,
-    why: Why = lambda config, key: [],
+    why: Why = lambda config, keys: {},
     tell: Callable[[RowChange], None] = lambda change: None,
 ) -> ReleaseDiff:
-    """The difference; `why(config, id)` gives the reasons on record for a row that left.
+    """The difference; `why(config, ids)` gives the reasons on record for rows that left.
 
-    `tell` is told of every row that is not the same, by configuration and id. Memory holds one id in 64 of a
-    configuration and a share of its rows' digests; the others wait in a temporary file. Raises BadInput when a folder
-    is not a release that can be read.
+    `tell` is told of every row that is not the same, by configuration and id. Raises BadInput when a folder is not a
+    release that can be read.
     """
     before, after = read_manifest(old), read_manifest(new)
     for folder in (old, new):
         check_shards(folder)
-    known = causes(before, after)
+    known = {column: reason for reason, columns in _causes(before, after) for column in columns}
     schema_changes, breaks = [], False
     rows: Counter[str] = Counter()
     columns: dict[str, Counter[str]] = {config: Counter() for config in CONFIGS}
@@ -53,16 +59,18 @@ def diff_releases(
         words, broken = _columns(config, _schema(old, config), _schema(new, config))
         schema_changes += words
         breaks |= broken
-        for change, count in _rows(config, old, new, why, known):
-            rows[f"{config} {change.change if change else 'same'}"] += count
-            if change:
-                columns[config].update(change.columns)
-                reasons[config].update(change.why)
-                tell(change)
+        compared = _Compared(config, old, new)
+        if compared.same:
+            rows[f"{config} same"] = compared.same
+        for change in compared.changes(why, known):
+            rows[f"{config} {change.change}"] += 1
+            columns[config].update(change.columns)
+            reasons[config].update(change.why)
+            tell(change)
     kinds = {name.partition(" ")[2] for name in rows}
     bump = _bump(breaks, bool(schema_changes) or bool(kinds & {"added", "removed"}), "changed" in kinds)
     return ReleaseDiff(
-        rules=[*fitted_anew(before, after), *_rules(before, after)],
+        rules=[*_fitted_anew(before, after), *_rules(before, after)],
         schema_changes=schema_changes,
         rows=dict(rows),
         columns={config: dict(counts.most_common()) for config, counts in columns.items()},
@@ -104,58 +112,49 @@ def _columns(config: str, old: pa.Schema, new: pa.Schema) -> tuple[list[str], bo
     return left + other + came, bool(left or other)
 
 
-def _rows(
-    config: str, old: Path, new: Path, why: Why, known: Mapping[str, str]
-) -> Iterator[tuple[RowChange | None, int]]:
-    """Every row that is not the same, by id, and once None with the number of those that are."""
-    ids = pl.concat([_some_ids(folder, config) for folder in (old, new)]).sort()
-    starts = ids.gather_every(max(1, _SHARE_ROWS // _SAMPLED))[1:]
-    shares = [_digests(folder, config, starts) for folder in (old, new)]
-    same = 0
-    for share in range(len(starts) + 1):
-        before, after = (digests.read(share) for digests in shares)
-        shared = [name for name in before.columns if name in after.columns and name != KEYS[config]]
-        both = before.join(after, on=KEYS[config], how="inner", suffix=_NEW)
-        differ = both.select(KEYS[config], *(pl.col(name) != pl.col(f"{name}{_NEW}") for name in shared))
-        changed = differ.filter(pl.any_horizontal(shared))
-        same += both.height - changed.height
-        found = []
-        for row in changed.iter_rows(named=True):
-            key, names = row.pop(KEYS[config]), [name for name in row if row[name]]
-            told = list(dict.fromkeys(known[name] for name in names if name in known))
-            found.append(RowChange(config=config, id=key, change="changed", columns=names, why=told))
-        for change, some, others in (("removed", before, after), ("added", after, before)):
-            for key in some.join(others, on=KEYS[config], how="anti")[KEYS[config]]:
-                told = why(config, key) if change == "removed" else []
-                found.append(RowChange(config=config, id=key, change=change, columns=[], why=told))
-        yield from ((change, 1) for change in sorted(found, key=lambda change: change.id))
-    if same:
-        yield None, same
+class _Compared:
+    """The rows of both releases by id, as 64-bit digests of every value. An image counts by its content id."""
+
+    def __init__(self, config: str, old: Path, new: Path) -> None:
+        self._config = config
+        names = {name for folder in (old, new) for name in _schema(folder, config).names} - {KEYS[config]}
+        both = sorted(name for name in names if all(name in _schema(each, config).names for each in (old, new)))
+        self._columns = both
+        self._database = TemporaryDatabase()
+        for name, folder in (("old", old), ("new", new)):
+            self._database.load(name, _digests(folder, config, both))
+        pairs = [f"old.c{number} IS DISTINCT FROM new.c{number}" for number in range(len(both))]  # `images` at least
+        self._database.run(f"""CREATE TABLE compared AS
+            SELECT coalesce(old.id, new.id) AS id,
+                CASE WHEN new.id IS NULL THEN 'removed' WHEN old.id IS NULL THEN 'added'
+                WHEN {" OR ".join(pairs)} THEN 'changed' ELSE 'same' END AS change,
+                [{", ".join(pairs)}] AS differ
+            FROM old FULL JOIN new ON old.id = new.id""")  # noqa: S608 - columns are named by number
+        self.same = int(self._database.read("SELECT count(*) FROM compared WHERE change = 'same'").item())
+
+    def changes(self, why: Why, known: Mapping[str, str]) -> Iterator[RowChange]:
+        """Every row that is not the same, by id."""
+        query = "SELECT id, change, differ FROM compared WHERE change <> 'same' ORDER BY id"
+        for rows in self._database.read_batches(query, _BATCH_ROWS):
+            removed = rows.filter(change="removed")["id"].to_list()
+            reasons = why(self._config, removed) if removed else {}
+            for key, change, differ in rows.iter_rows():
+                names = [name for name, other in zip(self._columns, differ, strict=True) if other]
+                if change == "changed":
+                    told = list(dict.fromkeys(known[name] for name in names if name in known))
+                    yield RowChange(config=self._config, id=key, change=change, columns=names, why=told)
+                else:
+                    told = reasons.get(key, [])
+                    yield RowChange(config=self._config, id=key, change=change, columns=[], why=told)
 
 
-_NEW = " of the later release"
-
-
-def _some_ids(folder: Path, config: str) -> pl.Series:
-    """One in `_SAMPLED`, by a hash."""
-    key = KEYS[config]
-    chosen = pl.col(key).hash(seed=0) % _SAMPLED == 0
-    groups = (group for shard in shards(folder, config) for group in read_parquet_groups(shard, [key]))
-    return pl.concat([pl.Series(key, [], pl.String), *(compact(group.filter(chosen))[key] for group in groups)])
-
-
-def _digests(folder: Path, config: str, starts: pl.Series) -> SpooledFrames:
-    """64-bit digests of every value but the id, by share of the ids. A picture counts by its content id."""
-    key, schema = KEYS[config], _schema(folder, config)
-    others = [name for name in schema.names if name != key]
-    found = SpooledFrames(pl.DataFrame(schema={key: pl.String, **dict.fromkeys(others, pl.UInt64)}))
+def _digests(folder: Path, config: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+    named = pl.col("images").list.eval(pl.element().struct.field("path"))
+    digests = [pl.struct(name).struct.json_encode().hash().alias(f"c{n}") for n, name in enumerate(columns)]
+    yield pl.DataFrame(schema={"id": pl.String, **{f"c{n}": pl.UInt64 for n in range(len(columns))}})
     for shard in shards(folder, config):
         for group in read_parquet_groups(shard):
-            named = group.with_columns(pl.col("images").list.eval(pl.element().struct.field("path")))
-            digests = named.select(key, *(pl.struct(name).struct.json_encode().hash().alias(name) for name in others))
-            share = starts.search_sorted(digests[key], side="right")
-            found.add_parts(digests.with_columns(share.cast(pl.Int64).alias("share")), "share")
-    return found
+            yield group.with_columns(named).select(pl.col(KEYS[config]).alias("id"), *digests)
 
 
 def _rules(old: Manifest, new: Manifest) -> Iterator[str]:
@@ -177,3 +176,34 @@ def _values(name: str, old: Any, new: Any) -> Iterator[str]:
             yield from _values(f"{name}.{key}", old.get(key), new.get(key))
     elif old != new:
         yield f"{name}: {old} became {new}"
+
+
+def _fitted_anew(old: Manifest, new: Manifest) -> Iterator[str]:
+    """A line when the topics are those of another fit; none where a release does not say which it has."""
+    if _fits_differ(old, new):
+        yield f"{_FITTED_ANEW}: rows of both releases may be in another topic, and the benchmark has other prompts"
+
+
+def _fits_differ(old: Manifest, new: Manifest) -> bool:
+    return None not in (old.topics_fit, new.topics_fit) and old.topics_fit != new.topics_fit
+
+
+def _causes(old: Manifest, new: Manifest) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What made values other ones, as far as the two manifests tell, and the columns with such values."""
+    for column, signals in _SIGNALS.items():
+        anew = [name for name in signals if old.signal_versions.get(name) != new.signal_versions.get(name)]
+        if anew:
+            yield f"{' and '.join(anew)} measured by another version", (column,)
+    if old.policy.get("renames") != new.policy.get("renames"):
+        yield "the policy renames other models", _MODELS
+    if _redactions(old) != _redactions(new):
+        yield "the policy redacts something else", _TEXTS
+    if _fits_differ(old, new):
+        yield _FITTED_ANEW, ("topic",)
+        yield f"{_FITTED_ANEW}, so {_DRAWN_ANEW}", ("in_bench",)
+    elif old.settings.get("bench") != new.settings.get("bench"):
+        yield _DRAWN_ANEW, ("in_bench",)
+
+
+def _redactions(manifest: Manifest) -> list[Any]:
+    return [rule for rule in manifest.policy["rules"] if rule.get("action") == "redact"]

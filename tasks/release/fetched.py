@@ -9,7 +9,7 @@ import fsspec
 
 from schemas.errors import BadInput, CurateError, StoreUnwell, why_unreadable
 from tasks.release.build import MANIFEST
-from tasks.store.trouble import told
+from tasks.store.storage_errors import storage_errors
 from tasks.tables import Store
 
 
@@ -41,7 +41,7 @@ def fetched_of_store(release: str) -> Iterator[tuple[Path, Store | None]]:
     """
     with fetched(release) as folder:
         store = store_of(release)
-        with told(store) if store else nullcontext():
+        with storage_errors(store) if store else nullcontext():
             yield folder, store
 
 

@@ -1,20 +1,29 @@
-"""Joins the tables of a store into the rows of the three configurations, some conversations at a time."""
+"""Joins the tables of a store into the rows of the three configurations, some conversations at a time.
+
+Only the columns of `schemas.release` leave the store. Images are named here and filled in when shards are written.
+"""
 
 from collections.abc import Callable, Iterator
 
 import polars as pl
 
-from schemas.release import SideMetadata
+from schemas.conversation import UNDATED_BEFORE
+from schemas.release import ReleasedCategories, SideMetadata
 from schemas.settings import BenchSettings
 from tasks.contamination.guard import Guard, Withheld
+from tasks.language_names import english_name
 from tasks.lookup.blocks import BLOCK_ROWS, Block, battle_blocks, conversation_blocks
-from tasks.lookup.conversation_features import conversation_features
+from tasks.lookup.conversation_features import CATEGORIES, conversation_features
 from tasks.lookup.facts import Versions
 from tasks.lookup.released import battles_as_released, conversations_as_released
-from tasks.release.columns import battle_rows, bench_rows, chat_rows
-from tasks.store.spooled_frames import compact
+from tasks.parquet import compact
 from tasks.tables import Store
 
+WINNERS = {"model_a": "model_a", "model_b": "model_b", "tie": "tie", "tie_bothbad": "tie (bothbad)"}
+"""Our winner -> the spelling of VisionArena-Battle."""
+
+_SECONDS = pl.when(pl.col("tstamp") >= UNDATED_BEFORE).then(pl.col("tstamp").dt.timestamp("us").cast(pl.Float64) / 1e6)
+_LANGUAGE = pl.col("language").map_elements(english_name, return_dtype=pl.String, skip_nulls=False)
 _SIDES = ("conversation_a", "conversation_b")
 _OF_BATTLES = 4
 """A battle is joined with two conversations and holds both: so many times fewer make a block of one size."""
@@ -23,17 +32,16 @@ _OF_BATTLES = 4
 class Gathered:
     """All rows of the release that the store's decisions and the benchmark allow.
 
-    Rows have no pictures but `image_ids` in their place; those of chat have token counts that do not leave. Memory
-    holds one block of conversations, the benchmark, and what is alike to it; texts wait in temporary files.
+    Rows have `image_ids` in place of images; those of chat have token counts that do not leave. Memory holds one block
+    of conversations, the benchmark, and what is alike to it.
     """
 
     def __init__(self, store: Store, versions: Versions, bench: BenchSettings, block_rows: int = BLOCK_ROWS) -> None:
         self.withheld_for_bench = 0
         """Kept conversations that are not in chat because of the benchmark, once the rows of chat were read."""
-        self._versions = versions
+        self._store, self._versions, self._block_rows = store, versions, block_rows
         self._drawn = store.read("bench", ["conversation_id"])["conversation_id"]
         self._conversations = conversation_blocks(store, block_rows)
-        self._battles = battle_blocks(store, max(1, block_rows // _OF_BATTLES))
         self._guard = Guard(store, versions, bench)
         for block in self._conversations:
             self._guard.learn(block, _kept(block))
@@ -71,7 +79,7 @@ class Gathered:
         yield pl.concat(found).sort("question_id")
 
     def _battle(self) -> Iterator[pl.DataFrame]:
-        for block in self._battles:
+        for block in battle_blocks(self._store, max(1, self._block_rows // _OF_BATTLES)):
             _, out = self._looked_at(block)
             sides = _joined(block, conversations_as_released(block), self._versions)
             yield battle_rows(_battles(block, sides, out))
@@ -121,4 +129,79 @@ def _battles(block: Store, conversations: pl.DataFrame, out: Withheld) -> pl.Dat
     )
     return battles.join(prompt, on="conversation_a", maintain_order="left").with_columns(
         in_bench=pl.col("conversation_a").is_in(list(out.bench))
+    )
+
+
+def _messages(column: str) -> pl.Expr:
+    message = pl.element().struct
+    pair = pl.struct(role=message.field("role"), content=message.field("content"))
+    return pl.col(column).list.eval(pair)
+
+
+def _categories(suffix: str = "") -> pl.Expr:
+    columns = [pl.col(f"{name}{suffix}").alias(name) for name in CATEGORIES if name in ReleasedCategories.model_fields]
+    renamed = [pl.col(f"code{suffix}").alias("is_code"), pl.col(f"refusal{suffix}").alias("refusal")]
+    ordered = sorted([*columns, *renamed], key=lambda expression: expression.meta.output_name())
+    return pl.struct(ordered)
+
+
+def chat_rows(kept: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `chat`, with `image_ids` in place of images, and token counts, which the card tells the mean of.
+
+    `kept` has conversations, features, topic and preset.
+    """
+    return kept.sort("tstamp", "conversation_id").select(
+        "image_ids",
+        "conversation_id",
+        "model",
+        "num_turns",
+        conversation=_messages("turns"),
+        language=_LANGUAGE,
+        user_id="user_id",
+        tstamp=_SECONDS,
+        is_preset=pl.col("preset_dataset").is_not_null(),
+        preset_dataset="preset_dataset",
+        categories=_categories(),
+        topic="topic",
+        context_tokens="context_tokens",
+        assistant_tokens="assistant_tokens",
+    )
+
+
+def battle_rows(kept: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `battle`, with `image_ids`. `kept` has battles and, with suffix _a and _b, both conversations."""
+    return kept.sort("tstamp", "battle_id").select(
+        question_id="battle_id",
+        model_a="model_a",
+        model_b="model_b",
+        winner=pl.col("winner").replace_strict(WINNERS, return_dtype=pl.String),
+        judge="judge",
+        conversation_a=_messages("turns_a_side"),
+        conversation_b=_messages("turns_b_side"),
+        num_turns="turns_a",
+        anony="anonymous",
+        language=_LANGUAGE,
+        tstamp=_SECONDS,
+        image_ids="image_ids",
+        conv_metadata=_battle_metadata(),
+        categories=_categories(),
+        in_bench="in_bench",
+    )
+
+
+def _battle_metadata() -> pl.Expr:
+    def side(letter: str) -> pl.Expr:
+        return pl.struct(pl.col(f"{name}_{letter}").cast(pl.Int64).alias(name) for name in SideMetadata.model_fields)
+
+    return pl.struct(context_tokens=pl.col("context_tokens").cast(pl.Int64), a=side("a"), b=side("b"))
+
+
+def bench_rows(drawn: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `bench`, with `image_ids`: the user message alone, no answer."""
+    return drawn.sort("conversation_id").select(
+        question_id="conversation_id",
+        turns=_messages("turns").list.filter(pl.element().struct.field("role") == "user"),
+        image_ids="image_ids",
+        topic="topic",
+        categories=_categories(),
     )

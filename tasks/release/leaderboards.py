@@ -7,9 +7,8 @@ import polars as pl
 
 from schemas.rating import Rating
 from schemas.row import arrow_schema
-from tasks.parquet import ParquetFile
-from tasks.release.stored import READ_ERRORS, sound_groups
-from tasks.store.part_columns import conform
+from tasks.parquet import ParquetFile, conform
+from tasks.release.declared import READ_ERRORS, sound_groups
 from tasks.untrusted import csv_cell
 
 BOARDS = {

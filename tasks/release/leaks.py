@@ -8,9 +8,8 @@ import polars as pl
 from schemas.release import KEYS
 from tasks.contamination.alike import ALIKE_OVERLAP
 from tasks.contamination.prompt_index import PromptIndex, normalised
-from tasks.parquet import read_parquet_groups
+from tasks.parquet import compact, read_parquet_groups
 from tasks.release.shards import shards
-from tasks.store.spooled_frames import compact
 from tasks.tables import Store
 
 
@@ -29,11 +28,11 @@ def bench_leaks(folder: Path) -> Iterator[str]:
                 yield f"battle/{shard.name}: a benchmark prompt is not marked, in battle {row['key']!r}"
 
 
-_PROMPTS = {"prompt": pl.String, "words": pl.String, "picture": pl.String}
+_PROMPTS = {"prompt": pl.String, "words": pl.String, "image": pl.String}
 
 
 def _prompts(shard: Path, turns: str, key: str | None = None, mark: str | None = None) -> Iterator[pl.DataFrame]:
-    """prompt, its normalised words and first picture of every row, with its key and mark where they are named.
+    """prompt, its normalised words and first image of every row, with its key and mark where they are named.
 
     One frame for each row group, so that memory does not grow with the shard.
     """
@@ -42,7 +41,7 @@ def _prompts(shard: Path, turns: str, key: str | None = None, mark: str | None =
     for group in read_parquet_groups(shard, [turns, "images.list.element.path", *more.values()]):
         asked = group.select(
             prompt=pl.col(turns).list.eval(_ASKED).list.join("\n\n"),
-            picture=pl.col("images").list.first().struct.field("path").str.head(32).fill_null(""),
+            image=pl.col("images").list.first().struct.field("path").str.head(32).fill_null(""),
             **{name: pl.col(column) for name, column in more.items()},
         )
         yield asked.with_columns(words=normalised(asked["prompt"])).select(*_PROMPTS, *more)
@@ -52,11 +51,11 @@ _ASKED = pl.element().struct.field("content").filter(pl.element().struct.field("
 
 
 def _alike(rows: pl.DataFrame, bench: pl.DataFrame, index: PromptIndex) -> pl.DataFrame:
-    """Rows with a benchmark prompt's words on its picture, or with one of at least 13 words on any."""
+    """Rows with a benchmark prompt's words on its image, or with one of at least 13 words on any."""
     numbered = rows.with_row_index()
-    on_picture = numbered.join(bench, on=["words", "picture"], how="semi")["index"]
+    on_image = numbered.join(bench, on=["words", "image"], how="semi")["index"]
     distinctive = index.find_distinctive(rows["prompt"])["row"]
-    return numbered.filter(pl.col("index").is_in(pl.concat([on_picture, distinctive]).implode()))
+    return numbered.filter(pl.col("index").is_in(pl.concat([on_image, distinctive]).implode()))
 
 
 def hidden_leaks(folder: Path, store: Store | None) -> Iterator[str]:

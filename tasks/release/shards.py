@@ -1,31 +1,29 @@
 """Rows of a configuration -> Parquet shards that `datasets` and the Hub's viewer open as they are."""
 
-import os
+import json
 from collections.abc import Iterable, Iterator
-from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 from datasets import Features, Image, List
 
 from schemas.release import CONFIGS
 from schemas.row import arrow_schema
-from tasks.release.feature_words import feature_schema
-from tasks.release.picture_parquet import Group, PictureParquet, encode_group
-from tasks.release.picture_places import Numbers, PicturePlaces
-from tasks.running.parallel import map_ordered
+from tasks.parquet import ParquetFile
+from tasks.tables import Store
 
-LAYOUT = 4
+LAYOUT = 5
 """Of the files, for the manifest; another one where the same rows would become other bytes."""
 SHARD_BYTES = 256 * 1024 * 1024
 ROW_GROUP_BYTES = 32 * 1024 * 1024
-THREADS = min(4, os.cpu_count() or 1)
-"""Row groups whose texts are encoded while pictures of another are written; twice as many wait in memory."""
 ROW_BYTES = 1_000
-"""What a row weighs beside its pictures and messages, roughly: enough to plan shards with."""
+"""What a row weighs beside its images and messages, roughly: enough to plan shards with."""
+METADATA_KEY = b"huggingface"
+"""Of a Parquet file's metadata: what `datasets` must know of the columns."""
+_IMAGE_TABLES = ("images", "redacted_images")
 
 
 def shards(folder: Path, config: str) -> list[Path]:
@@ -35,117 +33,154 @@ def shards(folder: Path, config: str) -> list[Path]:
 
 def features(config: str) -> Features:
     """The `datasets` features of a configuration, from its declared row."""
-    described = Features.from_arrow_schema(arrow_schema(CONFIGS[config]))
+    return features_of(arrow_schema(CONFIGS[config]))
+
+
+def features_of(schema: pa.Schema) -> Features:
+    """The `datasets` features of columns, one of which is `images`."""
+    described = Features.from_arrow_schema(schema.remove_metadata())
     described["images"] = List(Image())
     return described
 
 
 def shard_schema(config: str) -> pa.Schema:
-    """Arrow schema of a shard, with the metadata that lets `datasets` decode the pictures."""
+    """Arrow schema of a shard, with the metadata that lets `datasets` decode the images."""
     return feature_schema(features(config))
 
 
-class _Stretch(NamedTuple):
-    """Some rows that follow each other, such as those of a row group."""
+def feature_schema(described: Features) -> pa.Schema:
+    """Arrow schema of these columns with the metadata that lets `datasets` decode the images.
 
-    rows: pl.DataFrame
-    shown: Numbers
-    """Pictures of each row."""
-    places: Numbers
-    """Where these are, one row's after the other's."""
-    shard: int = 0
+    `datasets` before version 4 knows no `List` and refuses the file: lists are written as JSON lists of one, which all
+    versions read.
+    """
+    words = json.dumps({"info": {"features": _older(described.to_dict())}})
+    return described.arrow_schema.with_metadata({METADATA_KEY: words})
 
 
-def write_shards(config: str, frames: Iterable[pl.DataFrame], pictures: PicturePlaces, folder: Path) -> list[Path]:
+def _older(described: Any) -> Any:
+    if not isinstance(described, dict):
+        return described
+    if described.get("_type") == "List":
+        return [_older(described["feature"])]
+    return {name: _older(each) for name, each in described.items()}
+
+
+class ReleasedImages:
+    """The images of a store, read part by part for rows that follow each other; 60 bytes of memory an image."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._parts = [(table, part) for table in _IMAGE_TABLES for part in store.parts(table)]
+        sizes = [size for table in _IMAGE_TABLES for size in store.part_sizes(table)]
+        frames = [pl.DataFrame(schema={"image_id": pl.String, "part": pl.UInt32, "mean_bytes": pl.UInt32})]
+        for number, (each, (count, total)) in enumerate(zip(self._parts, sizes, strict=True)):
+            mean = pl.lit(total // max(1, count), pl.UInt32)
+            named = store.read_part(*each, ["image_id"])
+            frames.append(named.with_columns(part=pl.lit(number, pl.UInt32), mean_bytes=mean))
+        self._index = pl.concat(frames)
+
+    def stretches(self, rows: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, dict[str, dict[str, Any]]]]:
+        """Rows with `image_ids`, as many at a time as show about a row group of images, with these by id.
+
+        An image is as `datasets` stores it: bytes, and as path its content id and format. Raises KeyError for an id
+        that is not stored.
+        """
+        shown = rows["image_ids"].explode().drop_nulls().unique()
+        places = self._index.filter(pl.col("image_id").is_in(shown.implode())).unique("image_id", keep="first")
+        weights = dict(places.select("image_id", "mean_bytes").iter_rows())
+        stretch, total = [], 0
+        for image_ids in rows["image_ids"].to_list():
+            total += sum(weights.get(each, 0) for each in image_ids)
+            stretch.append(total // ROW_GROUP_BYTES)
+        for some in rows.with_columns(stretch=pl.Series(stretch)).partition_by("stretch", maintain_order=True):
+            yield some.drop("stretch"), self._read(some["image_ids"].explode().drop_nulls().unique(), places)
+
+    def _read(self, image_ids: pl.Series, places: pl.DataFrame) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        wanted = places.filter(pl.col("image_id").is_in(image_ids.implode()))
+        for (part,), some in wanted.sort("part").group_by("part", maintain_order=True):
+            ids = pa.array(some["image_id"].to_list(), pa.string())
+            table, name = self._parts[int(str(part))]
+            for batch in self._store.read_part_batches(table, name, ["image_id", "bytes", "format"]):
+                for image in batch.filter(pc.is_in(batch["image_id"], ids)).to_pylist():
+                    path = f"{image['image_id']}.{image['format']}"
+                    found[image["image_id"]] = {"bytes": image["bytes"], "path": path}
+        if missing := sorted({*image_ids} - found.keys()):
+            raise KeyError(missing[0])
+        return found
+
+
+def write_shards(config: str, frames: Iterable[pl.DataFrame], images: ReleasedImages, folder: Path) -> list[Path]:
     """Write `train-00000-of-0000N.parquet` files; one file, without rows, when there are none.
 
-    Frames follow each other in the order of the release. Memory holds one of them, and a few row groups without
-    their pictures.
+    Frames follow each other in the order of the release. Memory holds one of them, and about two row groups.
     """
     folder.mkdir(parents=True, exist_ok=True)
     schema = shard_schema(config)
-
-    def encode(stretch: _Stretch) -> tuple[_Stretch, Group]:
-        rows = _without_pictures(stretch, pictures, schema)
-        return stretch, encode_group(rows, stretch.shown, pictures.sizes(stretch.places))
-
-    written: list[Path] = []
-    encoded = map_ordered(encode, _stretches(frames, pictures), THREADS)
-    for number, groups in groupby(encoded, key=lambda each: each[0].shard):
-        written.append(folder / f"{number:05d}.parquet")
-        with PictureParquet(written[-1], schema) as file:
-            for stretch, group in groups:
-                file.write(group, pictures.pieces(stretch.places))
-    if not written:
-        written.append(folder / "00000.parquet")
-        PictureParquet(written[-1], schema).close()
-    return [path.rename(folder / f"train-{path.stem}-of-{len(written):05d}.parquet") for path in written]
-
-
-def _stretches(frames: Iterable[pl.DataFrame], pictures: PicturePlaces) -> Iterator[_Stretch]:
-    """All rows, cut where a shard or a row group would grow beyond its size; each has one row at least."""
-    waiting: list[_Stretch] = []
-    shard = shard_bytes = group_bytes = 0
+    writer = _ShardWriter(folder, schema)
     for rows in frames:
-        frame, first = _placed(rows, pictures), 0
-        for row, size in enumerate(_row_bytes(frame, pictures)):
-            closes = shard_bytes > 0 and shard_bytes + size > SHARD_BYTES
-            if closes or (group_bytes and group_bytes + size > ROW_GROUP_BYTES):
-                yield _joined([*waiting, _between(frame, first, row)], shard)
-                waiting, first, group_bytes = [], row, 0
-            if closes:
-                shard, shard_bytes = shard + 1, 0
-            shard_bytes += size
-            group_bytes += size
-        if first < rows.height:
-            waiting.append(_between(frame, first, rows.height))
-    if waiting:
-        yield _joined(waiting, shard)
+        for some, shown in images.stretches(rows) if rows.height else ():
+            writer.add(_with_images(some, shown, schema), _row_bytes(some, shown))
+    paths = writer.close()
+    return [path.rename(folder / f"train-{path.stem}-of-{len(paths):05d}.parquet") for path in paths]
 
 
-def _placed(rows: pl.DataFrame, pictures: PicturePlaces) -> _Stretch:
-    ids = rows["image_ids"]
-    return _Stretch(
-        rows,
-        ids.list.len().to_numpy().astype(np.int64),
-        pictures.places(ids.explode(empty_as_null=False).to_list()),
-    )
+class _ShardWriter:
+    """Closes a shard or a row group before the row that would make it larger than it may be."""
+
+    def __init__(self, folder: Path, schema: pa.Schema) -> None:
+        self._folder, self._schema = folder, schema
+        self._paths: list[Path] = []
+        self._waiting: list[pa.Table] = []
+        self._group_bytes = 0
+        self._open()
+
+    def add(self, table: pa.Table, sizes: Iterable[int]) -> None:
+        """More rows, and about how many bytes each has."""
+        first = 0
+        for row, size in enumerate(sizes):
+            full = self._shard_bytes > 0 and self._shard_bytes + size > SHARD_BYTES
+            if full or (self._group_bytes and self._group_bytes + size > ROW_GROUP_BYTES):
+                self._waiting.append(table[first:row])
+                self._write_group()
+                first = row
+            if full:
+                self._file.close()
+                self._open()
+            self._shard_bytes += size
+            self._group_bytes += size
+        self._waiting.append(table[first:])
+
+    def close(self) -> list[Path]:
+        """The shards that were written."""
+        self._write_group()
+        self._file.close()
+        return self._paths
+
+    def _open(self) -> None:
+        self._paths.append(self._folder / f"{len(self._paths):05d}.parquet")
+        self._file, self._shard_bytes = ParquetFile(self._paths[-1], self._schema), 0
+
+    def _write_group(self) -> None:
+        if self._group_bytes:
+            self._file.write(pa.concat_tables(self._waiting))
+        self._waiting, self._group_bytes = [], 0
 
 
-def _between(frame: _Stretch, first: int, last: int) -> _Stretch:
-    ends = np.concatenate([[0], np.cumsum(frame.shown)])
-    return _Stretch(frame.rows[first:last], frame.shown[first:last], frame.places[ends[first] : ends[last]])
-
-
-def _joined(stretches: list[_Stretch], shard: int) -> _Stretch:
-    rows, shown, places, _ = zip(*stretches, strict=True)
-    return _Stretch(pl.concat(rows), np.concatenate(shown), np.concatenate(places), shard)
-
-
-def _row_bytes(frame: _Stretch, pictures: PicturePlaces) -> list[int]:
-    """What each row weighs in memory, roughly."""
-    ends = np.concatenate([[0], np.cumsum(pictures.sizes(frame.places))])
-    shown = np.diff(ends[np.concatenate([[0], np.cumsum(frame.shown)])])
-    sizes: list[int] = (ROW_BYTES + shown + _message_bytes(frame.rows)).tolist()
-    return sizes
-
-
-def _message_bytes(rows: pl.DataFrame) -> Numbers:
-    """Of each row, the bytes of all messages as UTF-8."""
-    columns = [pl.lit(0, pl.UInt32)]
-    for name, kind in rows.schema.items():
-        if kind == pl.List(pl.Struct):
-            columns.append(pl.col(name).list.eval(pl.element().struct.field("content").str.len_bytes()).list.sum())
-    return rows.select(pl.sum_horizontal(columns).cast(pl.Int64)).to_series().to_numpy()
-
-
-def _without_pictures(stretch: _Stretch, pictures: PicturePlaces, schema: pa.Schema) -> pa.Table:
-    """Rows as `datasets` stores them, lists of images with empty bytes."""
+def _with_images(rows: pl.DataFrame, shown: dict[str, dict[str, Any]], schema: pa.Schema) -> pa.Table:
     field = schema.field("images")
-    names = pa.array(pictures.names(stretch.places), pa.string())
-    nothing = pa.array([b""] * len(names), pa.binary())
-    listed = pa.StructArray.from_arrays([nothing, names], fields=list(field.type.value_type))
-    ends = np.concatenate([[0], np.cumsum(stretch.shown)]).astype(np.int32)
-    images = pa.ListArray.from_arrays(pa.array(ends), listed, type=field.type)
-    others = pa.table(stretch.rows.drop("image_ids"))  # polars' own conversion takes longer
-    return others.append_column(field, images).select(schema.names).cast(schema)
+    listed = pa.array([[shown[each] for each in image_ids] for image_ids in rows["image_ids"].to_list()], field.type)
+    return pa.table(rows.drop("image_ids")).append_column(field, listed).select(schema.names).cast(schema)
+
+
+def _row_bytes(rows: pl.DataFrame, shown: dict[str, dict[str, Any]]) -> Iterator[int]:
+    """What each row weighs in memory, roughly."""
+    messages = [
+        pl.col(name).list.eval(pl.element().struct.field("content").str.len_bytes()).list.sum()
+        for name, kind in rows.schema.items()
+        if kind == pl.List(pl.Struct)
+    ]
+    texts = rows.select(pl.sum_horizontal(pl.lit(0), *messages)).to_series()
+    for image_ids, text in zip(rows["image_ids"].to_list(), texts, strict=True):
+        yield ROW_BYTES + text + sum(len(shown[each]["bytes"]) for each in image_ids)

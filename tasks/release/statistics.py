@@ -41,12 +41,12 @@ class Statistics:
 
     def add(self, rows: pl.DataFrame) -> None:
         """Rows as they are gathered, with `image_ids` and for chat token counts, or as a shard holds them."""
-        pictures = rows["image_ids"] if "image_ids" in rows.columns else rows["images"].list.eval(_PICTURE_ID)
+        images = rows["image_ids"] if "image_ids" in rows.columns else rows["images"].list.eval(_IMAGE_ID)
         found = {
             "models": pl.concat([rows[name] for name in _MODELS[self._config]]),
             "users": rows[_PEOPLE[self._config]],
             "languages": rows["language"].filter(rows["language"] != "unknown"),
-            "pictures": pictures.explode(),
+            "pictures": images.explode(),
         }
         for name, values in found.items():
             self._distinct[name].add(values)
@@ -69,7 +69,7 @@ class Statistics:
         return (*(f"{count:,}" for count in counts), *means)
 
 
-_PICTURE_ID = pl.element().struct.field("path").str.head(32)
+_IMAGE_ID = pl.element().struct.field("path").str.head(32)
 _IS_ANSWER = (pl.element().struct.field("role") == "assistant").cast(pl.Int64)
 
 

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import NamedTuple
@@ -16,20 +16,18 @@ from schemas.errors import BadInput
 from schemas.release import CONFIGS, Manifest
 from schemas.run import Funnel, StageReport
 from schemas.settings import Settings
-from tasks.lookup.bench import bench_evidence
+from tasks.lookup.bench import bench_evidence, topics_fit
 from tasks.lookup.facts import Versions
 from tasks.lookup.funnel import funnel
 from tasks.lookup.released import days
-from tasks.lookup.topics_fit import topics_fit
 from tasks.providers import Providers
 from tasks.release.build import checked_version, place, released_files, staging_folder, write_manifest
+from tasks.release.contents import ImageLists
 from tasks.release.dataset_card import dataset_card
 from tasks.release.declared import declared_columns
 from tasks.release.gather import Gathered
 from tasks.release.leaderboards import write_leaderboards
-from tasks.release.picture_lists import PictureLists
-from tasks.release.picture_places import PicturePlaces
-from tasks.release.shards import LAYOUT, write_shards
+from tasks.release.shards import LAYOUT, ReleasedImages, write_shards
 from tasks.release.statistics import COMPARED, Statistics
 from tasks.running.timing import timed
 from tasks.store.tombstones import UNFINISHED
@@ -64,33 +62,25 @@ def build_release(settings: Settings, versions: Versions) -> Built:
         )
     staging = _staging(store)
     gathered = Gathered(store, versions, settings.bench)
-    counts: dict[str, int] = {}
+    counts = dict.fromkeys(CONFIGS, 0)
     statistics = {config: Statistics(config) for config in COMPARED}
-    shown = {config: PictureLists(config) for config in CONFIGS}
-    with PicturePlaces(store) as pictures:
-        for config in CONFIGS:
-            listeners = [statistics[config].add] if config in statistics else []
-            counted = _counted(gathered.rows(config), config, counts, [shown[config].add, *listeners])
-            write_shards(config, counted, pictures, staging / config / "data")
+    shown = {config: ImageLists(config) for config in CONFIGS}
+    images = ReleasedImages(store)
+
+    def counted(config: str) -> Iterator[pl.DataFrame]:
+        for rows in gathered.rows(config):
+            counts[config] += rows.height
+            shown[config].add(rows)
+            if config in statistics:
+                statistics[config].add(rows)
+            yield rows
+
+    for config in CONFIGS:
+        write_shards(config, counted(config), images, staging / config / "data")
     write_leaderboards(store.read("ratings"), staging / "leaderboard")
     counts["withheld_for_bench"] = gathered.withheld_for_bench
     cells = {config: found.cells() for config, found in statistics.items()}
     return Built(staging, counts, cells, {config: found.hexdigest() for config, found in shown.items()})
-
-
-def _counted(
-    frames: Iterable[pl.DataFrame],
-    config: str,
-    counts: dict[str, int],
-    listeners: Sequence[Callable[[pl.DataFrame], None]],
-) -> Iterator[pl.DataFrame]:
-    """The same frames, with their rows counted, and shown to the listeners, on the way."""
-    counts[config] = 0
-    for rows in frames:
-        counts[config] += rows.height
-        for listen in listeners:
-            listen(rows)
-        yield rows
 
 
 @task(cache_policy=NO_CACHE)

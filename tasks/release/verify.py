@@ -6,28 +6,25 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 from pydantic import ValidationError
 
 from schemas.errors import BadInput
 from schemas.policy import Action, Over, Policy
 from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.run import Funnel
-from tasks.parquet import read_parquet_groups
 from tasks.providers.embedded.pii_patterns import PATTERNS
 from tasks.release.build import MANIFEST, WITHDRAWN, seal
-from tasks.release.card_numbers import wrong_numbers, wrong_sentences
-from tasks.release.contents import wrong_rows
-from tasks.release.declared import unlike_declared
+from tasks.release.contents import ImageContents, ImageLists, wrong_rows
+from tasks.release.dataset_card import wrong_numbers, wrong_sentences
+from tasks.release.declared import READ_ERRORS, beside_rows, sound_groups, unlike_declared
 from tasks.release.fetched import releases_in, store_of
 from tasks.release.identifiers import identifiers_in_files
 from tasks.release.layout import wrong_files
 from tasks.release.leaderboards import wrong_boards
 from tasks.release.leaks import bench_leaks, hidden_leaks
-from tasks.release.picture_lists import PictureContents, PictureLists
 from tasks.release.shards import shards
-from tasks.release.stored import READ_ERRORS, beside_rows, sound_groups
 from tasks.running.progress import Advance, progress
+from tasks.store.database import TemporaryDatabase
 from tasks.tables import Store
 
 
@@ -42,7 +39,7 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
     problems = problems or list(unlike_declared(folder, manifest))
     if problems:
         return problems  # what the shards hold means nothing when they are not the ones that were sealed
-    shown, contents = {config: PictureLists(config) for config in CONFIGS}, PictureContents()
+    shown, contents = {config: ImageLists(config) for config in CONFIGS}, ImageContents()
     with progress("rows to verify", sum(manifest.counts[config] for config in CONFIGS)) as advance:
         for config in CONFIGS:
             problems += _config(folder, config, manifest, (shown[config], contents), advance)
@@ -53,7 +50,7 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
     if not problems:
         problems = [*bench_leaks(folder), *hidden_leaks(folder, of_store)]
     if not problems:
-        problems = [*_pictures(manifest, shown), *wrong_numbers(folder, manifest), *wrong_sentences(folder, manifest)]
+        problems = [*_images(manifest, shown), *wrong_numbers(folder, manifest), *wrong_sentences(folder, manifest)]
     return problems
 
 
@@ -94,7 +91,7 @@ def _not_understood(path: Path) -> str:
 
 def _unsealed(folder: Path) -> Iterator[str]:
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    if manifest.get("seal", None) not in (None, seal(manifest)):
+    if manifest.get("seal") != seal(manifest):
         yield f"{MANIFEST}: changed since the release was sealed"
 
 
@@ -114,43 +111,32 @@ def _beside_rows(folder: Path, manifest: Manifest) -> Iterator[str]:
 
 
 def _config(
-    folder: Path, config: str, manifest: Manifest, shown: tuple[PictureLists, PictureContents], advance: Advance
+    folder: Path, config: str, manifest: Manifest, shown: tuple[ImageLists, ImageContents], advance: Advance
 ) -> list[str]:
     problems: list[str] = []
-    keys = [pl.Series([], dtype=pl.UInt64)]
-    forbidden = _forbidden(manifest)
+    key, rows, ids, forbidden = KEYS[config], 0, TemporaryDatabase(), _forbidden(manifest)
+    ids.run("CREATE TABLE ids (id VARCHAR)")
     for shard in shards(folder, config):
         try:
             for group in sound_groups(shard):
-                keys.append(group[KEYS[config]].hash())
+                rows += group.height
+                ids.append("ids", group.select(id=key))
                 for each in shown:
                     each.add(group)
                 advance(group.height)
                 problems += [f"{config}/{shard.name}: {problem}" for problem in wrong_rows(config, group, forbidden)]
         except READ_ERRORS as error:
             return [*problems, f"{config}/{shard.name}: its pages cannot be read ({type(error).__name__})"]
-    hashes = pl.concat(keys).sort()
-    if len(hashes) != manifest.counts[config]:
-        problems.append(f"{config}: {len(hashes)} rows, the manifest says {manifest.counts[config]}")
-    else:
-        problems += _twice(folder, config, hashes.filter(hashes == hashes.shift()))
-    return problems
+    if rows != manifest.counts[config]:
+        return [*problems, f"{config}: {rows} rows, the manifest says {manifest.counts[config]}"]
+    twice = ids.read("SELECT id FROM ids GROUP BY id HAVING count(*) > 1 LIMIT 1")["id"]
+    return [*problems, *(f"{config}: {key} {name!r} is there more than once" for name in twice)]
 
 
-def _twice(folder: Path, config: str, hashes: pl.Series) -> list[str]:
-    """Says so when an id with one of these hashes is there more than once; different ids hardly ever share one."""
-    key = KEYS[config]
-    if hashes.is_empty():
-        return []
-    groups = (group for shard in shards(folder, config) for group in read_parquet_groups(shard, [key]))
-    ids = pl.concat([group[key].filter(group[key].hash().is_in(hashes.implode())) for group in groups])
-    return [f"{config}: {key} {name!r} is there more than once" for name in ids.filter(ids.is_duplicated()).head(1)]
-
-
-def _pictures(manifest: Manifest, shown: Mapping[str, PictureLists]) -> Iterator[str]:
+def _images(manifest: Manifest, shown: Mapping[str, ImageLists]) -> Iterator[str]:
     for config, found in shown.items():
-        if manifest.pictures is not None and found.hexdigest() != manifest.pictures.get(config):
-            yield f"{config}: its rows do not show the pictures that they showed when the release was sealed"
+        if found.hexdigest() != manifest.pictures.get(config):
+            yield f"{config}: its rows do not show the images that they showed when the release was sealed"
 
 
 def _funnel(manifest: Manifest) -> Iterator[str]:

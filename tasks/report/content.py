@@ -9,11 +9,10 @@ from schemas.policy import Policy
 from schemas.run import Funnel
 from schemas.tag_evaluation import TagCount
 from tasks.language_names import UNKNOWN, english_name
+from tasks.lookup.conversation_features import ALL_TAGS, CRITERIA, TAXONOMY, overlap, tag_counts, taxonomy_counts
 from tasks.lookup.facts import Versions
-from tasks.lookup.funnel import funnel
-from tasks.lookup.reasons import REPEATS, reason_texts
-from tasks.lookup.renames import decided_policy
-from tasks.lookup.tag_tables import ALL_TAGS, CRITERIA, TAXONOMY, overlap, tag_counts, taxonomy_counts
+from tasks.lookup.funnel import REPEATS, funnel, reason_texts
+from tasks.lookup.released import decided_policy
 from tasks.report.boards import battle_parts, bench_parts
 from tasks.report.figures import RED, bars, days, matrix, shares
 from tasks.report.kept import Kept, kept_battles, kept_conversations

@@ -7,10 +7,9 @@ import polars as pl
 
 from tasks.distinct import Distinct
 from tasks.lookup.blocks import BLOCK_ROWS, Blocks, conversation_blocks
-from tasks.lookup.conversation_features import conversation_features
+from tasks.lookup.conversation_features import ALL_TAGS, CRITERIA, TAXONOMY, conversation_features, tallied, with_labels
 from tasks.lookup.facts import Versions
 from tasks.lookup.released import battles_as_released, conversations_as_released
-from tasks.lookup.tag_tables import ALL_TAGS, CRITERIA, TAXONOMY, tallied, with_labels
 from tasks.tables import Store
 
 _TALLIED = (("day",), ("model",), ("language",), ("num_turns",), ALL_TAGS, CRITERIA, TAXONOMY)
@@ -50,7 +49,7 @@ def kept_battles(store: Store, block_rows: int = BLOCK_ROWS) -> tuple[pl.DataFra
 
 
 def _battle_blocks(store: Store, block_rows: int) -> Iterator[Store]:
-    blocks = Blocks(store, "battles", block_rows, store.height("decisions"))
+    blocks = Blocks(store, "battles", block_rows)
     blocks.divide(["decisions"], "item_id", lambda block: block.read("battles", ["battle_id"])["battle_id"])
     return iter(blocks)
 

@@ -1,1 +1,1 @@
-"""A store beside its tables: who may write to it, what must not come back, what runs did."""
+"""Access to a store beside its tables: locks, tombstones, run records, storage errors, joins larger than memory."""

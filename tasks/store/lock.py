@@ -1,20 +1,23 @@
 """One writer at a time: a store is held while a command or a flow writes to it."""
 
-import fcntl
-import os
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from filelock import FileLock, Timeout
 from fsspec.implementations.local import LocalFileSystem
 
 from schemas.errors import BadInput
+from schemas.tables import TABLES
 from tasks.store.lease import leased
 from tasks.tables import Store
 
-_FILE = "writing.lock"
+_FILE, _SINCE = "writing.lock", "writing.since"
+_HALF = re.compile(r"\.\d+\.tmp$")
+"""What a file is called on a local folder until all of it is written."""
 _HOLDERS: dict[str, int] = {}
 """Stores that this process holds, with the number of nested holders: a flow, and the stages it calls."""
 _HOLDS: dict[str, ExitStack] = {}
@@ -46,35 +49,33 @@ def writing(root: str) -> Iterator[Store]:
                 _HOLDS.pop(key).close()
 
 
+def sweep(store: Store) -> None:
+    """Remove what killed writers left: half files, and parts that no list names. Only for the writer of a store."""
+    found = store.fs.find(store.path)
+    for path in found:
+        if _HALF.search(path):
+            store.fs.rm_file(path)
+    tables = {path.removeprefix(f"{store.path}/tables/").rsplit("/", 1)[0] for path in found}
+    for table in sorted(tables & TABLES.keys()):
+        store.purge(table)
+
+
 def _hold(store: Store) -> AbstractContextManager[None]:
     return _local(store) if isinstance(store.fs, LocalFileSystem) else leased(store)
 
 
 @contextmanager
 def _local(store: Store) -> Iterator[None]:
-    path = Path(store.at(_FILE))
-    with path.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            held = path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno()))
-        except BlockingIOError:
-            held = False
-        if not held:  # or its holder removed it after we opened it
-            file.seek(0)
-            raise _taken(store, file.read())
-        file.truncate(0)
-        file.write(_since())
-        file.flush()
-        try:
-            yield
-        finally:
-            path.unlink()
-
-
-def _since() -> str:
-    return f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _taken(store: Store, since: str) -> BadInput:
-    began = since or "just now"
-    return BadInput(f"another run has been writing to store {store.root!r} since {began}; wait for it to end")
+    since = Path(store.at(_SINCE))
+    try:
+        with FileLock(store.at(_FILE), timeout=0, thread_local=False):
+            since.write_text(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
+            try:
+                yield
+            finally:
+                since.unlink()
+    except Timeout:
+        began = since.read_text() if since.exists() else "just now"
+        raise BadInput(
+            f"another run has been writing to store {store.root!r} since {began or 'just now'}; wait for it to end"
+        ) from None

@@ -12,8 +12,7 @@ from schemas.release import CONFIGS
 from schemas.row import arrow_schema
 from schemas.signals import SignalKey
 from schemas.tables import SIGNALS, TABLES
-from tasks.parquet import encode_parquet
-from tasks.store.part_columns import conform
+from tasks.parquet import conform, encode_parquet
 from tasks.tables import frame_of
 from tests.schemas.strategies import rows
 

@@ -2,15 +2,20 @@
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from schemas.image import Image
 from schemas.reject import Reject
 from schemas.release import ReleasedConversation
 from schemas.row import arrow_schema
-from tasks.parquet import ParquetFile, encode_parquet, parquet_options, read_parquet_groups, read_parquet_schema
-from tasks.store.part_columns import conform
+from tasks.parquet import (
+    ParquetFile,
+    conform,
+    encode_parquet,
+    parquet_options,
+    read_parquet_groups,
+    read_parquet_schema,
+)
 from tasks.tables import frame_of, frame_schema
 from tests.builders import image, picture
 
@@ -63,15 +68,6 @@ def test_a_file_is_read_in_the_groups_it_was_written_in(tmp_path):
             file.write(conform(frame_of(Reject, [_reject(line) for line in lines]), SCHEMA))
     assert [group["line"].to_list() for group in read_parquet_groups(path, ["line"])] == [[1, 2], [3]]
     assert read_parquet_schema(path).equals(SCHEMA, check_metadata=True)
-
-
-def test_a_file_has_the_page_index_that_viewers_need(tmp_path):
-    path = tmp_path / "x.parquet"
-    with ParquetFile(path, SCHEMA) as file:
-        file.write(conform(frame_of(Reject, [_reject(1)]), SCHEMA))
-    column = pq.ParquetFile(path).metadata.row_group(0).column(0)
-    assert column.has_offset_index
-    assert column.has_column_index
 
 
 def _reject(line: int) -> Reject:

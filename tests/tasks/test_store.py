@@ -13,7 +13,7 @@ from schemas.errors import StoreUnwell
 from schemas.reject import Reject
 from schemas.tables import TABLES
 from tasks import tables
-from tasks.store.sweep import sweep
+from tasks.store.lock import sweep
 from tasks.tables import Store, frame_of, frame_schema
 from tests.builders import facts_frame
 

@@ -10,7 +10,7 @@ from schemas.conversation import UNDATED_BEFORE
 from schemas.errors import BadPolicy
 from schemas.policy import Policy, Rename
 from tasks.decide.policy_file import load_policy
-from tasks.lookup.renames import released_names, renamed
+from tasks.lookup.released import released_names, renamed
 from tasks.tables import frame_of
 from tests.builders import NOON, battle, sides, store_with
 

@@ -4,7 +4,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.lookup.tag_tables import TAXONOMY, overlap, tag_counts, tallied, taxonomy_counts
+from tasks.lookup.conversation_features import TAXONOMY, overlap, tag_counts, tallied, taxonomy_counts
 
 TAGS = ("code", "refusal")
 TOLD = st.none() | st.booleans()

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from schemas.release_diff import Bump
-from tasks.lookup.topics_fit import topics_fit
+from tasks.lookup.bench import topics_fit
 from tasks.release.diff import diff_releases
 from tests.small_store import manifest_of
 from tests.tampered_release import BATTLE, BENCH, CHAT, rewrite, write_manifest
@@ -93,10 +93,7 @@ def test_the_command_counts_rows_of_a_new_fit_and_lists_the_others(curate, relea
     assert f"… {len(pl.read_parquet(release / CHAT)) - 1} more; all with --json" in out
 
 
-@pytest.mark.parametrize("share_documents", [262_144, 3])
-def test_the_fit_is_the_one_that_the_topics_are_of(store, own_store, monkeypatch, share_documents):
-    """However many documents are compared at once."""
-    monkeypatch.setattr("tasks.lookup.topics_fit.SHARE_DOCUMENTS", share_documents)
+def test_the_fit_is_the_one_that_the_topics_are_of(store, own_store):
     assert topics_fit(store) == "a fit"
     fits = own_store.read("topic_model")
     older = fits.with_columns(model=pl.lit("an older fit"), topic=pl.lit(7, pl.Int32))

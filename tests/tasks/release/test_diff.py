@@ -8,7 +8,7 @@ import pytest
 
 from schemas.errors import BadInput
 from schemas.release_diff import Bump
-from tasks.lookup.why_out import why_out
+from tasks.lookup.removal_reasons import removal_reasons
 from tasks.release import diff
 from tasks.release.diff import diff_releases
 from tests.small_store import manifest_of
@@ -64,8 +64,7 @@ def test_rows_are_told_by_id_however_few_are_compared_at_once(release, own_relea
         own_release, "battle", lambda table: table.drop_columns(["judge"]).append_column("judge", table["model_a"])
     )
     whole, found = _changes(release, own_release), diff_releases(release, own_release)
-    monkeypatch.setattr(diff, "_SHARE_ROWS", 3)
-    monkeypatch.setattr(diff, "_SAMPLED", 1)
+    monkeypatch.setattr(diff, "_BATCH_ROWS", 3)
     assert _changes(release, own_release) == whole
     assert diff_releases(release, own_release) == found
     assert {(row.config, row.change) for row in whole} == {("chat", "removed"), ("battle", "changed")}
@@ -110,10 +109,12 @@ def test_a_shard_that_is_missing_or_broken_is_one_clear_error(release, own_relea
 
 
 def test_a_row_that_left_says_what_drops_it(store):
-    why = why_out(store)
-    assert why("chat", "d0") == ["face"]
-    assert why("chat", "c00") == ["its prompt is in the benchmark"]
-    assert why("chat", "never seen") == ["not in the store"]
+    why = removal_reasons(store)
+    assert why("chat", ["d0", "c00", "never seen"]) == {
+        "d0": ["face"],
+        "c00": ["its prompt is in the benchmark"],
+        "never seen": ["not in the store"],
+    }
 
 
 def test_a_folder_without_manifest_is_no_release(release, tmp_path):

@@ -19,7 +19,6 @@ import sys
 from pathlib import Path
 from benchmarks.release_rows import chat_rows, picture_id
 from tasks.release import shards
-from tasks.release.picture_places import PicturePlaces
 from tasks.tables import Store
 
 def status_mb(name):
@@ -29,8 +28,7 @@ shards.ROW_GROUP_BYTES, shards.SHARD_BYTES = 4 * 2**20, 40 * 2**20
 store, rows = Store(sys.argv[1]), chat_rows(range({ROWS}))
 Path("{RESET}").write_text("5")
 before = status_mb("VmRSS")
-with PicturePlaces(store) as images:
-    written = shards.write_shards("chat", [rows], images, Path(sys.argv[2]))
+written = shards.write_shards("chat", [rows], shards.ReleasedImages(store), Path(sys.argv[2]))
 print(sum(path.stat().st_size for path in written), status_mb("VmHWM") - before)
 """
 

@@ -81,8 +81,8 @@ TOLD = {
     "leaderboard/overall.csv: not what overall.parquet says": lambda r: _edited(
         r, "leaderboard/overall.csv", b"1", b"9"
     ),
-    "1 pictures are not the same in every row": _other_picture,
-    "chat: its rows do not show the pictures": lambda r: write_manifest(r, pictures={}),
+    "1 images are not the same in every row": _other_picture,
+    "chat: its rows do not show the images": lambda r: write_manifest(r, pictures={}),
     "the address for removals is not what": _other_contact,
     "report/alice: no release has it": lambda r: (r / "report" / "alice").mkdir(),
     "chat/pipe: no release has it": lambda r: os.mkfifo(r / "chat" / "pipe"),

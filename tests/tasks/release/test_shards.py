@@ -1,18 +1,21 @@
-"""Rows become shards of bounded size, in order, with the same bytes each time."""
+"""Rows become shards of bounded size, in order, with the same bytes each time, that `datasets` reads."""
 
+import json
 import math
 from itertools import pairwise
 
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
+from datasets import Features
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tasks.export.vision_arena import FEATURES
 
 from benchmarks.release_rows import chat_rows, picture_id, picture_store
 from schemas.release import CONFIGS
 from tasks.release import shards
-from tasks.release.picture_places import PicturePlaces
+from tasks.release.shards import ReleasedImages, feature_schema, features
 from tasks.tables import Store
 from tests.builders import gathered_rows
 
@@ -26,13 +29,18 @@ def rows(store):
 
 @pytest.fixture(scope="module")
 def images(store):
-    with PicturePlaces(store) as places:
-        yield places
+    return ReleasedImages(store)
 
 
-def _row_bytes(rows, images):
-    """Of rows of chat: pictures, messages, and something for the rest."""
-    shown = [int(images.sizes(images.places(ids.to_list())).sum()) for ids in rows["image_ids"]]
+@pytest.fixture(scope="module")
+def sizes(store):
+    """Image -> encoded bytes."""
+    return dict(store.read("images", ["image_id", "bytes"]).with_columns(pl.col("bytes").bin.size()).iter_rows())
+
+
+def _row_bytes(rows, sizes):
+    """Of rows of chat: images, messages, and something for the rest."""
+    shown = [sum(sizes[each] for each in ids) for ids in rows["image_ids"]]
     said = [sum(len(each["content"].encode()) for each in messages) for messages in rows["conversation"]]
     return [shards.ROW_BYTES + each + texts for each, texts in zip(shown, said, strict=True)]
 
@@ -45,7 +53,7 @@ def test_the_same_rows_give_the_same_bytes(rows, images, tmp_path, config):
 
 @FREE
 @given(limit=st.integers(1, 60_000))
-def test_shards_hold_all_rows_in_order_and_keep_their_size(rows, images, tmp_path_factory, limit):
+def test_shards_hold_all_rows_in_order_and_keep_their_size(rows, images, sizes, tmp_path_factory, limit):
     chat, folder = rows["chat"], tmp_path_factory.mktemp("shards")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shards, "SHARD_BYTES", limit)
@@ -54,14 +62,14 @@ def test_shards_hold_all_rows_in_order_and_keep_their_size(rows, images, tmp_pat
     assert [p.name for p in paths] == [f"train-{n:05d}-of-{count:05d}.parquet" for n in range(count)]
     held = [pl.read_parquet(path, columns=["conversation_id"])["conversation_id"].to_list() for path in paths]
     assert [each for shard in held for each in shard] == chat["conversation_id"].to_list()
-    weight = dict(zip(chat["conversation_id"], _row_bytes(chat, images), strict=True))
+    weight = dict(zip(chat["conversation_id"], _row_bytes(chat, sizes), strict=True))
     weights = [sum(weight[each] for each in shard) for shard in held]
     assert all(total <= limit or len(shard) == 1 for shard, total in zip(held, weights, strict=True))
     assert all(total + weight[after[0]] > limit for total, (_, after) in zip(weights, pairwise(held), strict=False))
 
 
-def test_row_groups_keep_their_size_too(rows, images, tmp_path, monkeypatch):
-    weights = _row_bytes(rows["chat"], images)
+def test_row_groups_keep_their_size_too(rows, images, sizes, tmp_path, monkeypatch):
+    weights = _row_bytes(rows["chat"], sizes)
     monkeypatch.setattr(shards, "ROW_GROUP_BYTES", 3 * max(weights))
     (path,) = shards.write_shards("chat", [rows["chat"]], images, tmp_path)
     file = pq.ParquetFile(path)
@@ -98,17 +106,6 @@ def test_pictures_are_written_once_each_row_and_as_they_are_stored(store, rows, 
         assert [image["bytes"] for image in written] == [stored[i] for i in ids]
 
 
-def test_shards_have_the_same_bytes_however_many_are_written_at_once(rows, images, tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "SHARD_BYTES", 3 * max(_row_bytes(rows["chat"], images)))
-    written = []
-    for threads in (1, 4):
-        monkeypatch.setattr(shards, "THREADS", threads)
-        paths = shards.write_shards("chat", [rows["chat"]], images, tmp_path / str(threads))
-        written.append([path.read_bytes() for path in paths])
-    assert len(written[0]) > 1
-    assert written[0] == written[1]
-
-
 def test_rows_show_no_picture_one_or_several_in_any_order(store, images, rows, tmp_path):
     stored = dict(store.read("images", ["image_id", "bytes"]).iter_rows())
     one, two = list(stored)[:2]
@@ -120,9 +117,9 @@ def test_rows_show_no_picture_one_or_several_in_any_order(store, images, rows, t
     assert [[each["path"] for each in row] for row in written] == [[f"{i}.png" for i in row] for row in ids]
 
 
-def test_frames_of_any_size_give_the_same_shards(rows, images, tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "SHARD_BYTES", 5 * max(_row_bytes(rows["chat"], images)))
-    monkeypatch.setattr(shards, "ROW_GROUP_BYTES", 2 * max(_row_bytes(rows["chat"], images)))
+def test_frames_of_any_size_give_the_same_shards(rows, images, sizes, tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "SHARD_BYTES", 5 * max(_row_bytes(rows["chat"], sizes)))
+    monkeypatch.setattr(shards, "ROW_GROUP_BYTES", 2 * max(_row_bytes(rows["chat"], sizes)))
     whole = shards.write_shards("chat", [rows["chat"]], images, tmp_path / "whole")
     for size in (1, 2, 3, 7):
         frames = [rows["chat"][:0], *rows["chat"].iter_slices(size), rows["chat"][:0]]
@@ -137,21 +134,48 @@ def test_a_picture_that_is_not_stored_stops_the_release(rows, images, tmp_path):
         shards.write_shards("chat", [unknown], images, tmp_path)
 
 
-def test_a_store_elsewhere_and_compressed_pictures_give_the_same_shards(store, rows, images, tmp_path, monkeypatch):
+def test_a_store_elsewhere_gives_the_same_shards(store, rows, images, tmp_path, monkeypatch):
     (here,) = shards.write_shards("chat", [rows["chat"]], images, tmp_path / "here")
     monkeypatch.setattr(Store, "local_part", lambda *of_part: None)
-    with PicturePlaces(store) as copied:
-        (there,) = shards.write_shards("chat", [rows["chat"]], copied, tmp_path / "there")
+    (there,) = shards.write_shards("chat", [rows["chat"]], images, tmp_path / "there")
     assert here.read_bytes() == there.read_bytes()
 
 
 def test_every_large_picture_has_a_page_of_its_own(tmp_path):
     store = picture_store(tmp_path / "store", range(12))
     contents = dict(store.read("images", ["image_id", "bytes"]).iter_rows())
-    with PicturePlaces(store) as images:
-        (path,) = shards.write_shards("chat", [chat_rows(range(12))], images, tmp_path / "shards")
+    (path,) = shards.write_shards("chat", [chat_rows(range(12))], ReleasedImages(store), tmp_path / "shards")
     written = path.read_bytes()
     places = [(written.index(contents[picture_id(n)]), len(contents[picture_id(n)])) for n in range(12)]
     between = [start - (before + size) for (before, size), (start, _) in pairwise(places) if size >= 32 * 1024]
     assert len(between) > 6
     assert min(between) > 4  # in one page only the four bytes of a length stand between two pictures
+
+
+BEFORE_VERSION_4 = {
+    "Value", "ClassLabel", "Translation", "TranslationVariableLanguages", "LargeList", "Sequence", "Array2D",
+    "Array3D", "Array4D", "Array5D", "Audio", "Image", "Video", "Pdf",
+}  # fmt: skip
+"""What `datasets` 3.6 says it knows when it meets another word."""
+
+
+def _types(described):
+    if isinstance(described, list):
+        return {name for each in described for name in _types(each)}
+    if not isinstance(described, dict):
+        return set()
+    own = {described["_type"]} if isinstance(described.get("_type"), str) else set()
+    return own | {name for each in described.values() for name in _types(each)}
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_a_shard_uses_no_word_that_datasets_before_version_4_does_not_know(release, config):
+    (shard,) = shards.shards(release, config)
+    told = json.loads(pq.read_schema(shard).metadata[b"huggingface"])["info"]["features"]
+    assert {"Image", "Value"} <= _types(told) <= BEFORE_VERSION_4
+    assert list(told) == pq.read_schema(shard).names
+
+
+@pytest.mark.parametrize("columns", [features(config) for config in CONFIGS] + list(FEATURES.values()))
+def test_todays_datasets_reads_the_same_columns_from_it(columns):
+    assert Features.from_arrow_schema(feature_schema(columns)) == columns

@@ -96,7 +96,7 @@ ROWS = {
     "images is not what it must be": lambda r: change_row(r, CHAT, images=None),
     "is there more than once": lambda r: rewrite(r, CHAT, lambda rows: [rows[1], *rows[1:]]),
     "does not tell `datasets` what the columns are": _without_features,
-    "does not open as a picture": _broken_pixels,
+    "does not open as an image": _broken_pixels,
 }
 
 

@@ -125,7 +125,7 @@ SPOILED = {
 def test_a_picture_that_carries_more_than_pixels_or_is_none_is_found(own_release, why):
     _with_image(own_release, SPOILED[why])
     (problem,) = verify_release(own_release)
-    assert "carries more than its pixels" in problem or "does not open as a picture" in problem
+    assert "carries more than its pixels" in problem or "does not open as an image" in problem
 
 
 @pytest.mark.parametrize("file_format", ["PNG", "JPEG"])

@@ -8,8 +8,7 @@ import pytest
 
 from schemas.decision import ALL_DROPS
 from schemas.policy import Policy, Rule
-from tasks.lookup.funnel import funnel
-from tasks.lookup.reasons import REPEATS, reason_texts
+from tasks.lookup.funnel import REPEATS, funnel, reason_texts
 from tasks.report import topics
 from tasks.report.content import MOST, report_content
 from tests.builders import VERSIONS, store_with

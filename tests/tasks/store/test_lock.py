@@ -48,7 +48,7 @@ def test_a_killed_process_holds_nothing(other_process, tmp_path):
     other_process.send_signal(signal.SIGKILL)
     other_process.wait()
     with writing(str(tmp_path)) as store:
-        assert b"UTC" in store.read_bytes("writing.lock")
+        assert b"UTC" in store.read_bytes("writing.since")
 
 
 def test_a_flow_and_its_stages_hold_the_store_together(tmp_path, other_process):
@@ -56,7 +56,7 @@ def test_a_flow_and_its_stages_hold_the_store_together(tmp_path, other_process):
     with writing(root), writing(root):
         _hold(root)
     _hold(root)
-    assert list((tmp_path / "own").rglob("writing.lock")) == []
+    assert list((tmp_path / "own").rglob("writing.since")) == []
 
 
 def test_after_an_error_the_store_is_free(tmp_path):

@@ -1,6 +1,7 @@
-"""What goes wrong with the place where a store lies, told in one line."""
+"""Storage errors: a full disk, or an object store that does not answer, as one clear line."""
 
 import errno
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,11 +11,12 @@ from schemas.errors import CurateError, StoreUnwell, why_unreadable
 from tasks.tables import Store
 
 _CLIENTS = {"aiobotocore", "aiohttp", "botocore", "gcsfs"}
+_JOINS = {"duckdb", "_duckdb"}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @contextmanager
-def told(store: Store) -> Iterator[None]:
+def storage_errors(store: Store) -> Iterator[None]:
     """Raises StoreUnwell for what comes of a full disk or of a store that does not answer; the rest as it is."""
     try:
         yield
@@ -30,12 +32,16 @@ def told(store: Store) -> Iterator[None]:
 
 
 def from_object_store(error: BaseException | None) -> bool:
-    """Whether an error is one of an object store's client, or comes of one; a missing file is no trouble of a place."""
+    """Whether an error is one of an object store's client, or comes of one; a missing file is none."""
     while error is not None and not isinstance(error, FileNotFoundError):
-        if type(error).__module__.partition(".")[0] in _CLIENTS:
+        if _package(error) in _CLIENTS:
             return True
         error = error.__cause__
     return False
+
+
+def _package(error: BaseException) -> str:
+    return type(error).__module__.partition(".")[0]
 
 
 def _lost(error: Exception) -> str:
@@ -46,6 +52,8 @@ def _full(error: BaseException | None) -> str | None:
     while error is not None:
         if isinstance(error, OSError) and error.errno in _FULL:
             return f"has no room left ({error.strerror or 'disk full'})"
+        if _package(error) in _JOINS and "No space left" in str(error):
+            return f"cannot be joined: the temporary folder {tempfile.gettempdir()!r} (TMPDIR) has no room left"
         error = error.__cause__ or error.__context__
     return None
 
