@@ -24,7 +24,7 @@ from schemas.settings import Settings
 from tasks.ingest.known_hashes import load_known_hashes
 from tasks.ingest.picture_files import PictureSource
 from tasks.ingest.picture_shards import ShardTaker, take_in_here
-from tasks.measure.perceptual_hash import pdq_digits
+from tasks.pixels.hashes import pdq_digits
 from tasks.measure.picture_look import PictureLook
 from tasks.providers import Providers
 from tasks.running.progress import silent

@@ -16,7 +16,7 @@ import PIL.ImageDraw
 from schemas.policy import Over
 from tasks.demo.drawings.canvas import font
 from tasks.demo.photographs import photographs, view
-from tasks.measure.perceptual_hash import pdq_digits
+from tasks.pixels.hashes import pdq_digits
 
 EMAIL, CARD = "canary.probe@example.org", "4111 1111 1111 1111"
 PHONE, IBAN = "+1 202-555-0143", "GB82 WEST 1234 5698 7654 32"

@@ -8,13 +8,12 @@ import polars as pl
 
 from schemas.decision import Decision, ItemKind, NearPrompt
 from schemas.policy import Action, Over, Policy, Scope
-from tasks.decide.duplicates import duplicates_of
 from tasks.decide.evidence import Evidence
 from tasks.decide.facts import battle_facts, conversation_facts
-from tasks.decide.hot_prompts import hot_battles
 from tasks.decide.near_prompts import near_prompts
 from tasks.decide.policy_file import policy_hash
 from tasks.decide.proof import redactions, unproven
+from tasks.decide.repeats import duplicates_of, hot_battles
 from tasks.decide.review import reviewed
 from tasks.decide.rules import FIRED, STOPS, fired, reasons_of
 from tasks.lookup.renames import renamed

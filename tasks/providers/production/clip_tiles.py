@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tasks.pixels.pictures import Picture
-from tasks.pixels.resample_plan import Filter
+from tasks.pixels.pictures import Filter, Picture
 
 _FILTERS = {"bicubic": Filter.BICUBIC, "bilinear": Filter.BILINEAR}
 
@@ -47,8 +46,8 @@ class Tiles:
     def on_cpu(self, picture: Picture, device: torch.device) -> torch.Tensor:
         """uint8 (3, side, side)."""
         size, left, top = self._place(picture.width, picture.height)
-        crop = (left, top, self.side, self.side)
-        tile = picture.resized(size, _FILTERS[self.interpolation], crop)
+        shrunk = picture.resized(size, _FILTERS[self.interpolation])
+        tile = shrunk[top : top + self.side, left : left + self.side]
         return torch.from_numpy(np.ascontiguousarray(tile.transpose(2, 0, 1))).to(device)
 
     def on_device(self, picture: Picture, device: torch.device) -> torch.Tensor:
