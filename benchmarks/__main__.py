@@ -10,14 +10,11 @@ from benchmarks import (
     llm_throughput,
     near_prompts,
     personal_data,
-    picture_decode,
-    pictures,
     rate,
     release,
     release_memory,
     release_versions,
     scale_out,
-    semantic_duplicates,
     topics,
 )
 from benchmarks.timing import write
@@ -25,10 +22,7 @@ from benchmarks.timing import write
 if __name__ == "__main__":
     modules = (
         ingest,
-        pictures,
-        picture_decode,
         duplicates,
-        semantic_duplicates,
         near_prompts,
         known_hashes,
         personal_data,

@@ -24,8 +24,8 @@ from schemas.settings import Settings
 from tasks.ingest.known_hashes import load_known_hashes
 from tasks.ingest.picture_files import PictureSource
 from tasks.ingest.picture_shards import ShardTaker, take_in_here
-from tasks.pixels.hashes import pdq_digits
 from tasks.measure.picture_look import PictureLook
+from tasks.pixels.hashes import pdq_digits
 from tasks.providers import Providers
 from tasks.running.progress import silent
 from tasks.running.shards import shard_runner

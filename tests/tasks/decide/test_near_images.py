@@ -41,20 +41,20 @@ def _search(pictures: pl.DataFrame, radius: NearPictures = RADIUS) -> pl.DataFra
 
 
 def test_a_picture_at_the_limit_of_all_three_is_near():
-    found = _search(pl.DataFrame([_picture(A), _picture(B, 8, 40, 0.976)]))
+    found = _search(pl.DataFrame([_picture(A), _picture(B, 8, 48, 0.976)]))
     (row,) = found.iter_rows(named=True)
-    assert (row["image_a"], row["image_b"], row["phash_distance"], row["pdq_distance"]) == (A, B, 8, 40)
+    assert (row["image_a"], row["image_b"], row["phash_distance"], row["pdq_distance"]) == (A, B, 8, 48)
     assert row["grey_correlation"] == pytest.approx(0.976, abs=1e-3)
 
 
-@pytest.mark.parametrize("far", [(9, 0, 1.0), (0, 41, 1.0), (0, 0, 0.974)], ids=["phash", "pdq", "pixels"])
+@pytest.mark.parametrize("far", [(9, 0, 1.0), (0, 49, 1.0), (0, 0, 0.974)], ids=["phash", "pdq", "pixels"])
 def test_a_pair_beyond_one_bound_is_no_pair(far):
     assert _pairs(_picture(A), _picture(B, *far)) == []
 
 
 def test_the_radius_is_the_policys():
-    wide = NearPictures(phash_distance_max=9, pdq_distance_max=41, grey_correlation_min=0.5)
-    pictures = pl.DataFrame([_picture(A), _picture(B, 9, 41, 0.6)])
+    wide = NearPictures(phash_distance_max=9, pdq_distance_max=49, grey_correlation_min=0.5)
+    pictures = pl.DataFrame([_picture(A), _picture(B, 9, 49, 0.6)])
     assert _search(pictures, wide).height == 1
     assert _search(pictures).height == 0
 
