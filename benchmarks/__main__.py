@@ -7,10 +7,7 @@ from benchmarks.timing import write
 
 MODULES = [
     "ingest",
-    "pictures",
-    "picture_decode",
     "duplicates",
-    "semantic_duplicates",
     "near_prompts",
     "known_hashes",
     "rate",

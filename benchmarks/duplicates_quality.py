@@ -27,8 +27,8 @@ import polars as pl
 
 from benchmarks.privacy_quality import figure
 from schemas.policy import NearPictures, SemanticPictures
-from tasks.decide.near_pictures import near_hashes, near_pictures
-from tasks.decide.semantic_search import semantic_pairs
+from tasks.decide.cosine import cosine_pairs
+from tasks.decide.near_images import near_hashes, near_images
 from tasks.measure import PICTURE_SIGNALS
 from tasks.pixels.pictures import Picture, PictureRejected, open_picture
 from tasks.providers import Providers
@@ -111,16 +111,15 @@ def look(pictures: Iterable[tuple[str, Picture]], providers: Providers) -> Seen:
 def relations(seen: Seen) -> dict[str, Pairs]:
     """perceptual, semantic and imagehash -> all pairs of content ids, each in order; equal pixels are in none."""
     radius = NearPictures()
-    perceptual = near_pictures(near_hashes(seen.facts, radius), seen.facts, radius)
+    perceptual = near_images(near_hashes(seen.facts, radius), seen.facts, radius)
     ids, vectors = seen.facts["image_id"], np.array(seen.facts["vector"].to_list(), np.float32)
-    semantic = semantic_pairs(ids, vectors, SemanticPictures())
+    first, second, _ = cosine_pairs(vectors, SemanticPictures().cosine_min)
     peer = np.array([int(digits, 16) for digits in seen.facts["peer"]], np.uint64)
     i, j = np.nonzero(np.triu(np.bitwise_count(peer[:, None] ^ peer[None, :]) <= radius.phash_distance_max, 1))
-    ends = {
-        name: set(rows.select("image_a", "image_b").iter_rows())
-        for name, rows in (("perceptual", perceptual), ("semantic", semantic))
-    }
-    return ends | {PEER: {(ids[a], ids[b]) for a, b in zip(i.tolist(), j.tolist(), strict=True)}}
+    ends = {"perceptual": set(perceptual.select("image_a", "image_b").iter_rows())}
+    for name, a, b in (("semantic", first, second), (PEER, i, j)):
+        ends[name] = set(zip(ids.gather(a), ids.gather(b), strict=True))
+    return ends
 
 
 def _paired(seen: Seen, pairs: Pairs, one: str, other: str) -> bool:

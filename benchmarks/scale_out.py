@@ -24,8 +24,8 @@ from schemas.settings import Settings
 from tasks.ingest.image_files import ImageSource
 from tasks.ingest.known_images import load_known_hashes
 from tasks.ingest.take_in import ShardTaker, take_in_here
-from tasks.measure.perceptual_hash import pdq_digits
 from tasks.measure.run import PictureLook
+from tasks.pixels.hashes import pdq_digits
 from tasks.providers import Providers
 from tasks.running.progress import silent
 from tasks.running.shards import shard_runner

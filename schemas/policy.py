@@ -164,7 +164,7 @@ class NearPictures(Row):
 
     phash_distance_max: int = Field(default=8, ge=0, le=64)
     """Hamming distance of the 64-bit DCT hashes."""
-    pdq_distance_max: int = Field(default=40, ge=0, le=256)
+    pdq_distance_max: int = Field(default=48, ge=0, le=256)
     """Hamming distance of the 256-bit PDQ hashes."""
     grey_correlation_min: float = Field(default=0.975, ge=-1.0, le=1.0)
     """Correlation of the 32 x 32 brightnesses."""

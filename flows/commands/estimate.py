@@ -64,7 +64,7 @@ def _take_in(settings: Settings) -> "Store":
     """Read the logs into a store of their own, without measuring anything."""
     from tasks.ingest.steps import assemble, read_log_lines, take_in_pictures
     from tasks.ingest.take_in import NoObserver
-    from tasks.measure.perceptual_hash import pdq_digits
+    from tasks.pixels.hashes import pdq_digits
     from tasks.tables import Store
 
     read_log_lines.fn(settings)

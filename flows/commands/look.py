@@ -56,10 +56,7 @@ def duplicates(
     semantic: SemanticOption = False,
     provider: ProviderOption = None,
 ) -> None:
-    """Pictures that are the same or look the same: pairs with their distance, then groups.
-
-    Files whose brightness is like no other's (4 bits and 0.05 beyond the radius) are not decoded whole.
-    """
+    """Pictures that are the same or look the same: pairs with their distance, then groups."""
     from tasks.lookup.loose_duplicates import loose_duplicates
     from tasks.providers import Providers
 

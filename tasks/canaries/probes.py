@@ -20,7 +20,7 @@ from schemas.policy import Over
 from schemas.settings import THREADS, Settings
 from tasks.demo.drawings.canvas import font
 from tasks.demo.images import photographs, view
-from tasks.measure.perceptual_hash import pdq_digits
+from tasks.pixels.hashes import pdq_digits
 
 EMAIL, CARD = "canary.probe@example.org", "4111 1111 1111 1111"
 PHONE, IBAN = "+1 202-555-0143", "GB82 WEST 1234 5698 7654 32"

@@ -12,11 +12,10 @@ import polars as pl
 
 from schemas.decision import ALL_DROPS, Decision, ItemKind, NearPrompt, RuleParity
 from schemas.policy import Action, Over, Policy, Scope
-from tasks.decide.duplicates import duplicates_of
-from tasks.decide.hot_prompts import hot_battles
 from tasks.decide.near_prompts import near_prompts
 from tasks.decide.policy_file import load_policy, policy_hash
 from tasks.decide.redact import redact_rules
+from tasks.decide.repeats import duplicates_of, hot_battles
 from tasks.decide.review import reviewed
 from tasks.decide.rules import FIRED, STOPS, fired, reasons_of
 from tasks.decide.stored_signals import StoredSignals

@@ -1,17 +1,49 @@
-"""All pairs of hashes within a Hamming radius, exactly, by the way that is fastest for how many there are."""
+"""Exact search for all pairs of 64-bit hashes within a Hamming radius, by multi-index hashing.
 
-from collections.abc import Sequence
+Cut two hashes into bands with radii r_b so that sum(r_b + 1) = T + 1. If they differ in at most T bits, then in at
+least one band b they differ in at most r_b (pigeonhole; Norouzi, Punjani and Fleet, CVPR 2012). So hashes are sorted
+by the bits of each band in turn, and only groups whose bits are that close are compared.
+"""
 
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from math import comb
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numba
 import numpy as np
 import numpy.typing as npt
 
-from tasks.decide.hamming_join import Hashes, Pairs, cheapest_bands, close_pairs
+Hashes = npt.NDArray[np.uint64]
+Pairs = npt.NDArray[np.int64]
+Fresh = npt.NDArray[np.bool_]
+Function = TypeVar("Function", bound=Callable[..., Any])
 
-ROWS_AT_ONCE = 512
-BRUTE_ROWS_MAX = 4096
-"""Below this many, comparing all with all is over before compiled code is loaded."""
-BRUTE_NS = 3.0
-"""Nanoseconds of one comparison there (benchmarks/duplicates.py)."""
+LOOKUP_NS, COMPARISON_NS = 8.0, 0.28
+"""Measured: nanoseconds to look up a group, and to compare with one hash of it."""
+
+
+class Band(NamedTuple):
+    """Neighbouring bits of a hash."""
+
+    first: int
+    """The lowest bit."""
+    width: int
+    """Number of bits, 0 to 24; 0 puts all hashes into one group."""
+    radius: int
+    """Two hashes of a pair differ here in at most so many bits; -1 where the other bands find every pair."""
+
+
+def compiled(function: Function) -> Function:
+    """`function` as machine code, cached beside this file, in NUMBA_CACHE_DIR or in the user's cache folder.
+
+    Where none of them can be written, every process compiles it again.
+    """
+    try:
+        made: Any = numba.njit(cache=True, nogil=True)(function)
+    except RuntimeError:
+        made = numba.njit(nogil=True)(function)
+    return cast(Function, made)
 
 
 def hashes_from_hex(digits: Sequence[str]) -> Hashes:
@@ -20,48 +52,141 @@ def hashes_from_hex(digits: Sequence[str]) -> Hashes:
     return raw.astype(np.uint64).reshape(len(digits), -1)
 
 
-def hamming_pairs(
-    hashes: Hashes,
-    radius: int,
-    *,
-    confirming: Hashes | None = None,
-    confirming_radius: int = 0,
-    fresh: npt.NDArray[np.bool_] | None = None,
-) -> Pairs:
+def hamming_pairs(hashes: Hashes, radius: int, fresh: Fresh | None = None) -> Pairs:
     """Every pair (i, j), i < j, of 64-bit hashes that differ in at most `radius` bits, in order; recall is 1.
 
     Args:
         hashes: uint64 (n,).
         radius: 0 to 64 bits.
-        confirming: uint64 (n, words), a longer hash that must be within `confirming_radius` as well.
-        confirming_radius: bits.
-        fresh: bool (n,); only pairs with at least one fresh row are looked for. All are fresh if None.
+        fresh: bool (n,); only pairs with at least one fresh row are searched for. All are fresh if None.
 
     Returns:
         int64 (pairs, 2).
     """
-    n = len(hashes)
-    confirming = np.empty((n, 0), np.uint64) if confirming is None else confirming
-    fresh = np.ones(n, np.bool_) if fresh is None else fresh
-    cut, nanoseconds = cheapest_bands(n, int(fresh.sum()), radius)
-    if n <= BRUTE_ROWS_MAX or nanoseconds > BRUTE_NS * n * int(fresh.sum()):
-        return _all_with_all(hashes, radius, confirming, confirming_radius, fresh)
-    return close_pairs(hashes, confirming, fresh, cut, radius, confirming_radius)
-
-
-def _all_with_all(
-    hashes: Hashes, radius: int, confirming: Hashes, confirming_radius: int, fresh: npt.NDArray[np.bool_]
-) -> Pairs:
-    found = [np.empty((0, 2), np.int64)]
-    rows = np.nonzero(fresh)[0]
-    for start in range(0, len(rows), ROWS_AT_ONCE):
-        some = rows[start : start + ROWS_AT_ONCE]
-        place, j = np.nonzero(np.bitwise_count(hashes[some][:, None] ^ hashes[None, :]) <= radius)
-        i = some[place]
-        once = (i < j) | (~fresh[j])  # a fresh row meets every other fresh row twice
-        i, j = i[once], j[once]
-        distance = np.bitwise_count(confirming[i] ^ confirming[j]).sum(axis=1, dtype=np.int64)
-        near = distance <= confirming_radius
-        found.append(np.sort(np.stack([i[near], j[near]], axis=1), axis=1))
-    pairs = np.concatenate(found)
+    if hashes.ndim != 1 or not 0 <= radius <= 64:
+        raise ValueError(f"hashes of shape {hashes.shape} and radius {radius}; give shape (n,) and 0 to 64 bits")
+    fresh = np.ones(len(hashes), np.bool_) if fresh is None else fresh
+    bands = cheapest_bands(len(hashes), int(fresh.sum()), radius)
+    shuffled = _spread_bits(hashes, len(bands))
+    found = [_pairs_of_band(shuffled, fresh, bands, place, radius) for place in range(len(bands))]
+    pairs = np.sort(np.concatenate(found), axis=1)
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+
+
+def cheapest_bands(total: int, fresh: int, radius: int) -> list[Band]:
+    """The cut that is fastest for `fresh` random hashes among `total`; one band of no bits compares all with all."""
+    cuts = [[Band(0, 0, 0)], *(_equal_bands(count, radius) for count in range(3, 17))]
+    return min(cuts, key=lambda bands: sum(_nanoseconds(total, fresh, band) for band in bands))
+
+
+def _equal_bands(count: int, radius: int) -> list[Band]:
+    edges = [64 * place // count for place in range(count + 1)]
+    each, more = divmod(radius + 1, count)
+    return [Band(edges[n], edges[n + 1] - edges[n], each - 1 + (n < more)) for n in range(count)]
+
+
+def _nanoseconds(total: int, fresh: int, band: Band) -> float:
+    masks = sum(comb(band.width, bits) for bits in range(band.radius + 1))
+    groups = 1 << band.width
+    return masks * (LOOKUP_NS * (groups + fresh) + COMPARISON_NS * fresh * total / groups)
+
+
+def _spread_bits(hashes: Hashes, count: int) -> Hashes:
+    """The hashes with every count-th bit side by side.
+
+    Neighbouring bits of a DCT hash are correlated: a band of neighbours would have few and large groups.
+    """
+    order = [bit for start in range(count) for bit in range(start, 64, count)]
+    moved = np.zeros_like(hashes)
+    for place, bit in enumerate(order):
+        moved |= (hashes >> np.uint64(bit) & np.uint64(1)) << np.uint64(place)
+    return moved
+
+
+def _pairs_of_band(hashes: Hashes, fresh: Fresh, bands: list[Band], place: int, radius: int) -> Pairs:
+    """The pairs that this band finds and no earlier one."""
+    band, groups = bands[place], 2 ** bands[place].width
+    if band.radius < 0:
+        return np.empty((0, 2), np.int64)
+    keys = (hashes >> np.uint64(band.first) & np.uint64(groups - 1)).astype(np.int64)
+    order = np.lexsort((~fresh, keys))  # by group, the fresh first
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(keys, minlength=groups))])
+    fresh_ends = starts[:-1] + np.bincount(keys[fresh], minlength=groups)
+    earlier = np.array(bands[:place], np.int64).reshape(-1, 3)
+    masks = np.array(_masks(band), np.int64)
+    room = max(1, len(hashes))
+    while True:
+        pairs = np.empty((room, 2), np.int64)
+        room = _join(hashes[order], order, starts, fresh_ends, masks, earlier, np.uint64(radius), pairs)
+        if room <= len(pairs):
+            return pairs[:room]
+
+
+def _masks(band: Band) -> list[int]:
+    """All keys of the band with at most `radius` bits set; 0 first."""
+    flips = (bits for count in range(band.radius + 1) for bits in combinations(range(band.width), count))
+    return [sum(1 << bit for bit in bits) for bits in flips]
+
+
+@compiled
+def _bit_count(value: np.uint64) -> np.uint64:
+    value -= (value >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    value = (value & np.uint64(0x3333333333333333)) + ((value >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    value = (value + (value >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return (value * np.uint64(0x0101010101010101)) >> np.uint64(56)
+
+
+@compiled
+def _any_near(group: Hashes, value: np.uint64, radius: np.uint64) -> bool:
+    """Whether any hash of the group is within the radius. The loop has no branch, so that it is vectorised."""
+    near = 0
+    for place in range(group.size):
+        near += int(_bit_count(group[place] ^ value) <= radius)
+    return near > 0
+
+
+@compiled
+def _in_earlier_band(difference: np.uint64, earlier: Pairs) -> bool:
+    """Whether a band before this one finds a pair with these differing bits."""
+    for band in range(len(earlier)):
+        bits = (difference >> np.uint64(earlier[band, 0])) & (
+            (np.uint64(1) << np.uint64(earlier[band, 1])) - np.uint64(1)
+        )
+        if np.int64(_bit_count(bits)) <= earlier[band, 2]:
+            return True
+    return False
+
+
+@compiled
+def _join(
+    hashes: Hashes,
+    rows: npt.NDArray[np.int64],
+    starts: npt.NDArray[np.int64],
+    fresh_ends: npt.NDArray[np.int64],
+    masks: npt.NDArray[np.int64],
+    earlier: Pairs,
+    radius: np.uint64,
+    pairs: Pairs,
+) -> int:
+    """Write the pairs whose keys differ by a mask, as far as there is room, and return how many there are.
+
+    `hashes` are sorted by key and `rows` says whose they are. Those of key k lie from starts[k] to starts[k + 1], the
+    fresh ones first, up to fresh_ends[k]. Every key is visited with every mask, so each pair of groups is met from both
+    sides: a fresh row is compared with the rows of the other group that come later or are not fresh.
+    """
+    count = 0
+    for key in range(len(starts) - 1):
+        for one in range(starts[key], fresh_ends[key]):
+            for mask in masks:
+                other = key ^ mask
+                low = starts[other] if other > key else fresh_ends[other]
+                low = one + 1 if other == key else low
+                if not _any_near(hashes[low : starts[other + 1]], hashes[one], radius):
+                    continue
+                for place in range(low, starts[other + 1]):
+                    difference = hashes[one] ^ hashes[place]
+                    if _bit_count(difference) <= radius and not _in_earlier_band(difference, earlier):
+                        if count < len(pairs):
+                            pairs[count, 0], pairs[count, 1] = rows[one], rows[place]
+                        count += 1
+    return count

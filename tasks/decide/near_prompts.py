@@ -1,22 +1,32 @@
-"""Prompts that are nearly the same: each is tied to one earlier prompt that shares most of its character runs.
+"""Prompts that are nearly the same: each is tied to one earlier prompt that shares most of its character 5-grams.
 
-Likeness is the Jaccard index of the sets of five neighbouring characters: the share of all runs that both have. It
-lets a word or a typo differ. All representatives within the limit are found.
+MinHash LSH (Broder 1997) proposes candidates; the Jaccard index of each is then computed exactly, so no wrong prompt is
+tied. A pair at the limit is found with a probability of at least 0.999; the signatures are seeded, so that the same
+prompts always give the same table.
 """
+
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from rensa import RMinHash, RMinHashLSH
 
 from schemas.decision import NearPrompt
-from tasks.decide.near_prompts_kernel import grams, leaders, ranked
 from tasks.tables import frame_schema
 
-TEXTS_AT_ONCE = 10_000
-BUCKET_BITS = (8, 22)
-"""Fewest and most bits of the table that counts how rare a run is; as many buckets as runs, within that."""
+GRAM = 5
+"""Characters of an n-gram. Shorter ones are so common that every text shares some with every other."""
+PERMUTATIONS, SEED = 128, 1
+RECALL_MIN = 0.999
+"""Least probability with which a pair at the limit becomes a candidate."""
+ESTIMATE_MARGIN = 0.2
+"""How far below the limit a candidate's estimated Jaccard index may be: 5 standard deviations or more."""
+SETS_KEPT = 10_000
+"""Sets of n-grams that stay in memory; others are made again."""
+_ROUNDING = 1e-9
 _WITHOUT_BLANKS = r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}])"
-"""A character of these scripts says as much as several letters, so it stands there twice."""
+"""A character of these scripts says as much as several letters, so it is written twice."""
 _PADDING = "  "
 _OUTSIDE_WORDS = r"[^\p{L}\p{M}\p{N}]+"
 
@@ -24,16 +34,16 @@ _OUTSIDE_WORDS = r"[^\p{L}\p{M}\p{N}]+"
 def near_prompts(conversations: pl.DataFrame, jaccard_min: float) -> pl.DataFrame:
     """The `near_prompts` table of some conversations: those whose prompt is nearly that of an earlier one.
 
-    A prompt is tied to the most similar earlier representative, or becomes one: likeness is not handed on.
+    A prompt is tied to the most similar earlier representative, or becomes one; there are no chains.
     """
     asked = conversations.sort("tstamp", "conversation_id").select("conversation_id", "prompt_id", "turns")
     first = asked.unique("prompt_id", keep="first", maintain_order=True)
-    twins, jaccards = near_texts(_prompts(first), jaccard_min)
-    tied = np.flatnonzero(twins >= 0)
+    matches, jaccards = near_texts(_prompts(first), jaccard_min)
+    tied = np.flatnonzero(matches >= 0)
     of_prompt = pl.DataFrame(
         {
             "prompt_id": first["prompt_id"].gather(tied),
-            "conversation_b": first["conversation_id"].gather(twins[tied]),
+            "conversation_b": first["conversation_id"].gather(matches[tied]),
             "jaccard": jaccards[tied],
         }
     )
@@ -49,27 +59,50 @@ def _prompts(conversations: pl.DataFrame) -> pl.Series:
 
 
 def near_texts(texts: pl.Series, jaccard_min: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """For each text the row of the representative it is tied to, -1 for representatives, and how like they are.
+    """For each text the row of the representative it is tied to, -1 for representatives, and their Jaccard index.
 
     Rows come in order of rank. A text without letters and digits is tied to nothing.
 
     Returns:
         int64 (n,) and float32 (n,), 0 to 1.
     """
-    if texts.is_empty():
-        return np.empty(0, np.int64), np.empty(0, np.float32)
-    parts = [_grams(texts[start : start + TEXTS_AT_ONCE]) for start in range(0, len(texts), TEXTS_AT_ONCE)]
-    keys = np.concatenate([found for found, _ in parts])
-    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate([counts for _, counts in parts]))])
-    bits = min(max(len(keys).bit_length(), BUCKET_BITS[0]), BUCKET_BITS[1])
-    ranked(keys, starts, bits)
-    return leaders(keys, starts, bits, jaccard_min)
+    padded = _padded(texts)
+    signatures = RMinHash.from_token_sets((_grams(text) for text in padded), PERMUTATIONS, SEED)
+    index = RMinHashLSH(jaccard_min, PERMUTATIONS, _bands(jaccard_min))
+    grams_of = lru_cache(SETS_KEPT)(lambda row: _grams(padded[row]))
+    matches, jaccards = np.full(len(texts), -1, np.int64), np.zeros(len(texts), np.float32)
+    for row, signature in enumerate(signatures):
+        if not padded[row]:
+            continue
+        likely = [r for r in index.query(signature) if signature.jaccard(signatures[r]) > jaccard_min - ESTIMATE_MARGIN]
+        own = _grams(padded[row])
+        jaccard, negative_row = max(((_jaccard(own, grams_of(r)), -r) for r in likely), default=(0.0, 0))
+        if likely and jaccard >= jaccard_min - _ROUNDING:
+            matches[row], jaccards[row] = -negative_row, jaccard
+        else:
+            index.insert(row, signature)
+    return matches, jaccards
 
 
-def _grams(texts: pl.Series) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """The distinct runs of each text, one text after the other, and how many each has."""
+def _bands(jaccard_min: float) -> int:
+    """The fewest bands of the signature that make a pair at the limit a candidate with probability RECALL_MIN."""
+    for bands in (1, 2, 4, 8, 16, 32, 64):
+        if 1 - (1 - jaccard_min ** (PERMUTATIONS // bands)) ** bands >= RECALL_MIN:
+            return bands
+    return PERMUTATIONS
+
+
+def _padded(texts: pl.Series) -> list[str]:
+    """Lower case without punctuation, with blanks around; empty where nothing is left."""
     plain = texts.str.normalize("NFKC").str.to_lowercase().str.replace_all(_OUTSIDE_WORDS, " ").str.strip_chars()
     spread = plain.str.replace_all(_WITHOUT_BLANKS, "${1}${1}")
-    padded = spread.str.replace(r"^(.+)$", f"{_PADDING}${{1}}{_PADDING}")
-    characters = np.frombuffer("".join(padded).encode("utf-32-le"), np.uint32)
-    return grams(characters, padded.str.len_chars().to_numpy().astype(np.int64))
+    return spread.str.replace(r"^(.+)$", f"{_PADDING}${{1}}{_PADDING}").to_list()
+
+
+def _grams(text: str) -> set[str]:
+    return {text[start : start + GRAM] for start in range(len(text) - GRAM + 1)}
+
+
+def _jaccard(one: set[str], other: set[str]) -> float:
+    both = len(one & other)
+    return both / (len(one) + len(other) - both)

@@ -9,10 +9,9 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.decide.decisions import conversation_hits, rule_parity, upstream_policy, verdicts
 from tasks.decide.drift import drift_lines, drop_counts
-from tasks.decide.near_search import update_near_pictures
+from tasks.decide.image_pairs import update_near_images, update_semantic_images
 from tasks.decide.policy_file import load_policy, policy_hash
 from tasks.decide.redact_step import redact_store
-from tasks.decide.semantic_search import update_semantic_pictures
 from tasks.decide.stored_signals import StoredSignals
 from tasks.lookup.facts import Versions
 from tasks.running.timing import timed
@@ -25,8 +24,8 @@ from tasks.tables import Store
 def find_near_pictures(settings: Settings, versions: Versions) -> StageReport:
     """Hashes -> `near_pictures`, embeddings -> `semantic_pictures`; only what is new is searched for."""
     store, policy = Store.open(settings.store), load_policy(settings.policy)
-    counts = update_near_pictures(store, policy.near_pictures, versions)
-    counts |= update_semantic_pictures(store, policy.semantic_pictures, versions)
+    counts = update_near_images(store, policy.near_pictures, versions)
+    counts |= update_semantic_images(store, policy.semantic_pictures, versions)
     return StageReport(stage="near_pictures", counts=counts)
 
 

@@ -7,9 +7,9 @@ import polars as pl
 
 from schemas.policy import Over, Policy, Rule
 from tasks.content_id import text_id
-from tasks.decide.duplicates import preset_datasets
-from tasks.decide.near_pictures import representatives
+from tasks.decide.near_images import representatives
 from tasks.decide.policy_file import policy_hash
+from tasks.decide.repeats import preset_datasets
 from tasks.decide.vocabulary import parts
 from tasks.lookup.facts import Versions, facts
 from tasks.tables import Store

@@ -5,10 +5,10 @@ from typing import Any
 import polars as pl
 
 from schemas.tables import SIGNALS
+from tasks.lookup.duplicate_match import duplicate_match
 from tasks.lookup.facts import table_name
 from tasks.lookup.funnel import line_fates
 from tasks.lookup.released import released_names
-from tasks.lookup.twin import twin_of
 from tasks.tables import Store
 
 Account = dict[str, Any]
@@ -37,7 +37,7 @@ def _conversation(store: Store, item: str) -> Account | None:
     return {
         "conversation": item,
         "decision": decision,
-        "twin": twin_of(store, row, decision["duplicate_of"] if decision else None),
+        "twin": duplicate_match(store, row, decision["duplicate_of"] if decision else None),
         "near_prompt": _row(store.read("near_prompts").filter(conversation_a=item).drop("conversation_a")),
         "model": row["model"],
         "released_as": released_names(store, frame)["model"].item(),

@@ -1,38 +1,31 @@
-"""Duplicate pictures of a folder, found as a release finds them, without a store.
+"""Duplicate images of a folder, found by the same comparison as a release's, without a store."""
 
-What a glimpse tells from all other pictures is not decoded whole; the others are, and what is said of them is exact.
-"""
-
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
 from schemas.policy import NearPictures, SemanticPictures
-from tasks.decide.near_pictures import near_hashes, near_pictures, representatives
-from tasks.decide.semantic_search import semantic_pairs
-from tasks.lookup.glimpses import Glimpse, glimpsed, maybe_near
-from tasks.measure import PICTURE_SIGNALS
-from tasks.measure.run import look_at
+from tasks.decide.cosine import Vectors, cosine_pairs
+from tasks.decide.near_images import near_hashes, near_images, representatives
+from tasks.pixels.hashes import image_hashes
 from tasks.pixels.pictures import PictureRejected, open_picture
 from tasks.providers import Providers
 from tasks.running.parallel import map_ordered
 from tasks.running.progress import progress
 
-Look = Glimpse | dict[str, Any] | str
-"""Of one file: nearly what it looks like, all that is known of it, or why it is no usable picture."""
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp"}
 UNREAD = {".avif", ".heic", ".heif", ".ico", ".jp2", ".jxl", ".svg", ".tif", ".tiff"}
-"""Pictures too; what is not really one of the others is named as left out."""
+"""Images too; what is not really one of the others is reported as left out."""
+_HASHES = {"image_id": pl.String, "phash": pl.String, "pdq": pl.String, "grey": pl.String}
 
 
 class Pair(NamedTuple):
-    """Two files that show the same picture."""
+    """Two files that show the same image."""
 
     a: str
     b: str
@@ -48,107 +41,88 @@ class LooseDuplicates:
 
     pictures: int
     pairs: list[Pair]
-    """Every two files that show the same picture, also where several files hold the same pixels."""
+    """Every two files that show the same image, also where several files hold the same pixels."""
     groups: list[list[str]]
-    """Pictures that are the same or look the same, each group's representative first. Semantic pairs group nothing."""
+    """Images that are the same or look the same, each group's representative first. Semantic pairs group nothing."""
     rejected: list[tuple[str, str]]
-    """(file, reject reason) of files that are not usable pictures."""
+    """(file, reject reason) of files that are not usable images."""
+
+
+class _Seen(NamedTuple):
+    """One decoded file."""
+
+    image_id: str
+    hashes: tuple[str, str, str, str]
+    """image_id, phash, pdq, grey."""
+    vector: Vectors | None
 
 
 def loose_duplicates(
     folder: Path, providers: Providers, workers: int, semantic: SemanticPictures | None = None
 ) -> LooseDuplicates:
-    """All duplicate pairs and groups of the pictures below `folder`; semantic pairs too when a radius is given."""
+    """All duplicate pairs and groups of the images below `folder`; semantic pairs too when a radius is given."""
     files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES | UNREAD and path.is_file())
-    signals = [PICTURE_SIGNALS[name](providers) for name in ("image_hash", "image_embedding")[: 2 if semantic else 1]]
-    now = datetime.now(UTC)
-
-    def whole(content: bytes) -> Look:
-        try:
-            rows, done = look_at([open_picture(content)], signals, now)
-        except PictureRejected as rejected:
-            return rejected.reason
-        if done.failures:
-            return next(iter(done.failures))[1]
-        (hashes,) = rows["image_hash"]
-        vectors = [each["vector"] for each in rows.get("image_embedding", [])]
-        return {"image_id": hashes["content_id"], **hashes, "vector": vectors[0] if vectors else None}
-
-    def first(file: Path) -> Look:
-        try:
-            return whole(file.read_bytes()) if semantic else glimpsed(file.read_bytes())
-        except PictureRejected as rejected:
-            return rejected.reason
-
-    looks = dict(zip(files, _all(first, files, workers, "pictures"), strict=True))
-    again = _undecided(looks)
-    looks |= zip(again, _all(lambda file: whole(file.read_bytes()), again, workers, "look-alikes"), strict=True)
-    seen: dict[str, dict[str, Any]] = {}
+    look = _looker(providers, embed=semantic is not None)
     names: dict[str, list[str]] = {}
+    seen: dict[str, _Seen] = {}
     rejected: list[tuple[str, str]] = []
-    for file, look in looks.items():
-        name = file.relative_to(folder).as_posix()
-        if isinstance(look, str):
-            rejected.append((name, look))
-        elif isinstance(look, dict):
-            seen[look["image_id"]] = look
-            names.setdefault(look["image_id"], []).append(name)
-    found = _found(names, seen, rejected)
-    if semantic:
-        found = replace(found, pairs=sorted([*found.pairs, *_semantic(names, seen, found, semantic)]))
-    return replace(found, pictures=len(files) - len(rejected))
-
-
-def _all(look: Callable[[Path], Look], files: Sequence[Path], workers: int, name: str) -> Iterator[Look]:
-    with progress(name, len(files)) as advance:
-        for found in map_ordered(look, files, workers):
+    with progress("pictures", len(files)) as advance:
+        for file, found in zip(files, map_ordered(look, files, workers), strict=True):
+            name = file.relative_to(folder).as_posix()
+            if isinstance(found, str):
+                rejected.append((name, found))
+            else:
+                seen[found.image_id] = found
+                names.setdefault(found.image_id, []).append(name)
             advance()
-            yield found
+    exact = [Pair(a, b, "exact", 0) for same in names.values() for a, b in combinations(same, 2)]
+    near = _near(seen)
+    pairs = exact + list(_file_pairs(names, near.select("image_a", "image_b", "phash_distance"), "perceptual"))
+    if semantic:
+        closer = {pair[:2] for pair in pairs}
+        distant = _file_pairs(names, _semantic(seen, semantic), "semantic")
+        pairs += [pair for pair in distant if pair[:2] not in closer]
+    return LooseDuplicates(len(files) - len(rejected), sorted(pairs), _groups(names, near), rejected)
 
 
-def _undecided(looks: Mapping[Path, Look]) -> list[Path]:
-    """Files that were only glimpsed at, though they may look like another."""
-    glimpses = {file: look for file, look in looks.items() if isinstance(look, Glimpse)}
-    near = maybe_near(list(glimpses.values()), NearPictures())
-    return [file for place, file in enumerate(glimpses) if place in near]
+def _looker(providers: Providers, embed: bool) -> Callable[[Path], _Seen | str]:
+    """Hashes, and the embedding if asked for, of one file; or why it is no usable image."""
+
+    def look(file: Path) -> _Seen | str:
+        try:
+            image = open_picture(file.read_bytes())
+        except PictureRejected as rejected:
+            return rejected.reason
+        hashes = image_hashes(image)
+        vector = providers["image_embedding"].embed_images([image])[0] if embed else None
+        return _Seen(image.image_id, (image.image_id, hashes.phash, hashes.pdq, hashes.grey), vector)
+
+    return look
 
 
-def _found(
-    names: dict[str, list[str]],
-    seen: dict[str, dict[str, Any]],
-    rejected: Sequence[tuple[str, str]],
-) -> LooseDuplicates:
+def _near(seen: Mapping[str, _Seen]) -> pl.DataFrame:
     radius = NearPictures()
-    columns = ["image_id", "phash", "pdq", "grey"]
-    pictures = pl.DataFrame(
-        [{c: row[c] for c in columns} for row in seen.values()], schema_overrides={"image_id": pl.String}
-    )
-    pairs_of_hashes = near_hashes(pictures.sort("image_id"), radius) if seen else None
-    near = None if pairs_of_hashes is None else near_pictures(pairs_of_hashes, pictures, radius)
-    pairs = [Pair(a, b, "exact", 0) for same in names.values() for a, b in combinations(same, 2)]
-    chosen = {image_id: image_id for image_id in names}
-    if near is not None:
-        for a, b, distance in near.select("image_a", "image_b", "phash_distance").iter_rows():
-            for one, other in product(names[a], names[b]):
-                pairs.append(Pair(min(one, other), max(one, other), "perceptual", distance))
-        chosen = representatives(names, near)
-    groups: dict[str, list[str]] = {}
-    for image_id, representative in chosen.items():
-        groups.setdefault(representative, []).extend(names[image_id])
-    together = [group for group in groups.values() if len(group) > 1]
-    return LooseDuplicates(sum(map(len, names.values())), sorted(pairs), sorted(together), list(rejected))
+    images = pl.DataFrame([each.hashes for each in seen.values()], schema=_HASHES, orient="row").sort("image_id")
+    return near_images(near_hashes(images, radius), images, radius)
 
 
-def _semantic(
-    names: dict[str, list[str]], seen: dict[str, dict[str, Any]], found: LooseDuplicates, radius: SemanticPictures
-) -> Iterator[Pair]:
-    """Pairs that only the embeddings find."""
-    ids = pl.Series(sorted(seen), dtype=pl.String)
-    if len(ids) < 2:
-        return
-    closer = {(pair.a, pair.b) for pair in found.pairs}
-    vectors = np.array([seen[image_id]["vector"] for image_id in ids], np.float32)
-    for a, b, cosine in semantic_pairs(ids, vectors, radius).iter_rows():
+def _semantic(seen: Mapping[str, _Seen], radius: SemanticPictures) -> pl.DataFrame:
+    ids = sorted(seen)
+    vectors = np.array([seen[image_id].vector for image_id in ids], np.float32).reshape(len(ids), -1)
+    i, j, cosines = cosine_pairs(vectors, radius.cosine_min)
+    distances = [round(1 - cosine, 4) for cosine in cosines.tolist()]
+    return pl.DataFrame({"image_a": [ids[n] for n in i], "image_b": [ids[n] for n in j], "distance": distances})
+
+
+def _file_pairs(names: Mapping[str, list[str]], pairs: pl.DataFrame, relation: str) -> Iterator[Pair]:
+    """Every file of one image with every file of the other."""
+    for a, b, distance in pairs.iter_rows():
         for one, other in product(names[a], names[b]):
-            if (min(one, other), max(one, other)) not in closer:
-                yield Pair(min(one, other), max(one, other), "semantic", round(1 - cosine, 4))
+            yield Pair(min(one, other), max(one, other), relation, distance)
+
+
+def _groups(names: Mapping[str, list[str]], near: pl.DataFrame) -> list[list[str]]:
+    groups: dict[str, list[str]] = {}
+    for image_id, representative in representatives(names, near).items():
+        groups.setdefault(representative, []).extend(names[image_id])
+    return sorted(group for group in groups.values() if len(group) > 1)

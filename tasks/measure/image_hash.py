@@ -1,20 +1,8 @@
-"""Perceptual hashes of a picture, for near-duplicates (DCT hash) and known-hash lists (PDQ)."""
+"""Perceptual hashes of an image, for near-duplicates and for lists of known images."""
 
-from schemas.signals import ImageHash
-from tasks.measure.perceptual_hash import hex_digits, pdq_bits, phash_bits
-from tasks.pixels.pictures import Picture
+from tasks.pixels.hashes import image_hashes
 
-VERSION = "2"
+VERSION = "3"
 
-
-def picture_hash(picture: Picture) -> ImageHash:
-    """Hashes of one image."""
-    bits, quality = pdq_bits(picture.columns)
-    grey = picture.small_grey
-    return ImageHash(
-        phash=hex_digits(phash_bits(grey)), pdq=hex_digits(bits), pdq_quality=quality, grey=grey.tobytes().hex()
-    )
-
-
-image_hash = picture_hash
+image_hash = image_hashes
 """The rule of the signal of that name."""

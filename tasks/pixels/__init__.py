@@ -1,1 +1,1 @@
-"""Pictures: decoded once, without metadata, and made smaller as Pillow does."""
+"""Encoded files in; decoded images out, with content ids, stored bytes without metadata, and perceptual hashes."""

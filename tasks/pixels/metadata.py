@@ -1,6 +1,6 @@
-"""Encoded pictures without metadata, losslessly: what is not needed to decode the pixels is left out.
+"""Removes metadata from encoded images without loss: only what decoding the pixels needs is kept.
 
-EXIF, GPS, XMP, IPTC, ICC profiles, comments, thumbnails, animation frames and bytes after the end all go.
+EXIF, GPS, XMP, IPTC, ICC profiles, comments, thumbnails, animation frames and bytes after the end are removed.
 """
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -14,7 +14,7 @@ _APPLICATION_OR_COMMENT = {*range(0xE0, 0xF0), 0xFE}
 
 
 def strip_metadata(content: bytes, file_format: str) -> bytes | None:
-    """The picture without metadata, or None when its container is not one we rewrite losslessly."""
+    """The image without metadata, or None when its container cannot be rewritten without loss."""
     try:
         if file_format == "PNG":
             return _strip_png(content)

@@ -1,7 +1,7 @@
-"""A picture, decoded once. Whoever needs pixels, for whatever signal, gets them from here.
+"""An image, decoded once; every signal takes its pixels from here.
 
 Identity is the decoded RGB pixels with orientation applied and transparency composited on white, so the
-same picture under two names, containers or EXIF orientations is one picture.
+same image under two names, containers or EXIF orientations is one image.
 """
 
 import io
@@ -11,25 +11,18 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 import PIL.Image
-import simplejpeg
 
 from schemas.reject import RejectReason
 from tasks.content_id import image_id
 from tasks.pixels.metadata import strip_metadata
-from tasks.pixels.resample import Columns, on_its_side, resized, resized_grey, resized_with_grey
-from tasks.pixels.resample_plan import Box, Filter
 
 Pixels = npt.NDArray[np.uint8]
+Filter = PIL.Image.Resampling
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 PIXELS_MAX = 100_000_000
-"""Largest picture that is decoded: 300 MB of pixels. Pillow's own limit only warns below twice its value."""
-_PLAIN_SPACES = {"YCbCr", "RGB", "Gray"}
-"""Colour spaces of JPEG that decode to RGB in one way only."""
-_GLIMPSE_SIDE = 384
-"""Pixels of the shorter side that a glimpse leaves at least."""
+"""Largest image that is decoded: 300 MB of pixels. Pillow's own limit only warns below twice its value."""
 _WIDE_GREY = {"I;16", "I;16B", "I;16L", "I"}
-_SMALL = (32, 32), Filter.LANCZOS
 _TO_UPRIGHT = {
     2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
     3: PIL.Image.Transpose.ROTATE_180,
@@ -45,7 +38,7 @@ PIL.Image.MAX_IMAGE_PIXELS = None  # the header is checked against PIXELS_MAX be
 
 
 class PictureRejected(Exception):
-    """A picture that cannot be used, with the reject reason and a few words that hold no personal data."""
+    """An image that cannot be used, with the reject reason and a few words that hold no personal data."""
 
     def __init__(self, reason: RejectReason, evidence: str) -> None:
         super().__init__(f"{reason}: {evidence}")
@@ -55,7 +48,7 @@ class PictureRejected(Exception):
 
 @dataclass(frozen=True)
 class Picture:
-    """One decoded picture."""
+    """One decoded image."""
 
     image_id: str
     """Content id of the pixels."""
@@ -81,75 +74,34 @@ class Picture:
         """The same pixels as a Pillow image, RGB."""
         return PIL.Image.fromarray(self.rgb)
 
-    @cached_property
-    def columns(self) -> Columns:
-        """The same pixels on their side."""
-        return on_its_side(self.rgb)
-
-    @cached_property
-    def small_grey(self) -> Pixels:
-        """uint8 (32, 32): the brightness, shrunk as imagehash shrinks it."""
-        return resized_grey(self.rgb, *_SMALL)
-
-    def resized(self, size: tuple[int, int], kernel: Filter, crop: Box | None = None) -> Pixels:
-        """uint8 (height, width, 3): as `resample.resized`; the first one makes `small_grey` in the same pass."""
-        if "small_grey" in self.__dict__:
-            return resized(self.rgb, size, kernel, crop)
-        made, self.__dict__["small_grey"] = resized_with_grey(self.rgb, size, kernel, crop, *_SMALL)
-        return made
+    def resized(self, size: tuple[int, int], method: Filter) -> Pixels:
+        """uint8 (height, width, 3) of another `size` (width, height)."""
+        return np.asarray(self.pil.resize(size, method))
 
     def fitted(self, side_max: int) -> Pixels:
         """uint8 (height, width, 3): shrunk, never enlarged, until the longer side is at most `side_max` pixels."""
         scale = side_max / max(self.width, self.height)
         if scale >= 1:
             return self.rgb
-        size = (max(1, round(self.width * scale)), max(1, round(self.height * scale)))
-        return self.resized(size, Filter.BILINEAR)
+        return self.resized((max(1, round(self.width * scale)), max(1, round(self.height * scale))), Filter.BILINEAR)
 
 
 def open_picture(content: bytes) -> Picture:
-    """Decode an untrusted file, once. Raises PictureRejected for anything that is not one whole, still picture."""
-    rgb, kept, file_format = _opened(content)
-    if kept is None:
-        kept, file_format = _png(rgb), "PNG"
-    return Picture(image_id(rgb), kept, file_format.lower(), rgb)
-
-
-def small_grey_of(content: bytes) -> Pixels:
-    """The `small_grey` of an untrusted file, without its content id. Raises PictureRejected as `open_picture` does."""
-    return resized_grey(_opened(content)[0], *_SMALL)
-
-
-def decode_stored(encoded: bytes, stored_format: str, stored_id: str) -> Picture:
-    """A picture of the `images` table, decoded again because a signal was added later."""
-    return Picture(stored_id, encoded, stored_format, _decode(encoded, stored_format.upper(), 1))
-
-
-def glimpse(content: bytes) -> Pixels | None:
-    """Nearly the `small_grey` of a file, uint8 (32, 32); None of what is no whole, plain JPEG.
-
-    Only the brightness is decoded, and of large pictures only as much as is needed.
-    """
-    try:
-        header = _header(content)
-        if header.format != "JPEG" or simplejpeg.decode_jpeg_header(content)[2] not in _PLAIN_SPACES:
-            return None
-        side = _GLIMPSE_SIDE
-        grey = simplejpeg.decode_jpeg(content, "GRAY", min_height=side, min_width=side, min_factor=2)[:, :, 0]
-    except (PictureRejected, ValueError):
-        return None
-    return resized_grey(_upright(grey, _orientation(header)), *_SMALL)
-
-
-def _opened(content: bytes) -> tuple[Pixels, bytes | None, str]:
-    """Pixels, the file without metadata where that is lossless, and its format."""
+    """Decode an untrusted file, once. Raises PictureRejected for anything that is not one whole, still image."""
     if not content:
         raise PictureRejected(RejectReason.IMAGE_EMPTY, "0 bytes")
     header = _header(content)
-    file_format = str(header.format)
-    orientation = _orientation(header)
-    kept = strip_metadata(content, file_format) if orientation == 1 else None
-    return _decode(content if kept is None else kept, file_format, orientation), kept, file_format
+    file_format, orientation = str(header.format), _orientation(header)
+    encoded = strip_metadata(content, file_format) if orientation == 1 else None
+    rgb = _decode(content if encoded is None else encoded, orientation)
+    if encoded is None:
+        encoded, file_format = _png(rgb), "PNG"
+    return Picture(image_id(rgb), encoded, file_format.lower(), rgb)
+
+
+def decode_stored(encoded: bytes, stored_format: str, stored_id: str) -> Picture:
+    """An image of the `images` table, decoded again because a signal was added later."""
+    return Picture(stored_id, encoded, stored_format, _decode(encoded, 1))
 
 
 def _header(content: bytes) -> PIL.Image.Image:
@@ -162,7 +114,7 @@ def _header(content: bytes) -> PIL.Image.Image:
     if width * height > PIXELS_MAX:
         evidence = f"{width} x {height} pixels, at most {PIXELS_MAX:,} are decoded"
         raise PictureRejected(RejectReason.IMAGE_TOO_LARGE, evidence)
-    if header.format == "MPO":  # a phone's JPEG with previews behind it: the first picture is the picture
+    if header.format == "MPO":  # a phone's JPEG with previews after the image: the first frame is the image
         header.format = "JPEG"
     elif frames != 1:
         raise PictureRejected(RejectReason.IMAGE_ANIMATED, f"{frames} frames")
@@ -177,31 +129,12 @@ def _orientation(header: PIL.Image.Image) -> int:
     return value if value in _TO_UPRIGHT else 1
 
 
-def _decode(content: bytes, file_format: str, orientation: int) -> Pixels:
-    rgb = _fast_jpeg(content) if file_format == "JPEG" else None
-    if rgb is None:
-        rgb = _rgb(_loaded(content))
-    rgb = _upright(rgb, orientation)
+def _decode(content: bytes, orientation: int) -> Pixels:
+    rgb = _rgb(_loaded(content))
+    if orientation != 1:
+        rgb = np.asarray(PIL.Image.fromarray(rgb).transpose(_TO_UPRIGHT[orientation]))
     rgb.flags.writeable = False
     return rgb
-
-
-def _upright(pixels: Pixels, orientation: int) -> Pixels:
-    if orientation == 1:
-        return pixels
-    return np.asarray(PIL.Image.fromarray(pixels).transpose(_TO_UPRIGHT[orientation]))
-
-
-def _fast_jpeg(content: bytes) -> Pixels | None:
-    """What Pillow would decode, in two thirds of the time: both hold libjpeg-turbo, at the same settings.
-
-    None for whatever the decoder so much as warns about (damage, a missing end) and for CMYK: Pillow judges those.
-    """
-    try:
-        space = simplejpeg.decode_jpeg_header(content)[2]
-        return simplejpeg.decode_jpeg(content) if space in _PLAIN_SPACES else None
-    except ValueError:
-        return None
 
 
 def _loaded(content: bytes) -> PIL.Image.Image:

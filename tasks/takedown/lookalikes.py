@@ -6,8 +6,8 @@ import polars as pl
 
 from schemas.policy import NearPictures
 from schemas.takedown import NearCopy
-from tasks.decide.near_pictures import near_hashes, near_pictures
-from tasks.measure.image_hash import picture_hash
+from tasks.decide.near_images import near_hashes, near_images
+from tasks.pixels.hashes import image_hashes
 from tasks.pixels.pictures import PictureRejected, open_picture
 from tasks.tables import Store
 from tasks.takedown.live import Ids
@@ -18,7 +18,7 @@ _HASHES = ["phash", "pdq", "grey"]
 def lookalikes(store: Store, content: bytes) -> list[NearCopy]:
     """Those within the radii of near-duplicates, the nearest first; none where `content` is no picture."""
     try:
-        hashed = picture_hash(open_picture(content)).model_dump()
+        hashed = image_hashes(open_picture(content)).model_dump()
     except PictureRejected:
         return []
     asked = pl.DataFrame({"image_id": [""], **{name: [hashed[name]] for name in _HASHES}})
@@ -43,7 +43,7 @@ def _near(asked: pl.DataFrame, stored: Iterable[pl.DataFrame]) -> list[NearCopy]
     radius, ours = NearPictures(), set(asked["image_id"])
     for rows in stored:
         pictures = pl.concat([asked, rows]).unique("image_id").sort("image_id")
-        pairs = near_pictures(near_hashes(pictures, radius, rows["image_id"]), pictures, radius)
+        pairs = near_images(near_hashes(pictures, radius, rows["image_id"]), pictures, radius)
         for a, b, bits in pairs.select("image_a", "image_b", "pdq_distance").iter_rows():
             other = b if a in ours else a
             if other not in ours:

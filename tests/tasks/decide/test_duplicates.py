@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from schemas.conversation import Conversation
 from schemas.policy import DuplicateRule
-from tasks.decide.cosine_join import ROWS
-from tasks.decide.duplicates import duplicates_of, near_prompts
+from tasks.decide.cosine import ROWS
+from tasks.decide.repeats import duplicates_of, near_prompts
 from tasks.tables import frame_of
 from tests.builders import NOON, battle, conversation, sides
 
@@ -23,13 +23,13 @@ def _chat(name: str, minute: int = 0, prompt: str = "What is this?", **changes) 
     return conversation(name, prompt, f"Answer of {name}.", **defaults | changes)
 
 
-def _twins(decided: dict) -> dict[str, str]:
+def _matches(decided: dict) -> dict[str, str]:
     return {item: row["duplicate_of"] for item, row in decided.items() if row["duplicate_of"]}
 
 
-def test_a_repeated_chat_is_dropped_and_its_twin_is_named(deciding):
+def test_a_repeated_chat_is_dropped_and_its_match_is_named(deciding):
     decided = deciding.given([_chat("later", 2), _chat("first", 1), _chat("last", 3)]).decide()
-    assert _twins(decided) == {"later": "first", "last": "first"}
+    assert _matches(decided) == {"later": "first", "last": "first"}
     assert decided["later"]["reasons"] == ["duplicate"]
     assert decided["first"]["keep"]
 
@@ -50,27 +50,27 @@ def test_a_prompt_that_says_the_same_in_other_words_is_a_repeat(deciding, cosine
     turned = [cosine, float(np.sqrt(1 - cosine**2))]
     vectors = {a.prompt_id: {"vector": [1.0, 0.0]}, b.prompt_id: {"vector": turned}}
     decided = deciding.given([a, b], facts={"text_embedding": vectors}).decide()
-    assert _twins(decided) == ({"b": "a"} if repeats else {})
+    assert _matches(decided) == ({"b": "a"} if repeats else {})
 
 
 def test_likeness_of_prompts_is_not_handed_on(deciding):
     chats = [_chat("a"), _chat("b", 1, "What's this?"), _chat("c", 2, "What's that?")]
     angles = [0.0, 0.4, 0.8]  # neighbours have cosine 0.92, the ends 0.70
     vectors = {chat.prompt_id: {"vector": [np.cos(t), np.sin(t)]} for chat, t in zip(chats, angles, strict=True)}
-    assert _twins(deciding.given(chats, facts={"text_embedding": vectors}).decide()) == {"b": "a"}
+    assert _matches(deciding.given(chats, facts={"text_embedding": vectors}).decide()) == {"b": "a"}
 
 
 def test_of_several_alike_the_earliest_stands_for_it(deciding):
     chats = [_chat("a"), _chat("b", 1, "What's this?"), _chat("c", 2, "What's that?")]
     angles = [0.0, 0.8, 0.4]
     vectors = {chat.prompt_id: {"vector": [np.cos(t), np.sin(t)]} for chat, t in zip(chats, angles, strict=True)}
-    assert _twins(deciding.given(chats, facts={"text_embedding": vectors}).decide()) == {"c": "a"}
+    assert _matches(deciding.given(chats, facts={"text_embedding": vectors}).decide()) == {"c": "a"}
 
 
 def test_prompts_that_were_not_embedded_repeat_only_if_they_are_equal(deciding):
     chats = [_chat("a"), _chat("b", 1), _chat("c", 2, "What's this?")]
     unknown = {each.prompt_id: None for each in chats}
-    assert _twins(deciding.given(chats, facts={"text_embedding": unknown}).decide()) == {"b": "a"}
+    assert _matches(deciding.given(chats, facts={"text_embedding": unknown}).decide()) == {"b": "a"}
 
 
 def test_a_voted_battle_is_never_a_repeat_and_stays_for_chats_that_are(deciding):
@@ -79,7 +79,7 @@ def test_a_voted_battle_is_never_a_repeat_and_stays_for_chats_that_are(deciding)
     votes = [battle(*first), battle(*second)]
     decided = deciding.given([*first, *second, earlier], votes).decide()
     assert [item for item, row in decided.items() if not row["keep"]] == ["chat"]
-    assert _twins(decided) == {"chat": "b1"}
+    assert _matches(decided) == {"chat": "b1"}
 
 
 def test_what_a_rule_drops_stands_for_nobody(deciding):
@@ -87,12 +87,12 @@ def test_what_a_rule_drops_stands_for_nobody(deciding):
     leak = {chats[0].turns[1].text_id: {"types": ["email"]}}
     decided = deciding.given(chats, facts={"text_pii": leak}).decide()
     assert {item: row["reasons"] for item, row in decided.items()} == {"a": ["pii_text"], "b": [], "c": ["duplicate"]}
-    assert _twins(decided) == {"c": "b"}
+    assert _matches(decided) == {"c": "b"}
 
 
 def test_a_policy_may_keep_several_copies(deciding):
     deciding.given([_chat(str(n), n) for n in range(5)]).under(RULE.format("copies_max: 3"))
-    assert _twins(deciding.decide()) == {"3": "0", "4": "0"}
+    assert _matches(deciding.decide()) == {"3": "0", "4": "0"}
 
 
 def test_a_policy_may_only_mark_repeats(deciding):
@@ -103,13 +103,13 @@ def test_a_policy_may_only_mark_repeats(deciding):
 
 def test_a_policy_may_keep_all_repeats(deciding):
     deciding.given([_chat("a"), _chat("b", 1)]).under("name: mine\nrules: []\nduplicates: null")
-    assert _twins(deciding.decide()) == {}
+    assert _matches(deciding.decide()) == {}
 
 
-@pytest.mark.parametrize(("pictures", "twins"), [("ignore", {"b": "a"}), ("same", {}), ("near", {})])
-def test_a_policy_says_whether_pictures_matter(deciding, pictures, twins):
+@pytest.mark.parametrize(("pictures", "matchs"), [("ignore", {"b": "a"}), ("same", {}), ("near", {})])
+def test_a_policy_says_whether_pictures_matter(deciding, pictures, matchs):
     deciding.given([_chat("a"), _chat("b", 1, image_ids=[OTHER])]).under(RULE.format(f"pictures: {pictures}"))
-    assert _twins(deciding.decide()) == twins
+    assert _matches(deciding.decide()) == matchs
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -124,7 +124,7 @@ def test_the_order_of_rows_decides_nothing(deciding, shuffled, seed):
     for table in ("conversations", "signals/text_embedding", "signals/image_hash", "signals/text_pii"):
         shuffled(deciding.store, table, seed)
     assert deciding.decide() == first
-    assert len(_twins(first)) > 5
+    assert len(_matches(first)) > 5
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 40, 2 * ROWS + 3])
@@ -154,10 +154,10 @@ def test_laws_of_repeats(chats, copies_max, seed):
     assert repeats == duplicates_of(frame.sample(fraction=1, shuffle=True, seed=seed), {}, {}, rule)
     by_name = {row.conversation_id: row for row in rows}
     assert set(repeats).isdisjoint(repeats.values())
-    for name, twin in repeats.items():
+    for name, match in repeats.items():
         assert not by_name[name].voted
-        assert by_name[twin].prompt_id == by_name[name].prompt_id
-        assert by_name[twin].image_ids == by_name[name].image_ids
+        assert by_name[match].prompt_id == by_name[name].prompt_id
+        assert by_name[match].image_ids == by_name[name].image_ids
     for key in {(row.prompt_id, *row.image_ids) for row in rows}:
         members = [row for row in rows if (row.prompt_id, *row.image_ids) == key]
         kept = [row for row in members if row.conversation_id not in repeats]

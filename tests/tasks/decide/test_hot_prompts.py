@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.policy import HotPromptRule
-from tasks.decide.hot_prompts import hot_battles
+from tasks.decide.repeats import hot_battles
 from tests.builders import battle, clean_value, conversation, sides
 
 ONE, COPY, OTHER = "1" * 32, "2" * 32, "3" * 32

@@ -5,7 +5,7 @@ import pytest
 
 from schemas.conversation import Conversation
 from schemas.image import NearPicture, PictureFile, Preset
-from tasks.decide.duplicates import preset_datasets
+from tasks.decide.repeats import preset_datasets
 from tasks.tables import frame_of
 from tests.builders import conversation
 

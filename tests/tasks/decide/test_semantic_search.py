@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from schemas.errors import BadPolicy
 from schemas.image import RedactedImage
 from schemas.policy import SemanticPictures
-from tasks.decide import cosine_join
+from tasks.decide import image_pairs
+from tasks.decide.image_pairs import update_semantic_images
 from tasks.decide.policy_file import load_policy
-from tasks.decide.semantic_search import update_semantic_pictures
 from tasks.tables import Store, frame_of
 from tests.builders import NOON, VERSIONS, conversation, facts_frame, image
 
@@ -45,9 +45,9 @@ def test_nights_give_the_table_that_one_search_gives(tmp_path_factory, nights):
     by_night, at_once = (Store.open(str(tmp_path_factory.mktemp("store"))) for _ in range(2))
     for names in nights:
         _hold(by_night, names)
-        update_semantic_pictures(by_night, RADIUS, VERSIONS)
+        update_semantic_images(by_night, RADIUS, VERSIONS)
     _hold(at_once, nights[-1])
-    update_semantic_pictures(at_once, RADIUS, VERSIONS)
+    update_semantic_images(at_once, RADIUS, VERSIONS)
     for table in ("semantic_pictures", "searched_vectors"):
         assert by_night.read(table).equals(at_once.read(table))
     names = sorted(nights[-1])
@@ -63,7 +63,7 @@ def store(tmp_path) -> Store:
 
 
 def _searched(store: Store, radius: SemanticPictures | None = RADIUS, version: str = "1") -> int:
-    return update_semantic_pictures(store, radius, VERSIONS | {"image_embedding": version})["semantic_searched"]
+    return update_semantic_images(store, radius, VERSIONS | {"image_embedding": version})["semantic_searched"]
 
 
 def test_only_new_pictures_are_searched_for(store):
@@ -111,12 +111,12 @@ def test_the_relation_alone_drops_nothing(deciding):
     assert all(row["keep"] for row in _mirrored(deciding, "near").values())
 
 
-def test_a_policy_may_let_it_drop_and_the_twin_is_named(deciding):
+def test_a_policy_may_let_it_drop_and_the_match_is_named(deciding):
     decided = _mirrored(deciding, "semantic")
     assert (decided["mirrored"]["reasons"], decided["mirrored"]["duplicate_of"]) == (["duplicate"], "original")
 
 
-def test_semantic_likeness_is_not_handed_on(deciding):
+def test_semantic_groups_are_no_chains(deciding):
     chats = [
         conversation(f"c{n}", "What is this?", f"{n}.", image_ids=[name], tstamp=NOON + timedelta(minutes=n))
         for n, name in enumerate(IDS[:7])
@@ -135,8 +135,7 @@ def test_a_policy_that_lets_it_drop_must_say_when(tmp_path):
 
 
 def test_vectors_in_many_parts_are_searched_as_exactly(tmp_path, monkeypatch):
-    for name, value in {"WHOLE_MAX": 1, "DIRECTIONS": 4, "ROWS": 5, "COLUMNS": 7}.items():
-        monkeypatch.setattr(cosine_join, name, value)
+    monkeypatch.setattr(image_pairs, "NEW_AT_ONCE", 7)
     generator = np.random.default_rng(0)
     vectors = generator.normal(size=(40, 16)) * np.geomspace(3, 0.1, 16)
     vectors[20:] = vectors[:20] + generator.normal(size=(20, 16)) * np.geomspace(0.01, 1, 20)[:, None]
@@ -147,7 +146,7 @@ def test_vectors_in_many_parts_are_searched_as_exactly(tmp_path, monkeypatch):
         part = {name: {"vector": vector.tolist()} for name, vector in zip(names, vectors, strict=True)}
         some = dict(list(part.items())[start : start + 9])
         store.append("signals/image_embedding", facts_frame("image_embedding", some))
-    update_semantic_pictures(store, RADIUS, VERSIONS)
+    update_semantic_images(store, RADIUS, VERSIONS)
     cosines = vectors @ vectors.T
     i, j = np.nonzero(np.triu(cosines >= RADIUS.cosine_min, 1))
     expected = {tuple(sorted((names[a], names[b]))) for a, b in zip(i, j, strict=True)}

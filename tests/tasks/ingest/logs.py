@@ -16,7 +16,7 @@ import zstandard
 from schemas.settings import Settings
 from tasks.ingest import steps
 from tasks.ingest.take_in import NoObserver
-from tasks.measure.perceptual_hash import pdq_digits
+from tasks.pixels.hashes import pdq_digits
 from tasks.pixels.pictures import Picture
 from tasks.tables import Store
 

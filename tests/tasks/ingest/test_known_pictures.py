@@ -11,7 +11,7 @@ from schemas.tables import TABLES
 from tasks.demo.images import photographs, view
 from tasks.ingest.known_images import file_digests
 from tasks.ingest.presets import logged_name
-from tasks.measure.perceptual_hash import pdq_digits
+from tasks.pixels.hashes import pdq_digits
 from tasks.pixels.pictures import open_picture
 from tests.builders import facts_frame, picture_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, rejected, state, vote, write

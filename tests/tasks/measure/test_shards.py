@@ -13,9 +13,9 @@ from schemas.takedown import TakenDownKind
 from tasks.ingest import steps as ingest
 from tasks.ingest.people import store_key
 from tasks.measure import run
-from tasks.measure.perceptual_hash import pdq_digits
 from tasks.measure.run import PictureLook
 from tasks.measure.steps import catch_up_pictures, measure_texts
+from tasks.pixels.hashes import pdq_digits
 from tasks.pixels.pictures import open_picture
 from tasks.providers import Providers
 from tasks.running.shards import shards_on

@@ -6,7 +6,7 @@ import PIL.Image
 import pytest
 
 from tasks.ingest.people import KEY_VARIABLE
-from tasks.measure.image_hash import picture_hash
+from tasks.pixels.hashes import image_hashes
 from tasks.pixels.pictures import open_picture
 from tasks.takedown.take_down import take_down
 from tests.builders import NOON, facts_frame, picture_bytes
@@ -43,7 +43,7 @@ def store(tmp_path, monkeypatch):
         (logs / "serve_images" / f"{name}.png").write_bytes(content)
     store = ingested(logs, tmp_path / "store")
     for name in (PHOTO, COPY, SMALL, OTHER):  # in parts of their own
-        hashes = picture_hash(open_picture(FILES[name])).model_dump()
+        hashes = image_hashes(open_picture(FILES[name])).model_dump()
         store.append("signals/image_hash", facts_frame("image_hash", {IDS[name]: hashes}))
     return store
 

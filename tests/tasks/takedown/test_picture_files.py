@@ -8,7 +8,7 @@ import pytest
 
 from schemas.errors import BadInput
 from tasks.ingest.people import KEY_VARIABLE
-from tasks.measure.image_hash import picture_hash
+from tasks.pixels.hashes import image_hashes
 from tasks.pixels.pictures import open_picture
 from tasks.store.tombstones import Tombstones
 from tasks.takedown.scope import find_scope
@@ -32,9 +32,9 @@ def pictures(tmp_path_factory):
         patch.setenv(KEY_VARIABLE, KEY.decode())
         store = ingested(logs, logs.parent / "store")
     photo = open_picture(FILES[PHOTO])
-    others = {"0" * 32: picture_hash(open_picture(picture_bytes(8))).model_dump()}
+    others = {"0" * 32: image_hashes(open_picture(picture_bytes(8))).model_dump()}
     store.append(
-        "signals/image_hash", facts_frame("image_hash", {photo.image_id: picture_hash(photo).model_dump()} | others)
+        "signals/image_hash", facts_frame("image_hash", {photo.image_id: image_hashes(photo).model_dump()} | others)
     )
     return store, logs / "serve_images", photo.image_id
 

@@ -1,4 +1,4 @@
-"""The twin of a repeat is named with what the two have in common: pictures and prompt."""
+"""The conversation that a repeat matches is named with what the two have in common: images and prompt."""
 
 from datetime import timedelta
 
@@ -20,14 +20,14 @@ def _chat(name: str, minute: int, image_id: str, prompt: str = "What is this?") 
     return conversation(name, prompt, f"Answer of {name}.", **changes)
 
 
-def _twin(deciding, name: str) -> dict | None:
+def _match(deciding, name: str) -> dict | None:
     return explain_item(deciding.store, name)["twin"]
 
 
 def test_the_same_prompt_on_the_same_picture(deciding):
     deciding.given([_chat("first", 0, A), _chat("again", 1, A)], facts=HASHES).decide()
-    assert _twin(deciding, "first") is None
-    assert _twin(deciding, "again") == {
+    assert _match(deciding, "first") is None
+    assert _match(deciding, "again") == {
         "conversation": "first",
         "source": "2024-09-18-conv.json:1",
         "pictures": [{"picture": A, "twin": A, "relation": "exact"}],
@@ -40,7 +40,7 @@ def test_another_wording_on_a_copy_of_the_picture(deciding):
     chats = [_chat("first", 0, A), _chat("again", 1, B, "What's this?")]
     vectors = {chats[0].prompt_id: {"vector": [1.0, 0.0]}, chats[1].prompt_id: {"vector": [0.95, np.sqrt(1 - 0.95**2)]}}
     deciding.given(chats, facts=HASHES | {"text_embedding": vectors}).decide()
-    twin = _twin(deciding, "again")
+    twin = _match(deciding, "again")
     assert (twin["conversation"], twin["same_prompt"], twin["prompt_cosine"]) == ("first", False, 0.95)
     (pictures,) = twin["pictures"]
     assert (pictures["relation"], pictures["phash_distance"], pictures["pdq_distance"]) == ("perceptual", 8, 0)
@@ -51,7 +51,7 @@ def test_two_pictures_that_a_third_stands_for(deciding):
     other = "Who took this photograph, and of whom?"
     chats = [_chat("b", 0, B, other), _chat("a", 1, A), _chat("c", 2, C)]
     deciding.given(chats, facts=HASHES).decide()
-    twin = _twin(deciding, "c")
+    twin = _match(deciding, "c")
     assert twin["conversation"] == "a"
     assert twin["pictures"] == [{"picture": C, "twin": A, "relation": "through", "both_like": [B]}]
 
@@ -61,4 +61,4 @@ def test_a_prompt_whose_embedding_is_gone_has_no_cosine(deciding):
     near = {chat.prompt_id: {"vector": [1.0, 0.0]} for chat in chats}
     deciding.given(chats, facts=HASHES | {"text_embedding": near}).decide()
     deciding.store.replace("signals/text_embedding", deciding.store.empty("signals/text_embedding"))
-    assert _twin(deciding, "again")["prompt_cosine"] is None
+    assert _match(deciding, "again")["prompt_cosine"] is None

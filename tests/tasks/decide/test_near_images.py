@@ -1,4 +1,4 @@
-"""Pictures that look the same: three witnesses must agree, and likeness is not handed on."""
+"""Images that look the same: pHash, PDQ and thumbnail correlation must agree, and there are no chains."""
 
 from datetime import timedelta
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from schemas.image import NearPicture
 from schemas.policy import NearPictures
-from tasks.decide.near_pictures import grey_correlations, near_hashes, near_pictures, representatives
+from tasks.decide.near_images import correlations, near_hashes, near_images, representatives
 from tasks.tables import frame_of
 from tests.builders import NOON, conversation
 
@@ -37,24 +37,24 @@ def _pairs(*pictures: dict) -> list[tuple[str, str]]:
 
 
 def _search(pictures: pl.DataFrame, radius: NearPictures = RADIUS) -> pl.DataFrame:
-    return near_pictures(near_hashes(pictures, radius), pictures, radius)
+    return near_images(near_hashes(pictures, radius), pictures, radius)
 
 
 def test_a_picture_at_the_limit_of_all_three_is_near():
-    found = _search(pl.DataFrame([_picture(A), _picture(B, 8, 40, 0.976)]))
+    found = _search(pl.DataFrame([_picture(A), _picture(B, 8, 48, 0.976)]))
     (row,) = found.iter_rows(named=True)
-    assert (row["image_a"], row["image_b"], row["phash_distance"], row["pdq_distance"]) == (A, B, 8, 40)
+    assert (row["image_a"], row["image_b"], row["phash_distance"], row["pdq_distance"]) == (A, B, 8, 48)
     assert row["grey_correlation"] == pytest.approx(0.976, abs=1e-3)
 
 
-@pytest.mark.parametrize("far", [(9, 0, 1.0), (0, 41, 1.0), (0, 0, 0.974)], ids=["phash", "pdq", "pixels"])
-def test_one_witness_against_it_is_enough(far):
+@pytest.mark.parametrize("far", [(9, 0, 1.0), (0, 49, 1.0), (0, 0, 0.974)], ids=["phash", "pdq", "pixels"])
+def test_a_pair_beyond_one_bound_is_no_pair(far):
     assert _pairs(_picture(A), _picture(B, *far)) == []
 
 
 def test_the_radius_is_the_policys():
-    wide = NearPictures(phash_distance_max=9, pdq_distance_max=41, grey_correlation_min=0.5)
-    pictures = pl.DataFrame([_picture(A), _picture(B, 9, 41, 0.6)])
+    wide = NearPictures(phash_distance_max=9, pdq_distance_max=49, grey_correlation_min=0.5)
+    pictures = pl.DataFrame([_picture(A), _picture(B, 9, 49, 0.6)])
     assert _search(pictures, wide).height == 1
     assert _search(pictures).height == 0
 
@@ -83,15 +83,15 @@ WHITE, BLACK, GREY = (np.full((1, 1024), level, np.uint8) for level in (255, 0, 
     ids=["equally flat", "flat and unlike", "flat and varied", "a negative"],
 )
 def test_correlation_of_pixels(one, other, correlation):
-    (found,) = grey_correlations(np.vstack([one, other]), np.array([0]), np.array([1]))
+    (found,) = correlations(np.vstack([one, other]), np.array([0]), np.array([1]))
     assert found == pytest.approx(correlation, abs=1e-4)
 
 
 def test_correlations_are_numpys(monkeypatch):
-    monkeypatch.setattr("tasks.decide.near_pictures.PAIRS_AT_ONCE", 7)
+    monkeypatch.setattr("tasks.decide.near_images.PAIRS_AT_ONCE", 7)
     pixels = np.random.default_rng(0).integers(0, 256, (10, 1024), dtype=np.uint8)
     i, j = np.triu_indices(10, 1)
-    assert np.allclose(grey_correlations(pixels, i, j), np.corrcoef(pixels)[i, j], atol=1e-5)
+    assert np.allclose(correlations(pixels, i, j), np.corrcoef(pixels)[i, j], atol=1e-5)
 
 
 def _near(*pairs: tuple[str, str, int]) -> pl.DataFrame:
@@ -102,7 +102,7 @@ def _near(*pairs: tuple[str, str, int]) -> pl.DataFrame:
     return frame_of(NearPicture, rows)
 
 
-def test_likeness_is_not_handed_on():
+def test_there_are_no_chains():
     assert representatives([A, B, C], _near((A, B, 1), (B, C, 1))) == {A: A, B: A, C: C}
 
 

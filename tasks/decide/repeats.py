@@ -1,13 +1,14 @@
-"""Conversations that repeat another one: the same picture, and a prompt that says the same."""
+"""Conversations that repeat another one, and battles beyond the limit of one prompt."""
 
+import hashlib
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from schemas.policy import DuplicateRule
-from tasks.decide.cosine_join import cosine_pairs
+from schemas.policy import DuplicateRule, HotPromptRule
+from tasks.decide.cosine import cosine_pairs
 
 Vectors = npt.NDArray[np.float32]
 
@@ -15,10 +16,10 @@ Vectors = npt.NDArray[np.float32]
 def preset_datasets(
     conversations: pl.DataFrame, sightings: pl.DataFrame, presets: pl.DataFrame, pairs: pl.DataFrame
 ) -> pl.Series:
-    """Dataset of the preset collection that each conversation's first picture comes from, null for uploads.
+    """Dataset of the preset collection that each conversation's first image comes from, null for uploads.
 
-    A preset is known by equal pixels or by being a near-duplicate; where the conversation's picture is lost, by
-    the name the server logs for it. Not elsewhere: one conv_id can hold an upload and, after a reset, a preset.
+    A preset is recognised by equal pixels or as a near-duplicate; where the conversation's image is lost, by the name
+    that the server logs for it. Only there: one conv_id can hold an upload and, after a reset, a preset.
     """
     by_picture: dict[str, str] = {}
     for dataset, image_id in presets.drop_nulls("image_id").select("dataset", "image_id").iter_rows():
@@ -38,7 +39,7 @@ def duplicates_of(
 ) -> dict[str, str]:
     """conversation_id -> the conversation it repeats, for every conversation beyond `copies_max`.
 
-    `vectors` gives the prompt's embedding by prompt_id, `picture_of` the representative of a picture. Voted
+    `vectors` gives the prompt's embedding by prompt_id, `picture_of` the representative of an image. Voted
     conversations come first and are never repeats; then the earliest represents the others.
     """
     ordered = conversations.sort(["voted", "tstamp", "conversation_id"], descending=[True, False, False])
@@ -60,8 +61,8 @@ def near_prompts(prompt_ids: Iterable[str], vectors: Mapping[str, Vectors], cosi
     near: dict[str, list[str]] = {}
     if len(known) < 2:
         return near
-    pairs, _ = cosine_pairs(np.stack([vectors[prompt_id] for prompt_id in known]), cosine_min)
-    for earlier, later in pairs.tolist():
+    earlier_rows, later_rows, _ = cosine_pairs(np.stack([vectors[prompt_id] for prompt_id in known]), cosine_min)
+    for earlier, later in zip(earlier_rows.tolist(), later_rows.tolist(), strict=True):
         near.setdefault(known[later], []).append(known[earlier])
     return near
 
@@ -88,9 +89,34 @@ def _repeats(
 
 
 def picture_key(image_ids: list[str], picture_of: Mapping[str, str], pictures: str) -> tuple[str, ...]:
-    """What of the pictures must be equal: all (`same`), their representatives (`near`, `semantic`), none (`ignore`)."""
+    """What of the images must be equal: all (`same`), their representatives (`near`, `semantic`), none (`ignore`)."""
     if pictures == "ignore":
         return ()
     if pictures == "same":
         return tuple(image_ids)
     return tuple(picture_of.get(image_id, image_id) for image_id in image_ids)
+
+
+def hot_battles(battles: pl.DataFrame, picture_of: Mapping[str, str], rule: HotPromptRule) -> list[str]:
+    """battle_ids, sorted, of the battles that exceed the limit of their prompt.
+
+    `battles` has battle_id and the left side's prompt_id and image_ids; `picture_of` gives the representative of an
+    image. The battles with the smallest hashes of their ids are kept: a fair draw that new battles hardly change.
+    """
+    of_prompt: dict[tuple[str, ...], list[str]] = {}
+    for battle_id, prompt_id, image_ids in battles.select("battle_id", "prompt_id", "image_ids").iter_rows():
+        key = (prompt_id, *picture_key(image_ids, picture_of, rule.pictures))
+        of_prompt.setdefault(key, []).append(battle_id)
+    limit = _limit([len(members) for members in of_prompt.values()], rule)
+    return sorted(battle for members in of_prompt.values() for battle in sorted(members, key=_lot)[limit:])
+
+
+def _limit(counts: list[int], rule: HotPromptRule) -> int:
+    """Battles of a prompt that are kept. A quantile is over the prompts and rounds down to at least 1, as upstream."""
+    if rule.copies_quantile is None:
+        return rule.copies_max or 1
+    return max(1, int(np.quantile(counts, rule.copies_quantile))) if counts else 1
+
+
+def _lot(battle_id: str) -> bytes:
+    return hashlib.blake2b(battle_id.encode(), digest_size=16).digest()

@@ -1,4 +1,8 @@
-"""Pictures that look the same: all pairs within a radius, and groups around representatives."""
+"""Images that look the same: all pairs within three bounds, and a representative for each group.
+
+A pair must be within the radius of pHash, of PDQ and of the thumbnails' correlation, because different receipts, maps
+and pages of text can have equal pHashes; embeddings are not used.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -17,57 +21,58 @@ GREY_PIXELS = 32 * 32
 PDQ_BITS = 256
 PAIRS_AT_ONCE = 16_384
 FLAT_SPREAD_MAX = 1.0
-"""Grey levels: a picture whose brightness varies less is one flat colour."""
+"""Grey levels: an image whose brightness varies less is one flat colour."""
 FLAT_STEP_MAX = 4.0
-"""Grey levels by which two flat pictures may differ."""
+"""Grey levels by which two flat images may differ."""
 _HASH_PAIR = {"image_a": pl.String, "image_b": pl.String, "phash_distance": pl.Int32, "pdq_distance": pl.Int32}
 
 
-def near_hashes(pictures: pl.DataFrame, radius: NearPictures, searched: Iterable[str] = ()) -> pl.DataFrame:
-    """Pairs of pictures whose hashes agree: image_a, image_b, phash_distance, pdq_distance, sorted.
+def near_hashes(images: pl.DataFrame, radius: NearPictures, searched: Iterable[str] = ()) -> pl.DataFrame:
+    """Pairs whose pHash and PDQ are within the radius: image_a, image_b, phash_distance, pdq_distance, sorted.
 
-    The DCT hash proposes and PDQ must confirm, because different receipts, maps and pages of text have equal DCT
-    hashes. `pictures` has image_id, phash, pdq (hex digits), sorted by image_id. Pairs of two pictures that both are
-    among `searched` are not looked for again.
+    `images` has image_id, phash and pdq (hex digits), sorted by image_id. Pairs of two images that are both among
+    `searched` are left out.
     """
-    if pictures.is_empty():
+    if images.is_empty():
         return pl.DataFrame(schema=_HASH_PAIR)
-    phash = hashes_from_hex(pictures["phash"].to_list())[:, 0]
-    pdq = hashes_from_hex(pictures["pdq"].to_list())
-    ids = pictures["image_id"]
-    i, j = hamming_pairs(
-        phash,
-        radius.phash_distance_max,
-        confirming=pdq,
-        confirming_radius=radius.pdq_distance_max,
-        fresh=~ids.is_in(list(searched)).to_numpy(),
-    ).T
+    ids, phash = images["image_id"], hashes_from_hex(images["phash"].to_list())[:, 0]
+    i, j = hamming_pairs(phash, radius.phash_distance_max, ~ids.is_in(list(searched)).to_numpy()).T
+    pdq_distance = _distances(hashes_from_hex(images["pdq"].to_list()), i, j)
     columns = {
         "image_a": ids.gather(i),
         "image_b": ids.gather(j),
         "phash_distance": np.bitwise_count(phash[i] ^ phash[j]),
-        "pdq_distance": np.bitwise_count(pdq[i] ^ pdq[j]).sum(axis=1, dtype=np.int64),
+        "pdq_distance": pdq_distance,
     }
-    return pl.DataFrame(columns, schema=_HASH_PAIR)
+    return pl.DataFrame(columns, schema=_HASH_PAIR).filter(pdq_distance <= radius.pdq_distance_max)
 
 
-def near_pictures(hash_pairs: pl.DataFrame, greys: pl.DataFrame, radius: NearPictures) -> pl.DataFrame:
-    """The rows of `near_pictures`: those of `hash_pairs` whose pixels agree as well.
+def near_images(hash_pairs: pl.DataFrame, greys: pl.DataFrame, radius: NearPictures) -> pl.DataFrame:
+    """The rows of `near_pictures`: those of `hash_pairs` whose thumbnails correlate as well.
 
-    `greys` has image_id and grey (hex digits of a 32 x 32 brightness) for every picture of a pair.
+    `greys` has image_id and grey (hex digits of the 32 x 32 thumbnail) for every image of a pair.
     """
     place = dict(zip(greys["image_id"], range(greys.height), strict=True))
     pixels = np.frombuffer(bytes.fromhex("".join(greys["grey"])), np.uint8).reshape(-1, GREY_PIXELS)
     i, j = (hash_pairs[side].replace_strict(place, return_dtype=pl.Int64).to_numpy() for side in ("image_a", "image_b"))
-    correlation = grey_correlations(pixels, i, j)
+    correlation = correlations(pixels, i, j)
     near = hash_pairs.with_columns(grey_correlation=pl.Series(correlation, dtype=pl.Float32))
     return near.filter(correlation >= radius.grey_correlation_min).select(frame_schema(NearPicture).names())
 
 
-def grey_correlations(pixels: npt.NDArray[np.uint8], i: Rows, j: Rows) -> npt.NDArray[np.float32]:
-    """Pearson correlation, float32 (pairs,), of rows i and j of `pixels` uint8 (n, 1024).
+def _distances(hashes: npt.NDArray[np.uint64], i: Rows, j: Rows) -> Rows:
+    """Bits by which rows i and j of uint64 (n, words) differ, int64 (pairs,)."""
+    found = np.empty(len(i), np.int64)
+    for start in range(0, len(i), PAIRS_AT_ONCE):
+        part = slice(start, start + PAIRS_AT_ONCE)
+        found[part] = np.bitwise_count(hashes[i[part]] ^ hashes[j[part]]).sum(axis=1, dtype=np.int64)
+    return found
 
-    Two flat pictures have none: 1 if they are about equally bright, else 0.
+
+def correlations(pixels: npt.NDArray[np.uint8], i: Rows, j: Rows) -> npt.NDArray[np.float32]:
+    """Pearson correlation, float32 (pairs,), of rows i and j of thumbnails uint8 (n, 1024).
+
+    Two flat images have none: 1 if they are about equally bright, else 0.
     """
     mean = pixels.mean(axis=1, dtype=np.float32)
     spread = pixels.std(axis=1, dtype=np.float32)
@@ -86,9 +91,9 @@ def grey_correlations(pixels: npt.NDArray[np.uint8], i: Rows, j: Rows) -> npt.ND
 def representatives(
     ordered_ids: Iterable[str], pairs: pl.DataFrame, semantic: pl.DataFrame | None = None
 ) -> dict[str, str]:
-    """Each picture's representative: itself, or an earlier representative that it is directly paired with.
+    """Each image's representative: itself, or an earlier representative that it is directly paired with.
 
-    There are no chains: a picture near a member but not near its representative starts a group of its own.
+    There are no chains: an image near a member but not near its representative starts a group of its own.
     Of several representatives the nearest by PDQ is taken, then the nearest by embedding, then the lowest id.
     """
     neighbours = _neighbours(pairs, semantic)
@@ -100,7 +105,7 @@ def representatives(
 
 
 def _neighbours(pairs: pl.DataFrame, semantic: pl.DataFrame | None) -> Mapping[str, list[tuple[float, str]]]:
-    """Image id -> (bits of PDQ, or beyond all of them how far the cosine is from 1) and id of each neighbour."""
+    """Image id -> distance and id of each neighbour: PDQ bits, or for semantic pairs PDQ_BITS + 1 - cosine."""
     near = [pairs.select("image_a", "image_b", distance=pl.col("pdq_distance").cast(pl.Float64))]
     if semantic is not None:
         beyond = PDQ_BITS + 1 - pl.col("cosine").cast(pl.Float64)

@@ -1,11 +1,11 @@
-"""A night searches for its new pictures only, and the table is the one a single search would give."""
+"""A night searches for its new images only, and the table is the one a single search would give."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schemas.policy import NearPictures
-from tasks.decide.near_search import update_near_pictures
+from tasks.decide.image_pairs import update_near_images
 from tasks.tables import Store
 from tests.builders import VERSIONS, facts_frame
 
@@ -25,7 +25,7 @@ def _pairs(store: Store) -> list[tuple[str, str]]:
 
 
 def _searched(store: Store, radius: NearPictures = RADIUS) -> int:
-    return update_near_pictures(store, radius, VERSIONS)["searched"]
+    return update_near_images(store, radius, VERSIONS)["searched"]
 
 
 BITS = {name: (1 << 3 * (place % 7)) - 1 for place, name in enumerate(IDS)}
@@ -38,9 +38,9 @@ def test_nights_give_the_table_that_one_search_gives(tmp_path_factory, nights):
     by_night, at_once = (Store.open(str(tmp_path_factory.mktemp("store"))) for _ in range(2))
     for pictures in nights:
         _hold(by_night, pictures)
-        update_near_pictures(by_night, RADIUS, VERSIONS)
+        update_near_images(by_night, RADIUS, VERSIONS)
     _hold(at_once, nights[-1])
-    update_near_pictures(at_once, RADIUS, VERSIONS)
+    update_near_images(at_once, RADIUS, VERSIONS)
     for table in ("near_pictures", "searched_pictures"):
         assert by_night.read(table).equals(at_once.read(table))
 

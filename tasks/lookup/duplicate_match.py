@@ -11,27 +11,27 @@ from tasks.tables import Store
 Account = dict[str, Any]
 
 RELATIONS = {"perceptual": "near_pictures", "semantic": "semantic_pictures"}
-"""How two different pictures can be alike -> the table of such pairs, the closest relation first."""
+"""How two different images can be alike -> the table of such pairs, the closest relation first."""
 
 
-def twin_of(store: Store, item: Account, twin_id: str | None) -> Account | None:
-    """What makes the row `item` of `conversations` a repeat of another; None when it repeats none that is there."""
-    rows = store.read("conversations").filter(conversation_id=twin_id) if twin_id else None
+def duplicate_match(store: Store, item: Account, match_id: str | None) -> Account | None:
+    """The conversation `match_id` that the row `item` of `conversations` repeats; None when it is not in the store."""
+    rows = store.read("conversations").filter(conversation_id=match_id) if match_id else None
     if rows is None or rows.is_empty():
         return None
-    twin = rows.row(0, named=True)
-    shown = zip(item["image_ids"], twin["image_ids"], strict=False)
+    match = rows.row(0, named=True)
+    shown = zip(item["image_ids"], match["image_ids"], strict=False)
     return {
-        "conversation": twin_id,
-        "source": f"{twin['source']}:{twin['line']}",
+        "conversation": match_id,
+        "source": f"{match['source']}:{match['line']}",
         "pictures": [_alike(store, one, other) for one, other in shown],
-        "same_prompt": item["prompt_id"] == twin["prompt_id"],
-        "prompt_cosine": _cosine(store, item["prompt_id"], twin["prompt_id"]),
+        "same_prompt": item["prompt_id"] == match["prompt_id"],
+        "prompt_cosine": _cosine(store, item["prompt_id"], match["prompt_id"]),
     }
 
 
 def _alike(store: Store, one: str, other: str) -> Account:
-    """The relation of two pictures: equal, paired, or both paired with a third that stands for them."""
+    """The relation of two images: equal, paired, or both paired with a third that represents them."""
     ends = {"picture": one, "twin": other}
     if one == other:
         return ends | {"relation": "exact"}
