@@ -25,7 +25,7 @@ from tasks.running.parallel import map_ordered
 from tasks.tables import Store, frame_schema
 
 ROWS_A_PART = 16_384
-MEMORY_LIMIT = "800MB"
+MEMORY_LIMIT = "1200MB"
 """Of DuckDB; more is written to the temporary folder."""
 _MADE_FROM = "ingest/assembled_from"
 _SQL = Path(__file__).with_name("assemble.sql")
@@ -57,6 +57,7 @@ def _joined(store: Store, parts: Sequence[str], workers: int) -> Iterator[duckdb
     """A database with the tables `conversations` (without texts) and `battles`, each numbered in order by `place`."""
     with TemporaryDirectory() as folder, duckdb.connect(f"{folder}/sightings.duckdb") as database:
         database.execute("SET enable_progress_bar = false")  # it would go to the standard output
+        database.execute("SET preserve_insertion_order = false")  # every query says its order
         database.execute("SET memory_limit = $1", [MEMORY_LIMIT])
         database.execute("SET threads = $1", [workers])
         database.execute("SET temp_directory = $1", [folder])

@@ -1,4 +1,4 @@
-"""Published datasets come in by the same door as logs: Parquet, `datasets` folders and JSON Lines."""
+"""Published datasets are read like logs: Parquet, `datasets` folders and JSON Lines."""
 
 import base64
 import datetime

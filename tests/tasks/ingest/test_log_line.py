@@ -105,7 +105,7 @@ def test_every_spelling_of_shown_names_is_known(names, anonymous):
     assert [seen.anonymous for seen in read(vote(models=names)).sightings] == [anonymous, anonymous]
 
 
-def test_sides_of_unequal_length_and_twins_of_one_model_are_read():
+def test_sides_of_unequal_length_and_two_sides_of_one_model_are_read():
     left, right = read(vote(state("a", "Q", "A", "Q2", "A2"), state("b", "Q", "A"))).sightings
     assert (len(left.texts), len(right.texts), left.model) == (4, 2, right.model)
 
