@@ -42,13 +42,15 @@ def drawn_prompts(n: int, seed: int = 0) -> pl.Series:
 
 def close_pairs(texts: pl.Series) -> set[tuple[int, int]]:
     """All pairs i < j within the limit, by multiplying the matrix of who holds which 5-gram with its transpose."""
-    held = CountVectorizer(analyzer="char", ngram_range=(5, 5), binary=True, dtype=np.int32).fit_transform(
-        f"  {text}  " for text in texts
-    )
+    held = CountVectorizer(analyzer=_grams, binary=True, dtype=np.int32).fit_transform(f"  {text}  " for text in texts)
     sizes = np.asarray(held.sum(axis=1)).ravel()
     both = (held @ held.T).tocoo()
     near = both.data >= JACCARD_MIN * (sizes[both.row] + sizes[both.col] - both.data) - 1e-6
     return {(i, j) for i, j in zip(both.row[near].tolist(), both.col[near].tolist(), strict=True) if i < j}
+
+
+def _grams(text: str) -> list[str]:
+    return [text[start : start + 5] for start in range(len(text) - 4)]
 
 
 def exact_ties(n: int, pairs: set[tuple[int, int]]) -> set[int]:
