@@ -72,7 +72,7 @@ def small_store(folder: Path) -> Store:
         decisions=[each.model_copy(update={"policy_hash": policy_hash(POLICY)}) for each in decisions],
         topics=_topics([*kept, *both]),
         topic_model=[
-            FittedDocument(**each.model_dump(exclude={"name"}), model="a fit", reach=0.1, vector=None)
+            FittedDocument(**each.model_dump(exclude={"name"}), model="a fit", reach=0.1, vector="0" * 16)
             for each in _topics([*kept, *both])
         ],
         topic_tree=[TopicMerge(node=2, left=0, right=1, distance=0.5, documents=4)],

@@ -89,7 +89,7 @@ def _topics(store: Store, rows: Rows, ids: pl.Series, vectors: Vectors, settings
     if store.parts("takedowns"):
         rows = _rows_after_takedowns(kept, documents, rows)
     wanted = documents[rows]
-    fit = next((each for each in kept if each.select(_KEY).equals(wanted)), None)
+    fit = next((each for each in kept if each.select(*_KEY).equals(wanted)), None)
     new = fit is None
     if fit is None:
         fit = _fit(recipe, wanted, vectors[rows], settings)

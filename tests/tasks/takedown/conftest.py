@@ -90,7 +90,7 @@ def fill(store: Store) -> None:
         "decisions": [each.model_copy(update={"policy_hash": policy_hash(POLICY)}) for each in decisions],
         "topics": [TopicMember(document_id=d, topic=0, probability=1, name="t", x=0, y=0) for d in _documents(rows)],
         "topic_model": [
-            FittedDocument(model="m", document_id=d, topic=0, probability=1, x=0, y=0, reach=0.5, vector=None)
+            FittedDocument(model="m", document_id=d, topic=0, probability=1, x=0, y=0, reach=0.5, vector="0" * 16)
             for d in _documents(rows)
         ],
         "topic_names": [TopicName(evidence="e", version="1", name=f"{SECRET} topic", document_ids=_documents(rows))],
