@@ -11,7 +11,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
-MEMORY = "512MB"
+MEMORY = "384MB"
 """What DuckDB holds at once; the rest lies in a temporary folder (`TMPDIR`)."""
 
 

@@ -74,6 +74,7 @@ def _local(store: Store) -> Iterator[None]:
                 yield
             finally:
                 since.unlink()
+                Path(store.at(_FILE)).unlink()  # while it is held: filelock looks again at a lock that is gone
     except Timeout:
         began = since.read_text() if since.exists() else "just now"
         raise BadInput(
