@@ -1,5 +1,0 @@
-"""Where `compact` was; `tasks.parquet` has it."""
-
-from tasks.parquet import compact
-
-__all__ = ["compact"]
