@@ -24,8 +24,8 @@ import polars as pl
 from scipy.stats import spearmanr
 
 from benchmarks.timing import compare
-from tasks.contamination.prompt_index import PromptIndex
-from tasks.sample.draw import draw, proportional_quotas, quotas
+from tasks.bench.contamination.prompt_index import PromptIndex
+from tasks.bench.draw import draw, proportional_quotas, quotas
 
 ARENAS, PROMPTS, TOPICS, MODELS, SIZE = 200, 5_000, 60, 20, 500
 BENDS = (0.25, 0.5, 1.0)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.timing import compare
-from tasks.decide.hamming import hamming_pairs
+from tasks.dedup.hamming import hamming_pairs
 
 RADIUS = 8
 MIDDLE, LARGE = 100_000, 1_000_000

@@ -27,11 +27,11 @@ import polars as pl
 
 from benchmarks.privacy_quality import figure
 from schemas.policy import NearPictures, SemanticPictures
-from tasks.decide.cosine import cosine_pairs
-from tasks.decide.near_images import near_hashes, near_images
-from tasks.measure import PICTURE_SIGNALS
-from tasks.pixels.pictures import Picture, PictureRejected, open_picture
+from tasks.dedup.cosine import cosine_pairs
+from tasks.dedup.near_images import near_hashes, near_images
+from tasks.images.decode import Picture, PictureRejected, open_picture
 from tasks.providers import Providers
+from tasks.signals import PICTURE_SIGNALS
 
 PICTURES = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
 EVERY = 2

@@ -18,7 +18,7 @@ import torch
 
 from benchmarks.pictures import picture_files
 from benchmarks.timing import compare
-from tasks.pixels.pictures import decode_stored
+from tasks.images.decode import decode_stored
 from tasks.providers.production.openclip import OpenClip
 
 MODEL = "ViT-B-32"

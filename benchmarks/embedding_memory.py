@@ -18,11 +18,11 @@ import torch
 
 from benchmarks.pictures import picture_files
 from schemas.tables import TABLES
-from tasks.lookup.images import StoredImages
-from tasks.measure import PICTURE_SIGNALS
-from tasks.measure.run import PICTURES_A_PART, ImageItems, measure_items
 from tasks.providers import Providers
-from tasks.tables import Store, frame_schema
+from tasks.signals import PICTURE_SIGNALS
+from tasks.signals.run import PICTURES_A_PART, ImageItems, measure_items
+from tasks.storage.queries.images import StoredImages
+from tasks.storage.tables import Store, frame_schema
 
 SETTINGS = ((256, 1), (1_024, 1), (1_024, 3))
 """Pictures of 1024 x 768, and workers."""

@@ -24,7 +24,7 @@ from schemas.settings import Settings
 from tasks.ingest.assemble import assemble_store
 from tasks.ingest.formats.data_files import source_files
 from tasks.ingest.read_new import read_new
-from tasks.tables import Store
+from tasks.storage.tables import Store
 
 LINES, LINES_A_DAY = 100_000, 10_000
 _ERRORS = ("network error", "$moderation$ your input", "api request error", "▌")

@@ -17,7 +17,7 @@ import numpy as np
 import PIL.Image
 
 from benchmarks.privacy_quality import LABELS, PICTURES, figure
-from tasks.pixels.pictures import Picture, PictureRejected, open_picture
+from tasks.images.decode import Picture, PictureRejected, open_picture
 from tasks.providers.embedded.faces import CenterFace
 
 WIDTHS = (2560, 4096, 8192)

@@ -38,12 +38,12 @@ def server(rate: float, headers: bool) -> Iterator[str]:
 def label(url: str, folder: str, n: int) -> tuple[int, float, float]:
     """Label n documents through the real SDK, loop and store: facts, wall seconds, CPU seconds."""
     os.environ |= {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{url}/v1", "NO_PROXY": "127.0.0.1"}
-    from tasks.measure import DOCUMENT_SIGNALS
-    from tasks.measure.paid import Asked, measure_one_by_one
-    from tasks.measure.run import missing
     from tasks.providers import Providers
     from tasks.providers.capabilities import Document
-    from tasks.tables import Store
+    from tasks.signals import DOCUMENT_SIGNALS
+    from tasks.signals.paid import Asked, measure_one_by_one
+    from tasks.signals.run import missing
+    from tasks.storage.tables import Store
 
     def load(ids: Sequence[str]) -> list[Document]:
         return [Document(each, f"Question {each}?", 0, (), "", 0.0, 0) for each in ids]

@@ -17,7 +17,7 @@ import polars as pl
 from sklearn.feature_extraction.text import CountVectorizer
 
 from benchmarks.timing import compare
-from tasks.decide.near_prompts import near_texts
+from tasks.dedup.near_prompts import near_texts
 
 JACCARD_MIN = 0.7
 SMALL, LARGE = 4_000, (30_000, 100_000)

@@ -20,11 +20,11 @@ from scipy.stats import beta
 
 from benchmarks.privacy_spans import pii_figures
 from schemas.policy import Over
-from tasks.decide.policy_file import load_policy
-from tasks.decide.rules import STOPS, fires
-from tasks.measure import PICTURE_SIGNALS, SCREENING_TEXT_SIGNALS
-from tasks.pixels.pictures import PictureRejected, open_picture
+from tasks.images.decode import PictureRejected, open_picture
+from tasks.policy.policy_file import load_policy
+from tasks.policy.rules import STOPS, fires
 from tasks.providers import Providers
+from tasks.signals import PICTURE_SIGNALS, SCREENING_TEXT_SIGNALS
 
 LABELS = Path(__file__).with_name("face_labels.csv")
 FACE_PX_MIN = 32

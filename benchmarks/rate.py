@@ -12,9 +12,9 @@ import polars as pl
 from benchmarks import rate_peers as peers
 from benchmarks.timing import compare
 from schemas.rating import Interval, RatingMethod
-from tasks.rate.leaderboard import leaderboard, slice_boards, slice_masks
-from tasks.rate.style_control import COVARIATES, style_board
-from tasks.rate.votes import rateable, votes
+from tasks.leaderboard.leaderboard import leaderboard, slice_boards, slice_masks
+from tasks.leaderboard.style_control import COVARIATES, style_board
+from tasks.leaderboard.votes import rateable, votes
 
 ROUNDS = 100
 BOOTSTRAP = RatingMethod(interval=Interval.BOOTSTRAP, bootstraps=ROUNDS)

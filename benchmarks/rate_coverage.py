@@ -11,10 +11,10 @@ import numpy as np
 import polars as pl
 
 from schemas.rating import Interval, Rating, RatingMethod
-from tasks.rate.bradley_terry import SCALE
-from tasks.rate.leaderboard import leaderboard
-from tasks.rate.style_control import COVARIATES, style_board
-from tasks.rate.votes import rateable, votes
+from tasks.leaderboard.bradley_terry import SCALE
+from tasks.leaderboard.leaderboard import leaderboard
+from tasks.leaderboard.style_control import COVARIATES, style_board
+from tasks.leaderboard.votes import rateable, votes
 
 MODELS = 10
 STRENGTHS = np.linspace(-1, 1, MODELS)

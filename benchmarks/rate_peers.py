@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from tasks.rate.votes import TIED, WON, Votes
+from tasks.leaderboard.votes import TIED, WON, Votes
 
 Peer = Callable[[int], dict[str, float]]
 _RESULT = {"model_a": evalica.Winner.X, "model_b": evalica.Winner.Y, "tie": evalica.Winner.Draw}

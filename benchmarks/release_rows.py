@@ -9,7 +9,7 @@ import polars as pl
 
 from schemas.release import ReleasedCategories
 from schemas.tables import TABLES
-from tasks.tables import Store, frame_schema
+from tasks.storage.tables import Store, frame_schema
 
 _WORDS = [f"word{number}" for number in range(3_000)]
 _PART = 512

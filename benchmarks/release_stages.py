@@ -7,14 +7,14 @@ from pathlib import Path
 from benchmarks.release_store import VERSIONS
 from schemas.release import CONFIGS
 from schemas.settings import Settings
-from tasks.lookup.removal_reasons import removal_reasons
 from tasks.providers import Providers
 from tasks.release.diff import diff_releases
 from tasks.release.gather import Gathered
 from tasks.release.steps import Built, build_release, seal_release
 from tasks.release.verify import verify_release
 from tasks.report.steps import report_release
-from tasks.tables import Store
+from tasks.storage.queries.removal_reasons import removal_reasons
+from tasks.storage.tables import Store
 
 _built: list[Built] = []
 

@@ -12,8 +12,8 @@ import PIL.Image
 import polars as pl
 
 from schemas.tables import SIGNALS, TABLES
-from tasks.decide.policy_file import load_policy, policy_hash
-from tasks.tables import Store, frame_schema
+from tasks.policy.policy_file import load_policy, policy_hash
+from tasks.storage.tables import Store, frame_schema
 
 VERSIONS = dict.fromkeys(SIGNALS, "1")
 _NOON = datetime(2024, 9, 18, 12, tzinfo=UTC)

@@ -21,15 +21,15 @@ from uuid import uuid4
 
 from benchmarks.pictures import picture_files
 from schemas.settings import Settings
+from tasks.images.hashes import pdq_digits
 from tasks.ingest.image_files import ImageSource
 from tasks.ingest.known_images import load_known_hashes
 from tasks.ingest.take_in import ShardTaker, take_in_here
-from tasks.measure.run import PictureLook
-from tasks.pixels.hashes import pdq_digits
 from tasks.providers import Providers
-from tasks.running.progress import silent
-from tasks.running.shards import shard_runner
-from tasks.tables import Store
+from tasks.runtime.progress import silent
+from tasks.runtime.shards import shard_runner
+from tasks.signals.run import PictureLook
+from tasks.storage.tables import Store
 
 FILES_A_SHARD, EMPTY_SHARDS = 8, 20
 ENGINES = ("threads", "dask", "ray")

@@ -16,14 +16,14 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.tag_labels import Labelled, labelled
 from schemas.tag_evaluation import Share, TagAgreement
-from tasks.measure.code import code
-from tasks.measure.loose_files import document_of
-from tasks.measure.tag_evaluation import Said, agreements, disagreements
-from tasks.pixels.pictures import open_picture
+from tasks.images.decode import open_picture
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
 from tasks.providers.embedded import categories
-from tasks.running.progress import progress
+from tasks.runtime.progress import progress
+from tasks.signals.code import code
+from tasks.signals.loose_files import document_of
+from tasks.signals.tag_evaluation import Said, agreements, disagreements
 
 TAGS = ("homework", "ocr", "diagram", "code", "captioning", "creative_writing")
 GOAL_F1 = 0.8

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from sklearn.metrics import adjusted_rand_score
 
 from schemas.settings import TopicSettings
-from tasks.sample.cluster import assign, cluster, reach_of
+from tasks.topics.cluster import assign, cluster, reach_of
 
 SIZE = 2_000
 DIMENSION, TOPICS = 384, 40
@@ -157,7 +157,7 @@ def _purity(engine: str, labels: Labels, owner: npt.NDArray[np.int64], sets: int
 
 def _embedded(folders: list[str]) -> tuple[list[str], Vectors]:
     """The folder and the unit vector of every image."""
-    from tasks.pixels.pictures import open_picture
+    from tasks.images.decode import open_picture
     from tasks.providers import Providers
 
     embedder = Providers()["image_embedding"]

@@ -19,18 +19,18 @@ import yaml
 from benchmarks.upstream_cleaner import INVALID, KEPT, VOTES, battle_outcome, chat_outcome, is_text_only
 from schemas.settings import Settings
 from schemas.signals import MeasuredOn
-from tasks.decide import policy_file
-from tasks.decide.steps import decide_items
 from tasks.ingest.assemble import assemble_store
 from tasks.ingest.formats.data_files import source_files
 from tasks.ingest.log_files import log_files
 from tasks.ingest.read_new import read_new
-from tasks.lookup.funnel import SUPERSEDED, line_fates
-from tasks.measure import SCREENING_TEXT_SIGNALS
-from tasks.measure.run import measure_items
-from tasks.measure.steps import signal_versions, texts_of
+from tasks.policy import policy_file
+from tasks.policy.steps import decide_items
 from tasks.providers import Providers
-from tasks.tables import Store
+from tasks.signals import SCREENING_TEXT_SIGNALS
+from tasks.signals.run import measure_items
+from tasks.signals.steps import signal_versions, texts_of
+from tasks.storage.queries.funnel import SUPERSEDED, line_fates
+from tasks.storage.tables import Store
 
 DAY = "2024-06-20-conv.json"
 Records = list[dict[str, Any]]

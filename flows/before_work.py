@@ -16,14 +16,14 @@ SECONDS_TO_ANSWER = 10.0
 
 def check_before_work(settings: Settings, today: date | None = None) -> None:
     """Raises CurateError for every setting that cannot be used. `today` (UTC) is by default this machine's."""
-    from tasks.decide.policy_file import load_policy
     from tasks.ingest.formats.data_files import source_files
     from tasks.ingest.known_images import load_known_hashes
-    from tasks.ingest.people import given_key
     from tasks.ingest.presets import preset_files
+    from tasks.policy.policy_file import load_policy
     from tasks.release.build import checked_version
-    from tasks.sample.engines import engine
-    from tasks.tables import Store
+    from tasks.storage.tables import Store
+    from tasks.storage.user_ids import given_key
+    from tasks.topics.engines import engine
 
     given_key()
     if settings.logs is not None:
@@ -59,7 +59,7 @@ def _check_clock(days: Sequence[date], today: date) -> None:
 def _check_providers(settings: Settings) -> None:
     """Whether every chosen provider can run, has a price where there is a budget, and supports --batch if given."""
     from tasks.providers import Providers
-    from tasks.spending.prices import check_prices, load_prices
+    from tasks.runtime.prices import check_prices, load_prices
 
     providers = Providers(settings.providers)
     chosen = [providers[capability] for capability in settings.providers]

@@ -13,10 +13,10 @@ from flows.measure import screen
 from schemas.errors import CanaryEscaped
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.canaries.check import escaped
-from tasks.canaries.probes import plant, probes
-from tasks.decide.policy_file import load_policy
-from tasks.tables import Store
+from tasks.demo.canaries.check import escaped
+from tasks.demo.canaries.probes import plant, probes
+from tasks.policy.policy_file import load_policy
+from tasks.storage.tables import Store
 
 
 @flow(name="canaries")

@@ -5,10 +5,10 @@ from prefect import flow
 from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.decide.redact import ROUNDS
-from tasks.decide.steps import decide_items, find_near_pictures, redact_items
-from tasks.measure.steps import measure_redacted, signal_versions
+from tasks.policy.redact import ROUNDS
+from tasks.policy.steps import decide_items, find_near_pictures, redact_items
 from tasks.providers import Providers
+from tasks.signals.steps import measure_redacted, signal_versions
 
 
 @flow(name="decide")

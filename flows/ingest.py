@@ -7,12 +7,12 @@ from prefect import flow
 from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.images.hashes import pdq_digits
 from tasks.ingest.steps import assemble, read_log_lines, take_in_pictures
-from tasks.measure.run import PictureLook
-from tasks.measure.steps import report
-from tasks.pixels.hashes import pdq_digits
 from tasks.providers import Providers
-from tasks.tables import Store
+from tasks.signals.run import PictureLook
+from tasks.signals.steps import report
+from tasks.storage.tables import Store
 from tasks.takedown.steps import finish_takedowns, withdraw_known_pictures
 
 

@@ -5,8 +5,8 @@ from prefect import flow
 from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.measure.steps import catch_up_pictures, measure_documents, measure_texts
 from tasks.providers import Providers
+from tasks.signals.steps import catch_up_pictures, measure_documents, measure_texts
 
 
 @flow(name="screen")

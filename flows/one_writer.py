@@ -10,10 +10,10 @@ from flows.shown import show
 from flows.task_runners import shards_by
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.spending.ledger import one_ledger
-from tasks.store.lock import sweep, writing
-from tasks.store.run_record import keep_run_record
-from tasks.store.storage_errors import storage_errors
+from tasks.runtime.budget import one_ledger
+from tasks.storage.lock import sweep, writing
+from tasks.storage.run_record import keep_run_record
+from tasks.storage.storage_errors import storage_errors
 
 Stage = Callable[[Settings], list[StageReport]]
 

@@ -5,9 +5,9 @@ from prefect import flow
 from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.measure.steps import signal_versions
+from tasks.leaderboard.steps import rate_models
 from tasks.providers import Providers
-from tasks.rate.steps import rate_models
+from tasks.signals.steps import signal_versions
 
 
 @flow(name="rate")

@@ -5,11 +5,11 @@ from prefect import flow
 from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.decide.steps import watch_drift
-from tasks.measure.steps import signal_versions
+from tasks.policy.steps import watch_drift
 from tasks.providers import Providers
 from tasks.release.steps import build_release, seal_release
 from tasks.report.steps import report_release
+from tasks.signals.steps import signal_versions
 
 
 @flow(name="release")

@@ -5,9 +5,10 @@ from prefect import flow
 from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.measure.steps import signal_versions
+from tasks.bench.steps import draw_bench
 from tasks.providers import Providers
-from tasks.sample.steps import draw_bench, find_topics
+from tasks.signals.steps import signal_versions
+from tasks.topics.steps import find_topics
 
 
 @flow(name="sample")

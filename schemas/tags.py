@@ -74,7 +74,7 @@ class Criteria(Row):
 
 
 class Taxonomy(Row):
-    """Where a prompt stands in WildVision's taxonomy (`tasks/taxonomy.yaml`). Null: could not be told."""
+    """Where a prompt stands in WildVision's taxonomy (`tasks/prompts/taxonomy.yaml`). Null: could not be told."""
 
     question_category: str | None
     """Kind of question, such as Analytical."""

@@ -1,1 +1,1 @@
-"""What is done: one folder per stage, in the words of `flows/`."""
+"""The work: one folder per stage, named by what it makes; `storage`, `providers` and `runtime` serve all of them."""

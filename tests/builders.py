@@ -24,12 +24,12 @@ from schemas.release import CONFIGS
 from schemas.row import Row
 from schemas.settings import BenchSettings
 from schemas.tables import SIGNAL_ENTRIES, SIGNALS, TABLES
-from tasks.content_id import combined_id, text_id
-from tasks.lookup.blocks import BLOCK_ROWS
-from tasks.pixels.pictures import Picture, open_picture
+from tasks.images.decode import Picture, open_picture
 from tasks.providers.embedded.texts import Cl100k
 from tasks.release.gather import Gathered
-from tasks.tables import Store, frame_of
+from tasks.storage.content_id import combined_id, text_id
+from tasks.storage.queries.blocks import BLOCK_ROWS
+from tasks.storage.tables import Store, frame_of
 
 NOON = datetime(2024, 9, 18, 12, tzinfo=UTC)
 VERSIONS = dict.fromkeys(SIGNALS, "1")

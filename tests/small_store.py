@@ -19,12 +19,12 @@ from schemas.reject import Reject, RejectReason
 from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.topic import FittedDocument, TopicMember, TopicMerge
-from tasks.decide.policy_file import load_policy, policy_hash
-from tasks.pixels.pictures import Picture
+from tasks.images.decode import Picture
+from tasks.policy.policy_file import load_policy, policy_hash
 from tasks.providers import Providers
 from tasks.release.steps import build_release, seal_release
 from tasks.report.steps import report_release
-from tasks.tables import Store, frame_schema
+from tasks.storage.tables import Store, frame_schema
 from tests.builders import (
     NOON,
     VERSIONS,

@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def _stop_where_a_store_was_lost(error: Exception) -> None:
-    from tasks.store.storage_errors import from_object_store
+    from tasks.storage.storage_errors import from_object_store
 
     if from_object_store(error):
         _stop(

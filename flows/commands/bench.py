@@ -18,7 +18,7 @@ from flows.commands.options import (
 )
 from flows.commands.pipeline import run_stages
 from schemas.errors import BadInput
-from tasks.untrusted import json_text, one_line
+from tasks.runtime.untrusted import json_text, one_line
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,8 +38,8 @@ def family() -> typer.Typer:
 
 def show(store: StoreOption, as_json: JsonOption = False) -> None:
     """What the filters left, topic by topic what was drawn, how well it stands for the arena, and the hidden split."""
-    from tasks.lookup.bench import bench_tables
-    from tasks.tables import Store
+    from tasks.storage.queries.bench import bench_tables
+    from tasks.storage.tables import Store
 
     for name, rows in bench_tables(Store.existing(store)).items():
         _print(name, rows, as_json)
@@ -57,8 +57,8 @@ def refresh(
     as_json: JsonOption = False,
 ) -> None:
     """Draw both splits anew and say which hidden prompts enter, which retire, and why. Months only go forward."""
-    from tasks.lookup.bench import hidden_changes
-    from tasks.tables import Store
+    from tasks.storage.queries.bench import hidden_changes
+    from tasks.storage.tables import Store
 
     chosen = [*(bench or []), *([f"hidden_epoch={epoch}"] if epoch else [])]
     settings = settings_of(store=store, bench=chosen or None, bench_size=bench_size, provider=provider, seed=seed)
@@ -84,8 +84,8 @@ def check(
     as_json: JsonOption = False,
 ) -> None:
     """Questions of the benchmark in any dataset, each with its row. Exit 0: none; 1: some are there; 2: bad input."""
-    from tasks.contamination.check import Checker, bench_of_release, bench_of_store
-    from tasks.tables import Store
+    from tasks.bench.contamination.check import Checker, bench_of_release, bench_of_store
+    from tasks.storage.tables import Store
 
     if (store is None) == (release is None):
         raise BadInput("give either --store DIR or --release DIR: whose benchmark is meant")

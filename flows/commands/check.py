@@ -24,7 +24,7 @@ def verify(release: Annotated[str, typer.Argument(help="Folder of a release, or 
     from tasks.release.fetched import fetched, store_of
     from tasks.release.layout import MANIFEST_DIGITS, manifest_sha256
     from tasks.release.verify import verify_release
-    from tasks.untrusted import one_line
+    from tasks.runtime.untrusted import one_line
 
     with fetched(release) as folder:
         problems = verify_release(folder, store_of(release))
@@ -46,10 +46,10 @@ def diff(
     as_json: JsonOption = False,
 ) -> None:
     """What changed from one release to another: rules, columns, rows in, out and changed, and the version bump."""
-    from tasks.lookup.removal_reasons import removal_reasons
     from tasks.release.diff import diff_releases
     from tasks.release.fetched import fetched
-    from tasks.tables import Store
+    from tasks.storage.queries.removal_reasons import removal_reasons
+    from tasks.storage.tables import Store
 
     known = {"why": removal_reasons(Store.existing(store))} if store else {}
     first: dict[str, list[RowChange]] = {"chat": [], "battle": [], "bench": []}

@@ -40,7 +40,7 @@ def planted(
 ) -> None:
     """How many planted problems a curated store caught and missed, per kind."""
     from tasks.demo.planted import score_planted
-    from tasks.tables import Store
+    from tasks.storage.tables import Store
 
     if not expected.is_file():
         raise BadInput(f"{str(expected)!r} does not exist or is not a file")

@@ -42,7 +42,7 @@ def run_flow(load: Callable[[], Callable[[Settings], list[StageReport]]], settin
     server does not answer or start. Heartbeats are off: Prefect waits a second for them at the end of every flow.
     """
     prepare_engine(settings.store)
-    from tasks.store.lock import writing
+    from tasks.storage.lock import writing
 
     with writing(settings.store):
         print("starting Prefect …", file=sys.stderr, flush=True)

@@ -22,7 +22,7 @@ from schemas.run import Estimate
 from schemas.settings import Settings
 
 if TYPE_CHECKING:
-    from tasks.tables import Store
+    from tasks.storage.tables import Store
 
 
 def estimate(
@@ -48,7 +48,7 @@ def estimate(
 
 def _estimates(settings: Settings) -> list[Estimate]:
     from flows.before_work import check_before_work
-    from tasks.tables import Store
+    from tasks.storage.tables import Store
 
     if settings.logs is None:
         store = Store.existing(settings.store)
@@ -62,10 +62,10 @@ def _estimates(settings: Settings) -> list[Estimate]:
 
 def _take_in(settings: Settings) -> "Store":
     """Read the logs into a store of their own, without measuring anything."""
+    from tasks.images.hashes import pdq_digits
     from tasks.ingest.steps import assemble, read_log_lines, take_in_pictures
     from tasks.ingest.take_in import NoObserver
-    from tasks.pixels.hashes import pdq_digits
-    from tasks.tables import Store
+    from tasks.storage.tables import Store
 
     read_log_lines.fn(settings)
     take_in_pictures.fn(settings, NoObserver(), pdq_digits)
@@ -78,16 +78,16 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     import polars as pl
 
     from schemas.signals import MeasuredOn
-    from tasks.measure.paid import (
+    from tasks.providers import Providers
+    from tasks.runtime.prices import load_prices
+    from tasks.signals.paid import (
         estimate_documents,
         estimate_moderation,
         estimate_pictures,
         estimate_topic_names,
     )
-    from tasks.measure.steps import conversations_to_describe, texts_of
-    from tasks.providers import Providers
-    from tasks.sample.cluster import members_min
-    from tasks.spending.prices import load_prices
+    from tasks.signals.steps import conversations_to_describe, texts_of
+    from tasks.topics.cluster import members_min
 
     providers, prices = Providers(settings.providers), load_prices(settings.prices)
     tables = ("images", "redacted_images")

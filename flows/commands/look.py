@@ -9,7 +9,7 @@ import typer
 from flows.commands.options import JsonOption, ProviderOption, StoreOption, settings_of
 from schemas.errors import BadInput
 from schemas.policy import SemanticPictures
-from tasks.untrusted import json_text, one_line
+from tasks.runtime.untrusted import json_text, one_line
 
 SemanticOption = Annotated[
     bool,
@@ -25,8 +25,8 @@ def inspect(
     provider: ProviderOption = None,
 ) -> None:
     """Every signal of loose pictures or texts, without a store."""
-    from tasks.measure.loose_files import inspect_file
     from tasks.providers import Providers
+    from tasks.signals.loose_files import inspect_file
 
     for file in files:
         if not file.is_file():
@@ -57,7 +57,7 @@ def duplicates(
     provider: ProviderOption = None,
 ) -> None:
     """Pictures that are the same or look the same: pairs with their distance, then groups."""
-    from tasks.lookup.loose_duplicates import loose_duplicates
+    from tasks.dedup.loose_files import loose_duplicates
     from tasks.providers import Providers
 
     if not folder.is_dir():
@@ -87,8 +87,8 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Why a conversation, battle, picture or log line is in or out, with every signal behind it."""
-    from tasks.lookup.explain import explain_item
-    from tasks.tables import Store
+    from tasks.storage.queries.explain import explain_item
+    from tasks.storage.tables import Store
 
     account = explain_item(Store.existing(store), item)
     if account is None:

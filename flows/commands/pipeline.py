@@ -138,9 +138,9 @@ def curate_all(settings: Settings) -> list[StageReport]:
 
 def run_stages(settings: Settings, *stages: tuple[str, str]) -> list[StageReport]:
     """Run single stages on a store that exists, with one budget, print what they did and keep the record."""
-    from tasks.spending.ledger import one_ledger
-    from tasks.store.run_record import keep_run_record
-    from tasks.tables import Store
+    from tasks.runtime.budget import one_ledger
+    from tasks.storage.run_record import keep_run_record
+    from tasks.storage.tables import Store
 
     store = Store.existing(settings.store)
     check_before_work(settings)
@@ -170,7 +170,7 @@ def export_released(settings: Settings, reports: Sequence[StageReport], compat: 
     if compat is None or not released:
         return
     from tasks.export.compat import export_beside
-    from tasks.store.lock import writing
+    from tasks.storage.lock import writing
 
     with writing(settings.store) as store:
         print(f"{settings.store}/{export_beside(store, released, compat)}")
@@ -178,9 +178,9 @@ def export_released(settings: Settings, reports: Sequence[StageReport], compat: 
 
 def print_result(settings: Settings, reports: Sequence[StageReport]) -> None:
     """What the stages did, where record, release and report lie, and the funnel, last."""
-    from tasks.lookup.funnel import funnel
-    from tasks.store.run_record import latest_run_record
-    from tasks.tables import Store
+    from tasks.storage.queries.funnel import funnel
+    from tasks.storage.run_record import latest_run_record
+    from tasks.storage.tables import Store
 
     store = Store.open(settings.store)
     print_stages(reports)

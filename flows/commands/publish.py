@@ -76,7 +76,7 @@ def yank(
     from tasks.publish.plan import check_name
     from tasks.publish.records import forget
     from tasks.publish.yank import require_version, yank_version
-    from tasks.tables import Store
+    from tasks.storage.tables import Store
 
     api = hub_api()
     quiet_client()

@@ -25,10 +25,10 @@ from schemas.errors import BadInput, known_values
 from schemas.rating import BothBad, Interval, Rating, StylePreset
 from schemas.row import Row
 from schemas.settings import Settings
-from tasks.untrusted import one_line
+from tasks.runtime.untrusted import one_line
 
 if TYPE_CHECKING:
-    from tasks.rate.rating_tables import RatingTables
+    from tasks.leaderboard.rating_tables import RatingTables
 
 _COLUMNS = {"model", "rating", "ci95_low", "ci95_high", "rank", "battles"}
 
@@ -121,8 +121,8 @@ class _View:
 
 
 def _rate_table(battles: Path, settings: Settings, view: _View, window: tuple[date | None, date | None]) -> None:
-    from tasks.rate.battle_files import read_battles
-    from tasks.rate.rating_tables import TABLES, RatingTables, method_of, within
+    from tasks.leaderboard.battle_files import read_battles
+    from tasks.leaderboard.rating_tables import TABLES, RatingTables, method_of, within
 
     if view.table not in TABLES:
         raise BadInput(f"--table {known_values(view.table, TABLES)}")
@@ -152,8 +152,8 @@ def _print_table(rows: Sequence[Row], table: str, as_json: bool, only_stable: bo
 
 
 def _print_agreement(tables: "RatingTables", table: str, against: Path, as_json: bool) -> None:
-    from tasks.rate.agreement import agreement
-    from tasks.rate.battle_files import read_board
+    from tasks.leaderboard.agreement import agreement
+    from tasks.leaderboard.battle_files import read_board
 
     if table not in ("ratings", "style_control") or len(tables.slices) != 1 or tables.slices[0] == "all":
         raise BadInput("--against compares one board: give --table ratings or style_control, and at most one --slice")

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from schemas.rating import Rating
 from schemas.row import Row
-from tasks.untrusted import one_line
+from tasks.runtime.untrusted import one_line
 
 _FILE_WIDTH = 160
 _DIGITS = {"rating": 1, "rating_style": 1, "evidence": 1}

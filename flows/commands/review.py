@@ -13,9 +13,9 @@ def review(
     file: Annotated[Path | None, typer.Argument(help="The list with its `verdict` column filled in.")] = None,
 ) -> None:
     """List what is held as CSV; with a filled-in FILE, take its verdicts (release or drop) for the next decisions."""
-    from tasks.decide.review import held_csv, take_verdicts
-    from tasks.store.lock import writing
-    from tasks.tables import Store
+    from tasks.policy.review import held_csv, take_verdicts
+    from tasks.storage.lock import writing
+    from tasks.storage.tables import Store
 
     opened = Store.existing(store)
     if file is None:

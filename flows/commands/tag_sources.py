@@ -9,15 +9,15 @@ import polars as pl
 
 from schemas.errors import BadInput, known_values
 from schemas.settings import Settings
-from tasks.lookup.released import conversations_as_released
-from tasks.measure import DOCUMENT_SIGNALS
-from tasks.measure.documents import Documents
-from tasks.measure.loose_files import read_documents, read_labels
-from tasks.measure.run import Measured
-from tasks.measure.tag_evaluation import Labels, Spoken, drawn, labels_of, spoken_in_store, spoken_of
 from tasks.providers import PROVIDERS, Providers
-from tasks.store.lock import writing
-from tasks.tables import Store
+from tasks.signals import DOCUMENT_SIGNALS
+from tasks.signals.documents import Documents
+from tasks.signals.loose_files import read_documents, read_labels
+from tasks.signals.run import Measured
+from tasks.signals.tag_evaluation import Labels, Spoken, drawn, labels_of, spoken_in_store, spoken_of
+from tasks.storage.lock import writing
+from tasks.storage.queries.released import conversations_as_released
+from tasks.storage.tables import Store
 
 _FILES = (".csv", ".jsonl", ".ndjson")
 

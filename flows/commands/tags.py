@@ -21,7 +21,7 @@ from flows.commands.options import (
 from schemas.errors import BadInput
 from schemas.row import Row
 from schemas.tag_evaluation import Share, TagAgreement, TagDisagreement
-from tasks.untrusted import json_text
+from tasks.runtime.untrusted import json_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -59,8 +59,8 @@ def evaluate(
     What a provider has not said of a stored document yet is asked, and stored like in any run.
     """
     from flows.commands.tag_sources import both_sides
-    from tasks.measure.tag_evaluation import agreements, disagreements, labels_of
-    from tasks.spending.ledger import one_ledger
+    from tasks.runtime.budget import one_ledger
+    from tasks.signals.tag_evaluation import agreements, disagreements, labels_of
 
     settings = settings_of(store=store or "", budget=budget, prices=prices, seed=seed)
     with one_ledger(settings.budget_usd, settings.prices):
@@ -106,7 +106,7 @@ def _in_words(share: Share) -> str:
 
 def show(store: StoreOption, provider: ProviderOption = None, as_json: JsonOption = False) -> None:
     """How often kept conversations have each tag, criterion and place, and which tags come together."""
-    from tasks.lookup.conversation_features import (
+    from tasks.storage.queries.conversation_features import (
         ALL_TAGS,
         CRITERIA,
         TAXONOMY,
@@ -150,11 +150,11 @@ def _kept(settings: Any) -> "pl.DataFrame":
     """Kept conversations with every tag. Raises BadInput for a store without decisions."""
     import polars as pl
 
-    from tasks.lookup.conversation_features import conversation_features, with_labels
-    from tasks.lookup.released import conversations_as_released
-    from tasks.measure.steps import signal_versions
     from tasks.providers import Providers
-    from tasks.tables import Store
+    from tasks.signals.steps import signal_versions
+    from tasks.storage.queries.conversation_features import conversation_features, with_labels
+    from tasks.storage.queries.released import conversations_as_released
+    from tasks.storage.tables import Store
 
     store = Store.existing(settings.store)
     ids = store.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="conversation")["item_id"]

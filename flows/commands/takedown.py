@@ -12,7 +12,7 @@ import typer
 
 from flows.commands.options import StoreOption
 from schemas.errors import BadInput, StoreUnwell
-from tasks.untrusted import one_line
+from tasks.runtime.untrusted import one_line
 
 if TYPE_CHECKING:
     from schemas.takedown import NearCopy, Removed
@@ -42,10 +42,10 @@ def takedown(
     The other side of a vote goes along, and with a picture every conversation that shows it. A picture that another
     conversation shows stays. Without any ID, finishes a takedown that was interrupted.
     """
-    from tasks.store.lock import writing
-    from tasks.store.storage_errors import storage_errors
-    from tasks.store.tombstones import UNFINISHED
-    from tasks.tables import Store
+    from tasks.storage.lock import writing
+    from tasks.storage.storage_errors import storage_errors
+    from tasks.storage.tables import Store
+    from tasks.storage.tombstones import UNFINISHED
     from tasks.takedown.take_down import take_down
 
     if [*(ids or []), *(user or [])].count("-") > 1:

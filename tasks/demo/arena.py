@@ -14,7 +14,7 @@ from tasks.demo.problems import PLANTERS
 from tasks.demo.records import OPEN_SECONDS, OPENS_SECONDS, LogDay, Moment, log_days, models
 from tasks.demo.traffic import Scene, Stage, battle, direct_chat
 from tasks.demo.words import chance
-from tasks.running.progress import Advance, progress
+from tasks.runtime.progress import Advance, progress
 
 EXPECTED = "expected.jsonl"
 """What was planted, one fact a line."""

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from schemas.errors import BadInput
-from tasks.tables import Store
+from tasks.storage.tables import Store
 
 Fact = dict[str, Any]
 """One line of `expected.jsonl`."""

@@ -16,7 +16,7 @@ import polars as pl
 from schemas.errors import BadInput, known_values
 from schemas.planted import PlantedScore
 from tasks.demo.evidence import Evidence, Fact, read_facts
-from tasks.tables import Store
+from tasks.storage.tables import Store
 
 LOGS = "logs"
 """Where the raw logs lie, beside the file of planted facts."""

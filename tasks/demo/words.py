@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from schemas.row import Row
-from tasks.yaml_files import read_yaml
+from tasks.runtime.yaml_files import read_yaml
 
 _FOLDER = Path(__file__).parent / "words"
 

@@ -11,7 +11,7 @@ from schemas.errors import BadInput
 from schemas.export import FileFormat, SftSelection, SftStyle
 from tasks.release.dataset_card import size_category
 from tasks.release.layout import CARD, MANIFEST_DIGITS, manifest_sha256
-from tasks.untrusted import markdown_text
+from tasks.runtime.untrusted import markdown_text
 
 
 def read_card(release: Path) -> tuple[dict[str, Any], str]:

@@ -16,14 +16,14 @@ from schemas.release import CONFIGS, ReleasedCategories
 from schemas.row import arrow_schema
 from tasks.export.card import front_matter, notice, read_card, sections
 from tasks.export.destination import put_folder
-from tasks.measure.markdown import markdown
-from tasks.parquet import ParquetFile, read_parquet_groups
 from tasks.release.declared import check_shards
 from tasks.release.fetched import fetched
 from tasks.release.layout import CARD
 from tasks.release.shards import feature_schema, shards
 from tasks.release.verify import read_manifest
-from tasks.tables import Store
+from tasks.signals.markdown import markdown
+from tasks.storage.parquet import ParquetFile, read_parquet_groups
+from tasks.storage.tables import Store
 
 Row = Mapping[str, Any]
 _SHORT_ID = "23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"

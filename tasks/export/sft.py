@@ -15,12 +15,12 @@ from datasets import Features, List, Value
 from schemas.errors import BadInput
 from schemas.export import FileFormat, SftSelection, SftStyle
 from tasks.export.card import write_sft_card
-from tasks.parquet import compact, encode_parquet, read_parquet_groups
 from tasks.release.contents import IMAGE_NAME
 from tasks.release.declared import check_shards
 from tasks.release.shards import feature_schema, shards
 from tasks.release.verify import read_manifest
-from tasks.running.progress import progress
+from tasks.runtime.progress import progress
+from tasks.storage.parquet import compact, encode_parquet, read_parquet_groups
 
 _COLUMNS = ["conversation_id", "model", "topic", "conversation"]
 

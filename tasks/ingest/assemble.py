@@ -20,9 +20,9 @@ import pyarrow as pa
 
 from schemas.battle import Battle
 from schemas.conversation import Conversation, Role
-from tasks.content_id import combined_id, text_id
-from tasks.running.parallel import map_ordered
-from tasks.tables import Store, frame_schema
+from tasks.runtime.parallel import map_ordered
+from tasks.storage.content_id import combined_id, text_id
+from tasks.storage.tables import Store, frame_schema
 
 ROWS_A_PART = 16_384
 MEMORY_LIMIT = "1200MB"

@@ -16,7 +16,7 @@ from tasks.ingest.formats.data_files import TABLES, line_rows, table_rows
 from tasks.ingest.log_files import IMAGE_FOLDERS, LogFile, server_folders
 from tasks.ingest.log_line import Place
 from tasks.ingest.quarantine import EMBEDDED, rows_without
-from tasks.tables import Store, frame_of
+from tasks.storage.tables import Store, frame_of
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".avif", ".heic", ".heif", ".tif", ".tiff", ".svg")
 """In the order of preference: the server's PNG holds the exact upload, its older JPEG does not. After .bmp come those

@@ -19,10 +19,10 @@ from schemas.errors import BadInput, why_unreadable
 from schemas.reject import QuarantineCause
 from schemas.row import arrow_schema
 from schemas.tables import TABLES
-from tasks.content_id import text_id
 from tasks.ingest.presets import PresetFile
 from tasks.ingest.quarantine import PRESET, hold, key_of, rows_without
-from tasks.tables import Store
+from tasks.storage.content_id import text_id
+from tasks.storage.tables import Store
 
 Hashes = npt.NDArray[np.uint64]
 

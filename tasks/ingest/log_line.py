@@ -11,8 +11,8 @@ import orjson
 from schemas.battle import Winner
 from schemas.conversation import RecordType
 from schemas.reject import RejectReason
-from tasks.content_id import text_id
-from tasks.ingest.people import Pseudonyms
+from tasks.storage.content_id import text_id
+from tasks.storage.user_ids import Pseudonyms
 
 _WINNERS: dict[object, str] = {
     RecordType.LEFT_VOTE.value: Winner.MODEL_A.value,

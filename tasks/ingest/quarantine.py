@@ -11,9 +11,9 @@ import polars as pl
 
 from schemas.reject import QuarantineCause, Quarantined, Reject, RejectReason
 from schemas.takedown import TakenDownKind
-from tasks.store.part_rewrite import rewritten
-from tasks.store.tombstones import UNFINISHED, Tombstones
-from tasks.tables import Store, frame_of
+from tasks.storage.part_rewrite import rewritten
+from tasks.storage.tables import Store, frame_of
+from tasks.storage.tombstones import UNFINISHED, Tombstones
 
 PRESET = "preset:"
 """Begins the name of an image of the preset collection."""

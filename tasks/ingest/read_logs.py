@@ -19,7 +19,7 @@ from tasks.ingest.formats.adapter import FormatAdapter, Record
 from tasks.ingest.image_files import LinkedImages, image_at
 from tasks.ingest.log_files import LINE_BYTES_MAX, without_mark
 from tasks.ingest.log_line import LineRejected, Place, Seen, parse_json, sightings, states_of
-from tasks.ingest.people import Pseudonyms
+from tasks.storage.user_ids import Pseudonyms
 
 Texts = list[str | None]
 

@@ -17,15 +17,15 @@ from tasks.ingest.formats.data_files import TABLES, table_rows
 from tasks.ingest.image_files import LinkedImages, linked_images
 from tasks.ingest.log_files import LogFile, open_stream, raw_lines
 from tasks.ingest.log_line import Place
-from tasks.ingest.people import Pseudonyms, store_key
 from tasks.ingest.quarantine import hold, rows_without, withdraw_taken_down
 from tasks.ingest.read_logs import LogContent, sighting_table
 from tasks.ingest.read_plan import PART_BYTES, PIECE_BYTES, FilePlan, Piece, batches, changed, plan
-from tasks.running.parallel import map_in_processes
-from tasks.running.progress import progress
-from tasks.store.tombstones import UNFINISHED as UNFINISHED_TAKEDOWN
-from tasks.store.tombstones import Tombstones
-from tasks.tables import Store, frame_of
+from tasks.runtime.parallel import map_in_processes
+from tasks.runtime.progress import progress
+from tasks.storage.tables import Store, frame_of
+from tasks.storage.tombstones import UNFINISHED as UNFINISHED_TAKEDOWN
+from tasks.storage.tombstones import Tombstones
+from tasks.storage.user_ids import Pseudonyms, store_key
 
 BATCHES_ALONE = 6
 """So many batches are read in this process before other processes would have started."""

@@ -15,6 +15,7 @@ from schemas.errors import BadInput
 from schemas.image import Preset
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.images.decode import Pixels
 from tasks.ingest import take_in
 from tasks.ingest.assemble import assemble_store
 from tasks.ingest.formats.data_files import described, source_files
@@ -28,17 +29,16 @@ from tasks.ingest.image_files import (
 )
 from tasks.ingest.known_images import KnownHashes, apply_lists, hold_images, load_known_hashes, not_held, purge_flagged
 from tasks.ingest.log_files import LogFile
-from tasks.ingest.people import store_key
 from tasks.ingest.presets import PresetFile, find_presets, logged_name, preset_files
 from tasks.ingest.quarantine import EMBEDDED, PRESET, keep_names_out
 from tasks.ingest.read_new import read_new
 from tasks.ingest.take_in import ImageObserver, ImageParts, ShardTaker, image_ids_of
-from tasks.pixels.pictures import Pixels
-from tasks.running.progress import progress, tell
-from tasks.running.shards import shard_runner
-from tasks.running.timing import timed
-from tasks.store.tombstones import Tombstones
-from tasks.tables import Store, frame_of
+from tasks.runtime.progress import progress, tell
+from tasks.runtime.shards import shard_runner
+from tasks.runtime.timing import timed
+from tasks.storage.tables import Store, frame_of
+from tasks.storage.tombstones import Tombstones
+from tasks.storage.user_ids import store_key
 
 
 @task(cache_policy=NO_CACHE)

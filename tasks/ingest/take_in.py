@@ -17,14 +17,14 @@ from schemas.errors import BadInput
 from schemas.image import Image, PictureFile
 from schemas.reject import RejectReason
 from schemas.takedown import TakenDownKind
+from tasks.images.decode import Picture, PictureRejected, Pixels, open_picture
 from tasks.ingest.image_files import ImageSource, file_stamp
 from tasks.ingest.known_images import KnownHashes, file_digests, load_known_hashes
-from tasks.pixels.pictures import Picture, PictureRejected, Pixels, open_picture
-from tasks.running.parallel import map_ordered
-from tasks.running.progress import Advance
-from tasks.running.shards import ShardRunner
-from tasks.store.tombstones import Tombstones
-from tasks.tables import Store, frame_of
+from tasks.runtime.parallel import map_ordered
+from tasks.runtime.progress import Advance
+from tasks.runtime.shards import ShardRunner
+from tasks.storage.tables import Store, frame_of
+from tasks.storage.tombstones import Tombstones
 
 FILES_AT_ONCE = 16
 FILE_BYTES_MAX = 256 * 1024 * 1024

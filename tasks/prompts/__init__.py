@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from schemas.tags import Sees, sees
-from tasks.taxonomy import taxonomy_file
+from tasks.prompts.taxonomy import taxonomy_file
 
 _SECTIONS = {
     Sees.PROMPT: "Decide these from the prompt alone, without looking at the pictures:",

@@ -17,8 +17,8 @@ from typing_extensions import get_protocol_members
 
 from schemas.row import Row
 from schemas.signals import Face, ImageText, Language, Moderation, PiiSpan
-from tasks.pixels.pictures import Picture
-from tasks.tables import Store
+from tasks.images.decode import Picture
+from tasks.storage.tables import Store
 
 Vectors = npt.NDArray[np.float32]
 

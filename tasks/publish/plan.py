@@ -15,7 +15,7 @@ from tasks.publish.hub import PREVIEW
 from tasks.release.build import MANIFEST
 from tasks.release.layout import CARD, is_release_file, manifest_sha256
 from tasks.release.verify import read_manifest, verify_release
-from tasks.tables import Store
+from tasks.storage.tables import Store
 
 _WITH_BATTLES = ("leaderboard/", "report/")
 

@@ -15,8 +15,8 @@ from tasks.publish.plan import card_of_config, managed
 from tasks.publish.records import begin, end, unfinished
 from tasks.release.build import WITHDRAWN
 from tasks.release.layout import CARD
-from tasks.running.progress import progress
-from tasks.tables import Store
+from tasks.runtime.progress import progress
+from tasks.storage.tables import Store
 
 _FILES_AT_ONCE = 8
 

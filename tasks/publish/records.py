@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from schemas.errors import StoreUnwell, why_unreadable
 from schemas.publication import Publication, UploadPlan
-from tasks.tables import Store
+from tasks.storage.tables import Store
 
 _FOLDER = "published"
 _UNKNOWN = ""

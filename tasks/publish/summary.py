@@ -13,7 +13,7 @@ from tasks.release.diff import diff_releases
 from tasks.release.fetched import fetched
 from tasks.release.layout import MANIFEST_DIGITS
 from tasks.release.verify import read_manifest
-from tasks.tables import Store
+from tasks.storage.tables import Store
 
 
 def plan_lines(plan: UploadPlan) -> Iterator[str]:

@@ -13,8 +13,8 @@ from fsspec.implementations.local import LocalFileSystem
 
 from schemas.errors import BadInput, ReleaseConflict
 from schemas.release import Manifest, ReleasedFile
-from tasks.running.parallel import map_ordered
-from tasks.tables import Store
+from tasks.runtime.parallel import map_ordered
+from tasks.storage.tables import Store
 
 MANIFEST = "manifest.json"
 WITHDRAWN = "withdrawn.json"

@@ -12,12 +12,12 @@ import polars as pl
 from pydantic import ValidationError
 
 from schemas.release import CONFIGS, KEYS
-from tasks.distinct import Distinct
-from tasks.pixels.metadata import strip_metadata
+from tasks.images.metadata import strip_metadata
 from tasks.providers.embedded.pii_patterns import find_patterns
 from tasks.providers.embedded.text_pii import without_overlaps
 from tasks.release.gather import WINNERS
 from tasks.release.identifiers import identifiers_in
+from tasks.storage.distinct import Distinct
 
 _PEOPLE = {"user_id", "judge"}
 _ROLES = {"chat": {"user", "assistant"}, "battle": {"user", "assistant"}, "bench": {"user"}}

@@ -12,12 +12,12 @@ from schemas.policy import Policy
 from schemas.release import CONFIGS, Manifest
 from schemas.row import described_columns, inner_rows
 from schemas.run import Funnel
-from tasks.lookup.funnel import reason_texts
-from tasks.parquet import read_parquet_groups
 from tasks.release.layout import CARD
 from tasks.release.shards import shards
 from tasks.release.statistics import COLUMNS, COMPARED, PUBLISHED, UNKNOWN, Statistics
-from tasks.untrusted import markdown_text
+from tasks.runtime.untrusted import markdown_text
+from tasks.storage.parquet import read_parquet_groups
+from tasks.storage.queries.funnel import reason_texts
 
 _TEMPLATE = Path(__file__).with_suffix(".md")
 _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))

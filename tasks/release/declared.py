@@ -13,9 +13,9 @@ from schemas.errors import BadInput
 from schemas.rating import Rating
 from schemas.release import CONFIGS, Manifest, ReleasedColumn
 from schemas.row import arrow_schema
-from tasks.parquet import read_parquet_schema
 from tasks.release.identifiers import identifiers_in
 from tasks.release.shards import METADATA_KEY, feature_schema, features_of, shard_schema, shards
+from tasks.storage.parquet import read_parquet_schema
 
 READ_ERRORS = (pa.ArrowException, OSError, ValueError, pl.exceptions.PolarsError)
 """What readers raise at pages that cannot be."""

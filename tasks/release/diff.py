@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.release_diff import Bump, ReleaseDiff, RowChange
-from tasks.parquet import read_parquet_groups, read_parquet_schema
 from tasks.release.declared import check_shards
 from tasks.release.shards import shards
 from tasks.release.verify import read_manifest
-from tasks.store.database import TemporaryDatabase
+from tasks.storage.database import TemporaryDatabase
+from tasks.storage.parquet import read_parquet_groups, read_parquet_schema
 
 _TOLD_APART = {"rules", "licence", "contact", "banned_users", "about", "drift"}
 """Parts of a policy that are compared in their own way, or decide nothing."""

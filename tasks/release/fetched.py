@@ -9,8 +9,8 @@ import fsspec
 
 from schemas.errors import BadInput, CurateError, StoreUnwell, why_unreadable
 from tasks.release.build import MANIFEST
-from tasks.store.storage_errors import storage_errors
-from tasks.tables import Store
+from tasks.storage.storage_errors import storage_errors
+from tasks.storage.tables import Store
 
 
 def is_remote(location: str) -> bool:

@@ -10,14 +10,14 @@ import polars as pl
 from schemas.conversation import UNDATED_BEFORE
 from schemas.release import ReleasedCategories, SideMetadata
 from schemas.settings import BenchSettings
-from tasks.contamination.guard import Guard, Withheld
-from tasks.language_names import english_name
-from tasks.lookup.blocks import BLOCK_ROWS, Block, battle_blocks, conversation_blocks
-from tasks.lookup.conversation_features import CATEGORIES, conversation_features
-from tasks.lookup.facts import Versions
-from tasks.lookup.released import battles_as_released, conversations_as_released
-from tasks.parquet import compact
-from tasks.tables import Store
+from tasks.bench.contamination.guard import Guard, Withheld
+from tasks.storage.parquet import compact
+from tasks.storage.queries.blocks import BLOCK_ROWS, Block, battle_blocks, conversation_blocks
+from tasks.storage.queries.conversation_features import CATEGORIES, conversation_features
+from tasks.storage.queries.language_names import english_name
+from tasks.storage.queries.released import battles_as_released, conversations_as_released
+from tasks.storage.queries.signals import Versions
+from tasks.storage.tables import Store
 
 WINNERS = {"model_a": "model_a", "model_b": "model_b", "tie": "tie", "tie_bothbad": "tie (bothbad)"}
 """Our winner -> the spelling of VisionArena-Battle."""

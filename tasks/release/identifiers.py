@@ -14,7 +14,7 @@ import polars as pl
 from schemas.release import Manifest
 from tasks.providers.embedded.pii_patterns import PATTERNS
 from tasks.release.build import MANIFEST
-from tasks.untrusted import markdown_text
+from tasks.runtime.untrusted import markdown_text
 
 _ADDRESSES = {pattern.type: pattern for pattern in reversed(PATTERNS) if pattern.type in ("ip", "email")}
 """The first form of each; programs write none of the others, which are spelt out."""

@@ -7,9 +7,9 @@ import polars as pl
 
 from schemas.rating import Rating
 from schemas.row import arrow_schema
-from tasks.parquet import ParquetFile, conform
 from tasks.release.declared import READ_ERRORS, sound_groups
-from tasks.untrusted import csv_cell
+from tasks.runtime.untrusted import csv_cell
+from tasks.storage.parquet import ParquetFile, conform
 
 BOARDS = {
     "overall": pl.col("slice").is_in(["overall", "exclude_ties", "exclude_refusal", "exclude_preset"]),

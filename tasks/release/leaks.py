@@ -6,11 +6,11 @@ from pathlib import Path
 import polars as pl
 
 from schemas.release import KEYS
-from tasks.contamination.alike import ALIKE_OVERLAP
-from tasks.contamination.prompt_index import PromptIndex, normalised
-from tasks.parquet import compact, read_parquet_groups
+from tasks.bench.contamination.alike import ALIKE_OVERLAP
+from tasks.bench.contamination.prompt_index import PromptIndex, normalised
 from tasks.release.shards import shards
-from tasks.tables import Store
+from tasks.storage.parquet import compact, read_parquet_groups
+from tasks.storage.tables import Store
 
 
 def bench_leaks(folder: Path) -> Iterator[str]:

@@ -12,8 +12,8 @@ from datasets import Features, Image, List
 
 from schemas.release import CONFIGS
 from schemas.row import arrow_schema
-from tasks.parquet import ParquetFile
-from tasks.tables import Store
+from tasks.storage.parquet import ParquetFile
+from tasks.storage.tables import Store
 
 LAYOUT = 5
 """Of the files, for the manifest; another one where the same rows would become other bytes."""

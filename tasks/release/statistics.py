@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from tasks.distinct import Distinct
 from tasks.providers.embedded.texts import Cl100k
+from tasks.storage.distinct import Distinct
 
 COLUMNS = (
     "dataset", "conversations", "models", "users", "languages", "pictures", "turns", "prompt tokens", "answer tokens",

@@ -16,10 +16,6 @@ from schemas.errors import BadInput
 from schemas.release import CONFIGS, Manifest
 from schemas.run import Funnel, StageReport
 from schemas.settings import Settings
-from tasks.lookup.bench import bench_evidence, topics_fit
-from tasks.lookup.facts import Versions
-from tasks.lookup.funnel import funnel
-from tasks.lookup.released import days
 from tasks.providers import Providers
 from tasks.release.build import checked_version, place, released_files, staging_folder, write_manifest
 from tasks.release.contents import ImageLists
@@ -29,9 +25,13 @@ from tasks.release.gather import Gathered
 from tasks.release.leaderboards import write_leaderboards
 from tasks.release.shards import LAYOUT, ReleasedImages, write_shards
 from tasks.release.statistics import COMPARED, Statistics
-from tasks.running.timing import timed
-from tasks.store.tombstones import UNFINISHED
-from tasks.tables import Store
+from tasks.runtime.timing import timed
+from tasks.storage.queries.bench import bench_evidence, topics_fit
+from tasks.storage.queries.funnel import funnel
+from tasks.storage.queries.released import days
+from tasks.storage.queries.signals import Versions
+from tasks.storage.tables import Store
+from tasks.storage.tombstones import UNFINISHED
 
 _RELEVANT = {"seed", "topics", "bench"} | {
     "bootstraps", "anchor_model", "anchor_rating", "interval", "both_bad", "style_preset", "exclude_outlier_judges"

@@ -23,9 +23,9 @@ from tasks.release.layout import wrong_files
 from tasks.release.leaderboards import wrong_boards
 from tasks.release.leaks import bench_leaks, hidden_leaks
 from tasks.release.shards import shards
-from tasks.running.progress import Advance, progress
-from tasks.store.database import TemporaryDatabase
-from tasks.tables import Store
+from tasks.runtime.progress import Advance, progress
+from tasks.storage.database import TemporaryDatabase
+from tasks.storage.tables import Store
 
 
 def verify_release(folder: Path, store: Store | None = None) -> list[str]:

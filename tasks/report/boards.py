@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tasks.language_names import english_name
 from tasks.report.figures import bars, matrix, rating_intervals, shares
 from tasks.report.page import Part
-from tasks.tables import Store
+from tasks.storage.queries.language_names import english_name
+from tasks.storage.tables import Store
 
 MODELS_MAX = 40
 """Models of a matrix: those with the most battles or the best ranks; its table holds all."""

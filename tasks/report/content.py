@@ -8,17 +8,24 @@ from schemas.decision import ALL_DROPS
 from schemas.policy import Policy
 from schemas.run import Funnel
 from schemas.tag_evaluation import TagCount
-from tasks.language_names import UNKNOWN, english_name
-from tasks.lookup.conversation_features import ALL_TAGS, CRITERIA, TAXONOMY, overlap, tag_counts, taxonomy_counts
-from tasks.lookup.facts import Versions
-from tasks.lookup.funnel import REPEATS, funnel, reason_texts
-from tasks.lookup.released import decided_policy
 from tasks.report.boards import battle_parts, bench_parts
 from tasks.report.figures import RED, bars, days, matrix, shares
 from tasks.report.kept import Kept, kept_battles, kept_conversations
 from tasks.report.page import Content, Part
 from tasks.report.topics import topic_counts, topic_tree_part, topics_part
-from tasks.tables import Store
+from tasks.storage.queries.conversation_features import (
+    ALL_TAGS,
+    CRITERIA,
+    TAXONOMY,
+    overlap,
+    tag_counts,
+    taxonomy_counts,
+)
+from tasks.storage.queries.funnel import REPEATS, funnel, reason_texts
+from tasks.storage.queries.language_names import UNKNOWN, english_name
+from tasks.storage.queries.released import decided_policy
+from tasks.storage.queries.signals import Versions
+from tasks.storage.tables import Store
 
 MOST = 20
 """Rows of a bar chart; the table holds all."""

@@ -5,12 +5,19 @@ from typing import NamedTuple
 
 import polars as pl
 
-from tasks.distinct import Distinct
-from tasks.lookup.blocks import BLOCK_ROWS, Blocks, conversation_blocks
-from tasks.lookup.conversation_features import ALL_TAGS, CRITERIA, TAXONOMY, conversation_features, tallied, with_labels
-from tasks.lookup.facts import Versions
-from tasks.lookup.released import battles_as_released, conversations_as_released
-from tasks.tables import Store
+from tasks.storage.distinct import Distinct
+from tasks.storage.queries.blocks import BLOCK_ROWS, Blocks, conversation_blocks
+from tasks.storage.queries.conversation_features import (
+    ALL_TAGS,
+    CRITERIA,
+    TAXONOMY,
+    conversation_features,
+    tallied,
+    with_labels,
+)
+from tasks.storage.queries.released import battles_as_released, conversations_as_released
+from tasks.storage.queries.signals import Versions
+from tasks.storage.tables import Store
 
 _TALLIED = (("day",), ("model",), ("language",), ("num_turns",), ALL_TAGS, CRITERIA, TAXONOMY)
 _OF_BATTLES = ("day",), ("model_a", "model_b", "winner")

@@ -10,7 +10,7 @@ import jinja2
 import polars as pl
 
 from schemas.run import Funnel
-from tasks.untrusted import csv_cell, one_line
+from tasks.runtime.untrusted import csv_cell, one_line
 
 ROWS_MAX = 200
 

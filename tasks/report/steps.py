@@ -7,11 +7,11 @@ from prefect.cache_policies import NO_CACHE
 
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.lookup.facts import Versions
-from tasks.lookup.released import days
 from tasks.providers import EMBEDDED, Providers
-from tasks.running.timing import timed
-from tasks.tables import Store
+from tasks.runtime.timing import timed
+from tasks.storage.queries.released import days
+from tasks.storage.queries.signals import Versions
+from tasks.storage.tables import Store
 
 
 @task(cache_policy=NO_CACHE)

@@ -6,7 +6,7 @@ import polars as pl
 
 from tasks.report.figures import NAMED_TOPICS, merges, topic_map
 from tasks.report.page import Part
-from tasks.tables import Store
+from tasks.storage.tables import Store
 
 POINTS_MAX = 5_000
 """Points of the map, about: each takes 100 bytes of the page."""

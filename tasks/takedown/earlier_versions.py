@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from schemas.errors import why_unreadable
-from tasks.tables import Store
+from tasks.storage.tables import Store
 
 _FOLDERS = ("tables", "releases", "exports")
 """Of a store: what holds texts and pictures."""

@@ -11,11 +11,11 @@ import polars as pl
 from schemas.row import arrow_schema
 from schemas.tables import TABLES
 from schemas.takedown import TakenDownKind
-from tasks.content_id import text_id
-from tasks.distinct import Distinct
 from tasks.ingest.quarantine import taken_down_in
-from tasks.store.tombstones import Tombstones
-from tasks.tables import Store
+from tasks.storage.content_id import text_id
+from tasks.storage.distinct import Distinct
+from tasks.storage.tables import Store
+from tasks.storage.tombstones import Tombstones
 
 
 class Ids(Distinct):

@@ -6,10 +6,10 @@ import polars as pl
 
 from schemas.policy import NearPictures
 from schemas.takedown import NearCopy
-from tasks.decide.near_images import near_hashes, near_images
-from tasks.pixels.hashes import image_hashes
-from tasks.pixels.pictures import PictureRejected, open_picture
-from tasks.tables import Store
+from tasks.dedup.near_images import near_hashes, near_images
+from tasks.images.decode import PictureRejected, open_picture
+from tasks.images.hashes import image_hashes
+from tasks.storage.tables import Store
 from tasks.takedown.live import Ids
 
 _HASHES = ["phash", "pdq", "grey"]

@@ -11,8 +11,8 @@ from schemas.export import Compat
 from schemas.release import CONFIGS
 from tasks.publish.records import publications
 from tasks.release.build import MANIFEST, WITHDRAWN, staging_folder
-from tasks.store.tombstones import Tombstones
-from tasks.tables import Store
+from tasks.storage.tables import Store
+from tasks.storage.tombstones import Tombstones
 from tasks.takedown.live import Ids
 
 _CHECKED = "ingest/known_withdrawn"

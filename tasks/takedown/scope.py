@@ -11,13 +11,13 @@ import polars as pl
 
 from schemas.errors import BadInput, why_unreadable
 from schemas.takedown import TakenDownKind
+from tasks.images.decode import PictureRejected, open_picture
 from tasks.ingest.known_images import FileDigests, file_digests
-from tasks.ingest.people import Pseudonyms
 from tasks.ingest.presets import logged_name
 from tasks.ingest.quarantine import PRESET, quarantined
-from tasks.pixels.pictures import PictureRejected, open_picture
-from tasks.store.tombstones import Tombstones
-from tasks.tables import Store
+from tasks.storage.tables import Store
+from tasks.storage.tombstones import Tombstones
+from tasks.storage.user_ids import Pseudonyms
 from tasks.takedown.lookalikes import lookalikes
 
 _PICTURE_SUFFIXES = (".png", ".jpeg", ".jpg", ".webp", ".gif", ".embedded")

@@ -7,9 +7,9 @@ from prefect.cache_policies import NO_CACHE
 
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.running.timing import timed
-from tasks.store.tombstones import UNFINISHED
-from tasks.tables import Store
+from tasks.runtime.timing import timed
+from tasks.storage.tables import Store
+from tasks.storage.tombstones import UNFINISHED
 from tasks.takedown.releases import withdraw_known
 from tasks.takedown.take_down import finish
 

@@ -11,9 +11,9 @@ from schemas.row import arrow_schema
 from schemas.tables import TABLES
 from schemas.takedown import TakenDownKind
 from tasks.ingest.quarantine import withdraw_taken_down
-from tasks.store.part_rewrite import parts_with, rewritten, written_anew
-from tasks.store.tombstones import Tombstones
-from tasks.tables import Store
+from tasks.storage.part_rewrite import parts_with, rewritten, written_anew
+from tasks.storage.tables import Store
+from tasks.storage.tombstones import Tombstones
 from tasks.takedown.live import Ids, Live, stays
 
 IMPERSONAL = {

@@ -8,10 +8,10 @@ from datetime import datetime
 import polars as pl
 
 from schemas.takedown import NearCopy, Removed
-from tasks.ingest.people import store_key
-from tasks.running.progress import tell
-from tasks.store.tombstones import UNFINISHED, Tombstones
-from tasks.tables import Store
+from tasks.runtime.progress import tell
+from tasks.storage.tables import Store
+from tasks.storage.tombstones import UNFINISHED, Tombstones
+from tasks.storage.user_ids import store_key
 from tasks.takedown.earlier_versions import forget_versions
 from tasks.takedown.live import Live, live
 from tasks.takedown.lookalikes import near_copies

@@ -18,7 +18,7 @@ import pytest
 from schemas.run import StageReport
 from schemas.settings import BenchSettings, Settings
 from tasks.demo.arena import generate_arena
-from tasks.tables import Store
+from tasks.storage.tables import Store
 from tests.builders import USER_KEY
 
 ROOT = Path(__file__).parents[2]

@@ -8,10 +8,10 @@ import yaml
 
 from schemas.errors import CanaryEscaped
 from schemas.policy import Action
-from tasks.canaries.probes import STORE, probes
-from tasks.decide.policy_file import load_policy
+from tasks.demo.canaries.probes import STORE, probes
+from tasks.policy.policy_file import load_policy
 from tasks.release.build import MANIFEST
-from tasks.tables import Store
+from tasks.storage.tables import Store
 from tests.http_server import HttpServer, Reply
 
 
@@ -99,7 +99,7 @@ def test_an_escape_ends_the_command_with_one_line_and_no_release(curated, plante
 
 
 def test_every_preset_has_a_rule_for_every_probe():
-    from tasks.canaries.check import _rules
+    from tasks.demo.canaries.check import _rules
 
     for name in ("public_release", "redact", "internal"):
         for probe in probes():

@@ -14,9 +14,9 @@ import pytest
 
 from schemas.settings import Settings
 from schemas.tables import SIGNALS
-from tasks.content_id import text_id
 from tasks.demo.arena import generate_arena
-from tasks.tables import Store
+from tasks.storage.content_id import text_id
+from tasks.storage.tables import Store
 from tests.flows.killed_run import Change, KillAt, fork_server, run
 
 pytest.importorskip("openai", reason="production extra")

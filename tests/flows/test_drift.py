@@ -8,8 +8,8 @@ import pytest
 
 from schemas.run import DropCounts, StageReport
 from schemas.settings import Settings
-from tasks.decide.policy_file import policy_hash
-from tasks.store.run_record import keep_run_record
+from tasks.policy.policy_file import policy_hash
+from tasks.storage.run_record import keep_run_record
 from tests.builders import NOON
 from tests.small_store import POLICY, small_store
 

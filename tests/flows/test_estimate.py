@@ -6,9 +6,9 @@ import pytest
 
 from schemas.settings import Settings
 from schemas.tags import Categories
-from tasks.measure import DOCUMENT_SIGNALS
 from tasks.providers import Providers
-from tasks.store.run_record import latest_run_record
+from tasks.signals import DOCUMENT_SIGNALS
+from tasks.storage.run_record import latest_run_record
 from tests.builders import NOON, conversation, decision, image, picture, store_with
 from tests.http_server import HttpServer, Reply
 
@@ -46,7 +46,7 @@ def test_what_is_measured_already_costs_nothing(curate, store):
     labels = dict.fromkeys(
         ("captioning", "creative_writing", "diagram", "entity_recognition", "homework", "humor", "ocr"), False
     )
-    from tasks.measure.run import append_rows
+    from tasks.signals.run import append_rows
 
     append_rows(store, {"categories": [{"content_id": each, **key, **labels} for each in ids[:2]]})
     assert {row["items"] for row in _rows(curate, store)} == {1}

@@ -15,9 +15,9 @@ from datasets import Dataset, load_dataset
 from schemas.run import StageReport
 from schemas.settings import BenchSettings
 from schemas.tables import TABLES
-from tasks.lookup.funnel import funnel, line_fates
 from tasks.release.verify import verify_release
-from tasks.tables import Store
+from tasks.storage.queries.funnel import funnel, line_fates
+from tasks.storage.tables import Store
 
 
 def _calls(reports: list[StageReport]) -> int:
@@ -144,7 +144,7 @@ def test_changed_threshold_measures_nothing(curated, tmp_path):
     from flows.decide import decide
     from flows.measure import describe
 
-    policy = yaml.safe_load(Path("tasks/decide/policies/public_release.yaml").read_text())
+    policy = yaml.safe_load(Path("tasks/policy/policies/public_release.yaml").read_text())
     next(rule for rule in policy["rules"] if rule["reason"] == "nsfw_image")["at_least"] = 0.0001
     file = tmp_path / "strict.yaml"
     file.write_text(yaml.safe_dump(policy | {"name": "strict"}))

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from tasks.demo.arena import generate_arena
-from tasks.tables import Store
+from tasks.storage.tables import Store
 
 pytest.importorskip("openai", reason="production extra")
 from tasks.providers.production.calls import Service

@@ -3,7 +3,7 @@
 import json
 
 from tests.small_store import HOSTILE_MODEL, small_store
-from tests.tasks.test_untrusted import CONTROL
+from tests.tasks.runtime.test_untrusted import CONTROL
 
 
 def test_an_account_of_a_hostile_model_name_is_the_same_json_without_direction_characters(curate, tmp_path):

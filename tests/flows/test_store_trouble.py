@@ -12,7 +12,7 @@ from flows.one_writer import one_writer
 from schemas.errors import StoreUnwell
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.tables import Store
+from tasks.storage.tables import Store
 from tests.s3_server import s3_process
 
 

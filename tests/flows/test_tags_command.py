@@ -6,7 +6,7 @@ import pytest
 
 from schemas.decision import Decision
 from schemas.tags import TAGS
-from tasks.tables import frame_of
+from tasks.storage.tables import frame_of
 from tests.builders import conversation, decision, store_with
 
 PROMPTS = {

@@ -10,9 +10,9 @@ import pytest
 
 from schemas.settings import Settings
 from schemas.tables import TABLES
-from tasks.measure import run
-from tasks.measure.run import PictureLook
-from tasks.tables import Store
+from tasks.signals import run
+from tasks.signals.run import PictureLook
+from tasks.storage.tables import Store
 from tests.builders import picture_bytes
 from tests.tasks.ingest.logs import DAY, chat, picture, vote, write
 
@@ -98,7 +98,7 @@ def cluster():
 
 def test_a_running_scheduler_is_given_the_shards(prefect_server, cluster, tmp_path):
     from flows.task_runners import shards_by
-    from tasks.running.shards import shard_runner
+    from tasks.runtime.shards import shard_runner
 
     settings = Settings(store="", workers=1, task_runner="dask", task_runner_address=cluster.scheduler_address)
     with shards_by(settings):

@@ -7,7 +7,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from tasks.lookup.funnel import funnel
+from tasks.storage.queries.funnel import funnel
 from tests.small_store import HOSTILE_PROMPT, small_store
 
 FOLDER = Path(__file__).parents[2] / "notebooks"

@@ -12,8 +12,8 @@ from schemas.release import CONFIGS
 from schemas.row import arrow_schema
 from schemas.signals import SignalKey
 from schemas.tables import SIGNALS, TABLES
-from tasks.parquet import conform, encode_parquet
-from tasks.tables import frame_of
+from tasks.storage.parquet import conform, encode_parquet
+from tasks.storage.tables import frame_of
 from tests.schemas.strategies import rows
 
 STORED = {name: table.row for name, table in TABLES.items()} | {f"release {name}": row for name, row in CONFIGS.items()}

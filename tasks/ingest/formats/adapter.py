@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from schemas.reject import RejectReason
-from tasks.content_id import text_id
 from tasks.ingest.log_line import LineRejected, Place
+from tasks.storage.content_id import text_id
 
 Row = Mapping[str, Any]
 Record = dict[str, Any]

@@ -15,7 +15,7 @@ import numpy as np
 from schemas.tags import TAGS, Categories
 from tasks.providers.capabilities import Document, Vectors
 from tasks.providers.embedded.text_embedding import PROMPT_CHARACTERS, NearestExamples
-from tasks.yaml_files import read_yaml
+from tasks.runtime.yaml_files import read_yaml
 
 COSINE_MIN, COSINE_MARGIN = 0.5, 0.03
 """How near an example must be, and how much nearer another category's may be."""

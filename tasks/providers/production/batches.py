@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from tasks.tables import Store
+from tasks.storage.tables import Store
 
 Request = dict[str, Any]
 """The body of one call, as the vendor's own JSON."""

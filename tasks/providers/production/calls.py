@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import tenacity
 
-from tasks.spending.ledger import Bill, ledger
+from tasks.runtime.budget import Bill, ledger
 
 Result = TypeVar("Result")
 

@@ -9,14 +9,14 @@ from pydantic import create_model
 
 from schemas.row import Row
 from schemas.tags import TAGS, Categories, Criteria, Sees, Taxonomy, sees
-from tasks.pixels.pictures import PictureRejected, decode_stored
+from tasks.images.decode import PictureRejected, decode_stored
 from tasks.prompts import Prompt, criteria_prompt, load_prompt, tags_prompt, taxonomy_prompt, untrusted
+from tasks.prompts.taxonomy import Tree, placed, taxonomy_file
 from tasks.providers.capabilities import Document, Failed, TopicEvidence
 from tasks.providers.production.calls import CALLS_AT_ONCE
 from tasks.providers.production.language_model import LanguageModel, Question
 from tasks.providers.production.upload import SIDE_MAX, Upload, for_upload
-from tasks.running.parallel import map_ordered
-from tasks.taxonomy import Tree, placed, taxonomy_file
+from tasks.runtime.parallel import map_ordered
 
 PROMPT_CHARACTERS = 12_500
 """How much of a prompt is shown, as in FastChat's labelling."""
@@ -125,7 +125,7 @@ def criteria(model: LanguageModel) -> LanguageModelTagger[Criteria]:
 
 
 def taxonomy(model: LanguageModel) -> LanguageModelTagger[Taxonomy]:
-    """A place in WildVision's taxonomy (`tasks/taxonomy.yaml`)."""
+    """A place in WildVision's taxonomy (`tasks/prompts/taxonomy.yaml`)."""
     known = taxonomy_file()
     fields: dict[str, Any] = {"question": (_one_of(known.question), ...), "image": (_one_of(known.image), ...)}
     asked = Asked(taxonomy_prompt(), create_model("Place", __base__=Row, **fields))

@@ -17,8 +17,8 @@ from tasks.providers.production.batches import BatchApi, Request
 from tasks.providers.production.calls import CallFailed, Service, seconds
 from tasks.providers.production.overnight import Overnight
 from tasks.providers.production.upload import Upload
-from tasks.spending.ledger import Bill, ledger
-from tasks.tables import Store
+from tasks.runtime.budget import Bill, ledger
+from tasks.storage.tables import Store
 
 TIMEOUT, TIMEOUT_SECONDS = "CURATE_TIMEOUT_SECONDS", 90.0
 """Variable, and default, of how long a server may be silent."""

@@ -23,7 +23,7 @@ import torch
 from open_clip.constants import HF_SAFE_WEIGHTS_NAME, HF_WEIGHTS_NAME
 
 from schemas.errors import BadInput, MissingProvider, known_values
-from tasks.pixels.pictures import Picture
+from tasks.images.decode import Picture
 from tasks.providers.capabilities import Vectors
 from tasks.providers.production.weights import fingerprint, hub_file
 

@@ -19,7 +19,7 @@ import opennsfw2
 import torch
 
 from schemas.errors import MissingProvider
-from tasks.pixels.pictures import Picture
+from tasks.images.decode import Picture
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.weights import fingerprint, offline
 

@@ -25,9 +25,9 @@ from tasks.providers.production.batches import (
     question_name,
 )
 from tasks.providers.production.calls import CallFailed, Service
-from tasks.running.progress import progress
-from tasks.spending.ledger import Bill, ledger
-from tasks.tables import Store
+from tasks.runtime.budget import Bill, ledger
+from tasks.runtime.progress import progress
+from tasks.storage.tables import Store
 
 WAITING = "waiting_for_batch"
 POLLS_PER_RETRY_WAIT = 10

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 
 from schemas.settings import TopicSettings
-from tasks.sample.engines import MAP_EPOCHS, Clustering, Vectors, exact_graph, layout
+from tasks.topics.engines import MAP_EPOCHS, Clustering, Vectors, exact_graph, layout
 
 
 class BerTopic:

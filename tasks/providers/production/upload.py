@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import PIL.Image
 
-from tasks.pixels.pictures import FORMATS, Picture
+from tasks.images.decode import FORMATS, Picture
 
 SIDE_MAX = 1600
 """Longer side, in pixels, of what is sent; services shrink larger images themselves."""

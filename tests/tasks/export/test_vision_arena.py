@@ -17,8 +17,8 @@ from schemas.export import Compat
 from schemas.release import CONFIGS
 from schemas.settings import Settings
 from tasks.export.compat import bench_row, export_beside, export_vision_arena, judge_name, user_number
-from tasks.ingest.people import KEY_VARIABLE
-from tasks.tables import Store
+from tasks.storage.tables import Store
+from tasks.storage.user_ids import KEY_VARIABLE
 from tasks.takedown.releases import withdraw_releases
 from tests.small_store import HOSTILE_MODEL, USER, make_release, manifest_of, small_store
 from tests.tampered_release import CHAT, rewrite

@@ -14,11 +14,11 @@ import polars as pl
 import zstandard
 
 from schemas.settings import Settings
+from tasks.images.decode import Picture
+from tasks.images.hashes import pdq_digits
 from tasks.ingest import steps
 from tasks.ingest.take_in import NoObserver
-from tasks.pixels.hashes import pdq_digits
-from tasks.pixels.pictures import Picture
-from tasks.tables import Store
+from tasks.storage.tables import Store
 
 NOON = 1_718_884_800.0  # 2024-06-20 12:00 UTC
 DAY = "vision-tmp-2024-06-20-conv.json"

@@ -2,7 +2,7 @@
 
 import datetime
 
-from tasks.content_id import text_id
+from tasks.storage.content_id import text_id
 from tests.tasks.ingest.logs import (
     DAY,
     chat,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from schemas.reject import RejectReason
 from tasks.ingest.log_line import Place
-from tasks.ingest.people import Pseudonyms
 from tasks.ingest.read_logs import LogContent
+from tasks.storage.user_ids import Pseudonyms
 from tests.tasks.ingest.logs import DAY, chat, ingested, line, picture, state, vote, write
 
 KINDS = ("chat", "upvote", "downvote", "flag")

@@ -9,10 +9,10 @@ import pytest
 
 from schemas.tables import TABLES
 from tasks.demo.images import photographs, view
+from tasks.images.decode import open_picture
+from tasks.images.hashes import pdq_digits
 from tasks.ingest.known_images import file_digests
 from tasks.ingest.presets import logged_name
-from tasks.pixels.hashes import pdq_digits
-from tasks.pixels.pictures import open_picture
 from tests.builders import facts_frame, picture_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, rejected, state, vote, write
 
@@ -142,7 +142,7 @@ def test_pictures_that_came_while_no_list_was_given_are_checked_when_it_is_given
 
 
 def test_a_killed_hold_is_finished_by_the_next_run(logs, tmp_path, listing, monkeypatch):
-    from tasks.tables import Store
+    from tasks.storage.tables import Store
 
     chosen = listing(LINES["pdq"])
     listed = Store.list_parts

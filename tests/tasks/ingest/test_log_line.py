@@ -7,8 +7,8 @@ import pytest
 from schemas.conversation import RecordType
 from schemas.reject import RejectReason
 from tasks.ingest.log_line import Place
-from tasks.ingest.people import Pseudonyms
 from tasks.ingest.read_logs import LogContent
+from tasks.storage.user_ids import Pseudonyms
 from tests.tasks.ingest.logs import chat, conv_id, line, picture, state, vote
 
 PEOPLE = Pseudonyms(b"0123456789abcdef")

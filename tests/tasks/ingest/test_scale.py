@@ -5,7 +5,7 @@ import random
 import pytest
 
 from tasks.ingest import assemble, read_new, read_plan
-from tasks.ingest.people import KEY_VARIABLE
+from tasks.storage.user_ids import KEY_VARIABLE
 from tests.tasks.ingest.logs import DAY, chat, ingested, picture, rejected, vote, write
 
 TABLES = ("sightings", "conversations", "battles", "rejects", "log_files")

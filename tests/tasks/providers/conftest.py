@@ -10,7 +10,7 @@ import PIL.Image
 import PIL.ImageDraw
 import pytest
 
-from tasks.pixels.pictures import open_picture
+from tasks.images.decode import open_picture
 from tasks.providers.capabilities import Document
 from tests.http_server import HttpServer, Reply
 

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from schemas.settings import Settings
-from tasks.measure import paid as estimate
-from tasks.measure.steps import measure_documents
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
-from tasks.spending.ledger import ledger, start_ledger
+from tasks.runtime.budget import ledger, start_ledger
+from tasks.signals import paid as estimate
+from tasks.signals.steps import measure_documents
 from tests.builders import conversation, decision, store_with
 
 pytest.importorskip("google.cloud.vision_v1", reason="production extra")

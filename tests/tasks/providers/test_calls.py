@@ -13,7 +13,7 @@ from tasks.providers.production.labels import TopicName
 from tasks.providers.production.language_model import Question
 from tasks.providers.production.openai.chat import OpenAiChat
 from tasks.providers.production.openai.client import room, span_seconds
-from tasks.running.parallel import map_ordered
+from tasks.runtime.parallel import map_ordered
 
 
 class Flaky:

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from schemas.tags import Criteria, Taxonomy
+from tasks.prompts.taxonomy import taxonomy_file
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
-from tasks.taxonomy import taxonomy_file
 
 pytest.importorskip("tenacity", reason="production extra")
 from tasks.providers.production import labels

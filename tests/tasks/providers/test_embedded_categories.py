@@ -7,9 +7,9 @@ import matplotlib.figure
 import numpy as np
 import pytest
 
-from tasks.measure.loose_files import document_of
-from tasks.pixels.pictures import open_picture
+from tasks.images.decode import open_picture
 from tasks.providers import Providers
+from tasks.signals.loose_files import document_of
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 from schemas.errors import BadInput
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
-from tasks.spending.ledger import ledger, start_ledger
+from tasks.runtime.budget import ledger, start_ledger
 
 pytest.importorskip("openai", reason="production extra")
 from tasks.providers.production.openai.moderation import DEFAULT_MODEL, SERVICE, OpenAiImageModeration

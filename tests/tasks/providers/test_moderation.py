@@ -5,7 +5,7 @@ import pytest
 from schemas.errors import MissingProvider
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
-from tasks.spending.ledger import ledger, start_ledger
+from tasks.runtime.budget import ledger, start_ledger
 
 pytest.importorskip("openai", reason="production extra")
 from tasks.providers.production.openai.moderation import (

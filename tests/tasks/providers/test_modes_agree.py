@@ -8,7 +8,7 @@ import pytest
 from flows.commands.tag_sources import both_sides
 from schemas.settings import Settings
 from schemas.tags import TAGS
-from tasks.measure.tag_evaluation import agreements
+from tasks.signals.tag_evaluation import agreements
 
 PROMPTS = ["Describe this.", "Read the sign.", "Write a poem.", "Is it safe?"]
 

@@ -14,7 +14,7 @@ import open_clip
 import torch
 from safetensors.torch import save_file
 
-from tasks.pixels.pictures import open_picture
+from tasks.images.decode import open_picture
 from tasks.providers import Providers
 from tasks.providers.production.openclip import BATCH, find_checkpoint
 from tests.builders import picture, picture_bytes

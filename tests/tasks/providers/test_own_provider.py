@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from schemas.errors import CurateError
-from tasks.measure import PICTURE_SIGNALS
 from tasks.providers import PROVIDERS, Providers
 from tasks.providers.capabilities import PROTOCOLS
+from tasks.signals import PICTURE_SIGNALS
 from tests.builders import conversation, store_with
 
 ROOT = Path(__file__).parents[3]

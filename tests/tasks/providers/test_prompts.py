@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import tasks.prompts
 from schemas.tags import TAGS, Criteria
 from tasks.prompts import criteria_prompt, load_prompt, tags_prompt, taxonomy_prompt, untrusted
-from tasks.taxonomy import taxonomy_file
+from tasks.prompts.taxonomy import taxonomy_file
 
 FILES = sorted(Path(tasks.prompts.__file__).parent.glob("*.md"))
 

@@ -6,7 +6,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from tasks.pixels.pictures import open_picture
+from tasks.images.decode import open_picture
 from tasks.providers.production.upload import BYTES_MAX, for_upload
 
 

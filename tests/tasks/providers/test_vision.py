@@ -4,7 +4,7 @@ import pytest
 
 from schemas.errors import BadInput, MissingProvider
 from schemas.signals import Face, ImageText, TextBox
-from tasks.pixels.pictures import open_picture
+from tasks.images.decode import open_picture
 from tasks.providers.capabilities import Failed
 
 pytest.importorskip("google.cloud.vision_v1", reason="production extra")

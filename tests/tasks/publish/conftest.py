@@ -17,7 +17,7 @@ from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
 from tasks.publish.push import publish_release
 from tasks.release.fetched import store_of
-from tasks.tables import Store
+from tasks.storage.tables import Store
 from tests.builders import NOON
 from tests.hub_server import TOKEN, LoopbackHub
 from tests.s3_server import s3_client, s3_server

@@ -5,7 +5,7 @@ import pytest
 from schemas.errors import BadInput, ReleaseConflict
 from tasks.publish.records import of_version
 from tasks.release.fetched import store_of
-from tasks.tables import Store
+from tasks.storage.tables import Store
 from tests.hub_repo import Repo
 from tests.small_store import manifest_of
 from tests.tasks.publish.conftest import REPO

@@ -10,8 +10,8 @@ import s3fs
 from schemas.errors import StoreUnwell
 from schemas.publication import RepoUpload, UploadPlan
 from tasks.publish.records import begin, end, forget, of_version, previous, publications, unfinished
-from tasks.store.lock import sweep
-from tasks.tables import Store
+from tasks.storage.lock import sweep
+from tasks.storage.tables import Store
 from tests.builders import NOON
 from tests.s3_server import s3_server
 

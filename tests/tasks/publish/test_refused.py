@@ -4,7 +4,7 @@ import pytest
 
 from schemas.errors import BadInput, ReleaseConflict
 from schemas.policy import Policy
-from tasks.decide.policy_file import load_policy
+from tasks.policy.policy_file import load_policy
 from tasks.publish.hub import hub_api
 from tasks.publish.plan import plan_upload
 from tasks.publish.push import Push, publish_release

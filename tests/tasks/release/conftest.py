@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.tables import Store
+from tasks.storage.tables import Store
 from tests.small_store import make_release, small_store
 
 

@@ -3,11 +3,11 @@
 import polars as pl
 import pytest
 
-from tasks.lookup import blocks
-from tasks.lookup.blocks import Blocks, battle_blocks, conversation_blocks
+from tasks.storage.queries import blocks
+from tasks.storage.queries.blocks import Blocks, battle_blocks, conversation_blocks
 from tests.builders import gathered_rows
 from tests.small_store import small_store
-from tests.tasks.contamination.test_guard import ALIKE, alike_store
+from tests.tasks.bench.contamination.test_guard import ALIKE, alike_store
 
 PARTED = ("conversations", "battles", "decisions", "topics", "signals/tokens", "signals/language", "signals/refusal")
 

@@ -14,11 +14,11 @@ from schemas.errors import BadInput, ReleaseConflict
 from schemas.release import CONFIGS, Manifest
 from schemas.settings import Settings
 from schemas.tables import SIGNALS
-from tasks.decide.policy_file import policy_hash
+from tasks.policy.policy_file import policy_hash
 from tasks.providers import OPTIONAL, PROVIDERS
 from tasks.release.build import checked_version, place, released_files
 from tasks.release.steps import build_release
-from tasks.tables import Store
+from tasks.storage.tables import Store
 from tests.builders import VERSIONS
 from tests.small_store import POLICY, make_release, manifest_of, small_store
 

@@ -13,11 +13,11 @@ from schemas.bench import BenchAgreement
 from schemas.reject import REJECT_TEXTS, RejectReason
 from schemas.release import CONFIGS
 from schemas.row import described_columns, inner_rows
-from tasks.decide.policy_file import policy_hash
-from tasks.lookup.funnel import funnel
+from tasks.policy.policy_file import policy_hash
 from tasks.release.diff import diff_releases
 from tasks.release.statistics import Statistics
-from tasks.tables import frame_of
+from tasks.storage.queries.funnel import funnel
+from tasks.storage.tables import frame_of
 from tests.small_store import HOSTILE_MODEL, HOSTILE_PROMPT, HOSTILE_TOPIC, POLICY, make_release, manifest_of
 
 HUB_SIZES = {"n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B"}

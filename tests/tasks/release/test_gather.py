@@ -7,9 +7,9 @@ import polars as pl
 from schemas.conversation import UNDATED_BEFORE
 from schemas.image import NearPicture
 from schemas.policy import Rename
-from tasks.decide.policy_file import policy_hash
-from tasks.language_names import english_name
-from tasks.lookup.released import days
+from tasks.policy.policy_file import policy_hash
+from tasks.storage.queries.language_names import english_name
+from tasks.storage.queries.released import days
 from tests.builders import (
     NOON,
     conversation,

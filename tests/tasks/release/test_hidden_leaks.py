@@ -8,7 +8,7 @@ import pytest
 from schemas.bench import HiddenItem
 from tasks.release.build import released_files, write_manifest
 from tasks.release.verify import read_manifest, verify_release
-from tasks.tables import frame_of
+from tasks.storage.tables import frame_of
 from tests.small_store import make_release
 
 ABOUT = {"topic": 0, "first_month": "2024-09", "last_month": "2024-11", "drawn": False}

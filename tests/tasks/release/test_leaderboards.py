@@ -8,7 +8,7 @@ import pytest
 from schemas.rating import Rating
 from schemas.row import arrow_schema
 from tasks.release.leaderboards import BOARDS, write_leaderboards
-from tasks.tables import frame_of
+from tasks.storage.tables import frame_of
 
 FORMULA = "=HYPERLINK(1)"
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from benchmarks.release_rows import picture_store
-from tasks.tables import Store
+from tasks.storage.tables import Store
 
 RESET = Path("/proc/self/clear_refs")
 ROWS, PICTURES_BYTES, GROWTH_MB_MAX = 3_000, 170_000_000, 150
@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 from benchmarks.release_rows import chat_rows, picture_id
 from tasks.release import shards
-from tasks.tables import Store
+from tasks.storage.tables import Store
 
 def status_mb(name):
     return int(Path("/proc/self/status").read_text().split(f"{{name}}:")[1].split()[0]) // 1024
@@ -48,7 +48,7 @@ TEXT_BYTES, SLICES_MB_MAX = 200_000_000, 300
 READ = f"""
 import sys
 from pathlib import Path
-from tasks.tables import Store
+from tasks.storage.tables import Store
 
 def status_mb(name):
     return int(Path("/proc/self/status").read_text().split(f"{{name}}:")[1].split()[0]) // 1024

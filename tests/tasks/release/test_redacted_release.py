@@ -13,24 +13,25 @@ import pytest
 from schemas.release import CONFIGS
 from schemas.settings import BenchSettings, Settings
 from schemas.tables import TABLES
-from tasks.decide.redact import ROUNDS
-from tasks.decide.steps import decide_items, find_near_pictures, redact_items
+from tasks.bench.steps import draw_bench
 from tasks.demo.images import photographs, view
-from tasks.measure.steps import (
+from tasks.images.decode import Picture, open_picture
+from tasks.leaderboard.steps import rate_models
+from tasks.policy.redact import ROUNDS
+from tasks.policy.steps import decide_items, find_near_pictures, redact_items
+from tasks.providers import Providers
+from tasks.release.gather import Gathered
+from tasks.release.steps import build_release, seal_release
+from tasks.release.verify import verify_release
+from tasks.report.steps import report_release
+from tasks.signals.steps import (
     catch_up_pictures,
     measure_documents,
     measure_redacted,
     measure_texts,
     signal_versions,
 )
-from tasks.pixels.pictures import Picture, open_picture
-from tasks.providers import Providers
-from tasks.rate.steps import rate_models
-from tasks.release.gather import Gathered
-from tasks.release.steps import build_release, seal_release
-from tasks.release.verify import verify_release
-from tasks.report.steps import report_release
-from tasks.sample.steps import draw_bench, find_topics
+from tasks.topics.steps import find_topics
 from tests.builders import NOON, battle, conversation, image, picture, sides, store_with
 from tests.small_store import USER
 

@@ -16,7 +16,7 @@ from benchmarks.release_rows import chat_rows, picture_id, picture_store
 from schemas.release import CONFIGS
 from tasks.release import shards
 from tasks.release.shards import ReleasedImages, feature_schema, features
-from tasks.tables import Store
+from tasks.storage.tables import Store
 from tests.builders import gathered_rows
 
 FREE = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -7,7 +7,7 @@ import pytest
 
 from schemas.errors import BadInput
 from tasks.release.verify import verify_release
-from tasks.untrusted import markdown_text
+from tasks.runtime.untrusted import markdown_text
 from tests.small_store import manifest_of
 from tests.tampered_release import (
     BATTLE,

@@ -8,9 +8,9 @@ import pytest
 
 from schemas.decision import ALL_DROPS
 from schemas.policy import Policy, Rule
-from tasks.lookup.funnel import REPEATS, funnel, reason_texts
 from tasks.report import topics
 from tasks.report.content import MOST, report_content
+from tasks.storage.queries.funnel import REPEATS, funnel, reason_texts
 from tests.builders import VERSIONS, store_with
 from tests.small_store import HOSTILE_TOPIC, MODELS, POLICY
 

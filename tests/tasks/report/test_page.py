@@ -15,7 +15,7 @@ import pytest
 
 from schemas.run import Funnel
 from tasks.report.page import ROWS_MAX, Content, Part, write_report
-from tasks.untrusted import one_line
+from tasks.runtime.untrusted import one_line
 from tests.small_store import HOSTILE_MODEL, HOSTILE_PROMPT, HOSTILE_TOPIC
 
 VOID = {"meta", "img", "br", "link", "input"}

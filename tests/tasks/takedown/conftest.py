@@ -15,10 +15,10 @@ from schemas.image import NearPicture, RedactedImage, SearchedPicture, SemanticP
 from schemas.rating import OutlierJudge
 from schemas.tables import TABLES
 from schemas.topic import FittedDocument, TopicMember, TopicName
-from tasks.decide.policy_file import policy_hash
-from tasks.ingest.people import KEY_VARIABLE
-from tasks.pixels.pictures import open_picture
-from tasks.tables import Store, frame_of
+from tasks.images.decode import open_picture
+from tasks.policy.policy_file import policy_hash
+from tasks.storage.tables import Store, frame_of
+from tasks.storage.user_ids import KEY_VARIABLE
 from tests.builders import battle, counted_tokens, decision, facts_frame, image, measure_clean, picture_bytes
 from tests.small_store import POLICY, make_release
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, state, vote, write

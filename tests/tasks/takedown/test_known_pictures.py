@@ -4,7 +4,7 @@ import pytest
 
 from schemas.reject import Quarantined
 from tasks.release.build import MANIFEST, WITHDRAWN
-from tasks.tables import frame_of
+from tasks.storage.tables import frame_of
 from tasks.takedown.releases import withdraw_known
 from tests.small_store import make_release, small_store
 

@@ -5,9 +5,9 @@ import io
 import PIL.Image
 import pytest
 
-from tasks.ingest.people import KEY_VARIABLE
-from tasks.pixels.hashes import image_hashes
-from tasks.pixels.pictures import open_picture
+from tasks.images.decode import open_picture
+from tasks.images.hashes import image_hashes
+from tasks.storage.user_ids import KEY_VARIABLE
 from tasks.takedown.take_down import take_down
 from tests.builders import NOON, facts_frame, picture_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, write

@@ -5,7 +5,7 @@ import hashlib
 import polars as pl
 import pytest
 
-from tasks.tables import Store
+from tasks.storage.tables import Store
 from tasks.takedown.take_down import finish, take_down
 from tests.builders import NOON, picture_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, state, vote, write

@@ -7,10 +7,10 @@ import PIL.Image
 import pytest
 
 from schemas.errors import BadInput
-from tasks.ingest.people import KEY_VARIABLE
-from tasks.pixels.hashes import image_hashes
-from tasks.pixels.pictures import open_picture
-from tasks.store.tombstones import Tombstones
+from tasks.images.decode import open_picture
+from tasks.images.hashes import image_hashes
+from tasks.storage.tombstones import Tombstones
+from tasks.storage.user_ids import KEY_VARIABLE
 from tasks.takedown.scope import find_scope
 from tests.builders import facts_frame, picture_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, write

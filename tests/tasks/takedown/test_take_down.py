@@ -10,10 +10,10 @@ import pytest
 from schemas.errors import BadInput
 from schemas.row import arrow_schema
 from schemas.tables import TABLES
-from tasks.content_id import text_id
-from tasks.lookup.funnel import line_fates
-from tasks.pixels.pictures import open_picture
-from tasks.tables import Store
+from tasks.images.decode import open_picture
+from tasks.storage.content_id import text_id
+from tasks.storage.queries.funnel import line_fates
+from tasks.storage.tables import Store
 from tasks.takedown.sweep import IMPERSONAL
 from tasks.takedown.take_down import take_down
 from tests.builders import NOON, picture_bytes

@@ -18,7 +18,7 @@ from tests.tasks.takedown.conftest import SECRET, everything, files_with
 ROOT = Path(__file__).parents[3]
 HOLD = """
 import sys
-from tasks.store.lock import writing
+from tasks.storage.lock import writing
 with writing(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()

@@ -8,11 +8,11 @@ import pytest
 
 from schemas.errors import BadInput
 from schemas.tables import TABLES
-from tasks.lookup.removal_reasons import removal_reasons
-from tasks.pixels.pictures import open_picture
+from tasks.images.decode import open_picture
 from tasks.release.verify import verify_release
-from tasks.store.tombstones import UNFINISHED
-from tasks.tables import Store
+from tasks.storage.queries.removal_reasons import removal_reasons
+from tasks.storage.tables import Store
+from tasks.storage.tombstones import UNFINISHED
 from tasks.takedown.take_down import take_down
 from tests.builders import NOON, picture_bytes
 from tests.small_store import make_release

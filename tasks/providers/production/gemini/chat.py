@@ -9,7 +9,7 @@ from tasks.providers.production.batches import Request
 from tasks.providers.production.gemini.batches import GeminiBatches
 from tasks.providers.production.gemini.client import answer_text, connect, failures, tokens_used
 from tasks.providers.production.language_model import ANSWER_TOKENS_MAX, LanguageModel, Question
-from tasks.spending.ledger import Bill
+from tasks.runtime.budget import Bill
 
 MODEL = "CURATE_GEMINI_MODEL"
 DEFAULT_MODEL = "gemini-3.8-flash"

@@ -8,7 +8,7 @@ from google.cloud.vision_v1 import AnnotateImageResponse, BoundingPoly, EntityAn
 from google.rpc.code_pb2 import Code
 
 from schemas.signals import Face, ImageText, TextBox
-from tasks.pixels.pictures import Picture
+from tasks.images.decode import Picture
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.upload import Upload
 

@@ -20,13 +20,13 @@ from google.cloud.vision_v1.services.image_annotator.transports import ImageAnno
 from schemas.errors import BadInput, MissingProvider
 from schemas.run import Use
 from schemas.signals import Face, ImageText
-from tasks.pixels.pictures import Picture
+from tasks.images.decode import Picture
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.calls import CallFailed, Service
 from tasks.providers.production.google.annotations import ADULT, Annotated, annotated
 from tasks.providers.production.upload import SIDE_MAX, Upload, for_upload
-from tasks.running.parallel import map_ordered
-from tasks.spending.ledger import Bill, ledger
+from tasks.runtime.budget import Bill, ledger
+from tasks.runtime.parallel import map_ordered
 
 ENDPOINT = "CURATE_VISION_ENDPOINT"
 VERSION = f"google-vision-v1-max{SIDE_MAX}"

@@ -15,7 +15,7 @@ from tasks.providers.production.calls import CallFailed
 from tasks.providers.production.language_model import ANSWER_TOKENS_MAX, LanguageModel, Question
 from tasks.providers.production.openai.batches import OpenAiBatches
 from tasks.providers.production.openai.client import FORMAT_REFUSED, answer_text, connect, data_url, failures, room
-from tasks.spending.ledger import Bill
+from tasks.runtime.budget import Bill
 
 MODEL = "CURATE_OPENAI_MODEL"
 DEFAULT_MODEL = "gpt-5.4-mini-2026-03-17"

@@ -13,14 +13,14 @@ from pydantic import BaseModel, Field, ValidationError
 
 from schemas.run import Use
 from schemas.signals import CategoryScore, Moderation
-from tasks.pixels.pictures import Picture
+from tasks.images.decode import Picture
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.calls import CALLS_AT_ONCE, CallFailed, Service
 from tasks.providers.production.openai.client import connect, data_url, failures
 from tasks.providers.production.upload import SIDE_MAX, for_upload
 from tasks.providers.text_windows import windows
-from tasks.running.parallel import map_ordered
-from tasks.spending.ledger import Bill, ledger
+from tasks.runtime.budget import Bill, ledger
+from tasks.runtime.parallel import map_ordered
 
 MODEL = "CURATE_OPENAI_MODERATION_MODEL"
 DEFAULT_MODEL = "omni-moderation-2024-09-26"

@@ -6,9 +6,9 @@ import pytest
 
 from schemas.settings import Settings
 from schemas.tags import Categories
-from tasks.measure.steps import measure_documents
 from tasks.providers import Providers
-from tasks.spending.ledger import start_ledger
+from tasks.runtime.budget import start_ledger
+from tasks.signals.steps import measure_documents
 from tests.batch_server import BatchServer, asked, result
 from tests.builders import conversation, decision, store_with
 

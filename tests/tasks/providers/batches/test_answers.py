@@ -5,7 +5,7 @@ import json
 import pytest
 
 from schemas.tags import Categories
-from tasks.spending.ledger import ledger
+from tasks.runtime.budget import ledger
 from tests.batch_server import asked, failed, name_of, result
 
 pytest.importorskip("openai", reason="production extra")

@@ -22,7 +22,7 @@ COUNT = 5
 NIGHT = """
 import sys
 from schemas.settings import Settings
-from tasks.measure.steps import measure_documents
+from tasks.signals.steps import measure_documents
 from tasks.providers import Providers
 from tasks.providers.production.calls import Service
 Service.first_seconds, Service.longest_seconds = 0.01, 0.1

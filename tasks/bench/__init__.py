@@ -1,0 +1,5 @@
+"""The benchmark: drawn from the topics of kept prompts, with a hidden split that is never released.
+
+In: `topics`, kept `conversations`, `signals/*`. Out: `bench`, `hidden`, `bench_funnel`, `bench_measures`.
+`contamination/` finds benchmark prompts in a store, in a release and in outside data.
+"""

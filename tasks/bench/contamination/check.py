@@ -1,0 +1,108 @@
+"""Which rows of any dataset hold a benchmark question."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from schemas.contamination import Overlap, OverlapCount
+from schemas.errors import BadInput
+from tasks.bench.contamination.alike import documents_of
+from tasks.bench.contamination.outside import OutsideRow, read_outside
+from tasks.bench.contamination.prompt_index import DISTINCTIVE_WORDS, PromptIndex, words
+from tasks.storage.parquet import read_parquet_groups
+from tasks.storage.tables import Store
+
+_ORDER = ("exact", "normalised", "near")
+
+
+def bench_of_store(store: Store) -> pl.DataFrame:
+    """question_id, split (public or hidden), prompt and picture of every question of a store's benchmark."""
+    bench = store.read("bench", ["conversation_id"]).with_columns(split=pl.lit("public"))
+    hidden = store.read("hidden").filter("drawn").select("document_id", split=pl.lit("hidden"))
+    conversations = store.read("conversations")
+    asked = [conversations.join(bench, on="conversation_id"), conversations.join(hidden, on="document_id")]
+    rows = pl.concat([frame.select(*conversations.columns, "split") for frame in asked])
+    first = rows.sort("tstamp", "conversation_id").unique("document_id", keep="first", maintain_order=True)
+    shown = first.select("document_id", "split", question_id="conversation_id")
+    return documents_of(first).join(shown, on="document_id", maintain_order="left")
+
+
+def bench_of_release(folder: Path) -> pl.DataFrame:
+    """The same of a release, which has no hidden split."""
+    files = sorted((folder / "bench" / "data").glob("train-*.parquet"))
+    if not files:
+        raise BadInput(f"{str(folder)!r} is not a release with a benchmark: it has no bench/data/train-*.parquet")
+    said = pl.element().struct.field("content")
+    return pl.concat(
+        group.select(
+            "question_id",
+            split=pl.lit("public"),
+            prompt=pl.col("turns").list.eval(said).list.join("\n\n"),
+            picture=pl.col("images").list.first().struct.field("path").str.split(".").list.first().fill_null(""),
+        )
+        for file in files
+        for group in read_parquet_groups(file, ["question_id", "turns", "images"])
+    )
+
+
+class Checker:
+    """Finds the questions of `bench` (question_id, split, prompt, picture) in a dataset, and counts."""
+
+    def __init__(self, bench: pl.DataFrame, overlap_min: float) -> None:
+        self._bench = bench.with_columns(words=words(bench["prompt"]).list.len()).to_dicts()
+        self._index = PromptIndex(bench["prompt"], overlap_min)
+        self._rows = 0
+        self._matches = dict.fromkeys(_ORDER, 0)
+        self._short = 0
+        self._questions: set[str] = set()
+
+    def overlaps(self, path: Path, column: str | None = None) -> Iterator[Overlap]:
+        """Every match, in the order of the rows; memory does not grow with the dataset. Raises BadInput."""
+        for rows in read_outside(path, column):
+            yield from self._of(rows)
+
+    def _of(self, rows: list[OutsideRow]) -> Iterator[Overlap]:
+        self._rows += len(rows)
+        owner = [row for row in rows for _ in row.texts]
+        texts = pl.Series([text for row in rows for text in row.texts], dtype=pl.String)
+        best: dict[tuple[int, int], Overlap] = {}
+        for place, number, match, overlap in self._index.find(texts).iter_rows():
+            row = owner[place]
+            found = self._overlap(row, self._bench[number], match, overlap)
+            known = best.get((row.number, number))
+            if known is None or (_ORDER.index(match), -overlap) < (_ORDER.index(known.match), -known.overlap):
+                best[row.number, number] = found
+        for key in sorted(best):
+            self._count(best[key])
+            yield best[key]
+
+    def _overlap(self, row: OutsideRow, question: dict[str, object], match: str, overlap: float) -> Overlap:
+        same = question["picture"] != "" and question["picture"] in row.pictures
+        return Overlap(
+            row=row.number,
+            question_id=str(question["question_id"]),
+            split=str(question["split"]),
+            match=match,
+            overlap=round(overlap, 4),
+            same_picture=same,
+            contaminated=same or int(str(question["words"])) >= DISTINCTIVE_WORDS,
+        )
+
+    def _count(self, found: Overlap) -> None:
+        if not found.contaminated:
+            self._short += 1
+            return
+        self._matches[found.match] += 1
+        self._questions.add(found.question_id)
+
+    @property
+    def counted(self) -> OverlapCount:
+        """What was found so far."""
+        return OverlapCount(
+            rows=self._rows,
+            questions=len(self._bench),
+            questions_found=len(self._questions),
+            matches=dict(self._matches),
+            short=self._short,
+        )

@@ -1,0 +1,135 @@
+"""The draw of both splits: seats for every topic, the documents that get them, and the hidden split of a month."""
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import polars as pl
+
+from schemas.bench import HiddenChange, HiddenItem
+from schemas.settings import BenchSettings
+from tasks.bench.contamination.reserve import month_name
+
+_HIDDEN_SEED = 0
+"""The hidden split does not change with the seed of a run."""
+
+
+def quotas(sizes: Mapping[int, int], total: int) -> dict[int, int]:
+    """Seats for each topic: equal shares, topics smaller than their share leave the rest to the others.
+
+    Two topics with documents to spare differ by one seat at most. Seats that do not divide evenly go to the largest
+    topics, then to the lower numbers.
+    """
+    seats, left = {}, min(total, sum(sizes.values()))
+    for place, topic in enumerate(sorted(sizes, key=lambda t: (sizes[t], -t))):
+        seats[topic] = min(sizes[topic], left // (len(sizes) - place))
+        left -= seats[topic]
+    return seats
+
+
+def proportional_quotas(sizes: Mapping[int, int], total: int) -> dict[int, int]:
+    """Seats for each topic by its size, one at least while there are as many (divisor method of Webster, 1832).
+
+    Seat by seat to the topic with the largest size / (2 seats + 1), of equals to the lower number. That is above
+    a half for a topic with prompts to spare and below for one without, so none gets more seats than it has prompts.
+    """
+    seats = dict.fromkeys(sizes, 0)
+    for _ in range(min(total, sum(sizes.values()))):
+        seats[max(sizes, key=lambda t: (not seats[t], sizes[t] / (2 * seats[t] + 1), -t))] += 1
+    return seats
+
+
+def draw(
+    documents: Mapping[int, Sequence[str]],
+    total: int,
+    seed: int,
+    weights: Mapping[str, float] | None = None,
+    seats_of: Callable[[Mapping[int, int], int], dict[int, int]] = quotas,
+) -> dict[int, list[str]]:
+    """Documents drawn from each topic, `total` in all or as many as there are; none twice.
+
+    Which ones is decided by a hash of seed and document, so that tomorrow's new documents move few of today's.
+    Within a topic a document of twice the weight is twice as likely to come first (Efraimidis and Spirakis 2006).
+    """
+    seats = seats_of({topic: len(members) for topic, members in documents.items()}, total)
+    heavy = weights or {}
+    return {
+        topic: sorted(members, key=lambda document: _place(document, seed, heavy.get(document, 1.0)))[: seats[topic]]
+        for topic, members in documents.items()
+    }
+
+
+def by_topic(prompts: pl.DataFrame, column: str = "document_id") -> dict[int, list[str]]:
+    """Topic -> the documents of its prompts."""
+    return {topic: list(ids) for topic, ids in prompts.group_by("topic").agg(column).sort("topic").iter_rows()}
+
+
+def lot(document: str, seed: int) -> str:
+    """32 hex digits; sorting by them is a draw."""
+    return hashlib.blake2b(f"{seed}/{document}".encode(), digest_size=16).hexdigest()
+
+
+def _place(document: str, seed: int, weight: float) -> tuple[float, str]:
+    """What a document is sorted by: exponential with rate `weight`."""
+    drawn = lot(document, seed)
+    return -math.log1p(-int(drawn[:13], 16) / 2**52) / weight, drawn
+
+
+def hidden_items(
+    kept: pl.DataFrame, secret: pl.DataFrame, hideable: pl.DataFrame, bench: BenchSettings, epoch: int
+) -> list[HiddenItem]:
+    """Every reserved prompt that was kept, and which of them the epoch's split has.
+
+    `secret` has document_id and first_month of what is reserved; `hideable` are the eligible ones among them; both
+    `kept` and `hideable` have asked_id, and `hideable` topic.
+    """
+    drawn = _split(hideable, secret, bench, epoch)
+    topic = dict(hideable.select("asked_id", "topic").iter_rows())
+    asked = kept.select(document_id="asked_id").unique().join(secret, on="document_id").sort("document_id")
+    return [
+        HiddenItem(
+            document_id=document,
+            topic=topic.get(document, -1),
+            first_month=month_name(month),
+            last_month=month_name(month + bench.hidden_months - 1),
+            drawn=document in drawn,
+        )
+        for document, month in asked.select("document_id", "first_month").iter_rows()
+    ]
+
+
+def _split(hideable: pl.DataFrame, months: pl.DataFrame, bench: BenchSettings, epoch: int) -> set[str]:
+    """asked_id of the hidden split: of prompts first asked in the epoch's months, uniformly over topics."""
+    within = pl.col("first_month").is_between(epoch - bench.hidden_months + 1, epoch)
+    dated = hideable.join(months.filter(within), left_on="asked_id", right_on="document_id")
+    drawn = draw(by_topic(dated, "asked_id"), bench.hidden_size, _HIDDEN_SEED)
+    return {document for some in drawn.values() for document in some}
+
+
+def hidden_changes(
+    hideable: pl.DataFrame, months: pl.DataFrame, bench: BenchSettings, epoch: int
+) -> Iterator[HiddenChange]:
+    """Which prompts the epoch brings in and takes out, compared with the month before it, by what is known now.
+
+    `months` reaches back to the prompts that retire with the epoch.
+    """
+    before, after = (_split(hideable, months, bench, month) for month in (epoch - 1, epoch))
+    month_of = dict(months.select("document_id", "first_month").iter_rows())
+    for document in hideable["asked_id"]:
+        if (document in before) == (document in after):
+            continue
+        asked = month_name(month_of[document])
+        yield HiddenChange(
+            document_id=document,
+            epoch=month_name(epoch),
+            change="enters" if document in after else "retires",
+            why=_why(document in after, month_of[document], asked, bench, epoch),
+        )
+
+
+def _why(enters: bool, month: int, asked: str, bench: BenchSettings, epoch: int) -> str:
+    if enters:
+        return f"first asked in {asked}" if month == epoch else f"asked in {asked}; a seat of its topic is free"
+    if month <= epoch - bench.hidden_months:
+        return f"asked in {asked}: its {bench.hidden_months} months are over"
+    return f"asked in {asked}; its seat went to another prompt"

@@ -1,0 +1,101 @@
+"""Which kept prompts may be in the benchmark: one filter after the other, how many each left, and what each counts."""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from schemas.bench import BenchFilter
+from schemas.errors import BadInput
+from schemas.settings import BenchSettings
+from schemas.tables import SIGNALS
+from tasks.bench.draw import lot
+from tasks.storage.queries.signals import Versions, facts
+from tasks.storage.tables import Store
+
+CRITERIA = "criteria"
+"""The signal that says which of BenchBuilder's seven criteria a prompt meets (Li et al. 2024, "From crowdsourced data
+to high-quality benchmarks"): a bool column each, null where it could not be told."""
+
+
+@dataclass
+class Pool:
+    """Prompts that are left, each as its first conversation, in the order in which they were asked."""
+
+    prompts: pl.DataFrame
+    """conversation_id, document_id, prompt_id, topic, user_id and whatever else the conversations have."""
+    funnel: list[BenchFilter]
+    """What each filter left."""
+
+    def keep(self, name: str, prompts: pl.DataFrame) -> None:
+        """Go on with these, and count them."""
+        self.prompts = prompts
+        step = BenchFilter(step=len(self.funnel), filter=name, prompts=prompts["document_id"].n_unique())
+        self.funnel.append(step)
+
+
+def eligible(conversations: pl.DataFrame, bench: BenchSettings) -> Pool:
+    """What is left of kept conversations after every filter that looks at one alone; `conversations` in time's order.
+
+    They have preset_dataset, language and topic (null where there is none) beside the columns of the table.
+    """
+    pool = Pool(conversations, [])
+    pool.keep("kept", conversations)
+    filters = {
+        "single_turn": (bench.single_turn, pl.col("num_turns") == 1),
+        "with_picture": (bench.needs_picture, pl.col("image_ids").list.len() > 0),
+        "no_preset": (not bench.presets, pl.col("preset_dataset").is_null()),
+        f"language_{bench.language}": (bench.language is not None, pl.col("language") == pl.lit(bench.language)),
+        "in_a_topic": (True, pl.col("topic") >= 0),
+    }
+    for name, (wanted, holds) in filters.items():
+        if wanted:
+            pool.keep(name, pool.prompts.filter(holds))
+    pool.prompts = pool.prompts.unique("document_id", keep="first", maintain_order=True)
+    return pool
+
+
+def first_of_alike(prompts: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
+    """The prompts that repeat no earlier one that stays. `pairs` has document_id and other_id, in any order."""
+    beside: dict[str, list[str]] = {}
+    for a, b in pairs.select("document_id", "other_id").iter_rows():
+        beside.setdefault(a, []).append(b)
+        beside.setdefault(b, []).append(a)
+    stays: dict[str, bool] = {}
+    for document in prompts["document_id"]:
+        stays[document] = not any(stays.get(other, False) for other in beside.get(document, ()))
+    return prompts.filter(pl.Series(stays.values(), dtype=pl.Boolean))
+
+
+def capped(prompts: pl.DataFrame, per_user_max: int, seed: int) -> pl.DataFrame:
+    """At most so many prompts of each user, those of the smallest topics first; all of unknown users.
+
+    Capping before the draw leaves as many prompts as any benchmark under the cap can have, so the draw is exact.
+    """
+    order = pl.struct(
+        pl.len().over("topic"),
+        pl.col("document_id").map_elements(lambda d: lot(d, seed), return_dtype=pl.String).alias("lot"),
+    )
+    within = order.rank("ordinal").over("user_id") <= per_user_max
+    return prompts.filter(pl.col("user_id").is_null() | within)
+
+
+def draw_weights(store: Store, prompts: pl.DataFrame, versions: Versions, quality_weight: float) -> dict[str, float]:
+    """document_id -> weight in the draw, (1 + criteria met) ** quality_weight; empty when all count alike.
+
+    A prompt whose criteria were not measured or could not be told meets none. Raises BadInput when quality is asked
+    for and is known of no prompt.
+    """
+    if quality_weight == 0 or prompts.is_empty():
+        return {}
+    names = list(SIGNALS[CRITERIA].model_fields)
+    known = facts(store, CRITERIA, versions.get(CRITERIA, ""), names, prompts["document_id"].to_list())
+    met = known.filter(pl.any_horizontal(pl.col(names).is_not_null())).select(
+        "content_id", criteria_met=pl.sum_horizontal(pl.col(names).cast(pl.Int64))
+    )
+    if met.is_empty():
+        raise BadInput(
+            f"bench.quality_weight {quality_weight}: no prompt has the signal {CRITERIA!r}; "
+            "measure it (see `curate doctor`), or set the weight to 0"
+        )
+    counts = dict(met.iter_rows())
+    return {document: float(1 + counts.get(document, 0)) ** quality_weight for document in prompts["document_id"]}

@@ -1,0 +1,123 @@
+"""Keeps the tables of image pairs up to date: `near_pictures` from hashes, `semantic_pictures` from embeddings.
+
+A night compares only its new images with all others; the result is the table that one search over everything gives.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator
+
+import polars as pl
+
+from schemas.image import SemanticPicture
+from schemas.policy import NearPictures, SemanticPictures
+from schemas.row import Row
+from tasks.dedup.cosine import Vectors, close_rows
+from tasks.dedup.near_images import near_hashes, near_images
+from tasks.storage.queries.signals import Versions, facts, table_name
+from tasks.storage.tables import Store, frame_schema
+
+EMBEDDING = "image_embedding"
+NEW_AT_ONCE = 50_000
+"""New images whose vectors are in memory together; the stored ones are read part by part."""
+
+
+def update_near_images(store: Store, radius: NearPictures, versions: Versions) -> dict[str, int]:
+    """`image_hash` -> `near_pictures`. Returns how many images there are, how many were searched for, and pairs."""
+    version = versions["image_hash"]
+    images = _with_image_id(facts(store, "image_hash", version, ["phash", "pdq"])).sort("image_id")
+
+    def find(searched: pl.Series) -> pl.DataFrame:
+        found = near_hashes(images, radius, searched)
+        ends = pl.concat([found["image_a"], found["image_b"]]).unique()
+        return near_images(found, _with_image_id(facts(store, "image_hash", version, ["grey"], ends)), radius)
+
+    return _update(store, "near_pictures", "searched_pictures", images["image_id"], _key(radius, version), find)
+
+
+def update_semantic_images(store: Store, radius: SemanticPictures | None, versions: Versions) -> dict[str, int]:
+    """`image_embedding` -> `semantic_pictures`, empty without a radius.
+
+    New vectors are in memory 50,000 at a time, stored ones part by part. Returns how many images were searched for, and
+    how many pairs there are.
+    """
+    version = versions[EMBEDDING]
+    ids = _embedded(store, version) if radius else pl.Series([], dtype=pl.String)
+
+    def find(searched: pl.Series) -> pl.DataFrame:
+        assert radius
+        return _close_images(store, version, ids, ids.filter(~ids.is_in(searched.implode())), radius.cosine_min)
+
+    counts = _update(store, "semantic_pictures", "searched_vectors", ids, _key(radius, version), find)
+    return {"semantic_searched": counts["searched"], "semantic_pairs": counts["pairs"]}
+
+
+def _update(
+    store: Store, table: str, ledger: str, ids: pl.Series, search: str, find: Callable[[pl.Series], pl.DataFrame]
+) -> dict[str, int]:
+    """Bring a table of image pairs up to date.
+
+    `ledger` is the table of the images whose pairs are known, `ids` are all images, sorted, and `search` stands for
+    everything else that a pair depends on. `find` gives the pairs that hold an image beyond those already searched.
+    """
+    before, after = store.read(ledger), pl.DataFrame({"image_id": ids}).with_columns(search=pl.lit(search))
+    searched = before.join(after, on=["image_id", "search"], how="semi")["image_id"]
+    pairs = store.read(table)
+    known = pairs.filter(pl.all_horizontal(pl.col("image_a", "image_b").is_in(searched.implode())))
+    if len(searched) < len(ids):
+        known = known.vstack(find(searched))
+    if not (known.equals(pairs) and after.equals(before)):
+        store.replace(ledger, store.empty(ledger))  # a run killed from here on searches for all again
+        store.replace(table, known)
+        store.replace(ledger, after)
+    return {"pictures": len(ids), "searched": len(ids) - len(searched), "pairs": known.height}
+
+
+def _key(radius: Row | None, version: str) -> str:
+    """16 hex digits for everything that a pair depends on besides the two images."""
+    basis = [radius.model_dump_json() if radius else "", version]
+    return hashlib.blake2b("\n".join(basis).encode(), digest_size=8).hexdigest()
+
+
+def _embedded(store: Store, version: str) -> pl.Series:
+    """Sorted ids of the images that have a vector, without the redacted ones that a policy made."""
+    known = facts(store, EMBEDDING, version, [])["content_id"]
+    made, logged = (store.read(table, ["image_id"])["image_id"].implode() for table in ("redacted_images", "images"))
+    return known.filter(~known.is_in(made) | known.is_in(logged)).sort()
+
+
+def _close_images(store: Store, version: str, ids: pl.Series, new: pl.Series, cosine_min: float) -> pl.DataFrame:
+    """The rows of `semantic_pictures` of which at least one image is new."""
+    found = [pl.DataFrame(schema=frame_schema(SemanticPicture))]
+    for start in range(0, len(new), NEW_AT_ONCE):
+        rows = facts(store, EMBEDDING, version, ["vector"], new[start : start + NEW_AT_ONCE].to_list())
+        block, vectors = rows["content_id"], _matrix(rows["vector"])
+        for others, their_vectors in _parts(store, version, ids):
+            i, j, cosines = close_rows(vectors, their_vectors, cosine_min)
+            found.append(_in_order(block.gather(i), others.gather(j), cosines))
+    return pl.concat(found).unique(["image_a", "image_b"]).sort("image_a", "image_b")
+
+
+def _in_order(one: pl.Series, other: pl.Series, cosines: Vectors) -> pl.DataFrame:
+    """Pairs with the smaller id first, without pairs of an image and itself."""
+    pairs = pl.DataFrame({"one": one, "other": other, "cosine": cosines}).filter(pl.col("one") != pl.col("other"))
+    ends = {"image_a": pl.min_horizontal("one", "other"), "image_b": pl.max_horizontal("one", "other")}
+    return pairs.select(**ends, cosine="cosine")
+
+
+def _parts(store: Store, version: str, ids: pl.Series) -> Iterator[tuple[pl.Series, Vectors]]:
+    """Content ids and vectors of those among `ids`, part by part."""
+    wanted = (pl.col("version") == version) & pl.col("content_id").is_in(ids.implode())
+    for part in store.read_parts(table_name(EMBEDDING), ["content_id", "version", "vector"]):
+        known = part.filter(wanted)
+        if known.height:
+            yield known["content_id"], _matrix(known["vector"])
+
+
+def _with_image_id(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.rename({"content_id": "image_id"})
+
+
+def _matrix(vectors: pl.Series) -> Vectors:
+    """float32 (n, dimension) of a column of lists."""
+    flat: Vectors = vectors.explode().drop_nulls().to_numpy()
+    return flat.reshape(len(vectors), -1 if len(vectors) else 1)

@@ -1,0 +1,149 @@
+"""The probes: fake personal data in texts and on a drawn card, a photograph of a face, listed images; and their arena.
+
+Nothing here is real: addresses end in example.org, numbers are the ones that card networks, telephone authorities and
+ISO 13616 publish for examples, and the photograph is NASA's portrait of an astronaut that scikit-image ships.
+"""
+
+import hashlib
+import io
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import PIL.ImageDraw
+
+from schemas.policy import Over
+from schemas.settings import THREADS, Settings
+from tasks.demo.drawings.canvas import font
+from tasks.demo.images import photographs, view
+from tasks.images.hashes import pdq_digits
+
+EMAIL, CARD = "canary.probe@example.org", "4111 1111 1111 1111"
+PHONE, IBAN = "+1 202-555-0143", "GB82 WEST 1234 5698 7654 32"
+NOON = 1_718_884_800
+"""2024-06-20 12:00 UTC: files keep one time, so that a second run finds them unchanged."""
+STORE = "canaries"
+"""Where the probes live, inside the store of the run."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One conversation that no release may show as it is."""
+
+    name: str
+    """Also the conv_id, with `canary_` before it."""
+    question: str = "What is this?"
+    answer: str = "I see what you sent."
+    image: bytes | None = field(default=None, repr=False)
+    signal: str | None = None
+    """The signal that must see it; null when it must not get as far as a signal."""
+    over: tuple[Over, ...] = ()
+    """The parts on which rules may catch it."""
+    types: frozenset[str] = frozenset()
+    """Types of personal data in it, for rules that name types."""
+    secrets: tuple[str, ...] = ()
+    """What may not be in its texts."""
+    box: tuple[int, int, int, int] | None = None
+    """left, top, right, bottom of what may not be in its image."""
+    listed: str = ""
+    """Its line on the list of known hashes."""
+
+    @property
+    def conv_id(self) -> str:
+        """The id under which it is logged."""
+        return f"canary_{self.name}"
+
+    @property
+    def image_name(self) -> str:
+        """The name under which its image is logged."""
+        return hashlib.md5(self.name.encode(), usedforsecurity=False).hexdigest()
+
+
+def probes() -> Sequence[Probe]:
+    """All of them, the same bytes every time."""
+    told = f"Mail {EMAIL}, call {PHONE}, pay with {CARD} or from {IBAN}."
+    types, secrets = frozenset({"email", "phone", "card", "iban"}), (EMAIL, PHONE, CARD, IBAN)
+    of_users, of_models = (Over.MESSAGES, Over.USER_MESSAGES), (Over.MESSAGES, Over.ASSISTANT_MESSAGES)
+    file = _written(40, "LISTED FILE")
+    original, copy = view(photographs("scenes")[1]).image, io.BytesIO()
+    original.resize((384, 256)).save(copy, "JPEG", quality=80)
+    return (
+        Probe("question", question=told, signal="text_pii", over=of_users, types=types, secrets=secrets),
+        Probe("answer", answer=told, signal="text_pii", over=of_models, types=types, secrets=secrets),
+        Probe(
+            "card",
+            image=_written(36, "MEMBER CARD", EMAIL, CARD),
+            signal="text_pii",
+            over=(Over.IMAGE_TEXTS,),
+            types=frozenset({"email", "card"}),
+            box=(60, 140, 400, 165),
+        ),
+        Probe(
+            "face",
+            image=_png(view(photographs("faces")[0]).image),
+            signal="faces",
+            over=(Over.IMAGES,),
+            box=(200, 80, 250, 160),
+        ),
+        Probe("listed_file", image=file, listed=f"sha256 {hashlib.sha256(file).hexdigest()}"),
+        Probe("listed_picture", image=copy.getvalue(), listed=f"pdq {pdq_digits(np.asarray(original))}"),
+    )
+
+
+def _written(size: int, *lines: str) -> bytes:
+    """A card with lines of text."""
+    image = PIL.Image.new("RGB", (640, 320), "white")
+    draw = PIL.ImageDraw.Draw(image)
+    for row, line in enumerate(lines):
+        draw.text((40, 40 + 90 * row), line, fill="black", font=font("sans", size))
+    return _png(image)
+
+
+def _png(image: PIL.Image.Image) -> bytes:
+    sink = io.BytesIO()
+    image.save(sink, "PNG")
+    return sink.getvalue()
+
+
+def plant(probes: Sequence[Probe], folder: Path, settings: Settings) -> Settings:
+    """Write the arena of the probes below `folder`; returns the settings of the run with it and a store of its own."""
+    logs, images = folder / "arena" / "logs", folder / "arena" / "pictures"
+    for made in (logs, images):
+        made.mkdir(parents=True)
+    lines = [json.dumps(_record(place, probe)) for place, probe in enumerate(probes)]
+    _write(logs / "vision-tmp-2024-06-20-conv.json", ("\n".join(lines) + "\n").encode())
+    for probe in probes:
+        if probe.image is not None:
+            _write(images / f"{probe.image_name}.png", probe.image)
+    _write(folder / "known.txt", "\n".join(probe.listed for probe in probes).encode())
+    own = {
+        "store": f"{settings.store}/{STORE}",
+        "logs": str(logs),
+        "images": str(images),
+        "known_hashes": [*settings.known_hashes, str(folder / "known.txt")],
+        "task_runner": THREADS,  # the folder is this machine's
+        **dict.fromkeys(("format", "presets", "since", "until")),
+    }
+    return settings.model_copy(update=own)
+
+
+def _write(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+    os.utime(file, (NOON, NOON))
+
+
+def _record(place: int, probe: Probe) -> dict[str, object]:
+    state = {
+        "conv_id": probe.conv_id,
+        "model_name": "canary",
+        "offset": 0,
+        "messages": [
+            ["user", probe.question if probe.image is None else [probe.question, [probe.image_name]]],
+            ["assistant", probe.answer],
+        ],
+    }
+    return {"tstamp": NOON + place, "type": "chat", "model": "canary", "ip": "192.0.2.1", "state": state}

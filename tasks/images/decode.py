@@ -1,0 +1,166 @@
+"""An image, decoded once; every signal takes its pixels from here.
+
+Identity is the decoded RGB pixels with orientation applied and transparency composited on white, so the
+same image under two names, containers or EXIF orientations is one image.
+"""
+
+import io
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import PIL.Image
+
+from schemas.reject import RejectReason
+from tasks.images.metadata import strip_metadata
+from tasks.storage.content_id import image_id
+
+Pixels = npt.NDArray[np.uint8]
+Filter = PIL.Image.Resampling
+
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
+PIXELS_MAX = 100_000_000
+"""Largest image that is decoded: 300 MB of pixels. Pillow's own limit only warns below twice its value."""
+_WIDE_GREY = {"I;16", "I;16B", "I;16L", "I"}
+_TO_UPRIGHT = {
+    2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
+    3: PIL.Image.Transpose.ROTATE_180,
+    4: PIL.Image.Transpose.FLIP_TOP_BOTTOM,
+    5: PIL.Image.Transpose.TRANSPOSE,
+    6: PIL.Image.Transpose.ROTATE_270,
+    7: PIL.Image.Transpose.TRANSVERSE,
+    8: PIL.Image.Transpose.ROTATE_90,
+}
+"""EXIF orientation -> what turns the stored pixels upright. 1 is upright."""
+
+PIL.Image.MAX_IMAGE_PIXELS = None  # the header is checked against PIXELS_MAX before anything is decoded
+
+
+class PictureRejected(Exception):
+    """An image that cannot be used, with the reject reason and a few words that hold no personal data."""
+
+    def __init__(self, reason: RejectReason, evidence: str) -> None:
+        super().__init__(f"{reason}: {evidence}")
+        self.reason = reason
+        self.evidence = evidence
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One decoded image."""
+
+    image_id: str
+    """Content id of the pixels."""
+    encoded: bytes = field(repr=False)
+    """PNG or JPEG without metadata; decodes to exactly `rgb`."""
+    format: str
+    """png or jpeg."""
+    rgb: Pixels = field(repr=False)
+    """uint8 (height, width, 3), orientation applied, transparency on white."""
+
+    @property
+    def height(self) -> int:
+        """Pixels."""
+        return int(self.rgb.shape[0])
+
+    @property
+    def width(self) -> int:
+        """Pixels."""
+        return int(self.rgb.shape[1])
+
+    @cached_property
+    def pil(self) -> PIL.Image.Image:
+        """The same pixels as a Pillow image, RGB."""
+        return PIL.Image.fromarray(self.rgb)
+
+    def resized(self, size: tuple[int, int], method: Filter) -> Pixels:
+        """uint8 (height, width, 3) of another `size` (width, height)."""
+        return np.asarray(self.pil.resize(size, method))
+
+    def fitted(self, side_max: int) -> Pixels:
+        """uint8 (height, width, 3): shrunk, never enlarged, until the longer side is at most `side_max` pixels."""
+        scale = side_max / max(self.width, self.height)
+        if scale >= 1:
+            return self.rgb
+        return self.resized((max(1, round(self.width * scale)), max(1, round(self.height * scale))), Filter.BILINEAR)
+
+
+def open_picture(content: bytes) -> Picture:
+    """Decode an untrusted file, once. Raises PictureRejected for anything that is not one whole, still image."""
+    if not content:
+        raise PictureRejected(RejectReason.IMAGE_EMPTY, "0 bytes")
+    header = _header(content)
+    file_format, orientation = str(header.format), _orientation(header)
+    encoded = strip_metadata(content, file_format) if orientation == 1 else None
+    rgb = _decode(content if encoded is None else encoded, orientation)
+    if encoded is None:
+        encoded, file_format = _png(rgb), "PNG"
+    return Picture(image_id(rgb), encoded, file_format.lower(), rgb)
+
+
+def decode_stored(encoded: bytes, stored_format: str, stored_id: str) -> Picture:
+    """An image of the `images` table, decoded again because a signal was added later."""
+    return Picture(stored_id, encoded, stored_format, _decode(encoded, 1))
+
+
+def _header(content: bytes) -> PIL.Image.Image:
+    try:
+        header = PIL.Image.open(io.BytesIO(content), formats=FORMATS)
+        frames = getattr(header, "n_frames", 1)
+    except Exception as error:  # decoders raise whatever they like on hostile bytes
+        raise PictureRejected(RejectReason.IMAGE_NOT_A_PICTURE, type(error).__name__) from None
+    width, height = header.size
+    if width * height > PIXELS_MAX:
+        evidence = f"{width} x {height} pixels, at most {PIXELS_MAX:,} are decoded"
+        raise PictureRejected(RejectReason.IMAGE_TOO_LARGE, evidence)
+    if header.format == "MPO":  # a phone's JPEG with previews after the image: the first frame is the image
+        header.format = "JPEG"
+    elif frames != 1:
+        raise PictureRejected(RejectReason.IMAGE_ANIMATED, f"{frames} frames")
+    return header
+
+
+def _orientation(header: PIL.Image.Image) -> int:
+    try:
+        value = header.getexif().get(0x0112, 1)
+    except Exception:  # broken EXIF says nothing about orientation, and is not kept
+        return 1
+    return value if value in _TO_UPRIGHT else 1
+
+
+def _decode(content: bytes, orientation: int) -> Pixels:
+    rgb = _rgb(_loaded(content))
+    if orientation != 1:
+        rgb = np.asarray(PIL.Image.fromarray(rgb).transpose(_TO_UPRIGHT[orientation]))
+    rgb.flags.writeable = False
+    return rgb
+
+
+def _loaded(content: bytes) -> PIL.Image.Image:
+    try:
+        image: PIL.Image.Image = PIL.Image.open(io.BytesIO(content), formats=FORMATS)
+        image.load()
+    except Exception as error:
+        raise PictureRejected(RejectReason.IMAGE_TRUNCATED, type(error).__name__) from None
+    return image
+
+
+def _rgb(image: PIL.Image.Image) -> Pixels:
+    if image.mode in _WIDE_GREY:
+        grey = np.asarray(image)
+        shift = 8 if int(grey.max(initial=0)) > 255 else 0
+        image = PIL.Image.fromarray(np.clip(grey >> shift, 0, 255).astype(np.uint8))
+    if image.mode == "F":
+        raise PictureRejected(RejectReason.IMAGE_UNSUPPORTED, "floating-point pixels")
+    if image.has_transparency_data:
+        layer = image.convert("RGBA")
+        image = PIL.Image.new("RGBA", layer.size, "white")
+        image.alpha_composite(layer)
+    return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
+
+
+def _png(rgb: Pixels) -> bytes:
+    sink = io.BytesIO()
+    PIL.Image.fromarray(rgb).save(sink, "PNG")
+    return sink.getvalue()

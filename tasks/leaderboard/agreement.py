@@ -1,0 +1,142 @@
+"""How far two leaderboards agree (Arena-Hard's metrics), also those of the benchmark's topics and of the whole arena.
+
+For the latter, boards are computed of as many battles as the benchmark has prompts: drawn topic by topic as its
+prompts are, or from all battles alike. Both are compared with two references, because a benchmark that weighs topics
+evenly and an arena where a few topics hold most battles answer different questions.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from scipy.special import ndtr
+from scipy.stats import kendalltau, spearmanr
+
+from schemas.bench import BenchAgreement
+from schemas.errors import BadInput
+from schemas.rating import Agreement, Rating, RatingMethod
+from tasks.leaderboard.intervals import NORMAL95
+from tasks.leaderboard.leaderboard import rate
+from tasks.leaderboard.votes import Matrix, Numbers, Vector, Votes
+
+SAMPLES = 100
+METRICS = ("spearman", "kendall", "agreement", "agreement_strict", "separability", "models")
+_OF_ORDER = ("spearman", "kendall")
+
+
+def agreement(board: Sequence[Rating], reference: Sequence[Rating]) -> Agreement:
+    """Agreement of a board with a reference, over the models that both rate.
+
+    A metric that is not defined, such as a correlation of equal ratings, is null. Raises BadInput when the boards
+    share fewer than two models.
+    """
+    ours, theirs = ({row.model: row for row in rows} for rows in (board, reference))
+    models = sorted(ours.keys() & theirs.keys())
+    if len(models) < 2:
+        raise BadInput(f"the two boards share {len(models)} models; agreement needs at least two")
+    a, b = (np.array([_numbers(rows[name]) for name in models]) for rows in (ours, theirs))
+    first, second = np.triu_indices(len(models), 1)
+    order, separated = _order(a[first], a[second]), _order(b[first], b[second])
+    varies = np.ptp(a[:, 0]) > 0 and np.ptp(b[:, 0]) > 0
+    judged = separated != 0
+    return Agreement(
+        models=len(models),
+        spearman=float(spearmanr(a[:, 0], b[:, 0]).statistic) if varies else None,
+        kendall=float(kendalltau(a[:, 0], b[:, 0]).statistic) if varies else None,
+        pearson=float(np.corrcoef(a[:, 0], b[:, 0])[0, 1]) if varies else None,
+        agreement=_mean(np.where(order == 0, 0.5, order == separated)[judged]),
+        agreement_strict=_mean((order * separated)[judged]),
+        separability=_mean(order != 0),
+        separability_reference=_mean(separated != 0),
+        brier=_brier(a[first], a[second], np.sign(b[first, 0] - b[second, 0])),
+    )
+
+
+def _numbers(row: Rating) -> tuple[float, float, float]:
+    """Rating and interval; an end that does not exist is infinite."""
+    low, high = row.ci95_low, row.ci95_high
+    return row.rating, -np.inf if low is None else low, np.inf if high is None else high
+
+
+def _order(first: Matrix, second: Matrix) -> Vector:
+    """1 where the first's interval lies wholly above the second's, -1 below, 0 where they overlap."""
+    above, below = first[:, 1] > second[:, 2], first[:, 2] < second[:, 1]
+    return above.astype(np.float64) - below
+
+
+def _brier(first: Matrix, second: Matrix, better: Vector) -> float | None:
+    """Intervals stand for normal distributions: 95 % are 2 * 1.96 standard deviations wide."""
+    variance = ((first[:, 2] - first[:, 1]) ** 2 + (second[:, 2] - second[:, 1]) ** 2) / (2 * NORMAL95) ** 2
+    gap = first[:, 0] - second[:, 0]
+    known = (variance > 0) & (better != 0)
+    chance = ndtr(gap[known] / np.sqrt(variance[known]))
+    return _mean((chance - (better[known] > 0)) ** 2)
+
+
+def _mean(values: Vector) -> float | None:
+    return float(np.mean(values)) if len(values) else None
+
+
+def bench_agreement(votes: Votes, topic: Numbers, seats: dict[int, int], seed: int) -> list[BenchAgreement]:
+    """Every metric of both samples against both references; none where no vote is on a topic of the benchmark.
+
+    `topic` int64 (votes,) is the topic of each vote's prompt, -1 for none; `seats` are the benchmark's prompts of each.
+    """
+    known = np.flatnonzero(topic >= 0)
+    of_topic = {number: np.flatnonzero(topic == number) for number in seats}
+    seats = {number: count for number, count in seats.items() if len(of_topic[number])}
+    size = sum(seats.values())
+    if not size or not len(known):
+        return []
+    generator = np.random.default_rng(seed)
+    draws: dict[str, Callable[[], Numbers]] = {
+        "bench": lambda: np.concatenate([_some(of_topic[n], count, generator) for n, count in seats.items()]),
+        "random": lambda: _some(known, size, generator),
+    }
+    even = len(known) / np.bincount(topic[known])[topic[known]]
+    references = {"all_battles": _board(votes, known), "even_topics": _board(votes, known, even)}
+    flags = _flags(len(known), seats, {n: len(rows) for n, rows in of_topic.items()}, references["all_battles"])
+    found = []
+    for sample, drawn in draws.items():
+        boards = [_board(votes, drawn()) for _ in range(SAMPLES)]
+        for name, reference in references.items():
+            compared = [agreement(board, reference) for board in boards if _comparable(board, reference)]
+            metrics = METRICS if name == "all_battles" else _OF_ORDER  # intervals of weighted votes mean nothing
+            about = {"reference": name, "sample": sample, "battles": size, "of_battles": len(known), "flags": flags}
+            found += [BenchAgreement(metric=m, **about, **numbers) for m, numbers in _summed(compared, metrics)]
+    return found
+
+
+def _some(rows: Numbers, count: int, generator: np.random.Generator) -> Numbers:
+    """So many rows; none twice unless there are too few."""
+    return np.asarray(generator.choice(rows, count, replace=count > len(rows)))
+
+
+def _board(votes: Votes, rows: Numbers, weight: Vector | None = None) -> list[Rating]:
+    """The board of some votes, or, when weighted, the one on which all topics have the same weight."""
+    counts = np.bincount(votes.cell[rows], weight, 3 * len(votes.pairs)).reshape(-1, 3).astype(np.float64)
+    return rate(votes.models, votes.pairs, counts, "bench", RatingMethod())
+
+
+def _comparable(board: list[Rating], reference: list[Rating]) -> bool:
+    return len({row.model for row in board} & {row.model for row in reference}) > 1
+
+
+def _summed(compared: list[Agreement], metrics: tuple[str, ...]) -> Iterator[tuple[str, dict[str, float | int]]]:
+    for metric in metrics:
+        values = [getattr(each, metric) for each in compared]
+        known = np.array([value for value in values if value is not None], np.float64)
+        if len(known):
+            low, high = np.quantile(known, [0.025, 0.975])
+            numbers = {"mean": known.mean(), "low": low, "high": high}
+            yield metric, {name: round(float(value), 6) for name, value in numbers.items()} | {"samples": len(known)}
+
+
+def _flags(battles: int, seats: dict[int, int], of_topic: dict[int, int], board: list[Rating]) -> list[str]:
+    size = sum(seats.values())
+    marks = {
+        "few_battles": battles < 10 * size,
+        "few_votes": size < 10 * len(board),
+        "few_models": len(board) < 5,
+        "repeats": any(seats[topic] > of_topic[topic] for topic in seats),
+    }
+    return [name for name, holds in marks.items() if holds]

@@ -1,0 +1,252 @@
+"""Battle tables and leaderboards as files -> frames and rows with our column names.
+
+Known battle tables: our own releases, VisionArena-Battle, arena-human-preference (33k to 140k), FastChat's clean
+battles, and plain tables with model_a, model_b and winner. Only the columns that are needed are read, never images.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from pathlib import Path
+from typing import Any
+
+import orjson
+import polars as pl
+
+from schemas.errors import BadInput, known_values
+from schemas.rating import Rating
+from tasks.leaderboard.leaderboard import CATEGORY
+from tasks.storage.parquet import read_parquet_groups, read_parquet_schema
+
+_BATTLE = {
+    "model_a": ("model_a", "left"),
+    "model_b": ("model_b", "right"),
+    "winner": ("winner",),
+    "judge": ("judge", "judge_hash", "evaluation_session_id", "worker"),
+    "language": ("language",),
+    "tstamp": ("tstamp", "timestamp"),
+    "turns": ("num_turns", "turn", "turns_a"),
+    "refusal": ("refusal", "is_refusal"),
+    "is_preset": ("is_preset",),
+    "code": ("is_code", "code"),
+}
+"""Our column -> its names elsewhere; the first that is found counts."""
+_BOARD = {
+    "model": ("model", "competitor", "name"),
+    "rating": ("rating",),
+    "ci95_low": ("ci95_low", "rating_q025", "rating_lower"),
+    "ci95_high": ("ci95_high", "rating_q975", "rating_upper"),
+}
+_ONE_HOT = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
+_CATEGORIES = ("categories", "category_tag")
+_STYLE = {
+    "tokens": ("sum_assistant_{}_tokens", "assistant_tokens_{}", "tokens_{}"),
+    "headers": ("header_count_{}", "headers_{}"),
+    "list_items": ("list_count_{}", "list_items_{}"),
+    "bold": ("bold_count_{}", "bold_{}"),
+    "entities": ("entity_count_{}", "entities_{}"),
+}
+"""Covariate -> its names elsewhere, with the side in braces; counts may be split by kind (h1 … h6)."""
+_SOURCES = {name for names in _BATTLE.values() for name in names} | {*_ONE_HOT, *_CATEGORIES, "conv_metadata"}
+_SOURCES |= {name.format(side) for names in _STYLE.values() for name in names for side in ("a", "b")}
+_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+
+
+def read_battles(path: Path) -> pl.DataFrame:
+    """The battles of a file, or of every Parquet file below a folder, one row each.
+
+    Columns: model_a, model_b and winner as text, and where the table has them judge, language, tstamp (UTC), refusal,
+    is_preset, `category:<name>` (bool), and `<covariate>_a`, `<covariate>_b` (float64). Raises BadInput with what is
+    wrong and what is allowed.
+    """
+    raw = _read_table(path, _SOURCES)
+    if "winner" not in raw.columns and set(_ONE_HOT) <= set(raw.columns):
+        one_hot = (pl.when(pl.col(c).cast(pl.Int8) == 1).then(pl.lit(label)) for c, label in _ONE_HOT.items())
+        raw = raw.with_columns(winner=pl.coalesce(one_hot))
+    columns = _chosen(raw, _BATTLE)
+    if lacking := [name for name in ("model_a", "model_b", "winner") if name not in columns]:
+        raise BadInput(f"{str(path)!r} lacks {', '.join(lacking)}; its columns are {', '.join(raw.columns)}")
+    texts = [name for name in ("model_a", "model_b", "winner", "judge", "language") if name in columns]
+    made = [columns[name].cast(pl.String).alias(name) for name in texts]
+    if "tstamp" in columns:
+        made.append(_times(columns["tstamp"], path).alias("tstamp"))
+    made += [_flag(found).alias(name) for name, found in dict(_flags(raw, columns)).items()]
+    return pl.DataFrame(made + [found.cast(pl.Float64, strict=False).alias(name) for name, found in _style(raw)])
+
+
+def read_board(path: Path, slice_name: str) -> list[Rating]:
+    """One board of a file; where the file has a column `slice`, the rows of `slice_name`.
+
+    Raises BadInput when a column is missing, a rating or an interval is no number, or a model is rated twice. An end
+    of an interval may be null: it does not exist.
+    """
+    raw = _read_table(path, {name for names in _BOARD.values() for name in names} | {"slice"})
+    if "slice" in raw.columns:
+        known = raw["slice"].unique().to_list()
+        if slice_name not in known:
+            raise BadInput(f"{str(path)!r} has no slice {known_values(slice_name, map(str, known))}")
+        raw = raw.filter(pl.col("slice") == slice_name)
+    columns = _chosen(raw, _BOARD)
+    if lacking := [name for name in _BOARD if name not in columns]:
+        raise BadInput(f"board {str(path)!r} lacks {', '.join(lacking)}; its columns are {', '.join(raw.columns)}")
+    models = columns["model"].cast(pl.String)
+    numbers = [columns[name].cast(pl.Float64, strict=False) for name in ("rating", "ci95_low", "ci95_high")]
+    null = [numbers[0].null_count(), *(columns[name].null_count() for name in ("ci95_low", "ci95_high"))]
+    if numbers[0].is_null().any() or any(
+        column.null_count() > known or not column.drop_nulls().is_finite().all()
+        for column, known in zip(numbers, null, strict=True)
+    ):
+        raise BadInput(f"board {str(path)!r} has a rating or an interval that is no number")
+    if models.is_duplicated().any():
+        raise BadInput(f"board {str(path)!r} rates {models.filter(models.is_duplicated())[0]!r} twice")
+    return [
+        Rating(slice=slice_name, model=m, rating=r, ci95_low=low, ci95_high=high, rank=None, battles=0, flags=[])
+        for m, r, low, high in zip(models, *numbers, strict=True)
+    ]
+
+
+def _chosen(raw: pl.DataFrame, names: Mapping[str, tuple[str, ...]]) -> dict[str, pl.Series]:
+    """Our column -> the first of its names that the table has."""
+    found = {name: next((n for n in elsewhere if n in raw.columns), None) for name, elsewhere in names.items()}
+    return {name: raw[source] for name, source in found.items() if source is not None}
+
+
+def _flags(raw: pl.DataFrame, columns: Mapping[str, pl.Series]) -> Iterator[tuple[str, pl.Series]]:
+    """Yes-or-no columns by our names; the last of a name counts."""
+    for struct in _CATEGORIES:
+        if struct in raw.columns:
+            for name, leaf in _leaves(raw[struct]):
+                if leaf.dtype == pl.Boolean:
+                    plain = name.removeprefix("is_")
+                    yield plain if plain == "refusal" else CATEGORY + plain, leaf
+    for name, column in (("refusal", "refusal"), ("is_preset", "is_preset"), (f"{CATEGORY}code", "code")):
+        if column in columns:
+            yield name, columns[column]
+    if "turns" in columns:
+        yield f"{CATEGORY}multi_turn", columns["turns"].cast(pl.Int64, strict=False) > 1
+
+
+def _style(raw: pl.DataFrame) -> Iterator[tuple[str, pl.Series]]:
+    fields = dict(_fields(raw["conv_metadata"])) if "conv_metadata" in raw.columns else {}
+    fields |= {name: raw[name] for name in raw.columns}
+    for side in ("a", "b"):
+        own = dict(_fields(fields[side])) if side in fields else {}  # our releases: conv_metadata.a.headers
+        for covariate, names in _STYLE.items():
+            found = next((fields[n.format(side)] for n in names if n.format(side) in fields), None)
+            if found is None:
+                found = own.get("assistant_tokens" if covariate == "tokens" else covariate)
+            if found is not None:
+                yield f"{covariate}_{side}", _total(found)
+
+
+def _total(counts: pl.Series) -> pl.Series:
+    """A count, or the sum of counts by kind."""
+    if counts.dtype != pl.Struct:
+        return counts
+    total = pl.DataFrame([leaf for _, leaf in _fields(counts)]).sum_horizontal()
+    return total.set(counts.is_null(), None)
+
+
+def _fields(struct: pl.Series) -> Iterator[tuple[str, pl.Series]]:
+    if struct.dtype == pl.Struct:
+        yield from ((name, struct.struct.field(name)) for name in struct.struct.fields)
+
+
+def _leaves(struct: pl.Series) -> Iterator[tuple[str, pl.Series]]:
+    """Innermost fields of nested structs."""
+    for name, field in _fields(struct):
+        yield from _leaves(field) if field.dtype == pl.Struct else [(name, field)]
+
+
+def _flag(told: pl.Series) -> pl.Series:
+    if told.dtype != pl.String:
+        return told.cast(pl.Boolean)
+    return told.str.to_lowercase().replace_strict(_TRUTHS, default=None, return_dtype=pl.Boolean)
+
+
+def _times(told: pl.Series, path: Path) -> pl.Series:
+    """UTC times of seconds since 1970, dates and times, or their text. Raises BadInput when one is none of these."""
+    if told.dtype == pl.String:
+        seconds = told.cast(pl.Float64, strict=False)
+        if seconds.null_count() > told.null_count():
+            parsed = told.str.to_datetime(time_zone="UTC", strict=False)
+            if parsed.null_count() > told.null_count():
+                raise BadInput(f"{str(path)!r}: a time of vote is neither seconds since 1970 nor an ISO 8601 time")
+            return parsed.dt.cast_time_unit("us")
+        told = seconds
+    if told.dtype.is_numeric():
+        return (told.cast(pl.Float64) * 1e6).cast(pl.Int64).cast(pl.Datetime("us", "UTC"))
+    if told.dtype == pl.Null:
+        return told.cast(pl.Datetime("us", "UTC"))
+    if isinstance(told.dtype, pl.Datetime) and told.dtype.time_zone:
+        return told.dt.convert_time_zone("UTC").dt.cast_time_unit("us")
+    return told.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+
+
+def _read_table(path: Path, wanted: Set[str]) -> pl.DataFrame:
+    """The wanted columns of a file or folder, those it has; its names without rows when it has none of them."""
+    if not path.exists():
+        raise BadInput(f"table {str(path)!r} does not exist")
+    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    if not files:
+        raise BadInput(f"{str(path)!r} holds no Parquet file; give a table or a folder of Parquet files")
+    if path.is_file() and path.suffix not in _READERS:
+        raise BadInput(f"{str(path)!r}: unknown kind of table; give one of {', '.join(_READERS)}")
+    try:
+        return pl.concat([_READERS[file.suffix](file, wanted) for file in files], how="vertical_relaxed")
+    except BadInput:
+        raise
+    except Exception as error:  # each reader has its own errors for a broken file
+        reason = " ".join(str(error).split())[:200]
+        raise BadInput(f"{str(path)!r} cannot be read as a table ({type(error).__name__}: {reason})") from None
+
+
+def _parquet(path: Path, wanted: Set[str]) -> pl.DataFrame:
+    names = read_parquet_schema(path).names
+    groups = list(read_parquet_groups(path, [name for name in names if name in wanted]))
+    return pl.concat(groups) if groups and groups[0].width else _no_rows(names)
+
+
+def _csv(path: Path, wanted: Set[str]) -> pl.DataFrame:
+    """Everything as text: a model may be called 007."""
+    table = pl.read_csv(path, infer_schema=False)
+    return table.select(name for name in table.columns if name in wanted) if wanted & {*table.columns} else table
+
+
+def _json(path: Path, wanted: Set[str]) -> pl.DataFrame:
+    """A JSON array, or one object a line."""
+    content = path.read_bytes()
+    if content.lstrip().startswith(b"["):
+        return _frame(orjson.loads(content), wanted)
+    return _frame((_object(line, n) for n, line in enumerate(content.splitlines(), 1) if line.strip()), wanted)
+
+
+def _object(line: bytes, number: int) -> Any:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        raise BadInput(f"line {number} is not JSON; write one object a line") from None
+
+
+def _frame(rows: Iterable[Any], wanted: Set[str]) -> pl.DataFrame:
+    kept: list[dict[str, Any]] = []
+    seen: dict[str, None] = {}
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict):
+            raise BadInput(f"row {number} is no object; write one object a line")
+        seen |= dict.fromkeys(row)
+        kept.append({name: value for name, value in row.items() if name in wanted})
+    names = [name for name in seen if name in wanted]
+    if not names:
+        return _no_rows(seen)
+    return pl.DataFrame([{name: row.get(name) for name in names} for row in kept], infer_schema_length=None)
+
+
+def _no_rows(names: Iterable[str]) -> pl.DataFrame:
+    return pl.DataFrame(schema=dict.fromkeys(names, pl.String))
+
+
+_READERS: dict[str, Callable[[Path, Set[str]], pl.DataFrame]] = {
+    ".parquet": _parquet,
+    ".csv": _csv,
+    ".jsonl": _json,
+    ".json": _json,
+}

@@ -1,0 +1,46 @@
+"""Voters whose votes contradict everybody else's: the sequential test of FastChat's `outlier_detect`.
+
+Each vote gets two p-values: how often the decisive votes on the same pair are at most, and at least, as favourable.
+Products of 1 / (2 p) over a voter's votes grow when the voter keeps being extreme; above 1 / 0.05 the voter is an
+outlier. A p-value is (1 + k) / (1 + n) of n decisive votes, as in the paper of Chatbot Arena (arXiv 2403.04132, sec.
+5.1, eq. 10, which then goes on with Fisher's method). FastChat's code leaves the ones out, so that one tie on a pair
+whose decisive votes all agree has p = 0 and makes an outlier by itself.
+"""
+
+import numpy as np
+import polars as pl
+
+from schemas.rating import OutlierJudge
+from tasks.leaderboard.votes import LOST, WON, Votes
+
+VOTES_MIN = 5
+VOTES_MAX = 100
+EVIDENCE_MIN = 20.0
+"""1 / 0.05."""
+
+
+def outlier_judges(votes: Votes, judges: pl.Series) -> list[OutlierJudge]:
+    """Outliers among voters with at least 5 votes, strongest evidence first. `judges` names each vote's voter."""
+    counts = votes.counts()
+    lost, won = counts[votes.pair, LOST], counts[votes.pair, WON]
+    at_most = (1 + np.where(votes.result == WON, lost + won, lost)) / (1 + lost + won)
+    at_least = (1 + np.where(votes.result == LOST, lost + won, won)) / (1 + lost + won)
+    told = pl.DataFrame({"judge": judges, "at_most": -np.log(2 * at_most), "at_least": -np.log(2 * at_least)})
+    tested = told.drop_nulls("judge").filter(pl.len().over("judge") >= VOTES_MIN)
+    evidence = (
+        tested.group_by("judge", maintain_order=True)
+        .head(VOTES_MAX)
+        .group_by("judge", maintain_order=True)
+        .agg(
+            votes=pl.len(),
+            evidence=pl.max_horizontal(pl.col("at_most").cum_sum().max(), pl.col("at_least").cum_sum().max()).exp(),
+        )
+    )
+    found = evidence.filter(pl.col("evidence") > EVIDENCE_MIN).sort("evidence", "judge", descending=[True, False])
+    return [OutlierJudge(**row) for row in found.iter_rows(named=True)]
+
+
+def without_outliers(battles: pl.DataFrame, outliers: list[OutlierJudge]) -> pl.DataFrame:
+    """Battles whose voter is none of the outliers."""
+    names = [outlier.judge for outlier in outliers]
+    return battles.filter(~pl.col("judge").is_in(names).fill_null(False))

@@ -1,0 +1,151 @@
+"""Every table about a set of battles, computed when it is asked for."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+
+import polars as pl
+
+from schemas.errors import BadInput, known_values
+from schemas.rating import OutlierJudge, PairRecord, RankChange, Rating, RatingMethod, StyleCoefficient
+from schemas.row import Row
+from schemas.settings import Settings
+from tasks.leaderboard.leaderboard import OVERALL, leaderboard, slice_boards, slice_masks
+from tasks.leaderboard.outliers import outlier_judges, without_outliers
+from tasks.leaderboard.records import elo_ratings, pair_records, vote_shares, win_rates
+from tasks.leaderboard.style_control import measured_covariates, rank_changes, style_board
+from tasks.leaderboard.votes import rateable, votes
+
+ALL_SLICES = "all"
+
+
+@dataclass(frozen=True)
+class RatingTables:
+    """What can be said about `battles`, which have the columns of `battle_columns`."""
+
+    battles: pl.DataFrame
+    method: RatingMethod
+    slices: Sequence[str] = (OVERALL,)
+    """Names of slices, or `all`."""
+    reference: str | None = None
+    """Model that win rates are against."""
+    exclude_outliers: bool = False
+    """Whether the votes of outliers are left out."""
+    measured_only: bool = False
+    """Whether battles with an unmeasured covariate are left out of style control; otherwise they are an error."""
+
+    @cached_property
+    def outliers(self) -> list[OutlierJudge]:
+        """Voters that the outlier test finds. Raises BadInput when no column names the voters."""
+        if "judge" not in self.battles.columns:
+            raise BadInput("the table names no voters; outlier judges need a column judge")
+        told = rateable(self.battles)
+        return outlier_judges(votes(told), told["judge"])
+
+    @property
+    def same_model(self) -> int:
+        """Battles of a model with itself, which say nothing and are left out."""
+        return self.battles.filter(pl.col("model_a") == pl.col("model_b")).height
+
+    @cached_property
+    def told(self) -> pl.DataFrame:
+        """The battles that count, before both-bad votes are left out."""
+        told = rateable(self.battles)
+        return without_outliers(told, self.outliers) if self.exclude_outliers else told
+
+    @cached_property
+    def rated(self) -> pl.DataFrame:
+        """The battles that boards are made of."""
+        return rateable(self.told, self.method.both_bad)
+
+    @cached_property
+    def ratings(self) -> list[Rating]:
+        """Boards of the chosen slices. Raises BadInput for a slice that has no battles."""
+        known = slice_masks(self.rated)
+        unknown = [name for name in self.slices if name not in (*known, ALL_SLICES, OVERALL)]
+        if unknown:
+            raise BadInput(f"no battles in slice {known_values(unknown[0], known)}")
+        chosen = known if ALL_SLICES in self.slices else {name: known[name] for name in self.slices if name in known}
+        return slice_boards(votes(self.rated), chosen, self.method)
+
+    @cached_property
+    def overall(self) -> list[Rating]:
+        """The overall board."""
+        found = [row for row in self.ratings if row.slice == OVERALL]
+        return found or leaderboard(votes(self.rated), method=self.method)
+
+    @cached_property
+    def measured(self) -> pl.DataFrame:
+        """The battles that style control is fitted on."""
+        covariates = measured_covariates(self.rated)
+        columns = [f"{name}_{side}" for name in covariates for side in ("a", "b")]
+        return self.rated.drop_nulls(columns) if self.measured_only else self.rated
+
+    @cached_property
+    def styled(self) -> tuple[list[Rating], list[StyleCoefficient]]:
+        """The board under style control, on the scale of the overall board, and its coefficients."""
+        return style_board(self.measured, self.method, {row.model: row.rating for row in self.overall})
+
+    @cached_property
+    def changes(self) -> list[RankChange]:
+        """Ranks with and without style control, of the same battles."""
+        same = self.measured.height == self.rated.height
+        plain = self.overall if same else leaderboard(votes(self.measured), method=self.method)
+        return rank_changes(plain, self.styled[0])
+
+    @cached_property
+    def records(self) -> list[PairRecord]:
+        """How every two models fared."""
+        return pair_records(self.told)
+
+    def rows(self, table: str) -> Sequence[Row]:
+        """Rows of one of `TABLES`."""
+        return TABLES[table](self)
+
+
+TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
+    "ratings": lambda of: of.ratings,
+    "style_control": lambda of: of.styled[0],
+    "style_coefficients": lambda of: of.styled[1],
+    "rank_changes": lambda of: of.changes,
+    "pair_records": lambda of: of.records,
+    "win_rates": lambda of: win_rates(of.records, of.reference),
+    "vote_shares": lambda of: vote_shares(of.told, slice_masks(of.told)),
+    "elo_ratings": lambda of: _both_orders(of),
+    "outlier_judges": lambda of: of.outliers,
+}
+"""Name -> how to compute it."""
+
+
+def method_of(settings: Settings) -> RatingMethod:
+    """The part of the settings that says how votes become ratings."""
+    return RatingMethod(
+        bootstraps=settings.bootstraps,
+        seed=settings.seed,
+        anchor_model=settings.anchor_model,
+        anchor_rating=settings.anchor_rating,
+        interval=settings.interval,
+        both_bad=settings.both_bad,
+        style=settings.style_preset,
+        elo_k=settings.elo_k,
+    )
+
+
+def within(battles: pl.DataFrame, since: date | None, until: date | None) -> pl.DataFrame:
+    """Battles voted on from `since` to `until` (UTC days, both included). Raises BadInput when there are none."""
+    if since is None and until is None:
+        return battles
+    if "tstamp" not in battles.columns:
+        raise BadInput("the table has no times; a window needs a column tstamp")
+    day = pl.col("tstamp").dt.date()
+    kept = battles.filter((day >= (since or date.min)) & (day <= (until or date.max)))
+    if kept.is_empty():
+        first, last = battles.select(day.min().alias("first"), day.max().alias("last")).row(0)
+        raise BadInput(f"no battle from {since or first} to {until or last}; the table holds {first} to {last}")
+    return kept
+
+
+def _both_orders(of: RatingTables) -> Sequence[Row]:
+    told = votes(of.rated)
+    return [*elo_ratings(told, k=of.method.elo_k), *elo_ratings(told, of.method.seed, of.method.elo_k)]

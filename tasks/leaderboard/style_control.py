@@ -1,0 +1,248 @@
+"""Leaderboards under style control: ratings when answers look alike (VisionArena eq. 2, sec. 4.4).
+
+Log-strengths and style coefficients are fitted jointly on the votes, with a ridge penalty.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from scipy.special import expit
+
+from schemas.errors import BadInput
+from schemas.rating import Interval, RankChange, Rating, RatingMethod, StyleCoefficient, StylePreset
+from tasks.leaderboard.bradley_terry import ends_difference, laplacian, shortened
+from tasks.leaderboard.intervals import NORMAL95, few_votes_factor, open_intervals, quantiles95
+from tasks.leaderboard.leaderboard import Fitted, board, counted
+from tasks.leaderboard.votes import WON, Matrix, Numbers, Vector, Votes, votes
+from tasks.runtime.blas_threads import one_blas_thread
+
+STYLE_CONTROL = "style_control"
+COVARIATES = ("tokens", "headers", "list_items", "bold", "entities")
+"""Length, markdown and specificity (named entities); each is a column `<name>_a` and `<name>_b`, where measured."""
+_PAIR_VOTES_MIN = 50
+_STEPS_MAX = 200
+_STEP_MIN = 1e-5
+"""The error after a Newton step is about its square."""
+
+
+@dataclass(frozen=True)
+class _Preset:
+    ridge_strengths: float
+    ridge_coefficients: float
+    """Fixed, or for each vote where `per_vote`."""
+    per_vote: bool
+    pairs_weigh_the_same: bool
+
+
+_PRESETS = {
+    # rating_systems.py: half of 0.5 times the squares of coefficients and of ratings in units of 400 points.
+    StylePreset.FASTCHAT: _Preset(0.5 / np.log(10) ** 2, 0.5, per_vote=False, pairs_weigh_the_same=False),
+    # contextual_bradley_terry.py: the penalty stands beside the mean log-likelihood; votes of a pair share one weight.
+    StylePreset.ARENA_RANK: _Preset(1e-5, 1.0, per_vote=True, pairs_weigh_the_same=True),
+}
+
+
+@dataclass(frozen=True)
+class StyledVotes:
+    """Votes with their covariates, from the first model of each pair, and the penalty of the fit."""
+
+    models: int
+    pairs: Numbers
+    """int64 (pairs, 2)."""
+    pair: Numbers
+    """int64 (votes,): which pair."""
+    score: Vector
+    """(votes,): 1 where the pair's first model won, 0.5 for a tie, 0."""
+    style: Matrix
+    """float64 (votes, covariates): the pair's first model against the second."""
+    weight: Vector
+    """(votes,): how much each counts."""
+    penalty: Vector
+    """(models + covariates,): half of it times the square of each parameter is subtracted from the log-likelihood."""
+
+    def chances(self, parameters: Vector) -> Vector:
+        """(votes,): of the first model to win."""
+        strengths = parameters[: self.models]
+        gap = strengths[self.pairs[:, 0]] - strengths[self.pairs[:, 1]]
+        return np.asarray(expit(gap[self.pair] + self.style @ parameters[self.models :]))
+
+    def gradient(self, value: Vector) -> Vector:
+        """(models + covariates,): the sum of `value` (votes,) times x, the +1, -1 and covariates of a vote."""
+        ends = ends_difference(self.pairs, self._by_pair(value), self.models)
+        return np.concatenate([ends, self.style.T @ value])
+
+    def information(self, value: Vector) -> Matrix:
+        """(parameters, parameters): the sum of `value` (votes,) times x x'."""
+        models = self.models
+        found = np.empty((len(self.penalty), len(self.penalty)))
+        found[:models, :models] = laplacian(self.pairs, self._by_pair(value), models)
+        weighted = self.style * value[:, None]
+        for number, column in enumerate(weighted.T, models):
+            found[:, number] = found[number] = self.gradient(column)
+        return found
+
+    def _by_pair(self, value: Vector) -> Vector:
+        return np.asarray(np.bincount(self.pair, value, len(self.pairs)), np.float64)
+
+
+def measured_covariates(battles: pl.DataFrame) -> tuple[str, ...]:
+    """The covariates that both sides have a column for."""
+    return tuple(name for name in COVARIATES if {f"{name}_a", f"{name}_b"} <= set(battles.columns))
+
+
+def style_differences(battles: pl.DataFrame, covariates: Sequence[str]) -> Matrix:
+    """float64 (battles, covariates): (a - b) / (a + b + 1), less its mean, over its standard deviation.
+
+    A covariate that never differs is zero. Raises BadInput for counts that are missing, negative or no numbers.
+    """
+    sides = []
+    for side in ("a", "b"):
+        counts = battles.select(pl.col(f"{name}_{side}").cast(pl.Float64) for name in covariates)
+        for column in counts:
+            wrong = int((column.is_null() | ~column.is_finite() | (column < 0)).fill_null(True).sum())
+            if wrong:
+                raise BadInput(f"{column.name} is missing, negative or no number in {wrong} of {len(column)} battles")
+        sides.append(counts.to_numpy())
+    a, b = sides
+    difference = (a - b) / (a + b + 1)
+    spread = difference.std(axis=0)
+    varies = spread > 1e-12
+    return np.where(varies, (difference - difference.mean(axis=0)) / np.where(varies, spread, 1), 0.0)
+
+
+def styled(told: Votes, style: Matrix, preset: StylePreset = StylePreset.FASTCHAT) -> StyledVotes:
+    """`style` float64 (votes, covariates) of the left side against the right."""
+    chosen, count, weight = _PRESETS[preset], len(told.pair), np.ones(len(told.pair))
+    if chosen.pairs_weigh_the_same:
+        weight = 1 / np.maximum(np.bincount(told.pair), _PAIR_VOTES_MIN)[told.pair]
+        weight /= weight.mean()
+    ridge = [chosen.ridge_strengths, chosen.ridge_coefficients * (count if chosen.per_vote else 1)]
+    return StyledVotes(
+        len(told.models),
+        told.pairs,
+        told.pair,
+        told.result / WON,
+        np.where(told.swapped, -1.0, 1.0)[:, None] * style,
+        weight,
+        np.repeat(ridge, [len(told.models), style.shape[1]]),
+    )
+
+
+def fit(data: StyledVotes, start: Vector | None = None, times: Vector | None = None) -> Vector:
+    """Parameters float64 (models + covariates,) that maximise the penalised likelihood, by Newton's method.
+
+    `times` (votes,) says how often each vote counts; `start` is a first guess.
+    """
+    parameters = np.zeros(len(data.penalty)) if start is None else start
+    weight = data.weight if times is None else data.weight * times
+    furthest = np.abs(data.style).max(axis=0, initial=0)
+    for _ in range(_STEPS_MAX):
+        chance = data.chances(parameters)
+        hessian = data.information(weight * chance * (1 - chance)) + np.diag(data.penalty)
+        gradient = data.gradient(weight * (data.score - chance)) - data.penalty * parameters
+        step = np.linalg.solve(hessian, gradient)
+        size = np.abs(step)
+        reach = 2 * size[: data.models].max() + float(size[data.models :] @ furthest)
+        parameters = parameters + step * shortened(reach)
+        if reach < _STEP_MIN:
+            break
+    return parameters
+
+
+def bootstrap_fits(data: StyledVotes, point: Vector, rounds: int, seed: int) -> Matrix:
+    """Parameters float64 (rounds, models + covariates) of votes drawn with replacement; NaN for models not drawn."""
+    found = []
+    for times in draws(len(data.pair), rounds, seed):
+        parameters = fit(data, point, times)
+        drawn = np.bincount(data.pairs[data.pair].ravel(), times.repeat(2), data.models) > 0
+        parameters[: data.models][~drawn] = np.nan
+        found.append(parameters)
+    return np.array(found)
+
+
+def draws(votes: int, rounds: int, seed: int) -> Iterator[Vector]:
+    """float64 (votes,), round by round: how often each vote was drawn, of as many draws with replacement."""
+    generator = np.random.default_rng(seed)
+    for _ in range(rounds):
+        yield np.bincount(generator.integers(0, votes, votes), minlength=votes).astype(np.float64)
+
+
+def sandwich(data: StyledVotes, point: Vector) -> Matrix:
+    """Covariance float64 (parameters, parameters): H^-1 (sum of g g') H^-1, g the gradient of one vote; HC1."""
+    chance = data.chances(point)
+    bread = np.linalg.inv(data.information(data.weight * chance * (1 - chance)) + np.diag(data.penalty))
+    meat = data.information((data.weight * (data.score - chance)) ** 2)
+    return np.asarray(bread @ meat @ bread * few_votes_factor(len(data.pair), len(point) - 1))
+
+
+@one_blas_thread()
+def style_board(
+    battles: pl.DataFrame, method: RatingMethod, level: Mapping[str, float] | None = None
+) -> tuple[list[Rating], list[StyleCoefficient]]:
+    """The board under style control and the coefficients, of `rateable` battles with covariate columns.
+
+    `level` holds the ratings whose mean is kept. Raises BadInput when there is no covariate to control.
+    """
+    covariates = measured_covariates(battles)
+    if not covariates:
+        raise BadInput(f"no style covariate; give one or more of {', '.join(COVARIATES)}, as tokens_a and tokens_b")
+    if battles.is_empty():
+        return [], []
+    told = votes(battles)
+    data, of_board = (
+        styled(told, style_differences(battles, covariates), method.style),
+        counted(told.models, told.pairs, told.counts()),
+    )
+    models, parameters = data.models, fit(data)
+    strengths, coefficients = parameters[:models], parameters[models:]
+    if method.interval is Interval.SANDWICH:
+        spread = sandwich(data, parameters)
+        half = NORMAL95 * np.sqrt(spread.diagonal()[models:])
+        interval, spread = (coefficients - half, coefficients + half), spread[:models, :models]
+    else:
+        samples = bootstrap_fits(data, parameters, method.bootstraps, method.seed)
+        interval, spread = quantiles95(samples[:, models:], coefficients), samples[:, :models]
+    ends, wins = data.pairs[data.pair], data.weight * data.score
+    opened = open_intervals(ends, wins, data.weight, data.style @ coefficients, strengths, of_board.known)
+    rows = board(of_board, Fitted(strengths, spread, opened), STYLE_CONTROL, method, level)
+    return rows, _coefficients(covariates, coefficients, interval, data.style, method.style)
+
+
+def _coefficients(
+    names: Sequence[str], point: Vector, interval: tuple[Vector, Vector], style: Matrix, preset: StylePreset
+) -> list[StyleCoefficient]:
+    low, high = interval
+    return [
+        StyleCoefficient(
+            covariate=name,
+            coefficient=float(point[n]),
+            ci95_low=float(low[n]),
+            ci95_high=float(high[n]),
+            preset=preset,
+            battles=len(style),
+            flags=[] if style[:, n].any() else ["constant"],
+        )
+        for n, name in enumerate(names)
+    ]
+
+
+def rank_changes(plain: Sequence[Rating], under_control: Sequence[Rating]) -> list[RankChange]:
+    """What style control does to the rank of each model that both boards have (VisionArena Fig. 8), largest first."""
+    before = {row.model: row for row in plain}
+    rows = []
+    for row in under_control:
+        if (old := before.get(row.model)) is not None:
+            change = None if old.rank is None or row.rank is None else old.rank - row.rank
+            rows.append(
+                RankChange(
+                    model=row.model,
+                    rank=old.rank,
+                    rank_style=row.rank,
+                    rank_change=change,
+                    rating=old.rating,
+                    rating_style=row.rating,
+                )
+            )
+    return sorted(rows, key=lambda row: (-abs(row.rank_change or 0), row.rank_style or len(rows) + 1, row.model))

@@ -1,1 +1,0 @@
-"""Encoded files in; decoded images out, with content ids, stored bytes without metadata, and perceptual hashes."""

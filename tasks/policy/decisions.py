@@ -1,0 +1,201 @@
+"""A policy over the signals of a store -> a decision for every conversation and battle.
+
+What was redacted is decided on what is left: the same rules are asked about the redacted texts and images. Decisions of
+two policies over the same signals can be compared rule by rule.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from schemas.decision import ALL_DROPS, Decision, ItemKind, NearPrompt, RuleParity
+from schemas.policy import Action, Over, Policy, Scope
+from tasks.dedup.near_prompts import near_prompts
+from tasks.dedup.repeats import duplicates_of, hot_battles
+from tasks.policy.policy_file import load_policy, policy_hash
+from tasks.policy.redact import redact_rules
+from tasks.policy.review import reviewed
+from tasks.policy.rules import FIRED, STOPS, fired, reasons_of
+from tasks.policy.stored_signals import StoredSignals
+from tasks.policy.vocabulary import battle_columns, conversation_columns
+from tasks.storage.queries.released import renamed
+from tasks.storage.tables import frame_schema
+
+_STOPS = pl.col("action").is_in(STOPS)
+
+
+class Verdicts(NamedTuple):
+    """What a policy says."""
+
+    decisions: pl.DataFrame
+    """The `decisions` table."""
+    of_battles_alone: pl.DataFrame
+    """item_id of conversations and reason of the rules that fire on them but are about their battle alone."""
+    near_prompts: pl.DataFrame
+    """The `near_prompts` table."""
+
+
+def verdicts(known: StoredSignals, policy: Policy) -> Verdicts:
+    """What a policy says of every conversation and battle."""
+    hits, of_battles_alone = conversation_hits(known, policy)
+    hits = reviewed(hits, known.conversations, known.store.read("reviews"))
+    hits = pl.concat([hits, _unproven(known, hits, policy)])
+    decided, near = _of_conversations(known, hits, policy)
+    both = [decided, _of_battles(known, pl.concat([hits.filter(_STOPS), of_battles_alone]), policy)]
+    stamped = pl.concat(both, how="diagonal").with_columns(
+        keep=pl.col("reasons").list.len() == 0, policy=pl.lit(policy.name), policy_hash=pl.lit(policy_hash(policy))
+    )
+    decisions = stamped.select(frame_schema(Decision).names())
+    return Verdicts(decisions, of_battles_alone.select("item_id", "reason"), near)
+
+
+def conversation_hits(known: StoredSignals, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Every rule that fires on a conversation: those about the conversation, and those about its battle alone."""
+    rules = [rule for rule in policy.rules if rule.over is not Over.BATTLE and known.stands(rule)]
+    stated = {Over.CONVERSATION: conversation_columns(known.conversations, policy)}
+    hits = fired(rules, known.parts, known.signal, stated)
+    alone = pl.col("place").is_in([place for place, rule in enumerate(rules) if rule.scope is Scope.BATTLE])
+    return hits.filter(~alone), hits.filter(alone)
+
+
+def _of_conversations(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """What becomes of each conversation, and the `near_prompts` among those that are kept."""
+    repeats = _repeats(known, _without(known.conversations, "conversation_id", hits), policy)
+    if policy.duplicates:
+        hits = pl.concat([hits, _last(repeats, policy, policy.duplicates.reason, policy.duplicates.action)])
+    near = pl.DataFrame(schema=frame_schema(NearPrompt))
+    if rule := policy.near_prompts:
+        near = near_prompts(_without(known.conversations, "conversation_id", hits), rule.jaccard_min)
+        hits = pl.concat([hits, _last(near["conversation_a"], policy, rule.reason, Action.TAG)])
+    reasons = reasons_of(hits, known.conversations["conversation_id"])
+    decided = reasons.with_columns(
+        _redactions(known, reasons, policy),
+        item_kind=pl.lit(ItemKind.CONVERSATION.value),
+        duplicate_of=pl.col("item_id").replace_strict(repeats, default=None, return_dtype=pl.String),
+        preset_dataset=known.conversations["preset_dataset"],
+    )
+    return decided, near
+
+
+def _repeats(known: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> Mapping[str, str]:
+    if policy.duplicates is None:
+        return {}
+    stored = known.signal("text_embedding", ["vector"])
+    vectors = {prompt: np.array(vector, np.float32) for prompt, vector in stored.iter_rows()}
+    picture_of = known.picture_of(survivors, policy.duplicates.pictures == "semantic")
+    return duplicates_of(survivors, vectors, picture_of, policy.duplicates)
+
+
+def _of_battles(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """A battle falls with either side, and then by rules of its own; that a side is repeated does not matter.
+
+    A side that is no longer there, because somebody asked for its removal, counts as not measured.
+    """
+    battles = renamed(known.battles, policy.renames)
+    rules = [rule for rule in policy.rules if rule.over is Over.BATTLE]
+    own = fired(rules, {}, lambda name: pl.DataFrame(), {Over.BATTLE: battle_columns(battles)})
+    own = own.with_columns(pl.col("place") + len(policy.rules) + 1)
+    sides = pl.concat(battles.select("battle_id", item_id=side) for side in ("conversation_a", "conversation_b"))
+    gone = sides.join(known.conversations, left_on="item_id", right_on="conversation_id", how="anti").with_columns(
+        place=pl.lit(0, pl.Int64), reason=pl.lit("unmeasured_conversation"), action=pl.lit(Action.DROP.value)
+    )
+    inherited = pl.concat([sides.join(hits, on="item_id"), gone.select("battle_id", *FIRED.names())])
+    all_hits = pl.concat([inherited.drop("item_id").rename({"battle_id": "item_id"}), own])
+    all_hits = pl.concat([all_hits, _too_many(known, _without(battles, "battle_id", all_hits), policy)])
+    return reasons_of(all_hits, battles["battle_id"]).with_columns(
+        item_kind=pl.lit(ItemKind.BATTLE.value),
+        redactions=pl.lit([], dtype=frame_schema(Decision)["redactions"]),
+        duplicate_of=pl.lit(None, pl.String),
+        preset_dataset=pl.lit(None, pl.String),
+    )
+
+
+def _too_many(known: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """What fires on battles beyond the limit of their prompt."""
+    rule = policy.hot_prompts
+    if rule is None:
+        return pl.DataFrame(schema=FIRED)
+    left = known.conversations.select("conversation_id", "prompt_id", "image_ids")
+    shown = survivors.select("battle_id", "tstamp", conversation_id="conversation_a").join(left, on="conversation_id")
+    hot = hot_battles(shown, known.picture_of(shown) if rule.pictures == "near" else {}, rule)
+    return _last(hot, policy, rule.reason, rule.action)
+
+
+def _without(items: pl.DataFrame, key: str, hits: pl.DataFrame) -> pl.DataFrame:
+    """The items that nothing drops or holds."""
+    return items.filter(~pl.col(key).is_in(hits.filter(_STOPS)["item_id"].implode()))
+
+
+def _last(items: Iterable[str], policy: Policy, reason: str, action: Action) -> pl.DataFrame:
+    """What a rule over the set adds to the hits, after every other rule."""
+    place = 2 * len(policy.rules) + 1
+    return pl.DataFrame([(item, place, reason, action.value) for item in sorted(items)], schema=FIRED, orient="row")
+
+
+def _unproven(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """Why conversations that need redacting may not be released.
+
+    A finder that still finds something is `redaction_failed`; what it has not seen is not measured.
+    """
+    redacted = known.redacted(policy)
+    left = fired(redact_rules(policy), known.parts_of(redacted), known.signal, {})
+    found = pl.col("action") == Action.REDACT.value
+    left = left.with_columns(
+        reason=pl.when(found).then(pl.lit("redaction_failed")).otherwise("reason"),
+        action=pl.lit(Action.DROP.value),
+    )
+    wanted = hits.filter(action=Action.REDACT.value).select("item_id").unique()
+    missing = wanted.join(redacted, left_on="item_id", right_on="conversation_id", how="anti").select(
+        "item_id", reason=pl.lit("unmeasured_redaction"), action=pl.lit(Action.DROP.value)
+    )
+    dropped = hits.filter(action=Action.DROP.value)
+    unseen = missing.join(dropped, on="item_id", how="anti")  # nobody redacts what is dropped anyway
+    place = pl.lit(len(policy.rules), pl.Int64).alias("place")
+    return pl.concat(each.with_columns(place).select(FIRED.names()) for each in (left, unseen))
+
+
+def _redactions(known: StoredSignals, items: pl.DataFrame, policy: Policy) -> pl.Series:
+    """What was taken out of each item."""
+    own = known.redacted(policy).select("redactions", item_id="conversation_id")
+    nothing = pl.lit([], dtype=frame_schema(Decision)["redactions"])
+    joined = items.select("item_id").join(own, on="item_id", how="left", maintain_order="left")
+    return joined.select(pl.col("redactions").fill_null(nothing))["redactions"]
+
+
+_ITEM = ["item_kind", "reason", "item_id"]
+_KEY = ["item_kind", "reason"]
+
+
+def upstream_policy(policy: Policy) -> Policy:
+    """The preset `upstream` with the operator's own lists, which upstream's scripts take as arguments."""
+    lists = {"excluded_models": policy.excluded_models, "banned_users": policy.banned_users}
+    return load_policy("upstream").model_copy(update=lists)
+
+
+def rule_parity(ours: Verdicts, upstream: Verdicts) -> pl.DataFrame:
+    """The `rule_parity` table of two policies' verdicts on the same items.
+
+    Rules are the same when their reasons are. A rule that is about battles alone is counted on conversations too.
+    """
+    sides = {"ours": _fired(ours), "upstream": _fired(upstream)}
+    flagged = [rows.with_columns(pl.lit(True).alias(side)) for side, rows in sides.items()]
+    joined = flagged[0].join(flagged[1], on=_ITEM, how="full", coalesce=True).fill_null(False)
+    mine, theirs = pl.col("ours"), pl.col("upstream")
+    counts = {"ours": mine, "upstream": theirs, "both": mine & theirs}
+    counts |= {"only_ours": mine & ~theirs, "only_upstream": theirs & ~mine}
+    counted = joined.group_by(_KEY).agg(where.sum().cast(pl.Int64).alias(name) for name, where in counts.items())
+    return counted.select(frame_schema(RuleParity).names())
+
+
+def _fired(said: Verdicts) -> pl.DataFrame:
+    """item_kind, reason and item_id of everything that fired, dropping or not, and of everything that was dropped."""
+    decisions = said.decisions
+    each = [
+        decisions.select("item_kind", "item_id", reason=pl.col(column).list.unique()).explode("reason").drop_nulls()
+        for column in ("reasons", "tags")
+    ]
+    alone = said.of_battles_alone.select("item_id", "reason", item_kind=pl.lit(ItemKind.CONVERSATION.value))
+    dropped = decisions.filter(~pl.col("keep")).select("item_kind", "item_id", reason=pl.lit(ALL_DROPS))
+    return pl.concat(rows.select(_ITEM) for rows in (*each, alone, dropped)).unique()

@@ -1,0 +1,162 @@
+"""Policy files: found by name or path, checked against the signals that exist before anything is decided."""
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import yaml
+from pydantic import ValidationError
+
+from schemas.errors import BadPolicy, known_values, why_unreadable
+from schemas.policy import (
+    Action,
+    DriftBand,
+    DuplicateRule,
+    HotPromptRule,
+    NearPictures,
+    NearPromptRule,
+    Over,
+    Policy,
+    Rename,
+    Rule,
+    Scope,
+    SemanticPictures,
+)
+from schemas.row import Row
+from schemas.tables import SIGNALS
+from tasks.policy.vocabulary import MEASURED_ON, stated_types
+from tasks.runtime.yaml_files import SafeLoader
+from tasks.storage.tables import frame_schema
+
+_SHIPPED = Path(__file__).parent / "policies"
+_SECTIONS: dict[str, type[Row]] = {
+    "rules": Rule,
+    "near_pictures": NearPictures,
+    "semantic_pictures": SemanticPictures,
+    "duplicates": DuplicateRule,
+    "near_prompts": NearPromptRule,
+    "hot_prompts": HotPromptRule,
+    "renames": Rename,
+    "drift": DriftBand,
+}
+
+
+def load_policy(name_or_file: str) -> Policy:
+    """A shipped policy by name, or a YAML file. Raises BadPolicy with the first thing that is wrong."""
+    path = _find(name_or_file)
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)  # noqa: S506 - a SafeLoader
+        policy = Policy.model_validate(content)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadPolicy(f"policy {name_or_file!r} cannot be read ({why_unreadable(error)})") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}, {getattr(error, 'problem', '')}" if mark else "it holds control characters"
+        raise BadPolicy(f"policy {name_or_file!r} is not YAML: {where}") from None
+    except ValidationError as error:
+        raise BadPolicy(f"policy {name_or_file!r}: {_first_problem(error)}") from None
+    for number, rule in enumerate(policy.rules, 1):
+        where = f"policy {policy.name!r}, rule {number} ({rule.reason})"
+        _check_comparison(where, rule, _type_of_column(where, rule))
+        _check_action(where, rule)
+    return policy
+
+
+def policy_hash(policy: Policy) -> str:
+    """12 hex digits that change whenever the policy would decide differently."""
+    return hashlib.sha256(
+        policy.model_dump_json(exclude={"about", "drift", "licence", "contact"}).encode()
+    ).hexdigest()[:12]
+
+
+class _UniqueKeys(SafeLoader):
+    """YAML where a key that is given twice is an error; PyYAML would silently forget the first."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for place, key in enumerate(keys):
+            if key.value in (earlier.value for earlier in keys[:place]):
+                raise yaml.constructor.ConstructorError(
+                    problem=f"{key.value!r} is given twice", problem_mark=key.start_mark
+                )
+        return super().construct_mapping(node, deep)
+
+
+def _find(name_or_file: str) -> Path:
+    if name_or_file.endswith((".yaml", ".yml")) or "/" in name_or_file:
+        return Path(name_or_file)
+    shipped = {path.stem: path for path in _SHIPPED.glob("*.yaml")}
+    if name_or_file not in shipped:
+        raise BadPolicy(f"unknown policy {known_values(name_or_file, shipped)} Or give a YAML file.")
+    return shipped[name_or_file]
+
+
+def _first_problem(error: ValidationError) -> str:
+    """What is wrong; a misspelt key rather than the one that is then lacking."""
+    problem = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+    place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        section = _SECTIONS.get(str(problem["loc"][0]), Policy) if len(problem["loc"]) > 1 else Policy
+        return f"unknown key at {place}: {known_values(str(problem['loc'][-1]), section.model_fields)}"
+    if problem["type"] == "model_type" and not place:
+        return "it must have keys, `name:` and `rules:` at least"
+    return f"{place or 'the whole file'}: {problem['msg']}"
+
+
+def _type_of_column(where: str, rule: Rule) -> pl.DataType:
+    """The type of the column that the rule looks at. Raises BadPolicy when there is none on those parts."""
+    table, _, column = rule.signal.partition(".")
+    stated = stated_types()
+    if table in stated:
+        if column not in stated[table]:
+            known = known_values(rule.signal, (f"{table}.{c}" for c in stated[table]))
+            raise BadPolicy(f"{where}: unknown signal {known}")
+        if rule.over != table:
+            raise BadPolicy(
+                f"{where}: {rule.signal} is known of the {table}, so over must be {table!r}, not {rule.over.value!r}"
+            )
+        return stated[table][column]
+    if table in SIGNALS and table not in MEASURED_ON:
+        raise BadPolicy(f"{where}: {table} is measured only on what a policy keeps, so no rule can look at it")
+    if rule.signal not in _measured_types():
+        raise BadPolicy(f"{where}: unknown signal {known_values(rule.signal, _measured_types())}")
+    if rule.over not in MEASURED_ON[table]:
+        raise BadPolicy(
+            f"{where}: {table} is measured on {', '.join(MEASURED_ON[table])}, so over cannot be {rule.over.value!r}"
+        )
+    return _measured_types()[rule.signal]
+
+
+_REDACTABLE = ("text_pii.types", "faces.confidence_max", "faces.area_fraction_max")
+"""Signals that say where the thing is that a rule wants out."""
+
+
+def _check_action(where: str, rule: Rule) -> None:
+    """Raises BadPolicy for an action that the rule cannot have."""
+    if rule.action is Action.REDACT and rule.signal not in _REDACTABLE:
+        raise BadPolicy(f"{where}: {rule.signal} cannot be redacted. Known: {', '.join(_REDACTABLE)}.")
+    if rule.action is Action.REDACT and rule.scope is Scope.BATTLE:
+        raise BadPolicy(f"{where}: what is redacted is a conversation, so scope must be 'conversation', not 'battle'")
+    if rule.action is Action.HOLD and (rule.over is Over.BATTLE or rule.scope is Scope.BATTLE):
+        raise BadPolicy(f"{where}: a battle is held with its sides; give the rule over the conversation's parts")
+
+
+@cache
+def _measured_types() -> dict[str, pl.DataType]:
+    """`<signal>.<column>` -> its type, for all that is measured before anything is decided."""
+    return {f"{name}.{c}": dtype for name in MEASURED_ON for c, dtype in frame_schema(SIGNALS[name]).items()}
+
+
+def _check_comparison(where: str, rule: Rule, column: pl.DataType) -> None:
+    """Raises BadPolicy when the rule compares a number, a text, a truth value or a list as something else."""
+    fits = {
+        "at_least": column.is_numeric(),
+        "at_most": column.is_numeric(),
+        "equals": column == (pl.Boolean if isinstance(rule.equals, bool) else pl.String),
+        "contains_any": column == pl.List(pl.String) or (column == pl.List and rule.contains_any == []),
+    }
+    given = next(name for name in fits if getattr(rule, name) is not None)
+    if not fits[given]:
+        raise BadPolicy(f"{where}: {rule.signal} is {column}, which {given}: {getattr(rule, given)!r} cannot compare")

@@ -1,0 +1,266 @@
+"""Conversations as a policy's redact rules let them out: placeholders in texts, boxes of one flat colour in images.
+
+Redacted texts and images are measured like any other. Where a finder still finds something, that is redacted as well,
+so each call after a measurement comes nearer to a text in which nothing is found. No byte of a redacted image holds
+what a box held.
+"""
+
+import io
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import PIL.Image
+import polars as pl
+
+from schemas.conversation import RedactedConversation
+from schemas.decision import Redaction
+from schemas.policy import Action, Over, Policy, Rule
+from tasks.images.decode import Picture, open_picture
+from tasks.policy.rules import Signals, fires
+from tasks.storage.content_id import combined_id, text_id
+
+ROUNDS = 3
+"""How often what is still found is redacted as well, before the conversation is given up."""
+REPEATED_CHARACTERS_MIN = 4
+"""Shorter values are replaced only where the finder found them."""
+MARGIN = 0.25
+"""Added on every side, as a share of the box's shorter side: hair and chin, and letters that reach over the line."""
+MARGIN_PIXELS_MIN = 4
+BLOCK = 16
+"""JPEG's largest block. A block that a box's edge crossed would carry ringing of what was inside it."""
+FILL = (0, 0, 0)
+_JPEG = {"quality": 95, "subsampling": 0}
+
+_ROLES = {
+    Over.MESSAGES: ("user", "assistant"),
+    Over.USER_MESSAGES: ("user",),
+    Over.ASSISTANT_MESSAGES: ("assistant",),
+}
+
+
+Box = tuple[int, int, int, int]
+"""left, top, right, bottom in pixels; right and bottom are exclusive."""
+
+
+class Span(NamedTuple):
+    """A stretch of text to replace: the characters from `start` up to `end`."""
+
+    start: int
+    end: int
+    type: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the redact rules of a policy want out of texts and pictures, by content id; absent where nothing is."""
+
+    messages: Mapping[str, Mapping[str, list[tuple[str, Span]]]]
+    """Role -> text id -> (rule, span)."""
+    pictures: Mapping[str, list[tuple[str, str, list[int]]]]
+    """Picture -> (rule, type or `face`, box x, y, width, height)."""
+    picture_values: Mapping[str, Mapping[str, str]]
+    """Picture -> what was found in its text -> type."""
+
+
+@dataclass(frozen=True)
+class RedactedPicture:
+    """A picture as it is let out."""
+
+    image_id: str
+    """Its own id when nothing is filled, else that of the picture with the boxes filled."""
+    counts: Counter[tuple[str, str]]
+    """Boxes by rule and type."""
+    values: Mapping[str, str]
+    """What was found in its text -> type."""
+
+
+def redact_rules(policy: Policy) -> list[Rule]:
+    """The policy's rules that redact."""
+    return [rule for rule in policy.rules if rule.action is Action.REDACT]
+
+
+def findings(policy: Policy, signals: Signals) -> Findings:
+    """What is known to be wanted out, from the signals of texts and images, redacted ones included."""
+    messages: dict[str, dict[str, list[tuple[str, Span]]]] = {"user": {}, "assistant": {}}
+    pictures: dict[str, list[tuple[str, str, list[int]]]] = {}
+    values: dict[str, dict[str, str]] = {}
+    for rule in redact_rules(policy):
+        if rule.over is Over.IMAGES:
+            for image_id, boxes in _faces(rule, signals):
+                pictures.setdefault(image_id, []).extend((rule.reason, "face", box) for box in boxes)
+        elif rule.over is Over.IMAGE_TEXTS:
+            for image_id, text, kind, boxes in _picture_texts(rule, signals):
+                pictures.setdefault(image_id, []).extend((rule.reason, kind, box) for box in boxes)
+                values.setdefault(image_id, {}).update(text)
+        else:
+            for found, spans in _spans(rule, signals).items():
+                for role in _ROLES[rule.over]:
+                    messages[role].setdefault(found, []).extend((rule.reason, span) for span in spans)
+    return Findings(messages, pictures, values)
+
+
+def _faces(rule: Rule, signals: Signals) -> Iterable[tuple[str, list[list[int]]]]:
+    """Every recorded face, also faint ones, of the pictures on which the rule fires."""
+    column = rule.signal.partition(".")[2]
+    hit = signals("faces").with_columns(value=column).filter(fires(rule).fill_null(False))
+    for image_id, faces in hit.select("content_id", "faces").iter_rows():
+        yield image_id, [face["box"] for face in faces]
+
+
+def _spans(rule: Rule, signals: Signals) -> dict[str, list[Span]]:
+    """Text id -> spans of the types that the rule names."""
+    hit = signals("text_pii").with_columns(value="types").filter(fires(rule).fill_null(False))
+    wanted = set(rule.contains_any or ())
+    return {
+        found: [Span(s["start"], s["end"], s["type"]) for s in spans if not wanted or s["type"] in wanted]
+        for found, spans in hit.select("content_id", "spans").iter_rows()
+    }
+
+
+def _picture_texts(rule: Rule, signals: Signals) -> Iterable[tuple[str, dict[str, str], str, list[list[int]]]]:
+    """(picture, what a span holds, its type, boxes that the span touches)."""
+    spans = _spans(rule, signals)
+    read = signals("image_text").filter(pl.col("text") != "")
+    for image_id, text, boxes in read.select("content_id", "text", "boxes").iter_rows():
+        for span in spans.get(text_id(text), ()):
+            touched = [box["box"] for box in boxes if box["start"] < span.end and span.start < box["end"]]
+            yield image_id, values_of(text, [span]), span.type, touched
+
+
+def redacted_picture(
+    image_id: str, size: tuple[int, int], found: Findings, filled: Callable[[str, tuple[Box, ...]], str]
+) -> RedactedPicture:
+    """The picture with all boxes filled that are known to be wanted out; `size` is its width and height.
+
+    `filled(image_id, boxes)` makes, or knows, the picture with these boxes filled and gives its content id.
+    """
+    shown, boxes = image_id, set[Box]()
+    values: dict[str, str] = {}
+    counts: Counter[tuple[str, str]] = Counter()
+    for _ in range(ROUNDS):
+        hits = found.pictures.get(shown, ())
+        fresh = {grown(box, *size) for _, _, box in hits} - boxes
+        if not fresh:
+            break
+        counts.update((reason, kind) for reason, kind, _ in hits)
+        values |= found.picture_values.get(shown, {})
+        boxes |= fresh
+        shown = filled(image_id, tuple(sorted(boxes)))
+    return RedactedPicture(shown, counts, values)
+
+
+def redacted(
+    row: Mapping[str, Any], found: Findings, pictures: Mapping[str, RedactedPicture], policy_hash: str
+) -> RedactedConversation:
+    """A row of `conversations` with everything taken out that is known to be wanted out."""
+    shown = [pictures.get(image_id) or RedactedPicture(image_id, Counter(), {}) for image_id in row["image_ids"]]
+    values = {value: kind for picture in shown for value, kind in picture.values.items()}
+    texts, of_texts = _redact_texts(row["turns"], found, values)
+    image_ids = [picture.image_id for picture in shown]
+    ids = [text_id(text) for text in texts]
+    prompt_id = ids[0] if len(texts) < 3 else text_id("\n\n".join(texts[::2]))
+    changed = {
+        "turns": [turn | {"content": t, "text_id": i} for turn, t, i in zip(row["turns"], texts, ids, strict=True)],
+        "prompt_id": prompt_id,
+        "document_id": combined_id("document", [prompt_id, *image_ids]),
+        "image_ids": image_ids,
+        "redactions": [*of_texts, *_listed("picture", [picture.counts for picture in shown])],
+        "policy_hash": policy_hash,
+    }
+    known = {name: value for name, value in row.items() if name in RedactedConversation.model_fields}
+    return RedactedConversation.model_validate(known | changed)
+
+
+def _redact_texts(
+    turns: Sequence[Mapping[str, str]], found: Findings, values: Mapping[str, str]
+) -> tuple[list[str], list[Redaction]]:
+    """What is found in one message is taken out of all of them."""
+    texts, values = [turn["content"] for turn in turns], dict(values)
+    counts: list[Counter[tuple[str, str]]] = [Counter() for _ in turns]
+    reason_of: dict[str, str] = {}
+    for _ in range(ROUNDS):
+        hits = [found.messages[turn["role"]].get(text_id(t), ()) for turn, t in zip(turns, texts, strict=True)]
+        reason_of |= {span.type: reason for hit in hits for reason, span in hit}
+        spans = [[span for _, span in hit] for hit in hits]
+        for text, own in zip(texts, spans, strict=True):
+            values |= values_of(text, own)
+        replaced = [redact_text(text, own, values) for text, own in zip(texts, spans, strict=True)]
+        texts = [text for text, _ in replaced]
+        for place, (_, types) in enumerate(replaced):
+            counts[place].update({(reason_of.get(kind, "repeated"), kind): n for kind, n in types.items()})
+    return texts, _listed("message", counts)
+
+
+def _listed(part: str, counts: Sequence[Counter[tuple[str, str]]]) -> list[Redaction]:
+    return [
+        Redaction(reason=reason, part=part, place=place, type=kind, count=count)
+        for place, of_part in enumerate(counts)
+        for (reason, kind), count in sorted(of_part.items())
+    ]
+
+
+def placeholder(kind: str) -> str:
+    """`email` -> `<EMAIL>`."""
+    return f"<{kind.upper()}>"
+
+
+def values_of(text: str, spans: Iterable[Span]) -> dict[str, str]:
+    """What the spans hold -> its type: it may stand again where the finder does not see it."""
+    held = ((text[span.start : span.end].strip(), span.type) for span in spans)
+    return {value: kind for value, kind in held if len(value) >= REPEATED_CHARACTERS_MIN}
+
+
+def redact_text(text: str, spans: Iterable[Span], values: Mapping[str, str]) -> tuple[str, Counter[str]]:
+    """The text with every span, and every other occurrence of the values, replaced; and how many of each type."""
+    pieces: list[str] = []
+    counts: Counter[str] = Counter()
+    end = 0
+    for span in _without_overlaps([*spans, *_repeats(text, values)]):
+        pieces += [text[end : span.start], placeholder(span.type)]
+        counts[span.type] += 1
+        end = span.end
+    return "".join([*pieces, text[end:]]), counts
+
+
+def _repeats(text: str, values: Mapping[str, str]) -> Iterable[Span]:
+    """Where the values stand as whole words, but not as a placeholder."""
+    for value, kind in values.items():
+        if value in text:
+            for found in re.finditer(rf"(?<![\w<]){re.escape(value)}(?![\w>])", text):
+                yield Span(found.start(), found.end(), kind)
+
+
+def _without_overlaps(spans: Iterable[Span]) -> list[Span]:
+    """Spans in order of position; those that overlap are one, of the type that begins first."""
+    merged: list[Span] = []
+    for span in sorted(spans, key=lambda span: (span.start, -span.end, span.type)):
+        if merged and span.start < merged[-1].end:
+            merged[-1] = merged[-1]._replace(end=max(merged[-1].end, span.end))
+        else:
+            merged.append(span)
+    return merged
+
+
+def grown(box: Sequence[int], width: int, height: int) -> Box:
+    """The box x, y, width, height with its margin, out to the next blocks, inside the picture."""
+    x, y, wide, high = box
+    margin = max(MARGIN_PIXELS_MIN, round(MARGIN * min(wide, high)))
+    left, top = (max(0, (edge - margin) // BLOCK * BLOCK) for edge in (x, y))
+    right, bottom = (-(-(edge + margin) // BLOCK) * BLOCK for edge in (x + wide, y + high))
+    return min(left, width), min(top, height), max(0, min(right, width)), max(0, min(bottom, height))
+
+
+def fill_boxes(picture: Picture, boxes: Iterable[Box]) -> Picture:
+    """A picture of its own, in the same format, whose boxes are black."""
+    rgb = picture.rgb.copy()
+    for left, top, right, bottom in boxes:
+        rgb[top:bottom, left:right] = FILL
+    sink = io.BytesIO()
+    if picture.format == "jpeg":
+        PIL.Image.fromarray(rgb).save(sink, "JPEG", **_JPEG)
+    else:
+        PIL.Image.fromarray(rgb).save(sink, "PNG")
+    return open_picture(sink.getvalue())

@@ -1,0 +1,101 @@
+"""Decisions to be -> `redacted_conversations` and `redacted_images`."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import polars as pl
+
+from schemas.conversation import RedactedConversation
+from schemas.image import RedactedImage
+from schemas.policy import Action, Policy
+from tasks.images.decode import decode_stored
+from tasks.policy.policy_file import policy_hash
+from tasks.policy.redact import Box, Findings, RedactedPicture, fill_boxes, findings, redacted, redacted_picture
+from tasks.policy.rules import Signals
+from tasks.runtime.parallel import map_ordered
+from tasks.runtime.progress import progress
+from tasks.storage.queries.images import StoredImages
+from tasks.storage.tables import Store, frame_of
+
+PICTURES_A_PART = 256
+
+_Keys = dict[tuple[str, tuple[Box, ...]], str]
+
+
+def redact_store(
+    store: Store, conversations: pl.DataFrame, hits: pl.DataFrame, policy: Policy, signals: Signals, workers: int
+) -> dict[str, int]:
+    """Redact every conversation that a rule wants redacted and no rule drops. Returns how many of what."""
+    wanted = _items(hits, Action.REDACT) - _items(hits, Action.DROP)
+    rows = conversations.filter(pl.col("conversation_id").is_in(sorted(wanted)))
+    found = findings(policy, signals) if rows.height else Findings({}, {}, {})
+    pictures = _pictures(store, rows, found, workers)
+    made = [redacted(row, found, pictures, policy_hash(policy)) for row in rows.iter_rows(named=True)]
+    store.replace("redacted_conversations", frame_of(RedactedConversation, made))
+    return {"redacted_conversations": len(made), "redacted_pictures": sum(p.image_id != i for i, p in pictures.items())}
+
+
+def _items(hits: pl.DataFrame, action: Action) -> set[str]:
+    return set(hits.filter(action=action.value)["item_id"])
+
+
+def _pictures(store: Store, rows: pl.DataFrame, found: Findings, workers: int) -> Mapping[str, RedactedPicture]:
+    """Every picture of the conversations as it is let out; new ones are stored before anything refers to them."""
+    shown = rows["image_ids"].explode().drop_nulls().unique()
+    if shown.is_empty():
+        return {}
+    known = _known(store)
+    sizes = store.read("images", ["image_id", "width", "height"]).filter(pl.col("image_id").is_in(shown.implode()))
+    size_of = {image_id: (width, height) for image_id, width, height in sizes.iter_rows()}
+    images = StoredImages(store)
+
+    def work(image_id: str) -> tuple[RedactedPicture, list[RedactedImage]]:
+        made: list[RedactedImage] = []
+
+        def filled(source: str, boxes: tuple[Box, ...]) -> str:
+            if (source, boxes) not in known:
+                made.append(_fill(images, source, boxes))
+            return known.get((source, boxes)) or made[-1].image_id
+
+        return redacted_picture(image_id, size_of[image_id], found, filled), made
+
+    ordered = images.ordered(size_of)
+    with progress("pictures to redact", len(ordered)) as advance:
+        pictures: dict[str, RedactedPicture] = {}
+        for image_id, picture in zip(ordered, _stored(store, map_ordered(work, ordered, workers)), strict=True):
+            pictures[image_id] = picture
+            advance()
+        return pictures
+
+
+def _known(store: Store) -> _Keys:
+    rows = store.read("redacted_images", ["source_image_id", "boxes", "image_id"]).iter_rows()
+    return {(source, tuple(map(tuple, boxes))): image_id for source, boxes, image_id in rows}
+
+
+def _fill(images: StoredImages, source: str, boxes: tuple[Box, ...]) -> RedactedImage:
+    stored = images[source]
+    picture = fill_boxes(decode_stored(stored.bytes, stored.format, source), boxes)
+    return RedactedImage(
+        image_id=picture.image_id,
+        bytes=picture.encoded,
+        format=picture.format,
+        width=picture.width,
+        height=picture.height,
+        source_image_id=source,
+        boxes=[list(box) for box in boxes],
+    )
+
+
+def _stored(store: Store, results: Iterable[tuple[RedactedPicture, list[RedactedImage]]]) -> Iterator[RedactedPicture]:
+    """The redacted pictures, once their bytes are stored."""
+    waiting: list[RedactedPicture] = []
+    rows: list[RedactedImage] = []
+    for picture, made in results:
+        waiting.append(picture)
+        rows += made
+        if len(rows) >= PICTURES_A_PART:
+            store.append("redacted_images", frame_of(RedactedImage, rows))
+            yield from waiting
+            waiting, rows = [], []
+    store.append("redacted_images", frame_of(RedactedImage, rows))
+    yield from waiting

@@ -1,0 +1,80 @@
+"""The Prefect skin of decide: near-duplicate pictures, redaction, a decision for every conversation and battle."""
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from schemas.errors import DriftHeld
+from schemas.policy import Policy
+from schemas.run import StageReport
+from schemas.settings import Settings
+from tasks.dedup.image_pairs import update_near_images, update_semantic_images
+from tasks.policy.decisions import conversation_hits, rule_parity, upstream_policy, verdicts
+from tasks.policy.drift import drift_lines, drop_counts
+from tasks.policy.policy_file import load_policy, policy_hash
+from tasks.policy.redact_step import redact_store
+from tasks.policy.stored_signals import StoredSignals
+from tasks.runtime.timing import timed
+from tasks.storage.queries.signals import Versions
+from tasks.storage.run_record import earlier_drops
+from tasks.storage.tables import Store
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def find_near_pictures(settings: Settings, versions: Versions) -> StageReport:
+    """Hashes -> `near_pictures`, embeddings -> `semantic_pictures`; only what is new is searched for."""
+    store, policy = Store.open(settings.store), load_policy(settings.policy)
+    counts = update_near_images(store, policy.near_pictures, versions)
+    counts |= update_semantic_images(store, policy.semantic_pictures, versions)
+    return StageReport(stage="near_pictures", counts=counts)
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def redact_items(settings: Settings, versions: Versions) -> StageReport:
+    """What redact rules want out, as far as it is known -> `redacted_conversations`, `redacted_images`."""
+    store = Store.open(settings.store)
+    policy = load_policy(settings.policy)
+    known = StoredSignals(store, versions)
+    hits, _ = conversation_hits(known, policy)
+    counts = redact_store(store, known.conversations, hits, policy, known.signal, settings.workers)
+    return StageReport(stage="redact", counts=counts)
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def decide_items(settings: Settings, versions: Versions) -> StageReport:
+    """Signals and the policy -> `decisions`; upstream's rules on the same signals beside them -> `rule_parity`."""
+    store = Store.open(settings.store)
+    policy = load_policy(settings.policy)
+    known = StoredSignals(store, versions)
+    said = verdicts(known, policy)
+    ours = said.decisions
+    store.write_bytes(f"policies/{policy_hash(policy)}.json", policy.model_dump_json(indent=2).encode())
+    store.replace("decisions", ours)
+    store.replace("near_prompts", said.near_prompts)
+    store.replace("rule_parity", rule_parity(said, verdicts(known, upstream_policy(policy))))
+    kept = ours.filter("keep")["item_kind"].value_counts().rows()
+    held = int(ours["held"].sum())
+    counts = {f"kept_{kind}s": count for kind, count in kept} | ({"held": held} if held else {})
+    return StageReport(stage="decide", counts=counts | {"items": ours.height})
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def watch_drift(settings: Settings) -> StageReport:
+    """Whether a reason drops another share of what is new than in earlier runs. Raises DriftHeld then.
+
+    What it counts is kept with the run's record, which only a run that was not held has.
+    """
+    store = Store.open(settings.store)
+    now = drop_counts(store.read_slices("decisions", ["item_kind", "reasons", "policy_hash"]))
+    applied = store.read_bytes(f"policies/{now.policy_hash}.json")
+    earlier = [each for each in earlier_drops(store) if each.policy_hash == now.policy_hash]
+    found = drift_lines(earlier, now, Policy.model_validate_json(applied).drift) if applied else []
+    if found and not settings.accept_drift:
+        raise DriftHeld(
+            f"held before the release: {'; '.join(found)}. Look at what is new (curate explain, report of the last "
+            "release); if it is right, run again with --accept-drift (setting accept_drift: true)"
+        )
+    return StageReport(stage="drift", counts={"outside_band": len(found)}, drops=now)

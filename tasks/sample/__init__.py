@@ -1,1 +1,0 @@
-"""Kept prompts -> topics, and a benchmark drawn uniformly over them."""

@@ -1,0 +1,161 @@
+"""Signals: what is measured about images, texts and documents, each once.
+
+In: decoded images, texts of conversations, documents (prompts with their images). Out: tables `signals/<name>`, one row
+an item and version. The registry is `SIGNAL_ENTRIES` of `schemas/tables.py`. A signal without a provider is a rule: the
+module of its name in this folder has `VERSION` and a function of the same name. The other folders see the lists below.
+"""
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from schemas.row import Row
+from schemas.signals import Embedding, Face, Faces, MeasuredOn, Nsfw, PiiSpan, TextPii, Tokens
+from schemas.tables import SIGNAL_ENTRIES
+from tasks.images.decode import Picture
+from tasks.providers import EMBEDDED, PROVIDERS, Providers
+from tasks.providers.capabilities import Document, Failed, RemoteModel, Vectors
+
+Item = TypeVar("Item")
+
+RULES = "rules"
+"""Provider name of signals that need no model."""
+
+
+@dataclass(frozen=True)
+class Signal(Generic[Item]):
+    """How one thing about images, texts or documents is measured, and under which name and version it is stored."""
+
+    name: str
+    """Name of the stored table and of the entry in `schemas/tables.py`."""
+    version: str
+    """Changes with code, model, preprocessing or prompt; another version is measured anew."""
+    provider: str
+    """Who measures."""
+    measure: Callable[[Sequence[Item]], Sequence[Row | Failed]]
+    """One value, or a failure, for every item in order."""
+    model: RemoteModel | None = None
+    """Who is asked and paid by the item, if anybody."""
+
+    def values(self, items: Sequence[Item]) -> list[Row | Failed]:
+        """Measure a batch; an exception makes every item of the batch a failure, never a value."""
+        try:
+            measured = list(self.measure(items))
+        except Exception as error:  # providers fail in their own ways; the type is safe to report, the text is not
+            return [Failed(type(error).__name__)] * len(items)
+        if len(measured) != len(items):
+            return [Failed("wrong_number_of_values")] * len(items)
+        return measured
+
+
+Make = Callable[[Providers], Signal[Item]]
+"""Makes a signal of the chosen providers; loads no model."""
+
+
+class _Asked(NamedTuple):
+    """How a provider is asked: a method of its Protocol in `capabilities.py`, and what becomes of each answer."""
+
+    method: str
+    version: str = "1"
+    value: Callable[[Any, Any], Row] = lambda item, answer: answer
+
+
+def _faces(image: Picture, found: list[Face]) -> Faces:
+    return Faces(
+        faces=found,
+        confidence_max=max((face.confidence for face in found), default=0.0),
+        area_fraction_max=max(
+            (face.box[2] * face.box[3] / (image.width * image.height) for face in found), default=0.0
+        ),
+    )
+
+
+def _text_pii(_: str, spans: list[PiiSpan]) -> TextPii:
+    return TextPii(spans=spans, types=sorted({span.type for span in spans}))
+
+
+def _embedding(_: object, vector: Vectors) -> Embedding:
+    return Embedding(vector=vector.tolist())
+
+
+_PROVIDED = {
+    "nsfw": _Asked("nsfw_probabilities", value=lambda _, probability: Nsfw(nsfw_probability=probability)),
+    "faces": _Asked("find_faces", value=_faces),
+    "image_text": _Asked("read", version="2"),
+    "image_embedding": _Asked("embed_images", value=_embedding),
+    "image_moderation": _Asked("moderate_pictures"),
+    "text_pii": _Asked("find_pii", value=_text_pii),
+    "moderation": _Asked("moderate"),
+    "language": _Asked("identify"),
+    "text_embedding": _Asked("embed_texts", value=_embedding),
+    "tokens": _Asked("count_tokens", value=lambda _, count: Tokens(tokens=count)),
+    "categories": _Asked("tag"),
+    "criteria": _Asked("tag"),
+    "taxonomy": _Asked("tag"),
+}
+"""Signals that the provider of the same name measures."""
+
+
+def _by_provider(name: str, providers: Providers) -> Signal[Any]:
+    asked, provider = _PROVIDED[name], providers[name]
+
+    def measure(items: Sequence[Any]) -> list[Row | Failed]:
+        answers = getattr(provider, asked.method)(items)
+        return [a if isinstance(a, Failed) else asked.value(item, a) for item, a in zip(items, answers, strict=True)]
+
+    model = getattr(provider, "model", None) if asked.method == "tag" else None
+    return Signal(name, f"{asked.version}+{provider.version}", providers.names[name], measure, model)
+
+
+def by_rule(name: str) -> Signal[Any]:
+    """A signal that a function of one item measures: of the module of its name, or of another package."""
+    entry = SIGNAL_ENTRIES[name]
+    rule, version = (entry.rule, entry.version) if entry.rule else _own_rule(name)
+    return Signal(name, version, entry.package or RULES, lambda items: [rule(item) for item in items])
+
+
+def _own_rule(name: str) -> tuple[Callable[[Any], Row], str]:
+    module = importlib.import_module(f"{__name__}.{name}")
+    return getattr(module, name), module.VERSION
+
+
+def signal_of(name: str, providers: Providers) -> Signal[Any]:
+    """The signal of this name, by its provider or by its rule."""
+    return _by_provider(name, providers) if name in _PROVIDED else by_rule(name)
+
+
+def _on(*parts: MeasuredOn, screens: bool) -> dict[str, Make[Any]]:
+    return {
+        name: partial(signal_of, name) for name, e in SIGNAL_ENTRIES.items() if e.on in parts and e.screens == screens
+    }
+
+
+def _texts(screens: bool) -> dict[str, tuple[MeasuredOn, Make[str]]]:
+    made = _on(MeasuredOn.MESSAGES, MeasuredOn.ASSISTANT_MESSAGES, MeasuredOn.PROMPT, screens=screens)
+    return {name: (SIGNAL_ENTRIES[name].on, make) for name, make in made.items()}
+
+
+_OF_IMAGES: dict[str, Make[Picture]] = _on(MeasuredOn.IMAGES, screens=True)
+CHOSEN_PICTURE_SIGNALS = {n: make for n, make in _OF_IMAGES.items() if EMBEDDED not in PROVIDERS.get(n, (EMBEDDED,))}
+"""Measured on every image when a provider is chosen for it: no model of this ships with the install."""
+PICTURE_SIGNALS = {name: make for name, make in _OF_IMAGES.items() if name not in CHOSEN_PICTURE_SIGNALS}
+"""Measured on every image, from one decode."""
+SCREENING_TEXT_SIGNALS = _texts(screens=True)
+"""Measured on every text: what a policy may need to forbid a release, and what finds duplicates."""
+DESCRIPTIVE_TEXT_SIGNALS = _texts(screens=False)
+"""Measured on the texts of what the policy keeps."""
+DOCUMENT_SIGNALS: dict[str, Make[Document]] = _on(MeasuredOn.DOCUMENTS, screens=False)
+"""Measured on the prompts, with their images, of what the policy keeps."""
+
+
+def picture_signals(providers: Providers) -> dict[str, Signal[Picture]]:
+    """Every image signal that the chosen providers measure, by name."""
+    chosen = {name: make for name, make in CHOSEN_PICTURE_SIGNALS.items() if name in providers.names}
+    return {name: make(providers) for name, make in (PICTURE_SIGNALS | chosen).items()}
+
+
+def text_signals(providers: Providers) -> dict[str, Signal[str]]:
+    """Every text signal, by name."""
+    return {name: make(providers) for name, (_, make) in (SCREENING_TEXT_SIGNALS | DESCRIPTIVE_TEXT_SIGNALS).items()}

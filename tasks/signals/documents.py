@@ -1,0 +1,91 @@
+"""Documents, prompts with their pictures, as taggers see them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from tasks.providers.capabilities import Document
+from tasks.storage.queries.images import StoredImages
+from tasks.storage.queries.signals import facts
+from tasks.storage.tables import Store
+
+
+class Documents:
+    """Builds documents by id from conversations and what is known of their pictures."""
+
+    def __init__(
+        self,
+        conversations: pl.DataFrame,
+        image_text: pl.DataFrame,
+        image_layout: pl.DataFrame,
+        images: StoredImages | None,
+        vectors: pl.DataFrame | None = None,
+    ) -> None:
+        """`conversations` has document_id, image_ids, turns; `images` and `vectors` are None when no tagger looks."""
+        first = conversations.unique("document_id", keep="first", maintain_order=True)
+        rows = first.select("document_id", "turns", "image_ids").iter_rows()
+        self._rows = {document: (_prompt(turns), image_ids) for document, turns, image_ids in rows}
+        texts = image_text.select("content_id", "text", "area_fraction")
+        self._text = {image_id: (text, area) for image_id, text, area in texts.iter_rows()}
+        layout = image_layout.select("content_id", "flat_fraction", "colour_count")
+        self._layout = {image_id: (flat, colours) for image_id, flat, colours in layout.iter_rows()}
+        self._images = images
+        known = (
+            vectors
+            if vectors is not None
+            else pl.DataFrame(schema={"content_id": pl.String, "vector": pl.List(pl.Float32)})
+        )
+        self._vector_row = {image_id: row for row, image_id in enumerate(known["content_id"])}
+        # Half precision: an arena has tens of thousands of pictures, and this is for a rough classifier.
+        self._vectors = [np.asarray(vector, np.float16) for vector in known["vector"]]
+
+    def ordered(self, document_ids: Sequence[str]) -> list[str]:
+        """The documents, those whose first pictures are stored together next to each other."""
+        return sorted(document_ids, key=self._place) if self._images else list(document_ids)
+
+    def _place(self, document_id: str) -> tuple[tuple[str, str], str]:
+        shown = self._rows[document_id][1]
+        return (self._images.part_of.get(shown[0], ("", "")) if self._images and shown else ("", "")), document_id
+
+    def load(self, document_ids: Sequence[str]) -> list[Document]:
+        """The documents, in order."""
+        return [self._document(document_id) for document_id in document_ids]
+
+    def _document(self, document_id: str) -> Document:
+        prompt, image_ids = self._rows[document_id]
+        read = [self._text.get(image_id, ("", 0.0)) for image_id in image_ids]
+        layouts = [self._layout[image_id] for image_id in image_ids if image_id in self._layout]
+        return Document(
+            document_id=document_id,
+            prompt=prompt,
+            picture_count=len(image_ids),
+            pictures=self._encoded(image_ids),
+            picture_text="\n".join(text for text, _ in read),
+            flat_fraction=max((flat for flat, _ in layouts), default=0.0),
+            colour_count=min((colours for _, colours in layouts), default=0),
+            text_area_fraction=max((area for _, area in read), default=0.0),
+            picture_vectors=tuple(
+                self._vectors[self._vector_row[image_id]].astype(np.float32)
+                for image_id in image_ids
+                if image_id in self._vector_row
+            ),
+        )
+
+    def _encoded(self, image_ids: Iterable[str]) -> tuple[tuple[str, bytes], ...]:
+        if self._images is None:
+            return ()
+        stored = [self._images[image_id] for image_id in image_ids]
+        return tuple((image.format, image.bytes) for image in stored)
+
+
+def picture_vectors(store: Store, conversations: pl.DataFrame, tagger: object, version: str) -> pl.DataFrame | None:
+    """Vectors of the conversations' pictures, if the tagger looks at them."""
+    if not getattr(tagger, "looks_at_vectors", False):
+        return None
+    shown = conversations["image_ids"].explode().drop_nulls().unique()
+    return facts(store, "image_embedding", version, ["vector"], shown.to_list())
+
+
+def _prompt(turns: Iterable[Mapping[str, str]]) -> str:
+    return "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user")

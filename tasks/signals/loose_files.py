@@ -1,0 +1,178 @@
+"""Files that people name on the command line: images and texts to inspect, prompts to tag, labels of their own."""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from schemas.errors import BadInput, known_values
+from tasks.images.decode import Picture, PictureRejected, open_picture
+from tasks.providers import Providers
+from tasks.providers.capabilities import Document, Failed
+from tasks.signals import Item, Signal, picture_signals, text_signals
+from tasks.signals.image_layout import image_layout
+from tasks.signals.tag_evaluation import Said
+
+Inspected = dict[str, Any]
+_ID = "id"
+_WORDS: dict[str, Said] = {
+    **dict.fromkeys(("true", "yes", "1"), True),
+    **dict.fromkeys(("false", "no", "0"), False),
+    **dict.fromkeys(("", "null", "none"), None),
+}
+
+
+def inspect_file(file: Path, providers: Providers) -> Iterator[Inspected]:
+    """One object for a picture, or one for each line of a .jsonl file: `item` and `signals`.
+
+    A signal that failed has `error` with the reason; so has every signal of a picture or line that cannot be read.
+    """
+    if file.suffix in (".jsonl", ".ndjson"):
+        yield from _inspect_texts(file, text_signals(providers))
+    else:
+        yield {"item": str(file), "signals": _inspect_image(file, picture_signals(providers))}
+
+
+def _inspect_image(file: Path, signals: Mapping[str, Signal[Picture]]) -> Inspected:
+    try:
+        return _measured(signals, open_picture(file.read_bytes()))
+    except PictureRejected as rejected:
+        return {name: {"error": rejected.reason} for name in signals}
+
+
+def _inspect_texts(file: Path, signals: Mapping[str, Signal[str]]) -> Iterator[Inspected]:
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            item = f"{file}:{number}"
+            try:
+                record = orjson.loads(line)
+                text = record["text"]
+            except (orjson.JSONDecodeError, KeyError, TypeError):
+                text = None
+            if isinstance(text, str):
+                yield {"item": record.get("id", item), "signals": _measured(signals, text)}
+            else:
+                yield {"item": item, "signals": {name: {"error": "no_text"} for name in signals}}
+
+
+def _measured(signals: Mapping[str, Signal[Item]], item: Item) -> dict[str, Any]:
+    values = {name: signal.values([item])[0] for name, signal in signals.items()}
+    return {name: {"error": v.reason} if isinstance(v, Failed) else v.model_dump() for name, v in values.items()}
+
+
+def read_labels(file: Path, tags: Sequence[str], texts: bool) -> dict[str, dict[str, Said]]:
+    """Item id -> label -> what somebody said. Columns: `id`, and any of `tags`; other columns are left alone.
+
+    With `texts` the labels are names, otherwise true, false or empty. Raises BadInput with the line that is wrong.
+    """
+    labels: dict[str, dict[str, Said]] = {}
+    for line, row in _rows(file):
+        item = str(row[_ID])
+        if item in labels:
+            raise BadInput(f"{str(file)!r} line {line}: id {item!r} stands there twice; give each item one line")
+        labels[item] = {tag: _said(file, line, tag, row[tag], texts) for tag in tags if tag in row}
+    if not any(labels.values()):
+        raise BadInput(f"{str(file)!r} has no label; give `id` and at least one of {', '.join(tags)}")
+    return labels
+
+
+def _said(file: Path, line: int, tag: str, value: Any, texts: bool) -> Said:
+    if value is None or isinstance(value, bool):
+        return value
+    word = str(value).strip()
+    if texts:
+        return word or None
+    if word.lower() not in _WORDS:
+        raise BadInput(f"{str(file)!r} line {line}: {tag} is {word!r}; write true, false, or nothing for undecided")
+    return _WORDS[word.lower()]
+
+
+def read_documents(file: Path, providers: Providers, with_pictures: bool) -> list[Document]:
+    """Prompts with pictures from a JSONL or CSV file with `id`, `prompt` and optionally `images`.
+
+    `images` is a list of files (in CSV, separated by `;`), relative to the file's folder. Text and layout of the
+    pictures are measured here. Raises BadInput for a line or a picture that cannot be used.
+    """
+    documents = []
+    for line, row in _rows(file):
+        images = row.get("images") or []
+        names = [name for name in images.split(";") if name] if isinstance(images, str) else images
+        if not isinstance(row.get("prompt"), str) or not all(isinstance(name, str) for name in names):
+            raise BadInput(f"{str(file)!r} line {line}: give `prompt` as text, and `images` as a list of file names")
+        pictures = [_picture(file, line, name) for name in names]
+        documents.append(document_of(str(row[_ID]), row["prompt"], pictures, providers, with_pictures))
+    if not documents:
+        raise BadInput(f"{str(file)!r} holds no item; give lines with `id`, `prompt` and optionally `images`")
+    return documents
+
+
+def _picture(file: Path, line: int, name: str) -> Picture:
+    try:
+        return open_picture((file.parent / name).read_bytes())
+    except OSError:
+        raise BadInput(
+            f"{str(file)!r} line {line}: picture {name!r} cannot be read; paths are relative to it"
+        ) from None
+    except PictureRejected as rejected:
+        raise BadInput(f"{str(file)!r} line {line}: picture {name!r} cannot be used ({rejected.reason})") from None
+
+
+def document_of(
+    item: str,
+    prompt: str,
+    pictures: Sequence[Picture],
+    providers: Providers,
+    with_pictures: bool,
+    read_text: bool = True,
+) -> Document:
+    """A loose document; text, layout and vectors of its pictures are measured here. Reading text takes longest."""
+    layouts = [image_layout(picture) for picture in pictures]
+    read = providers["image_text"].read(pictures) if pictures and read_text else []
+    return Document(
+        document_id=item,
+        prompt=prompt,
+        picture_count=len(pictures),
+        pictures=tuple((p.format, p.encoded) for p in pictures) if with_pictures else (),
+        picture_text="\n".join(each.text for each in read if not isinstance(each, Failed)),
+        flat_fraction=max((layout.flat_fraction for layout in layouts), default=0.0),
+        colour_count=min((layout.colour_count for layout in layouts), default=0),
+        picture_vectors=tuple(providers["image_embedding"].embed_images(pictures)) if pictures else (),
+        text_area_fraction=max((each.area_fraction for each in read if not isinstance(each, Failed)), default=0.0),
+    )
+
+
+def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line number and columns of every line. Raises BadInput for what is no such file."""
+    reading = _csv if file.suffix == ".csv" else _jsonl if file.suffix in (".jsonl", ".ndjson") else None
+    if reading is None:
+        raise BadInput(
+            f"{str(file)!r}: unknown kind of file {known_values(file.suffix, ('.csv', '.jsonl', '.ndjson'))}"
+        )
+    try:
+        for line, row in reading(file):
+            if not isinstance(row, dict) or row.get(_ID) in (None, ""):
+                raise BadInput(f"{str(file)!r} line {line}: no `id`; give every line one")
+            yield line, row
+    except OSError:
+        raise BadInput(f"{str(file)!r} does not exist or cannot be read") from None
+    except UnicodeDecodeError:
+        raise BadInput(f"{str(file)!r} is not UTF-8 text") from None
+
+
+def _csv(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        reader = csv.DictReader(lines)
+        for row in reader:
+            yield reader.line_num, row
+
+
+def _jsonl(file: Path) -> Iterator[tuple[int, Any]]:
+    for line, text in enumerate(file.read_bytes().splitlines(), 1):
+        if not text.strip():
+            continue
+        try:
+            yield line, orjson.loads(text)
+        except orjson.JSONDecodeError:
+            raise BadInput(f"{str(file)!r} line {line} is not JSON") from None

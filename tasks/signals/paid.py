@@ -1,0 +1,230 @@
+"""Models that are paid by the item: asking them, and what asking would cost.
+
+Nothing that was answered is asked again, even after a kill. An estimate counts what has no value yet, sends nothing and
+spends nothing.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import datetime
+from functools import partial
+from typing import Any, Generic, NamedTuple
+
+import polars as pl
+
+from schemas.run import Estimate
+from schemas.tags import Sees
+from tasks.providers import Providers
+from tasks.providers.capabilities import RemoteModel
+from tasks.providers.text_windows import windows
+from tasks.runtime.parallel import map_as_done
+from tasks.runtime.prices import Prices, TokenPrice
+from tasks.runtime.progress import Advance, progress, silent
+from tasks.signals import (
+    CHOSEN_PICTURE_SIGNALS,
+    DOCUMENT_SIGNALS,
+    PICTURE_SIGNALS,
+    SCREENING_TEXT_SIGNALS,
+    Item,
+    Signal,
+)
+from tasks.signals.run import BATCH, Load, Measured, Rows, append_rows, cut, measure_items, measured, missing
+from tasks.storage.queries.signals import table_name
+from tasks.storage.tables import Store
+
+ANSWERS_A_PART = 32
+"""Answers that are stored at once: what a killed run has to ask again at most, besides the calls under way."""
+PICTURES_A_REQUEST = 16
+"""Vision's limit."""
+PROMPT_CHARACTERS, PICTURES_MAX, SIDE_MAX = 12_500, 8, 1600
+"""What the taggers show at most (`tasks/providers/production/labels.py`; a test holds them equal)."""
+MODERATION, PIECE_CHARACTERS, PIECE_OVERLAP, PIECES_A_REQUEST = "openai_moderation", 2000, 200, 16
+"""How moderation sends texts (`tasks/providers/production/openai/moderation.py`; a test holds them equal)."""
+TOPIC_TOKENS = 1100
+"""Evidence of one topic: 20 words and 10 prompts of 400 characters, at four characters a token."""
+ANSWER_TOKENS, ANSWER_TOKENS_MAX = 80, 4096
+"""Tokens of an answer: expected without thinking, and at most."""
+
+Count = Callable[[str], int]
+
+
+class Asked(NamedTuple, Generic[Item]):
+    """One signal of items that a paid model is asked about."""
+
+    signal: Signal[Item]
+    model: RemoteModel
+    content_ids: Sequence[str]
+    load: Load[Item]
+
+
+def measure_one_by_one(store: Store, asked: Asked[Item], *, now: datetime, advance: Advance = silent) -> Measured:
+    """Ask about each item alone, as many at once as the model allows; nothing that was answered is asked again."""
+    signal, model, content_ids, load = asked
+    table, total, waiting = table_name(signal.name), Measured(), Rows({signal.name: []})
+    before = store.parts(table)
+
+    def work(content_id: str) -> tuple[Rows, Measured]:
+        return measured([signal], [content_id], load([content_id]), now)
+
+    try:
+        for rows, done in map_as_done(work, content_ids, model.calls_at_once):
+            total.add(done)
+            waiting[signal.name] += rows[signal.name]
+            advance()
+            if len(waiting[signal.name]) >= ANSWERS_A_PART:
+                append_rows(store, waiting)
+                waiting[signal.name] = []
+    finally:
+        append_rows(store, waiting)
+    new = store.parts(table)[len(before) :]
+    if len(new) > 1:  # one part of the many small ones
+        merged = store.write_part(table, pl.concat([store.read_part(table, part) for part in new]))
+        store.list_parts(table, [*before, merged])
+    return total
+
+
+def measure_overnight(
+    store: Store, work: Sequence[Asked[Item]], *, hours: float, workers: int, now: datetime
+) -> Measured:
+    """Ask about all items of all signals together: once over them for the questions, once more for the answers."""
+    total, nights = Measured(), []
+    with ExitStack() as stack:
+        for signal, model, content_ids, load in work:
+            nights.append(stack.enter_context(model.together(store, hours)))
+            ask = partial(_collect, signal, load)
+            with progress(f"{signal.name}: questions", len(content_ids)) as advance:
+                for count in map_as_done(ask, list(cut(content_ids, BATCH)), workers):
+                    advance(count)
+            nights[-1].send()
+        for night, (signal, _, content_ids, load) in zip(nights, work, strict=True):
+            night.wait()
+            total.add(measure_items(store, signal, content_ids, load, workers=workers, now=now))
+    return total
+
+
+def _collect(signal: Signal[Item], load: Load[Item], content_ids: Sequence[str]) -> int:
+    return len(signal.values(load(content_ids)))
+
+
+def estimate_pictures(known: Store, images: pl.DataFrame, providers: Providers, prices: Prices) -> list[Estimate]:
+    """Cost of the picture signals at Vision: every announced feature of every picture that lacks one is a unit."""
+    signals = [make(providers) for n, make in PICTURE_SIGNALS.items() if providers.names.get(n) == "google_vision"]
+    lacking = {image_id for signal in signals for image_id in missing(known, signal, images["image_id"])}
+    if not signals:
+        return []
+    signal_names = ", ".join(signal.name for signal in signals)
+    calls = -(-len(lacking) // PICTURES_A_REQUEST)
+    return [_billed("google_vision", signal_names, len(lacking), calls, len(lacking) * len(signals), prices)]
+
+
+def estimate_moderation(
+    known: Store, image_ids: Collection[str], texts: Mapping[str, str], providers: Providers, prices: Prices
+) -> list[Estimate]:
+    """Cost of OpenAI's moderation of texts, by text id, and of pictures as they were taken in."""
+    found = []
+    if providers.names["moderation"] == "openai":
+        _, make = SCREENING_TEXT_SIGNALS["moderation"]
+        wanted = missing(known, make(providers), (text_id for text_id, text in texts.items() if text.strip()))
+        pieces = sum(len(list(windows(texts[each], PIECE_CHARACTERS, PIECE_OVERLAP))) for each in wanted)
+        calls = -(-pieces // PIECES_A_REQUEST)
+        found.append(_billed(MODERATION, "moderation", len(wanted), calls, pieces, prices))
+    if providers.names.get("image_moderation") == "openai":
+        count = len(missing(known, CHOSEN_PICTURE_SIGNALS["image_moderation"](providers), image_ids))
+        found.append(_billed(MODERATION, "image_moderation", count, count, count, prices))
+    return found
+
+
+def _billed(service: str, signals: str, items: int, calls: int, units: int, prices: Prices) -> Estimate:
+    price = prices.unit_usd(service)
+    usd = None if price is None else units * price
+    return Estimate(
+        service=service,
+        mode="one by one",
+        signals=signals,
+        items=items,
+        calls=calls,
+        units=units,
+        usd=usd,
+        usd_most=usd,
+    )
+
+
+def estimate_documents(
+    known: Store, conversations: pl.DataFrame, images: pl.DataFrame, providers: Providers, prices: Prices, count: Count
+) -> list[Estimate]:
+    """Cost of every document signal at a language model, one by one and as the vendor's batches."""
+    first = conversations.unique("document_id", keep="first", maintain_order=True)
+    sizes = {image_id: (w, h) for image_id, w, h in images.select("image_id", "width", "height").iter_rows()}
+    found = []
+    for name, make in DOCUMENT_SIGNALS.items():
+        service, asked = getattr(providers[name], "service", None), getattr(providers[name], "asked", None)
+        if (
+            service is None or asked is None
+        ):  # embedded, or a service of another package, whose questions we do not know
+            continue
+        wanted = first.filter(pl.col("document_id").is_in(missing(known, make(providers), first["document_id"])))
+        price = prices.tokens(service)
+        needs = [_needs(turns, ids, sizes, price, count) for turns, ids in wanted["turns", "image_ids"].iter_rows()]
+        work = _work(asked, needs, count)
+        found += [_tagging(service, mode, name, len(needs), work, price) for mode in ("one by one", "batch")]
+    return found
+
+
+def estimate_topic_names(topics_most: int, providers: Providers, prices: Prices, count: Count) -> list[Estimate]:
+    """Cost of naming topics at a language model, one by one: for as many topics as there can be at most."""
+    namer = providers["topic_names"]
+    service, instructions = getattr(namer, "service", None), getattr(namer, "instructions", None)
+    if service is None or instructions is None or not topics_most:
+        return []
+    tokens = topics_most * (count(instructions) + TOPIC_TOKENS)
+    price, mode = prices.tokens(service), "one by one"
+    return [_tagging(service, mode, "topic_names (at most)", topics_most, (topics_most, tokens), price)]
+
+
+def _tagging(
+    service: str, mode: str, signal: str, items: int, work: tuple[int, int], price: TokenPrice | None
+) -> Estimate:
+    calls, input_tokens = work
+    share = price.batch_share if price and mode == "batch" else 1.0
+    usd, most = (
+        None if price is None else share * price.usd(input_tokens, calls * answer)
+        for answer in (ANSWER_TOKENS, ANSWER_TOKENS_MAX)
+    )
+    return Estimate(
+        service=service, mode=mode, signals=signal, items=items, calls=calls, input_tokens=input_tokens,
+        output_tokens=calls * ANSWER_TOKENS, usd=usd, usd_most=most,
+    )  # fmt: skip
+
+
+def _work(asked: Iterable[Any], needs: Sequence[tuple[int, int | None]], count: Count) -> tuple[int, int]:
+    """(calls, tokens sent) of asking these questions about documents of so many prompt and picture tokens."""
+    calls = tokens = 0
+    for each in asked:
+        told = count(each.prompt.text)
+        for prompt, pictures in needs:
+            if pictures is None and each.without_pictures is not None:
+                continue
+            calls += 1
+            tokens += (
+                told + prompt * (each.sees is not Sees.PICTURES) + (pictures or 0) * (each.sees is not Sees.PROMPT)
+            )
+    return calls, tokens
+
+
+def _needs(
+    turns: Iterable[dict[str, str]],
+    image_ids: Sequence[str],
+    sizes: dict[str, tuple[int, int]],
+    price: TokenPrice | None,
+    count: Count,
+) -> tuple[int, int | None]:
+    """Tokens of a document's prompt and of its pictures; None when it has none."""
+    prompt = "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user")[:PROMPT_CHARACTERS]
+    shown = [sizes[image_id] for image_id in image_ids if image_id in sizes][:PICTURES_MAX]
+    tokens = sum(price.picture_tokens(*_sent(*size)) for size in shown) if price else 0
+    return count(prompt), tokens if len(image_ids) else None
+
+
+def _sent(width: int, height: int) -> tuple[int, int]:
+    scale = min(1.0, SIDE_MAX / max(width, height))
+    return max(1, round(width * scale)), max(1, round(height * scale))

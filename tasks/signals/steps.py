@@ -1,0 +1,186 @@
+"""The Prefect skin of measure: images that lack a signal, then texts and documents."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from schemas.run import StageReport
+from schemas.settings import Settings
+from schemas.signals import MeasuredOn
+from tasks.providers import Providers
+from tasks.providers.capabilities import Document
+from tasks.runtime.progress import progress
+from tasks.runtime.shards import shard_runner
+from tasks.runtime.timing import timed
+from tasks.signals import (
+    DESCRIPTIVE_TEXT_SIGNALS,
+    DOCUMENT_SIGNALS,
+    PICTURE_SIGNALS,
+    SCREENING_TEXT_SIGNALS,
+    Signal,
+    picture_signals,
+    text_signals,
+)
+from tasks.signals.documents import Documents, picture_vectors
+from tasks.signals.paid import Asked, measure_one_by_one, measure_overnight
+from tasks.signals.run import ImageItems, Measured, Measurer, TextItems, measure_items, missing
+from tasks.storage.content_id import text_id
+from tasks.storage.queries.images import StoredImages
+from tasks.storage.queries.released import conversations_as_released
+from tasks.storage.queries.signals import Versions, facts
+from tasks.storage.tables import Store
+
+OF_ORIGINALS = frozenset({"nsfw", "image_hash", "image_moderation"})
+"""Image signals that nobody asks of a redacted image: rules and duplicates look at what was taken in."""
+
+TextsOn = Mapping[MeasuredOn, Mapping[str, str]]
+"""What texts are -> text id -> text."""
+
+
+def signal_versions(providers: Providers) -> Versions:
+    """The version of every signal under the chosen providers. Loads no model."""
+    of_documents = {name: make(providers) for name, make in DOCUMENT_SIGNALS.items()}
+    made: dict[str, Signal[Any]] = {**picture_signals(providers), **text_signals(providers), **of_documents}
+    return {name: signal.version for name, signal in made.items()}
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def catch_up_pictures(settings: Settings, providers: Providers) -> StageReport:
+    """Image signals that stored images lack: after a new signal, another provider, or a failure."""
+    store = Store.open(settings.store)
+    items = ImageItems(store, StoredImages(store).part_of)
+    done = _measure_missing(settings, store, providers, items, picture_signals(providers), items.part_of)
+    return report("catch_up_pictures", done)
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def measure_texts(settings: Settings, providers: Providers, stage: str, kept_only: bool) -> StageReport:
+    """Text signals: screening on every conversation, or descriptive ones on what the policy keeps."""
+    store = Store.open(settings.store)
+    texts = texts_of(_conversations(store, kept_only))
+    if not kept_only:
+        texts[MeasuredOn.MESSAGES] |= _image_texts(store, providers)
+    return report(stage, _measure_texts(store, settings, providers, texts, screens=not kept_only))
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def measure_redacted(settings: Settings, providers: Providers) -> StageReport:
+    """What is said of redacted images and texts: whether something is left to find, and what later stages need."""
+    store = Store.open(settings.store)
+    redacted = store.read("redacted_conversations")
+    items = ImageItems(store, StoredImages(store, "redacted_images").part_of)
+    shown = redacted["image_ids"].explode().drop_nulls().unique()
+    stored = shown.filter(shown.is_in(list(items.part_of)))
+    signals = {name: signal for name, signal in picture_signals(providers).items() if name not in OF_ORIGINALS}
+    total = _measure_missing(settings, store, providers, items, signals, stored)
+    texts = texts_of(redacted)
+    texts[MeasuredOn.MESSAGES] |= _image_texts(store, providers)
+    total.add(_measure_texts(store, settings, providers, texts, screens=True))
+    return report("measure_redacted", total)
+
+
+def _measure_texts(store: Store, settings: Settings, providers: Providers, texts: TextsOn, screens: bool) -> Measured:
+    chosen, total = SCREENING_TEXT_SIGNALS if screens else DESCRIPTIVE_TEXT_SIGNALS, Measured()
+    for on, text_of in texts.items():
+        signals = {name: make(providers) for name, (which, make) in chosen.items() if which is on}
+        total.add(_measure_missing(settings, store, providers, TextItems(text_of), signals, text_of))
+    return total
+
+
+def _measure_missing(
+    settings: Settings,
+    store: Store,
+    providers: Providers,
+    items: TextItems | ImageItems,
+    signals: Mapping[str, Signal[Any]],
+    content_ids: Iterable[str],
+) -> Measured:
+    measurer = Measurer(store.root, providers, datetime.now(UTC))
+    return measurer.measure_missing(store, items, signals, content_ids, settings.workers, shard_runner(settings))
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def measure_documents(settings: Settings, providers: Providers) -> StageReport:
+    """Document signals on what the policy keeps."""
+    store, now, total = Store.open(settings.store), datetime.now(UTC), Measured()
+    kept = _conversations(store, kept_only=True)
+    versions = signal_versions(providers)
+    text = facts(store, "image_text", versions["image_text"], ["text", "area_fraction"])
+    layout = facts(store, "image_layout", versions["image_layout"])
+    taggers = {name: providers[name] for name in DOCUMENT_SIGNALS}
+    images = (
+        StoredImages(store, "images", "redacted_images") if any(t.looks_at_pictures for t in taggers.values()) else None
+    )
+    overnight = []
+    for name, make in DOCUMENT_SIGNALS.items():
+        signal = make(providers)
+        shown = images if taggers[name].looks_at_pictures else None
+        vectors = picture_vectors(store, kept, taggers[name], versions["image_embedding"])
+        documents = Documents(kept, text, layout, shown, vectors)
+        wanted = documents.ordered(missing(store, signal, kept["document_id"]))
+        if signal.model is not None and settings.batch:
+            overnight.append(Asked(signal, signal.model, wanted, documents.load))
+        else:
+            total.add(_measure_documents(store, signal, wanted, documents, settings.workers, now))
+    total.add(measure_overnight(store, overnight, hours=settings.batch_hours, workers=settings.workers, now=now))
+    return report("measure_documents", total)
+
+
+def _measure_documents(
+    store: Store, signal: Signal[Document], wanted: Sequence[str], documents: Documents, workers: int, now: datetime
+) -> Measured:
+    with progress(signal.name, len(wanted)) as advance:
+        if signal.model is None:
+            return measure_items(store, signal, wanted, documents.load, workers=workers, now=now, advance=advance)
+        asked = Asked(signal, signal.model, wanted, documents.load)
+        return measure_one_by_one(store, asked, now=now, advance=advance)
+
+
+def report(stage: str, done: Measured) -> StageReport:
+    """What a measuring step did, as a report."""
+    failures = {f"{signal}: {reason}": count for (signal, reason), count in sorted(done.failures.items())}
+    return StageReport(stage=stage, model_calls=dict(sorted(done.calls.items())), failures=failures)
+
+
+def texts_of(conversations: pl.DataFrame) -> dict[MeasuredOn, dict[str, str]]:
+    """Text id -> text of all messages, assistant messages and prompts of some conversations."""
+    messages: dict[str, str] = {}
+    answers: dict[str, str] = {}
+    prompts: dict[str, str] = {}
+    for prompt_id, turns in conversations.select("prompt_id", "turns").iter_rows():
+        for turn in turns:
+            messages[turn["text_id"]] = turn["content"]
+            if turn["role"] == "assistant":
+                answers[turn["text_id"]] = turn["content"]
+        prompts[prompt_id] = "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user")
+    return {MeasuredOn.MESSAGES: messages, MeasuredOn.ASSISTANT_MESSAGES: answers, MeasuredOn.PROMPT: prompts}
+
+
+def conversations_to_describe(source: Store, known: Store) -> pl.DataFrame:
+    """What `source` holds and `known` has not dropped: kept conversations as released, undecided ones as logged."""
+    decisions = known.read("decisions", ["item_kind", "item_id", "keep"]).filter(item_kind="conversation")
+    dropped = decisions.filter(~pl.col("keep"))["item_id"]
+    conversations = conversations_as_released(source)
+    return conversations.filter(~pl.col("conversation_id").is_in(dropped.implode()))
+
+
+def _conversations(store: Store, kept_only: bool) -> pl.DataFrame:
+    if not kept_only:
+        return store.read("conversations")
+    conversations = conversations_as_released(store)
+    kept = store.read("decisions").filter("keep", item_kind="conversation")["item_id"]
+    return conversations.filter(pl.col("conversation_id").is_in(kept.implode()))
+
+
+def _image_texts(store: Store, providers: Providers) -> dict[str, str]:
+    """Text id -> text that was read in images."""
+    read = facts(store, "image_text", PICTURE_SIGNALS["image_text"](providers).version, ["text"])["text"]
+    return {text_id(text): text for text in read if text}

@@ -1,0 +1,190 @@
+"""Tags of two taggers, or of a tagger and people, on the same documents: what each says, and how far they agree.
+
+What a provider has not said of a stored document is asked and stored; loose documents are asked, and nothing is kept.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from scipy.special import betaincinv
+
+from schemas.tables import SIGNALS
+from schemas.tag_evaluation import Share, TagAgreement, TagDisagreement
+from tasks.providers import Providers
+from tasks.providers.capabilities import Document, Failed
+from tasks.runtime.progress import progress
+from tasks.runtime.untrusted import one_line
+from tasks.signals import DOCUMENT_SIGNALS, PICTURE_SIGNALS
+from tasks.signals.documents import Documents, picture_vectors
+from tasks.signals.run import Measured, measure_items, missing
+from tasks.storage.queries.images import StoredImages
+from tasks.storage.queries.signals import facts
+from tasks.storage.tables import Store
+
+Said = bool | str | None
+Labels = Mapping[str, Mapping[str, Said]]
+"""Item id -> label -> what was said; null and missing are the same here."""
+Spoken = dict[str, dict[str, Said]]
+NO_SHARE = Share(value=None, ci95_low=None, ci95_high=None)
+PROMPT_CHARACTERS = 100
+
+
+def labels_of(signal: str) -> tuple[str, ...]:
+    """The labels of a document signal."""
+    return tuple(SIGNALS[signal].model_fields)
+
+
+def drawn(document_ids: Iterable[str], size: int, seed: int) -> list[str]:
+    """At most `size` of the documents, the same for the same seed whatever else there is."""
+    keyed = sorted({(hashlib.sha256(f"{seed}:{each}".encode()).digest(), each) for each in document_ids})
+    return [each for _, each in keyed[:size]]
+
+
+def spoken_in_store(
+    store: Store, conversations: pl.DataFrame, signal: str, providers: Providers, wanted: Sequence[str],
+    *, workers: int, now: datetime,
+) -> tuple[Spoken, Measured]:  # fmt: skip
+    """What the chosen provider says of stored documents. What the store lacks is asked, and stored."""
+    made = DOCUMENT_SIGNALS[signal](providers)
+    asked = missing(store, made, wanted)
+    documents = stored_documents(store, conversations, signal, providers)
+    with progress(f"{signal} by {made.provider}", len(asked)) as advance:
+        done = measure_items(store, made, asked, documents.load, workers=workers, now=now, advance=advance)
+    known = facts(store, signal, made.version, labels_of(signal), wanted)
+    return {row.pop("content_id"): row for row in known.iter_rows(named=True)}, done
+
+
+def stored_documents(store: Store, conversations: pl.DataFrame, signal: str, providers: Providers) -> Documents:
+    """The documents of some conversations, as the chosen provider of the signal must see them."""
+    names = ("image_text", "image_layout", "image_embedding")
+    text, layout, vectors = (PICTURE_SIGNALS[name](providers).version for name in names)
+    images = StoredImages(store, "images", "redacted_images") if providers[signal].looks_at_pictures else None
+    return Documents(
+        conversations,
+        facts(store, "image_text", text, ["text", "area_fraction"]),
+        facts(store, "image_layout", layout),
+        images,
+        picture_vectors(store, conversations, providers[signal], vectors),
+    )
+
+
+def spoken_of(documents: Sequence[Document], signal: str, providers: Providers) -> tuple[Spoken, Measured]:
+    """What the chosen provider says of loose documents; nothing is kept."""
+    made = DOCUMENT_SIGNALS[signal](providers)
+    spoken, done = Spoken(), Measured()
+    for document, value in zip(documents, made.values(documents), strict=True):
+        done.calls[signal] += 1
+        if isinstance(value, Failed):
+            done.failures[signal, value.reason] += 1
+        else:
+            spoken[document.document_id] = value.model_dump()
+    return spoken, done
+
+
+def agreements(
+    tagger: Labels, reference: Labels, tags: Sequence[str], *, bootstraps: int = 1000, seed: int = 0
+) -> list[TagAgreement]:
+    """One row a label, over the items that both know."""
+    return [_agreement(tag, *_decided(tagger, reference, tag), bootstraps, seed) for tag in tags]
+
+
+def disagreements(
+    tagger: Labels, reference: Labels, tags: Sequence[str], prompts: Mapping[str, str]
+) -> Iterator[TagDisagreement]:
+    """Every item and label on which the two differ, by label, then by item."""
+    for tag in tags:
+        for item in sorted(tagger.keys() & reference.keys()):
+            ours, theirs = tagger[item].get(tag), reference[item].get(tag)
+            if ours is not None and theirs is not None and ours != theirs:
+                prompt = one_line(prompts.get(item, ""), PROMPT_CHARACTERS)
+                yield TagDisagreement(item=item, tag=tag, tagger=ours, reference=theirs, prompt=prompt)
+
+
+def clopper_pearson(hits: int, n: int) -> Share:
+    """A share of n with its 95 % interval after Clopper and Pearson (1934); null when n is 0."""
+    if not n:
+        return NO_SHARE
+    low = float(betaincinv(hits, n - hits + 1, 0.025)) if hits else 0.0
+    high = float(betaincinv(hits + 1, n - hits, 0.975)) if hits < n else 1.0
+    return Share(value=hits / n, ci95_low=low, ci95_high=high)
+
+
+def _decided(tagger: Labels, reference: Labels, tag: str) -> tuple[list[tuple[Said, Said]], int]:
+    """What both said of each item that both know and decided, and how many they did not both decide."""
+    pairs = [(tagger[item].get(tag), reference[item].get(tag)) for item in sorted(tagger.keys() & reference.keys())]
+    decided = [pair for pair in pairs if None not in pair]
+    return decided, len(pairs) - len(decided)
+
+
+def _agreement(
+    tag: str, pairs: Sequence[tuple[Said, Said]], undecided: int, bootstraps: int, seed: int
+) -> TagAgreement:
+    values = sorted(
+        {str(said) for pair in pairs for said in pair} | ({"False", "True"} if _yes_or_no(pairs) else set())
+    )
+    place = {value: n for n, value in enumerate(values)}
+    table = np.zeros((len(values), len(values)), np.int64)
+    for ours, theirs in pairs:
+        table[place[str(ours)], place[str(theirs)]] += 1
+    draws = _resampled(table, bootstraps, seed)
+    both = (int(table[1, 1]), int(table[1].sum()), int(table[:, 1].sum())) if _yes_or_no(pairs) and pairs else None
+    hits, tagged, in_reference = both or (0, 0, 0)
+    return TagAgreement(
+        tag=tag,
+        items=len(pairs),
+        undecided=undecided,
+        tagged=tagged,
+        in_reference=in_reference,
+        accuracy=clopper_pearson(int(np.trace(table)), len(pairs)),
+        precision=clopper_pearson(hits, tagged),
+        recall=clopper_pearson(hits, in_reference),
+        f1=_with_interval(_f1(table[None]), _f1(draws)) if both else NO_SHARE,
+        kappa=_with_interval(_kappa(table[None]), _kappa(draws)) if pairs else NO_SHARE,
+    )
+
+
+def _yes_or_no(pairs: Sequence[tuple[Said, Said]]) -> bool:
+    return all(isinstance(said, bool) for pair in pairs for said in pair)
+
+
+def _resampled(table: npt.NDArray[np.int64], bootstraps: int, seed: int) -> npt.NDArray[np.int64]:
+    """int64 (bootstraps, values, values): tables of as many items drawn with replacement (Efron 1979)."""
+    n = int(table.sum())
+    if not n:
+        return np.zeros((0, *table.shape), np.int64)
+    drawn = np.random.default_rng(seed).multinomial(n, table.ravel() / n, size=bootstraps)
+    return drawn.reshape(-1, *table.shape)
+
+
+def _f1(tables: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """float64 (n,) of int64 (n, 2, 2); NaN where nobody said yes."""
+    hits, said = tables[:, 1, 1], tables[:, 1].sum(1) + tables[:, :, 1].sum(1)
+    return _divided(2.0 * hits, said)
+
+
+def _kappa(tables: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Cohen (1960): float64 (n,) of int64 (n, values, values); NaN where chance alone agrees on everything."""
+    n = tables.sum((1, 2))
+    agreed = _divided(np.trace(tables, axis1=1, axis2=2), n)
+    by_chance = _divided((tables.sum(1) * tables.sum(2)).sum(1), n * n)
+    return _divided(agreed - by_chance, 1 - by_chance)
+
+
+def _divided(above: npt.NDArray[Any], below: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    quotient = np.full(len(below), np.nan)
+    np.divide(above, below, out=quotient, where=np.abs(below) > 1e-12)
+    return quotient
+
+
+def _with_interval(value: npt.NDArray[np.float64], draws: npt.NDArray[np.float64]) -> Share:
+    """The value, and the 2.5 and 97.5 % quantiles of the draws in which it is defined."""
+    known = draws[np.isfinite(draws)]
+    if not np.isfinite(value[0]) or not len(known):
+        return NO_SHARE
+    low, high = np.quantile(known, (0.025, 0.975))
+    return Share(value=float(value[0]), ci95_low=float(low), ci95_high=float(high))

@@ -1,1 +1,0 @@
-"""What paid services cost, and a budget that no call may exceed."""

@@ -1,0 +1,132 @@
+"""The hold on a store that lies on an object store: a file that its writer renews, and that ends when nobody does.
+
+Ages are told by the object store's own clock, so clocks of machines do not matter. Whoever takes a lease over waits
+until everybody who decided to do the same has seen it; a holder that finds another's lease in place of its own stops.
+"""
+
+import _thread
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import NamedTuple
+from uuid import uuid4
+
+from schemas.errors import BadInput, StoreUnwell
+from tasks.storage.tables import HOLDS, Store
+
+_FILE, _PROBE = "writing.lock", "writing.probe"
+
+
+class Terms(NamedTuple):
+    """Seconds."""
+
+    renewed_every: float = 60.0
+    """Between two renewals; a run may keep Python busy for some of it."""
+    expires_after: float = 600.0
+    """Without a renewal, after which another run may take over."""
+    settles_in: float = 3.0
+    """In which everybody who found an expired lease has acted on it."""
+
+
+@contextmanager
+def leased(store: Store, terms: Terms | None = None) -> Iterator[None]:
+    """Hold the store. Raises BadInput when another run holds it; interrupts the run if another ever takes over."""
+    terms, own = terms or Terms(), f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC {uuid4().hex}".encode()
+    _take(store, own, terms)
+    _listen_to_interrupts()
+    ended, renewed_at = threading.Event(), [_now()]
+    renewing = threading.Thread(target=_renew, args=(store, own, terms, ended, renewed_at), daemon=True)
+    renewing.start()
+    HOLDS[store.path] = partial(_require_held, store, own, terms, renewed_at)
+    try:
+        yield
+    finally:
+        del HOLDS[store.path]
+        ended.set()
+        renewing.join()
+        with suppress(Exception):  # a store that does not answer any more: the lease ends by itself
+            if store.read_bytes(_FILE) == own:
+                store.fs.rm_file(store.at(_FILE))
+
+
+def _listen_to_interrupts() -> None:
+    """A shell lets what it starts in the background ignore interrupts; a run that lost its store must end there too."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _take(store: Store, own: bytes, terms: Terms) -> None:
+    if _created(store, own):
+        return
+    if _age_seconds(store) >= terms.expires_after:
+        store.fs.rm_file(store.at(_FILE))
+        if _created(store, own):
+            time.sleep(terms.settles_in)
+            if store.read_bytes(_FILE) == own:
+                return
+    since = (store.read_bytes(_FILE) or b"").decode()[: len("2026-01-01 00:00:00 UTC")]
+    raise BadInput(
+        f"another run has been writing to store {store.root!r} since {since or 'just now'}; wait for it to end. "
+        f"If it was killed, its hold ends by itself {terms.expires_after / 60:.0f} minutes after it"
+    )
+
+
+def _created(store: Store, own: bytes) -> bool:
+    try:
+        store.fs.pipe_file(store.at(_FILE), own, mode="create")
+    except FileExistsError:
+        return False
+    return True
+
+
+def _age_seconds(store: Store) -> float:
+    """How long ago the lease was renewed, by the clock of the object store. Nothing there is a lease just ended."""
+    store.fs.pipe_file(store.at(_PROBE), b"")
+    store.fs.invalidate_cache()
+    try:
+        age = store.fs.modified(store.at(_PROBE)) - store.fs.modified(store.at(_FILE))
+        return float(age.total_seconds())
+    except FileNotFoundError:
+        return 0.0
+    finally:
+        store.fs.rm_file(store.at(_PROBE))
+
+
+def _now() -> float:
+    """Seconds, those in which the machine was suspended as well."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def _renew(store: Store, own: bytes, terms: Terms, ended: threading.Event, renewed_at: list[float]) -> None:
+    while not ended.wait(terms.renewed_every):
+        if _lost(store, own, renewed_at):
+            sys.stderr.write(f"curate: another run has taken store {store.root!r} over; this one stops\n")
+            _thread.interrupt_main()
+            return
+
+
+def _require_held(store: Store, own: bytes, terms: Terms, renewed_at: list[float]) -> None:
+    """Raises StoreUnwell when the lease is another's; looked at when it may have expired, as on a machine asleep."""
+    if _now() - renewed_at[0] > terms.expires_after - terms.renewed_every and _lost(store, own, renewed_at):
+        raise StoreUnwell(
+            f"store {store.root!r} was taken over by another run while this one stood still; nothing more is written. "
+            "Run it again when the other has ended"
+        )
+
+
+def _lost(store: Store, own: bytes, renewed_at: list[float]) -> bool:
+    """Renew the lease. Whether another stands in its place; a store that does not answer says nothing of that."""
+    began = _now()
+    try:
+        if store.read_bytes(_FILE) != own:
+            return True
+        store.fs.pipe_file(store.at(_FILE), own)
+    except Exception:  # every object store has its own errors; the run itself meets the same, and tells of it
+        return False
+    renewed_at[0] = began
+    return False

@@ -1,0 +1,143 @@
+"""What the descriptive signals say about whole conversations: one row each, for leaderboards, releases and reports.
+
+Also how often conversations have each tag, and how often two tags meet (VisionArena Fig. 5 and 24).
+"""
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from schemas.signals import Markdown
+from schemas.tag_evaluation import TagCount
+from schemas.tags import TAGS, Categories, Criteria, Taxonomy
+from tasks.storage.queries.signals import Versions, facts
+from tasks.storage.tables import Store
+
+CATEGORIES = tuple(Categories.model_fields)
+MARKDOWN = tuple(Markdown.model_fields)
+CRITERIA = tuple(Criteria.model_fields)
+TAXONOMY = tuple(Taxonomy.model_fields)
+ALL_TAGS = (*TAGS, "code", "refusal", "multi_turn")
+"""Tags of the report's distribution and overlap; the last three need no tagger."""
+
+
+def conversation_features(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+    """One row for each row of `conversations`, in its order; null where something was not measured.
+
+    Columns: conversation_id, language, the seven categories, code, refusal, multi_turn, context_tokens and
+    assistant_tokens, the ten markdown counts of the assistant's messages, their entities, and headers, list_items
+    and bold.
+    """
+    base = conversations.select("conversation_id", "prompt_id", "document_id", multi_turn=pl.col("num_turns") > 1)
+    language = facts(store, "language", versions["language"], ["language"])
+    categories = facts(store, "categories", versions["categories"], list(CATEGORIES))
+    joined = base.join(language, left_on="prompt_id", right_on="content_id", how="left", maintain_order="left").join(
+        categories, left_on="document_id", right_on="content_id", how="left", maintain_order="left"
+    )
+    for part in (_over_messages(store, conversations, versions), _over_answers(store, conversations, versions)):
+        joined = joined.join(part, on="conversation_id", how="left", maintain_order="left")
+    return joined.drop("prompt_id", "document_id").with_columns(
+        headers=pl.sum_horizontal((f"h{level}" for level in range(1, 7)), ignore_nulls=False),
+        list_items=pl.col("ordered") + pl.col("unordered"),
+        bold=pl.col("bold_stars") + pl.col("bold_underscores"),
+    )
+
+
+def _turns(conversations: pl.DataFrame) -> pl.DataFrame:
+    turn = pl.col("turns").struct
+    exploded = conversations.select("conversation_id", "turns").explode("turns")
+    return exploded.select("conversation_id", role=turn.field("role"), content_id=turn.field("text_id"))
+
+
+def _over_messages(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+    """Tokens of both roles, and whether any message holds code."""
+    code = facts(store, "code", versions["code"], ["is_code"])
+    tokens = facts(store, "tokens", versions["tokens"], ["tokens"])
+    turns = _turns(conversations).join(code, on="content_id", how="left").join(tokens, on="content_id", how="left")
+    counted = pl.col("tokens").cast(pl.Int64)
+    return turns.group_by("conversation_id").agg(
+        code=pl.col("is_code").any(ignore_nulls=False),
+        context_tokens=_sum(counted.filter(pl.col("role") == "user")),
+        assistant_tokens=_sum(counted.filter(pl.col("role") == "assistant")),
+    )
+
+
+def _over_answers(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+    """Refusal in any answer; markdown and named entities summed over answers."""
+    refusal = facts(store, "refusal", versions["refusal"], ["refusal"])
+    markdown = facts(store, "markdown", versions["markdown"], list(MARKDOWN))
+    named = facts(store, "named_entities", versions["named_entities"], ["entities"])
+    answers = _turns(conversations).filter(pl.col("role") == "assistant")
+    for measured in (refusal, markdown, named):
+        answers = answers.join(measured, on="content_id", how="left")
+    counts = [_sum(pl.col(name).cast(pl.Int64)) for name in (*MARKDOWN, "entities")]
+    return answers.group_by("conversation_id").agg(pl.col("refusal").any(ignore_nulls=False), *counts)
+
+
+def _sum(counts: pl.Expr) -> pl.Expr:
+    """The sum, or null where a part was not measured: too short a length is worse than none."""
+    return pl.when(counts.is_not_null().all()).then(counts.sum())
+
+
+def with_labels(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+    """The conversations with their criteria and their place in the taxonomy; null where not measured."""
+    for signal, columns in (("criteria", CRITERIA), ("taxonomy", TAXONOMY)):
+        known = facts(store, signal, versions[signal], list(columns))
+        conversations = conversations.join(
+            known, left_on="document_id", right_on="content_id", how="left", maintain_order="left"
+        )
+    return conversations
+
+
+def tallied(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """The different values of some columns taken together, and how often each is there (`conversations`).
+
+    A tally counts for the rows it was made of; tallies of parts of a table may be put one after the other.
+    """
+    return rows.group_by(columns).agg(conversations=pl.len().cast(pl.Int64))
+
+
+def tag_counts(tally: pl.DataFrame, tags: Sequence[str]) -> list[TagCount]:
+    """One row a tag, most frequent first, of a tally of bool columns."""
+    rows = _conversations(tally)
+    counts = [_count(tag, _conversations(tally.filter(tag)), _not_told(tally, tag), rows) for tag in tags]
+    return sorted(counts, key=lambda row: -row.items)
+
+
+def taxonomy_counts(tally: pl.DataFrame) -> list[TagCount]:
+    """One row a value that occurs, as `Category` and `Category / Subcategory`, first of questions, then of pictures."""
+    rows, every = [], _conversations(tally)
+    for category, part in (TAXONOMY[:2], TAXONOMY[2:]):
+        nulls = _not_told(tally, category)
+        for columns in ([category], [category, part]):
+            found = tally.drop_nulls(columns).group_by(columns).agg(pl.col("conversations").sum()).sort(columns)
+            rows += [_count(f"{category}: {' / '.join(names)}", n, nulls, every) for *names, n in found.rows()]
+    return rows
+
+
+def overlap(tally: pl.DataFrame, tags: Sequence[str]) -> pl.DataFrame:
+    """Columns `tag` and every tag: of the conversations with the row's tag, the share that has the column's too.
+
+    Conversations where either could not be told count in neither number. Null where no conversation has the row's tag.
+    """
+    rows = [{"tag": row, **{column: _share_within(tally, row, column) for column in tags}} for row in tags]
+    return pl.DataFrame(rows, schema={"tag": pl.String, **dict.fromkeys(tags, pl.Float64)})
+
+
+def _share_within(tally: pl.DataFrame, row: str, column: str) -> float | None:
+    told = tally.filter(row).drop_nulls(column)
+    rows = _conversations(told)
+    return _conversations(told.filter(column)) / rows if rows else None
+
+
+def _conversations(tally: pl.DataFrame) -> int:
+    return int(tally["conversations"].sum())
+
+
+def _not_told(tally: pl.DataFrame, column: str) -> int:
+    return _conversations(tally.filter(pl.col(column).is_null()))
+
+
+def _count(tag: str, items: int, not_told: int, all_items: int) -> TagCount:
+    told = all_items - not_told
+    return TagCount(tag=tag, items=int(items), share=items / told if told else 0.0, not_told=not_told)

@@ -1,0 +1,95 @@
+"""The documents that topics and the benchmark are made of: kept prompts with their images, and a vector for each."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from schemas.errors import BadInput
+from schemas.settings import TopicSettings
+from tasks.storage.queries.released import conversations_as_released
+from tasks.storage.queries.signals import Versions, facts
+from tasks.storage.tables import Store
+
+Vectors = npt.NDArray[np.float32]
+
+
+def kept_conversations(store: Store) -> pl.DataFrame:
+    """Conversations that the policy keeps, as they may leave the store, earliest first, with their preset dataset."""
+    decided = store.read("decisions", ["item_kind", "item_id", "keep", "preset_dataset"])
+    kept = decided.filter("keep", item_kind="conversation").select("preset_dataset", conversation_id="item_id")
+    return conversations_as_released(store).join(kept, on="conversation_id", maintain_order="left")
+
+
+def embedded_documents(
+    store: Store, documents: pl.DataFrame, versions: Versions, settings: TopicSettings, joint: bool
+) -> tuple[pl.DataFrame, Vectors]:
+    """Those of `documents` (prompt_id, image_ids) whose prompt has an embedding, and the vectors of these.
+
+    Raises BadInput when stored vectors are of several lengths, and as `document_vectors` does.
+    """
+    prompts = _embeddings(store, "text_embedding", versions, documents["prompt_id"])
+    images = _embeddings(store, "image_embedding", versions, documents["image_ids"].explode().drop_nulls())
+    found = documents.filter(pl.col("prompt_id").is_in(list(prompts)))
+    return found, document_vectors(found, prompts, images, settings, joint)
+
+
+def _embeddings(store: Store, signal: str, versions: Versions, ids: pl.Series) -> dict[str, Vectors]:
+    """Content id -> vector of one embedding signal. Raises BadInput when the vectors are of several lengths."""
+    stored = facts(store, signal, versions[signal], ["vector"], ids.unique().to_list())
+    widths = sorted(stored["vector"].list.len().unique())
+    if len(widths) > 1 or widths == [0]:
+        raise BadInput(
+            f"{signal}: vectors of version {versions[signal]!r} have {' and '.join(map(str, widths))} dimensions; "
+            "one version has one: remove its facts and run `curate measure` again"
+        )
+    matrix = stored["vector"].explode().to_numpy().astype(np.float32).reshape(stored.height, *widths)
+    return dict(zip(stored["content_id"], matrix, strict=True))
+
+
+def document_vectors(
+    documents: pl.DataFrame,
+    prompts: Mapping[str, Vectors],
+    images: Mapping[str, Vectors],
+    settings: TopicSettings,
+    joint: bool,
+) -> Vectors:
+    """float32 (n, dimension), unit length, one row for each row of `documents` (prompt_id, image_ids).
+
+    `joint`: prompt and images share one space, as in CLIP, so that they have a mean (VisionArena sec. 6). Two vectors
+    laid side by side need no common space: the cosine of two documents is then the weighted mean of the cosines of
+    their prompts and of their images. Documents without an image have only a prompt, whatever the settings say.
+    Raises BadInput for a mean, or for images alone, of what shares no space.
+    """
+    if documents.is_empty():
+        return np.empty((0, 1), np.float32)
+    text = np.stack([prompts[prompt_id] for prompt_id in documents["prompt_id"]])
+    if settings.document == "text":
+        return _unit(text)
+    width = len(next(iter(images.values()))) if images else text.shape[1]
+    image = np.stack([_mean([images[i] for i in ids if i in images], width) for ids in documents["image_ids"]])
+    weight = np.where(image.any(axis=1), settings.picture_weight, 0.0)[:, None].astype(np.float32)
+    if settings.document == "concatenated" or (settings.document == "auto" and not joint):
+        return _unit(np.hstack([np.sqrt(1 - weight) * text, np.sqrt(weight) * image]))
+    if not joint:
+        raise BadInput(
+            f"topics.document: {settings.document} needs prompts and pictures in one space; choose one model for both "
+            "(image_embedding=open_clip, text_embedding=open_clip), or concatenated, text or auto"
+        )
+    if text.shape != image.shape:
+        raise BadInput(
+            f"text embeddings have {text.shape[1]} dimensions and image embeddings {image.shape[1]}; "
+            "choose one provider for both, or `embedded`, and run `curate measure` again"
+        )
+    weight = np.ceil(weight) if settings.document == "picture" else weight
+    return _unit((1 - weight) * text + weight * image)
+
+
+def _mean(vectors: list[Vectors], width: int) -> Vectors:
+    return _unit(np.mean(vectors, axis=0)[None])[0] if vectors else np.zeros(width, np.float32)
+
+
+def _unit(vectors: Vectors) -> Vectors:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, 1e-12), np.float32)

@@ -1,0 +1,100 @@
+"""Why one thing is in or out: its decision, and every signal behind it, from the tables alone."""
+
+from typing import Any
+
+import polars as pl
+
+from schemas.tables import SIGNALS
+from tasks.storage.queries.duplicate_match import duplicate_match
+from tasks.storage.queries.funnel import line_fates
+from tasks.storage.queries.released import released_names
+from tasks.storage.queries.signals import table_name
+from tasks.storage.tables import Store
+
+Account = dict[str, Any]
+
+
+def explain_item(store: Store, item: str) -> Account | None:
+    """The account of a conversation, battle, picture or `LOGFILE:LINE`; None when the store has no such thing."""
+    return _conversation(store, item) or _battle(store, item) or _picture(store, item) or _line(store, item)
+
+
+def _row(frame: pl.DataFrame) -> Account | None:
+    return frame.row(0, named=True) if frame.height else None
+
+
+def _decision(store: Store, kind: str, item: str) -> Account | None:
+    return _row(store.read("decisions").filter(item_kind=kind, item_id=item).drop("item_kind", "item_id"))
+
+
+def _conversation(store: Store, item: str) -> Account | None:
+    frame = store.read("conversations").filter(conversation_id=item)
+    row = _row(frame)
+    if row is None:
+        return None
+    decision = _decision(store, "conversation", item)
+    messages = [{"role": turn["role"], "signals": _signals(store, turn["text_id"])} for turn in row["turns"]]
+    return {
+        "conversation": item,
+        "decision": decision,
+        "twin": duplicate_match(store, row, decision["duplicate_of"] if decision else None),
+        "near_prompt": _row(store.read("near_prompts").filter(conversation_a=item).drop("conversation_a")),
+        "model": row["model"],
+        "released_as": released_names(store, frame)["model"].item(),
+        "user_id": row["user_id"],
+        "source": f"{row['source']}:{row['line']}",
+        "picture_problems": row["image_problems"],
+        "pictures": {image_id: _signals(store, image_id) for image_id in row["image_ids"]},
+        "messages": messages,
+        "prompt": _signals(store, row["prompt_id"]),
+        "document": _signals(store, row["document_id"]),
+        "battle": _battle(store, item),
+    }
+
+
+def _battle(store: Store, item: str) -> Account | None:
+    """The battle of this id, which its left side shares, or the one that the conversation is a side of."""
+    sought = (pl.col("battle_id") == item) | (pl.col("conversation_a") == item) | (pl.col("conversation_b") == item)
+    row = _row(store.read("battles").filter(sought))
+    if row is None:
+        return None
+    sides = {side: _decision(store, "conversation", row[side]) for side in ("conversation_a", "conversation_b")}
+    battle_id = row["battle_id"]
+    return {"battle": battle_id, "decision": _decision(store, "battle", battle_id), "vote": row, "sides": sides}
+
+
+def _picture(store: Store, item: str) -> Account | None:
+    row = _row(store.read("images", ["image_id", "format", "width", "height"]).filter(image_id=item))
+    if row is None:
+        return None
+    used = store.read("conversations", ["conversation_id", "image_ids"]).filter(pl.col("image_ids").list.contains(item))
+    paired = (pl.col("image_a") == item) | (pl.col("image_b") == item)
+    return {
+        "picture": row,
+        "signals": _signals(store, item),
+        "conversations": used["conversation_id"].to_list(),
+        "near_duplicates": store.read("near_pictures").filter(paired).to_dicts(),
+        "semantic_duplicates": store.read("semantic_pictures").filter(paired).to_dicts(),
+    }
+
+
+def _line(store: Store, item: str) -> Account | None:
+    source, _, number = item.rpartition(":")
+    if not number.isdecimal():
+        return None
+    fate = _row(line_fates(store).filter(source=source, line=int(number)))
+    if fate is None:
+        return None
+    rejected = store.read("rejects").filter(source=source, line=int(number))
+    known = store.read("conversations", ["conversation_id", "source", "line"]).filter(source=source, line=int(number))
+    return {"line": fate, "rejected": _row(rejected), "conversations": known["conversation_id"].to_list()}
+
+
+def _signals(store: Store, content_id: str) -> Account:
+    """Every stored fact about a picture, text or document, by signal; vectors and pixels are left out."""
+    found: Account = {}
+    for name in SIGNALS:
+        rows = store.read(table_name(name)).filter(content_id=content_id)
+        if rows.height:
+            found[name] = rows.drop("content_id", "vector", "grey", strict=False).row(-1, named=True)
+    return found

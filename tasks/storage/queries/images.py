@@ -1,0 +1,58 @@
+"""Encoded images of a store by content id, read part by part."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from tasks.storage.tables import Store
+
+PARTS_IN_MEMORY = 3
+
+
+class StoredImage(NamedTuple):
+    """One image as it is stored."""
+
+    image_id: str
+    bytes: bytes
+    format: str
+    width: int
+    height: int
+
+
+class StoredImages:
+    """Looks images up; keeps the last few parts in memory, so ask for neighbours together.
+
+    `tables`: `images`, what was taken in, and `redacted_images`, what was made of it. `part_of` says where each
+    image lies, if that is known already.
+    """
+
+    def __init__(self, store: Store, *tables: str, part_of: dict[str, tuple[str, str]] | None = None) -> None:
+        self._store = store
+        self._parts: OrderedDict[tuple[str, str], dict[str, StoredImage]] = OrderedDict()
+        self._lock = threading.Lock()
+        self.part_of = part_of or {
+            image_id: (table, part)
+            for table in tables or ("images",)
+            for part in store.parts(table)
+            for image_id in store.read_part(table, part, ["image_id"])["image_id"]
+        }
+
+    def ordered(self, image_ids: Iterable[str]) -> list[str]:
+        """The ids that are stored, those of one part together."""
+        return sorted({i for i in image_ids if i in self.part_of}, key=lambda i: (self.part_of[i], i))
+
+    def __getitem__(self, image_id: str) -> StoredImage:
+        """The image. Raises KeyError when it is not stored."""
+        part = self.part_of[image_id]
+        with self._lock:
+            if part not in self._parts:
+                self._parts[part] = {image.image_id: image for image in self._read(*part)}
+                while len(self._parts) > PARTS_IN_MEMORY:
+                    self._parts.popitem(last=False)
+            self._parts.move_to_end(part)
+            return self._parts[part][image_id]
+
+    def _read(self, table: str, part: str) -> Iterator[StoredImage]:
+        columns = list(StoredImage._fields)
+        return map(StoredImage._make, self._store.read_part(table, part, columns).iter_rows())

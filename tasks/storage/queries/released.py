@@ -1,0 +1,92 @@
+"""Conversations and battles as they may leave the store: redacted where the policy said so, models under its names.
+
+Later stages see no other form.
+"""
+
+import json
+from collections.abc import Iterable
+from datetime import date
+
+import polars as pl
+
+from schemas.conversation import UNDATED_BEFORE
+from schemas.errors import BadInput
+from schemas.policy import Policy, Rename
+from tasks.storage.tables import Store
+
+_MODELS = ("model", "model_a", "model_b")
+
+
+def conversations_as_released(store: Store) -> pl.DataFrame:
+    """The `conversations` table with every redacted conversation in place of the original, in the table's order.
+
+    Whether a conversation is kept is for `decisions` to say. Raises BadInput when a redaction that a decision tells
+    of is not there, as after a run that was killed between redacting and deciding: nothing may be released then.
+    """
+    conversations = store.read("conversations")
+    decided = store.read("decisions", ["item_kind", "item_id", "redactions", "policy_hash"])
+    wanted = decided.filter(pl.col("redactions").list.len() > 0, item_kind="conversation")
+    made = store.read("redacted_conversations").join(
+        wanted.select("policy_hash", conversation_id="item_id"), on=["conversation_id", "policy_hash"], how="semi"
+    )
+    if made.height < wanted.height:
+        raise BadInput(f"store {store.root!r} lacks redactions that its decisions name; run `curate decide` again")
+    originals = conversations.join(made, on="conversation_id", how="anti")
+    released = pl.concat([originals, made.select(conversations.columns)]).sort("tstamp", "conversation_id")
+    return released_names(store, released)
+
+
+def battles_as_released(store: Store) -> pl.DataFrame:
+    """The `battles` table with the models' released names."""
+    return released_names(store, store.read("battles"))
+
+
+def days(store: Store) -> list[date]:
+    """The days of the conversations, in order; those without a time count only where none has one."""
+    dated = pl.col("tstamp") >= UNDATED_BEFORE
+    parts = store.read_slices("conversations", ["day", "tstamp"])
+    known = pl.concat(
+        [
+            pl.DataFrame(schema={"day": pl.Date, "dated": pl.Boolean}),
+            *(p.select("day", dated=dated).unique() for p in parts),
+        ]
+    )
+    timed = known.filter("dated")
+    return sorted((timed if timed.height else known)["day"].unique().to_list())
+
+
+def decided_policy(store: Store) -> Policy | None:
+    """The policy of the decisions; None where there are none."""
+    decided = next((rows["policy_hash"][0] for rows in store.read_slices("decisions", ["policy_hash"], 1)), None)
+    stored = None if decided is None else store.read_bytes(f"policies/{decided}.json")
+    return None if stored is None else Policy.model_validate(json.loads(stored))
+
+
+def released_names(store: Store, items: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `conversations` or `battles` with their models renamed as the policy of the decisions says."""
+    policy = decided_policy(store)
+    return items if policy is None else renamed(items, policy.renames)
+
+
+def renamed(items: pl.DataFrame, renames: Iterable[Rename]) -> pl.DataFrame:
+    """The rows with every model renamed that has another name at the row's `tstamp`; each name changes once.
+
+    A rename that holds for a time only says nothing about rows without one.
+    """
+    renames = list(renames)
+    columns = [name for name in _MODELS if name in items.columns]
+    return items.with_columns(_name(column, renames) for column in columns) if renames else items
+
+
+def _name(column: str, renames: list[Rename]) -> pl.Expr:
+    name = pl.col(column)
+    for rename in renames:
+        applies = pl.col(column) == rename.model
+        if rename.since or rename.until:
+            applies &= pl.col("tstamp") >= UNDATED_BEFORE
+        if rename.since is not None:
+            applies &= pl.col("tstamp") >= rename.since
+        if rename.until is not None:
+            applies &= pl.col("tstamp") < rename.until
+        name = pl.when(applies).then(pl.lit(rename.to)).otherwise(name)
+    return name.alias(column)

@@ -1,0 +1,46 @@
+"""The record of a run: settings, what every stage did, where the lines went. Kept in the store's `runs` folder."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+
+from schemas.run import DropCounts, StageReport
+from schemas.settings import Settings
+from tasks.storage.queries.funnel import funnel
+from tasks.storage.tables import Store
+
+_FOLDER = "runs"
+_PLACES = {"store", "logs", "images", "presets", "known_hashes", "prices", "task_runner_address"}
+"""Settings that name places on the machine or its network."""
+
+
+def keep_run_record(store: Store, settings: Settings, reports: Sequence[StageReport], now: datetime) -> str:
+    """Write the record; returns its path relative to the store. Machine paths are left out of it.
+
+    Where the lines went is part of it when a release was made; until then not every line has a fate.
+    """
+    released = bool(reports and reports[-1].result)
+    record = {
+        "finished_at": now.isoformat(timespec="seconds"),
+        "settings": settings.model_dump(mode="json", exclude=_PLACES),
+        "stages": [report.model_dump(mode="json") for report in reports],
+        "funnel": funnel(store).model_dump(mode="json") if released else None,
+    }
+    path = f"{_FOLDER}/{now:%Y%m%dT%H%M%S}Z.json"
+    store.write_bytes(path, json.dumps(record, indent=2).encode())
+    return path
+
+
+def latest_run_record(store: Store) -> str:
+    """Path of the newest record, relative to the store."""
+    paths = store.fs.ls(store.at(_FOLDER), detail=False)
+    return f"{_FOLDER}/{max(path.rsplit('/', 1)[-1] for path in paths)}"
+
+
+def earlier_drops(store: Store) -> list[DropCounts]:
+    """What earlier runs that made a release counted, oldest first; records of other versions are passed over."""
+    if not store.fs.isdir(store.at(_FOLDER)):
+        return []
+    names = sorted(path.rsplit("/", 1)[-1] for path in store.fs.ls(store.at(_FOLDER), detail=False, refresh=True))
+    stages = [stage for name in names for stage in json.loads(store.read_bytes(f"{_FOLDER}/{name}") or b"{}")["stages"]]
+    return [DropCounts(**stage["drops"]) for stage in stages if stage.get("drops")]

@@ -1,0 +1,71 @@
+"""Storage errors: a full disk, or an object store that does not answer, as one clear line."""
+
+import errno
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fsspec.implementations.local import LocalFileSystem
+
+from schemas.errors import CurateError, StoreUnwell, why_unreadable
+from tasks.storage.tables import Store
+
+_CLIENTS = {"aiobotocore", "aiohttp", "botocore", "gcsfs"}
+_JOINS = {"duckdb", "_duckdb"}
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@contextmanager
+def storage_errors(store: Store) -> Iterator[None]:
+    """Raises StoreUnwell for what comes of a full disk or of a store that does not answer; the rest as it is."""
+    try:
+        yield
+    except CurateError:
+        raise
+    except Exception as error:  # Parquet writers and object stores have errors of their own
+        what = _full(error) or (_lost(error) if from_object_store(error) else _out_of_reach(store))
+        if what is None:
+            raise
+        raise StoreUnwell(
+            f"store {store.root!r} {what}; what was stored stays. Mend that and run again: it goes on from there"
+        ) from error
+
+
+def from_object_store(error: BaseException | None) -> bool:
+    """Whether an error is one of an object store's client, or comes of one; a missing file is none."""
+    while error is not None and not isinstance(error, FileNotFoundError):
+        if _package(error) in _CLIENTS:
+            return True
+        error = error.__cause__
+    return False
+
+
+def _package(error: BaseException) -> str:
+    return type(error).__module__.partition(".")[0]
+
+
+def _lost(error: Exception) -> str:
+    return f"cannot be reached ({why_unreadable(error)})"
+
+
+def _full(error: BaseException | None) -> str | None:
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            return f"has no room left ({error.strerror or 'disk full'})"
+        if _package(error) in _JOINS and "No space left" in str(error):
+            return f"cannot be joined: the temporary folder {tempfile.gettempdir()!r} (TMPDIR) has no room left"
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _out_of_reach(store: Store) -> str | None:
+    if isinstance(store.fs, LocalFileSystem):
+        return None
+    try:
+        store.fs.invalidate_cache()
+        store.fs.exists(store.at("tables")) or store.fs.info(store.at("tables"))
+    except FileNotFoundError:
+        return None
+    except Exception as error:  # every object store has its own errors
+        return _lost(error)
+    return None

@@ -1,0 +1,70 @@
+"""People are keyed hashes of their address: stable over days and runs, and not reversible without the key."""
+
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+from functools import lru_cache
+from pathlib import Path
+
+from fsspec.implementations.local import LocalFileSystem
+
+from schemas.errors import BadInput
+from tasks.storage.tables import Store
+
+KEY_VARIABLE = "CURATE_USER_KEY"
+_KEY_FILE = "secret/user_key"
+_FINGERPRINT_FILE = "secret/user_key_fingerprint"
+_KEY_BYTES_MIN = 16
+
+
+class Pseudonyms:
+    """Turns addresses into user ids. The address itself is never stored, logged or printed."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._cached = lru_cache(maxsize=65_536)(self._hash)
+
+    def user_id(self, address: object) -> str | None:
+        """24 hex digits of HMAC-SHA-256, or None when the log holds no address."""
+        return self._cached(address) if isinstance(address, str) else None
+
+    def _hash(self, address: str) -> str | None:
+        address = address.strip()
+        return hmac.digest(self._key, address.encode("utf-8", "replace"), "sha256").hex()[:24] if address else None
+
+
+def store_key(store: Store) -> bytes:
+    """The store's key: from the environment, else a random key kept in the store.
+
+    Raises BadInput when the key is not the one the store was started with: one person would get two ids.
+    """
+    key = given_key() or store.read_bytes(_KEY_FILE) or _new_key(store)
+    fingerprint = hashlib.sha256(b"fingerprint" + key).hexdigest()[:16].encode()
+    known = store.read_bytes(_FINGERPRINT_FILE)
+    if known is None:
+        store.write_bytes(_FINGERPRINT_FILE, fingerprint)
+    elif known != fingerprint:
+        raise BadInput(f"the user key differs from the one this store was started with; set {KEY_VARIABLE} as before")
+    return key
+
+
+def given_key() -> bytes:
+    """The key in the environment; empty when there is none. Raises BadInput when it is too short."""
+    given = os.environ.get(KEY_VARIABLE, "").encode()
+    if given and len(given) < _KEY_BYTES_MIN:
+        raise BadInput(f"{KEY_VARIABLE} has {len(given)} bytes; give at least {_KEY_BYTES_MIN}")
+    return given
+
+
+def _new_key(store: Store) -> bytes:
+    if store.read_bytes(_FINGERPRINT_FILE) is not None:
+        raise BadInput(f"the key that store {store.root!r} was started with is not in it; set {KEY_VARIABLE} as before")
+    key = secrets.token_hex(32).encode()
+    if isinstance(store.fs, LocalFileSystem):  # before the key is in it: a file's own mode would come a moment late
+        Path(store.at(_KEY_FILE)).parent.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
+    store.write_bytes(_KEY_FILE, key)
+    if isinstance(store.fs, LocalFileSystem):
+        os.chmod(store.at(_KEY_FILE), stat.S_IRUSR | stat.S_IWUSR)
+    return key

@@ -1,0 +1,129 @@
+"""What the benchmark keeps out of a release."""
+
+from datetime import timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+
+from schemas.bench import BenchItem, HiddenItem
+from schemas.image import NearPicture
+from tasks.bench.contamination.alike import alike
+from tests.builders import (
+    NOON,
+    battle,
+    conversation,
+    decision,
+    gathered_rows,
+    measure_clean,
+    sides,
+    store_with,
+)
+
+LONG = "The picture shows a triangle with two equal sides and an angle of forty degrees, how large are the others"
+SHORT = "What is this?"
+NEAR, FAR = "2" * 32, "3" * 32
+ALIKE = {
+    "the same prompt": (SHORT, "1" * 32),
+    "the same words": ("what is THIS", "1" * 32),
+    "the same words on a near picture": ("what is this", NEAR),
+    "a prompt with an embedding alike": ("What have we here?", "1" * 32),
+    "a long prompt changed a little, on any picture": (LONG.replace("forty", "fifty"), FAR),
+}
+OTHER = {
+    "a short prompt on another picture": (SHORT, FAR),
+    "another prompt on the same picture": ("Who drew it?", "1" * 32),
+    "a long prompt that says something else": (" ".join(reversed(LONG.split())), FAR),
+}
+
+
+def alike_store(folder, text, picture, hidden=False, turned=False):
+    """Two benchmark prompts, a chat and a battle with `text` on `picture`."""
+    drawn = [conversation(name, t, "Yes.", image_ids=["1" * 32]) for name, t in (("short", SHORT), ("long", LONG))]
+    later = {"image_ids": [picture], "tstamp": NOON + timedelta(hours=1)}
+    chat = conversation("chat", text, "A thing.", **later)
+    both = sides("vote", text, "A thing.", **later)
+    vote = battle(*both)
+    items = [*drawn, chat, *both]
+    bench = [BenchItem(conversation_id=c.conversation_id, document_id=c.document_id, topic=0) for c in drawn]
+    about = {"topic": 0, "first_month": "2024-09", "last_month": "2024-11", "drawn": True}
+    a, b = ("1" * 32, NEAR)[::-1] if turned else ("1" * 32, NEAR)
+    pair = NearPicture(image_a=a, image_b=b, phash_distance=2, pdq_distance=10, grey_correlation=0.99)
+    store = store_with(
+        folder,
+        conversations=items,
+        battles=[vote],
+        decisions=[decision(each) for each in (*items, vote)],
+        near_pictures=[pair],
+        bench=[] if hidden else bench,
+        hidden=[HiddenItem(document_id=c.document_id, **about) for c in drawn] if hidden else [],
+    )
+    same = {"vector": [1.0] + [0.0] * 63}
+    alike = {each.prompt_id: same for each in items if each.turns[0].content in (SHORT, "What have we here?")}
+    measure_clean(store, items, text_embedding=alike)
+    return store
+
+
+@pytest.mark.parametrize("what", ALIKE)
+def test_a_prompt_alike_is_not_in_chat_and_its_battle_is_marked(tmp_path, what):
+    rows = gathered_rows(alike_store(tmp_path, *ALIKE[what])).rows
+    assert rows["chat"].is_empty()
+    assert rows["battle"]["in_bench"].to_list() == [True]
+    assert rows["bench"].height == 2
+
+
+def test_a_near_picture_is_near_whichever_of_the_two_was_drawn(tmp_path):
+    rows = gathered_rows(alike_store(tmp_path, SHORT, NEAR, turned=True)).rows
+    assert rows["chat"].is_empty()
+
+
+def test_what_is_alike_to_a_reserved_prompt_that_was_not_drawn_may_be_released(tmp_path):
+    store = alike_store(tmp_path, SHORT.upper(), "1" * 32, hidden=True)
+    store.replace("hidden", store.read("hidden").with_columns(drawn=False))
+    chat = gathered_rows(store).rows["chat"]
+    assert set(chat["conversation_id"]) == {"chat", "vote", "vote-right"}
+
+
+def test_without_pictures_only_the_words_say_that_prompts_are_alike():
+    said = pl.DataFrame({"document_id": ["a", "b"], "prompt_id": ["p", "q"], "prompt": ["Who are you?", "And you?"]})
+    asked = said.with_columns(picture=pl.Series(["", ""]))
+    near = pl.DataFrame(schema={"image_a": pl.String, "image_b": pl.String})
+    same = {name: np.ones(1, np.float32) for name in ("p", "q")}
+    assert alike(asked[:1], asked, near, lambda ids: same, 0.9, 0.5).is_empty()
+    on_one = asked.with_columns(picture=pl.Series(["1" * 32] * 2))
+    assert alike(on_one[:1], on_one, near, lambda ids: same, 0.9, 0.5)["document_id"].to_list() == ["b"]
+
+
+@pytest.mark.parametrize("what", OTHER)
+def test_another_prompt_is_in_chat(tmp_path, what):
+    rows = gathered_rows(alike_store(tmp_path, *OTHER[what])).rows
+    assert set(rows["chat"]["conversation_id"]) == {"chat", "vote", "vote-right"}
+    assert rows["battle"]["in_bench"].to_list() == [False]
+
+
+@pytest.mark.parametrize("what", ALIKE)
+def test_a_hidden_prompt_and_what_is_alike_are_in_nothing(tmp_path, what):
+    rows = gathered_rows(alike_store(tmp_path, *ALIKE[what], hidden=True)).rows
+    assert {config: frame.height for config, frame in rows.items()} == {"chat": 0, "battle": 0, "bench": 0}
+
+
+def test_a_prompt_that_is_reserved_but_not_drawn_is_in_nothing_either(tmp_path):
+    store = alike_store(tmp_path, SHORT, "1" * 32, hidden=True)
+    hidden = store.read("hidden")
+    store.replace("hidden", hidden.with_columns(drawn=False))
+    rows = gathered_rows(store).rows
+    assert {config: frame.height for config, frame in rows.items()} == {"chat": 0, "battle": 0, "bench": 0}
+
+
+def test_a_prompt_in_both_splits_is_hidden(tmp_path):
+    store = alike_store(tmp_path, SHORT, "1" * 32)
+    document = store.read("bench").filter(conversation_id="short")["document_id"][0]
+    about = {"topic": 0, "first_month": "2024-09", "last_month": "2024-11", "drawn": True}
+    store.replace("hidden", store.read("hidden").vstack(_frame(HiddenItem(document_id=document, **about))))
+    assert gathered_rows(store).rows["bench"]["question_id"].to_list() == ["long"]
+
+
+def _frame(row):
+    from tasks.storage.tables import frame_of
+
+    return frame_of(type(row), [row])

@@ -1,0 +1,105 @@
+"""The benchmark is drawn uniformly over topics, as far as topics reach."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.bench.draw import draw, proportional_quotas, quotas
+
+TOPICS = st.dictionaries(st.integers(0, 50), st.integers(1, 40), max_size=12)
+TOTALS = st.integers(0, 300)
+SEATS = st.sampled_from([quotas, proportional_quotas])
+
+
+def _documents(sizes):
+    return {topic: [f"{topic}-{number}" for number in range(size)] for topic, size in sizes.items()}
+
+
+@given(TOPICS, TOTALS, SEATS)
+def test_seats_sum_to_the_total_or_to_all_there_is(sizes, total, seats_of):
+    assert sum(seats_of(sizes, total).values()) == min(total, sum(sizes.values()))
+
+
+@given(TOPICS, TOTALS, SEATS)
+def test_no_topic_has_more_seats_than_documents(sizes, total, seats_of):
+    seats = seats_of(sizes, total)
+    assert seats.keys() == sizes.keys()
+    assert all(0 <= seats[topic] <= sizes[topic] for topic in sizes)
+
+
+@given(TOPICS, TOTALS)
+def test_a_topic_has_fewer_seats_than_another_less_one_only_when_it_ran_short(sizes, total):
+    seats = quotas(sizes, total)
+    most = max(seats.values(), default=0)
+    assert all(seats[topic] >= most - 1 for topic in sizes if seats[topic] < sizes[topic])
+
+
+@given(TOPICS, TOTALS, SEATS)
+def test_a_larger_topic_never_has_fewer_seats(sizes, total, seats_of):
+    seats = seats_of(sizes, total)
+    by_size = sorted(sizes, key=lambda topic: (-sizes[topic], topic))
+    assert [seats[topic] for topic in by_size] == sorted(seats.values(), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "total", "expected"),
+    [
+        ({0: 10, 1: 10, 2: 2}, 10, {0: 4, 1: 4, 2: 2}),
+        ({0: 10, 1: 10, 2: 10}, 10, {0: 4, 1: 3, 2: 3}),
+        ({0: 3, 1: 1}, 100, {0: 3, 1: 1}),
+        ({0: 3, 1: 1}, 0, {0: 0, 1: 0}),
+        ({}, 5, {}),
+    ],
+)
+def test_what_a_small_topic_cannot_fill_goes_evenly_to_the_others(sizes, total, expected):
+    assert quotas(sizes, total) == expected
+
+
+@given(TOPICS, TOTALS)
+def test_proportional_seats_leave_no_topic_out_while_there_are_as_many(sizes, total):
+    assert sum(seats > 0 for seats in proportional_quotas(sizes, total).values()) == min(total, len(sizes))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "total", "expected"),
+    [
+        ({0: 60, 1: 30, 2: 10}, 10, {0: 6, 1: 3, 2: 1}),
+        ({0: 53, 1: 24, 2: 23}, 7, {0: 3, 1: 2, 2: 2}),  # largest remainders would give 4, 2, 1
+        ({0: 98, 1: 1, 2: 1}, 10, {0: 8, 1: 1, 2: 1}),
+        ({0: 5, 1: 5}, 3, {0: 2, 1: 1}),
+        ({}, 5, {}),
+    ],
+)
+def test_proportional_seats_are_those_of_webster(sizes, total, expected):
+    assert proportional_quotas(sizes, total) == expected
+
+
+@given(TOPICS, TOTALS, st.integers(0, 5), st.randoms(use_true_random=False))
+def test_a_draw_does_not_depend_on_the_order_of_documents_or_topics(sizes, total, seed, random):
+    documents = _documents(sizes)
+    topics = list(documents)
+    random.shuffle(topics)
+    shuffled = {topic: random.sample(documents[topic], len(documents[topic])) for topic in topics}
+    assert draw(shuffled, total, seed) == draw(documents, total, seed)
+
+
+@given(TOPICS, TOTALS)
+def test_a_draw_takes_distinct_documents_of_their_own_topic(sizes, total):
+    documents = _documents(sizes)
+    drawn = draw(documents, total, seed=0)
+    assert {topic: len(chosen) for topic, chosen in drawn.items()} == quotas(sizes, total)
+    assert all(len(set(chosen)) == len(chosen) for chosen in drawn.values())
+    assert all(set(chosen) <= set(documents[topic]) for topic, chosen in drawn.items())
+
+
+def test_another_seed_draws_other_documents():
+    documents = _documents({0: 40, 1: 40})
+    assert draw(documents, 20, seed=1) != draw(documents, 20, seed=2)
+
+
+def test_one_new_document_displaces_at_most_one_of_its_topic():
+    documents = _documents({0: 40, 1: 40})
+    grown = documents | {0: [*documents[0], "new"]}
+    before, after = draw(documents, 20, seed=0), draw(grown, 20, seed=0)
+    assert before[1] == after[1]
+    assert len(set(before[0]) - set(after[0])) <= 1

@@ -1,0 +1,164 @@
+"""Prompts that are nearly the same are tagged and tied to one earlier prompt, and no others are."""
+
+from datetime import timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.conversation import Conversation
+from tasks.dedup.near_prompts import PERMUTATIONS, RECALL_MIN, _bands, near_texts
+from tasks.storage.queries.explain import explain_item
+from tests.builders import NOON, conversation
+
+ASKED = "Describe this image in detail."
+NEARLY = "describe this image in details"
+
+
+def _runs(text: str) -> set[str]:
+    """What a text with nothing but small letters and single blanks is made of."""
+    return {f"  {text}  "[place : place + 5] for place in range(len(text))} if text else set()
+
+
+def _slowly(texts: list[str], jaccard_min: float) -> list[int]:
+    """The most similar earlier representative of each text, by comparing with all of them."""
+    sets, representatives, matches = [_runs(text) for text in texts], [], []
+    for row, own in enumerate(sets):
+        found = [(len(own & sets[r]) / len(own | sets[r]), -r) for r in representatives] if own else []
+        near = [(jaccard, r) for jaccard, r in found if jaccard >= jaccard_min - 1e-9]
+        matches.append(-max(near)[1] if near else -1)
+        if not near and own:
+            representatives.append(row)
+    return matches
+
+
+WORDS = st.lists(st.sampled_from(["what", "is", "this", "thing", "a", "picture", "of"]), max_size=7).map(" ".join)
+
+
+LISTS = st.lists(WORDS, max_size=25)
+LIMITS = st.sampled_from([0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
+
+
+@given(texts=LISTS, later=st.lists(WORDS, max_size=10), jaccard_min=LIMITS)
+@settings(max_examples=60, deadline=None)
+def test_what_is_tied_is_exactly_as_similar_as_it_says_and_prompts_asked_later_change_nothing(
+    texts, later, jaccard_min
+):
+    matches, jaccards = near_texts(pl.Series(texts, dtype=pl.String), jaccard_min)
+    for row in np.flatnonzero(matches >= 0):
+        own, other = _runs(texts[row]), _runs(texts[matches[row]])
+        assert matches[matches[row]] == -1 and matches[row] < row
+        assert (
+            jaccards[row] == pytest.approx(len(own & other) / len(own | other)) and jaccards[row] >= jaccard_min - 1e-6
+        )
+    more, _ = near_texts(pl.Series(texts + later, dtype=pl.String), jaccard_min)
+    assert more[: len(texts)].tolist() == matches.tolist()
+
+
+@pytest.mark.parametrize("jaccard_min", [0.5, 0.7, 0.8, 0.95])
+def test_nearly_all_that_a_slow_search_finds_is_found(jaccard_min):
+    generator = np.random.default_rng(0)
+    words = ["".join(map(chr, generator.integers(97, 123, generator.integers(2, 9)))) for _ in range(400)]
+    lists = [list(generator.choice(words, generator.integers(3, 60))) for _ in range(300)]
+    for row in range(1, 300, 3):
+        lists[row] = lists[generator.integers(row)] + list(generator.choice(words, generator.integers(0, 6)))
+    texts = [" ".join(each) for each in lists]
+    matches, slow = near_texts(pl.Series(texts), jaccard_min)[0], np.array(_slowly(texts, jaccard_min))
+    assert (slow >= 0).sum() > 10
+    assert (matches == slow).mean() >= 0.99
+
+
+@pytest.mark.parametrize("jaccard_min", [0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
+def test_a_pair_at_the_limit_is_a_candidate_with_high_probability(jaccard_min):
+    bands = _bands(jaccard_min)
+    assert 1 - (1 - jaccard_min ** (PERMUTATIONS // bands)) ** bands >= RECALL_MIN
+    assert PERMUTATIONS % bands == 0
+
+
+@pytest.mark.parametrize(
+    ("other", "near"),
+    [
+        (NEARLY, True),
+        ("DESCRIBE  THIS IMAGE\nIN DETAIL!!!", True),
+        ("Ｄescribe this image in detail", True),  # a full-width letter
+        ("Describe this imagge in detail.", True),
+        ("Describe this painting.", False),
+        ("What is this?", False),
+    ],
+)
+def test_case_blanks_punctuation_and_a_typo_do_not_matter(other, near):
+    matches, _ = near_texts(pl.Series([ASKED, other]), 0.7)
+    assert matches.tolist() == [-1, 0 if near else -1]
+
+
+def test_scripts_without_blanks_are_compared_too():
+    matches, _ = near_texts(
+        pl.Series(["这张图片里的人在做什么工作呢？", "这张图片里的人在做什么工作", "今天天气怎么样"]), 0.8
+    )
+    assert matches.tolist() == [-1, 0, -1]
+
+
+@pytest.mark.parametrize("texts", [["", ""], ["???", "!!!"], ["🙂", "🙂🙂"]])
+def test_texts_without_letters_are_near_nothing(texts):
+    assert near_texts(pl.Series(texts), 0.8)[0].tolist() == [-1, -1]
+
+
+def _chat(name: str, minute: int, prompt: str, **changes) -> Conversation:
+    image_ids = [f"{minute:032x}"]
+    defaults = {"image_ids": image_ids, "tstamp": NOON + timedelta(minutes=minute)}
+    return conversation(name, prompt, f"Answer of {name}.", **defaults | changes)
+
+
+def _tagged(decided: dict) -> list[str]:
+    return sorted(item for item, row in decided.items() if "near_prompt" in row["tags"])
+
+
+def test_a_prompt_asked_before_in_nearly_the_same_letters_is_tagged_and_its_match_is_named(deciding):
+    chats = [_chat("first", 0, ASKED), _chat("later", 1, NEARLY), _chat("other", 2, "Who painted it?")]
+    decided = deciding.given(chats).decide()
+    assert _tagged(decided) == ["later"]
+    assert decided["later"]["keep"]
+    near = explain_item(deciding.store, "later")["near_prompt"]
+    assert near == {"conversation_b": "first", "jaccard": pytest.approx(27 / 32)}
+    assert explain_item(deciding.store, "first")["near_prompt"] is None
+
+
+def test_the_same_prompt_again_is_not_nearly_the_same(deciding):
+    assert _tagged(deciding.given([_chat("a", 0, ASKED), _chat("b", 1, ASKED)]).decide()) == []
+
+
+def test_a_conversation_that_is_dropped_stands_for_nobody(deciding):
+    chats = [_chat("leak", 0, ASKED), _chat("b", 1, NEARLY), _chat("c", 2, "Describe this image in details!")]
+    leak = {chats[0].turns[1].text_id: {"types": ["email"]}}
+    decided = deciding.given(chats, facts={"text_pii": leak}).decide()
+    assert _tagged(decided) == ["c"]
+    assert explain_item(deciding.store, "c")["near_prompt"]["conversation_b"] == "b"
+
+
+def test_what_the_user_said_later_counts(deciding):
+    one = conversation("one", "What is this?", "A.", "And who made it, and when was that?", "B.")
+    other = conversation("other", "What is this?", "A.", "Translate the text on the sign.", "B.")
+    assert _tagged(deciding.given([one, other]).decide()) == []
+
+
+def test_a_policy_says_how_near_and_whether_at_all(deciding):
+    deciding.given([_chat("first", 0, ASKED), _chat("later", 1, NEARLY)])
+    rule = "name: mine\nrules: []\nnear_prompts: {{reason: asked_before, jaccard_min: {}}}"
+    assert deciding.under(rule.format(0.95)).decide()["later"]["tags"] == []
+    assert deciding.under(rule.format(0.7)).decide()["later"]["tags"] == ["asked_before"]
+    assert deciding.under("name: mine\nrules: []").decide()["later"]["tags"] == []
+    assert deciding.store.read("near_prompts").is_empty()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_order_of_rows_decides_nothing(deciding, shuffled, seed):
+    prompts = [ASKED, NEARLY, "describe this image in some details", "Describe an image in detail"]
+    chats = [_chat(f"c{n}", n % 5, prompts[n % 4]) for n in range(12)]
+    first = deciding.given(chats).decide()
+    near = deciding.store.read("near_prompts")
+    shuffled(deciding.store, "conversations", seed)
+    assert deciding.decide() == first
+    assert deciding.store.read("near_prompts").equals(near)
+    assert near.height >= 3

@@ -1,0 +1,165 @@
+"""Conversations that repeat another: which go, which stays for them, whatever order the rows are in."""
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.conversation import Conversation
+from schemas.policy import DuplicateRule
+from tasks.dedup.cosine import ROWS
+from tasks.dedup.repeats import duplicates_of, near_prompts
+from tasks.storage.tables import frame_of
+from tests.builders import NOON, battle, conversation, sides
+
+PICTURE, OTHER = "1" * 32, "2" * 32
+RULE = "name: mine\nrules: []\nduplicates: {{{}}}"
+
+
+def _chat(name: str, minute: int = 0, prompt: str = "What is this?", **changes) -> Conversation:
+    defaults = {"image_ids": [PICTURE], "tstamp": NOON + timedelta(minutes=minute)}
+    return conversation(name, prompt, f"Answer of {name}.", **defaults | changes)
+
+
+def _matches(decided: dict) -> dict[str, str]:
+    return {item: row["duplicate_of"] for item, row in decided.items() if row["duplicate_of"]}
+
+
+def test_a_repeated_chat_is_dropped_and_its_match_is_named(deciding):
+    decided = deciding.given([_chat("later", 2), _chat("first", 1), _chat("last", 3)]).decide()
+    assert _matches(decided) == {"later": "first", "last": "first"}
+    assert decided["later"]["reasons"] == ["duplicate"]
+    assert decided["first"]["keep"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"image_ids": [OTHER]}, {"image_ids": []}, {"image_ids": [PICTURE, OTHER]}, {"prompt": "Who drew this?"}],
+    ids=str,
+)
+def test_another_picture_or_another_prompt_is_no_repeat(deciding, changes):
+    decided = deciding.given([_chat("a"), _chat("b", 1, **changes)]).decide()
+    assert all(row["keep"] for row in decided.values())
+
+
+@pytest.mark.parametrize(("cosine", "repeats"), [(0.91, True), (0.89, False)])
+def test_a_prompt_that_says_the_same_in_other_words_is_a_repeat(deciding, cosine, repeats):
+    a, b = _chat("a"), _chat("b", 1, "What's this?")
+    turned = [cosine, float(np.sqrt(1 - cosine**2))]
+    vectors = {a.prompt_id: {"vector": [1.0, 0.0]}, b.prompt_id: {"vector": turned}}
+    decided = deciding.given([a, b], facts={"text_embedding": vectors}).decide()
+    assert _matches(decided) == ({"b": "a"} if repeats else {})
+
+
+def test_likeness_of_prompts_is_not_handed_on(deciding):
+    chats = [_chat("a"), _chat("b", 1, "What's this?"), _chat("c", 2, "What's that?")]
+    angles = [0.0, 0.4, 0.8]  # neighbours have cosine 0.92, the ends 0.70
+    vectors = {chat.prompt_id: {"vector": [np.cos(t), np.sin(t)]} for chat, t in zip(chats, angles, strict=True)}
+    assert _matches(deciding.given(chats, facts={"text_embedding": vectors}).decide()) == {"b": "a"}
+
+
+def test_of_several_alike_the_earliest_stands_for_it(deciding):
+    chats = [_chat("a"), _chat("b", 1, "What's this?"), _chat("c", 2, "What's that?")]
+    angles = [0.0, 0.8, 0.4]
+    vectors = {chat.prompt_id: {"vector": [np.cos(t), np.sin(t)]} for chat, t in zip(chats, angles, strict=True)}
+    assert _matches(deciding.given(chats, facts={"text_embedding": vectors}).decide()) == {"c": "a"}
+
+
+def test_prompts_that_were_not_embedded_repeat_only_if_they_are_equal(deciding):
+    chats = [_chat("a"), _chat("b", 1), _chat("c", 2, "What's this?")]
+    unknown = {each.prompt_id: None for each in chats}
+    assert _matches(deciding.given(chats, facts={"text_embedding": unknown}).decide()) == {"b": "a"}
+
+
+def test_a_voted_battle_is_never_a_repeat_and_stays_for_chats_that_are(deciding):
+    first, second = (sides(name, "What is this?", f"{name}.", image_ids=[PICTURE]) for name in ("b1", "b2"))
+    earlier = _chat("chat", -60)
+    votes = [battle(*first), battle(*second)]
+    decided = deciding.given([*first, *second, earlier], votes).decide()
+    assert [item for item, row in decided.items() if not row["keep"]] == ["chat"]
+    assert _matches(decided) == {"chat": "b1"}
+
+
+def test_what_a_rule_drops_stands_for_nobody(deciding):
+    chats = [_chat("a", 1), _chat("b", 2), _chat("c", 3)]
+    leak = {chats[0].turns[1].text_id: {"types": ["email"]}}
+    decided = deciding.given(chats, facts={"text_pii": leak}).decide()
+    assert {item: row["reasons"] for item, row in decided.items()} == {"a": ["pii_text"], "b": [], "c": ["duplicate"]}
+    assert _matches(decided) == {"c": "b"}
+
+
+def test_a_policy_may_keep_several_copies(deciding):
+    deciding.given([_chat(str(n), n) for n in range(5)]).under(RULE.format("copies_max: 3"))
+    assert _matches(deciding.decide()) == {"3": "0", "4": "0"}
+
+
+def test_a_policy_may_only_mark_repeats(deciding):
+    deciding.given([_chat("a"), _chat("b", 1)]).under(RULE.format("action: tag, reason: again"))
+    decided = deciding.decide()
+    assert (decided["b"]["keep"], decided["b"]["tags"], decided["b"]["duplicate_of"]) == (True, ["again"], "a")
+
+
+def test_a_policy_may_keep_all_repeats(deciding):
+    deciding.given([_chat("a"), _chat("b", 1)]).under("name: mine\nrules: []\nduplicates: null")
+    assert _matches(deciding.decide()) == {}
+
+
+@pytest.mark.parametrize(("pictures", "matchs"), [("ignore", {"b": "a"}), ("same", {}), ("near", {})])
+def test_a_policy_says_whether_pictures_matter(deciding, pictures, matchs):
+    deciding.given([_chat("a"), _chat("b", 1, image_ids=[OTHER])]).under(RULE.format(f"pictures: {pictures}"))
+    assert _matches(deciding.decide()) == matchs
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_order_of_rows_decides_nothing(deciding, shuffled, seed):
+    """Of three pictures in a row, each like its neighbour alone, the first that was used stands for the others."""
+    pictures = [str(n) * 32 for n in range(3)]
+    chats = [_chat(f"c{n}", n % 3, f"Question {n % 2}", image_ids=[pictures[n % 3]]) for n in range(16)]
+    same = {"pdq": "0" * 64, "grey": "00" * 1024}
+    alike = {"image_hash": {name: {"phash": f"{(1 << 8 * n) - 1:016x}", **same} for n, name in enumerate(pictures)}}
+    voted = sides("b", "Question 1", "Yes.", image_ids=[pictures[1]])
+    first = deciding.given([*chats, *voted], facts=alike).decide()
+    for table in ("conversations", "signals/text_embedding", "signals/image_hash", "signals/text_pii"):
+        shuffled(deciding.store, table, seed)
+    assert deciding.decide() == first
+    assert len(_matches(first)) > 5
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 40, 2 * ROWS + 3])
+def test_like_prompts_are_found_among_any_number(count):
+    angles = np.random.default_rng(0).uniform(0, 2 * np.pi, count)
+    vectors = {str(n): np.array([np.cos(a), np.sin(a)], np.float32) for n, a in enumerate(angles)}
+    near = near_prompts([*vectors, "not embedded"], vectors, 0.9)
+    for n, angle in enumerate(angles):
+        assert near.get(str(n), []) == [str(m) for m in np.nonzero(np.cos(angles[:n] - angle) >= 0.9)[0]]
+
+
+CHATS = st.lists(
+    st.tuples(st.sampled_from("pqr"), st.sampled_from(["", "x", "y"]), st.integers(0, 3), st.booleans()), max_size=12
+)
+
+
+@settings(max_examples=60)
+@given(chats=CHATS, copies_max=st.integers(1, 3), seed=st.integers(0, 9))
+def test_laws_of_repeats(chats, copies_max, seed):
+    rows = [
+        _chat(str(n), minute, prompt, voted=voted, image_ids=[picture] * bool(picture))
+        for n, (prompt, picture, minute, voted) in enumerate(chats)
+    ]
+    rule = DuplicateRule(copies_max=copies_max)
+    frame = frame_of(Conversation, rows)
+    repeats = duplicates_of(frame, {}, {}, rule)
+    assert repeats == duplicates_of(frame.sample(fraction=1, shuffle=True, seed=seed), {}, {}, rule)
+    by_name = {row.conversation_id: row for row in rows}
+    assert set(repeats).isdisjoint(repeats.values())
+    for name, match in repeats.items():
+        assert not by_name[name].voted
+        assert by_name[match].prompt_id == by_name[name].prompt_id
+        assert by_name[match].image_ids == by_name[name].image_ids
+    for key in {(row.prompt_id, *row.image_ids) for row in rows}:
+        members = [row for row in rows if (row.prompt_id, *row.image_ids) == key]
+        kept = [row for row in members if row.conversation_id not in repeats]
+        voted = sum(row.voted for row in members)
+        assert len(kept) == max(voted, min(copies_max, len(members)))

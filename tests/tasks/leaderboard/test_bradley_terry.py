@@ -1,0 +1,143 @@
+"""Bradley-Terry ratings are the maximum-likelihood ones, to published numbers and independent fits."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.rating import RatingMethod
+from tasks.leaderboard.bradley_terry import SCALE, log_strengths
+from tasks.leaderboard.connected import structure
+from tasks.leaderboard.leaderboard import leaderboard
+from tasks.leaderboard.votes import rateable, votes
+from tests.tasks.leaderboard.battle_tables import LABELS, beats, drawn, games
+
+QUICK = RatingMethod()
+TEXTBOOK = [
+    *(beats("A", "B", 2) + beats("B", "A", 3) + beats("A", "D", 1) + beats("D", "A", 4)),
+    *(beats("B", "C", 5) + beats("C", "B", 3) + beats("C", "D", 1) + beats("D", "C", 3)),
+]
+FOOD = """Pizza Sushi model_a|Burger Pasta model_b|Tacos Pizza model_a|Sushi Tacos model_b|Burger Pizza model_a
+Pasta Sushi model_b|Tacos Burger model_a|Pizza Pasta tie|Sushi Burger model_b|Pasta Tacos model_a
+Burger Sushi model_b|Tacos Pizza model_a|Sushi Pasta tie|Burger Tacos model_a|Pizza Burger model_b
+Pasta Tacos model_b|Burger Sushi model_b|Tacos Pasta model_a|Pizza Tacos model_b|Sushi Burger model_a
+Pasta Pizza model_b|Burger Sushi model_b|Tacos Pasta model_a|Pizza Sushi model_a|Sushi Burger model_b
+Pasta Tacos model_b|Tacos Pizza model_a|Burger Pasta model_b|Sushi Tacos model_a|Pizza Burger model_b"""
+FOOD_GOLDEN = {"Tacos": 0.43428983, "Sushi": 0.19060028, "Burger": 0.14797665, "Pasta": 0.12815341, "Pizza": 0.09897983}
+"""evalica's golden Bradley-Terry strengths of these thirty games; they sum to one."""
+
+
+def rated(battles: pl.DataFrame) -> dict[str, float]:
+    return {row.model: row.rating for row in leaderboard(votes(rateable(battles)), method=QUICK)}
+
+
+def strengths_of(battles: pl.DataFrame) -> dict[str, float]:
+    told = votes(rateable(battles))
+    return dict(zip(told.models, log_strengths(told.pairs, told.counts(), len(told.models)), strict=True))
+
+
+def minorised(battles: pl.DataFrame, rounds: int = 20_000) -> dict[str, float]:
+    """Log-strengths by Zermelo's iteration in extended precision: another method, other arithmetic, row by row."""
+    models = sorted({*battles["model_a"], *battles["model_b"]})
+    number = {name: n for n, name in enumerate(models)}
+    wins, met = np.zeros(len(models), np.longdouble), np.zeros((len(models), len(models)), np.longdouble)
+    for a, b, winner in battles.iter_rows():
+        i, j, score = number[a], number[b], LABELS.index(winner) / np.longdouble(2)
+        wins[i], wins[j] = wins[i] + score, wins[j] + 1 - score
+        met[i, j], met[j, i] = met[i, j] + 1, met[j, i] + 1
+    power = np.ones(len(models), np.longdouble)
+    for _ in range(rounds):
+        new = wins / (met / (power[:, None] + power[None, :])).sum(axis=1)
+        new /= np.exp(np.log(new).mean())
+        done = np.abs(np.log(new / power)).max() < 1e-16
+        power = new
+        if done:
+            break
+    return dict(zip(models, np.log(power).astype(float), strict=True))
+
+
+def test_the_textbook_example_has_its_published_strengths():
+    powers = {model: np.exp(value) for model, value in strengths_of(games(*TEXTBOOK)).items()}
+    assert powers == pytest.approx({"A": 0.640, "B": 1.043, "C": 0.660, "D": 2.270}, rel=1e-3)
+
+
+def test_thirty_votes_on_food_have_their_published_strengths():
+    battles = games(*(tuple(game.split()) for game in FOOD.replace("\n", "|").split("|")))
+    powers = {model: np.exp(value) for model, value in strengths_of(battles).items()}
+    total = sum(powers.values())
+    assert {model: power / total for model, power in powers.items()} == pytest.approx(FOOD_GOLDEN, rel=1e-5)
+
+
+@pytest.mark.parametrize(("battles", "models", "seed"), [(200, 4, 0), (3000, 12, 1), (900, 30, 2)])
+def test_an_independent_fit_agrees_to_a_millionth_of_a_point(battles, models, seed):
+    table = drawn(battles, models, seed)
+    expected, found = minorised(table), strengths_of(table)
+    assert max(abs(expected[name] - found[name]) for name in expected) * SCALE < 1e-6
+
+
+def test_far_apart_models_are_fitted_exactly():
+    chain = [game for n in range(6) for game in beats(f"m{n + 1}", f"m{n}", 500) + beats(f"m{n}", f"m{n + 1}", 1)]
+    found = strengths_of(games(*chain))
+    steps = [found[f"m{n + 1}"] - found[f"m{n}"] for n in range(6)]
+    assert steps == pytest.approx([np.log(500)] * 6, abs=1e-9)
+
+
+def test_a_wild_guess_leads_to_the_same_ratings():
+    told = votes(drawn(500, 5))
+    counts = told.counts()
+    guess = np.array([30.0, -30.0, 20.0, 0.0, -40.0])
+    found = log_strengths(told.pairs, counts, 5, guess)
+    assert found == pytest.approx(log_strengths(told.pairs, counts, 5), abs=1e-9)
+
+
+def test_ten_to_one_odds_are_400_points():
+    found = rated(games(*beats("good", "bad", 100), *beats("bad", "good", 10)))
+    assert found["good"] - found["bad"] == pytest.approx(400)
+
+
+def test_ties_are_half_a_win_each():
+    tied = games(*beats("A", "B", 5), *beats("B", "A", 1), *[("A", "B", "tie")] * 4)
+    split = games(*beats("A", "B", 7), *beats("B", "A", 3))
+    assert rated(tied) == pytest.approx(rated(split), abs=1e-8)
+
+
+def test_the_mean_is_1000_and_an_anchor_has_its_rating():
+    battles = drawn(500, 5)
+    assert np.mean(list(rated(battles).values())) == pytest.approx(1000)
+    anchored = leaderboard(votes(battles), method=RatingMethod(anchor_model="m2", anchor_rating=1114))
+    anchor = next(row for row in anchored if row.model == "m2")
+    assert (anchor.rating, anchor.ci95_low, anchor.ci95_high) == pytest.approx((1114, 1114, 1114))
+
+
+tables = st.builds(drawn, st.integers(40, 200), st.integers(2, 6), st.integers(0, 10_000))
+
+
+@settings(max_examples=25)
+@given(tables, st.randoms(use_true_random=False))
+def test_order_and_sides_of_votes_do_not_matter(battles, random):
+    rows = battles.rows()
+    random.shuffle(rows)
+    other = {"model_a": "model_b", "model_b": "model_a", "tie": "tie"}
+    turned = [(b, a, other[w]) if random.random() < 0.5 else (a, b, w) for a, b, w in rows]
+    assert leaderboard(votes(games(*turned)), method=QUICK) == leaderboard(votes(battles), method=QUICK)
+
+
+@settings(max_examples=25)
+@given(tables, st.permutations(range(6)))
+def test_names_of_models_do_not_matter(battles, order):
+    renamed = battles.with_columns(pl.col("model_a", "model_b").replace({f"m{n}": f"x{order[n]}" for n in range(6)}))
+    expected = {f"x{order[int(model[1:])]}": value for model, value in rated(battles).items()}
+    assert rated(renamed) == pytest.approx(expected, abs=1e-6)
+
+
+@settings(max_examples=25)
+@given(tables, st.integers(2, 50))
+def test_every_vote_many_times_gives_the_same_ratings_as_a_weight(battles, times):
+    told = votes(battles)
+    counts, models = told.counts(), len(told.models)
+    if not structure(told.pairs, counts, models)[1].all():
+        return  # what stands in for a missing optimum is a fixed amount, not a share
+    once = log_strengths(told.pairs, counts, models)
+    assert rated(pl.concat([battles] * times)) == pytest.approx(rated(battles), abs=1e-6)
+    assert log_strengths(told.pairs, counts * times, models) == pytest.approx(once, abs=1e-9)

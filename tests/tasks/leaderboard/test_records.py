@@ -1,0 +1,100 @@
+"""What is counted: pair records, win rates, sequential Elo and outlier voters."""
+
+import polars as pl
+import pytest
+
+from schemas.errors import BadInput
+from tasks.leaderboard.outliers import outlier_judges, without_outliers
+from tasks.leaderboard.records import elo_ratings, pair_records, win_rates
+from tasks.leaderboard.votes import rateable, votes
+from tests.tasks.leaderboard.battle_tables import beats, drawn, games
+from tests.tasks.leaderboard.test_bradley_terry import FOOD
+
+FOOD_ELO = {"Tacos": 1013.3587772, "Sushi": 1002.0980590, "Burger": 998.0260933, "Pasta": 994.1913059}
+"""evalica's golden Elo ratings of the thirty games on food (K 4, start 1000)."""
+MIXED = games(*beats("A", "B", 3), *beats("B", "A", 1), ("A", "B", "tie"), ("B", "A", "both_bad"), ("A", "C", "tie"))
+
+
+def test_pair_records_count_both_sides_together():
+    records = {(r.model, r.opponent): r for r in pair_records(rateable(MIXED))}
+    ours = records["A", "B"]
+    assert (ours.battles, ours.wins, ours.losses, ours.ties, ours.both_bad) == (6, 3, 1, 1, 1)
+    assert (ours.win_fraction, records["B", "A"].win_fraction) == (0.75, 0.25)
+    assert records["A", "C"].win_fraction is None and len(records) == 4
+
+
+def test_pair_records_add_up_to_the_battles():
+    records = pair_records(rateable(drawn(500, 6)))
+    assert sum(r.battles for r in records) == 2 * 500
+    assert all(r.battles == r.wins + r.losses + r.ties + r.both_bad for r in records)
+
+
+def test_every_opponent_weighs_the_same_in_the_average_win_rate():
+    lopsided = games(*beats("A", "B", 90), *beats("B", "A", 10), *beats("C", "A", 1))
+    rates = {row.model: row for row in win_rates(pair_records(rateable(lopsided)), "A")}
+    assert rates["A"].average_win_rate == pytest.approx((0.9 + 0.0) / 2)
+    assert (rates["B"].wins_vs_reference, rates["B"].battles_vs_reference) == (10, 100)
+    assert rates["B"].win_rate_vs_reference == pytest.approx(0.1)
+    assert rates["A"].win_rate_vs_reference is None
+
+
+def test_an_unknown_reference_is_an_error():
+    with pytest.raises(BadInput, match=r"reference model 'D'\. Known: A, B, C"):
+        win_rates(pair_records(rateable(MIXED)), "D")
+
+
+def test_online_elo_is_the_published_one():
+    told = votes(rateable(games(*(tuple(game.split()) for game in FOOD.replace("\n", "|").split("|")))))
+    found = {row.model: row.rating for row in elo_ratings(told)}
+    assert {name: found[name] for name in FOOD_ELO} == pytest.approx(FOOD_ELO)
+
+
+def test_one_elo_update_moves_four_points_times_the_surprise():
+    upset = votes(rateable(games(("A", "B", "model_a"), ("A", "B", "model_b"))))
+    expected = 1 / (1 + 10 ** (-4 / 400))
+    found = {row.model: row.rating for row in elo_ratings(upset)}
+    assert found["A"] == pytest.approx(1002 - 4 * expected)
+    assert found["A"] + found["B"] == pytest.approx(2000)
+
+
+def test_shuffled_elo_depends_on_its_seed_alone():
+    battles = drawn(400, 4)
+    first, again, other = (elo_ratings(votes(battles), seed) for seed in (1, 1, 2))
+    assert first == again and [r.rating for r in first] != [r.rating for r in other]
+    assert {r.order for r in first} == {"shuffled"} and {r.order for r in elo_ratings(votes(battles))} == {"given"}
+
+
+@pytest.fixture
+def voted() -> pl.DataFrame:
+    """200 honest voters with 20 votes each on a clear order, one who votes the other way, one who always ties."""
+    honest = drawn(4000, 4, seed=1, tie_probability=0.05, judge=[f"honest-{n % 200}" for n in range(4000)])
+    sample = drawn(30, 4, seed=2, tie_probability=0.0)
+    stronger = pl.col("model_a") > pl.col("model_b")
+    wrong = sample.with_columns(
+        winner=pl.when(stronger).then(pl.lit("model_b")).otherwise(pl.lit("model_a")), judge=pl.lit("contrary")
+    )
+    undecided = sample.head(5).with_columns(winner=pl.lit("tie"), judge=pl.lit("undecided"))
+    return rateable(pl.concat([honest, wrong, undecided]))
+
+
+def test_a_voter_against_everybody_is_found_and_few_others(voted):
+    found = outlier_judges(votes(voted), voted["judge"])
+    assert found[0].judge == "contrary" and found[0].evidence > 20 and found[0].votes == 30
+    assert len(found) <= 1 + 0.05 * 200 and "undecided" not in {row.judge for row in found}
+    assert "contrary" not in set(without_outliers(voted, found)["judge"])
+
+
+@pytest.mark.parametrize("pair", ["AB", "BA"])
+def test_ties_where_all_others_agree_are_evidence_but_one_is_not_enough(pair):
+    table = games(*beats(*pair, 15), ("A", "B", "tie"), *beats(*pair, 4), *[("A", "B", "tie")] * 5)
+    judges = pl.Series([f"j{n}" for n in range(15)] + ["once"] * 5 + ["always"] * 5)
+    found = outlier_judges(votes(rateable(table)), judges)
+    assert [(row.judge, row.votes) for row in found] == [("always", 5)]
+    p = 1 / (1 + 19)  # none of nineteen decisive votes is as bad for the winner, and one's own
+    assert found[0].evidence == pytest.approx((1 / (2 * p)) ** 5)
+
+
+def test_votes_without_a_voter_are_kept_and_not_tested():
+    battles = rateable(drawn(50, 3).with_columns(judge=pl.lit(None, pl.String)))
+    assert outlier_judges(votes(battles), battles["judge"]) == []
+    assert without_outliers(battles, []).height == 50

@@ -1,0 +1,131 @@
+"""A reason that drops another share of what is new than it used to holds the run before its release."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.errors import DriftHeld
+from schemas.policy import DriftBand
+from schemas.run import DropCounts, StageReport
+from schemas.settings import Settings
+from tasks.policy.drift import drift_lines, drop_counts
+from tasks.policy.policy_file import load_policy, policy_hash
+from tasks.policy.steps import watch_drift
+from tasks.storage.run_record import earlier_drops, keep_run_record
+from tests.builders import NOON, conversation, decision, store_with
+
+BAND = DriftBand()
+
+
+def nights(*each: tuple[int, int], reason: str = "face", policy: str = "p") -> list[DropCounts]:
+    """What runs counted that added (new, dropped) conversations each."""
+    totals, conversations, dropped = [], 0, 0
+    for new, some in each:
+        conversations, dropped = conversations + new, dropped + some
+        totals.append(DropCounts(policy_hash=policy, conversations=conversations, by_reason={reason: dropped}))
+    return totals
+
+
+USUAL = [(500, 50), (400, 43), (450, 41), (600, 66), (500, 47)]
+
+
+def lines(*each: tuple[int, int], band: DriftBand | None = BAND) -> list[str]:
+    *earlier, now = nights(*each)
+    return drift_lines(earlier, now, band)
+
+
+def test_a_share_like_the_earlier_ones_is_no_drift():
+    assert lines(*USUAL, (500, 55)) == []
+
+
+def test_a_share_far_above_or_below_names_reason_share_and_band():
+    (line,) = lines(*USUAL, (500, 200))
+    assert line.startswith("face drops 40.0% of 500 new conversations, outside ")
+    assert "(5 earlier runs: 10.1%)" in line
+    assert lines(*USUAL, (500, 10))
+
+
+def test_a_filter_that_has_gone_silent_is_drift_although_it_never_dropped_much():
+    rare = [(1000, 30), (1000, 28), (1000, 33), (1000, 31), (1000, 29)]
+    assert lines(*rare, (1000, 0))
+    assert lines(*rare, (1000, 20)) == []
+
+
+@pytest.mark.parametrize("runs", [USUAL[:4], []], ids=["too few runs", "the first run"])
+def test_without_enough_earlier_runs_there_is_no_band(runs):
+    assert lines(*runs, (500, 500)) == []
+
+
+def test_too_few_new_conversations_say_nothing():
+    assert lines(*USUAL, (BAND.conversations_min - 1, 99)) == []
+    assert lines(*USUAL, (BAND.conversations_min, 99))
+
+
+def test_runs_that_differ_much_have_a_wide_band():
+    assert lines((500, 50), (500, 200), (500, 20), (500, 240), (500, 100), (500, 220)) == []
+
+
+def test_a_policy_without_a_band_never_holds():
+    assert lines(*USUAL, (500, 500), band=None) == []
+
+
+def test_a_reason_that_is_new_is_drift():
+    *_, last = earlier = nights(*USUAL)
+    now = DropCounts(policy_hash="p", conversations=last.conversations + 500, by_reason={"unmeasured_nsfw": 500})
+    assert any(line.startswith("unmeasured_nsfw drops 100.0%") for line in drift_lines(earlier, now, BAND))
+
+
+@given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 400)).map(lambda t: (max(t), min(t))), max_size=9))
+def test_the_same_input_again_is_never_drift(runs):
+    totals = nights((1, 0), *runs)
+    assert drift_lines(totals, totals[-1], BAND) == []
+
+
+def _store(folder, faces: int, others: int):
+    """A decided store: conversations dropped for a face, and kept ones, under the shipped policy."""
+    policy = load_policy("public_release")
+    items = [conversation(conversation_id=f"c{n}") for n in range(faces + others)]
+    decisions = [decision(item, *(["face"] if n < faces else [])) for n, item in enumerate(items)]
+    stamped = [each.model_copy(update={"policy_hash": policy_hash(policy)}) for each in decisions]
+    store = store_with(folder, decisions=stamped)
+    store.write_bytes(f"policies/{policy_hash(policy)}.json", policy.model_dump_json().encode())
+    return store
+
+
+def _record(store, drops: DropCounts, number: int) -> None:
+    report = StageReport(stage="drift", drops=drops)
+    keep_run_record(store, Settings(store=store.root), [report], NOON + timedelta(days=number))
+
+
+def test_a_run_holds_until_somebody_accepts_and_then_never_again_for_the_same_input(tmp_path):
+    store, settings = _store(tmp_path, faces=200, others=2700), Settings(store=str(tmp_path / "store"))
+    hashed = policy_hash(load_policy("public_release"))
+    for number, drops in enumerate(nights(*USUAL, policy=hashed)):
+        _record(store, drops.model_copy(update={"by_reason": {"face": 10 * number}}), number)
+    with pytest.raises(DriftHeld, match=r"held before the release: face drops .* --accept-drift"):
+        watch_drift.fn(settings)
+    accepted = watch_drift.fn(settings.model_copy(update={"accept_drift": True}))
+    assert accepted.counts == {"outside_band": 1}
+    keep_run_record(store, settings, [accepted], NOON + timedelta(days=9))
+    assert watch_drift.fn(settings).counts == {"outside_band": 0}
+
+
+def test_runs_under_another_policy_are_no_history(tmp_path):
+    store = _store(tmp_path, faces=200, others=2700)
+    for number, drops in enumerate(nights(*USUAL, policy="another")):
+        _record(store, drops, number)
+    assert len(earlier_drops(store)) == len(USUAL)
+    assert watch_drift.fn(Settings(store=store.root)).counts == {"outside_band": 0}
+
+
+def test_only_conversations_are_counted_and_every_reason_that_fired(tmp_path):
+    decisions = _store(tmp_path, faces=2, others=3).read("decisions")
+    assert drop_counts([decisions]).by_reason == {"face": 2}
+    assert drop_counts(decisions.iter_slices(2)).conversations == 5
+
+
+def test_the_band_decides_nothing_about_a_conversation_so_it_changes_no_policy_hash():
+    policy = load_policy("public_release")
+    assert policy_hash(policy.model_copy(update={"drift": None})) == policy_hash(policy)

@@ -1,0 +1,208 @@
+"""A policy is checked before it decides anything; what is wrong is said in one line."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from schemas.errors import BadPolicy, CurateError
+from schemas.policy import Action, Over
+from schemas.signals import MeasuredOn
+from tasks.policy import policy_file
+from tasks.policy.policy_file import load_policy, policy_hash
+from tasks.policy.vocabulary import BATTLE_COLUMNS, CONVERSATION_COLUMNS, MEASURED_ON, stated_types
+from tasks.signals import (
+    CHOSEN_PICTURE_SIGNALS,
+    DESCRIPTIVE_TEXT_SIGNALS,
+    DOCUMENT_SIGNALS,
+    PICTURE_SIGNALS,
+    SCREENING_TEXT_SIGNALS,
+)
+
+SHIPPED = sorted(path.stem for path in (Path(policy_file.__file__).parent / "policies").glob("*.yaml"))
+RULE = {"reason": "face", "signal": "faces.confidence_max", "over": "images", "at_least": 0.5}
+
+
+def _load(tmp_path, content: object):
+    file = tmp_path / "mine.yaml"
+    file.write_text(content if isinstance(content, str) else yaml.safe_dump(content), encoding="utf-8")
+    return load_policy(str(file))
+
+
+def _refused(tmp_path, content: object) -> str:
+    with pytest.raises(BadPolicy) as refused:
+        _load(tmp_path, content)
+    assert isinstance(refused.value, CurateError)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def _with_rule(**changes) -> dict:
+    return {"name": "mine", "rules": [RULE, {k: v for k, v in (RULE | changes).items() if v is not None}]}
+
+
+def test_the_presets_are_shipped():
+    assert {"internal", "public_release", "redact", "upstream"} <= set(SHIPPED)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_policy_loads_by_its_name_and_says_who_it_is_for(name):
+    policy = load_policy(name)
+    assert policy.name == name
+    assert policy.about.endswith(".")
+    assert policy.hot_prompts is not None
+    assert (policy.duplicates is None) == (name == "upstream")
+
+
+def test_the_internal_policy_keeps_people_and_drops_unsafe_pictures():
+    dropping = {rule.reason for rule in load_policy("internal").rules if rule.action is Action.DROP}
+    assert dropping == {"nsfw_image", "excluded_model", "banned_user"}
+
+
+def test_a_policy_of_ones_own_loads_from_a_file(tmp_path):
+    assert [rule.reason for rule in _load(tmp_path, _with_rule(reason="again")).rules] == ["face", "again"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", ["must have keys", "name", "rules"]),
+        ("- a\n- b\n", ["must have keys", "name", "rules"]),
+        ("name: x\nrules: [\n", ["not YAML", "line"]),
+        ("name: x\nrules: !!python/object:os.system {}\n", ["not YAML", "line 2"]),
+        ("\x00", ["not YAML", "control characters"]),
+        ("name: x\nrules: []\nbanned_users: [a]\nbanned_users: []\n", ["line 4", "'banned_users' is given twice"]),
+        ("name: x\nrules:\n- {reason: a, reason: b}\n", ["line 3", "'reason' is given twice"]),
+        ("name: x\nrules: []\n? [a, b]\n: 1\n", ["not YAML", "line 3"]),
+        ({"rules": []}, ["name", "required"]),
+        ({"name": "mine"}, ["rules", "required"]),
+        ({"name": "Mine!", "rules": []}, ["name", "pattern"]),
+        ({"name": "mine", "ruls": []}, ["unknown key at ruls", "Did you mean rules?"]),
+        ({"name": "mine", "rules": [], "rule": []}, ["unknown key at rule", "Did you mean rules?"]),
+        ({"name": "mine", "rules": "face"}, ["rules", "list"]),
+        (
+            {"name": "mine", "rules": [], "near_pictures": {"phash_max": 1}},
+            ["near_pictures.phash_max", "phash_distance_max"],
+        ),
+        ({"name": "mine", "rules": [], "near_pictures": {"pdq_distance_max": 257}}, ["pdq_distance_max", "256"]),
+        ({"name": "mine", "rules": [], "hot_prompts": {"copies_max": 0}}, ["hot_prompts.copies_max", "1"]),
+        ({"name": "mine", "rules": [], "banned_users": ["f" * 24, " 2001:db8::1"]}, ["banned_users", "curate explain"]),
+        ({"name": "mine", "rules": [], "hot_prompts": {}}, ["hot_prompts", "copies_max, copies_quantile"]),
+        ({"name": "mine", "rules": [], "hot_prompts": {"quantile": 1}}, ["hot_prompts.quantile", "copies_quantile"]),
+        ({"name": "mine", "rules": [], "duplicates": {"copies": 2}}, ["duplicates.copies", "Did you mean copies_max?"]),
+        ({"name": "mine", "rules": [], "duplicates": {"pictures": "close"}}, ["duplicates.pictures", "'near'"]),
+        ({"name": "mine", "rules": [], "duplicates": {"copies_max": 0}}, ["duplicates.copies_max", "1"]),
+        ({"name": "mine", "rules": [], "banned_users": "x"}, ["banned_users", "list"]),
+    ],
+)
+def test_a_broken_file_is_one_clear_line(tmp_path, content, said):
+    text = _refused(tmp_path, content)
+    assert "mine.yaml" in text
+    assert [part for part in said if part not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"at_leats": 1}, ["rules.2.at_leats", "Did you mean at_least?"]),
+        ({"at_least": "much"}, ["rules.2.at_least", "number"]),
+        ({"at_least": None}, ["rules.2", "exactly one of"]),
+        ({"at_most": 1.0}, ["rules.2", "exactly one of"]),
+        ({"reason": "Face it"}, ["rules.2.reason", "pattern"]),
+        ({"over": "pictures"}, ["rules.2.over", "'images'"]),
+        ({"action": "delete"}, ["rules.2.action", "'drop', 'redact', 'tag' or 'hold'"]),
+        ({"action": "redact", "signal": "nsfw.nsfw_probability"}, ["not be redacted", "text_pii.types"]),
+        (
+            {"action": "hold", "signal": "battle.winner", "over": "battle", "at_least": None, "equals": "tie"},
+            ["a battle is held with its sides"],
+        ),
+        ({"action": "redact", "scope": "battle"}, ["scope must be 'conversation'"]),
+        ({"on_missing": "keep"}, ["rules.2.on_missing", "'drop' or 'ignore'"]),
+        ({"signal": "faces.confidence"}, ["rule 2 (face)", "unknown signal", "Did you mean faces.confidence_max?"]),
+        ({"signal": "faces"}, ["rule 2 (face)", "unknown signal"]),
+        ({"signal": "conversation.turns", "over": "conversation"}, ["unknown signal", "conversation.num_turns"]),
+        ({"signal": "conversation.num_turns"}, ["over must be 'conversation', not 'images'"]),
+        ({"signal": "battle.winner", "over": "conversation"}, ["over must be 'battle', not 'conversation'"]),
+        ({"over": "messages"}, ["faces is measured on images", "not be 'messages'"]),
+        ({"over": "battle"}, ["faces is measured on images", "not be 'battle'"]),
+        (
+            {"signal": "refusal.refusal", "over": "assistant_messages"},
+            ["refusal is measured only on what a policy keeps"],
+        ),
+        ({"signal": "categories.humor", "over": "prompt"}, ["categories is measured only on what a policy keeps"]),
+        ({"at_least": None, "equals": True}, ["faces.confidence_max is Float32", "equals: True"]),
+        ({"at_least": None, "contains_any": []}, ["faces.confidence_max is Float32", "contains_any: []"]),
+        ({"signal": "text_pii.types", "over": "messages"}, ["text_pii.types is List(String)", "at_least: 0.5"]),
+        ({"signal": "faces.faces", "at_least": None, "contains_any": ["face"]}, ["faces.faces is List(Struct"]),
+        (
+            {"signal": "conversation.has_picture", "over": "conversation", "at_least": None, "equals": "yes please"},
+            ["conversation.has_picture is Boolean", "'yes please'"],
+        ),
+    ],
+)
+def test_a_broken_rule_is_one_clear_line_that_names_it(tmp_path, changes, said):
+    text = _refused(tmp_path, _with_rule(**changes))
+    assert [part for part in said if part not in text.replace("cannot be", "not be")] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("public_relase", "Did you mean public_release?"),
+        ("nothing_like_it", "Known: internal, public_release, redact"),
+        ("missing.yaml", "cannot be read (No such file or directory)"),
+        ("./", "cannot be read (Is a directory)"),
+        ("../../etc/passwd", "policy '../../etc/passwd'"),
+    ],
+)
+def test_a_policy_that_is_not_there_is_one_clear_line(name, said):
+    with pytest.raises(BadPolicy) as refused:
+        load_policy(name)
+    assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_file_that_is_not_text_is_one_clear_line(tmp_path):
+    file = tmp_path / "binary.yaml"
+    file.write_bytes(b"\xff\xfe\x00name")
+    with pytest.raises(BadPolicy, match="UnicodeDecodeError"):
+        load_policy(str(file))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"at_least": 0.51},
+        {"action": "tag"},
+        {"on_missing": "ignore"},
+        {"reason": "faces"},
+    ],
+)
+def test_the_hash_changes_with_every_change_of_a_rule(tmp_path, change):
+    before = policy_hash(_load(tmp_path, {"name": "mine", "rules": [RULE]}))
+    assert policy_hash(_load(tmp_path, {"name": "mine", "rules": [RULE | change]})) != before
+
+
+def test_the_hash_does_not_change_with_what_decides_nothing(tmp_path):
+    plain = {"name": "mine", "rules": [RULE]}
+    reordered = (
+        "# reviewed\nrules:\n- {over: images, signal: faces.confidence_max, at_least: .5, reason: face}\nname: mine\n"
+    )
+    assert policy_hash(_load(tmp_path, plain | {"about": "Us."})) == policy_hash(_load(tmp_path, reordered))
+
+
+def test_every_fact_has_a_type_that_a_rule_can_compare():
+    types = stated_types()
+    assert set(types["conversation"]) == set(CONVERSATION_COLUMNS)
+    assert set(types["battle"]) == set(BATTLE_COLUMNS)
+
+
+def test_policies_may_ask_about_exactly_what_is_measured_before_they_decide():
+    of_texts = {
+        MeasuredOn.MESSAGES: {Over.MESSAGES, Over.USER_MESSAGES, Over.ASSISTANT_MESSAGES, Over.IMAGE_TEXTS},
+        MeasuredOn.ASSISTANT_MESSAGES: {Over.ASSISTANT_MESSAGES},
+        MeasuredOn.PROMPT: {Over.PROMPT},
+    }
+    measured = {name: of_texts[which] for name, (which, _) in SCREENING_TEXT_SIGNALS.items()}
+    measured |= {name: {Over.IMAGES} for name in PICTURE_SIGNALS | CHOSEN_PICTURE_SIGNALS}
+    assert {name: set(over) for name, over in MEASURED_ON.items()} == measured
+    assert set(MEASURED_ON).isdisjoint(DESCRIPTIVE_TEXT_SIGNALS | DOCUMENT_SIGNALS)

@@ -1,0 +1,170 @@
+"""Redacted items are released only when the finders have looked again and found nothing."""
+
+import pytest
+
+from schemas.errors import BadInput
+from tasks.storage.content_id import text_id
+from tasks.storage.queries.released import conversations_as_released
+from tests.builders import battle, conversation, facts_frame, image, picture, sides
+
+ASKED, ANSWERED = "I am ana@example.org, who are you?", "Hello ana@example.org."
+REDACTED = {text_id("I am <EMAIL>, who are you?"): {}, text_id("Hello <EMAIL>."): {}}
+EMAIL = {
+    text_id(ASKED): {"types": ["email"], "spans": [{"type": "email", "start": 5, "end": 20, "confidence": 1.0}]},
+    text_id(ANSWERED): {"types": ["email"], "spans": [{"type": "email", "start": 6, "end": 21, "confidence": 1.0}]},
+}
+TWO_MESSAGES = [
+    {"reason": "pii_text", "part": "message", "place": place, "type": "email", "count": 1} for place in (0, 1)
+]
+
+
+@pytest.fixture
+def redacting(deciding):
+    deciding.policy = "redact"
+    return deciding
+
+
+def released(deciding) -> dict[str, list[str]]:
+    rows = conversations_as_released(deciding.store).iter_rows(named=True)
+    return {row["conversation_id"]: [turn["content"] for turn in row["turns"]] for row in rows}
+
+
+def measured_again(deciding, **facts):
+    """Facts of redacted content, as measuring would add them."""
+    for signal, values in facts.items():
+        deciding.store.append(f"signals/{signal}", facts_frame(signal, values))
+
+
+def clean_again(deciding, *texts: str):
+    for signal in ("text_pii", "language", "text_embedding", "service_text", "model_names"):
+        measured_again(deciding, **{signal: {text_id(text): {} for text in texts}})
+
+
+def test_a_message_with_personal_data_is_kept_without_it(redacting):
+    redacting.given([conversation("c", ASKED, ANSWERED)], facts={"text_pii": EMAIL | REDACTED})
+    decided = redacting.decide()["c"]
+    assert (decided["keep"], decided["reasons"], decided["tags"]) == (True, [], ["pii_text", "text_only"])
+    assert decided["redactions"] == TWO_MESSAGES
+    assert released(redacting) == {"c": ["I am <EMAIL>, who are you?", "Hello <EMAIL>."]}
+
+
+def test_the_store_keeps_the_original_and_the_redacted_form_has_ids_of_its_own(redacting):
+    redacting.given([conversation("c", ASKED, ANSWERED)], facts={"text_pii": EMAIL | REDACTED}).decide()
+    original = redacting.store.read("conversations").row(0, named=True)
+    shown = conversations_as_released(redacting.store).row(0, named=True)
+    assert original["turns"][0]["content"] == ASKED
+    for column in ("prompt_id", "document_id", "turns"):
+        assert shown[column] != original[column]
+    assert shown["prompt_id"] == text_id("I am <EMAIL>, who are you?")
+
+
+def test_what_was_not_looked_at_again_is_not_released(redacting):
+    redacting.given([conversation("c", ASKED, ANSWERED)], facts={"text_pii": EMAIL})
+    decided = redacting.decide()["c"]
+    assert (decided["keep"], decided["reasons"]) == (False, ["unmeasured_text_pii"])
+
+
+def test_what_the_finder_still_finds_is_taken_out_as_well(redacting):
+    again = {"types": ["person"], "spans": [{"type": "person", "start": 14, "end": 17, "confidence": 1.0}]}
+    left = {text_id("I am <EMAIL>, who are you?"): again, text_id("I am <EMAIL>, <PERSON> are you?"): {}}
+    redacting.given([conversation("c", ASKED, ANSWERED)], facts={"text_pii": EMAIL | REDACTED | left})
+    assert redacting.decide()["c"]["keep"]
+    assert released(redacting)["c"][0] == "I am <EMAIL>, <PERSON> are you?"
+
+
+def test_what_cannot_be_taken_out_is_dropped_and_says_so(redacting):
+    left = {text_id("Hello <EMAIL>."): {"types": ["email"], "spans": []}}
+    redacting.given([conversation("c", ASKED, ANSWERED)], facts={"text_pii": EMAIL | REDACTED | left})
+    decided = redacting.decide()["c"]
+    assert (decided["keep"], decided["reasons"]) == (False, ["redaction_failed"])
+
+
+def test_a_face_whose_picture_is_not_stored_cannot_be_filled_and_is_dropped(redacting):
+    face = {"1" * 32: {"faces": [{"box": [1, 1, 9, 9], "confidence": 0.9}], "confidence_max": 0.9}}
+    redacting.given([conversation("c", image_ids=["1" * 32])], facts={"faces": face})
+    assert redacting.reasons() == {"c": ["redaction_failed"]}
+
+
+def _face(deciding, facts_of_filled: dict | None):
+    original = picture(1, (96, 96))
+    subject = conversation("c", image_ids=[original.image_id])
+    found = {"faces": [{"box": [20, 20, 20, 20], "confidence": 0.9}], "confidence_max": 0.9}
+    deciding.given([subject], facts={"faces": {original.image_id: found}}, images=[image(original)])
+    deciding.decide()
+    (filled,) = deciding.store.read("redacted_images").to_dicts()
+    if facts_of_filled is not None:
+        measured_again(deciding, faces={filled["image_id"]: facts_of_filled}, image_text={filled["image_id"]: {}})
+    return original, filled, deciding.decide()["c"]
+
+
+def test_a_face_is_filled_and_the_stored_picture_stays(redacting):
+    original, filled, decided = _face(redacting, {})
+    assert (decided["keep"], decided["tags"]) == (True, ["face", "short_prompt"])
+    assert decided["redactions"] == [{"reason": "face", "part": "picture", "place": 0, "type": "face", "count": 1}]
+    assert (filled["source_image_id"], filled["boxes"]) == (original.image_id, [[0, 0, 48, 48]])
+    assert redacting.store.read("images")["image_id"].to_list() == [original.image_id]
+    shown = conversations_as_released(redacting.store).row(0, named=True)["image_ids"]
+    assert shown == [filled["image_id"]] != [original.image_id]
+
+
+@pytest.mark.parametrize(
+    ("left", "reason"), [(None, "unmeasured_faces"), ({"confidence_max": 0.7, "faces": []}, "redaction_failed")]
+)
+def test_a_filled_picture_without_proof_is_not_released(redacting, left, reason):
+    assert reason in _face(redacting, left)[2]["reasons"]
+
+
+def test_a_second_round_fills_what_was_found_in_the_filled_picture(redacting):
+    more = {"confidence_max": 0.9, "faces": [{"box": [70, 70, 10, 10], "confidence": 0.9}]}
+    _, first, decided = _face(redacting, more)
+    assert decided["reasons"] == ["unmeasured_faces", "unmeasured_text_pii"]
+    boxes = {row["image_id"]: row["boxes"] for row in redacting.store.read("redacted_images").to_dicts()}
+    assert boxes.pop(first["image_id"]) == [[0, 0, 48, 48]]
+    assert list(boxes.values()) == [[[0, 0, 48, 48], [64, 64, 96, 96]]]
+
+
+def test_text_in_a_picture_is_filled_where_the_found_stretch_stands(redacting):
+    original, text = picture(1, (160, 160)), "Hello\nana@example.org\nBye"
+    lines = [(0, 5, [8, 8, 40, 10]), (6, 21, [8, 72, 90, 10]), (22, 25, [8, 140, 40, 10])]
+    read = {"text": text, "line_count": 3, "boxes": [{"start": s, "end": e, "box": box} for s, e, box in lines]}
+    email = {"types": ["email"], "spans": [{"type": "email", "start": 6, "end": 21, "confidence": 1.0}]}
+    subject = conversation("c", "Read it", "It says ana@example.org", image_ids=[original.image_id])
+    facts = {"image_text": {original.image_id: read}, "text_pii": {text_id(text): email}}
+    redacting.given([subject], facts=facts, images=[image(original)]).decide()
+    (filled,) = redacting.store.read("redacted_images").to_dicts()
+    assert filled["boxes"] == [[0, 64, 112, 96]]
+    assert redacting.store.read("redacted_conversations")["turns"].to_list()[0][1]["content"] == "It says <EMAIL>"
+
+
+def test_what_a_rule_drops_is_not_redacted(redacting):
+    facts = {"text_pii": EMAIL | REDACTED, "service_text": {text_id(ANSWERED): {"kinds": ["network_error"]}}}
+    decided = redacting.given([conversation("c", ASKED, ANSWERED)], facts=facts).decide()["c"]
+    assert (decided["reasons"], decided["tags"], decided["redactions"]) == (
+        ["service_error"],
+        ["pii_text", "text_only"],
+        [],
+    )
+    assert redacting.store.read("redacted_conversations").is_empty()
+
+
+def test_a_battle_falls_with_a_side_that_could_not_be_redacted(redacting):
+    left, right = sides("b", ASKED, ANSWERED)
+    redacting.given([left, right], [battle(left, right)], facts={"text_pii": EMAIL | REDACTED})
+    assert redacting.decide()["battle:b"]["reasons"] == ["unmeasured_text_pii"]
+    clean_again(redacting, "Hello <EMAIL>.!", "Hello ana@example.org.!")
+    assert redacting.decide()["battle:b"]["keep"]
+
+
+def test_decisions_without_their_redactions_release_nothing(redacting):
+    redacting.given([conversation("c", ASKED, ANSWERED)], facts={"text_pii": EMAIL | REDACTED}).decide()
+    empty = redacting.store.read("redacted_conversations").clear()
+    redacting.store.replace("redacted_conversations", empty)
+    with pytest.raises(BadInput, match="curate decide"):
+        conversations_as_released(redacting.store)
+
+
+def test_redacting_again_makes_no_new_picture_and_the_same_bytes(redacting):
+    _face(redacting, {})
+    before = {table: redacting.store.parts(table) for table in ("redacted_images", "redacted_conversations")}
+    redacting.decide()
+    assert {table: redacting.store.parts(table) for table in before} == before

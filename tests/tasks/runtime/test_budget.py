@@ -1,0 +1,94 @@
+"""A budget is never exceeded, whatever calls at once, and a price file that cannot be used is one clear line."""
+
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.errors import BadInput
+from schemas.run import Use
+from tasks.runtime.budget import Ledger, ledger, one_ledger, start_ledger
+from tasks.runtime.prices import TokenPrice, load_prices
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=30), st.integers(0, 200))
+def test_no_sequence_of_calls_exceeds_the_budget(calls, budget):
+    ledger = Ledger(load_prices(), float(budget))
+    for most, used in calls:
+        bill = ledger.reserve("s", float(most))
+        if bill is not None:
+            with bill:
+                bill.settle(Use(calls=1, usd=float(min(most, used))))
+    assert sum(use.usd for use in ledger.use().values()) <= budget
+
+
+def test_a_call_waits_for_the_room_that_calls_under_way_may_leave():
+    ledger, got = Ledger(load_prices(), 1.0), []
+    with ledger.reserve("s", 1.0) as bill:
+        waiting = threading.Thread(target=lambda: got.append(ledger.reserve("s", 0.5)))
+        waiting.start()
+        waiting.join(0.05)
+        assert waiting.is_alive()
+        bill.settle(Use(calls=1, usd=0.25))
+    waiting.join(5)
+    assert got[0] is not None
+
+
+def test_a_call_without_a_bill_counts_as_its_highest_price():
+    ledger = Ledger(load_prices(), 1.0)
+    with ledger.reserve("s", 0.75):
+        pass
+    assert ledger.use()["s"].usd_unconfirmed == 0.75
+    assert ledger.reserve("s", 0.5) is None
+
+
+def test_a_call_without_a_price_has_no_room_in_a_budget():
+    assert Ledger(load_prices(), 100.0).reserve("s", None) is None
+    assert Ledger(load_prices()).reserve("s", None) is not None
+
+
+def test_every_shipped_price_has_a_source_and_a_date():
+    prices = load_prices()
+    for price in [*prices.token_prices.values(), *prices.unit_prices.values()]:
+        assert price.source
+        assert len(price.date) == len("2026-01-01")
+
+
+def test_a_picture_costs_its_tiles():
+    price: TokenPrice = load_prices().token_prices["google-gemini-3.8-flash"]
+    assert price.picture_tokens(768, 768) == 258
+    assert price.picture_tokens(1600, 769) == 3 * 2 * 258
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("tokens: {m: {input_usd_per_million: -1}}", "greater than or equal to 0"),
+        ("token: {}", "not permitted"),
+        ("[", "not YAML"),
+        ("units: {google_vision: {usd_per_thousand: .inf}}", "google_vision"),
+    ],
+)
+def test_a_price_file_that_cannot_be_used_is_one_clear_line(tmp_path, text, word):
+    file = tmp_path / "prices.yaml"
+    file.write_text(text)
+    with pytest.raises(BadInput, match=word) as wrong:
+        start_ledger(None, str(file))
+    assert "\n" not in str(wrong.value)
+
+
+def test_stages_of_one_run_share_a_budget_and_the_next_run_has_its_own():
+    with one_ledger(1.0, None) as outermost:
+        assert outermost
+        with one_ledger(1.0, None) as inner:
+            assert not inner
+            _spend(0.75)
+        assert ledger().reserve("s", 0.5) is None
+    with one_ledger(1.0, None):
+        assert ledger().use() == {}
+
+
+def _spend(usd):
+    with ledger().reserve("s", usd) as bill:
+        bill.settle(Use(calls=1, usd=usd))

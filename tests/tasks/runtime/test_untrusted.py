@@ -1,0 +1,87 @@
+"""Hostile text on its way into spreadsheets, Markdown and terminals."""
+
+import csv
+import html
+import io
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.runtime.untrusted import csv_cell, json_text, markdown_text, one_line
+
+MARKS = "=+-@＝\t\r\n|`*_<>[]()&#!~\\'\"\0\x1b\x85\u061c\u200f\u2028\u2029\u202e\u2066 aé漢"
+HOSTILE = st.text(st.sampled_from(MARKS), max_size=12) | st.text()
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+@given(HOSTILE)
+def test_one_line_is_one_line_without_control_or_direction_characters(text):
+    line = one_line(text)
+    assert not CONTROL.search(line)
+    assert len(line.splitlines()) <= 1
+
+
+@given(HOSTILE | st.text(st.characters()), st.sampled_from([None, 2]))
+def test_json_on_a_terminal_steers_nothing_and_says_the_same(text, indent):
+    shown = json_text({text: [text]}, indent)
+    assert not CONTROL.search(shown.replace("\n", ""))
+    assert json.loads(shown.encode()) == {text: [text]}
+
+
+def test_json_on_a_terminal_shows_every_script_as_it_is_written():
+    assert json_text(["漢字 é עברית 🦒", "\ud800", "\u202e"]) == '["漢字 é עברית 🦒", "\\ud800", "\\u202e"]'
+
+
+@given(HOSTILE, st.integers(1, 30))
+def test_one_line_is_never_longer_than_allowed(text, characters_max):
+    assert len(one_line(text, characters_max)) <= characters_max
+
+
+@given(st.text(alphabet="abc xyz é漢", max_size=50))
+def test_harmless_text_is_left_as_it_is(text):
+    assert one_line(text) == text.strip()
+    assert csv_cell(text) == text.strip()
+
+
+def test_cut_text_says_so():
+    assert one_line("a" * 300) == "a" * 199 + "…"
+
+
+@given(HOSTILE)
+def test_no_cell_starts_like_a_formula(text):
+    assert csv_cell(text)[:1] not in {*"=+-@＝＋－＠\t\r"}
+
+
+@pytest.mark.parametrize("formula", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "＝1+1"])
+def test_a_formula_becomes_a_text_that_can_still_be_read(formula):
+    assert csv_cell(formula) == f"'{formula.strip()}"
+
+
+@given(st.lists(HOSTILE, min_size=1, max_size=4))
+def test_cells_stay_in_their_row(texts):
+    sink = io.StringIO(newline="")
+    csv.writer(sink).writerow([csv_cell(text) for text in texts])
+    assert len(list(csv.reader(io.StringIO(sink.getvalue(), newline="")))) == 1
+
+
+@given(HOSTILE)
+def test_markdown_text_holds_no_mark_that_means_something(text):
+    shown = markdown_text(text)
+    assert not re.search(r"[\\`*_{}\[\]()+.!|>~<-]", shown)
+    assert not re.search(r"&(?!#\d+;)", shown)
+
+
+@given(HOSTILE)
+def test_markdown_text_is_read_as_what_was_written(text):
+    assert html.unescape(markdown_text(text)) == one_line(text)
+
+
+@pytest.mark.parametrize(
+    "attack", ["<script>alert(1)</script>", "[x](javascript:alert(1))", "a | b", "# h", "http://evil"]
+)
+def test_known_attacks_are_only_text(attack):
+    shown = markdown_text(attack)
+    assert "<" not in shown and "](" not in shown and "|" not in shown and not shown.startswith("#")

@@ -1,0 +1,124 @@
+"""Whatever a capability fails with: no verdict is stored, nothing it guards is released, and it is asked again."""
+
+import pytest
+
+from schemas.settings import Settings
+from tasks.policy.steps import decide_items, find_near_pictures, redact_items
+from tasks.signals.steps import (
+    catch_up_pictures,
+    measure_documents,
+    measure_redacted,
+    measure_texts,
+    signal_versions,
+)
+from tasks.storage.queries.funnel import funnel
+from tasks.storage.queries.signals import table_name
+from tests.builders import conversation, image, picture, store_with
+from tests.small_store import _sightings
+
+GUARDS = {
+    "nsfw": "nsfw",
+    "faces": "faces",
+    "image_text": "text_pii",
+    "text_pii": "text_pii",
+    "moderation": "moderation",
+    "image_moderation": "image_moderation",
+}
+"""Capability -> the signal whose absence forbids a release."""
+DESCRIBES = ("image_embedding", "text_embedding", "language", "tokens", "categories", "criteria", "taxonomy")
+"""Capabilities that only describe: without them a column is null."""
+WAYS = ("is down", "refuses")
+
+
+@pytest.fixture
+def settings(tmp_path):
+    pictures = [picture(seed) for seed in range(2)]
+    chats = [
+        conversation(f"c{n}", f"Question {n}?", f"Answer {n}.", image_ids=[p.image_id], line=n + 1)
+        for n, p in enumerate(pictures)
+    ]
+    store = store_with(tmp_path, conversations=chats, images=[image(each) for each in pictures])
+    store.replace("sightings", _sightings(chats))
+    return Settings(store=store.root, policy="internal", workers=1)
+
+
+@pytest.fixture
+def store(settings):
+    from tasks.storage.tables import Store
+
+    return Store(settings.store)
+
+
+def run(settings, counting) -> tuple[dict[str, int], dict[str, int]]:
+    """(calls, failures) of all measuring, with the decisions in between."""
+    reports = [catch_up_pictures.fn(settings, counting), measure_texts.fn(settings, counting, "screen", False)]
+    versions = signal_versions(counting)
+    find_near_pictures.fn(settings, versions)
+    redact_items.fn(settings, versions)
+    reports.append(measure_redacted.fn(settings, counting))
+    decide_items.fn(settings, versions)
+    reports += [measure_texts.fn(settings, counting, "describe", True), measure_documents.fn(settings, counting)]
+    calls = {name: n for report in reports for name, n in report.model_calls.items()}
+    return calls, {name: n for report in reports for name, n in report.failures.items()}
+
+
+def broken(counting, capability: str, way: str) -> None:
+    if way == "is down":
+        counting.down.add(capability)
+    else:
+        counting.fails[capability] = lambda item: True
+
+
+def kept(store) -> list[str]:
+    return store.read("decisions").filter("keep")["item_id"].sort().to_list()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("capability", [*GUARDS, *DESCRIBES])
+def test_a_failure_is_never_stored_and_is_asked_again(settings, store, counting, capability, way):
+    broken(counting, capability, way)
+    _, failures = run(settings, counting)
+    assert [name.partition(":")[0] for name in failures] == [capability]
+    assert store.parts(table_name(capability)) == []
+    counting.down.clear()
+    counting.fails.clear()
+    calls, failures = run(settings, counting)
+    assert failures == {} and calls[capability] > 0
+    assert kept(store) == ["c0", "c1"]
+    assert run(settings, counting) == ({}, {})
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("capability", GUARDS)
+def test_what_a_failing_guard_did_not_see_is_unreleased_and_visible_in_the_funnel(
+    settings, store, counting, capability, way
+):
+    broken(counting, capability, way)
+    run(settings, counting)
+    assert kept(store) == []
+    gone = funnel(store)
+    unmeasured = f"unmeasured_{GUARDS[capability]}"
+    assert (gone.kept, gone.dropped_by) == (0, {unmeasured: 2, "superseded": 1})
+
+
+@pytest.mark.parametrize("capability", GUARDS)
+def test_one_item_that_fails_holds_back_its_own_conversation_alone(settings, store, counting, capability):
+    guarded = store.read("conversations").row(0, named=True)
+    parts = {guarded["image_ids"][0], *(turn["content"] for turn in guarded["turns"])}
+    counting.fails[capability] = lambda item: getattr(item, "image_id", item) in parts
+    run(settings, counting)
+    assert kept(store) == [item for item in ("c0", "c1") if item != guarded["conversation_id"]]
+
+
+@pytest.mark.parametrize("capability", DESCRIBES)
+def test_a_failing_description_forbids_nothing(settings, store, counting, capability):
+    broken(counting, capability, "refuses")
+    run(settings, counting)
+    assert kept(store) == ["c0", "c1"]
+
+
+def test_every_capability_that_measures_is_one_or_the_other():
+    from tasks.providers import PROVIDERS
+
+    names_only = {"topic_names"}  # a topic that nobody names is called by its words
+    assert {*GUARDS, *DESCRIBES} | names_only == set(PROVIDERS)

@@ -1,0 +1,54 @@
+"""A document is all user messages with what is known of their pictures; taggers that do not look get no pixels."""
+
+import pytest
+
+from schemas.conversation import Conversation
+from tasks.signals.documents import Documents
+from tasks.storage.queries.images import StoredImages
+from tasks.storage.tables import frame_of
+from tests.builders import conversation, facts_frame, image, picture, store_with
+
+ONE, OTHER = picture(1), picture(2)
+TALK = conversation("talk", "One?", "First.", "Two?", "Second.", image_ids=[ONE.image_id, OTHER.image_id])
+TWIN = TALK.model_copy(update={"conversation_id": "twin", "model": "llava-34b"})
+BARE = conversation("bare", "Only words?", "Yes.")
+LAYOUTS = {ONE.image_id: {"flat_fraction": 0.2, "colour_count": 90}, OTHER.image_id: {"flat_fraction": 0.7}}
+
+
+@pytest.fixture
+def documents(tmp_path):
+    store = store_with(tmp_path, images=[image(ONE), image(OTHER)])
+    text = facts_frame("image_text", {OTHER.image_id: {"text": "EXIT"}})
+    layout = facts_frame("image_layout", LAYOUTS)
+
+    def make(looks_at_pictures=False):
+        frame = frame_of(Conversation, [TALK, TWIN, BARE])
+        return Documents(frame, text, layout, StoredImages(store) if looks_at_pictures else None)
+
+    return make
+
+
+def test_user_messages_are_joined_and_picture_facts_combined(documents):
+    (document,) = documents().load([TALK.document_id])
+    assert document.prompt == "One?\n\nTwo?"
+    assert document.picture_count == 2
+    assert document.picture_text == "\nEXIT"
+    assert document.flat_fraction == pytest.approx(0.7)
+    assert document.colour_count == 90
+
+
+def test_a_prompt_without_pictures_is_a_document(documents):
+    (document,) = documents().load([BARE.document_id])
+    assert (document.picture_count, document.picture_text, document.pictures) == (0, "", ())
+    assert (document.flat_fraction, document.colour_count) == (0.0, 0)
+
+
+def test_documents_come_in_the_order_asked_for(documents):
+    wanted = [BARE.document_id, TALK.document_id]
+    assert [document.document_id for document in documents().load(wanted)] == wanted
+
+
+def test_pixels_go_only_to_taggers_that_look(documents):
+    assert documents().load([TALK.document_id])[0].pictures == ()
+    shown = documents(looks_at_pictures=True).load([TALK.document_id])[0].pictures
+    assert shown == (("png", ONE.encoded), ("png", OTHER.encoded))

@@ -1,0 +1,82 @@
+"""Every signal of a loose picture or text, one object a line; what cannot be measured says why."""
+
+import json
+
+import orjson
+import pytest
+
+from schemas.tables import SIGNALS
+from tasks.signals import CHOSEN_PICTURE_SIGNALS, DESCRIPTIVE_TEXT_SIGNALS, PICTURE_SIGNALS, SCREENING_TEXT_SIGNALS
+from tasks.signals.loose_files import inspect_file
+from tests.builders import picture_bytes
+
+OF_PICTURES = PICTURE_SIGNALS.keys() | CHOSEN_PICTURE_SIGNALS.keys()
+TEXT_SIGNALS = SCREENING_TEXT_SIGNALS.keys() | DESCRIPTIVE_TEXT_SIGNALS.keys()
+
+
+def lines(folder, *rows):
+    file = folder / "texts.jsonl"
+    file.write_bytes(b"\n".join(row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows))
+    return file
+
+
+def test_a_picture_has_every_picture_signal(tmp_path, counting):
+    file = tmp_path / "drawn.png"
+    file.write_bytes(picture_bytes(1))
+    (seen,) = inspect_file(file, counting)
+    assert seen["item"] == str(file)
+    assert seen["signals"].keys() == OF_PICTURES
+    for name, value in seen["signals"].items():
+        assert value.keys() == SIGNALS[name].model_fields.keys()
+
+
+def test_a_picture_is_not_moderated_when_nobody_chose_a_provider(tmp_path, counting):
+    file = tmp_path / "drawn.png"
+    file.write_bytes(picture_bytes(1))
+    del counting.names["image_moderation"]
+    (seen,) = inspect_file(file, counting)
+    assert seen["signals"].keys() == PICTURE_SIGNALS.keys()
+
+
+def test_every_text_of_a_file_has_every_text_signal(tmp_path, counting):
+    file = lines(tmp_path, {"id": "first", "text": "What is it?"}, {"text": "a@b"})
+    one, other = inspect_file(file, counting)
+    assert (one["item"], other["item"]) == ("first", f"{file}:2")
+    assert one["signals"].keys() == other["signals"].keys() == TEXT_SIGNALS
+    assert one["signals"]["tokens"] == {"tokens": len("What is it?")}
+    assert other["signals"]["text_pii"]["types"] == ["email"]
+
+
+@pytest.mark.parametrize("row", [b"", b"{", b"[]", b"3", b'{"txt": "a"}', b'{"text": null}', b'{"text": 3}', b"\xff"])
+def test_a_line_without_text_says_so_and_the_next_is_measured(tmp_path, counting, row):
+    bad, good = inspect_file(lines(tmp_path, row, {"text": "fine"}), counting)
+    assert {str(value) for value in bad["signals"].values()} == {"{'error': 'no_text'}"}
+    assert "error" not in good["signals"]["tokens"]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"), [(b"", "image_empty"), (b"GIF", "image_not_a_picture"), (picture_bytes()[:99], None)]
+)
+def test_a_file_that_is_no_picture_says_why_under_every_signal(tmp_path, counting, content, reason):
+    file = tmp_path / "broken.png"
+    file.write_bytes(content)
+    (seen,) = inspect_file(file, counting)
+    errors = {value["error"] for value in seen["signals"].values()}
+    assert seen["signals"].keys() == OF_PICTURES
+    assert errors == {reason or "image_truncated"}
+
+
+def test_a_signal_that_failed_says_why_and_the_others_are_measured(tmp_path, counting):
+    counting.down = {"language"}
+    counting.fails["text_pii"] = lambda text: True
+    (seen,) = inspect_file(lines(tmp_path, {"text": "fine"}), counting)
+    assert seen["signals"]["language"] == {"error": "RuntimeError"}
+    assert seen["signals"]["text_pii"] == {"error": "over_quota"}
+    assert seen["signals"]["tokens"] == {"tokens": 4}
+
+
+def test_what_is_printed_is_json(tmp_path, counting):
+    file = tmp_path / "drawn.png"
+    file.write_bytes(picture_bytes(1))
+    for seen in (*inspect_file(file, counting), *inspect_file(lines(tmp_path, {"text": "a"}), counting)):
+        assert orjson.loads(orjson.dumps(seen)) == json.loads(json.dumps(seen))

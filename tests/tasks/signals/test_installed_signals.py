@@ -1,0 +1,100 @@
+"""A signal of another installed package is measured and stored, a policy may ask about it, a broken one is refused."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from schemas.errors import BadInput
+from schemas.installed_signals import installed_signals
+
+ROOT = Path(__file__).parents[3]
+DOCUMENTED = (ROOT / "docs" / "signals.md").read_text(encoding="utf-8")
+EXAMPLE = DOCUMENTED.split("```python\n")[1].split("```")[0]
+ENTRY_POINTS = DOCUMENTED.split("```toml\n")[1].split("```")[0].splitlines()[-1].replace('"', "")
+"""The documented package: its module, and `name = module:object`."""
+POLICY = """
+name: calm
+rules:
+  - {reason: shouting, signal: exclamation_marks.count, over: user_messages, at_least: 3, action: drop}
+"""
+CURATE = "from flows.commands import main; main()"
+DECIDE = """
+import sys
+from pathlib import Path
+
+from schemas.settings import Settings
+from tasks.policy.steps import decide_items
+from tasks.signals import SCREENING_TEXT_SIGNALS
+from tasks.signals.run import Measurer, TextItems
+from tasks.signals.steps import texts_of
+from tasks.providers import Providers
+from tests.builders import NOON, conversation, store_with
+
+folder, providers = Path(sys.argv[1]), Providers()
+chats = [conversation("loud", "What is this!!!", "A cat."), conversation("calm", "What is this?", "A dog!!!")]
+store = store_with(folder / "store", conversations=chats)
+on, make = SCREENING_TEXT_SIGNALS["exclamation_marks"]
+texts, signal = texts_of(store.read("conversations"))[on], make(providers)
+for _ in range(2):
+    items = TextItems(texts), {"exclamation_marks": signal}, texts
+    print(Measurer(store.root, providers, NOON).measure_missing(store, *items, 1, None).calls.total())
+decide_items.fn(Settings(store=store.root, policy=str(folder / "calm.yaml")), {"exclamation_marks": signal.version})
+print(store.read("decisions").filter("keep")["item_id"].to_list())
+print(store.read("signals/exclamation_marks")["provider"].unique().to_list())
+"""
+
+
+@pytest.fixture
+def package(tmp_path):
+    """Install a package of one module; gives the environment in which it is there."""
+
+    def install(module=EXAMPLE, entry=ENTRY_POINTS):
+        site = tmp_path / "site"
+        info = site / "arena_shouting-1.0.dist-info"
+        info.mkdir(parents=True)
+        (site / "arena_shouting.py").write_text(module, encoding="utf-8")
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: arena-shouting\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[arena_curation.signals]\n{entry}\n")
+        return {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(ROOT)])}
+
+    return install
+
+
+def run(environment, *command):
+    return subprocess.run([sys.executable, "-c", *command], cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+def test_the_documented_example_is_measured_once_and_a_policy_may_ask_about_it(package, tmp_path):
+    (tmp_path / "calm.yaml").write_text(POLICY)
+    done = run(package(), DECIDE, str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["4", "0", "['calm']", "['arena-shouting']"]
+
+
+@pytest.mark.parametrize(
+    ("module", "entry", "said"),
+    [
+        ("import no_such_module", ENTRY_POINTS, "does not load (ModuleNotFoundError"),
+        (EXAMPLE.replace("SIGNAL =", "SIGNAL = 1 or"), ENTRY_POINTS, "leads to a int"),
+        (EXAMPLE.replace('version="1"', 'version=""'), ENTRY_POINTS, "needs a version and a rule"),
+        (EXAMPLE, ENTRY_POINTS.replace("exclamation_marks =", "nsfw ="), "its name is taken already"),
+        (EXAMPLE, ENTRY_POINTS.replace("exclamation_marks =", "Marks! ="), "a name is lower-case letters"),
+    ],
+)
+def test_one_that_cannot_be_used_is_refused_with_its_package(package, monkeypatch, module, entry, said):
+    monkeypatch.syspath_prepend(package(module, entry)["PYTHONPATH"].split(os.pathsep)[0])
+    monkeypatch.delitem(sys.modules, "arena_shouting", raising=False)
+    with pytest.raises(BadInput, match="installed package 'arena-shouting' cannot be used") as refused:
+        installed_signals({"nsfw"})
+    assert said in str(refused.value)
+    monkeypatch.delitem(sys.modules, "arena_shouting", raising=False)
+
+
+def test_a_broken_one_ends_a_command_with_one_line(package, tmp_path):
+    (tmp_path / "texts.jsonl").write_text('{"text": "no"}\n')
+    done = run(package("import no_such_module"), CURATE, "inspect", str(tmp_path / "texts.jsonl"), "--json")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert "'arena-shouting' cannot be used: it does not load (ModuleNotFoundError" in done.stderr

@@ -1,0 +1,68 @@
+"""Language of short, mixed and empty texts; token counts that OpenAI published."""
+
+import pytest
+
+from tasks.signals import text_signals
+
+pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")  # bpe-openai 0.1.4
+
+LANGUAGES = [
+    ("What is this?", "en"),
+    ("¿Qué muestra esta imagen?", "es"),
+    ("Was zeigt dieses Bild hier?", "de"),
+    ("请描述这张图片。", "zh"),
+    ("これは何ですか？", "ja"),
+    ("Что это такое?", "ru"),
+    ("هل يمكنك وصف هذه الصورة؟", "ar"),
+]
+NO_LANGUAGE = ["", " \n", "Hi", "2x + 3 = 7", "🎉🎉🎉", "https://example.com/a/page", "`import os`", "x" * 5000]
+PUBLISHED = [  # OpenAI cookbook, "How to count tokens with tiktoken", cl100k_base
+    ("tiktoken is great!", 6),
+    ("antidisestablishmentarianism", 6),
+    ("2 + 2 = 4", 7),
+    ("お誕生日おめでとう", 9),
+]
+
+
+def identify(embedded, text):
+    return text_signals(embedded)["language"].values([text])[0]
+
+
+@pytest.mark.parametrize(("text", "code"), LANGUAGES)
+def test_a_short_question_has_its_language(embedded, text, code):
+    found = identify(embedded, text)
+    assert found.language == code
+    assert 0.5 <= found.confidence <= 1
+
+
+@pytest.mark.parametrize("text", NO_LANGUAGE)
+def test_what_is_no_prose_has_no_language(embedded, text):
+    found = identify(embedded, text)
+    assert (found.language, found.confidence) == ("unknown", 0.0)
+
+
+def test_a_mixed_text_has_the_language_of_most_of_it(embedded):
+    assert identify(embedded, "What does 图片 show? Please explain it to me in plain words.").language == "en"
+    assert identify(embedded, "这张图片里有什么？请详细描述一下 chart 的内容。").language == "zh"
+
+
+def test_code_and_links_do_not_hide_the_language(embedded):
+    assert identify(embedded, "Was macht dieser Befehl hier? `for x in range(10): print(x)`").language == "de"
+    assert identify(embedded, "https://example.com/english/words Qu'est-ce que c'est que ça ?").language == "fr"
+
+
+@pytest.mark.parametrize(("text", "count"), PUBLISHED)
+def test_tokens_are_cl100k_s(embedded, text, count):
+    assert text_signals(embedded)["tokens"].values([text])[0].tokens == count
+
+
+def test_nothing_has_no_tokens(embedded):
+    assert text_signals(embedded)["tokens"].values([""])[0].tokens == 0
+
+
+def test_special_tokens_in_a_text_are_plain_characters(embedded):
+    assert text_signals(embedded)["tokens"].values(["<|endoftext|>"])[0].tokens > 1
+
+
+def test_a_long_text_is_counted_whole(embedded):
+    assert text_signals(embedded)["tokens"].values(["hello " * 50_000])[0].tokens >= 50_000

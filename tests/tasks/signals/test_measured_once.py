@@ -1,0 +1,122 @@
+"""What is measured once is not measured again; failures are no facts and are tried again."""
+
+import pytest
+
+from tasks.signals import Signal, picture_signals, text_signals
+from tasks.signals.run import BATCH, PictureLook, measure_items, missing
+from tasks.storage.queries.signals import facts
+from tasks.storage.tables import Store
+from tests.builders import NOON, picture
+
+TEXTS = {f"{number:032x}": f"text {number}" for number in range(3 * BATCH + 5)}
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store.open(str(tmp_path / "store"))
+
+
+def language(providers):
+    return text_signals(providers)["language"]
+
+
+def load(ids):
+    return [TEXTS[content_id] for content_id in ids]
+
+
+def measure(store, signal, ids=TEXTS):
+    return measure_items(store, signal, missing(store, signal, ids), load, workers=2, now=NOON)
+
+
+def known(store, signal):
+    return set(facts(store, signal.name, signal.version)["content_id"])
+
+
+def test_a_second_run_asks_for_nothing(store, counting):
+    signal = language(counting)
+    assert measure(store, signal).calls == {"language": len(TEXTS)}
+    assert measure(store, signal).calls == {}
+    assert counting.asked == {"language": len(TEXTS)}
+    assert known(store, signal) == set(TEXTS)
+
+
+def test_only_new_content_is_measured(store, counting):
+    measure(store, language(counting), list(TEXTS)[:-3])
+    assert measure(store, language(counting)).calls == {"language": 3}
+    assert counting.asked == {"language": len(TEXTS)}
+
+
+def test_the_same_content_twice_is_measured_once(store, counting):
+    measure(store, language(counting), [*TEXTS, *TEXTS])
+    assert counting.asked == {"language": len(TEXTS)}
+
+
+def test_another_version_is_measured_anew_and_the_old_facts_stay(store, counting):
+    old = language(counting)
+    measure(store, old)
+    counting.versions["language"] = "v2"
+    new = language(counting)
+    measure(store, new)
+    assert counting.asked == {"language": 2 * len(TEXTS)}
+    assert old.version != new.version
+    assert known(store, old) == known(store, new) == set(TEXTS)
+
+
+def test_a_provider_that_is_down_leaves_no_fact(store, counting):
+    counting.down = {"language"}
+    done = measure(store, language(counting))
+    assert done.failures == {("language", "RuntimeError"): len(TEXTS)}
+    assert store.parts("signals/language") == []
+
+
+def test_what_failed_is_tried_again_and_nothing_else(store, counting):
+    failed = {content_id for content_id, text in TEXTS.items() if text.endswith("7")}
+    counting.fails["language"] = lambda text: text.endswith("7")
+    assert measure(store, language(counting)).failures == {("language", "over_quota"): len(failed)}
+    assert known(store, language(counting)) == set(TEXTS) - failed
+    counting.fails.clear()
+    assert measure(store, language(counting)).calls == {"language": len(failed)}
+    assert known(store, language(counting)) == set(TEXTS)
+
+
+def test_what_an_error_says_is_not_repeated(store, counting):
+    counting.down = {"language"}
+    assert "secret" not in repr(measure(store, language(counting)))
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_too_few_or_too_many_answers_are_failures(count):
+    signal = Signal("language", "1", "someone", lambda items: [object()] * count)
+    assert [failed.reason for failed in signal.values(["a", "b"])] == ["wrong_number_of_values"] * 2
+
+
+def test_facts_say_who_measured_what_and_when(store, counting):
+    measure(store, language(counting))
+    row = facts(store, "language", language(counting).version).row(0, named=True)
+    assert (row["provider"], row["measured_at"], row["language"]) == ("counting", NOON, "en")
+
+
+def test_parts_that_were_stored_before_a_crash_are_not_measured_again(store, counting, monkeypatch):
+    monkeypatch.setattr("tasks.signals.run.TEXTS_A_PART", BATCH)
+
+    def load_until_killed(ids):
+        if list(TEXTS)[-1] in ids:
+            raise KeyboardInterrupt
+        return load(ids)
+
+    signal = language(counting)
+    with pytest.raises(KeyboardInterrupt):
+        measure_items(store, signal, missing(store, signal, TEXTS), load_until_killed, workers=1, now=NOON)
+    assert len(known(store, signal)) >= BATCH
+    left = len(TEXTS) - len(known(store, signal))
+    assert measure(store, signal).calls == {"language": left}
+
+
+def test_a_picture_whose_facts_were_stored_before_a_crash_is_not_measured_again(store, counting, look_and_store):
+    pictures = [picture(seed) for seed in range(3)]
+    look_and_store(PictureLook(store, counting, NOON), store, pictures[:2])  # and died before they were listed
+    asked = counting.asked.copy()
+    look_and_store(PictureLook(store, counting, NOON), store, pictures)
+    assert set((counting.asked - asked).values()) == {1}
+    stored = facts(store, "nsfw", picture_signals(counting)["nsfw"].version)["content_id"].to_list()
+    assert sorted(stored) == sorted(each.image_id for each in pictures)

@@ -1,0 +1,90 @@
+"""Order of the items and number of threads leave no trace in the tables."""
+
+from random import Random
+
+import pytest
+
+from schemas.tables import SIGNALS
+from tasks.signals import (
+    CHOSEN_PICTURE_SIGNALS,
+    DESCRIPTIVE_TEXT_SIGNALS,
+    DOCUMENT_SIGNALS,
+    PICTURE_SIGNALS,
+    SCREENING_TEXT_SIGNALS,
+    picture_signals,
+    text_signals,
+)
+from tasks.signals.run import BATCH, ImageItems, append_rows, look_at, measure_items
+from tasks.storage.queries.images import StoredImages
+from tasks.storage.queries.signals import table_name
+from tests.builders import NOON, image, picture, store_with
+
+TEXTS = {f"{number:032x}": f"text {number} of {'@' if number % 5 else '-'}" for number in range(4 * BATCH + 1)}
+PICTURES = [picture(seed) for seed in range(BATCH + 8)]
+
+
+def pii(providers):
+    return text_signals(providers)["text_pii"]
+
+
+def rows(store, signal):
+    return store.read(table_name(signal)).sort("content_id").to_dicts()
+
+
+@pytest.mark.parametrize("workers", [2, 7])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_facts_of_texts_are_the_same(tmp_path, counting, workers, seed):
+    stores = [store_with(tmp_path / name) for name in ("one", "other")]
+    shuffled = Random(seed).sample(list(TEXTS), len(TEXTS))
+    for store, ids, threads in zip(stores, (list(TEXTS), shuffled), (1, workers), strict=True):
+        measure_items(
+            store,
+            pii(counting),
+            ids,
+            lambda ids: [TEXTS[i] for i in ids],
+            workers=threads,
+            now=NOON,
+        )
+    one, other = (rows(store, "text_pii") for store in stores)
+    assert one == other
+    assert len(one) == len(TEXTS)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_tables_of_one_order_are_the_same_bytes(tmp_path, counting, workers):
+    stores = [store_with(tmp_path / name) for name in ("one", "other")]
+    for store, threads in zip(stores, (1, workers), strict=True):
+        measure_items(
+            store,
+            pii(counting),
+            sorted(TEXTS),
+            lambda ids: [TEXTS[i] for i in ids],
+            workers=threads,
+            now=NOON,
+        )
+    one, other = (store.parts("signals/text_pii") for store in stores)  # parts are named by their content
+    assert one == other
+
+
+def test_pictures_measured_while_taken_in_and_later_have_the_same_facts(tmp_path, counting):
+    stores = [store_with(tmp_path / name, images=[image(each) for each in PICTURES]) for name in ("one", "other")]
+    signals, items = list(picture_signals(counting).values()), ImageItems(stores[1], StoredImages(stores[1]).part_of)
+    seen, _ = look_at(PICTURES, signals, NOON)
+    append_rows(stores[0], seen)
+    ids = items.ordered(each.image_id for each in reversed(PICTURES))
+    measure_items(stores[1], signals, ids, items.load, workers=3, now=NOON)
+    for name in PICTURE_SIGNALS | CHOSEN_PICTURE_SIGNALS:
+        one, other = (rows(store, name) for store in stores)
+        assert one == other
+        assert len(one) == len(PICTURES)
+
+
+def test_every_signal_has_a_table():
+    listed = [
+        *PICTURE_SIGNALS,
+        *CHOSEN_PICTURE_SIGNALS,
+        *SCREENING_TEXT_SIGNALS,
+        *DESCRIPTIVE_TEXT_SIGNALS,
+        *DOCUMENT_SIGNALS,
+    ]
+    assert sorted(listed) == sorted(SIGNALS)

@@ -1,0 +1,186 @@
+"""Personal data is found as it is written in many countries, and numbers of things are left alone."""
+
+import re
+
+import pytest
+
+from tasks.providers.embedded.pii_names import Word, persons
+from tasks.providers.embedded.pii_patterns import find_patterns
+from tasks.signals import text_signals
+
+
+def formed(text):
+    return [(span.type, text[span.start : span.end]) for span in find_patterns(text)]
+
+
+def found(embedded, text):
+    return [
+        (span.type, text[span.start : span.end]) for span in text_signals(embedded)["text_pii"].values([text])[0].spans
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("TFN 123 456 782 on the payslip", "123 456 782"),
+        ("SIN: 046 454 286", "046 454 286"),
+        ("CPF 52998224725, titular", "52998224725"),
+        ("PESEL: 44051401359", "44051401359"),
+        ("Mijn BSN is 111222333", "111222333"),
+        ("Meine Steuer-ID lautet 86 095 742 719.", "86 095 742 719"),
+        ("Mi DNI es 12345678Z y vivo aquí", "12345678Z"),
+        ("マイナンバーは123456789018です", "123456789018"),
+        ("身份证号码:11010519491231002X,", "11010519491231002X"),
+        ("born as 811228-9874 in Lund", "811228-9874"),
+        ("85.07.30-033.28 uit Gent", "85.07.30-033.28"),
+        ("131052-308T Helsinki", "131052-308T"),
+        ("Soy 12.345.678-5", "12.345.678-5"),
+        ("HEGG560427MVZRRL04", "HEGG560427MVZRRL04"),
+        ("NIE: X-1234567-L", "X-1234567-L"),
+        ("Y 1234567 X", "Y 1234567 X"),
+        ("Documento 12.345.678-Z", "12.345.678-Z"),
+    ],
+)
+def test_identity_numbers_of_many_countries_are_found_whole(text, number):
+    assert ("national_id", number) in formed(text)
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["811228-9873", "811328-9876", "85.07.30-033.29", "131052-308U", "12.345.678-4", "X-1234567-A", "529.982.247-26"],
+)
+def test_a_number_whose_checksum_or_date_is_wrong_is_no_identity_number(number):
+    assert "national_id" not in [kind for kind, _ in formed(f"see {number} there")]
+
+
+def test_a_sentence_on_identity_numbers_holds_none():
+    assert formed("The SSN is a number of nine digits, and my DNI is in a drawer with 3 keys.") == []
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "jane.doe [at] example.org",
+        "jane(at)example.com",
+        "jane (at) example (dot) com",
+        "jane dot doe at example dot org",
+    ],
+)
+def test_an_address_spelt_out_to_hide_it_is_an_email_address(written):
+    assert formed(f"write to me: {written}, please") == [("email", written)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Meet me at the dot com conference.", "Visit us at example dot com", "x = a[at] + b.c", "user at home dot config"],
+)
+def test_the_words_at_and_dot_alone_make_no_email_address(text):
+    assert formed(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("電話番号は090-1234-5678です。", "090-1234-5678"),
+        ("电话13800138000。", "13800138000"),
+        ("unter 0221 / 460 20 69 - 39", "0221 / 460 20 69 - 39"),
+        ("le 0033 639981234 ce soir", "0033 639981234"),
+        ("hívjon: 06-3/413 6676", "06-3/413 6676"),
+        ("06 1 234 5678 Budapest", "06 1 234 5678"),
+    ],
+)
+def test_telephone_numbers_are_found_as_other_countries_write_them(text, number):
+    assert ("phone", number) in formed(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Your order #4155550132 has shipped.",
+        "Tracking number: 4155550132",
+        "Die Seriennummer lautet 6945-8474-8440.",
+        "In 1939 there were 64 530 391 of them.",
+        "Upgrade to version 11.14.18.6 of it.",
+        "Firmware 2.10.4.33 fixes it.",
+        "Chrome/120.0.6099.109",
+        "numpy==10.20.30.40",
+        "npm i lodash@4.17.21 vue@3.5.0-beta.1",
+        "in 06-3/4 of the cases",
+    ],
+)
+def test_numbers_of_things_and_of_versions_are_left_alone(text):
+    assert formed(text) == []
+
+
+def test_an_address_of_a_machine_is_found_when_no_version_is_meant():
+    assert formed("deploy@1.2.3.4:/srv") == [("ip", "1.2.3.4")]
+    assert formed("ssh to 203.0.113.45 or http://198.51.100.7/") == [("ip", "203.0.113.45"), ("ip", "198.51.100.7")]
+
+
+@pytest.mark.parametrize("word", ["Reisepass Nr.", "passeport n°", "Pasaporte:", "护照号码", "my passport is"])
+def test_a_passport_is_known_by_its_word_in_many_languages(word):
+    assert formed(f"{word} C01X00T47") == [("passport", "C01X00T47")]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "github_pat_" + "a1" * 20,
+        "sk_test_" + "a1" * 12,
+        "npm_" + "a1" * 18,
+        ".".join(["eyJ" + "a1" * 10] * 2 + ["b2" * 15]),
+    ],
+)
+def test_keys_of_services_are_found(key):
+    assert ("api_key", key) in formed(f"token {key} fails")
+
+
+@pytest.mark.parametrize(
+    "text", ["4111 1111 1111 1111 04/29", "Card: 4111-1111-1111-1111 4/29", "pay with 4111111111111111 12/2029 please"]
+)
+def test_a_card_is_found_when_its_expiry_date_follows(text):
+    assert {re.sub(r"[ -]", "", value) for kind, value in formed(text) if kind == "card"} == {"4111111111111111"}
+
+
+def test_a_password_without_a_user_is_found():
+    url = "redis://:hunter2@cache.example.com:6379/0"
+    assert ("url_credentials", url) in formed(f"connect to {url}")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("我叫王小明,电话", "王小明"),
+        ("私の名前は山田 太郎です。", "山田 太郎"),
+        ("山田様、お待ちください", "山田"),
+        ("मेरा नाम अनुजा नाथ है", "अनुजा नाथ"),
+        ("اسمي محمد علي ورقم", "محمد علي"),
+        ("Nazywam się Gaja Jakubiuk.", "Gaja Jakubiuk"),
+        ("Stuur het t.a.v. Alex van Wijk", "Alex van Wijk"),
+        ("Sehr geehrte Frau Nolte", "Nolte"),
+    ],
+)
+def test_a_name_is_found_in_any_script_when_a_phrase_introduces_it(embedded, text, name):
+    assert found(embedded, text) == [("person", name)]
+
+
+@pytest.mark.parametrize("address", ["東京都千代田区丸の内1丁目9番2号", "广西省天津市江北蒋路5号"])
+def test_addresses_of_japan_and_china_are_found(embedded, address):
+    assert found(embedded, f"地址:{address}") == [("address", address)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Compare Llama 2 18B and Mistral 7B on MMLU.",
+        "They won 2-3 5-2 6-6 in the final of 1999.",
+    ],
+)
+def test_models_and_scores_are_nobodys_address(embedded, text):
+    assert found(embedded, text) == []
+
+
+@pytest.mark.parametrize(("word", "names"), [("root", 0), ("Root", 1)])
+def test_one_small_word_is_a_name_only_when_it_surely_is_one(word, names):
+    assert len(list(persons(word, [Word(0, 4, 0.6, 0, 0)]))) == names
+    assert len(list(persons(word, [Word(0, 4, 0.9, 0, 0)]))) == 1

@@ -1,0 +1,187 @@
+"""Shards that other processes measure give the parts that threads of one process give."""
+
+import pickle
+from collections import Counter
+
+import polars as pl
+import pytest
+
+from schemas.errors import BadInput
+from schemas.settings import Settings
+from schemas.tables import TABLES
+from schemas.takedown import TakenDownKind
+from tasks.images.decode import open_picture
+from tasks.images.hashes import pdq_digits
+from tasks.ingest import steps as ingest
+from tasks.providers import Providers
+from tasks.runtime.shards import shards_on
+from tasks.signals import run
+from tasks.signals.run import PictureLook
+from tasks.signals.steps import catch_up_pictures, measure_texts
+from tasks.storage.tables import Store
+from tasks.storage.tombstones import Tombstones
+from tasks.storage.user_ids import store_key
+from tests.builders import NOON, conversation, image, picture_bytes, store_with
+from tests.builders import picture as drawn
+from tests.tasks.ingest.logs import DAY, chat, picture, write
+
+PICTURES = 20
+SAME = {3: 1, 17: 1, 19: 5}
+"""Pictures in files of their own that show what another file shows: in the same shard, and in others."""
+
+
+class Elsewhere:
+    """Stands where a task runner stands: everything travels pickled, and the last shard is worked on first."""
+
+    def __init__(self):
+        self.shards = Counter()
+
+    def map_ordered(self, work, shards):
+        sent = [pickle.dumps((work, shard)) for shard in shards]
+        self.shards[work.__name__] += len(sent)
+        done = [pickle.dumps(self._work(each)) for each in reversed(sent)]
+        yield from map(pickle.loads, reversed(done))
+
+    def _work(self, sent):
+        work, shard = pickle.loads(sent)
+        return work(shard)
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch):
+    monkeypatch.setattr("tasks.ingest.take_in.FILES_A_SHARD", 16)
+    monkeypatch.setattr(run, "TEXTS_A_PART", run.BATCH)
+    monkeypatch.setattr(run, "PICTURES_A_PART", run.BATCH)
+    monkeypatch.setenv("CURATE_USER_KEY", "one key for all stores of this test")
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("logs")
+    names = [picture(f"p{number:02}") for number in range(PICTURES)]
+    write(folder, DAY, *(chat(name[-6:], pictures=[name]) for name in names))
+    (folder / "serve_images").mkdir()
+    for number, name in enumerate(names):
+        shown, form = (SAME[number], "BMP") if number in SAME else (number, "PNG")
+        (folder / "serve_images" / f"{name}.png").write_bytes(picture_bytes(shown, file_format=form))
+    return folder
+
+
+def taken_in(logs, folder, runner="threads", prepare=lambda store: None, **changes):
+    settings = Settings(logs=str(logs), store=str(folder), workers=2, task_runner=runner, **changes)
+    store = Store.open(settings.store)
+    prepare(store)
+    look = PictureLook(store, Providers(), NOON)
+    ingest.read_log_lines.fn(settings)
+    return store, ingest.take_in_pictures.fn(settings, look, pdq_digits), look.done
+
+
+def parts(store):
+    return {table: store.parts(table) for table in TABLES}
+
+
+def test_pictures_taken_in_elsewhere_are_the_same_parts(logs, tmp_path):
+    here, report, _ = taken_in(logs, tmp_path / "here")
+    with shards_on(elsewhere := Elsewhere()):
+        there, spread_report, _ = taken_in(logs, tmp_path / "there", "dask")
+    assert elsewhere.shards == {"take_in": 2}
+    assert parts(there) == parts(here)
+    assert len(parts(here)["images"]) == len(parts(here)["signals/faces"]) == 2
+    assert spread_report.counts == report.counts
+    assert report.counts["images"] == PICTURES - len(SAME)
+
+
+def test_nothing_but_what_is_listed_stays_of_pictures_that_two_shards_had(logs, tmp_path):
+    with shards_on(Elsewhere()):
+        store, _, _ = taken_in(logs, tmp_path, "dask")
+    for table in ("images", "signals/nsfw"):
+        on_disk = {path.rsplit("/", 1)[-1] for path in store.fs.ls(store.at(f"tables/{table}"), detail=False)}
+        assert on_disk == {*store.parts(table), "parts.json"}
+        ids = store.read(table)[:, 0]
+        assert ids.n_unique() == len(ids) == PICTURES - len(SAME)
+
+
+def test_what_was_taken_down_is_not_looked_at_elsewhere(logs, tmp_path):
+    gone = open_picture(picture_bytes(7)).image_id
+
+    def take_down(store):
+        Tombstones(store, store_key(store)).add({TakenDownKind.PICTURE: [gone]}, NOON)
+
+    with shards_on(Elsewhere()):
+        store, report, _ = taken_in(logs, tmp_path, "ray", take_down)
+    assert gone not in store.read("images")["image_id"]
+    assert gone not in store.read("signals/nsfw")["content_id"]
+    assert report.counts["taken_down"] == 1
+    assert store.read("picture_files").filter(pl.col("problem").is_not_null() | pl.col("image_id").eq(gone)).is_empty()
+    names = {name.rpartition(".")[0] for name in store.read("picture_files")["name"]}
+    (name,) = {
+        name for part in store.read_parts("sightings", ["pictures"]) for name in part["pictures"].explode()
+    } - names
+    assert Tombstones(store, store_key(store)).holds(TakenDownKind.PICTURE, [name]) == {name}
+
+
+def test_a_known_picture_is_quarantined_elsewhere(logs, tmp_path):
+    listed = tmp_path / "known.txt"
+    listed.write_text(f"pixels {open_picture(picture_bytes(7)).image_id}\n")
+    with shards_on(Elsewhere()):
+        store, report, _ = taken_in(logs, tmp_path / "store", "dask", known_hashes=[str(listed)])
+    assert report.counts["known"] == 1
+    assert report.counts["images"] == PICTURES - len(SAME) - 1
+    assert store.read("quarantine").filter(kind="picture").height == 1
+
+
+def test_a_worker_with_another_hash_list_stops_the_run(logs, tmp_path):
+    listed = tmp_path / "known.txt"
+    listed.write_text(f"pixels {open_picture(picture_bytes(7)).image_id}\n")
+
+    class OtherMachine(Elsewhere):
+        def _work(self, sent):
+            listed.write_text("")
+            return super()._work(sent)
+
+    with shards_on(OtherMachine()), pytest.raises(BadInput, match="other lists"):
+        taken_in(logs, tmp_path / "store", "dask", known_hashes=[str(listed)])
+
+
+def test_less_than_two_shards_are_not_sent_away(logs, tmp_path, monkeypatch):
+    monkeypatch.setattr("tasks.ingest.take_in.FILES_A_SHARD", 48)
+    with shards_on(elsewhere := Elsewhere()):
+        taken_in(logs, tmp_path, "dask")
+    assert not elsewhere.shards
+
+
+def test_what_is_paid_for_is_left_to_this_process(logs, tmp_path, monkeypatch):
+    from tasks.providers.embedded.safety import OpenNsfw
+
+    with shards_on(Elsewhere()):
+        monkeypatch.setattr(OpenNsfw, "service", "a service", raising=False)
+        store, _, done = taken_in(logs, tmp_path, "dask")
+        assert done.calls["faces"] >= PICTURES - len(SAME) and not done.calls["nsfw"]
+        caught_up = catch_up_pictures.fn(Settings(store=str(tmp_path), task_runner="dask"), Providers())
+    assert caught_up.model_calls == {"nsfw": PICTURES - len(SAME)}
+    assert store.read("signals/nsfw").height == PICTURES - len(SAME)
+
+
+@pytest.fixture(params=["texts", "pictures"])
+def measured(request):
+    """A step that measures what a store lacks, on settings; and how many shards it has."""
+    providers = Providers()
+    if request.param == "pictures":
+        return lambda settings: catch_up_pictures.fn(settings, providers), {"measure": 2}
+    return lambda settings: measure_texts.fn(settings, providers, "screen_texts", kept_only=False), {"measure": 11}
+
+
+def test_what_is_measured_elsewhere_is_the_same_parts(tmp_path, measured):
+    work, shards = measured
+    said = [conversation(f"c{number}", f"What is {number}?", f"It is {number}@example.org.") for number in range(70)]
+    pictures = [image(drawn(number)) for number in range(40)]
+    stores = [store_with(tmp_path / name, conversations=said, images=pictures) for name in ("here", "there")]
+    report = work(Settings(store=stores[0].root, workers=2))
+    with shards_on(elsewhere := Elsewhere()):
+        spread_report = work(Settings(store=stores[1].root, workers=2, task_runner="ray"))
+    assert elsewhere.shards == shards
+    assert spread_report.model_calls == report.model_calls
+    assert spread_report.failures == report.failures
+    for table in sorted(name for name in TABLES if name.startswith("signals/")):
+        here, there = ([frame.drop("measured_at") for frame in store.read_parts(table)] for store in stores)
+        assert len(here) == len(there) and all(map(lambda one, other: one.equals(other), here, there)), table

@@ -1,0 +1,120 @@
+"""The steps measure what a store lacks: pictures, texts of everything, texts and documents of what is kept."""
+
+import pytest
+
+from schemas.settings import Settings
+from tasks.providers import PROVIDERS
+from tasks.signals import (
+    CHOSEN_PICTURE_SIGNALS,
+    DESCRIPTIVE_TEXT_SIGNALS,
+    DOCUMENT_SIGNALS,
+    PICTURE_SIGNALS,
+    SCREENING_TEXT_SIGNALS,
+)
+from tasks.signals.run import PictureLook
+from tasks.signals.steps import catch_up_pictures, measure_documents, measure_texts, signal_versions
+from tasks.storage.content_id import text_id
+from tasks.storage.queries.signals import facts
+from tests.builders import NOON, conversation, decision, image, picture, store_with
+
+PICTURES = [picture(seed) for seed in range(4)]
+KEPT = conversation("kept", "What is this?", "A cat.", "And now?", "A dog.", image_ids=[PICTURES[0].image_id])
+DROPPED = conversation("dropped", "Who is this?", "Me.", image_ids=[PICTURES[1].image_id])
+
+
+@pytest.fixture
+def store(tmp_path):
+    return store_with(
+        tmp_path,
+        conversations=[KEPT, DROPPED],
+        images=[image(each) for each in PICTURES],
+        decisions=[decision(KEPT), decision(DROPPED, "face")],
+    )
+
+
+@pytest.fixture
+def settings(store):
+    return Settings(store=store.root, workers=2)
+
+
+def measured(store, counting, signal):
+    return set(facts(store, signal, signal_versions(counting)[signal])["content_id"])
+
+
+def ids(*texts):
+    return {text_id(text) for text in texts}
+
+
+def test_pictures_seen_while_taken_in_are_not_decoded_again(store, settings, counting, look_and_store):
+    look = PictureLook(store, counting, NOON)
+    look_and_store(look, store, PICTURES)
+    before = counting.asked.copy()
+    assert look.done.calls == dict.fromkeys(PICTURE_SIGNALS | CHOSEN_PICTURE_SIGNALS, len(PICTURES))
+    assert catch_up_pictures.fn(settings, counting).model_calls == {}
+    assert counting.asked == before
+
+
+def test_a_version_bump_catches_up_that_signal_alone(store, settings, counting):
+    catch_up_pictures.fn(settings, counting)
+    counting.versions["faces"] = "v2"
+    assert catch_up_pictures.fn(settings, counting).model_calls == {"faces": len(PICTURES)}
+    assert catch_up_pictures.fn(settings, counting).model_calls == {}
+
+
+def test_pictures_that_failed_are_reported_and_tried_again(store, settings, counting):
+    counting.fails["nsfw"] = lambda seen: seen.image_id == PICTURES[2].image_id
+    assert catch_up_pictures.fn(settings, counting).failures == {"nsfw: over_quota": 1}
+    assert measured(store, counting, "nsfw") == {p.image_id for p in PICTURES} - {PICTURES[2].image_id}
+    counting.fails.clear()
+    assert catch_up_pictures.fn(settings, counting).model_calls == {"nsfw": 1}
+
+
+def test_screening_looks_at_every_message_whatever_was_decided(store, settings, counting):
+    measure_texts.fn(settings, counting, "screen_texts", kept_only=False)
+    assert measured(store, counting, "text_pii") == ids(
+        "What is this?", "A cat.", "And now?", "A dog.", "Who is this?", "Me."
+    )
+    assert measured(store, counting, "model_names") == ids("A cat.", "A dog.", "Me.")
+    assert measured(store, counting, "language") == ids("What is this?\n\nAnd now?", "Who is this?")
+
+
+def test_what_was_read_in_pictures_is_screened_for_personal_data(store, settings, counting):
+    catch_up_pictures.fn(settings, counting)
+    measure_texts.fn(settings, counting, "screen_texts", kept_only=False)
+    assert measured(store, counting, "text_pii") >= ids(*(f"text {each.image_id}" for each in PICTURES))
+
+
+def test_descriptions_cover_what_is_kept_and_nothing_else(store, settings, counting):
+    measure_texts.fn(settings, counting, "describe_texts", kept_only=True)
+    assert measured(store, counting, "tokens") == ids("What is this?", "A cat.", "And now?", "A dog.")
+    assert measured(store, counting, "refusal") == ids("A cat.", "A dog.")
+    assert measured(store, counting, "text_pii") == set()
+    measure_documents.fn(settings, counting)
+    assert measured(store, counting, "categories") == {KEPT.document_id}
+
+
+def test_a_second_run_over_the_same_store_asks_no_provider(store, settings, counting):
+    def run():
+        reports = [catch_up_pictures.fn(settings, counting)]
+        reports += [measure_texts.fn(settings, counting, "texts", kept_only) for kept_only in (False, True)]
+        return [*reports, measure_documents.fn(settings, counting)]
+
+    calls = [report.model_calls for report in run()]
+    assert set().union(*calls) == {
+        *PICTURE_SIGNALS,
+        *CHOSEN_PICTURE_SIGNALS,
+        *SCREENING_TEXT_SIGNALS,
+        *DESCRIPTIVE_TEXT_SIGNALS,
+        *DOCUMENT_SIGNALS,
+    }
+    before = counting.asked.copy()
+    assert [report.model_calls for report in run()] == [{}, {}, {}, {}]
+    assert counting.asked == before
+
+
+def test_versions_name_the_provider_s_version(counting):
+    before = signal_versions(counting)
+    counting.versions = dict.fromkeys(counting.versions, "v9")
+    after = signal_versions(counting)
+    changed = {signal for signal in before if before[signal] != after[signal]}
+    assert changed == set(before) & set(PROVIDERS)

@@ -1,0 +1,80 @@
+"""Figures of agreement against hand-worked and published numbers, and laws that hold for all tables."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.signals.tag_evaluation import agreements, clopper_pearson, disagreements
+
+TABLE = {(True, True): 20, (True, False): 5, (False, True): 10, (False, False): 15}
+
+
+def said(table, side):
+    values = [pair[side] for pair, count in table.items() for _ in range(count)]
+    return {f"d{n}": {"ocr": value} for n, value in enumerate(values)}
+
+
+def judged(table, **more):
+    return agreements(said(table, 0), said(table, 1), ["ocr"], **more)[0]
+
+
+def test_the_textbook_table_has_kappa_04():
+    row = judged(TABLE)  # 50 items, 0.7 agreed, 0.5 by chance
+    assert (row.items, row.undecided, row.tagged, row.in_reference) == (50, 0, 25, 30)
+    assert (row.accuracy.value, row.precision.value, row.recall.value) == pytest.approx((0.7, 0.8, 2 / 3))
+    assert row.kappa.value == pytest.approx(0.4)
+    assert row.f1.value == pytest.approx(2 * 0.8 * (2 / 3) / (0.8 + 2 / 3))
+
+
+def test_the_bootstrap_interval_is_near_the_analytic_one():
+    row = judged(TABLE, bootstraps=4000)
+    error = np.sqrt(0.7 * 0.3 / (50 * 0.5**2))  # Cohen (1960), large samples
+    assert row.kappa.ci95_low == pytest.approx(0.4 - 1.96 * error, abs=0.05)
+    assert row.kappa.ci95_high == pytest.approx(0.4 + 1.96 * error, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("hits", "n", "low", "high"), [(0, 10, 0.0, 0.3085), (8, 10, 0.4439, 0.9748), (10, 10, 0.6915, 1)]
+)
+def test_shares_have_the_intervals_of_clopper_and_pearson(hits, n, low, high):
+    share = clopper_pearson(hits, n)
+    assert (share.ci95_low, share.ci95_high) == pytest.approx((low, high), abs=1e-4)
+
+
+def test_null_is_neither_agreement_nor_disagreement():
+    ours = {"a": {"ocr": True}, "b": {"ocr": None}, "c": {"ocr": False}, "d": {"ocr": True}}
+    theirs = {"a": {"ocr": True}, "b": {"ocr": True}, "c": {}, "e": {"ocr": True}}
+    (row,) = agreements(ours, theirs, ["ocr"])
+    assert (row.items, row.undecided, row.accuracy.value) == (1, 2, 1.0)
+    assert list(disagreements(ours, theirs, ["ocr"], {})) == []
+
+
+def test_what_is_not_defined_is_null():
+    (row,) = agreements({"a": {"ocr": False}}, {"a": {"ocr": False}}, ["ocr"])
+    assert row.accuracy.value == 1.0
+    assert (row.precision.value, row.recall.value, row.f1.value, row.kappa.value) == (None, None, None, None)
+
+
+def test_labels_with_several_values_have_accuracy_and_kappa_alone():
+    ours = {"a": {"kind": "x"}, "b": {"kind": "y"}, "c": {"kind": "z"}, "d": {"kind": "x"}}
+    theirs = ours | {"d": {"kind": "z"}}
+    (row,) = agreements(ours, theirs, ["kind"])
+    assert row.accuracy.value == 0.75
+    assert row.kappa.value == pytest.approx((0.75 - 5 / 16) / (1 - 5 / 16))
+    assert (row.precision.value, row.f1.value) == (None, None)
+
+
+def test_a_disagreement_names_both_sides_and_shows_the_prompt_on_one_line():
+    (row,) = disagreements({"a": {"ocr": True}}, {"a": {"ocr": False}}, ["ocr"], {"a": "one\ntwo\x1b[31m"})
+    assert (row.item, row.tagger, row.reference) == ("a", True, False)
+    assert row.prompt == "one two [31m"
+
+
+@given(st.tuples(*[st.integers(0, 9)] * 4).filter(any))
+def test_swapping_the_sides_swaps_precision_and_recall_and_nothing_else(counts):
+    table = dict(zip(TABLE, counts, strict=True))
+    swapped = {(theirs, ours): count for (ours, theirs), count in table.items()}
+    one, other = judged(table, bootstraps=2), judged(swapped, bootstraps=2)
+    assert (one.precision, one.recall) == (other.recall, other.precision)
+    assert (one.accuracy, one.f1.value, one.kappa.value) == (other.accuracy, other.f1.value, other.kappa.value)

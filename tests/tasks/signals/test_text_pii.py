@@ -1,0 +1,169 @@
+"""Personal data is found where it stands, whole; checksums refuse what only looks like it."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.providers.embedded.pii_names import OVERLAP_CHARACTERS, WINDOW_CHARACTERS, telling, windows
+from tasks.providers.embedded.pii_numbers import iban, luhn
+from tasks.providers.embedded.pii_patterns import find_patterns
+from tasks.signals import text_signals
+
+FOUND = [
+    ("email", "lena.farrow@example.co.uk"),
+    ("phone", "+44 20 7946 0958"),
+    ("phone", "(415) 555-0132"),
+    ("phone", "030 9018 2055"),
+    ("card", "4111 1111 1111 1111"),
+    ("card", "5555-5555-5555-4444"),
+    ("iban", "DE89 3704 0044 0532 0130 00"),
+    ("iban", "GB29NWBK60161331926819"),
+    ("ip", "203.0.113.45"),
+    ("ip", "2001:db8::8a2e:370:7334"),
+    ("national_id", "536-22-8726"),
+    ("phone", "0341 8387176"),
+    ("phone", "+1-604-696-5272x565"),
+    ("card", "6011 0009 9013 9424"),
+    ("national_id", "529.982.247-25"),
+    ("national_id", "12345678Z"),
+    ("national_id", "11010519491231002X"),
+    ("national_id", "AB 12 34 56 C"),
+    ("url_credentials", "https://bob:hunter2@example.org/x"),
+    ("api_key", "AKIAIOSFODNN7EXAMPLE"),
+    ("address", "48 Willow Lane, Springfield"),
+    ("person", "Margaret Hamilton"),
+]
+HARMLESS = [
+    "",
+    "The book has ISBN 978-0-306-40615-7.",
+    "Version 10.4.22 came out on 2024-05-17.",
+    "The log says 2024-05-17 12:30:45 and then 17.05.2024 8:30.",
+    "It is 12:30:45 and the slope is 3.14159265358979.",
+    "The earth is 4 500 000 000 years old.",
+    "It costs 12.500.000 rupiah, not 1.234.567.",
+    "Is 1234 5678 9012 3456 a plausible reading?",
+    "What does the @ sign mean, and why?",
+    "The server answers on 127.0.0.1 and on 0.0.0.0.",
+    "Section 3.2.2.6 follows 3.2.2.5.",
+    "Scores: 0.99986887, 0.723333 and 0.96588254 (2014-2015).",
+]
+FILLER = st.text(st.sampled_from("abc é图🎉\n,."), max_size=60)
+
+
+def spans(embedded, text):
+    return text_signals(embedded)["text_pii"].values([text])[0].spans
+
+
+@pytest.mark.parametrize(("kind", "data"), FOUND)
+@pytest.mark.parametrize("text", ["Please note {} for later.", "👩‍🚀🏳️‍🌈 图片\n\n{}"])
+def test_a_span_is_exactly_what_was_written(embedded, kind, data, text):
+    text = text.format(data)
+    assert [(span.type, text[span.start : span.end]) for span in spans(embedded, text)] == [(kind, data)]
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_numbers_that_belong_to_nobody_are_left_alone(embedded, text):
+    assert spans(embedded, text) == []
+
+
+@pytest.mark.parametrize("text", ["M 30 65 Q 50 80 70 65", "it is 2279400000 km away", "in 1987-1993", "12345678A"])
+def test_paths_distances_years_and_wrong_check_letters_are_left_alone(text):
+    assert list(find_patterns(text)) == []
+
+
+@pytest.mark.parametrize("text", ["600 123 456", "78 651 450 21", "415 555 0000", "+4 500 000 000"])
+def test_a_number_grouped_as_telephones_are_is_one(text):
+    assert "phone" in [span.type for span in find_patterns(text)]
+
+
+def test_all_kinds_in_one_text_are_found_in_order_and_summed_up(embedded):
+    text = "John Smith lives at 12 High Street, Leeds. Mail john@example.com or call +44 20 7946 0958."
+    (value,) = text_signals(embedded)["text_pii"].values([text])
+    assert [span.type for span in value.spans] == ["person", "address", "email", "phone"]
+    assert value.types == ["address", "email", "person", "phone"]
+
+
+def check_digit(digits):
+    return next(str(d) for d in range(10) if luhn(digits + str(d)))
+
+
+@given(st.from_regex(r"[2-6][0-9]{14}", fullmatch=True), st.integers(0, 15), st.integers(1, 9))
+def test_a_card_with_one_wrong_digit_is_no_card(digits, place, change):
+    card = digits + check_digit(digits)
+    wrong = f"{card[:place]}{(int(card[place]) + change) % 10}{card[place + 1 :]}"
+    assert (0, 16) in [(s.start, s.end) for s in find_patterns(card) if s.type == "card"] or len(set(card)) == 1
+    assert "card" not in [span.type for span in find_patterns(wrong)]
+
+
+ACCOUNTS = {"DE": "[0-9]{18}", "GB": "[A-Z]{4}[0-9]{14}", "FR": "[0-9]{23}", "NL": "[A-Z]{4}[0-9]{10}"}
+
+
+@pytest.mark.parametrize("country", ACCOUNTS)
+@given(st.data(), st.integers(1, 10), st.integers(1, 9))
+def test_an_account_number_with_one_wrong_digit_is_none(country, data, place, change):
+    account = data.draw(st.from_regex(ACCOUNTS[country], fullmatch=True))
+    as_digits = "".join(str(int(c, 36)) for c in f"{account}{country}00")
+    number = f"{country}{98 - int(as_digits) % 97:02d}{account}"
+    digit = (int(number[-place]) + change) % 10
+    wrong = f"{number[:-place]}{digit}{number[len(number) - place + 1 :]}"
+    assert iban(number) and not iban(f"{number}0")
+    assert "iban" in [span.type for span in find_patterns(number)]
+    assert "iban" not in [span.type for span in find_patterns(wrong)]
+
+
+@given(FILLER, st.sampled_from([each for each in FOUND if each[0] not in ("address", "person")]), FILLER)
+def test_offsets_count_characters_whatever_stands_around(before, planted, after):
+    kind, data = planted
+    text = f"{before} | {data} | {after}"
+    assert (kind, data) in [(span.type, text[span.start : span.end]) for span in find_patterns(text)]
+
+
+@settings(max_examples=20)
+@given(
+    st.lists(st.one_of(st.sampled_from([data for _, data in FOUND]), FILLER), max_size=6), st.sampled_from(["", " "])
+)
+def test_spans_are_in_order_and_never_overlap(embedded, pieces, glue):
+    text = glue.join(pieces)
+    found = spans(embedded, text)
+    edges = [edge for span in found for edge in (span.start, span.end)]
+    assert edges == sorted(edges)
+    assert all(0 <= span.start < span.end <= len(text) and 0 < span.confidence <= 1 for span in found)
+
+
+@given(st.integers(0, 300), st.integers(0, 5000))
+def test_windows_overlap_and_every_character_belongs_to_one(start, length):
+    found = list(windows(start, start + length))
+    assert all(first <= own[0] <= own[1] <= last <= first + WINDOW_CHARACTERS for first, last, own in found)
+    assert [edge for _, _, own in found for edge in own][1:-1:2] == [own[0] for _, _, own in found][1:]
+    assert (found[0][2][0], found[-1][2][1]) == (start, start + length)
+    assert all(one[1] - two[0] == OVERLAP_CHARACTERS for one, two in itertools.pairwise(found))
+
+
+@pytest.mark.parametrize("place", [0, 380, 430, 470, 1000, 1990])
+def test_a_name_is_found_wherever_it_stands_in_a_text_of_many_windows(embedded, place):
+    filler = "the line goes up and then it goes down again. " * 45
+    cut = filler.rfind(". ", 0, place) + 2 if place else 0
+    text = f"{filler[:cut]}My name is Margaret Hamilton. {filler[cut:]}"
+    assert "Margaret Hamilton" in [text[span.start : span.end] for span in spans(embedded, text)]
+
+
+def test_only_plain_sentences_are_left_out_of_a_long_text():
+    plain = "The line goes up and then the line goes down again. "
+    text = f"{plain * 12}Ann waits. {plain * 4}He met Will in Leeds. they call him bob. {plain}Él vive aquí. {plain}"
+    left = "".join(text[start:end] for start, end in telling(text))
+    assert left == "Ann waits. He met Will in Leeds. they call him bob. Él vive aquí. "
+    assert telling(text[:400]) == [(0, 400)]
+
+
+def test_the_very_end_of_a_long_text_is_read(embedded):
+    text = "图" * 200_000 + " I live at 48 Willow Lane, Springfield. Write to lena@example.com"
+    found = [(span.type, text[span.start : span.end]) for span in spans(embedded, text)]
+    assert found == [("address", "48 Willow Lane, Springfield"), ("email", "lena@example.com")]
+
+
+def test_a_window_of_too_many_tokens_is_read_in_halves(embedded):
+    dense = "图é" * 220 + " Margaret Hamilton lives here"
+    assert len(dense) < WINDOW_CHARACTERS
+    assert "person" in [span.type for span in spans(embedded, dense)]

@@ -1,0 +1,69 @@
+"""Upstream's words are plain substrings of the lower-cased text, whatever they mean there."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.signals import MeasuredOn
+from tasks.signals import SCREENING_TEXT_SIGNALS, model_names
+from tasks.signals import upstream_words as module
+from tasks.signals.upstream_words import upstream_words
+
+WORDS = yaml.safe_load(Path(module.__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+MODERATION = [
+    f"$MODERATION$ YOUR {what} VIOLATES OUR CONTENT MODERATION GUIDELINES." for what in ("INPUT", "TEXT", "IMAGE")
+]
+ALL = [(kind, word) for kind in ("identity", "errors", "unfinished") for word in WORDS[kind]]
+
+
+@pytest.mark.parametrize(("kind", "word"), ALL)
+def test_every_word_is_found_inside_other_words_and_in_capitals(kind, word):
+    assert word in getattr(upstream_words(f"x{word.upper()}y"), kind)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("The most coherent palmistry.", ["palm", "cohere"]),
+        ("bombard the koala at Google", ["koala", "bard", "google"]),
+        ("I am phi, reka, internvl, pixtral, grok and llava", []),
+        ("", []),
+    ],
+)
+def test_it_fires_on_ordinary_words_and_misses_vision_models(text, found):
+    assert upstream_words(text).identity == found
+
+
+@pytest.mark.parametrize("notice", MODERATION)
+def test_of_the_moderation_notices_it_knows_the_one_for_text_inputs_alone(notice):
+    assert bool(upstream_words(notice).errors) == notice.startswith("$MODERATION$ YOUR INPUT")
+
+
+def test_rate_limits_and_error_codes_are_no_errors_to_it():
+    assert upstream_words("**RATE LIMIT OF THIS MODEL IS REACHED.**\n\n(error_code: 50004)").errors == []
+
+
+def test_every_message_is_looked_at_the_user_s_too():
+    assert SCREENING_TEXT_SIGNALS["upstream_words"][0] is MeasuredOn.MESSAGES
+
+
+def test_the_version_holds_the_words_version():
+    assert module.VERSION.endswith(f".{WORDS['version']}")
+
+
+def test_words_are_distinct_and_in_lower_case():
+    assert len(set(ALL)) == len(ALL)
+    assert [word for _, word in ALL] == [word.lower() for _, word in ALL]
+
+
+def test_our_own_rule_does_not_find_what_is_no_name():
+    assert model_names.model_names("The most coherent palmistry of the koala.").names == []
+
+
+@given(st.text(max_size=100), st.sampled_from(ALL), st.text(max_size=100))
+def test_text_around_a_word_hides_nothing(before, chosen, after):
+    kind, word = chosen
+    assert word in getattr(upstream_words(f"{before} {word} {after}"), kind)

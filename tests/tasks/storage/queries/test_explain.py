@@ -1,0 +1,129 @@
+"""An account names the decision, its reasons, and every signal behind it."""
+
+import pytest
+
+from schemas.image import NearPicture, SemanticPicture
+from schemas.policy import Policy, Rename
+from tasks.storage.queries.explain import explain_item
+from tasks.storage.tables import frame_of
+from tests.builders import (
+    battle,
+    conversation,
+    decision,
+    facts_frame,
+    image,
+    measure_clean,
+    picture,
+    sides,
+    store_with,
+)
+
+SOURCE = "2024-09-18-conv.json"
+
+
+def test_a_dropped_conversation_shows_its_reasons_and_the_signals_of_every_part(tmp_path):
+    shown = picture(1)
+    out = conversation("out", "Who?", "Me.", image_ids=[shown.image_id], line=12)
+    store = store_with(tmp_path, conversations=[out], images=[image(shown)], decisions=[decision(out, "face")])
+    measure_clean(store, [out], faces={shown.image_id: {"confidence_max": 0.75}})
+    account = explain_item(store, "out")
+    assert account["decision"]["reasons"] == ["face"]
+    assert account["decision"]["keep"] is False
+    assert account["source"] == f"{SOURCE}:12"
+    assert account["pictures"][shown.image_id]["faces"]["confidence_max"] == 0.75
+    assert [message["role"] for message in account["messages"]] == ["user", "assistant"]
+    assert "text_pii" in account["messages"][0]["signals"]
+    assert "model_names" in account["messages"][1]["signals"]
+    assert account["prompt"]["language"]["language"] == "en"
+    assert "categories" in account["document"]
+
+
+def test_a_conversation_tells_whose_it_is_and_which_name_its_model_is_released_under(tmp_path):
+    asked = conversation("c", model="bard", user_id="f" * 24)
+    store = store_with(tmp_path, conversations=[asked], decisions=[decision(asked, policy_hash="1" * 12)])
+    policy = Policy(name="mine", rules=[], renames=[Rename(model="bard", to="palm-2")])
+    store.write_bytes(f"policies/{'1' * 12}.json", policy.model_dump_json().encode())
+    account = explain_item(store, "c")
+    assert (account["user_id"], account["model"], account["released_as"]) == ("f" * 24, "bard", "palm-2")
+
+
+def test_a_kept_conversation_has_no_reasons(store):
+    decided = explain_item(store, "c00")["decision"]
+    assert (decided["keep"], decided["reasons"]) == (True, [])
+
+
+def test_a_battle_shows_its_vote_its_reasons_and_both_sides(tmp_path):
+    left, right = sides("b")
+    vote = battle(left, right, battle_id="vote")
+    store = store_with(
+        tmp_path,
+        conversations=[left, right],
+        battles=[vote],
+        decisions=[decision(left, "face"), decision(right), decision(vote, "face", "unequal_sides")],
+    )
+    account = explain_item(store, "vote")
+    assert account["decision"]["reasons"] == ["face", "unequal_sides"]
+    assert account["vote"]["winner"] == "model_a"
+    assert account["sides"]["conversation_a"]["reasons"] == ["face"]
+    assert account["sides"]["conversation_b"]["keep"] is True
+
+
+def test_either_side_of_a_battle_shows_why_the_battle_fell(store):
+    for side in ("b9", "b9-right"):
+        account = explain_item(store, side)
+        assert account["decision"]["keep"] is True
+        assert account["battle"]["battle"] == "b9"
+        assert account["battle"]["decision"]["reasons"] == ["same_model"]
+
+
+def test_a_direct_chat_has_no_battle(store):
+    assert explain_item(store, "c00")["battle"] is None
+
+
+def test_a_picture_shows_its_signals_where_it_is_used_and_what_it_resembles(tmp_path):
+    one, other = picture(1), picture(2)
+    used = conversation("used", image_ids=[one.image_id])
+    store = store_with(tmp_path, conversations=[used], images=[image(one), image(other)])
+    measure_clean(store, [used])
+    near = NearPicture(
+        image_a=other.image_id, image_b=one.image_id, phash_distance=2, pdq_distance=9, grey_correlation=0.99
+    )
+    store.replace("near_pictures", frame_of(NearPicture, [near]))
+    meant = SemanticPicture(image_a=other.image_id, image_b=one.image_id, cosine=0.95)
+    store.replace("semantic_pictures", frame_of(SemanticPicture, [meant]))
+    account = explain_item(store, one.image_id)
+    assert (account["picture"]["width"], account["picture"]["height"]) == (one.width, one.height)
+    assert account["conversations"] == ["used"]
+    assert account["signals"]["nsfw"]["nsfw_probability"] == pytest.approx(0.01)
+    assert [pair["pdq_distance"] for pair in account["near_duplicates"]] == [9]
+    assert [pair["cosine"] for pair in account["semantic_duplicates"]] == [pytest.approx(0.95)]
+    assert "bytes" not in account["picture"]
+    assert "vector" not in account["signals"]["image_embedding"]
+
+
+@pytest.mark.parametrize(("line", "fate"), [(1, "kept"), (50, "dropped"), (500, "dropped"), (600, "rejected")])
+def test_a_line_shows_its_fate(store, line, fate):
+    account = explain_item(store, f"{SOURCE}:{line}")
+    assert account["line"]["fate"] == fate
+    assert (account["rejected"] is not None) == (fate == "rejected")
+
+
+def test_a_line_names_its_conversation(store):
+    assert explain_item(store, f"{SOURCE}:1")["conversations"] == ["c00"]
+
+
+@pytest.mark.parametrize("item", ["", "nothing", ":", ":1", f"{SOURCE}:x", f"{SOURCE}:99999", f"{SOURCE}:²", "'; --"])
+def test_what_the_store_does_not_know_has_no_account(store, item):
+    assert explain_item(store, item) is None
+
+
+def test_an_empty_store_knows_nothing(tmp_path):
+    assert explain_item(store_with(tmp_path), "c00") is None
+
+
+def test_the_fact_measured_last_is_shown(tmp_path):
+    out = conversation("a", "Who?", "Me.")
+    store = store_with(tmp_path, conversations=[out])
+    for version in ("1", "2"):
+        store.append("signals/refusal", facts_frame("refusal", {out.turns[1].text_id: {}}, version))
+    assert explain_item(store, "a")["messages"][1]["signals"]["refusal"]["version"] == "2"

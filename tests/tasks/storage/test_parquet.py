@@ -1,0 +1,74 @@
+"""Frames as Parquet: the declared columns and types, and files laid out for the Hub."""
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from schemas.image import Image
+from schemas.reject import Reject
+from schemas.release import ReleasedConversation
+from schemas.row import arrow_schema
+from tasks.storage.parquet import (
+    ParquetFile,
+    conform,
+    encode_parquet,
+    parquet_options,
+    read_parquet_groups,
+    read_parquet_schema,
+)
+from tasks.storage.tables import frame_of, frame_schema
+from tests.builders import image, picture
+
+SCHEMA = arrow_schema(Reject)
+
+
+def _frame(**columns) -> pl.DataFrame:
+    rows = {"source": ["a.json"], "line": [1], "reason": ["not_json"], "evidence": [""]}
+    return pl.DataFrame(rows | columns)
+
+
+def test_a_frame_gets_the_declared_order_and_types():
+    table = conform(_frame(line=pl.Series([1], dtype=pl.Int8)).select("evidence", "line", "source", "reason"), SCHEMA)
+    assert table.schema.equals(SCHEMA, check_metadata=True)
+
+
+def test_a_missing_column_is_an_error():
+    with pytest.raises(pl.exceptions.ColumnNotFoundError, match="reason"):
+        conform(_frame().drop("reason"), SCHEMA)
+
+
+@pytest.mark.parametrize("line", [["one"], [1.5]])
+def test_a_value_that_does_not_fit_is_an_error_and_not_a_changed_value(line):
+    with pytest.raises(pa.ArrowInvalid):
+        conform(_frame(line=line), SCHEMA)
+
+
+def test_no_rows_still_have_the_declared_columns():
+    assert frame_of(Reject, []).schema == frame_schema(Reject)
+
+
+def test_encoding_twice_gives_the_same_bytes():
+    table = conform(frame_of(Image, [image(picture(seed)) for seed in range(3)]), arrow_schema(Image))
+    assert encode_parquet(table) == encode_parquet(table)
+
+
+def test_pictures_are_stored_plain_and_everything_else_compressed():
+    options = parquet_options(arrow_schema(ReleasedConversation))
+    assert options["compression"]["images.list.element.bytes"] == "none"
+    assert options["compression"]["images.list.element.path"] == "zstd"
+    assert options["compression"]["conversation.list.element.content"] == "zstd"
+    for leaf in ("images.list.element.bytes", "conversation.list.element.content"):
+        assert leaf not in options["use_dictionary"] + options["write_statistics"]
+
+
+def test_a_file_is_read_in_the_groups_it_was_written_in(tmp_path):
+    path = tmp_path / "x.parquet"
+    with ParquetFile(path, SCHEMA) as file:
+        for lines in ([1, 2], [3]):
+            file.write(conform(frame_of(Reject, [_reject(line) for line in lines]), SCHEMA))
+    assert [group["line"].to_list() for group in read_parquet_groups(path, ["line"])] == [[1, 2], [3]]
+    assert read_parquet_schema(path).equals(SCHEMA, check_metadata=True)
+
+
+def _reject(line: int) -> Reject:
+    return Reject(source="a.json", line=line, reason="not_json", evidence="")

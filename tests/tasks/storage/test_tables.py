@@ -1,0 +1,228 @@
+"""The tables of a store: whole or not at all, the same bytes for the same rows, on a disk and on an object store."""
+
+import os
+import random
+import uuid
+from pathlib import Path
+
+import polars as pl
+import pytest
+from fsspec.implementations.local import LocalFileSystem
+
+from schemas.errors import StoreUnwell
+from schemas.reject import Reject
+from schemas.tables import TABLES
+from tasks.storage import tables
+from tasks.storage.lock import sweep
+from tasks.storage.tables import Store, frame_of, frame_schema
+from tests.builders import facts_frame
+
+
+@pytest.fixture(params=["folder", "object store"])
+def store(request, tmp_path) -> Store:
+    """A new store; fsspec's memory file system stands for object stores."""
+    return Store.open(str(tmp_path / "s") if request.param == "folder" else f"memory://{uuid.uuid4().hex}/s")
+
+
+def _rejects(*lines: int, evidence: str = "seen") -> pl.DataFrame:
+    return frame_of(Reject, [Reject(source="a.json", line=n, reason="not_json", evidence=evidence) for n in lines])
+
+
+def _files(store: Store, table: str) -> set[str]:
+    return {path.rsplit("/", 1)[-1] for path in store.fs.ls(store.at(f"tables/{table}"), detail=False)}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_table_that_was_never_written_is_empty_with_its_columns(table, tmp_path):
+    read = Store.open(str(tmp_path)).read(table)
+    assert read.height == 0
+    assert read.schema == frame_schema(TABLES[table].row)
+
+
+def test_what_is_written_is_read_back_sorted_by_the_key(store):
+    store.replace("rejects", _rejects(3, 1, 2))
+    assert store.read("rejects").equals(_rejects(1, 2, 3))
+    assert store.read("rejects", ["line", "source"]).columns == ["line", "source"]
+
+
+def test_columns_may_come_in_any_order_and_superfluous_ones_are_left_out(store):
+    shuffled = _rejects(1, 2).select(pl.lit(0).alias("scratch"), "reason", "evidence", "line", "source")
+    store.replace("rejects", shuffled)
+    assert store.read("rejects").equals(_rejects(1, 2))
+
+
+def test_appended_rows_follow_in_parts_of_their_own(store):
+    store.append("rejects", _rejects(5))
+    store.append("rejects", _rejects(1))
+    assert store.read("rejects")["line"].to_list() == [5, 1]
+    assert [part["line"].to_list() for part in store.read_parts("rejects")] == [[5], [1]]
+    assert [store.read_part("rejects", name)["line"].item() for name in store.parts("rejects")] == [5, 1]
+
+
+def test_the_same_rows_appended_again_are_there_once(store):
+    store.append("rejects", _rejects(1, 2))
+    store.append("rejects", _rejects(2, 1))
+    assert store.read("rejects").height == 2
+
+
+def test_appending_nothing_makes_no_part(store):
+    store.append("rejects", _rejects())
+    assert store.parts("rejects") == []
+
+
+def test_replaced_rows_are_gone_from_the_disk(store):
+    store.append("rejects", _rejects(1, evidence="old"))
+    store.append("rejects", _rejects(2, evidence="old"))
+    store.replace("rejects", _rejects(3))
+    assert _files(store, "rejects") == {*store.parts("rejects"), "parts.json"}
+    assert len(store.parts("rejects")) == 1
+
+
+def test_parts_count_only_when_they_are_listed(store):
+    store.append("rejects", _rejects(1))
+    (old,) = store.parts("rejects")
+    new = store.write_part("rejects", _rejects(3, 2))
+    assert store.read("rejects")["line"].to_list() == [1]
+    store.list_parts("rejects", [new, old])
+    assert store.read("rejects")["line"].to_list() == [2, 3, 1]
+    store.list_parts("rejects", [new])
+    assert _files(store, "rejects") == {new, "parts.json"}
+
+
+def test_one_signal_does_not_touch_another(store):
+    store.replace("signals/nsfw", facts_frame("nsfw", {"a": {}}))
+    store.replace("signals/tokens", facts_frame("tokens", {"b": {}}))
+    store.replace("signals/tokens", facts_frame("tokens", {"c": {}}))
+    assert store.read("signals/nsfw")["content_id"].to_list() == ["a"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_same_rows_in_any_order_are_the_same_bytes(seed, tmp_path):
+    lines = list(range(200))
+    first, second = Store.open(str(tmp_path / "first")), Store.open(str(tmp_path / "second"))
+    first.replace("rejects", _rejects(*lines))
+    random.Random(seed).shuffle(lines)
+    second.replace("rejects", _rejects(*lines))
+    (part,) = first.parts("rejects")
+    assert second.parts("rejects") == [part]
+    path = f"tables/rejects/{part}"
+    assert first.read_bytes(path) == second.read_bytes(path)
+
+
+def test_rows_with_one_key_keep_their_order(store):
+    twins = _rejects(*[1] * 20_000).with_columns(evidence=pl.int_range(pl.len()).cast(pl.String))
+    store.replace("rejects", twins)
+    assert store.read("rejects").equals(twins)
+
+
+@pytest.mark.parametrize("change", ["append", "replace"])
+def test_a_write_killed_at_any_step_leaves_the_old_table_or_the_new_one(change, tmp_path, monkeypatch):
+    """Killed at its first, second, … step on the disk until one run gets through; then everything is in order."""
+    old, new = _rejects(1, 2), _rejects(3)
+    expected = {"append": pl.concat([old, new]), "replace": new}[change]
+    for survived in range(10):
+        store = Store.open(str(tmp_path / str(survived)))
+        store.replace("rejects", old)
+        with monkeypatch.context() as patch:
+            _die_after(patch, survived)
+            try:
+                getattr(store, change)("rejects", new)
+                died = False
+            except _Killed:
+                died = True
+        found = store.read("rejects")
+        assert found.equals(expected) or (died and found.equals(old))
+        getattr(store, change)("rejects", new)
+        assert store.read("rejects").equals(expected)
+        assert change == "append" or _files(store, "rejects") == {*store.parts("rejects"), "parts.json"}
+        if not died:
+            break
+    assert not died
+    assert survived >= 4  # two files, each written and then renamed
+
+
+class _Killed(BaseException):
+    """The process ends here."""
+
+
+def _die_after(patch: pytest.MonkeyPatch, steps: int) -> None:
+    """Let `steps` operations on the disk happen, and the next one not."""
+    left = [steps]
+
+    def counted(real, half_done=lambda *arguments: None):
+        def step(*arguments, **options):
+            left[0] -= 1
+            if left[0] < 0:
+                half_done(*arguments)
+                raise _Killed
+            return real(*arguments, **options)
+
+        return step
+
+    def half_written(fs: LocalFileSystem, path: str, content: bytes) -> None:
+        Path(path).write_bytes(content[: len(content) // 2])
+
+    patch.setattr(os, "replace", counted(os.replace))
+    patch.setattr(LocalFileSystem, "pipe_file", counted(LocalFileSystem.pipe_file, half_written))
+    patch.setattr(LocalFileSystem, "rm_file", counted(LocalFileSystem.rm_file))
+
+
+def test_a_reader_that_is_overtaken_by_a_writer_sees_the_new_table(tmp_path, monkeypatch):
+    store = Store.open(str(tmp_path))
+    store.replace("rejects", _rejects(1))
+    listed = store.parts("rejects")
+    store.replace("rejects", _rejects(2))
+    answers = iter([listed])
+    monkeypatch.setattr(store, "parts", lambda table: next(answers, None) or Store.parts(store, table))
+    assert store.read("rejects")["line"].to_list() == [2]
+
+
+def test_a_part_that_is_lost_is_an_error_and_not_a_shorter_table(store):
+    store.append("rejects", _rejects(1))
+    store.append("rejects", _rejects(2))
+    store.fs.rm_file(store.at(f"tables/rejects/{store.parts('rejects')[0]}"))
+    for read in (store.read, lambda table: list(store.read_parts(table))):
+        with pytest.raises(StoreUnwell, match=r"is damaged: a part of table 'rejects'"):
+            read("rejects")
+
+
+@pytest.mark.parametrize("broken", ["part", "parts.json"])
+def test_a_file_that_is_broken_is_one_clear_line(store, broken):
+    store.append("rejects", _rejects(1))
+    name = store.parts("rejects")[0] if broken == "part" else broken
+    store.fs.pipe_file(store.at(f"tables/rejects/{name}"), b"[half of i")
+    with pytest.raises(StoreUnwell, match=r"^store '[^']*' is damaged[^\n]*start a new one$"):
+        store.read("rejects")
+
+
+def test_single_files_are_whole_or_absent(store):
+    assert store.read_bytes("runs/x.json") is None
+    store.write_bytes("runs/x.json", b"one")
+    store.write_bytes("runs/x.json", b"two")
+    assert store.read_bytes("runs/x.json") == b"two"
+    assert len(store.fs.ls(store.at("runs"), detail=False)) == 1
+
+
+def test_what_killed_writers_left_is_swept_away_and_nothing_else(store):
+    store.append("rejects", _rejects(1))
+    store.write_bytes("runs/x.json", b"one")
+    before = sorted(store.fs.find(store.path))
+    store.write_part("rejects", _rejects(2))
+    store.fs.pipe_file(store.at("runs/y.json.4711.tmp"), b"half")
+    store.fs.makedirs(store.at("tables/images"), exist_ok=True)
+    store.fs.pipe_file(store.at("tables/images/0123.parquet"), b"never listed")
+    sweep(store)
+    assert sorted(store.fs.find(store.path)) == before
+
+
+def test_slices_of_long_rows_hold_fewer(store, monkeypatch):
+    """No more is in memory, however long the rows of a part are."""
+    rows = _rejects(*range(40)).with_columns(evidence=pl.Series([f"{n:01000d}" for n in range(40)]))
+    store.append("rejects", rows)
+    monkeypatch.setattr(tables, "SLICE_BYTES", 5_100)
+    slices = list(store.read_slices("rejects"))
+    assert pl.concat(slices).equals(rows)
+    assert [each.height for each in slices] == [5] * 8 or [each.height for each in slices] == [4] * 10
+    assert [each.height for each in store.read_slices("rejects", ["line"])] == [40]
+    monkeypatch.setattr(tables, "SLICE_BYTES", 1)
+    assert [each.height for each in store.read_slices("rejects", ["evidence"])] == [1] * 40

@@ -1,0 +1,162 @@
+"""The step from kept conversations to the `topics` table."""
+
+import shutil
+
+import numpy as np
+import polars as pl
+import pytest
+
+from schemas.errors import BadInput
+from schemas.settings import Settings, TopicSettings
+from schemas.takedown import TakenDownKind, Tombstone
+from tasks.providers import Providers
+from tasks.report.topics import topic_counts, topic_tree_part
+from tasks.storage.tables import Store, frame_of
+from tasks.topics.fit import TABLE
+from tasks.topics.steps import find_topics
+from tests.builders import NOON, VERSIONS, conversation, decision, measure_clean, store_with
+
+PROVIDERS = Providers()
+ONE_TOPIC = "one topic: fewer than 15 different documents are nothing to tell apart"
+WORDS = ("giraffe savanna", "receipt total", "triangle angle")
+
+
+def _conversations(count):
+    return [conversation(f"c{n:03d}", f"{WORDS[n % 3]} {n}", "Yes.", image_ids=[f"{n:032x}"]) for n in range(count)]
+
+
+def _planted(conversations):
+    """Vectors of prompts around one direction for each of the three subjects."""
+    random = np.random.default_rng(0)
+    axes = np.eye(8)
+    vectors = {}
+    for number, each in enumerate(conversations):
+        vector = axes[number % 3] + random.normal(scale=0.05, size=8)
+        vectors[each.prompt_id] = {"vector": (vector / np.linalg.norm(vector)).tolist()}
+    return vectors
+
+
+def _topics(folder, conversations, seed=0, vectors=None, reasons=None):
+    reasons = reasons or {}
+    decisions = [decision(each, *reasons.get(each.conversation_id, ())) for each in conversations]
+    store = store_with(folder, conversations=conversations, decisions=decisions)
+    same = {each.image_ids[0]: {"vector": [1.0, 0.0]} for each in conversations if each.image_ids}
+    measure_clean(store, conversations, text_embedding=vectors or _planted(conversations), image_embedding=same)
+    return _find(store, seed)
+
+
+def _find(store, seed=0):
+    settings = Settings(store=store.root, seed=seed, topics=TopicSettings(neighbours=8, dimensions=2))
+    report = find_topics.fn(settings, PROVIDERS, VERSIONS)
+    return report, store.read("topics")
+
+
+@pytest.fixture(scope="module")
+def sixty(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sixty")
+    report, topics = _topics(folder, _conversations(60))
+    return folder, report.counts, topics
+
+
+def test_prompts_of_one_subject_share_a_topic_named_after_its_words(sixty):
+    _, counts, topics = sixty
+    assert counts["documents"] == topics.height == 60
+    assert counts["topics"] == 3
+    assert counts["outliers"] == topics.filter(topic=-1).height
+    names = set(topics.filter(pl.col("topic") >= 0)["name"])
+    assert {tuple(sorted(name.split(", "))) for name in names} == {tuple(sorted(words.split())) for words in WORDS}
+
+
+def test_row_order_of_the_tables_does_not_change_topics(sixty, tmp_path):
+    folder, _, topics = sixty
+    store = Store.open(str(folder / "store"))
+    shuffled = Store.open(str(tmp_path / "shuffled"))
+    for table in ("conversations", "decisions", "signals/text_embedding", "signals/image_embedding"):
+        rows = store.read(table)
+        order = np.random.default_rng(7).permutation(rows.height)
+        for start in range(0, rows.height, 7):
+            shuffled.append(table, rows[order[start : start + 7]])
+        assert not shuffled.read(table).equals(rows)
+    assert _find(shuffled)[1].equals(topics)
+
+
+def test_vectors_of_another_version_enter_no_topic(sixty, tmp_path):
+    folder, _, topics = sixty
+    store = Store.open(str(tmp_path))
+    for table in ("conversations", "decisions", "signals/text_embedding", "signals/image_embedding"):
+        rows = Store.open(str(folder / "store")).read(table)
+        if "version" in rows.columns:  # the same vectors turned round, as of a model in other numbers
+            turned = pl.col("vector").list.reverse()
+            store.append(table, rows.with_columns(turned, version=pl.col("version") + "-other"))
+        store.append(table, rows)
+    assert _find(store)[1].equals(topics)
+
+
+def test_a_takedown_of_a_whole_topic_leaves_the_others_as_they_are(sixty, tmp_path):
+    folder, _, topics = sixty
+    store = Store(str(shutil.copytree(folder / "store", tmp_path / "store")))
+    gone = topics.filter(topic=1)["document_id"]
+    conversations = store.read("conversations")
+    theirs = conversations.filter(pl.col("document_id").is_in(gone.implode()))["conversation_id"]
+    store.replace("conversations", conversations.filter(~pl.col("conversation_id").is_in(theirs.implode())))
+    for table, key, ids in (
+        ("decisions", "item_id", theirs),
+        ("topics", "document_id", gone),
+        (TABLE, "document_id", gone),
+    ):
+        store.replace(table, store.read(table).filter(~pl.col(key).is_in(ids.implode())))
+    tombstone = Tombstone(key="k", kind=TakenDownKind.PICTURE, taken_down_at=NOON)
+    store.replace("takedowns", frame_of(Tombstone, [tombstone]))
+    report, after = _find(store)
+    columns = ["document_id", "topic", "x", "y"]
+    assert after.select(columns).equals(topics.filter(pl.col("topic") != 1).select(columns))
+    assert report.counts["topics"] == store.read("topic_names").height == 2
+    assert store.read("topic_tree").select("node", "left", "right").rows() == [(3, 0, 2)]
+    part = topic_tree_part(store, topic_counts(store))
+    assert part is not None
+    assert all(f"{n} {after.filter(topic=n)['name'][0]}" in str(part.figure) for n in (0, 2))
+
+
+def test_another_seed_gives_another_map(sixty):
+    folder, _, topics = sixty
+    assert not _find(Store.open(str(folder / "store")), seed=1)[1]["x"].equals(topics["x"])
+
+
+@pytest.mark.parametrize(("count", "note"), [(0, "no documents: no topics"), (1, ONE_TOPIC), (3, ONE_TOPIC)])
+def test_few_prompts_are_one_topic_and_the_report_says_so(tmp_path, count, note):
+    report, topics = _topics(tmp_path, _conversations(count))
+    assert report.counts == {"documents": count, "topics": min(count, 1), "outliers": 0, "fitted": count}
+    assert report.notes == [note]
+    assert topics["topic"].to_list() == [0] * count
+
+
+def test_identical_prompts_on_different_pictures_are_one_topic(tmp_path):
+    alike = [conversation(f"c{n}", "What is this?", "A cat.", image_ids=[f"{n:032x}"]) for n in range(20)]
+    report, topics = _topics(tmp_path, alike, vectors={alike[0].prompt_id: {"vector": [0.6, 0.8]}})
+    assert report.counts == {"documents": 20, "topics": 1, "outliers": 0, "fitted": 20}
+    assert report.notes == [ONE_TOPIC]
+    assert set(topics["name"]) == {"untitled"}
+
+
+def test_the_same_prompt_and_picture_asked_twice_is_one_document(tmp_path):
+    twice = [conversation(f"c{n}", "A giraffe?", f"Answer {n}.", image_ids=["1" * 32]) for n in range(2)]
+    report, topics = _topics(tmp_path, twice)
+    assert report.counts["documents"] == 1
+    assert topics["document_id"].to_list() == [twice[0].document_id]
+
+
+def test_dropped_and_unmeasured_prompts_have_no_topic(tmp_path):
+    several = _conversations(4)
+    unmeasured = _planted(several) | {several[3].prompt_id: None}
+    report, topics = _topics(tmp_path, several, vectors=unmeasured, reasons={"c001": ("face",)})
+    assert report.counts["documents"] == 2
+    assert "1 kept documents have no embedding and no topic: run `curate measure`" in report.notes
+    assert set(topics["document_id"]) == {several[0].document_id, several[2].document_id}
+
+
+@pytest.mark.parametrize(("lengths", "told"), [((8, 9), "have 8 and 9 dimensions"), ((0, 0), "have 0 dimensions")])
+def test_vectors_of_several_lengths_or_none_under_one_version_end_the_stage(tmp_path, lengths, told):
+    several = _conversations(2)
+    vectors = {each.prompt_id: {"vector": [1.0] * length} for each, length in zip(several, lengths, strict=True)}
+    with pytest.raises(BadInput, match=f"text_embedding: vectors of version '1' {told}; one version has one: remove"):
+        _topics(tmp_path, several, vectors=vectors)

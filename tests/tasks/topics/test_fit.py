@@ -1,0 +1,228 @@
+"""Night over night: old documents keep their topics, a fit is made only when it is due, and history leaves no trace."""
+
+from datetime import date, timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.settings import Settings, TopicSettings
+from schemas.takedown import TakenDownKind, Tombstone
+from tasks.storage.tables import Store, frame_of
+from tasks.topics.cluster import assign, reach_of
+from tasks.topics.engines import Clustering
+from tasks.topics.fit import TABLE, fit_and_assign, fit_day_rows, largest_step
+from tests.builders import NOON
+
+FIRST = date(2024, 9, 1)
+CHOSEN = {"members_min": 10, "neighbours": 10}
+
+
+def _documents(counts, seed=0, topics=4):
+    """Days, ids and vectors of so many documents a day, in order of id."""
+    random = np.random.default_rng(seed)
+    total = sum(counts)
+    owner = random.integers(0, topics, total)
+    vectors = np.eye(32)[owner] + random.normal(scale=0.08, size=(total, 32))
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    days = np.repeat([FIRST + timedelta(n) for n in range(len(counts))], counts)
+    order = random.permutation(total)
+    ids = pl.Series([f"{n:032x}" for n in range(total)])
+    return pl.Series("day", list(days[order])), ids, vectors[order]
+
+
+def _until(documents, day):
+    days, ids, vectors = documents
+    among = (days <= FIRST + timedelta(day)).to_numpy()
+    return days.filter(among), ids.filter(among), vectors[among]
+
+
+def _find(store, documents, **chosen):
+    settings = Settings(store=store.root, topics=TopicSettings(**CHOSEN | chosen))
+    topics = fit_and_assign(store, *documents, settings)
+    store.replace(TABLE, pl.concat(topics.tried))
+    return topics
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store.open(str(tmp_path / "store"))
+
+
+def test_a_night_with_few_new_prompts_leaves_every_old_label_and_costs_no_fit(store):
+    documents = _documents([300, 3])
+    before = _find(store, _until(documents, 0))
+    after = _find(store, documents)
+    assert before.new
+    assert not after.new
+    old = (documents[0] == FIRST).to_numpy()
+    assert (after.found.labels[old] == before.found.labels).all()
+    assert (after.found.positions[old] == before.found.positions).all()
+    assert (after.found.labels[~old] >= 0).all()
+
+
+def test_a_new_prompt_joins_the_topic_it_is_nearest_to(store):
+    documents = _documents([300, 30])
+    found = _find(store, documents).found
+    old = (documents[0] == FIRST).to_numpy()
+    planted = documents[2].argmax(axis=1)
+    topic_of = {number: np.bincount(found.labels[old & (planted == number)]).argmax() for number in range(4)}
+    joined = ~old & (found.labels >= 0)
+    assert joined.sum() >= 28  # of 30; one in a hundred is expected beyond the reach of the fitted ones
+    assert [topic_of[number] for number in planted[joined]] == found.labels[joined].tolist()
+    assert (found.probabilities[joined] > 0.9).all()
+
+
+def test_nights_one_by_one_end_where_all_at_once_ends_and_the_kept_fit_is_only_a_cache(store, tmp_path):
+    documents = _documents([120, 20, 15, 60, 5])
+    for day in range(5):
+        nightly = _find(store, _until(documents, day))
+    for again in (_find(Store.open(str(tmp_path / "fresh")), documents), _find(store, documents)):
+        assert (again.found.labels == nightly.found.labels).all()
+        assert (again.found.probabilities == nightly.found.probabilities).all()
+        assert (again.found.positions == nightly.found.positions).all()
+
+
+def _without(store, documents, gone):
+    """The documents, and the kept fit, after a takedown of some."""
+    stays = ~documents[1].is_in(gone)
+    store.replace(TABLE, store.read(TABLE).filter(~pl.col("document_id").is_in(gone)))
+    store.replace(
+        "takedowns", frame_of(Tombstone, [Tombstone(key="k", kind=TakenDownKind.CONVERSATION, taken_down_at=NOON)])
+    )
+    return documents[0].filter(stays), documents[1].filter(stays), documents[2][stays.to_numpy()]
+
+
+def test_takedowns_leave_the_topics_of_all_other_documents(store):
+    documents = _documents([200, 40])
+    labels = dict(zip(documents[1], _find(store, documents).found.labels, strict=True))
+    for gone in (documents[1][[3]], documents[1][[50, 60]]):
+        documents = _without(store, documents, gone)
+        after = _find(store, documents)
+        assert not after.new
+        assert dict(zip(documents[1], after.found.labels, strict=True)).items() <= labels.items()
+    assert set(store.read(TABLE)["document_id"]) <= set(documents[1])
+
+
+def test_a_document_that_others_asked_later_stays_where_it_was(store):
+    documents = _documents([300, 3])
+    labels = _find(store, documents).found.labels
+    days, ids, vectors = _without(store, documents, [])
+    moved = days.scatter((days == FIRST).arg_true()[0], FIRST + timedelta(1))
+    after = _find(store, (moved, ids, vectors))
+    assert (after.new, len(after.rows)) == (False, 300)
+    assert (after.found.labels == labels).all()
+
+
+@pytest.mark.parametrize("changed", ["a vector", "the seed", "another document went too"])
+def test_what_a_takedown_left_of_a_fit_of_something_else_is_not_used(store, changed):
+    documents = _documents([200])
+    _find(store, documents)
+    days, ids, vectors = _without(store, documents, documents[1][[3]])
+    settings = Settings(store=store.root, seed=int(changed == "the seed"), topics=TopicSettings(**CHOSEN))
+    if changed == "a vector":
+        vectors = np.concatenate([-vectors[:1], vectors[1:]])
+    elif changed == "another document went too":
+        days, ids, vectors = days[1:], ids[1:], vectors[1:]
+    assert fit_and_assign(store, days, ids, vectors, settings).new
+
+
+@pytest.mark.parametrize("changed", ["a vector", "a document is gone"])
+def test_a_kept_fit_of_something_else_is_not_used(store, changed):
+    days, ids, vectors = _documents([200])
+    before = _find(store, (days, ids, vectors))
+    if changed == "a vector":
+        vectors = vectors.copy()
+        vectors[0] = -vectors[0]
+    else:  # as after a takedown
+        store.replace(TABLE, store.read(TABLE)[1:])
+    after = _find(store, (days, ids, vectors))
+    assert before.new
+    assert after.new
+    assert (after.found.labels == before.found.labels).all() == (changed != "a vector")
+
+
+def test_only_the_first_fitted_documents_vote(monkeypatch):
+    _, _, vectors = _documents([300])
+    model = Clustering(np.arange(300, dtype=np.int32), np.ones(300, np.float32), np.zeros((300, 2), np.float32))
+    monkeypatch.setattr("tasks.topics.cluster.REFERENCE_MAX", 100)
+    monkeypatch.setattr("tasks.topics.cluster.VOTERS", 1)
+    assert assign(vectors, model, np.inf, vectors, 1).found.labels.tolist()[:100] == list(range(100))
+    assert assign(vectors, model, np.inf, vectors, 1).found.labels.max() == 99
+
+
+def test_votes_weigh_by_cosine_and_the_winners_give_probability_and_place():
+    angles = np.deg2rad([0, 20, 60])
+    fitted = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    places = np.array([[100, 100], [10, 0], [20, 0]], np.float32)
+    model = Clustering(np.array([1, 0, 0], np.int32), np.ones(3, np.float32), places)
+    found = assign(fitted, model, np.inf, fitted[:1], 1).found
+    near, far = np.cos(angles[1:])
+    assert found.labels.tolist() == [0]  # two to one, though the one is nearest
+    assert found.probabilities[0] == pytest.approx((near + far) / (1 + near + far))
+    assert found.positions[0] == pytest.approx([(10 * near + 20 * far) / (near + far), 0])
+
+
+def test_reach_is_what_nearly_all_fitted_documents_stay_within_themselves_not_counted():
+    _, _, vectors = _documents([300])
+    cosines = np.sort(vectors @ vectors.T, axis=1)[:, ::-1]
+    assert reach_of(vectors, 1) == pytest.approx(np.percentile((1 - cosines[:, 1:16]).mean(axis=1), 99), abs=1e-5)
+
+
+def test_new_prompts_far_from_all_topics_have_everything_fitted_anew(store):
+    days, ids, vectors = _documents([300, 40])
+    vectors = vectors.copy()
+    late = (days > FIRST).to_numpy()
+    vectors[late] = np.roll(vectors[late], 20, axis=1)  # topics that nobody had heard of
+    drifted = _find(store, (days, ids, vectors))
+    assert len(drifted.rows) == 340
+    assert drifted.drifted > 0.9
+    kept = _find(store, (days, ids, vectors), drift_max=1.0)
+    assert len(kept.rows) == 300
+    assert (kept.found.labels[late] == -1).all()
+    assert (kept.found.probabilities[late] == 0).all()
+    again = _find(store, (days, ids, vectors))
+    assert (again.found.labels == drifted.found.labels).all()
+
+
+def test_a_few_strange_prompts_are_outliers_and_no_reason_to_fit_anew(store):
+    days, ids, vectors = _documents([300, 9])
+    late = (days > FIRST).to_numpy()
+    vectors[late] = np.roll(vectors[late], 20, axis=1)
+    assert (_find(store, (days, ids, vectors)).found.labels[late] == -1).all()
+
+
+def test_beyond_the_most_that_are_fitted_a_sample_is_and_the_rest_is_assigned(store):
+    documents = _documents([600])
+    found = _find(store, documents, fit_max=150)
+    assert found.rows.tolist() == list(range(150))  # lowest content ids
+    planted = documents[2].argmax(axis=1)
+    pairs = {(int(a), int(b)) for a, b in zip(planted, found.found.labels, strict=True) if b >= 0}
+    assert len(pairs) == 4
+    assert (found.found.labels >= 0).mean() > 0.95
+
+
+def test_the_ladder_and_the_fit_day_are_as_documented():
+    steps = [1, 2, 3, 4, 5, 7, 9, 12, 15, 19, 24]
+    assert [n for n in range(1, 25) if largest_step(n, 1.25) == n] == steps
+    assert [largest_step(n, 1.25) for n in (6, 14, 18)] == [5, 12, 15]
+    days = pl.Series("day", np.repeat([FIRST, FIRST + timedelta(1), FIRST + timedelta(2)], [5, 1, 1]).tolist())
+    assert len(fit_day_rows(days[:6], 1.25)) == 5  # the step of 6 is 5, which the first day reaches
+    assert len(fit_day_rows(days, 1.25)) == 7  # that of 7 is 7
+
+
+@given(st.integers(1, 10**7), st.floats(1.01, 10))
+def test_at_most_one_growth_step_is_not_fitted(count, growth):
+    step = largest_step(count, growth)
+    assert step <= count < max(step + 1, growth * step + 1)
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=12), st.floats(1.05, 3))
+def test_fitted_days_are_whole_and_the_first_ones(counts, growth):
+    days = pl.Series("day", [FIRST + timedelta(n) for n, count in enumerate(counts) for _ in range(count)], pl.Date)
+    rows = fit_day_rows(days, growth)
+    assert rows.tolist() == list(range(len(rows)))
+    assert len(rows) >= largest_step(max(1, len(days)), growth) or not len(days)
+    assert days[: len(rows)].max() != (days[len(rows) :].min() if len(rows) < len(days) else None) or not len(days)
