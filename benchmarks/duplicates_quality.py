@@ -26,12 +26,12 @@ import PIL.ImageOps
 import polars as pl
 
 from benchmarks.privacy_quality import figure
-from schemas.policy import NearPictures, SemanticPictures
+from schemas.policy import NearImages, SemanticImages
 from tasks.dedup.cosine import cosine_pairs
 from tasks.dedup.near_images import near_hashes, near_images
-from tasks.images.decode import Picture, PictureRejected, open_picture
+from tasks.images.decode import DecodedImage, ImageRejected, open_image
 from tasks.providers import Providers
-from tasks.signals import PICTURE_SIGNALS
+from tasks.signals import IMAGE_SIGNALS
 
 PICTURES = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
 EVERY = 2
@@ -91,9 +91,9 @@ class Seen(NamedTuple):
     """image_id, phash, pdq, grey, vector, peer (imagehash's digits); one row a content id."""
 
 
-def look(pictures: Iterable[tuple[str, Picture]], providers: Providers) -> Seen:
+def look(pictures: Iterable[tuple[str, DecodedImage]], providers: Providers) -> Seen:
     """Hashes and vectors of named pictures."""
-    signals = {name: PICTURE_SIGNALS[name](providers) for name in ("image_hash", "image_embedding")}
+    signals = {name: IMAGE_SIGNALS[name](providers) for name in ("image_hash", "image_embedding")}
     images, rows = {}, {}
     for name, picture in pictures:
         images[name] = picture.image_id
@@ -110,10 +110,10 @@ def look(pictures: Iterable[tuple[str, Picture]], providers: Providers) -> Seen:
 
 def relations(seen: Seen) -> dict[str, Pairs]:
     """perceptual, semantic and imagehash -> all pairs of content ids, each in order; equal pixels are in none."""
-    radius = NearPictures()
+    radius = NearImages()
     perceptual = near_images(near_hashes(seen.facts, radius), seen.facts, radius)
     ids, vectors = seen.facts["image_id"], np.array(seen.facts["vector"].to_list(), np.float32)
-    first, second, _ = cosine_pairs(vectors, SemanticPictures().cosine_min)
+    first, second, _ = cosine_pairs(vectors, SemanticImages().cosine_min)
     peer = np.array([int(digits, 16) for digits in seen.facts["peer"]], np.uint64)
     i, j = np.nonzero(np.triu(np.bitwise_count(peer[:, None] ^ peer[None, :]) <= radius.phash_distance_max, 1))
     ends = {"perceptual": set(perceptual.select("image_a", "image_b").iter_rows())}
@@ -197,20 +197,20 @@ def _rows(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(lines))
 
 
-def _again(image: Image) -> Picture:
+def _again(image: Image) -> DecodedImage:
     sink = io.BytesIO()
     image.convert("RGB").save(sink, "PNG", compress_level=1)
-    return open_picture(sink.getvalue())
+    return open_image(sink.getvalue())
 
 
-def _opened(data: Path, *folders: str) -> Iterator[tuple[str, Picture]]:
+def _opened(data: Path, *folders: str) -> Iterator[tuple[str, DecodedImage]]:
     """Name below DATA and picture of every usable file."""
     for file in sorted(
         each for folder in folders for each in (data / folder).rglob("*") if each.suffix.lower() in PICTURES
     ):
         try:
-            yield file.relative_to(data).as_posix(), open_picture(file.read_bytes())
-        except PictureRejected:
+            yield file.relative_to(data).as_posix(), open_image(file.read_bytes())
+        except ImageRejected:
             continue
 
 

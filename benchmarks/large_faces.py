@@ -17,7 +17,7 @@ import numpy as np
 import PIL.Image
 
 from benchmarks.privacy_quality import LABELS, PICTURES, figure
-from tasks.images.decode import Picture, PictureRejected, open_picture
+from tasks.images.decode import DecodedImage, ImageRejected, open_image
 from tasks.providers.embedded.faces import CenterFace
 
 WIDTHS = (2560, 4096, 8192)
@@ -26,12 +26,12 @@ CONFIDENCE = 0.5
 Box = tuple[int, int, int, int]
 
 
-def as_picture(image: PIL.Image.Image) -> Picture:
+def as_image(image: PIL.Image.Image) -> DecodedImage:
     """A drawn picture as the finder takes it."""
-    return Picture("0" * 32, b"", "png", np.asarray(image))
+    return DecodedImage("0" * 32, b"", "png", np.asarray(image))
 
 
-def pictures_below(data: Path, labels: Path) -> tuple[list[Path], list[Path]]:
+def images_below(data: Path, labels: Path) -> tuple[list[Path], list[Path]]:
     """Files with a labelled face, and files without any."""
     with labels.open(encoding="utf-8") as lines:
         known = {row["file"]: row["kind"] for row in csv.DictReader(lines)}
@@ -44,7 +44,7 @@ def pictures_below(data: Path, labels: Path) -> tuple[list[Path], list[Path]]:
 def heads(files: list[Path], finder: CenterFace) -> Iterator[tuple[PIL.Image.Image, int]]:
     """The surest face of each picture with its surroundings, and the height of the face in it."""
     for file in files:
-        picture = open_picture(file.read_bytes())
+        picture = open_image(file.read_bytes())
         (found,) = finder.find_faces([picture])
         if found and found[0].box[3] >= 64:
             x, y, width, height = found[0].box
@@ -61,8 +61,8 @@ def canvas(files: list[Path], width: int, rng: np.random.Generator) -> PIL.Image
         left, row = 0, 200
         while left < full.width:
             try:
-                shown = open_picture(files[rng.integers(len(files))].read_bytes()).pil.convert("RGB")
-            except PictureRejected:
+                shown = open_image(files[rng.integers(len(files))].read_bytes()).pil.convert("RGB")
+            except ImageRejected:
                 continue
             full.paste(shown, (left, top))
             left, row = left + shown.width, max(row, min(shown.height, 900))
@@ -90,7 +90,7 @@ def with_faces(
 def main(data: Path, count: int, labels: Path, widths: tuple[int, ...]) -> None:
     """Print recall and false alarms with intervals, and CPU seconds a picture, for each width."""
     finder = CenterFace()
-    with_face, without = pictures_below(data, labels)
+    with_face, without = images_below(data, labels)
     faces = list(heads(with_face, finder))
     print(f"{len(faces)} faces, {len(without)} pictures without")
     for width in widths:
@@ -99,7 +99,7 @@ def main(data: Path, count: int, labels: Path, widths: tuple[int, ...]) -> None:
             full = canvas(without, width, rng)
             made, places = with_faces(full, faces, rng)
             started = time.process_time()
-            clean, (seen,) = finder.find_faces([as_picture(full)])[0], finder.find_faces([as_picture(made)])
+            clean, (seen,) = finder.find_faces([as_image(full)])[0], finder.find_faces([as_image(made)])
             seconds += (time.process_time() - started) / 2
             sure = [f.box for f in seen if f.confidence >= CONFIDENCE]
             false += [f"canvas {number}: {f.box}, {f.confidence:.2f}" for f in clean if f.confidence >= CONFIDENCE]

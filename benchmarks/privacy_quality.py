@@ -20,11 +20,11 @@ from scipy.stats import beta
 
 from benchmarks.privacy_spans import pii_figures
 from schemas.policy import Over
-from tasks.images.decode import PictureRejected, open_picture
+from tasks.images.decode import ImageRejected, open_image
 from tasks.policy.policy_file import load_policy
 from tasks.policy.rules import STOPS, fires
 from tasks.providers import Providers
-from tasks.signals import PICTURE_SIGNALS, SCREENING_TEXT_SIGNALS
+from tasks.signals import IMAGE_SIGNALS, SCREENING_TEXT_SIGNALS
 
 LABELS = Path(__file__).with_name("face_labels.csv")
 FACE_PX_MIN = 32
@@ -48,20 +48,20 @@ def figure(name: str, hits: int, n: int, failures: Iterable[str] = ()) -> dict[s
     return {"bench": name, "n": n, "value": round(hits / max(n, 1), 4), "ci95_low": low, "ci95_high": high}
 
 
-def picture_figures(data: Path, labels: Path, providers: Providers) -> list[dict[str, Any]]:
+def image_figures(data: Path, labels: Path, providers: Providers) -> list[dict[str, Any]]:
     """Faces found and false, and pictures called pornographic at the preset's threshold."""
     drop = {rule.signal: rule.at_least for rule in load_policy("public_release").rules if rule.over is Over.IMAGES}
     with labels.open(encoding="utf-8") as lines:
         known = {row["file"]: (row["kind"], int(row["face_px"])) for row in csv.DictReader(lines)}
-    signals = {name: PICTURE_SIGNALS[name](providers) for name in ("faces", "nsfw")}
+    signals = {name: IMAGE_SIGNALS[name](providers) for name in ("faces", "nsfw")}
     rows = []
     for file in sorted(each for each in data.rglob("*") if each.suffix.lower() in PICTURES):
         name = file.relative_to(data).as_posix()
         if name.startswith("arena-logs"):  # copies of the others
             continue
         try:
-            picture = open_picture(file.read_bytes())
-        except PictureRejected:
+            picture = open_image(file.read_bytes())
+        except ImageRejected:
             continue
         (faces,), (nsfw,) = (signals[each].values([picture]) for each in ("faces", "nsfw"))
         kind, face_px = known.get(name, ("none", 0))
@@ -125,7 +125,7 @@ def over_blocking(file: Path, providers: Providers) -> list[dict[str, Any]]:
 def main(data: Path, labels: Path) -> list[dict[str, Any]]:
     """Every figure that the data allows."""
     providers = Providers()
-    figures = picture_figures(data, labels, providers)
+    figures = image_figures(data, labels, providers)
     sentences, prompts = data / "text-pii" / "labelled.jsonl", data / "text-safety" / "xstest.csv"
     if sentences.is_file():
         rows = [json.loads(line) for line in sentences.read_text(encoding="utf-8").splitlines()]

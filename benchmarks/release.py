@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.release_rows import chat_rows, picture_store
+from benchmarks.release_rows import chat_rows, image_store
 from benchmarks.timing import compare
 from tasks.release.shards import ReleasedImages, write_shards
 
@@ -24,7 +24,7 @@ def run(count: int = ROWS) -> list[dict[str, Any]]:
     """Seconds to write rows whose images, 60 KB each, lie in a store's parts."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        store, rows = picture_store(folder / "store", range(count)), chat_rows(range(count))
+        store, rows = image_store(folder / "store", range(count)), chat_rows(range(count))
         parts = [store.local_part("images", part) or "" for part in store.parts("images")]
         return [
             compare(

@@ -44,15 +44,15 @@ def picture_id(number: int) -> str:
     return f"{number:032x}"
 
 
-def picture_store(folder: Path, numbers: Iterable[int]) -> Store:
+def image_store(folder: Path, numbers: Iterable[int]) -> Store:
     """A store with the pictures of these rows, 30 to 90 KB each, in the parts that ingest makes."""
     store, rows = Store.open(str(folder)), list(numbers)
     for start in range(0, len(rows), _PART):
-        store.append("images", _pictures(rows[start : start + _PART]))
+        store.append("images", _images(rows[start : start + _PART]))
     return store
 
 
-def _pictures(numbers: list[int]) -> pl.DataFrame:
+def _images(numbers: list[int]) -> pl.DataFrame:
     generators = [np.random.default_rng([9, number]) for number in numbers]
     rows = [
         {

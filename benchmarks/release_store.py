@@ -23,7 +23,7 @@ _PART = 16_384
 _MODELS, _TOPICS, _BENCH, _USERS = 40, 400, 500, 97_000
 _DROPPED = 50
 """One direct chat of so many is dropped."""
-_PICTURES = 256
+_IMAGES = 256
 _TEXT_WORDS, _WORDS = 8_000_000, 30_000
 _PROMPT, _ANSWER, _LONGEST = 280, 860, 30_000
 """Characters: means are 70 and 215 tokens, those of LMSYS-Chat-1M."""
@@ -45,7 +45,7 @@ def decided_store(folder: Path, conversations: int, votes: int) -> Store:
         first = rows.filter(pl.Series(numbers == left))
         votes_of = first.join(rows.filter(pl.Series(numbers != left)), on="document_id", suffix="_b")
         _append_items(store, rows, votes_of, about)
-        _append(store, "images", _pictures(first["document_id"]))
+        _append(store, "images", _images(first["document_id"]))
         topics = _topics(first["document_id"])
         _append(store, "topics", topics)
         _append(store, "topic_model", topics | {"model": "the fit that these topics are of"})
@@ -153,14 +153,14 @@ def _append_items(store: Store, rows: pl.DataFrame, votes_of: pl.DataFrame, abou
     _append(store, "sightings", line | {"side": 0, "record_type": "leftvote", "tstamp": votes_of["tstamp_b"]})
 
 
-def _pictures(ids: pl.Series) -> dict[str, Any]:
+def _images(ids: pl.Series) -> dict[str, Any]:
     contents = []
-    for seed in range(_PICTURES):
+    for seed in range(_IMAGES):
         stream = io.BytesIO()
         pixels = np.random.default_rng(seed).integers(0, 255, (8, 8, 3), np.uint8)
         PIL.Image.fromarray(pixels).save(stream, "PNG")
         contents.append(stream.getvalue())
-    content = pl.Series([contents[number % _PICTURES] for number in range(len(ids))])
+    content = pl.Series([contents[number % _IMAGES] for number in range(len(ids))])
     return {"image_id": ids, "bytes": content, "format": "png", "width": 8, "height": 8}
 
 

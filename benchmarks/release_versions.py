@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 
-from benchmarks.release_rows import chat_rows, picture_store
+from benchmarks.release_rows import chat_rows, image_store
 from benchmarks.xet_chunks import uploaded_again
 from tasks.release.shards import ReleasedImages, write_shards
 
@@ -23,7 +23,7 @@ def run() -> list[dict[str, Any]]:
     everything = range(ROWS + 2 * few)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        store = picture_store(folder / "store", everything)
+        store = image_store(folder / "store", everything)
         images = ReleasedImages(store)
         first = _written(chat_rows(range(ROWS)), images, folder / "first")
         return [_compared(change, first, _written(rows, images, folder / change)) for change, rows in _later(few)]

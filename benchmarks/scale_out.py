@@ -28,7 +28,7 @@ from tasks.ingest.take_in import ShardTaker, take_in_here
 from tasks.providers import Providers
 from tasks.runtime.progress import silent
 from tasks.runtime.shards import shard_runner
-from tasks.signals.run import PictureLook
+from tasks.signals.run import MeasuringObserver
 from tasks.storage.tables import Store
 
 FILES_A_SHARD, EMPTY_SHARDS = 8, 20
@@ -113,7 +113,7 @@ def _shards(engine: str, workers: int, files: list[Path]) -> dict[str, float]:
 
 def _taker(folder: str) -> ShardTaker:
     store = Store.open(folder)
-    look = PictureLook(store, Providers(), datetime.now(UTC))
+    look = MeasuringObserver(store, Providers(), datetime.now(UTC))
     return ShardTaker(store.root, (), load_known_hashes([]).digest, None, uuid4().hex, look, pdq_digits)
 
 

@@ -38,7 +38,7 @@ class Labelled:
 
 def labelled(data: Path) -> list[Labelled]:
     """Every labelled item below the folder of shared data; sources that are not there give none."""
-    return [*_math(data / "mathv"), *_pictures(data), *_owleval(data / "owleval"), *_texts(data / "text-categories")]
+    return [*_math(data / "mathv"), *_images(data), *_owleval(data / "owleval"), *_texts(data / "text-categories")]
 
 
 def _hash(text: str) -> int:
@@ -64,7 +64,7 @@ def _math(folder: Path) -> Iterator[Labelled]:
         yield Labelled(f"mathv/{row['id']}", question, folder / row["image"], {"homework": True, **no})
 
 
-def _pictures(data: Path) -> Iterator[Labelled]:
+def _images(data: Path) -> Iterator[Labelled]:
     """Pictures without a question, under an everyday prompt that suits them or, every third time, just any."""
     kinds = {
         "charts-maps-diagrams": "diagram", "ocr-documents": "ocr", "photos": "captioning", "art": "captioning",
@@ -76,10 +76,10 @@ def _pictures(data: Path) -> Iterator[Labelled]:
             pools = _notes()["prompts"]["held_out" if _hash(item) % 2 else "tuning"]
             pool = suits if suits != "captioning" or _hash(f"{item} pool") % 3 else "other"
             prompt = pools[pool][_hash(f"{item} prompt") % len(pools[pool])]
-            yield Labelled(item, prompt, file, _picture_tags(file.name, suits, pool))
+            yield Labelled(item, prompt, file, _image_tags(file.name, suits, pool))
 
 
-def _picture_tags(name: str, suits: str, pool: str) -> dict[str, bool]:
+def _image_tags(name: str, suits: str, pool: str) -> dict[str, bool]:
     tags = {"homework": False, "captioning": pool == "captioning", "creative_writing": False}
     if not any(part in name for part in _notes()["unclear_diagrams"]):
         tags["diagram"] = suits == "diagram" and not any(part in name for part in _notes()["not_diagrams"])
@@ -100,10 +100,10 @@ def _owleval(folder: Path) -> Iterator[Labelled]:
 
 
 def _texts(folder: Path) -> Iterator[Labelled]:
-    no_picture = {"captioning": False, "diagram": False}
+    no_image = {"captioning": False, "diagram": False}
     for name, coding in (("mt-bench", {"coding"}), ("vicuna-bench", {"coding"})):
         for row in _lines(folder / f"{name}.jsonl"):
-            tags = dict(no_picture)
+            tags = dict(no_image)
             if row["category"] not in ("reasoning", "stem", "extraction", "fermi", "math"):
                 tags["homework"] = False
             if row["category"] == "math":
@@ -112,7 +112,7 @@ def _texts(folder: Path) -> Iterator[Labelled]:
                 tags["code"] = row["category"] in coding
             yield Labelled(f"{name}/{row['question_id']}", "\n\n".join(row["turns"]), None, tags)
     for row in _lines(folder / "arena-hard-v0.1.jsonl"):
-        tags = dict(no_picture)
+        tags = dict(no_image)
         was_read = int(hashlib.sha256(row["uid"].encode()).hexdigest(), 16) % CODE_SHARE == 0
         if was_read and row["uid"][:6] not in _notes()["code"]["unclear"]:
             tags["code"] = row["uid"][:6] not in _notes()["code"]["without"]

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.tag_labels import Labelled, labelled
 from schemas.tag_evaluation import Share, TagAgreement
-from tasks.images.decode import open_picture
+from tasks.images.decode import open_image
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
 from tasks.providers.embedded import categories
@@ -44,9 +44,9 @@ def documents_of(items: Sequence[Labelled], providers: Providers, read_text: boo
     documents = []
     with progress("pictures and prompts", len(items)) as advance:
         for each in items:
-            pictures = [open_picture(each.picture.read_bytes())] if each.picture else []
+            pictures = [open_image(each.picture.read_bytes())] if each.picture else []
             documents.append(
-                document_of(each.item, each.prompt, pictures, providers, with_pictures=False, read_text=read_text)
+                document_of(each.item, each.prompt, pictures, providers, with_images=False, read_text=read_text)
             )
             advance(1)
     return documents
@@ -63,8 +63,8 @@ def said_of(items: Sequence[Labelled], documents: Sequence[Document]) -> dict[st
 
 def fit_diagrams(items: Sequence[Labelled], documents: Sequence[Document]) -> None:
     """Logistic regression of `diagram` on the pictures' vectors; writes the tagger's weights."""
-    pairs = [(d.picture_vectors[0], e.tags["diagram"]) for e, d in zip(items, documents, strict=True)
-             if d.picture_vectors and "diagram" in e.tags]  # fmt: skip
+    pairs = [(d.image_vectors[0], e.tags["diagram"]) for e, d in zip(items, documents, strict=True)
+             if d.image_vectors and "diagram" in e.tags]  # fmt: skip
     vectors, truth = np.array([v for v, _ in pairs]), [t for _, t in pairs]
     fitted = LogisticRegression(C=PENALTY, max_iter=5000, class_weight="balanced").fit(vectors, truth)
     lines = ",\n  ".join(

@@ -157,7 +157,7 @@ def _purity(engine: str, labels: Labels, owner: npt.NDArray[np.int64], sets: int
 
 def _embedded(folders: list[str]) -> tuple[list[str], Vectors]:
     """The folder and the unit vector of every image."""
-    from tasks.images.decode import open_picture
+    from tasks.images.decode import open_image
     from tasks.providers import Providers
 
     embedder = Providers()["image_embedding"]
@@ -165,7 +165,7 @@ def _embedded(folders: list[str]) -> tuple[list[str], Vectors]:
     vectors = [
         vector
         for start in range(0, len(files), BATCH)
-        for vector in embedder.embed_images([open_picture(path.read_bytes()) for path in files[start : start + BATCH]])
+        for vector in embedder.embed_images([open_image(path.read_bytes()) for path in files[start : start + BATCH]])
     ]
     stacked = np.array(vectors, np.float32)
     named = {path: folder for folder in folders for path in files if path.is_relative_to(folder)}

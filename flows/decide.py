@@ -6,7 +6,7 @@ from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.policy.redact import ROUNDS
-from tasks.policy.steps import decide_items, find_near_pictures, redact_items
+from tasks.policy.steps import decide_items, find_near_images, redact_items
 from tasks.providers import Providers
 from tasks.signals.steps import measure_redacted, signal_versions
 
@@ -17,7 +17,7 @@ def decide(settings: Settings) -> list[StageReport]:
     """Keep or drop every conversation and battle, with all reasons. Redacted items are measured again as a check."""
     providers = Providers(settings.providers)
     versions = signal_versions(providers)
-    reports = [find_near_pictures(settings, versions)]
+    reports = [find_near_images(settings, versions)]
     for _ in range(ROUNDS):
         reports += [redact_items(settings, versions), measure_redacted(settings, providers)]
         if not reports[-1].model_calls:

@@ -10,23 +10,23 @@ from schemas.settings import Settings
 from tasks.images.hashes import pdq_digits
 from tasks.ingest.steps import assemble, read_log_lines, take_in_pictures
 from tasks.providers import Providers
-from tasks.signals.run import PictureLook
+from tasks.signals.run import MeasuringObserver
 from tasks.signals.steps import report
 from tasks.storage.tables import Store
-from tasks.takedown.steps import finish_takedowns, withdraw_known_pictures
+from tasks.takedown.steps import finish_takedowns, withdraw_known_images
 
 
 @flow(name="ingest")
 @one_writer
 def ingest(settings: Settings) -> list[StageReport]:
     """Read the logs and the images. Each image is decoded once: for its content id and for its signals."""
-    look = PictureLook(Store.open(settings.store), Providers(settings.providers), datetime.now(UTC))
+    look = MeasuringObserver(Store.open(settings.store), Providers(settings.providers), datetime.now(UTC))
     lines = read_log_lines(settings)
     pictures = take_in_pictures(settings, look, pdq_digits)
     return [
         lines,
         pictures.model_copy(update=report("", look.done).model_dump(include={"model_calls", "failures"})),
         assemble(settings),
-        withdraw_known_pictures(settings),
+        withdraw_known_images(settings),
         *finish_takedowns(settings),
     ]

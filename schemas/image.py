@@ -27,7 +27,7 @@ class RedactedImage(Image):
     """What was filled: left, top, right, bottom in pixels, right and bottom exclusive."""
 
 
-class PictureFile(Row):
+class ImageFile(Row):
     """What became of one picture file of the server's folder."""
 
     name: str
@@ -63,7 +63,7 @@ class Preset(Row):
     """Content id of the picture; null when the file cannot be used."""
 
 
-class SearchedPicture(Row):
+class SearchedImage(Row):
     """A picture whose near-duplicates among all others of the table have been found."""
 
     image_id: str
@@ -72,7 +72,7 @@ class SearchedPicture(Row):
     """Hash of the radius and of the signal versions the search used."""
 
 
-class SemanticPicture(Row):
+class SemanticImage(Row):
     """Two different pictures that a model embeds close together: crops, mirror images, and different receipts too."""
 
     image_a: str
@@ -83,7 +83,7 @@ class SemanticPicture(Row):
     """Cosine of the two embeddings, -1 to 1."""
 
 
-class NearPicture(Row):
+class NearImage(Row):
     """Two different pictures that look the same."""
 
     image_a: str

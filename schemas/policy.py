@@ -159,7 +159,7 @@ class Rename(Row):
         return self.model == other.model and not apart
 
 
-class NearPictures(Row):
+class NearImages(Row):
     """When two different pictures count as near-duplicates; all three must hold."""
 
     phash_distance_max: int = Field(default=8, ge=0, le=64)
@@ -170,7 +170,7 @@ class NearPictures(Row):
     """Correlation of the 32 x 32 brightnesses."""
 
 
-class SemanticPictures(Row):
+class SemanticImages(Row):
     """When two different pictures count as semantic near-duplicates. The relation alone drops nothing."""
 
     cosine_min: float = Field(default=0.9, ge=0.0, le=1.0)
@@ -205,9 +205,9 @@ class Policy(Row):
     """Whom to write to for removal, as the dataset card says it; null for just its publisher."""
     rules: list[Rule]
     """All rules; every one that fires is recorded."""
-    near_pictures: NearPictures = NearPictures()
+    near_pictures: NearImages = NearImages()
     """Radius of near-duplicate pictures."""
-    semantic_pictures: SemanticPictures | None = SemanticPictures()
+    semantic_pictures: SemanticImages | None = SemanticImages()
     """Radius of semantic near-duplicates; null leaves the relation out."""
     duplicates: DuplicateRule | None = DuplicateRule()
     """The duplicate rule; null switches it off."""

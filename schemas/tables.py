@@ -8,7 +8,7 @@ from schemas.battle import Battle
 from schemas.bench import BenchAgreement, BenchFilter, BenchItem, BenchMeasure, HiddenChange, HiddenItem
 from schemas.conversation import Conversation, LogFileRead, RedactedConversation, Sighting
 from schemas.decision import Decision, NearPrompt, Review, RuleParity
-from schemas.image import Image, NearPicture, PictureFile, Preset, RedactedImage, SearchedPicture, SemanticPicture
+from schemas.image import Image, ImageFile, NearImage, Preset, RedactedImage, SearchedImage, SemanticImage
 from schemas.installed_signals import installed_signals
 from schemas.rating import EloRating, OutlierJudge, PairRecord, RankChange, Rating, StyleCoefficient, VoteShare, WinRate
 from schemas.reject import Quarantined, Reject
@@ -55,12 +55,12 @@ TABLES: dict[str, Table] = {
     "conversations": Table(Conversation, ("tstamp", "conversation_id")),
     "battles": Table(Battle, ("tstamp", "battle_id")),
     "images": Table(Image, ("image_id",)),
-    "picture_files": Table(PictureFile, ("name",)),
+    "picture_files": Table(ImageFile, ("name",)),
     "presets": Table(Preset, ("path",)),
-    "near_pictures": Table(NearPicture, ("image_a", "image_b")),
-    "searched_pictures": Table(SearchedPicture, ("image_id",)),
-    "semantic_pictures": Table(SemanticPicture, ("image_a", "image_b")),
-    "searched_vectors": Table(SearchedPicture, ("image_id",)),
+    "near_pictures": Table(NearImage, ("image_a", "image_b")),
+    "searched_pictures": Table(SearchedImage, ("image_id",)),
+    "semantic_pictures": Table(SemanticImage, ("image_a", "image_b")),
+    "searched_vectors": Table(SearchedImage, ("image_id",)),
     "rejects": Table(Reject, ("source", "line", "reason")),
     "quarantine": Table(Quarantined, ("kind", "key", "cause")),
     "redacted_images": Table(RedactedImage, ("image_id", "source_image_id")),

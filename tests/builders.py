@@ -24,7 +24,7 @@ from schemas.release import CONFIGS
 from schemas.row import Row
 from schemas.settings import BenchSettings
 from schemas.tables import SIGNAL_ENTRIES, SIGNALS, TABLES
-from tasks.images.decode import Picture, open_picture
+from tasks.images.decode import DecodedImage, open_image
 from tasks.providers.embedded.texts import Cl100k
 from tasks.release.gather import Gathered
 from tasks.storage.content_id import combined_id, text_id
@@ -124,7 +124,7 @@ def decision(item: Conversation | Battle, *reasons: str, **changes: Any) -> Deci
     return Decision(**defaults | changes)
 
 
-def picture_bytes(seed: int = 0, size: tuple[int, int] = (32, 24), file_format: str = "PNG", **options: Any) -> bytes:
+def image_bytes(seed: int = 0, size: tuple[int, int] = (32, 24), file_format: str = "PNG", **options: Any) -> bytes:
     """A file with a smooth drawing that differs with the seed; `size` is (width, height)."""
     coarse = np.random.default_rng(seed).integers(0, 256, (4, 4, 3), np.uint8)
     sink = io.BytesIO()
@@ -132,12 +132,12 @@ def picture_bytes(seed: int = 0, size: tuple[int, int] = (32, 24), file_format: 
     return sink.getvalue()
 
 
-def picture(seed: int = 0, size: tuple[int, int] = (32, 24)) -> Picture:
+def picture(seed: int = 0, size: tuple[int, int] = (32, 24)) -> DecodedImage:
     """A decoded picture that differs with the seed."""
-    return open_picture(picture_bytes(seed, size))
+    return open_image(image_bytes(seed, size))
 
 
-def image(of: Picture | None = None) -> Image:
+def image(of: DecodedImage | None = None) -> Image:
     """The stored row of a picture."""
     of = of or picture()
     return Image(image_id=of.image_id, bytes=of.encoded, format=of.format, width=of.width, height=of.height)

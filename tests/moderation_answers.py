@@ -2,7 +2,7 @@
 
 from tasks.providers.production.openai.moderation import CATEGORIES
 
-OF_PICTURES = ("self-harm", "self-harm/instructions", "self-harm/intent", "sexual", "violence", "violence/graphic")
+OF_IMAGES = ("self-harm", "self-harm/instructions", "self-harm/intent", "sexual", "violence", "violence/graphic")
 """Categories that the service scores in pictures; the others are of texts alone."""
 
 
@@ -13,10 +13,10 @@ def result(**scores):
     return {"flagged": any(flags.values()), "categories": flags, "category_scores": scores}
 
 
-def of_picture(**scores):
+def of_image(**scores):
     """A result about a picture."""
-    scores = dict.fromkeys(CATEGORIES, 0.0) | dict.fromkeys(OF_PICTURES, 0.01) | scores
-    applied = {name: ["image"] if name in OF_PICTURES else [] for name in CATEGORIES}
+    scores = dict.fromkeys(CATEGORIES, 0.0) | dict.fromkeys(OF_IMAGES, 0.01) | scores
+    applied = {name: ["image"] if name in OF_IMAGES else [] for name in CATEGORIES}
     return result(**scores) | {"category_applied_input_types": applied}
 
 

@@ -19,7 +19,7 @@ from schemas.reject import Reject, RejectReason
 from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.topic import FittedDocument, TopicMember, TopicMerge
-from tasks.images.decode import Picture
+from tasks.images.decode import DecodedImage
 from tasks.policy.policy_file import load_policy, policy_hash
 from tasks.providers import Providers
 from tasks.release.steps import build_release, seal_release
@@ -109,7 +109,7 @@ def small_store(folder: Path) -> Store:
     return store
 
 
-def _chats(pictures: list[Picture]) -> list[Conversation]:
+def _chats(pictures: list[DecodedImage]) -> list[Conversation]:
     texts = [(f"What is in picture {n}?", f"Thing {n}.") for n in range(12)]
     texts[4] = ("What is in picture four?", "Thing 4.")  # the hash of "picture 4?" would reserve it
     texts[1] = (HOSTILE_PROMPT, "I see.", "And now?", "The same.")
@@ -127,7 +127,7 @@ def _chats(pictures: list[Picture]) -> list[Conversation]:
     ]
 
 
-def _dropped(pictures: list[Picture]) -> list[tuple[Conversation, str]]:
+def _dropped(pictures: list[DecodedImage]) -> list[tuple[Conversation, str]]:
     reasons = ("face", "pii_text", "duplicate")
     return [
         (conversation(f"d{n}", image_ids=[pictures[n].image_id], user_id=USER, line=50 + n), reason)
@@ -135,7 +135,7 @@ def _dropped(pictures: list[Picture]) -> list[tuple[Conversation, str]]:
     ]
 
 
-def _votes(pictures: list[Picture]) -> list[tuple[list[Conversation], str]]:
+def _votes(pictures: list[DecodedImage]) -> list[tuple[list[Conversation], str]]:
     """Six battles, every kind of verdict; the first is about the benchmark's prompt."""
     winners = ("model_a", "model_b", "tie", "tie_bothbad", "model_a", "model_b")
     votes = []

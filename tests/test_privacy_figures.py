@@ -3,7 +3,7 @@
 import PIL.Image
 import pytest
 
-from benchmarks.privacy_quality import interval, picture_figures
+from benchmarks.privacy_quality import image_figures, interval
 from benchmarks.privacy_spans import pii_figures
 from schemas.signals import PiiSpan
 from tasks.providers import Providers
@@ -60,7 +60,7 @@ def test_a_picture_without_a_label_has_no_face(tmp_path):
     PIL.Image.new("RGB", (64, 64), "black").save(tmp_path / "missed.png")
     labels = tmp_path / "labels.csv"
     labels.write_text("file,face_px,kind\nhidden.png,40,hidden\nmissed.png,40,face\n", encoding="utf-8")
-    found = {row["bench"]: (row["value"], row["n"]) for row in picture_figures(tmp_path, labels, Providers())}
+    found = {row["bench"]: (row["value"], row["n"]) for row in image_figures(tmp_path, labels, Providers())}
     assert found["faces: recall, at least 32 px"] == (0.0, 1)
     assert found["faces: false alarms"] == (0.0, 1)
     assert found["nsfw: false alarms on harmless pictures"] == (0.0, 3)

@@ -82,8 +82,8 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     from tasks.runtime.prices import load_prices
     from tasks.signals.paid import (
         estimate_documents,
+        estimate_images,
         estimate_moderation,
-        estimate_pictures,
         estimate_topic_names,
     )
     from tasks.signals.steps import conversations_to_describe, texts_of
@@ -102,7 +102,7 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     originals = source.read("images", ["image_id"])["image_id"].to_list()
     messages = texts_of(source.read("conversations"))[MeasuredOn.MESSAGES]
     return [
-        *estimate_pictures(known, images, providers, prices),
+        *estimate_images(known, images, providers, prices),
         *estimate_moderation(known, originals, messages, providers, prices),
         *estimate_documents(known, conversations, images, providers, prices, count),
         *estimate_topic_names(documents // members_min(documents, settings.topics), providers, prices, count),

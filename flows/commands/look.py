@@ -8,7 +8,7 @@ import typer
 
 from flows.commands.options import JsonOption, ProviderOption, StoreOption, settings_of
 from schemas.errors import BadInput
-from schemas.policy import SemanticPictures
+from schemas.policy import SemanticImages
 from tasks.runtime.untrusted import json_text, one_line
 
 SemanticOption = Annotated[
@@ -63,7 +63,7 @@ def duplicates(
     if not folder.is_dir():
         raise BadInput(f"{str(folder)!r} does not exist or is not a folder")
     settings = settings_of(store="", provider=provider)
-    radius = SemanticPictures() if semantic else None
+    radius = SemanticImages() if semantic else None
     found = loose_duplicates(folder, Providers(settings.providers), settings.workers, radius)
     for name, reason in found.rejected:
         print(f"curate: {one_line(name)} left out: {reason}", file=sys.stderr)

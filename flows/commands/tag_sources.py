@@ -71,7 +71,7 @@ def _chosen(signal: str, name: str) -> Providers:
 def _of_items(
     items: Path, signal: str, asked: dict[str, Providers]
 ) -> tuple[dict[str, Spoken], dict[str, str], dict[str, int]]:
-    looks = any(providers[signal].looks_at_pictures for providers in asked.values())
+    looks = any(providers[signal].looks_at_images for providers in asked.values())
     documents = read_documents(items, Providers(), looks)
     said: dict[str, Spoken] = {}
     failures: dict[str, int] = {}

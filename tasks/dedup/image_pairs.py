@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import polars as pl
 
-from schemas.image import SemanticPicture
-from schemas.policy import NearPictures, SemanticPictures
+from schemas.image import SemanticImage
+from schemas.policy import NearImages, SemanticImages
 from schemas.row import Row
 from tasks.dedup.cosine import Vectors, close_rows
 from tasks.dedup.near_images import near_hashes, near_images
@@ -21,7 +21,7 @@ NEW_AT_ONCE = 50_000
 """New images whose vectors are in memory together; the stored ones are read part by part."""
 
 
-def update_near_images(store: Store, radius: NearPictures, versions: Versions) -> dict[str, int]:
+def update_near_images(store: Store, radius: NearImages, versions: Versions) -> dict[str, int]:
     """`image_hash` -> `near_pictures`. Returns how many images there are, how many were searched for, and pairs."""
     version = versions["image_hash"]
     images = _with_image_id(facts(store, "image_hash", version, ["phash", "pdq"])).sort("image_id")
@@ -34,7 +34,7 @@ def update_near_images(store: Store, radius: NearPictures, versions: Versions) -
     return _update(store, "near_pictures", "searched_pictures", images["image_id"], _key(radius, version), find)
 
 
-def update_semantic_images(store: Store, radius: SemanticPictures | None, versions: Versions) -> dict[str, int]:
+def update_semantic_images(store: Store, radius: SemanticImages | None, versions: Versions) -> dict[str, int]:
     """`image_embedding` -> `semantic_pictures`, empty without a radius.
 
     New vectors are in memory 50,000 at a time, stored ones part by part. Returns how many images were searched for, and
@@ -87,7 +87,7 @@ def _embedded(store: Store, version: str) -> pl.Series:
 
 def _close_images(store: Store, version: str, ids: pl.Series, new: pl.Series, cosine_min: float) -> pl.DataFrame:
     """The rows of `semantic_pictures` of which at least one image is new."""
-    found = [pl.DataFrame(schema=frame_schema(SemanticPicture))]
+    found = [pl.DataFrame(schema=frame_schema(SemanticImage))]
     for start in range(0, len(new), NEW_AT_ONCE):
         rows = facts(store, EMBEDDING, version, ["vector"], new[start : start + NEW_AT_ONCE].to_list())
         block, vectors = rows["content_id"], _matrix(rows["vector"])

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from schemas.policy import NearPictures, SemanticPictures
+from schemas.policy import NearImages, SemanticImages
 from tasks.dedup.cosine import Vectors, cosine_pairs
 from tasks.dedup.near_images import near_hashes, near_images, representatives
-from tasks.images.decode import PictureRejected, open_picture
+from tasks.images.decode import ImageRejected, open_image
 from tasks.images.hashes import image_hashes
 from tasks.providers import Providers
 from tasks.runtime.parallel import map_ordered
@@ -58,7 +58,7 @@ class _Seen(NamedTuple):
 
 
 def loose_duplicates(
-    folder: Path, providers: Providers, workers: int, semantic: SemanticPictures | None = None
+    folder: Path, providers: Providers, workers: int, semantic: SemanticImages | None = None
 ) -> LooseDuplicates:
     """All duplicate pairs and groups of the images below `folder`; semantic pairs too when a radius is given."""
     files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES | UNREAD and path.is_file())
@@ -90,8 +90,8 @@ def _looker(providers: Providers, embed: bool) -> Callable[[Path], _Seen | str]:
 
     def look(file: Path) -> _Seen | str:
         try:
-            image = open_picture(file.read_bytes())
-        except PictureRejected as rejected:
+            image = open_image(file.read_bytes())
+        except ImageRejected as rejected:
             return rejected.reason
         hashes = image_hashes(image)
         vector = providers["image_embedding"].embed_images([image])[0] if embed else None
@@ -101,12 +101,12 @@ def _looker(providers: Providers, embed: bool) -> Callable[[Path], _Seen | str]:
 
 
 def _near(seen: Mapping[str, _Seen]) -> pl.DataFrame:
-    radius = NearPictures()
+    radius = NearImages()
     images = pl.DataFrame([each.hashes for each in seen.values()], schema=_HASHES, orient="row").sort("image_id")
     return near_images(near_hashes(images, radius), images, radius)
 
 
-def _semantic(seen: Mapping[str, _Seen], radius: SemanticPictures) -> pl.DataFrame:
+def _semantic(seen: Mapping[str, _Seen], radius: SemanticImages) -> pl.DataFrame:
     ids = sorted(seen)
     vectors = np.array([seen[image_id].vector for image_id in ids], np.float32).reshape(len(ids), -1)
     i, j, cosines = cosine_pairs(vectors, radius.cosine_min)

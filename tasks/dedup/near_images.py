@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from schemas.image import NearPicture
-from schemas.policy import NearPictures
+from schemas.image import NearImage
+from schemas.policy import NearImages
 from tasks.dedup.hamming import hamming_pairs, hashes_from_hex
 from tasks.storage.tables import frame_schema
 
@@ -27,7 +27,7 @@ FLAT_STEP_MAX = 4.0
 _HASH_PAIR = {"image_a": pl.String, "image_b": pl.String, "phash_distance": pl.Int32, "pdq_distance": pl.Int32}
 
 
-def near_hashes(images: pl.DataFrame, radius: NearPictures, searched: Iterable[str] = ()) -> pl.DataFrame:
+def near_hashes(images: pl.DataFrame, radius: NearImages, searched: Iterable[str] = ()) -> pl.DataFrame:
     """Pairs whose pHash and PDQ are within the radius: image_a, image_b, phash_distance, pdq_distance, sorted.
 
     `images` has image_id, phash and pdq (hex digits), sorted by image_id. Pairs of two images that are both among
@@ -47,7 +47,7 @@ def near_hashes(images: pl.DataFrame, radius: NearPictures, searched: Iterable[s
     return pl.DataFrame(columns, schema=_HASH_PAIR).filter(pdq_distance <= radius.pdq_distance_max)
 
 
-def near_images(hash_pairs: pl.DataFrame, greys: pl.DataFrame, radius: NearPictures) -> pl.DataFrame:
+def near_images(hash_pairs: pl.DataFrame, greys: pl.DataFrame, radius: NearImages) -> pl.DataFrame:
     """The rows of `near_pictures`: those of `hash_pairs` whose thumbnails correlate as well.
 
     `greys` has image_id and grey (hex digits of the 32 x 32 thumbnail) for every image of a pair.
@@ -57,7 +57,7 @@ def near_images(hash_pairs: pl.DataFrame, greys: pl.DataFrame, radius: NearPictu
     i, j = (hash_pairs[side].replace_strict(place, return_dtype=pl.Int64).to_numpy() for side in ("image_a", "image_b"))
     correlation = correlations(pixels, i, j)
     near = hash_pairs.with_columns(grey_correlation=pl.Series(correlation, dtype=pl.Float32))
-    return near.filter(correlation >= radius.grey_correlation_min).select(frame_schema(NearPicture).names())
+    return near.filter(correlation >= radius.grey_correlation_min).select(frame_schema(NearImage).names())
 
 
 def _distances(hashes: npt.NDArray[np.uint64], i: Rows, j: Rows) -> Rows:

@@ -21,35 +21,35 @@ def preset_datasets(
     A preset is recognised by equal pixels or as a near-duplicate; where the conversation's image is lost, by the name
     that the server logs for it. Only there: one conv_id can hold an upload and, after a reset, a preset.
     """
-    by_picture: dict[str, str] = {}
+    by_image: dict[str, str] = {}
     for dataset, image_id in presets.drop_nulls("image_id").select("dataset", "image_id").iter_rows():
         near = pairs.filter((pl.col("image_a") == image_id) | (pl.col("image_b") == image_id))
         for other in {image_id, *near["image_a"], *near["image_b"]}:
-            by_picture.setdefault(other, dataset)
+            by_image.setdefault(other, dataset)
     by_name = dict(presets.select("logged_name", "dataset").iter_rows())
     named = sightings.filter(pl.col("pictures").list.first().is_in(list(by_name)))
     by_conv_id = {c: by_name[p] for c, p in named.select("conv_id", pl.col("pictures").list.first()).iter_rows()}
     first = conversations.select("conversation_id", pl.col("image_ids").list.first())
-    values = [by_picture.get(image) if image else by_conv_id.get(name) for name, image in first.iter_rows()]
+    values = [by_image.get(image) if image else by_conv_id.get(name) for name, image in first.iter_rows()]
     return pl.Series("preset_dataset", values, dtype=pl.String)
 
 
 def duplicates_of(
-    conversations: pl.DataFrame, vectors: Mapping[str, Vectors], picture_of: Mapping[str, str], rule: DuplicateRule
+    conversations: pl.DataFrame, vectors: Mapping[str, Vectors], image_of: Mapping[str, str], rule: DuplicateRule
 ) -> dict[str, str]:
     """conversation_id -> the conversation it repeats, for every conversation beyond `copies_max`.
 
-    `vectors` gives the prompt's embedding by prompt_id, `picture_of` the representative of an image. Voted
+    `vectors` gives the prompt's embedding by prompt_id, `image_of` the representative of an image. Voted
     conversations come first and are never repeats; then the earliest represents the others.
     """
     ordered = conversations.sort(["voted", "tstamp", "conversation_id"], descending=[True, False, False])
-    of_picture: dict[tuple[str, ...], list[tuple[str, str, bool]]] = {}
+    of_image: dict[tuple[str, ...], list[tuple[str, str, bool]]] = {}
     columns = ordered.select("conversation_id", "prompt_id", "image_ids", "voted")
     for conversation_id, prompt_id, image_ids, voted in columns.iter_rows():
-        known = of_picture.setdefault(picture_key(image_ids, picture_of, rule.pictures), [])
+        known = of_image.setdefault(image_key(image_ids, image_of, rule.pictures), [])
         known.append((conversation_id, prompt_id, voted))
     repeats: dict[str, str] = {}
-    for members in of_picture.values():
+    for members in of_image.values():
         near = near_prompts([prompt_id for _, prompt_id, _ in members], vectors, rule.prompt_cosine_min)
         repeats |= _repeats(members, near, rule.copies_max)
     return repeats
@@ -88,24 +88,24 @@ def _repeats(
     return repeats
 
 
-def picture_key(image_ids: list[str], picture_of: Mapping[str, str], pictures: str) -> tuple[str, ...]:
+def image_key(image_ids: list[str], image_of: Mapping[str, str], pictures: str) -> tuple[str, ...]:
     """What of the images must be equal: all (`same`), their representatives (`near`, `semantic`), none (`ignore`)."""
     if pictures == "ignore":
         return ()
     if pictures == "same":
         return tuple(image_ids)
-    return tuple(picture_of.get(image_id, image_id) for image_id in image_ids)
+    return tuple(image_of.get(image_id, image_id) for image_id in image_ids)
 
 
-def hot_battles(battles: pl.DataFrame, picture_of: Mapping[str, str], rule: HotPromptRule) -> list[str]:
+def hot_battles(battles: pl.DataFrame, image_of: Mapping[str, str], rule: HotPromptRule) -> list[str]:
     """battle_ids, sorted, of the battles that exceed the limit of their prompt.
 
-    `battles` has battle_id and the left side's prompt_id and image_ids; `picture_of` gives the representative of an
+    `battles` has battle_id and the left side's prompt_id and image_ids; `image_of` gives the representative of an
     image. The battles with the smallest hashes of their ids are kept: a fair draw that new battles hardly change.
     """
     of_prompt: dict[tuple[str, ...], list[str]] = {}
     for battle_id, prompt_id, image_ids in battles.select("battle_id", "prompt_id", "image_ids").iter_rows():
-        key = (prompt_id, *picture_key(image_ids, picture_of, rule.pictures))
+        key = (prompt_id, *image_key(image_ids, image_of, rule.pictures))
         of_prompt.setdefault(key, []).append(battle_id)
     limit = _limit([len(members) for members in of_prompt.values()], rule)
     return sorted(battle for members in of_prompt.values() for battle in sorted(members, key=_lot)[limit:])

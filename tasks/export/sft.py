@@ -155,7 +155,7 @@ def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyl
     found: dict[int, Example] = {}
     with progress("examples", len(chosen)) as advance:
         for row in _rows(release, chosen):
-            found[chosen[row["conversation_id"]]] = EXAMPLES[style](row, _keep_pictures(row["images"], staging))
+            found[chosen[row["conversation_id"]]] = EXAMPLES[style](row, _keep_images(row["images"], staging))
             advance()
     _write([found[place] for place in sorted(found)], style, staging / f"train.{form}")
     pictures = sum(1 for _ in (staging / IMAGES).iterdir())
@@ -172,7 +172,7 @@ def _rows(release: Path, chosen: dict[str, int]) -> Iterator[dict[str, Any]]:
             yield from group.filter(pl.col("conversation_id").is_in(list(chosen))).iter_rows(named=True)
 
 
-def _keep_pictures(images: list[dict[str, Any]], folder: Path) -> list[str]:
+def _keep_images(images: list[dict[str, Any]], folder: Path) -> list[str]:
     """Paths relative to the export; a picture's name is its content id, so each is written once."""
     for image in images:
         if not IMAGE_NAME.fullmatch(image["path"]):  # of a release that others made; it would become a path

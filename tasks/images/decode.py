@@ -37,7 +37,7 @@ _TO_UPRIGHT = {
 PIL.Image.MAX_IMAGE_PIXELS = None  # the header is checked against PIXELS_MAX before anything is decoded
 
 
-class PictureRejected(Exception):
+class ImageRejected(Exception):
     """An image that cannot be used, with the reject reason and a few words that hold no personal data."""
 
     def __init__(self, reason: RejectReason, evidence: str) -> None:
@@ -47,7 +47,7 @@ class PictureRejected(Exception):
 
 
 @dataclass(frozen=True)
-class Picture:
+class DecodedImage:
     """One decoded image."""
 
     image_id: str
@@ -86,22 +86,22 @@ class Picture:
         return self.resized((max(1, round(self.width * scale)), max(1, round(self.height * scale))), Filter.BILINEAR)
 
 
-def open_picture(content: bytes) -> Picture:
-    """Decode an untrusted file, once. Raises PictureRejected for anything that is not one whole, still image."""
+def open_image(content: bytes) -> DecodedImage:
+    """Decode an untrusted file, once. Raises ImageRejected for anything that is not one whole, still image."""
     if not content:
-        raise PictureRejected(RejectReason.IMAGE_EMPTY, "0 bytes")
+        raise ImageRejected(RejectReason.IMAGE_EMPTY, "0 bytes")
     header = _header(content)
     file_format, orientation = str(header.format), _orientation(header)
     encoded = strip_metadata(content, file_format) if orientation == 1 else None
     rgb = _decode(content if encoded is None else encoded, orientation)
     if encoded is None:
         encoded, file_format = _png(rgb), "PNG"
-    return Picture(image_id(rgb), encoded, file_format.lower(), rgb)
+    return DecodedImage(image_id(rgb), encoded, file_format.lower(), rgb)
 
 
-def decode_stored(encoded: bytes, stored_format: str, stored_id: str) -> Picture:
+def decode_stored(encoded: bytes, stored_format: str, stored_id: str) -> DecodedImage:
     """An image of the `images` table, decoded again because a signal was added later."""
-    return Picture(stored_id, encoded, stored_format, _decode(encoded, 1))
+    return DecodedImage(stored_id, encoded, stored_format, _decode(encoded, 1))
 
 
 def _header(content: bytes) -> PIL.Image.Image:
@@ -109,15 +109,15 @@ def _header(content: bytes) -> PIL.Image.Image:
         header = PIL.Image.open(io.BytesIO(content), formats=FORMATS)
         frames = getattr(header, "n_frames", 1)
     except Exception as error:  # decoders raise whatever they like on hostile bytes
-        raise PictureRejected(RejectReason.IMAGE_NOT_A_PICTURE, type(error).__name__) from None
+        raise ImageRejected(RejectReason.IMAGE_NOT_A_PICTURE, type(error).__name__) from None
     width, height = header.size
     if width * height > PIXELS_MAX:
         evidence = f"{width} x {height} pixels, at most {PIXELS_MAX:,} are decoded"
-        raise PictureRejected(RejectReason.IMAGE_TOO_LARGE, evidence)
+        raise ImageRejected(RejectReason.IMAGE_TOO_LARGE, evidence)
     if header.format == "MPO":  # a phone's JPEG with previews after the image: the first frame is the image
         header.format = "JPEG"
     elif frames != 1:
-        raise PictureRejected(RejectReason.IMAGE_ANIMATED, f"{frames} frames")
+        raise ImageRejected(RejectReason.IMAGE_ANIMATED, f"{frames} frames")
     return header
 
 
@@ -142,7 +142,7 @@ def _loaded(content: bytes) -> PIL.Image.Image:
         image: PIL.Image.Image = PIL.Image.open(io.BytesIO(content), formats=FORMATS)
         image.load()
     except Exception as error:
-        raise PictureRejected(RejectReason.IMAGE_TRUNCATED, type(error).__name__) from None
+        raise ImageRejected(RejectReason.IMAGE_TRUNCATED, type(error).__name__) from None
     return image
 
 
@@ -152,7 +152,7 @@ def _rgb(image: PIL.Image.Image) -> Pixels:
         shift = 8 if int(grey.max(initial=0)) > 255 else 0
         image = PIL.Image.fromarray(np.clip(grey >> shift, 0, 255).astype(np.uint8))
     if image.mode == "F":
-        raise PictureRejected(RejectReason.IMAGE_UNSUPPORTED, "floating-point pixels")
+        raise ImageRejected(RejectReason.IMAGE_UNSUPPORTED, "floating-point pixels")
     if image.has_transparency_data:
         layer = image.convert("RGBA")
         image = PIL.Image.new("RGBA", layer.size, "white")

@@ -6,7 +6,7 @@ import pdqhash
 import PIL.Image
 
 from schemas.signals import ImageHash
-from tasks.images.decode import Filter, Picture, Pixels
+from tasks.images.decode import DecodedImage, Filter, Pixels
 
 PDQ_SIDE_MIN = 512
 """PDQ is computed on the image reduced by a whole factor that leaves at least this longer side, in pixels.
@@ -17,7 +17,7 @@ full size; shrunk to exactly 512 they differ in up to 18, and known images are m
 THUMBNAIL_SIDE = 32
 
 
-def image_hashes(picture: Picture) -> ImageHash:
+def image_hashes(picture: DecodedImage) -> ImageHash:
     """All three, of one image."""
     thumbnail = picture.pil.convert("L").resize((THUMBNAIL_SIDE, THUMBNAIL_SIDE), Filter.LANCZOS)
     phash = imagehash.phash(thumbnail)  # it shrinks to 32 x 32 in the same way, so this is the hash of the whole image

@@ -45,7 +45,7 @@ def assemble_store(store: Store, workers: int) -> dict[str, int]:
             battles = (store.write_part("battles", _as_rows(rows, Battle)) for rows in _slices(database, "battles"))
             store.list_parts("battles", list(battles))
             files = store.read("picture_files").unique("name", keep="last")
-            last = (with_pictures(rows, files) for rows in _slices(database, "conversations"))
+            last = (with_images(rows, files) for rows in _slices(database, "conversations"))
             writer = ConversationWriter(store.root, parts)
             store.list_parts("conversations", list(map_ordered(writer.write, last, workers)))
         store.write_bytes(_MADE_FROM, made_from)
@@ -148,7 +148,7 @@ def with_turns(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(document_id=pl.Series(documents, dtype=pl.String))
 
 
-def with_pictures(last: pl.DataFrame, picture_files: pl.DataFrame) -> pl.DataFrame:
+def with_images(last: pl.DataFrame, picture_files: pl.DataFrame) -> pl.DataFrame:
     """`last` with `image_ids` and `image_problems` by the names its sightings hold."""
     best = (
         picture_files.with_columns(

@@ -14,10 +14,10 @@ import polars as pl
 from pydantic import SecretBytes
 
 from schemas.errors import BadInput
-from schemas.image import Image, PictureFile
+from schemas.image import Image, ImageFile
 from schemas.reject import RejectReason
 from schemas.takedown import TakenDownKind
-from tasks.images.decode import Picture, PictureRejected, Pixels, open_picture
+from tasks.images.decode import DecodedImage, ImageRejected, Pixels, open_image
 from tasks.ingest.image_files import ImageSource, file_stamp
 from tasks.ingest.known_images import KnownHashes, file_digests, load_known_hashes
 from tasks.runtime.parallel import map_ordered
@@ -41,7 +41,7 @@ id as `content_id`."""
 class ImageObserver(Protocol):
     """Measures freshly decoded images. Travels to other processes, which load their own models."""
 
-    def look(self, pictures: Sequence[Picture]) -> Any:
+    def look(self, pictures: Sequence[DecodedImage]) -> Any:
         """Measure some images; safe on any thread."""
         ...
 
@@ -57,7 +57,7 @@ class ImageObserver(Protocol):
 class NoObserver:
     """Measures nothing."""
 
-    def look(self, pictures: Sequence[Picture]) -> None:
+    def look(self, pictures: Sequence[DecodedImage]) -> None:
         """Nothing."""
 
     def write(self, seen: Sequence[None], image_ids: AbstractSet[str]) -> Written:
@@ -73,7 +73,7 @@ class TakenIn:
     """What became of some image files."""
 
     images: list[Image] = field(default_factory=list)
-    files: list[PictureFile] = field(default_factory=list)
+    files: list[ImageFile] = field(default_factory=list)
     seen: list[Any] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
     """Names of images that are on a list of known hashes: neither listed above nor looked at."""
@@ -92,7 +92,7 @@ class TakenIn:
 class Intake(NamedTuple):
     """What is done with an image file."""
 
-    look: Callable[[Sequence[Picture]], Any]
+    look: Callable[[Sequence[DecodedImage]], Any]
     """`ImageObserver.look`."""
     listed: KnownHashes
     """What it holds by its bytes is not decoded, and by its pixels not looked at."""
@@ -121,7 +121,7 @@ def take_in(
 
 def _take_in_batch(files: Sequence[ImageSource], known_ids: AbstractSet[str], intake: Intake) -> TakenIn:
     result = TakenIn()
-    fresh: dict[str, Picture] = {}
+    fresh: dict[str, DecodedImage] = {}
     for file in files:
         picture = _open(file, result, intake)
         if picture is not None and picture.image_id not in known_ids:
@@ -132,7 +132,7 @@ def _take_in_batch(files: Sequence[ImageSource], known_ids: AbstractSet[str], in
     return result
 
 
-def _open(source: ImageSource, result: TakenIn, intake: Intake) -> Picture | None:
+def _open(source: ImageSource, result: TakenIn, intake: Intake) -> DecodedImage | None:
     size_bytes, modified_ns = file_stamp(source.file)
     picture, problem, evidence = None, None, ""
     too_large = source.content is None and size_bytes > FILE_BYTES_MAX
@@ -144,17 +144,17 @@ def _open(source: ImageSource, result: TakenIn, intake: Intake) -> Picture | Non
     try:
         if too_large:
             evidence = f"{size_bytes:,} bytes, at most {FILE_BYTES_MAX:,} are read"
-            raise PictureRejected(RejectReason.IMAGE_TOO_LARGE, evidence)
-        opened = picture = open_picture(content)
+            raise ImageRejected(RejectReason.IMAGE_TOO_LARGE, evidence)
+        opened = picture = open_image(content)
         if intake.listed.holds_image(opened.image_id, lambda: intake.pdq(opened.rgb)):
             result.known.append(source.name)
             return None
         if intake.taken_down(opened.image_id):
             result.taken_down.append(source.name)
             return None
-    except PictureRejected as rejected:
+    except ImageRejected as rejected:
         problem, evidence = rejected.reason, rejected.evidence
-    row = PictureFile(
+    row = ImageFile(
         name=source.name,
         size_bytes=size_bytes,
         modified_ns=modified_ns,
@@ -167,7 +167,7 @@ def _open(source: ImageSource, result: TakenIn, intake: Intake) -> Picture | Non
     return picture
 
 
-def _hand_over(fresh: dict[str, Picture], result: TakenIn, intake: Intake) -> None:
+def _hand_over(fresh: dict[str, DecodedImage], result: TakenIn, intake: Intake) -> None:
     pictures = list(fresh.values())
     fresh.clear()
     if pictures:
@@ -201,7 +201,7 @@ def write_shard(store: Store, taken: TakenIn, observer: ImageObserver) -> Writte
     if taken.images:
         parts = [*parts, ("images", store.write_part("images", frame_of(Image, taken.images)))]
     if taken.files:
-        parts = [*parts, ("picture_files", store.write_part("picture_files", frame_of(PictureFile, taken.files)))]
+        parts = [*parts, ("picture_files", store.write_part("picture_files", frame_of(ImageFile, taken.files)))]
     return WrittenShard(image_ids, len(taken.files), parts, taken.known, taken.taken_down, done)
 
 

@@ -84,8 +84,8 @@ def _repeats(known: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> M
         return {}
     stored = known.signal("text_embedding", ["vector"])
     vectors = {prompt: np.array(vector, np.float32) for prompt, vector in stored.iter_rows()}
-    picture_of = known.picture_of(survivors, policy.duplicates.pictures == "semantic")
-    return duplicates_of(survivors, vectors, picture_of, policy.duplicates)
+    image_of = known.image_of(survivors, policy.duplicates.pictures == "semantic")
+    return duplicates_of(survivors, vectors, image_of, policy.duplicates)
 
 
 def _of_battles(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> pl.DataFrame:
@@ -119,7 +119,7 @@ def _too_many(known: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> 
         return pl.DataFrame(schema=FIRED)
     left = known.conversations.select("conversation_id", "prompt_id", "image_ids")
     shown = survivors.select("battle_id", "tstamp", conversation_id="conversation_a").join(left, on="conversation_id")
-    hot = hot_battles(shown, known.picture_of(shown) if rule.pictures == "near" else {}, rule)
+    hot = hot_battles(shown, known.image_of(shown) if rule.pictures == "near" else {}, rule)
     return _last(hot, policy, rule.reason, rule.action)
 
 

@@ -15,14 +15,14 @@ from schemas.policy import (
     DriftBand,
     DuplicateRule,
     HotPromptRule,
-    NearPictures,
+    NearImages,
     NearPromptRule,
     Over,
     Policy,
     Rename,
     Rule,
     Scope,
-    SemanticPictures,
+    SemanticImages,
 )
 from schemas.row import Row
 from schemas.tables import SIGNALS
@@ -33,8 +33,8 @@ from tasks.storage.tables import frame_schema
 _SHIPPED = Path(__file__).parent / "policies"
 _SECTIONS: dict[str, type[Row]] = {
     "rules": Rule,
-    "near_pictures": NearPictures,
-    "semantic_pictures": SemanticPictures,
+    "near_pictures": NearImages,
+    "semantic_pictures": SemanticImages,
     "duplicates": DuplicateRule,
     "near_prompts": NearPromptRule,
     "hot_prompts": HotPromptRule,

@@ -18,7 +18,7 @@ import polars as pl
 from schemas.conversation import RedactedConversation
 from schemas.decision import Redaction
 from schemas.policy import Action, Over, Policy, Rule
-from tasks.images.decode import Picture, open_picture
+from tasks.images.decode import DecodedImage, open_image
 from tasks.policy.rules import Signals, fires
 from tasks.storage.content_id import combined_id, text_id
 
@@ -61,12 +61,12 @@ class Findings:
     """Role -> text id -> (rule, span)."""
     pictures: Mapping[str, list[tuple[str, str, list[int]]]]
     """Picture -> (rule, type or `face`, box x, y, width, height)."""
-    picture_values: Mapping[str, Mapping[str, str]]
+    image_values: Mapping[str, Mapping[str, str]]
     """Picture -> what was found in its text -> type."""
 
 
 @dataclass(frozen=True)
-class RedactedPicture:
+class CoveredImage:
     """A picture as it is let out."""
 
     image_id: str
@@ -92,7 +92,7 @@ def findings(policy: Policy, signals: Signals) -> Findings:
             for image_id, boxes in _faces(rule, signals):
                 pictures.setdefault(image_id, []).extend((rule.reason, "face", box) for box in boxes)
         elif rule.over is Over.IMAGE_TEXTS:
-            for image_id, text, kind, boxes in _picture_texts(rule, signals):
+            for image_id, text, kind, boxes in _image_texts(rule, signals):
                 pictures.setdefault(image_id, []).extend((rule.reason, kind, box) for box in boxes)
                 values.setdefault(image_id, {}).update(text)
         else:
@@ -120,7 +120,7 @@ def _spans(rule: Rule, signals: Signals) -> dict[str, list[Span]]:
     }
 
 
-def _picture_texts(rule: Rule, signals: Signals) -> Iterable[tuple[str, dict[str, str], str, list[list[int]]]]:
+def _image_texts(rule: Rule, signals: Signals) -> Iterable[tuple[str, dict[str, str], str, list[list[int]]]]:
     """(picture, what a span holds, its type, boxes that the span touches)."""
     spans = _spans(rule, signals)
     read = signals("image_text").filter(pl.col("text") != "")
@@ -130,9 +130,9 @@ def _picture_texts(rule: Rule, signals: Signals) -> Iterable[tuple[str, dict[str
             yield image_id, values_of(text, [span]), span.type, touched
 
 
-def redacted_picture(
+def redacted_image(
     image_id: str, size: tuple[int, int], found: Findings, filled: Callable[[str, tuple[Box, ...]], str]
-) -> RedactedPicture:
+) -> CoveredImage:
     """The picture with all boxes filled that are known to be wanted out; `size` is its width and height.
 
     `filled(image_id, boxes)` makes, or knows, the picture with these boxes filled and gives its content id.
@@ -146,17 +146,17 @@ def redacted_picture(
         if not fresh:
             break
         counts.update((reason, kind) for reason, kind, _ in hits)
-        values |= found.picture_values.get(shown, {})
+        values |= found.image_values.get(shown, {})
         boxes |= fresh
         shown = filled(image_id, tuple(sorted(boxes)))
-    return RedactedPicture(shown, counts, values)
+    return CoveredImage(shown, counts, values)
 
 
 def redacted(
-    row: Mapping[str, Any], found: Findings, pictures: Mapping[str, RedactedPicture], policy_hash: str
+    row: Mapping[str, Any], found: Findings, pictures: Mapping[str, CoveredImage], policy_hash: str
 ) -> RedactedConversation:
     """A row of `conversations` with everything taken out that is known to be wanted out."""
-    shown = [pictures.get(image_id) or RedactedPicture(image_id, Counter(), {}) for image_id in row["image_ids"]]
+    shown = [pictures.get(image_id) or CoveredImage(image_id, Counter(), {}) for image_id in row["image_ids"]]
     values = {value: kind for picture in shown for value, kind in picture.values.items()}
     texts, of_texts = _redact_texts(row["turns"], found, values)
     image_ids = [picture.image_id for picture in shown]
@@ -253,7 +253,7 @@ def grown(box: Sequence[int], width: int, height: int) -> Box:
     return min(left, width), min(top, height), max(0, min(right, width)), max(0, min(bottom, height))
 
 
-def fill_boxes(picture: Picture, boxes: Iterable[Box]) -> Picture:
+def fill_boxes(picture: DecodedImage, boxes: Iterable[Box]) -> DecodedImage:
     """A picture of its own, in the same format, whose boxes are black."""
     rgb = picture.rgb.copy()
     for left, top, right, bottom in boxes:
@@ -263,4 +263,4 @@ def fill_boxes(picture: Picture, boxes: Iterable[Box]) -> Picture:
         PIL.Image.fromarray(rgb).save(sink, "JPEG", **_JPEG)
     else:
         PIL.Image.fromarray(rgb).save(sink, "PNG")
-    return open_picture(sink.getvalue())
+    return open_image(sink.getvalue())

@@ -9,7 +9,7 @@ from schemas.image import RedactedImage
 from schemas.policy import Action, Policy
 from tasks.images.decode import decode_stored
 from tasks.policy.policy_file import policy_hash
-from tasks.policy.redact import Box, Findings, RedactedPicture, fill_boxes, findings, redacted, redacted_picture
+from tasks.policy.redact import Box, CoveredImage, Findings, fill_boxes, findings, redacted, redacted_image
 from tasks.policy.rules import Signals
 from tasks.runtime.parallel import map_ordered
 from tasks.runtime.progress import progress
@@ -28,7 +28,7 @@ def redact_store(
     wanted = _items(hits, Action.REDACT) - _items(hits, Action.DROP)
     rows = conversations.filter(pl.col("conversation_id").is_in(sorted(wanted)))
     found = findings(policy, signals) if rows.height else Findings({}, {}, {})
-    pictures = _pictures(store, rows, found, workers)
+    pictures = _images(store, rows, found, workers)
     made = [redacted(row, found, pictures, policy_hash(policy)) for row in rows.iter_rows(named=True)]
     store.replace("redacted_conversations", frame_of(RedactedConversation, made))
     return {"redacted_conversations": len(made), "redacted_pictures": sum(p.image_id != i for i, p in pictures.items())}
@@ -38,7 +38,7 @@ def _items(hits: pl.DataFrame, action: Action) -> set[str]:
     return set(hits.filter(action=action.value)["item_id"])
 
 
-def _pictures(store: Store, rows: pl.DataFrame, found: Findings, workers: int) -> Mapping[str, RedactedPicture]:
+def _images(store: Store, rows: pl.DataFrame, found: Findings, workers: int) -> Mapping[str, CoveredImage]:
     """Every picture of the conversations as it is let out; new ones are stored before anything refers to them."""
     shown = rows["image_ids"].explode().drop_nulls().unique()
     if shown.is_empty():
@@ -48,7 +48,7 @@ def _pictures(store: Store, rows: pl.DataFrame, found: Findings, workers: int) -
     size_of = {image_id: (width, height) for image_id, width, height in sizes.iter_rows()}
     images = StoredImages(store)
 
-    def work(image_id: str) -> tuple[RedactedPicture, list[RedactedImage]]:
+    def work(image_id: str) -> tuple[CoveredImage, list[RedactedImage]]:
         made: list[RedactedImage] = []
 
         def filled(source: str, boxes: tuple[Box, ...]) -> str:
@@ -56,11 +56,11 @@ def _pictures(store: Store, rows: pl.DataFrame, found: Findings, workers: int) -
                 made.append(_fill(images, source, boxes))
             return known.get((source, boxes)) or made[-1].image_id
 
-        return redacted_picture(image_id, size_of[image_id], found, filled), made
+        return redacted_image(image_id, size_of[image_id], found, filled), made
 
     ordered = images.ordered(size_of)
     with progress("pictures to redact", len(ordered)) as advance:
-        pictures: dict[str, RedactedPicture] = {}
+        pictures: dict[str, CoveredImage] = {}
         for image_id, picture in zip(ordered, _stored(store, map_ordered(work, ordered, workers)), strict=True):
             pictures[image_id] = picture
             advance()
@@ -86,9 +86,9 @@ def _fill(images: StoredImages, source: str, boxes: tuple[Box, ...]) -> Redacted
     )
 
 
-def _stored(store: Store, results: Iterable[tuple[RedactedPicture, list[RedactedImage]]]) -> Iterator[RedactedPicture]:
+def _stored(store: Store, results: Iterable[tuple[CoveredImage, list[RedactedImage]]]) -> Iterator[CoveredImage]:
     """The redacted pictures, once their bytes are stored."""
-    waiting: list[RedactedPicture] = []
+    waiting: list[CoveredImage] = []
     rows: list[RedactedImage] = []
     for picture, made in results:
         waiting.append(picture)

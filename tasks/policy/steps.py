@@ -21,7 +21,7 @@ from tasks.storage.tables import Store
 
 @task(cache_policy=NO_CACHE)
 @timed
-def find_near_pictures(settings: Settings, versions: Versions) -> StageReport:
+def find_near_images(settings: Settings, versions: Versions) -> StageReport:
     """Hashes -> `near_pictures`, embeddings -> `semantic_pictures`; only what is new is searched for."""
     store, policy = Store.open(settings.store), load_policy(settings.policy)
     counts = update_near_images(store, policy.near_pictures, versions)

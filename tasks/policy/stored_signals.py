@@ -58,7 +58,7 @@ class StoredSignals:
         """What the policy's redact rules made of conversations."""
         return self.store.read("redacted_conversations").filter(policy_hash=policy_hash(policy))
 
-    def picture_of(self, items: pl.DataFrame, semantic: bool = False) -> Mapping[str, str]:
+    def image_of(self, items: pl.DataFrame, semantic: bool = False) -> Mapping[str, str]:
         """Picture -> its representative, for items with `image_ids`, `tstamp` and `conversation_id`; earliest first.
 
         With `semantic` a picture may also stand for its semantic near-duplicates.

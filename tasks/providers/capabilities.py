@@ -17,7 +17,7 @@ from typing_extensions import get_protocol_members
 
 from schemas.row import Row
 from schemas.signals import Face, ImageText, Language, Moderation, PiiSpan
-from tasks.images.decode import Picture
+from tasks.images.decode import DecodedImage
 from tasks.storage.tables import Store
 
 Vectors = npt.NDArray[np.float32]
@@ -50,7 +50,7 @@ class Document:
     """Fewest colours among the images (see `ImageLayout`); 0 without images."""
     text_area_fraction: float = 0.0
     """Largest share of an image's area that text covers; 0 without images."""
-    picture_vectors: tuple[Vectors, ...] = field(default=(), compare=False)
+    image_vectors: tuple[Vectors, ...] = field(default=(), compare=False)
     """float32 (dimension,) of each image by the run's image embedder; empty unless the tagger asks for them."""
 
 
@@ -97,28 +97,28 @@ class Provider(Protocol):
 class NsfwClassifier(Provider, Protocol):
     """Scores images for pornography."""
 
-    def nsfw_probabilities(self, pictures: Sequence[Picture]) -> Sequence[float | Failed]:
+    def nsfw_probabilities(self, pictures: Sequence[DecodedImage]) -> Sequence[float | Failed]:
         """Probability, 0 to 1, of every image."""
 
 
 class FaceFinder(Provider, Protocol):
     """Finds human faces."""
 
-    def find_faces(self, pictures: Sequence[Picture]) -> Sequence[list[Face] | Failed]:
+    def find_faces(self, pictures: Sequence[DecodedImage]) -> Sequence[list[Face] | Failed]:
         """Faces of every image in its own pixels, strongest first."""
 
 
 class TextReader(Provider, Protocol):
     """Reads text in images."""
 
-    def read(self, pictures: Sequence[Picture]) -> Sequence[ImageText | Failed]:
+    def read(self, pictures: Sequence[DecodedImage]) -> Sequence[ImageText | Failed]:
         """The text of every image."""
 
 
 class ImageEmbedder(Provider, Protocol):
     """Maps images to unit vectors."""
 
-    def embed_images(self, pictures: Sequence[Picture]) -> Vectors:
+    def embed_images(self, pictures: Sequence[DecodedImage]) -> Vectors:
         """float32 (n, dimension), unit length."""
 
 
@@ -143,10 +143,10 @@ class Moderator(Provider, Protocol):
         """Moderation of every text; the whole text is read however long it is."""
 
 
-class PictureModerator(Provider, Protocol):
+class ImageModerator(Provider, Protocol):
     """Tells how harmful images are."""
 
-    def moderate_pictures(self, pictures: Sequence[Picture]) -> Sequence[Moderation | Failed]:
+    def moderate_pictures(self, pictures: Sequence[DecodedImage]) -> Sequence[Moderation | Failed]:
         """Moderation of every image."""
 
 
@@ -167,7 +167,7 @@ class TokenCounter(Provider, Protocol):
 class Tagger(Provider, Protocol):
     """Labels prompts with their images: categories, criteria or a place in the taxonomy (`schemas/tags.py`)."""
 
-    looks_at_pictures: bool
+    looks_at_images: bool
     """Whether documents must carry their encoded images. With a true `looks_at_vectors` they carry vectors."""
 
     def tag(self, documents: Sequence[Document]) -> Sequence[Row | Failed]:
@@ -189,7 +189,7 @@ PROTOCOLS: dict[str, type] = {
     "text_embedding": TextEmbedder,
     "text_pii": PiiFinder,
     "moderation": Moderator,
-    "image_moderation": PictureModerator,
+    "image_moderation": ImageModerator,
     "language": LanguageIdentifier,
     "tokens": TokenCounter,
     "categories": Tagger,

@@ -15,7 +15,7 @@ from tasks.runtime.yaml_files import read_yaml
 SHIPPED = Path(__file__).parent / "prices.yaml"
 
 
-class PicturePrice(Row):
+class ImagePrice(Row):
     """How a vendor turns a picture into tokens."""
 
     tile_pixels: int = Field(gt=0)
@@ -46,7 +46,7 @@ class TokenPrice(Price):
     """US dollars for a million tokens answered."""
     batch_share: float = Field(default=1.0, ge=0, le=1)
     """Share of the price that the vendor's batch interface costs."""
-    picture: PicturePrice
+    picture: ImagePrice
     """Tokens of pictures."""
 
     def usd(self, input_tokens: float, output_tokens: float) -> float:
@@ -57,7 +57,7 @@ class TokenPrice(Price):
         """US dollars of one question in a batch."""
         return self.batch_share * self.usd(input_tokens, output_tokens)
 
-    def picture_tokens(self, width: int, height: int) -> int:
+    def image_tokens(self, width: int, height: int) -> int:
         """Tokens of a picture of this size in pixels, as sent."""
         side = self.picture.tile_pixels
         tiles = min(self.picture.tiles_max, math.ceil(width / side) * math.ceil(height / side))

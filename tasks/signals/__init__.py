@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from schemas.row import Row
 from schemas.signals import Embedding, Face, Faces, MeasuredOn, Nsfw, PiiSpan, TextPii, Tokens
 from schemas.tables import SIGNAL_ENTRIES
-from tasks.images.decode import Picture
+from tasks.images.decode import DecodedImage
 from tasks.providers import EMBEDDED, PROVIDERS, Providers
 from tasks.providers.capabilities import Document, Failed, RemoteModel, Vectors
 
@@ -62,7 +62,7 @@ class _Asked(NamedTuple):
     value: Callable[[Any, Any], Row] = lambda item, answer: answer
 
 
-def _faces(image: Picture, found: list[Face]) -> Faces:
+def _faces(image: DecodedImage, found: list[Face]) -> Faces:
     return Faces(
         faces=found,
         confidence_max=max((face.confidence for face in found), default=0.0),
@@ -137,10 +137,10 @@ def _texts(screens: bool) -> dict[str, tuple[MeasuredOn, Make[str]]]:
     return {name: (SIGNAL_ENTRIES[name].on, make) for name, make in made.items()}
 
 
-_OF_IMAGES: dict[str, Make[Picture]] = _on(MeasuredOn.IMAGES, screens=True)
-CHOSEN_PICTURE_SIGNALS = {n: make for n, make in _OF_IMAGES.items() if EMBEDDED not in PROVIDERS.get(n, (EMBEDDED,))}
+_OF_IMAGES: dict[str, Make[DecodedImage]] = _on(MeasuredOn.IMAGES, screens=True)
+CHOSEN_IMAGE_SIGNALS = {n: make for n, make in _OF_IMAGES.items() if EMBEDDED not in PROVIDERS.get(n, (EMBEDDED,))}
 """Measured on every image when a provider is chosen for it: no model of this ships with the install."""
-PICTURE_SIGNALS = {name: make for name, make in _OF_IMAGES.items() if name not in CHOSEN_PICTURE_SIGNALS}
+IMAGE_SIGNALS = {name: make for name, make in _OF_IMAGES.items() if name not in CHOSEN_IMAGE_SIGNALS}
 """Measured on every image, from one decode."""
 SCREENING_TEXT_SIGNALS = _texts(screens=True)
 """Measured on every text: what a policy may need to forbid a release, and what finds duplicates."""
@@ -150,10 +150,10 @@ DOCUMENT_SIGNALS: dict[str, Make[Document]] = _on(MeasuredOn.DOCUMENTS, screens=
 """Measured on the prompts, with their images, of what the policy keeps."""
 
 
-def picture_signals(providers: Providers) -> dict[str, Signal[Picture]]:
+def image_signals(providers: Providers) -> dict[str, Signal[DecodedImage]]:
     """Every image signal that the chosen providers measure, by name."""
-    chosen = {name: make for name, make in CHOSEN_PICTURE_SIGNALS.items() if name in providers.names}
-    return {name: make(providers) for name, make in (PICTURE_SIGNALS | chosen).items()}
+    chosen = {name: make for name, make in CHOSEN_IMAGE_SIGNALS.items() if name in providers.names}
+    return {name: make(providers) for name, make in (IMAGE_SIGNALS | chosen).items()}
 
 
 def text_signals(providers: Providers) -> dict[str, Signal[str]]:

@@ -65,7 +65,7 @@ class Documents:
             flat_fraction=max((flat for flat, _ in layouts), default=0.0),
             colour_count=min((colours for _, colours in layouts), default=0),
             text_area_fraction=max((area for _, area in read), default=0.0),
-            picture_vectors=tuple(
+            image_vectors=tuple(
                 self._vectors[self._vector_row[image_id]].astype(np.float32)
                 for image_id in image_ids
                 if image_id in self._vector_row
@@ -79,7 +79,7 @@ class Documents:
         return tuple((image.format, image.bytes) for image in stored)
 
 
-def picture_vectors(store: Store, conversations: pl.DataFrame, tagger: object, version: str) -> pl.DataFrame | None:
+def image_vectors(store: Store, conversations: pl.DataFrame, tagger: object, version: str) -> pl.DataFrame | None:
     """Vectors of the conversations' pictures, if the tagger looks at them."""
     if not getattr(tagger, "looks_at_vectors", False):
         return None

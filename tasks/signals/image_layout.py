@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schemas.signals import ImageLayout
-from tasks.images.decode import Filter, Picture
+from tasks.images.decode import DecodedImage, Filter
 
 VERSION = "1"
 SIDE = 256
@@ -12,7 +12,7 @@ _THUMBNAIL = 64
 _FLAT_LEVELS, _INK_LEVELS = 8, 96
 
 
-def image_layout(picture: Picture) -> ImageLayout:
+def image_layout(picture: DecodedImage) -> ImageLayout:
     """Measured on the image shrunk to at most 256 pixels a side."""
     small = picture.fitted(SIDE).reshape(-1, 3).astype(np.int16)
     codes = _codes(small)

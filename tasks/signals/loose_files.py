@@ -8,10 +8,10 @@ from typing import Any
 import orjson
 
 from schemas.errors import BadInput, known_values
-from tasks.images.decode import Picture, PictureRejected, open_picture
+from tasks.images.decode import DecodedImage, ImageRejected, open_image
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document, Failed
-from tasks.signals import Item, Signal, picture_signals, text_signals
+from tasks.signals import Item, Signal, image_signals, text_signals
 from tasks.signals.image_layout import image_layout
 from tasks.signals.tag_evaluation import Said
 
@@ -32,13 +32,13 @@ def inspect_file(file: Path, providers: Providers) -> Iterator[Inspected]:
     if file.suffix in (".jsonl", ".ndjson"):
         yield from _inspect_texts(file, text_signals(providers))
     else:
-        yield {"item": str(file), "signals": _inspect_image(file, picture_signals(providers))}
+        yield {"item": str(file), "signals": _inspect_image(file, image_signals(providers))}
 
 
-def _inspect_image(file: Path, signals: Mapping[str, Signal[Picture]]) -> Inspected:
+def _inspect_image(file: Path, signals: Mapping[str, Signal[DecodedImage]]) -> Inspected:
     try:
-        return _measured(signals, open_picture(file.read_bytes()))
-    except PictureRejected as rejected:
+        return _measured(signals, open_image(file.read_bytes()))
+    except ImageRejected as rejected:
         return {name: {"error": rejected.reason} for name in signals}
 
 
@@ -89,7 +89,7 @@ def _said(file: Path, line: int, tag: str, value: Any, texts: bool) -> Said:
     return _WORDS[word.lower()]
 
 
-def read_documents(file: Path, providers: Providers, with_pictures: bool) -> list[Document]:
+def read_documents(file: Path, providers: Providers, with_images: bool) -> list[Document]:
     """Prompts with pictures from a JSONL or CSV file with `id`, `prompt` and optionally `images`.
 
     `images` is a list of files (in CSV, separated by `;`), relative to the file's folder. Text and layout of the
@@ -101,30 +101,30 @@ def read_documents(file: Path, providers: Providers, with_pictures: bool) -> lis
         names = [name for name in images.split(";") if name] if isinstance(images, str) else images
         if not isinstance(row.get("prompt"), str) or not all(isinstance(name, str) for name in names):
             raise BadInput(f"{str(file)!r} line {line}: give `prompt` as text, and `images` as a list of file names")
-        pictures = [_picture(file, line, name) for name in names]
-        documents.append(document_of(str(row[_ID]), row["prompt"], pictures, providers, with_pictures))
+        pictures = [_image(file, line, name) for name in names]
+        documents.append(document_of(str(row[_ID]), row["prompt"], pictures, providers, with_images))
     if not documents:
         raise BadInput(f"{str(file)!r} holds no item; give lines with `id`, `prompt` and optionally `images`")
     return documents
 
 
-def _picture(file: Path, line: int, name: str) -> Picture:
+def _image(file: Path, line: int, name: str) -> DecodedImage:
     try:
-        return open_picture((file.parent / name).read_bytes())
+        return open_image((file.parent / name).read_bytes())
     except OSError:
         raise BadInput(
             f"{str(file)!r} line {line}: picture {name!r} cannot be read; paths are relative to it"
         ) from None
-    except PictureRejected as rejected:
+    except ImageRejected as rejected:
         raise BadInput(f"{str(file)!r} line {line}: picture {name!r} cannot be used ({rejected.reason})") from None
 
 
 def document_of(
     item: str,
     prompt: str,
-    pictures: Sequence[Picture],
+    pictures: Sequence[DecodedImage],
     providers: Providers,
-    with_pictures: bool,
+    with_images: bool,
     read_text: bool = True,
 ) -> Document:
     """A loose document; text, layout and vectors of its pictures are measured here. Reading text takes longest."""
@@ -134,11 +134,11 @@ def document_of(
         document_id=item,
         prompt=prompt,
         picture_count=len(pictures),
-        pictures=tuple((p.format, p.encoded) for p in pictures) if with_pictures else (),
+        pictures=tuple((p.format, p.encoded) for p in pictures) if with_images else (),
         picture_text="\n".join(each.text for each in read if not isinstance(each, Failed)),
         flat_fraction=max((layout.flat_fraction for layout in layouts), default=0.0),
         colour_count=min((layout.colour_count for layout in layouts), default=0),
-        picture_vectors=tuple(providers["image_embedding"].embed_images(pictures)) if pictures else (),
+        image_vectors=tuple(providers["image_embedding"].embed_images(pictures)) if pictures else (),
         text_area_fraction=max((each.area_fraction for each in read if not isinstance(each, Failed)), default=0.0),
     )
 

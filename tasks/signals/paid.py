@@ -21,9 +21,9 @@ from tasks.runtime.parallel import map_as_done
 from tasks.runtime.prices import Prices, TokenPrice
 from tasks.runtime.progress import Advance, progress, silent
 from tasks.signals import (
-    CHOSEN_PICTURE_SIGNALS,
+    CHOSEN_IMAGE_SIGNALS,
     DOCUMENT_SIGNALS,
-    PICTURE_SIGNALS,
+    IMAGE_SIGNALS,
     SCREENING_TEXT_SIGNALS,
     Item,
     Signal,
@@ -34,7 +34,7 @@ from tasks.storage.tables import Store
 
 ANSWERS_A_PART = 32
 """Answers that are stored at once: what a killed run has to ask again at most, besides the calls under way."""
-PICTURES_A_REQUEST = 16
+IMAGES_A_REQUEST = 16
 """Vision's limit."""
 PROMPT_CHARACTERS, PICTURES_MAX, SIDE_MAX = 12_500, 8, 1600
 """What the taggers show at most (`tasks/providers/production/labels.py`; a test holds them equal)."""
@@ -106,14 +106,14 @@ def _collect(signal: Signal[Item], load: Load[Item], content_ids: Sequence[str])
     return len(signal.values(load(content_ids)))
 
 
-def estimate_pictures(known: Store, images: pl.DataFrame, providers: Providers, prices: Prices) -> list[Estimate]:
+def estimate_images(known: Store, images: pl.DataFrame, providers: Providers, prices: Prices) -> list[Estimate]:
     """Cost of the picture signals at Vision: every announced feature of every picture that lacks one is a unit."""
-    signals = [make(providers) for n, make in PICTURE_SIGNALS.items() if providers.names.get(n) == "google_vision"]
+    signals = [make(providers) for n, make in IMAGE_SIGNALS.items() if providers.names.get(n) == "google_vision"]
     lacking = {image_id for signal in signals for image_id in missing(known, signal, images["image_id"])}
     if not signals:
         return []
     signal_names = ", ".join(signal.name for signal in signals)
-    calls = -(-len(lacking) // PICTURES_A_REQUEST)
+    calls = -(-len(lacking) // IMAGES_A_REQUEST)
     return [_billed("google_vision", signal_names, len(lacking), calls, len(lacking) * len(signals), prices)]
 
 
@@ -129,7 +129,7 @@ def estimate_moderation(
         calls = -(-pieces // PIECES_A_REQUEST)
         found.append(_billed(MODERATION, "moderation", len(wanted), calls, pieces, prices))
     if providers.names.get("image_moderation") == "openai":
-        count = len(missing(known, CHOSEN_PICTURE_SIGNALS["image_moderation"](providers), image_ids))
+        count = len(missing(known, CHOSEN_IMAGE_SIGNALS["image_moderation"](providers), image_ids))
         found.append(_billed(MODERATION, "image_moderation", count, count, count, prices))
     return found
 
@@ -202,7 +202,7 @@ def _work(asked: Iterable[Any], needs: Sequence[tuple[int, int | None]], count: 
     for each in asked:
         told = count(each.prompt.text)
         for prompt, pictures in needs:
-            if pictures is None and each.without_pictures is not None:
+            if pictures is None and each.without_images is not None:
                 continue
             calls += 1
             tokens += (
@@ -221,7 +221,7 @@ def _needs(
     """Tokens of a document's prompt and of its pictures; None when it has none."""
     prompt = "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user")[:PROMPT_CHARACTERS]
     shown = [sizes[image_id] for image_id in image_ids if image_id in sizes][:PICTURES_MAX]
-    tokens = sum(price.picture_tokens(*_sent(*size)) for size in shown) if price else 0
+    tokens = sum(price.image_tokens(*_sent(*size)) for size in shown) if price else 0
     return count(prompt), tokens if len(image_ids) else None
 
 

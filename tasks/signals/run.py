@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from schemas.tables import TABLES
-from tasks.images.decode import Picture, decode_stored
+from tasks.images.decode import DecodedImage, decode_stored
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
 from tasks.runtime.parallel import map_ordered
 from tasks.runtime.progress import Advance, progress, silent
 from tasks.runtime.shards import ShardRunner
-from tasks.signals import Item, Signal, picture_signals, signal_of
+from tasks.signals import Item, Signal, image_signals, signal_of
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import facts, table_name
 from tasks.storage.tables import Store, frame_schema
@@ -76,7 +76,9 @@ def measured(
     return rows, done
 
 
-def look_at(images: Sequence[Picture], signals: Iterable[Signal[Picture]], now: datetime) -> tuple[Rows, Measured]:
+def measure_images(
+    images: Sequence[DecodedImage], signals: Iterable[Signal[DecodedImage]], now: datetime
+) -> tuple[Rows, Measured]:
     """`measured` of decoded images, which know their content ids."""
     return measured(signals, [image.image_id for image in images], images, now)
 
@@ -201,7 +203,7 @@ class ImageItems:
         """These items alone, to travel to another process."""
         return ImageItems(self._store, {content_id: self.part_of[content_id] for content_id in content_ids})
 
-    def load(self, content_ids: Sequence[str]) -> list[Picture]:
+    def load(self, content_ids: Sequence[str]) -> list[DecodedImage]:
         """The decoded images, in order."""
         stored = [self._images[content_id] for content_id in content_ids]
         return [decode_stored(each.bytes, each.format, each.image_id) for each in stored]
@@ -272,7 +274,7 @@ class Measurer(NamedTuple):
 Looked = tuple[Rows, Measured]
 
 
-class PictureLook:
+class MeasuringObserver:
     """Measures every image signal that is not recorded, on the decode that ingest makes. Loads providers at first use.
 
     A copy in another process leaves out what is paid for: there, no budget and no pace is kept. What was left out is
@@ -287,8 +289,8 @@ class PictureLook:
         return _in_this_process, (self._store.root, tuple(sorted(self._providers.names.items())), self._now)
 
     @cached_property
-    def _signals(self) -> list[Signal[Picture]]:
-        signals = picture_signals(self._providers)
+    def _signals(self) -> list[Signal[DecodedImage]]:
+        signals = image_signals(self._providers)
         paid = self._providers.paid(signals) if self._spread else set()
         return [signal for name, signal in signals.items() if name not in paid]
 
@@ -299,12 +301,12 @@ class PictureLook:
         known = {each.name: facts(self._store, each.name, each.version, [])["content_id"] for each in self._signals}
         return {name: set(ids.filter(~ids.is_in(listed))) for name, ids in known.items()}
 
-    def look(self, pictures: Sequence[Picture]) -> Looked:
+    def look(self, pictures: Sequence[DecodedImage]) -> Looked:
         """Measure; safe on any thread."""
         rows, total = Rows(), Measured()
         for signal in self._signals:
             new = [picture for picture in pictures if picture.image_id not in self._recorded[signal.name]]
-            of_signal, done = look_at(new, [signal], self._now)
+            of_signal, done = measure_images(new, [signal], self._now)
             rows |= of_signal
             total.add(done)
         return rows, total
@@ -324,6 +326,6 @@ class PictureLook:
 
 
 @lru_cache(maxsize=1)
-def _in_this_process(store: str, names: tuple[tuple[str, str], ...], now: datetime) -> PictureLook:
+def _in_this_process(store: str, names: tuple[tuple[str, str], ...], now: datetime) -> MeasuringObserver:
     """The one that all shards of a run share here."""
-    return PictureLook(Store(store), Providers(dict(names)), now, spread=True)
+    return MeasuringObserver(Store(store), Providers(dict(names)), now, spread=True)

@@ -19,13 +19,13 @@ from tasks.runtime.timing import timed
 from tasks.signals import (
     DESCRIPTIVE_TEXT_SIGNALS,
     DOCUMENT_SIGNALS,
-    PICTURE_SIGNALS,
+    IMAGE_SIGNALS,
     SCREENING_TEXT_SIGNALS,
     Signal,
-    picture_signals,
+    image_signals,
     text_signals,
 )
-from tasks.signals.documents import Documents, picture_vectors
+from tasks.signals.documents import Documents, image_vectors
 from tasks.signals.paid import Asked, measure_one_by_one, measure_overnight
 from tasks.signals.run import ImageItems, Measured, Measurer, TextItems, measure_items, missing
 from tasks.storage.content_id import text_id
@@ -44,7 +44,7 @@ TextsOn = Mapping[MeasuredOn, Mapping[str, str]]
 def signal_versions(providers: Providers) -> Versions:
     """The version of every signal under the chosen providers. Loads no model."""
     of_documents = {name: make(providers) for name, make in DOCUMENT_SIGNALS.items()}
-    made: dict[str, Signal[Any]] = {**picture_signals(providers), **text_signals(providers), **of_documents}
+    made: dict[str, Signal[Any]] = {**image_signals(providers), **text_signals(providers), **of_documents}
     return {name: signal.version for name, signal in made.items()}
 
 
@@ -54,7 +54,7 @@ def catch_up_pictures(settings: Settings, providers: Providers) -> StageReport:
     """Image signals that stored images lack: after a new signal, another provider, or a failure."""
     store = Store.open(settings.store)
     items = ImageItems(store, StoredImages(store).part_of)
-    done = _measure_missing(settings, store, providers, items, picture_signals(providers), items.part_of)
+    done = _measure_missing(settings, store, providers, items, image_signals(providers), items.part_of)
     return report("catch_up_pictures", done)
 
 
@@ -78,7 +78,7 @@ def measure_redacted(settings: Settings, providers: Providers) -> StageReport:
     items = ImageItems(store, StoredImages(store, "redacted_images").part_of)
     shown = redacted["image_ids"].explode().drop_nulls().unique()
     stored = shown.filter(shown.is_in(list(items.part_of)))
-    signals = {name: signal for name, signal in picture_signals(providers).items() if name not in OF_ORIGINALS}
+    signals = {name: signal for name, signal in image_signals(providers).items() if name not in OF_ORIGINALS}
     total = _measure_missing(settings, store, providers, items, signals, stored)
     texts = texts_of(redacted)
     texts[MeasuredOn.MESSAGES] |= _image_texts(store, providers)
@@ -117,13 +117,13 @@ def measure_documents(settings: Settings, providers: Providers) -> StageReport:
     layout = facts(store, "image_layout", versions["image_layout"])
     taggers = {name: providers[name] for name in DOCUMENT_SIGNALS}
     images = (
-        StoredImages(store, "images", "redacted_images") if any(t.looks_at_pictures for t in taggers.values()) else None
+        StoredImages(store, "images", "redacted_images") if any(t.looks_at_images for t in taggers.values()) else None
     )
     overnight = []
     for name, make in DOCUMENT_SIGNALS.items():
         signal = make(providers)
-        shown = images if taggers[name].looks_at_pictures else None
-        vectors = picture_vectors(store, kept, taggers[name], versions["image_embedding"])
+        shown = images if taggers[name].looks_at_images else None
+        vectors = image_vectors(store, kept, taggers[name], versions["image_embedding"])
         documents = Documents(kept, text, layout, shown, vectors)
         wanted = documents.ordered(missing(store, signal, kept["document_id"]))
         if signal.model is not None and settings.batch:
@@ -182,5 +182,5 @@ def _conversations(store: Store, kept_only: bool) -> pl.DataFrame:
 
 def _image_texts(store: Store, providers: Providers) -> dict[str, str]:
     """Text id -> text that was read in images."""
-    read = facts(store, "image_text", PICTURE_SIGNALS["image_text"](providers).version, ["text"])["text"]
+    read = facts(store, "image_text", IMAGE_SIGNALS["image_text"](providers).version, ["text"])["text"]
     return {text_id(text): text for text in read if text}

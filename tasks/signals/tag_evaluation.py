@@ -19,8 +19,8 @@ from tasks.providers import Providers
 from tasks.providers.capabilities import Document, Failed
 from tasks.runtime.progress import progress
 from tasks.runtime.untrusted import one_line
-from tasks.signals import DOCUMENT_SIGNALS, PICTURE_SIGNALS
-from tasks.signals.documents import Documents, picture_vectors
+from tasks.signals import DOCUMENT_SIGNALS, IMAGE_SIGNALS
+from tasks.signals.documents import Documents, image_vectors
 from tasks.signals.run import Measured, measure_items, missing
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import facts
@@ -62,14 +62,14 @@ def spoken_in_store(
 def stored_documents(store: Store, conversations: pl.DataFrame, signal: str, providers: Providers) -> Documents:
     """The documents of some conversations, as the chosen provider of the signal must see them."""
     names = ("image_text", "image_layout", "image_embedding")
-    text, layout, vectors = (PICTURE_SIGNALS[name](providers).version for name in names)
-    images = StoredImages(store, "images", "redacted_images") if providers[signal].looks_at_pictures else None
+    text, layout, vectors = (IMAGE_SIGNALS[name](providers).version for name in names)
+    images = StoredImages(store, "images", "redacted_images") if providers[signal].looks_at_images else None
     return Documents(
         conversations,
         facts(store, "image_text", text, ["text", "area_fraction"]),
         facts(store, "image_layout", layout),
         images,
-        picture_vectors(store, conversations, providers[signal], vectors),
+        image_vectors(store, conversations, providers[signal], vectors),
     )
 
 

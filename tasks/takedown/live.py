@@ -117,16 +117,16 @@ def _add_parts(store: Store, conversations: Ids, contents: Ids, pictures: Ids, t
             contents.add(of["turns"].list.eval(pl.element().struct.field("text_id")).explode())
             contents.add(of["prompt_id"])
             contents.add(of["document_id"])
-            _add_pictures(of["image_ids"].explode(), contents, pictures, tombstones)
+            _add_images(of["image_ids"].explode(), contents, pictures, tombstones)
 
 
 def _add_files(store: Store, names: Ids, contents: Ids, pictures: Ids, tombstones: Tombstones) -> None:
     """Add the pictures of files that stay."""
     for rows in store.read_slices("picture_files", ["name", "image_id"]):
-        _add_pictures(rows.filter(stays("name", names))["image_id"], contents, pictures, tombstones)
+        _add_images(rows.filter(stays("name", names))["image_id"], contents, pictures, tombstones)
 
 
-def _add_pictures(found: pl.Series, contents: Ids, pictures: Ids, tombstones: Tombstones) -> None:
+def _add_images(found: pl.Series, contents: Ids, pictures: Ids, tombstones: Tombstones) -> None:
     ids = found.drop_nulls().unique()
     stay = ids.filter(~ids.is_in(sorted(tombstones.holds(TakenDownKind.PICTURE, ids))))
     pictures.add(stay)

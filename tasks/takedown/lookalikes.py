@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 
 import polars as pl
 
-from schemas.policy import NearPictures
+from schemas.policy import NearImages
 from schemas.takedown import NearCopy
 from tasks.dedup.near_images import near_hashes, near_images
-from tasks.images.decode import PictureRejected, open_picture
+from tasks.images.decode import ImageRejected, open_image
 from tasks.images.hashes import image_hashes
 from tasks.storage.tables import Store
 from tasks.takedown.live import Ids
@@ -18,8 +18,8 @@ _HASHES = ["phash", "pdq", "grey"]
 def lookalikes(store: Store, content: bytes) -> list[NearCopy]:
     """Those within the radii of near-duplicates, the nearest first; none where `content` is no picture."""
     try:
-        hashed = image_hashes(open_picture(content)).model_dump()
-    except PictureRejected:
+        hashed = image_hashes(open_image(content)).model_dump()
+    except ImageRejected:
         return []
     asked = pl.DataFrame({"image_id": [""], **{name: [hashed[name]] for name in _HASHES}})
     return _near(asked, _hashed(store))
@@ -40,7 +40,7 @@ def _hashed(store: Store) -> Iterator[pl.DataFrame]:
 
 def _near(asked: pl.DataFrame, stored: Iterable[pl.DataFrame]) -> list[NearCopy]:
     nearest: dict[str, int] = {}
-    radius, ours = NearPictures(), set(asked["image_id"])
+    radius, ours = NearImages(), set(asked["image_id"])
     for rows in stored:
         pictures = pl.concat([asked, rows]).unique("image_id").sort("image_id")
         pairs = near_images(near_hashes(pictures, radius, rows["image_id"]), pictures, radius)

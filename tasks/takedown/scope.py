@@ -11,7 +11,7 @@ import polars as pl
 
 from schemas.errors import BadInput, why_unreadable
 from schemas.takedown import TakenDownKind
-from tasks.images.decode import PictureRejected, open_picture
+from tasks.images.decode import ImageRejected, open_image
 from tasks.ingest.known_images import FileDigests, file_digests
 from tasks.ingest.presets import logged_name
 from tasks.ingest.quarantine import PRESET, quarantined
@@ -20,7 +20,7 @@ from tasks.storage.tombstones import Tombstones
 from tasks.storage.user_ids import Pseudonyms
 from tasks.takedown.lookalikes import lookalikes
 
-_PICTURE_SUFFIXES = (".png", ".jpeg", ".jpg", ".webp", ".gif", ".embedded")
+_IMAGE_SUFFIXES = (".png", ".jpeg", ".jpg", ".webp", ".gif", ".embedded")
 _DIGEST = re.compile(r"[0-9A-F]{32,64}")
 """As some systems write them."""
 _SHOWN = 20
@@ -187,16 +187,16 @@ def _add(asked: str, spellings: Iterable[str], known: Known, scope: Scope) -> bo
 def _spellings(asked: str) -> Iterator[str]:
     """An id as it may be written: with a file's extension, or as the picture file itself."""
     yield asked
-    yield next((asked.removesuffix(s) for s in _PICTURE_SUFFIXES if asked.endswith(s)), asked)
+    yield next((asked.removesuffix(s) for s in _IMAGE_SUFFIXES if asked.endswith(s)), asked)
     if _DIGEST.fullmatch(asked):
         yield asked.lower()
     content = _file(asked)
     if content is not None:
         yield file_digests(content).sha256
         try:
-            yield open_picture(content).image_id
+            yield open_image(content).image_id
             yield logged_name(Path(asked))
-        except (PictureRejected, BadInput):
+        except (ImageRejected, BadInput):
             return
 
 

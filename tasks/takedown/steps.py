@@ -28,7 +28,7 @@ def finish_unfinished(settings: Settings) -> StageReport:
 
 @task(cache_policy=NO_CACHE)
 @timed
-def withdraw_known_pictures(settings: Settings) -> StageReport:
+def withdraw_known_images(settings: Settings) -> StageReport:
     """Releases that show what a hash list has named since they were built."""
     return StageReport(
         stage="withdraw_known", counts={"releases_withdrawn": len(withdraw_known(Store.open(settings.store)))}

@@ -25,7 +25,7 @@ IMPERSONAL = {
 _CONVERSATION = ("conversation_id", "conversation_a", "conversation_b", "item_id")
 _DOCUMENTS = ("topics", "topic_model", "hidden", "hidden_changes")
 UNNAMED = "untitled"
-_PICTURE = ("image_id", "image_a", "image_b", "source_image_id")
+_IMAGE = ("image_id", "image_a", "image_b", "source_image_id")
 
 
 def sweep(store: Store, live: Live, tombstones: Tombstones, now: datetime, dry_run: bool) -> dict[str, int]:
@@ -61,7 +61,7 @@ def unwanted_rows(table: str, live: Live, tombstones: Tombstones, store: Store) 
         return (pl.col("kind") == "conversation") & pl.col("key").is_in(gone)
     columns = arrow_schema(TABLES[table].row).names
     tests = [_gone(name, live.conversations) for name in _CONVERSATION if name in columns]
-    tests += [_gone(name, live.pictures) for name in _PICTURE if name in columns]
+    tests += [_gone(name, live.pictures) for name in _IMAGE if name in columns]
     tests += [_gone("content_id", live.contents)] if table.startswith("signals/") else []
     tests += [_gone("document_id", live.contents)] if table in _DOCUMENTS else []
     tests += [~live.contents.hold_all(pl.col("document_ids"))] if table == "topic_names" else []

@@ -39,7 +39,7 @@ def take_down(
     scope = find_scope(store, asked, addresses, key, tombstones)
     new = tombstones.add_for_now(scope.by_kind(), now)
     stay = live(store, tombstones)
-    lines, files, near = _lines(store, scope), _picture_files(store, scope), near_copies(store, stay.pictures)
+    lines, files, near = _lines(store, scope), _image_files(store, scope), near_copies(store, stay.pictures)
     hear(lines, files, near)
     if not dry_run:
         store.write_bytes(UNFINISHED, b"")
@@ -111,7 +111,7 @@ def _lines(store: Store, scope: Scope) -> list[str]:
     return [f"{source}:{line}" for source, line in sorted(found)]
 
 
-def _picture_files(store: Store, scope: Scope) -> list[str]:
+def _image_files(store: Store, scope: Scope) -> list[str]:
     """Files of the scope's pictures, and of pictures that only its conversations name."""
     ours = pl.col("conv_id").is_in(sorted(scope.conversations))
     theirs = scope.pictures | _named(store, ours)

@@ -119,9 +119,9 @@ def openai_server(monkeypatch):
 
 
 def test_the_pictures_of_probes_go_to_the_service_that_is_chosen_for_pictures(planted, openai_server):
-    from tests.moderation_answers import answer, of_picture
+    from tests.moderation_answers import answer, of_image
 
-    openai_server.answer(Reply(answer(of_picture())))
+    openai_server.answer(Reply(answer(of_image())))
     report = run(planted.model_copy(update={"providers": {"image_moderation": "openai"}}), "public_release")
     assert report.model_calls == {"image_moderation": len(openai_server.requests)}
     assert len(openai_server.requests) == sum(probe.image is not None and not probe.listed for probe in probes())

@@ -11,9 +11,9 @@ import pytest
 from schemas.settings import Settings
 from schemas.tables import TABLES
 from tasks.signals import run
-from tasks.signals.run import PictureLook
+from tasks.signals.run import MeasuringObserver
 from tasks.storage.tables import Store
-from tests.builders import picture_bytes
+from tests.builders import image_bytes
 from tests.tasks.ingest.logs import DAY, chat, picture, vote, write
 
 PICTURES = 20
@@ -41,7 +41,7 @@ def logs(tmp_path_factory) -> Path:
     (folder / "serve_images").mkdir()
     for number, name in enumerate(names):
         form = "BMP" if number == PICTURES - 1 else "PNG"
-        (folder / "serve_images" / f"{name}.png").write_bytes(picture_bytes(number % (PICTURES - 1), file_format=form))
+        (folder / "serve_images" / f"{name}.png").write_bytes(image_bytes(number % (PICTURES - 1), file_format=form))
     return folder
 
 
@@ -65,7 +65,7 @@ def of_threads(prefect_server, logs, tmp_path_factory) -> Store:
 
 @pytest.mark.parametrize("runner", ["dask", "ray"])
 def test_tables_are_those_of_threads(of_threads, logs, tmp_path, monkeypatch, runner):
-    monkeypatch.setattr(PictureLook, "look", lambda *_: pytest.fail("pictures are looked at in other processes"))
+    monkeypatch.setattr(MeasuringObserver, "look", lambda *_: pytest.fail("pictures are looked at in other processes"))
     store = _curated(Settings(logs=str(logs), store=str(tmp_path), workers=2, task_runner=runner))
     for table in TABLES:
         one, other = (

@@ -95,7 +95,7 @@ def alike(
     `overlap_min` of its runs of four words.
     """
     found = pl.concat(
-        [_by_words(prompts, documents, overlap_min), _by_picture(prompts, documents, near, embedded, cosine_min)]
+        [_by_words(prompts, documents, overlap_min), _by_image(prompts, documents, near, embedded, cosine_min)]
     )
     return found.filter(pl.col("document_id") != pl.col("other_id")).unique().sort("document_id", "other_id")
 
@@ -109,7 +109,7 @@ def _by_words(prompts: pl.DataFrame, documents: pl.DataFrame, overlap_min: float
     return pl.DataFrame(columns, schema=_ALIKE)
 
 
-def _by_picture(
+def _by_image(
     prompts: pl.DataFrame, documents: pl.DataFrame, near: pl.DataFrame, embedded: Embedded, cosine_min: float
 ) -> pl.DataFrame:
     """Of what shows the same or a near picture, or none at all: equal words, or embeddings that are alike."""

@@ -55,7 +55,7 @@ class Guard:
         documents = documents_of(as_taken_in(block, kept))
         splits = [split for split in self._splits.values() if split.prompts.height]
         of_splits = [split.prompts["prompt_id"] for split in splits]
-        shown = [documents.filter(pl.col("picture").is_in(self._pictures(split).implode())) for split in splits]
+        shown = [documents.filter(pl.col("picture").is_in(self._images(split).implode())) for split in splits]
         return pl.concat([documents["prompt_id"][:0], *of_splits, *(each["prompt_id"] for each in shown)])
 
     def look(self, block: Store, kept: pl.DataFrame) -> None:
@@ -88,7 +88,7 @@ class Guard:
     def _cosine_min(self) -> float:
         return Alike(self._store, self._versions).cosine_min
 
-    def _pictures(self, split: "_Split") -> pl.Series:
+    def _images(self, split: "_Split") -> pl.Series:
         """Pictures on which another prompt may be alike to one of the split's by its embedding."""
         own = split.prompts["picture"]
         a, b = (self._near.filter(pl.col(end).is_in(own.implode())) for end in ("image_a", "image_b"))

@@ -17,7 +17,7 @@ COLUMNS = (
     "prompt", "question", "instruction", "query", "text", "content", "input",
 )  # fmt: skip
 """Columns that are looked at, those that a dataset has of them."""
-_PICTURES = ("images", "image")
+_IMAGES = ("images", "image")
 _USER = {"user", "human", "prompter"}
 _CELL_MAX = 1 << 28
 """Characters of a CSV cell; Python's own limit is shorter than some conversations."""
@@ -72,7 +72,7 @@ def _batches(rows: Iterable[dict[str, Any]], path: Path, column: str | None) -> 
 
 def _outside_row(number: int, row: dict[str, Any], names: Iterable[str]) -> OutsideRow:
     texts = dict.fromkeys(text for name in names if name in row for text in _asked(row[name]))
-    return OutsideRow(number, list(texts), {_stem(picture) for name in _PICTURES for picture in _listed(row.get(name))})
+    return OutsideRow(number, list(texts), {_stem(picture) for name in _IMAGES for picture in _listed(row.get(name))})
 
 
 def _asked(value: Any) -> list[str]:
@@ -134,7 +134,7 @@ def _parquet(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
     wanted = [name for name in ((column,) if column else COLUMNS) if name in schema.names]
     if not wanted:
         yield dict.fromkeys(schema.names)
-    leaves = [f"{name}.{inner}" for name in _PICTURES for inner in ("path", "list.element.path", "list.item.path")]
+    leaves = [f"{name}.{inner}" for name in _IMAGES for inner in ("path", "list.element.path", "list.item.path")]
     for batch in read_parquet_batches(path, [*wanted, *leaves], ROWS_AT_ONCE):
         yield from batch
 

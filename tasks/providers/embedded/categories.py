@@ -34,7 +34,7 @@ _HERE = Path(__file__).parent
 class WordsAndLayout:
     """Categories of documents; null only for tags that it has no rule for."""
 
-    looks_at_pictures = False
+    looks_at_images = False
     looks_at_vectors = True
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class WordsAndLayout:
     def _is_diagram(self, document: Document, drawn: bool) -> bool:
         """By the picture's embedding; by layout alone where the vectors are another embedder's, or missing."""
         weights, intercept = self._line
-        fitting = [vector for vector in document.picture_vectors if vector.shape == weights.shape]
+        fitting = [vector for vector in document.image_vectors if vector.shape == weights.shape]
         if not fitting:
             return drawn
         odds = max(float(vector @ weights) + intercept for vector in fitting)

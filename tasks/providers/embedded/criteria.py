@@ -60,7 +60,7 @@ class Wording:
     """Criteria of documents from the wording of the prompt."""
 
     version = "criteria-words-1"
-    looks_at_pictures = False
+    looks_at_images = False
 
     def tag(self, documents: Sequence[Document]) -> list[Criteria]:
         """Criteria of every document."""

@@ -22,7 +22,7 @@ import PIL.Image
 
 from schemas.errors import MissingProvider
 from schemas.signals import Face
-from tasks.images.decode import Picture, Pixels
+from tasks.images.decode import DecodedImage, Pixels
 from tasks.providers.embedded import one_thread
 
 Boxes = npt.NDArray[np.float32]
@@ -64,11 +64,11 @@ class CenterFace:
     def _session(self) -> onnxruntime.InferenceSession:
         return onnxruntime.InferenceSession(_any_size(self._file), one_thread(), providers=["CPUExecutionProvider"])
 
-    def find_faces(self, pictures: Sequence[Picture]) -> list[list[Face]]:
+    def find_faces(self, pictures: Sequence[DecodedImage]) -> list[list[Face]]:
         """The faces of every picture, in order."""
         return [self._find(picture) for picture in pictures]
 
-    def _find(self, picture: Picture) -> list[Face]:
+    def _find(self, picture: DecodedImage) -> list[Face]:
         boxes, confidences, large = (
             np.concatenate(each) for each in zip(*self._first_detections(picture), strict=True)
         )
@@ -80,7 +80,7 @@ class CenterFace:
         kept = sorted(np.flatnonzero(confidences >= CONFIDENCE_MIN), key=lambda index: -confidences[index])
         return [_face(boxes[index], confidences[index]) for index in kept]
 
-    def _first_detections(self, picture: Picture) -> Iterator[tuple[Boxes, Boxes, Boxes]]:
+    def _first_detections(self, picture: DecodedImage) -> Iterator[tuple[Boxes, Boxes, Boxes]]:
         """Of the whole picture, then of its pieces: boxes in its pixels, confidences, whether a box is large."""
         for rgb, left, top, scale in _views(picture):
             boxes, confidences = self._detect(rgb)
@@ -100,7 +100,7 @@ class CenterFace:
         apart = _strongest_apart(boxes, confidences)
         return boxes[apart], confidences[apart]
 
-    def _detect_again(self, picture: Picture, box: Boxes) -> float:
+    def _detect_again(self, picture: DecodedImage, box: Boxes) -> float:
         """Confidence, 0 to 1, of a face where the box is and as large, in whichever of four directions it is best."""
         tile = _tile(picture, box)
         upright = self._in_the_middle(tile)
@@ -116,7 +116,7 @@ class CenterFace:
         return float(confidences[fits].max(initial=0.0))
 
 
-def _views(picture: Picture) -> Iterator[tuple[Pixels, int, int, tuple[float, float]]]:
+def _views(picture: DecodedImage) -> Iterator[tuple[Pixels, int, int, tuple[float, float]]]:
     """Pixels of the whole picture, and of the pieces of a large one: with their left, top, and the scale back."""
     side = max(picture.width, picture.height)
     sides = [max(round(side * _SHRINK), SIDE_MIN)]
@@ -137,7 +137,7 @@ def _pieces(length: int) -> list[tuple[int, int]]:
     return [(round(piece * step), round((piece + 1) * step) + _OVERLAP) for piece in range(count)]
 
 
-def _tile(picture: Picture, box: Boxes) -> Pixels:
+def _tile(picture: DecodedImage, box: Boxes) -> Pixels:
     """uint8 (160, 160, 3): the square around a box, black outside the picture."""
     left, top, right, bottom = (float(edge) for edge in box)
     half = max(right - left, bottom - top, 2.0) * _MARGIN / 2

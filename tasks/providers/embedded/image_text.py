@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from schemas.signals import ImageText, TextBox
-from tasks.images.decode import Picture, Pixels
+from tasks.images.decode import DecodedImage, Pixels
 
 SIDE = 640
 """Longer side of the picture as text is looked for; RapidOCR's own default enlarges small pictures."""
@@ -30,11 +30,11 @@ class RapidOcr:
         logging.getLogger("RapidOCR").setLevel(logging.ERROR)
         self._idle: SimpleQueue[Any] = SimpleQueue()
 
-    def read(self, pictures: Sequence[Picture]) -> list[ImageText]:
+    def read(self, pictures: Sequence[DecodedImage]) -> list[ImageText]:
         """The text of every picture."""
         return [self._read(picture) for picture in pictures]
 
-    def _read(self, picture: Picture) -> ImageText:
+    def _read(self, picture: DecodedImage) -> ImageText:
         with self._engine() as engine:
             lines = [line for left, top, piece in _pieces(picture.rgb) for line in _lines(engine, left, top, piece)]
         fraction = min(1.0, sum(_area(corners) for _, corners in lines) / (picture.width * picture.height))

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from schemas.signals import Moderation
-from tasks.images.decode import Picture
+from tasks.images.decode import DecodedImage
 from tasks.providers.text_windows import windows
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class OpenNsfw:
 
         return Classifier(intra_op_threads=1)
 
-    def nsfw_probabilities(self, pictures: Sequence[Picture]) -> list[float]:
+    def nsfw_probabilities(self, pictures: Sequence[DecodedImage]) -> list[float]:
         """Probability, 0 to 1, of every picture."""
         return [self._classifier.score(picture.pil) for picture in pictures]
 

@@ -25,7 +25,7 @@ Words = list[tuple[str, re.Pattern[str]]]
 class NearestPlace:
     """The question's place is that of the nearest example, the picture's that of the nearest question about one."""
 
-    looks_at_pictures = False
+    looks_at_images = False
 
     def __init__(self) -> None:
         self._question = NearestExamples(_HERE / "taxonomy_question.yaml")

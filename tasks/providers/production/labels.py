@@ -9,7 +9,7 @@ from pydantic import create_model
 
 from schemas.row import Row
 from schemas.tags import TAGS, Categories, Criteria, Sees, Taxonomy, sees
-from tasks.images.decode import PictureRejected, decode_stored
+from tasks.images.decode import ImageRejected, decode_stored
 from tasks.prompts import Prompt, criteria_prompt, load_prompt, tags_prompt, taxonomy_prompt, untrusted
 from tasks.prompts.taxonomy import Tree, placed, taxonomy_file
 from tasks.providers.capabilities import Document, Failed, TopicEvidence
@@ -42,7 +42,7 @@ class Asked:
     """Fields of the answer."""
     sees: Sees = Sees.BOTH
     """What is shown of a document."""
-    without_pictures: Answers | None = None
+    without_images: Answers | None = None
     """What is known of a document without images; None when it must be asked."""
 
 
@@ -53,7 +53,7 @@ class LanguageModelTagger(Generic[Labels]):
         """`labels` makes the row from the fields of all answers together."""
         self.model, self._labels = model, labels
         self.asked = tuple(asked)
-        self.looks_at_pictures = any(each.sees is not Sees.PROMPT for each in asked)
+        self.looks_at_images = any(each.sees is not Sees.PROMPT for each in asked)
         self.service = model.version
         self.version = f"{model.version}-max{SIDE_MAX}+{'+'.join(each.prompt.version for each in asked)}"
 
@@ -73,11 +73,11 @@ class LanguageModelTagger(Generic[Labels]):
         return self._labels(fields)
 
     def _answer(self, document: Document, asked: Asked) -> Answers | Failed:
-        if not document.picture_count and asked.without_pictures is not None:
-            return asked.without_pictures
+        if not document.picture_count and asked.without_images is not None:
+            return asked.without_images
         try:
             question = _question(document, asked)
-        except PictureRejected:
+        except ImageRejected:
             return Failed("picture_unreadable")
         if question is None:
             return Failed("pictures_missing")  # judged from the prompt alone, the answer would be a guess
@@ -86,7 +86,7 @@ class LanguageModelTagger(Generic[Labels]):
 
 
 def _question(document: Document, asked: Asked) -> Question | None:
-    """What is sent; None when images must be shown and are not at hand. Raises PictureRejected."""
+    """What is sent; None when images must be shown and are not at hand. Raises ImageRejected."""
     prompt = "" if asked.sees is Sees.PICTURES else document.prompt[:PROMPT_CHARACTERS]
     if asked.sees is Sees.PROMPT:
         return Question(asked.prompt.text, untrusted(prompt))

@@ -71,7 +71,7 @@ class LanguageModel(ABC):
         if price is None:
             return None
         text_bytes = len((question.instructions + question.material + str(schema)).encode("utf-8", "surrogatepass"))
-        shown = sum(price.picture_tokens(image.width, image.height) for image in question.images)
+        shown = sum(price.image_tokens(image.width, image.height) for image in question.images)
         return (price.batch_usd if batch else price.usd)(text_bytes + shown, ANSWER_TOKENS_MAX)
 
     @contextmanager

@@ -23,7 +23,7 @@ import torch
 from open_clip.constants import HF_SAFE_WEIGHTS_NAME, HF_WEIGHTS_NAME
 
 from schemas.errors import BadInput, MissingProvider, known_values
-from tasks.images.decode import Picture
+from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Vectors
 from tasks.providers.production.weights import fingerprint, hub_file
 
@@ -98,7 +98,7 @@ class OpenClip:
         transform = (lambda image: prepare(middle(image))) if shortest else prepare
         return Replica(device, image, text, transform, open_clip.get_tokenizer(found.model))
 
-    def embed_images(self, pictures: Sequence[Picture]) -> Vectors:
+    def embed_images(self, pictures: Sequence[DecodedImage]) -> Vectors:
         """float32 (n, dimension), unit length."""
         return self._embed(pictures, self._images)
 
@@ -118,7 +118,7 @@ class OpenClip:
             raise ValueError("a vector is not finite")  # stored, it would be near to everything or to nothing
         return found.numpy()
 
-    def _images(self, replica: Replica, pictures: Sequence[Picture]) -> torch.Tensor:
+    def _images(self, replica: Replica, pictures: Sequence[DecodedImage]) -> torch.Tensor:
         batch = torch.stack([replica.prepare(picture.pil) for picture in pictures])
         return self._forward(replica, replica.encode_image, batch)
 

@@ -19,7 +19,7 @@ import opennsfw2
 import torch
 
 from schemas.errors import MissingProvider
-from tasks.images.decode import Picture
+from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.weights import fingerprint, offline
 
@@ -39,12 +39,12 @@ class OpenNsfw2:
     def _model(self) -> keras.Model:
         return opennsfw2.make_open_nsfw_model(weights_path=str(self._file))
 
-    def nsfw_probabilities(self, pictures: Sequence[Picture]) -> list[float | Failed]:
+    def nsfw_probabilities(self, pictures: Sequence[DecodedImage]) -> list[float | Failed]:
         """Probability, 0 to 1, of every image."""
         batches = (pictures[start : start + BATCH] for start in range(0, len(pictures), BATCH))
         return [score for batch in batches for score in self._scores(batch)]
 
-    def _scores(self, pictures: Sequence[Picture]) -> list[float | Failed]:
+    def _scores(self, pictures: Sequence[DecodedImage]) -> list[float | Failed]:
         preprocessing = opennsfw2.Preprocessing.YAHOO
         pixels = np.stack([opennsfw2.preprocess_image(picture.pil, preprocessing) for picture in pictures])
         with self._one_at_a_time, torch.no_grad():  # opennsfw2 would keep gradients, and fail on them

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import PIL.Image
 
-from tasks.images.decode import FORMATS, Picture
+from tasks.images.decode import FORMATS, DecodedImage
 
 SIDE_MAX = 1600
 """Longer side, in pixels, of what is sent; services shrink larger images themselves."""
@@ -28,7 +28,7 @@ class Upload:
     """Pixels as sent."""
 
 
-def for_upload(picture: Picture) -> Upload:
+def for_upload(picture: DecodedImage) -> Upload:
     """The stored bytes when they are small and plain; else a JPEG of at most 1600 pixels a side, on white."""
     if max(picture.width, picture.height) <= SIDE_MAX and len(picture.encoded) <= BYTES_MAX and _is_plain(picture):
         return Upload(picture.encoded, f"image/{picture.format}", picture.width, picture.height)
@@ -38,7 +38,7 @@ def for_upload(picture: Picture) -> Upload:
     return Upload(sink.getvalue(), "image/jpeg", small.width, small.height)
 
 
-def _is_plain(picture: Picture) -> bool:
+def _is_plain(picture: DecodedImage) -> bool:
     """Whether every decoder shows the same: not so with transparency (on which ground?), CMYK or 16-bit channels."""
     header = PIL.Image.open(io.BytesIO(picture.encoded), formats=FORMATS)
     return header.mode in ("L", "RGB") and not header.has_transparency_data

@@ -16,7 +16,7 @@ Account = dict[str, Any]
 
 def explain_item(store: Store, item: str) -> Account | None:
     """The account of a conversation, battle, picture or `LOGFILE:LINE`; None when the store has no such thing."""
-    return _conversation(store, item) or _battle(store, item) or _picture(store, item) or _line(store, item)
+    return _conversation(store, item) or _battle(store, item) or _image(store, item) or _line(store, item)
 
 
 def _row(frame: pl.DataFrame) -> Account | None:
@@ -63,7 +63,7 @@ def _battle(store: Store, item: str) -> Account | None:
     return {"battle": battle_id, "decision": _decision(store, "battle", battle_id), "vote": row, "sides": sides}
 
 
-def _picture(store: Store, item: str) -> Account | None:
+def _image(store: Store, item: str) -> Account | None:
     row = _row(store.read("images", ["image_id", "format", "width", "height"]).filter(image_id=item))
     if row is None:
         return None

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.policy import NearPictures
+from schemas.policy import NearImages
 from tasks.dedup.image_pairs import update_near_images
 from tasks.storage.tables import Store
 from tests.builders import VERSIONS, facts_frame
 
-RADIUS = NearPictures()
+RADIUS = NearImages()
 GREY = bytes(range(256)).hex() * 4
 IDS = [f"{number:032x}" for number in range(12)]
 
@@ -24,7 +24,7 @@ def _pairs(store: Store) -> list[tuple[str, str]]:
     return store.read("near_pictures").select("image_a", "image_b").rows()
 
 
-def _searched(store: Store, radius: NearPictures = RADIUS) -> int:
+def _searched(store: Store, radius: NearImages = RADIUS) -> int:
     return update_near_images(store, radius, VERSIONS)["searched"]
 
 
@@ -62,7 +62,7 @@ def test_only_new_pictures_are_searched_for(store):
 
 def test_another_radius_searches_everything_again(store):
     _searched(store)
-    assert _searched(store, NearPictures(phash_distance_max=0)) == 3
+    assert _searched(store, NearImages(phash_distance_max=0)) == 3
     assert _pairs(store) == []
 
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.image import NearPicture
-from schemas.policy import NearPictures
+from schemas.image import NearImage
+from schemas.policy import NearImages
 from tasks.dedup.near_images import correlations, near_hashes, near_images, representatives
 from tasks.storage.tables import frame_of
 from tests.builders import NOON, conversation
 
 A, B, C = "a" * 32, "b" * 32, "c" * 32
-RADIUS = NearPictures()
+RADIUS = NearImages()
 
 
 def _bits(count: int, digits: int) -> str:
@@ -25,7 +25,7 @@ def _bits(count: int, digits: int) -> str:
 STRIPES, HALVES = np.arange(1024).reshape(32, 32) % 2 * 2.0 - 1, np.arange(1024).reshape(32, 32) // 512 * 2.0 - 1
 
 
-def _picture(image_id: str, phash_bits: int = 0, pdq_bits: int = 0, correlation: float = 1.0) -> dict:
+def _image(image_id: str, phash_bits: int = 0, pdq_bits: int = 0, correlation: float = 1.0) -> dict:
     """A picture that far from the one with no bits set that shows halves."""
     grey = (128 + 100 * (correlation * HALVES + np.sqrt(1 - correlation**2) * STRIPES)).clip(0, 255).astype(np.uint8)
     hashes = {"phash": _bits(phash_bits, 16), "pdq": _bits(pdq_bits, 64), "grey": grey.tobytes().hex()}
@@ -36,12 +36,12 @@ def _pairs(*pictures: dict) -> list[tuple[str, str]]:
     return _search(pl.DataFrame(pictures)).select("image_a", "image_b").rows()
 
 
-def _search(pictures: pl.DataFrame, radius: NearPictures = RADIUS) -> pl.DataFrame:
+def _search(pictures: pl.DataFrame, radius: NearImages = RADIUS) -> pl.DataFrame:
     return near_images(near_hashes(pictures, radius), pictures, radius)
 
 
 def test_a_picture_at_the_limit_of_all_three_is_near():
-    found = _search(pl.DataFrame([_picture(A), _picture(B, 8, 48, 0.976)]))
+    found = _search(pl.DataFrame([_image(A), _image(B, 8, 48, 0.976)]))
     (row,) = found.iter_rows(named=True)
     assert (row["image_a"], row["image_b"], row["phash_distance"], row["pdq_distance"]) == (A, B, 8, 48)
     assert row["grey_correlation"] == pytest.approx(0.976, abs=1e-3)
@@ -49,17 +49,17 @@ def test_a_picture_at_the_limit_of_all_three_is_near():
 
 @pytest.mark.parametrize("far", [(9, 0, 1.0), (0, 49, 1.0), (0, 0, 0.974)], ids=["phash", "pdq", "pixels"])
 def test_a_pair_beyond_one_bound_is_no_pair(far):
-    assert _pairs(_picture(A), _picture(B, *far)) == []
+    assert _pairs(_image(A), _image(B, *far)) == []
 
 
 def test_the_radius_is_the_policys():
-    wide = NearPictures(phash_distance_max=9, pdq_distance_max=49, grey_correlation_min=0.5)
-    pictures = pl.DataFrame([_picture(A), _picture(B, 9, 49, 0.6)])
+    wide = NearImages(phash_distance_max=9, pdq_distance_max=49, grey_correlation_min=0.5)
+    pictures = pl.DataFrame([_image(A), _image(B, 9, 49, 0.6)])
     assert _search(pictures, wide).height == 1
     assert _search(pictures).height == 0
 
 
-@pytest.mark.parametrize("pictures", [[], [_picture(A)]])
+@pytest.mark.parametrize("pictures", [[], [_image(A)]])
 def test_fewer_than_two_pictures_make_no_pair(pictures):
     schema = {"image_id": pl.String, "phash": pl.String, "pdq": pl.String, "grey": pl.String}
     assert _search(pl.DataFrame(pictures, schema=schema)).height == 0
@@ -96,10 +96,10 @@ def test_correlations_are_numpys(monkeypatch):
 
 def _near(*pairs: tuple[str, str, int]) -> pl.DataFrame:
     rows = [
-        NearPicture(image_a=min(a, b), image_b=max(a, b), phash_distance=0, pdq_distance=distance, grey_correlation=1.0)
+        NearImage(image_a=min(a, b), image_b=max(a, b), phash_distance=0, pdq_distance=distance, grey_correlation=1.0)
         for a, b, distance in pairs
     ]
-    return frame_of(NearPicture, rows)
+    return frame_of(NearImage, rows)
 
 
 def test_there_are_no_chains():
@@ -138,7 +138,7 @@ def _copies(deciding, second_prompt: str) -> dict:
         conversation("original", "What is this?", "A cat.", image_ids=[A]),
         conversation("resized", second_prompt, "Cat.", image_ids=[B], tstamp=NOON + timedelta(minutes=1)),
     ]
-    near = {picture.pop("image_id"): picture for picture in (_picture(A), _picture(B, 4, 20, 0.98))}
+    near = {picture.pop("image_id"): picture for picture in (_image(A), _image(B, 4, 20, 0.98))}
     decided = deciding.given(chats, facts={"image_hash": near}).decide()
     assert deciding.store.read("near_pictures").select("image_a", "image_b").rows() == [(A, B)]
     return decided

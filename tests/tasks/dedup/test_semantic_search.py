@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import BadPolicy
 from schemas.image import RedactedImage
-from schemas.policy import SemanticPictures
+from schemas.policy import SemanticImages
 from tasks.dedup import image_pairs
 from tasks.dedup.image_pairs import update_semantic_images
 from tasks.policy.policy_file import load_policy
@@ -17,7 +17,7 @@ from tasks.storage.tables import Store, frame_of
 from tests.builders import NOON, VERSIONS, conversation, facts_frame, image
 
 IDS = [f"{number:032x}" for number in range(9)]
-RADIUS = SemanticPictures(cosine_min=0.9)
+RADIUS = SemanticImages(cosine_min=0.9)
 TURNS = {name: 0.2 * place for place, name in enumerate(IDS)}
 """Each is 0.2 from the next: cosine 0.98 to its neighbour, 0.92 to the second, 0.83 to the third."""
 
@@ -62,7 +62,7 @@ def store(tmp_path) -> Store:
     return store
 
 
-def _searched(store: Store, radius: SemanticPictures | None = RADIUS, version: str = "1") -> int:
+def _searched(store: Store, radius: SemanticImages | None = RADIUS, version: str = "1") -> int:
     return update_semantic_images(store, radius, VERSIONS | {"image_embedding": version})["semantic_searched"]
 
 

@@ -9,9 +9,9 @@ import PIL.Image
 import pytest
 import skimage.data
 
-from tasks.images.decode import open_picture
+from tasks.images.decode import open_image
 from tasks.images.hashes import image_hashes, pdq_digits
-from tests.builders import picture_bytes
+from tests.builders import image_bytes
 
 PHOTOGRAPHS = ("astronaut", "camera", "chelsea", "coffee", "rocket", "page", "text", "coins")
 RADIUS = 31
@@ -29,7 +29,7 @@ def saved(image, file_format="PNG", **options):
 
 
 def hashes(image):
-    return image_hashes(open_picture(saved(image)))
+    return image_hashes(open_image(saved(image)))
 
 
 def apart(one, other):
@@ -64,7 +64,7 @@ def test_pdq_is_in_meta_s_bit_order():
 @pytest.mark.parametrize("name", ["astronaut", "chelsea", "coffee", "rocket"])
 def test_pdq_survives_encoding_again_and_resizing(name):
     image = sample(name)
-    again = open_picture(saved(image, "JPEG", quality=40)).pil
+    again = open_image(saved(image, "JPEG", quality=40)).pil
     smaller = image.resize((image.width * 2 // 3, image.height * 2 // 3))
     assert max(apart(image, again), apart(image, smaller)) <= RADIUS
 
@@ -86,6 +86,6 @@ def test_every_shape_has_hashes(size):
 
 
 def test_the_thumbnail_is_the_brightness_at_32_by_32():
-    opened = open_picture(picture_bytes(1, (200, 150)))
+    opened = open_image(image_bytes(1, (200, 150)))
     thumbnail = opened.pil.convert("L").resize((32, 32), PIL.Image.Resampling.LANCZOS)
     assert bytes.fromhex(image_hashes(opened).grey) == thumbnail.tobytes()

@@ -9,9 +9,9 @@ import PIL.Image
 import pytest
 from PIL.PngImagePlugin import PngInfo
 
-from tasks.images.decode import open_picture
+from tasks.images.decode import open_image
 from tasks.images.metadata import strip_metadata
-from tests.builders import picture_bytes
+from tests.builders import image_bytes
 
 SECRET = b"Baker Street 221B"
 TEXT = SECRET.decode()
@@ -46,8 +46,8 @@ def _chunk(kind: bytes, payload: bytes) -> bytes:
     return struct.pack(">I", len(payload)) + kind + payload + struct.pack(">I", zlib.crc32(kind + payload))
 
 
-PLAIN_JPEG = picture_bytes(1, SIZE, "JPEG")
-PLAIN_PNG = picture_bytes(1, SIZE)
+PLAIN_JPEG = image_bytes(1, SIZE, "JPEG")
+PLAIN_PNG = image_bytes(1, SIZE)
 AFTER_APP0 = 2 + 2 + 16
 JPEG_SEGMENTS = {
     "XMP": _segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0<x>" + SECRET),
@@ -138,9 +138,9 @@ def test_no_stored_picture_holds_metadata_whatever_its_file_was(kind, orientatio
     options = {"exif": _exif(orientation), "xmp": SECRET} if kind in ("JPEG", "WEBP") else {}
     options = {"exif": _exif(orientation)} if kind == "PNG" else options
     options = {"comment": SECRET} if kind == "GIF" else options
-    content = picture_bytes(2, SIZE, kind, **options)
+    content = image_bytes(2, SIZE, kind, **options)
     assert kind == "BMP" or SECRET in content
-    stored = open_picture(content)
+    stored = open_image(content)
     assert SECRET not in stored.encoded
     header = PIL.Image.open(io.BytesIO(stored.encoded))
     assert not header.getexif() and set(header.info) <= {"jfif", "jfif_version", "jfif_unit", "jfif_density"}
@@ -149,10 +149,10 @@ def test_no_stored_picture_holds_metadata_whatever_its_file_was(kind, orientatio
 
 def test_previews_behind_a_phone_picture_are_not_kept():
     sink = io.BytesIO()
-    first, preview = (PIL.Image.open(io.BytesIO(picture_bytes(seed, SIZE))) for seed in (1, 2))
+    first, preview = (PIL.Image.open(io.BytesIO(image_bytes(seed, SIZE))) for seed in (1, 2))
     first.save(sink, "MPO", save_all=True, append_images=[preview], quality=90)
     assert PIL.Image.open(io.BytesIO(sink.getvalue())).n_frames == 2
-    stored = open_picture(sink.getvalue())
+    stored = open_image(sink.getvalue())
     assert stored.format == "jpeg"
     assert np.array_equal(stored.rgb, _pixels(sink.getvalue()))
     assert stored.encoded.count(b"\xff\xd8\xff") == 1
@@ -160,14 +160,14 @@ def test_previews_behind_a_phone_picture_are_not_kept():
 
 @pytest.mark.parametrize("cut", [1, 4, 8, 12, 13, 15])
 def test_a_png_that_lacks_its_end_is_stored_whole(cut):
-    stored = open_picture(PLAIN_PNG[:-cut])
+    stored = open_image(PLAIN_PNG[:-cut])
     assert np.array_equal(stored.rgb, _pixels(PLAIN_PNG))
     assert stored.encoded.endswith(_chunk(b"IEND", b""))
 
 
 @pytest.mark.parametrize("kind", ["WEBP", "GIF", "BMP", "TIFF"])
 def test_other_containers_are_left_to_be_encoded_anew(kind):
-    assert strip_metadata(picture_bytes(1, SIZE, kind), kind) is None
+    assert strip_metadata(image_bytes(1, SIZE, kind), kind) is None
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])

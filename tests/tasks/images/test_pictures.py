@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tasks.images.decode import Picture, decode_stored, open_picture
+from tasks.images.decode import DecodedImage, decode_stored, open_image
 from tasks.storage.content_id import image_id
 from tests.builders import picture
 
@@ -35,8 +35,8 @@ def _saved(image: PIL.Image.Image, file_format: str, **options) -> bytes:
     return sink.getvalue()
 
 
-def _open(pixels: np.ndarray, file_format: str = "PNG", **options) -> Picture:
-    return open_picture(_saved(PIL.Image.fromarray(pixels), file_format, **options))
+def _open(pixels: np.ndarray, file_format: str = "PNG", **options) -> DecodedImage:
+    return open_image(_saved(PIL.Image.fromarray(pixels), file_format, **options))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def _open(pixels: np.ndarray, file_format: str = "PNG", **options) -> Picture:
     ids=str,
 )
 def test_the_same_pixels_in_another_container_are_the_same_picture(file_format, mode, options):
-    opened = open_picture(_saved(PALETTED.convert(mode), file_format, **options))
+    opened = open_image(_saved(PALETTED.convert(mode), file_format, **options))
     assert opened.image_id == image_id(np.asarray(PALETTED.convert("RGB")))
 
 
@@ -81,7 +81,7 @@ def test_a_picture_is_the_same_however_the_camera_was_held(orientation, file_for
         stored = stored.transpose(step)
     exif = PIL.Image.Exif()
     exif[0x0112] = orientation
-    opened = open_picture(_saved(stored, file_format, exif=exif, **{"lossless": True} if file_format == "WEBP" else {}))
+    opened = open_image(_saved(stored, file_format, exif=exif, **{"lossless": True} if file_format == "WEBP" else {}))
     assert opened.image_id == image_id(PIXELS)
     assert np.array_equal(decode_stored(opened.encoded, opened.format, opened.image_id).rgb, PIXELS)
 
@@ -91,7 +91,7 @@ def test_a_sideways_jpeg_is_stored_upright_with_no_further_loss():
     exif[0x0112] = 6
     content = _saved(PIL.Image.fromarray(PIXELS), "JPEG", exif=exif)
     upright = np.rot90(np.asarray(PIL.Image.open(io.BytesIO(content))), -1)
-    opened = open_picture(content)
+    opened = open_image(content)
     assert (opened.width, opened.height) == (31, 45)
     assert opened.image_id == image_id(np.ascontiguousarray(upright))
 
@@ -109,21 +109,21 @@ def test_transparency_is_seen_on_white():
     seen = PIXELS.copy()
     seen[:10] = 255
     for file_format, options in (("PNG", {}), ("WEBP", {"lossless": True})):
-        assert open_picture(_saved(PIL.Image.fromarray(layer), file_format, **options)).image_id == image_id(seen)
+        assert open_image(_saved(PIL.Image.fromarray(layer), file_format, **options)).image_id == image_id(seen)
 
 
 def test_colours_under_full_transparency_make_no_other_picture():
     clear = np.zeros((8, 8, 4), np.uint8)
     coloured = clear.copy()
     coloured[..., 0] = 200
-    first, second = (open_picture(_saved(PIL.Image.fromarray(each), "PNG")) for each in (clear, coloured))
+    first, second = (open_image(_saved(PIL.Image.fromarray(each), "PNG")) for each in (clear, coloured))
     assert first.image_id == second.image_id == image_id(np.full((8, 8, 3), 255, np.uint8))
 
 
 def test_sixteen_bit_grey_is_the_same_picture_as_eight_bit_grey():
     grey = PIXELS[..., 0]
     wide = PIL.Image.fromarray(grey.astype(np.uint16) * 257)
-    assert open_picture(_saved(wide, "PNG")).image_id == image_id(np.dstack([grey] * 3))
+    assert open_image(_saved(wide, "PNG")).image_id == image_id(np.dstack([grey] * 3))
 
 
 @settings(max_examples=60)

@@ -11,28 +11,28 @@ import PIL.Image
 import pytest
 
 from schemas.reject import RejectReason
-from tasks.images.decode import PIXELS_MAX, Picture, PictureRejected, decode_stored, open_picture
-from tests.builders import picture_bytes
+from tasks.images.decode import PIXELS_MAX, DecodedImage, ImageRejected, decode_stored, open_image
+from tests.builders import image_bytes
 
 EXIF = PIL.Image.Exif()
 EXIF[0x0112] = 6
 EXIF[0x010E] = "Baker Street 221B"
 WHOLE = {
-    "png": picture_bytes(1),
-    "jpeg": picture_bytes(1, file_format="JPEG"),
-    "progressive": picture_bytes(1, file_format="JPEG", progressive=True),
-    "webp": picture_bytes(1, file_format="WEBP"),
-    "gif": picture_bytes(1, file_format="GIF"),
-    "bmp": picture_bytes(1, file_format="BMP"),
-    "sideways jpeg": picture_bytes(1, file_format="JPEG", exif=EXIF),
-    "sideways png": picture_bytes(1, exif=EXIF),
+    "png": image_bytes(1),
+    "jpeg": image_bytes(1, file_format="JPEG"),
+    "progressive": image_bytes(1, file_format="JPEG", progressive=True),
+    "webp": image_bytes(1, file_format="WEBP"),
+    "gif": image_bytes(1, file_format="GIF"),
+    "bmp": image_bytes(1, file_format="BMP"),
+    "sideways jpeg": image_bytes(1, file_format="JPEG", exif=EXIF),
+    "sideways png": image_bytes(1, exif=EXIF),
 }
 
 
-def _opened(content: bytes) -> Picture | RejectReason:
+def _opened(content: bytes) -> DecodedImage | RejectReason:
     try:
-        return open_picture(content)
-    except PictureRejected as rejected:
+        return open_image(content)
+    except ImageRejected as rejected:
         assert "Baker" not in rejected.evidence
         return rejected.reason
 
@@ -44,7 +44,7 @@ def _claiming(width: int, height: int) -> bytes:
 
 
 def _animated(file_format: str) -> bytes:
-    frames = [PIL.Image.open(io.BytesIO(picture_bytes(seed))) for seed in range(3)]
+    frames = [PIL.Image.open(io.BytesIO(image_bytes(seed))) for seed in range(3)]
     sink = io.BytesIO()
     frames[0].save(sink, file_format, save_all=True, append_images=frames[1:])
     return sink.getvalue()
@@ -59,10 +59,10 @@ def _animated(file_format: str) -> bytes:
         b"<!doctype html><title>502</title>",
         b"\0" * 1000,
         random.Random(0).randbytes(1000),
-        picture_bytes(1, file_format="TIFF"),
-        picture_bytes(1, file_format="ICO"),
-        picture_bytes(1, file_format="PPM"),
-        picture_bytes(1, file_format="AVIF"),
+        image_bytes(1, file_format="TIFF"),
+        image_bytes(1, file_format="ICO"),
+        image_bytes(1, file_format="PPM"),
+        image_bytes(1, file_format="AVIF"),
     ],
     ids=["stub", "pdf", "svg", "html", "zeros", "noise", "tiff", "ico", "ppm", "avif"],
 )
@@ -81,9 +81,9 @@ def test_a_file_that_was_cut_in_its_pixels_is_truncated(name):
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_cut_file_is_refused_or_holds_all_its_pixels(name):
-    whole = open_picture(WHOLE[name]).image_id
+    whole = open_image(WHOLE[name]).image_id
     cuts = [_opened(WHOLE[name][:length]) for length in range(0, len(WHOLE[name]), 3)]
-    assert {cut.image_id for cut in cuts if isinstance(cut, Picture)} <= {whole}
+    assert {cut.image_id for cut in cuts if isinstance(cut, DecodedImage)} <= {whole}
     reasons = {RejectReason.IMAGE_EMPTY, RejectReason.IMAGE_NOT_A_PICTURE, RejectReason.IMAGE_TRUNCATED}
     assert {cut for cut in cuts if isinstance(cut, RejectReason)} <= reasons
 
@@ -91,8 +91,8 @@ def test_a_cut_file_is_refused_or_holds_all_its_pixels(name):
 @pytest.mark.parametrize("size", [(20_000, 20_000), (2**31 - 1, 2**31 - 1), (PIXELS_MAX + 1, 1)])
 def test_a_decompression_bomb_is_refused_before_it_is_decoded(size):
     started = time.monotonic()
-    with pytest.raises(PictureRejected) as refused:
-        open_picture(_claiming(*size))
+    with pytest.raises(ImageRejected) as refused:
+        open_image(_claiming(*size))
     assert refused.value.reason is RejectReason.IMAGE_TOO_LARGE
     assert str(size[0]) in refused.value.evidence
     assert time.monotonic() - started < 0.5
@@ -100,8 +100,8 @@ def test_a_decompression_bomb_is_refused_before_it_is_decoded(size):
 
 @pytest.mark.parametrize("file_format", ["GIF", "WEBP", "PNG"])
 def test_an_animation_is_refused_with_its_number_of_frames(file_format):
-    with pytest.raises(PictureRejected) as refused:
-        open_picture(_animated(file_format))
+    with pytest.raises(ImageRejected) as refused:
+        open_image(_animated(file_format))
     assert refused.value.reason is RejectReason.IMAGE_ANIMATED
     assert refused.value.evidence == "3 frames"
 
@@ -115,7 +115,7 @@ def test_damaged_files_are_refused_or_stored_as_they_are_seen(name):
         for _ in range(chance.choice([1, 2, 8])):
             damaged[chance.randrange(min(len(damaged), chance.choice([100, 300, 10**6])))] = chance.randrange(256)
         seen = _opened(bytes(damaged))
-        if isinstance(seen, Picture):
+        if isinstance(seen, DecodedImage):
             stored = decode_stored(seen.encoded, seen.format, seen.image_id)
             assert np.array_equal(stored.rgb, seen.rgb)
 
@@ -124,4 +124,4 @@ def test_a_broken_exif_block_does_not_stop_a_sideways_picture():
     """Pillow's own way upright writes the EXIF block anew, and fails on a width that is a text."""
     content = WHOLE["sideways jpeg"].replace(b"\x01\x0e\x00\x02", b"\x01\x00\x00\x02")
     assert content != WHOLE["sideways jpeg"]
-    assert open_picture(content).image_id == open_picture(WHOLE["sideways jpeg"]).image_id
+    assert open_image(content).image_id == open_image(WHOLE["sideways jpeg"]).image_id

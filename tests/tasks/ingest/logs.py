@@ -14,7 +14,7 @@ import polars as pl
 import zstandard
 
 from schemas.settings import Settings
-from tasks.images.decode import Picture
+from tasks.images.decode import DecodedImage
 from tasks.images.hashes import pdq_digits
 from tasks.ingest import steps
 from tasks.ingest.take_in import NoObserver
@@ -88,7 +88,7 @@ class _Looked(NoObserver):
     def __init__(self, ids: list[str]) -> None:
         self._ids = ids
 
-    def look(self, pictures: Sequence[Picture]) -> None:
+    def look(self, pictures: Sequence[DecodedImage]) -> None:
         self._ids.extend(each.image_id for each in pictures)
 
 

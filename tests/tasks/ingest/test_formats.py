@@ -13,13 +13,13 @@ from schemas.conversation import UNDATED_BEFORE
 from schemas.errors import BadInput
 from tasks.ingest.formats import BUILT_IN
 from tasks.ingest.formats.data_files import source_files
-from tests.builders import picture_bytes
+from tests.builders import image_bytes
 from tests.tasks.ingest.logs import DAY, chat, ingested, rejected, texts, write
 
 HASH = "0123456789abcdef" * 2
 TURN = [{"role": "user", "content": "What is this?"}, {"role": "assistant", "content": "A cat."}]
-PICTURE = {"bytes": picture_bytes(1), "path": f"{HASH}.png"}
-OTHER = {"bytes": picture_bytes(2), "path": None}
+PICTURE = {"bytes": image_bytes(1), "path": f"{HASH}.png"}
+OTHER = {"bytes": image_bytes(2), "path": None}
 BATTLE = {
     "question_id": "a" * 32,
     "model_a": "x",
@@ -189,7 +189,7 @@ def test_the_verdicts_of_every_release_mean_the_same(tmp_path):
 
 
 def test_openai_rows_carry_pictures_as_data_and_fetch_none_from_the_network(tmp_path):
-    data = "data:image/png;base64," + base64.b64encode(picture_bytes(4)).decode()
+    data = "data:image/png;base64," + base64.b64encode(image_bytes(4)).decode()
     parts = [
         {"type": "text", "text": "What?"},
         *({"type": "image_url", "image_url": {"url": url}} for url in (data, "https://example.com/x.png")),

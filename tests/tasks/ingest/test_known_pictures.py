@@ -9,16 +9,16 @@ import pytest
 
 from schemas.tables import TABLES
 from tasks.demo.images import photographs, view
-from tasks.images.decode import open_picture
+from tasks.images.decode import open_image
 from tasks.images.hashes import pdq_digits
 from tasks.ingest.known_images import file_digests
 from tasks.ingest.presets import logged_name
-from tests.builders import facts_frame, picture_bytes
+from tests.builders import facts_frame, image_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, rejected, state, vote, write
 
 BAD, GOOD = picture("bad"), picture("good")
-BYTES = {BAD: picture_bytes(1, (160, 120)), GOOD: picture_bytes(2, (160, 120))}
-OPENED = open_picture(BYTES[BAD])
+BYTES = {BAD: image_bytes(1, (160, 120)), GOOD: image_bytes(2, (160, 120))}
+OPENED = open_image(BYTES[BAD])
 LINES = {kind: f"{kind} {value}" for kind, value in file_digests(BYTES[BAD])._asdict().items()} | {
     "pixels": f"pixels {OPENED.image_id}",
     "pdq": f"pdq {pdq_digits(OPENED.rgb)}",
@@ -55,7 +55,7 @@ def cells(store) -> str:
 def test_a_listed_picture_is_quarantined_before_anybody_looks(logs, tmp_path, listing, kind):
     looked: list[str] = []
     store = ingested(logs, tmp_path / "store", looked, **listing(LINES[kind]))
-    assert looked == [open_picture(BYTES[GOOD]).image_id] == store.read("images")["image_id"].to_list()
+    assert looked == [open_image(BYTES[GOOD]).image_id] == store.read("images")["image_id"].to_list()
     assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
     assert rejected(store) == {(DAY, 1): "known_hash"}
     held = store.read("quarantine").select("kind", "key", "cause").rows()

@@ -7,7 +7,7 @@ import PIL.Image
 import pytest
 
 from tasks.ingest.presets import logged_name
-from tests.builders import picture_bytes
+from tests.builders import image_bytes
 
 # What FastChat's `resize_image_and_return_image_in_bytes` made of each size when it was run.
 SIZES = {
@@ -31,7 +31,7 @@ def name_of(image: PIL.Image.Image) -> str:
 @pytest.mark.parametrize(("size", "logged"), SIZES.items(), ids=str)
 def test_a_preset_of_any_size_is_named_as_the_server_scales_it(tmp_path, size, logged):
     file = tmp_path / "preset.jpg"
-    file.write_bytes(picture_bytes(1, size, "JPEG"))
+    file.write_bytes(image_bytes(1, size, "JPEG"))
     image = PIL.Image.open(file).convert("RGBA")
     assert logged_name(file) == name_of(image if size == logged else image.resize(logged))
 

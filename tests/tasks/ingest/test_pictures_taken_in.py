@@ -8,7 +8,7 @@ import pytest
 from schemas.errors import BadInput
 from tasks.ingest.presets import logged_name
 from tasks.ingest.take_in import FILE_BYTES_MAX
-from tests.builders import picture_bytes
+from tests.builders import image_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, state, vote, write
 
 P, Q = picture("p"), picture("q")
@@ -28,8 +28,8 @@ def only(store, table: str = "conversations") -> dict:
 
 def test_one_picture_under_two_names_and_containers_is_one_picture(tmp_path):
     logs = tmp_path / "logs"
-    put(logs, f"{P}.png", picture_bytes(1))
-    put(logs, f"{Q}.png", picture_bytes(1, file_format="BMP"))
+    put(logs, f"{P}.png", image_bytes(1))
+    put(logs, f"{Q}.png", image_bytes(1, file_format="BMP"))
     write(logs, DAY, chat("a", pictures=[P]), chat("b", pictures=[Q]))
     store = ingested(logs, tmp_path / "store")
     assert store.read("images").height == 1
@@ -38,16 +38,16 @@ def test_one_picture_under_two_names_and_containers_is_one_picture(tmp_path):
 
 def test_the_exact_png_of_a_later_era_is_preferred_to_the_jpeg_of_an_earlier_one(tmp_path):
     logs = tmp_path / "logs"
-    put(logs, f"{P}.jpg", picture_bytes(1, file_format="JPEG"))
-    put(logs, f"{P}.png", picture_bytes(1))
+    put(logs, f"{P}.jpg", image_bytes(1, file_format="JPEG"))
+    put(logs, f"{P}.png", image_bytes(1))
     write(logs, DAY, chat("a", pictures=[P]))
     assert only(ingested(logs, tmp_path / "store"), "images")["format"] == "png"
 
 
 def test_a_picture_file_of_another_container_is_taken_in_or_refused_for_what_it_is_and_never_called_missing(tmp_path):
     logs = tmp_path / "logs"
-    put(logs, f"{P}.bmp", picture_bytes(1, file_format="BMP"))
-    put(logs, f"{Q}.tiff", picture_bytes(1, file_format="TIFF"))
+    put(logs, f"{P}.bmp", image_bytes(1, file_format="BMP"))
+    put(logs, f"{Q}.tiff", image_bytes(1, file_format="TIFF"))
     write(logs, DAY, chat("a", pictures=[P]), chat("b", pictures=[Q]))
     store = ingested(logs, tmp_path / "store")
     assert store.read("images").height == 1
@@ -58,7 +58,7 @@ def test_a_picture_file_of_another_container_is_taken_in_or_refused_for_what_it_
 HOSTILE = {
     "image_empty": b"",
     "image_not_a_picture": b"<svg onload=alert(1)>",
-    "image_truncated": picture_bytes(1, (200, 200))[:2000],
+    "image_truncated": image_bytes(1, (200, 200))[:2000],
     "image_animated": None,
     "image_too_large": None,
 }
@@ -127,14 +127,14 @@ def test_a_missing_picture_that_turns_up_later_is_taken_in_then(tmp_path):
     logs = tmp_path / "logs"
     write(logs, DAY, chat("a", pictures=[P]))
     assert only(ingested(logs, tmp_path / "store"))["image_problems"] == ["image_missing"]
-    put(logs, f"{P}.png", picture_bytes(1))
+    put(logs, f"{P}.png", image_bytes(1))
     store = ingested(logs, tmp_path / "store")
     assert (only(store)["image_problems"], len(only(store)["image_ids"])) == ([], 1)
     assert store.read("rejects").is_empty()
 
 
 def test_a_link_out_of_the_picture_folder_is_not_followed(tmp_path):
-    secret = put(tmp_path, "secret.png", picture_bytes(9), folder="elsewhere")
+    secret = put(tmp_path, "secret.png", image_bytes(9), folder="elsewhere")
     link = tmp_path / "logs" / "serve_images" / f"{P}.png"
     link.parent.mkdir(parents=True)
     link.symlink_to(secret)
@@ -147,7 +147,7 @@ def test_a_link_out_of_the_picture_folder_is_not_followed(tmp_path):
 def test_every_server_below_the_log_folder_has_its_own_pictures(tmp_path):
     logs = tmp_path / "logs"
     for number, name in enumerate((P, Q)):
-        put(logs, f"{name}.png", picture_bytes(number), folder=f"server{number}/serve_images")
+        put(logs, f"{name}.png", image_bytes(number), folder=f"server{number}/serve_images")
         write(logs, f"server{number}/{DAY}", chat(f"c{number}", pictures=[name]))
     store = ingested(logs, tmp_path / "store")
     assert [len(ids) for ids in store.read("conversations")["image_ids"]] == [1, 1]
@@ -156,8 +156,8 @@ def test_every_server_below_the_log_folder_has_its_own_pictures(tmp_path):
 def test_wildvision_pictures_are_found_by_the_conversation_and_time_in_their_names(tmp_path):
     logs, a = tmp_path / "logs", conv_id("a")
     for seed, at in enumerate((0, 100)):
-        put(logs, f"input_image_{a}_{1718884800 + at}.png", picture_bytes(seed), folder="input_images")
-    put(logs, f"input_image_{conv_id('b')}_1718884800.png", picture_bytes(2), folder="input_images")
+        put(logs, f"input_image_{a}_{1718884800 + at}.png", image_bytes(seed), folder="input_images")
+    put(logs, f"input_image_{conv_id('b')}_1718884800.png", image_bytes(2), folder="input_images")
     put(logs, f"input_video_{a}.mp4", b"", folder="input_videos")
     records = [chat("a", at=5), vote("a", "b", at=9), chat("a", "Another question", "A", at=105), chat("none", at=6)]
     write(logs, "2024-06-20-conv.json", *records)
@@ -170,7 +170,7 @@ def test_wildvision_pictures_are_found_by_the_conversation_and_time_in_their_nam
 
 def test_a_preset_is_known_by_the_name_the_server_logs_for_it(tmp_path):
     logs, presets = tmp_path / "logs", tmp_path / "presets"
-    drawn = put(presets, "meme.jpg", picture_bytes(3, (40, 30), "JPEG"), folder="memes")
+    drawn = put(presets, "meme.jpg", image_bytes(3, (40, 30), "JPEG"), folder="memes")
     (presets / "presets.json").write_text(json.dumps([{"dataset": "Memes", "question": "", "path": "memes/meme.jpg"}]))
     write(logs, DAY, chat("a", pictures=[logged_name(drawn)]))
     preset = only(ingested(logs, tmp_path / "store"), "presets")
@@ -187,7 +187,7 @@ def test_a_preset_outside_its_collection_is_refused(tmp_path):
 
 def test_both_sides_of_a_battle_share_one_picture(tmp_path):
     logs = tmp_path / "logs"
-    put(logs, f"{P}.png", picture_bytes(1))
+    put(logs, f"{P}.png", image_bytes(1))
     write(logs, DAY, vote(state("a", pictures=[P]), state("b", pictures=[P])))
     store = ingested(logs, tmp_path / "store")
     assert store.read("images").height == 1

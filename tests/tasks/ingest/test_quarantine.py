@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.builders import picture_bytes
+from tests.builders import image_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, line, picture, rejected, state, vote, write
 
 CSAM_DAY = "vision-csam-2024-06-20-conv.json"
@@ -26,12 +26,12 @@ def arena(tmp_path):
     for seed, name in enumerate((BAD, GOOD)):
         path = folder / "serve_images" / f"{name}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(picture_bytes(seed))
+        path.write_bytes(image_bytes(seed))
     OPENED.clear()
     return folder
 
 
-def opened_pictures() -> set[str]:
+def opened_images() -> set[str]:
     return {path.rsplit("/", 1)[-1].removesuffix(".png") for path in OPENED if path.endswith(".png")}
 
 
@@ -71,7 +71,7 @@ def test_a_flagged_picture_is_not_opened_even_when_another_line_shows_it(arena, 
     write(arena, name, record)
     write(arena, "vision-tmp-2024-06-21-conv.json", chat("other", pictures=[BAD]), chat("good", pictures=[GOOD]))
     store = ingested(arena, tmp_path / "store")
-    assert opened_pictures() == {GOOD}
+    assert opened_images() == {GOOD}
     assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
     assert set(rejected(store).values()) == {"csam_flagged"}
     assert BAD in set(store.read("quarantine").filter(kind="picture")["key"])
@@ -109,14 +109,14 @@ def test_a_flag_from_before_holds_new_lines(arena, tmp_path):
     write(arena, DAY, chat("new", pictures=[BAD]), chat("bad", "other", "text"))
     store = ingested(arena, tmp_path / "store")
     assert store.read("sightings").is_empty()
-    assert opened_pictures() == set()
+    assert opened_images() == set()
 
 
 def test_what_a_server_flagged_on_another_day_is_not_opened_in_any_window(arena, tmp_path):
     write(arena, "vision-csam-2024-07-01-conv.json", chat("bad", pictures=[BAD]))
     write(arena, DAY, chat("bad", pictures=[BAD]), chat("good", pictures=[GOOD]))
     store = ingested(arena, tmp_path / "store", since="2024-06-20", until="2024-06-20")
-    assert opened_pictures() == {GOOD}
+    assert opened_images() == {GOOD}
     assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
 
 

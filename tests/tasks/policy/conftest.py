@@ -11,7 +11,7 @@ from schemas.battle import Battle
 from schemas.conversation import Conversation
 from schemas.row import Row
 from schemas.settings import Settings
-from tasks.policy.steps import decide_items, find_near_pictures, redact_items
+from tasks.policy.steps import decide_items, find_near_images, redact_items
 from tasks.storage.tables import Store
 from tests.builders import VERSIONS, measure_clean, store_with
 
@@ -47,7 +47,7 @@ class Deciding:
     def decide(self) -> dict[str, dict[str, Any]]:
         """Decision of every conversation by its id, and of every battle by `battle:` and its id."""
         settings = Settings(store=self.store.root, policy=self.policy)
-        find_near_pictures.fn(settings, VERSIONS)
+        find_near_images.fn(settings, VERSIONS)
         redact_items.fn(settings, VERSIONS)
         decide_items.fn(settings, VERSIONS)
         rows = self.store.read("decisions").iter_rows(named=True)

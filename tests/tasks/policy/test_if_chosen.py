@@ -3,7 +3,7 @@
 import pytest
 
 from schemas.settings import Settings
-from tasks.policy.steps import decide_items, find_near_pictures, redact_items
+from tasks.policy.steps import decide_items, find_near_images, redact_items
 from tests.builders import VERSIONS, conversation
 
 PICTURE = "1" * 32
@@ -19,7 +19,7 @@ rules:
 def decided(deciding, fact, versions, policy="public_release"):
     store = deciding.given([conversation("c", image_ids=[PICTURE])], facts={"image_moderation": {PICTURE: fact}}).store
     settings = Settings(store=store.root, policy=policy)
-    for step in (find_near_pictures, redact_items, decide_items):
+    for step in (find_near_images, redact_items, decide_items):
         step.fn(settings, versions)
     (row,) = store.read("decisions").to_dicts()
     return row["reasons"], row["tags"]

@@ -12,10 +12,10 @@ from tasks.policy import policy_file
 from tasks.policy.policy_file import load_policy, policy_hash
 from tasks.policy.vocabulary import BATTLE_COLUMNS, CONVERSATION_COLUMNS, MEASURED_ON, stated_types
 from tasks.signals import (
-    CHOSEN_PICTURE_SIGNALS,
+    CHOSEN_IMAGE_SIGNALS,
     DESCRIPTIVE_TEXT_SIGNALS,
     DOCUMENT_SIGNALS,
-    PICTURE_SIGNALS,
+    IMAGE_SIGNALS,
     SCREENING_TEXT_SIGNALS,
 )
 
@@ -203,6 +203,6 @@ def test_policies_may_ask_about_exactly_what_is_measured_before_they_decide():
         MeasuredOn.PROMPT: {Over.PROMPT},
     }
     measured = {name: of_texts[which] for name, (which, _) in SCREENING_TEXT_SIGNALS.items()}
-    measured |= {name: {Over.IMAGES} for name in PICTURE_SIGNALS | CHOSEN_PICTURE_SIGNALS}
+    measured |= {name: {Over.IMAGES} for name in IMAGE_SIGNALS | CHOSEN_IMAGE_SIGNALS}
     assert {name: set(over) for name, over in MEASURED_ON.items()} == measured
     assert set(MEASURED_ON).isdisjoint(DESCRIPTIVE_TEXT_SIGNALS | DOCUMENT_SIGNALS)

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from schemas.conversation import Conversation
-from schemas.image import NearPicture, PictureFile, Preset
+from schemas.image import ImageFile, NearImage, Preset
 from tasks.dedup.repeats import preset_datasets
 from tasks.storage.tables import frame_of
 from tests.builders import conversation
@@ -20,9 +20,9 @@ def _datasets(conversations: list[Conversation], logged: dict[str, list[str]], n
     """`logged` gives the picture names that the log shows under a conv_id."""
     pictures = {"conv_id": pl.String, "pictures": pl.List(pl.String)}
     sightings = pl.DataFrame(list(logged.items()), schema=pictures, orient="row")
-    pairs = [NearPicture(image_a=a, image_b=b, phash_distance=1, pdq_distance=1, grey_correlation=0.9) for a, b in near]
+    pairs = [NearImage(image_a=a, image_b=b, phash_distance=1, pdq_distance=1, grey_correlation=0.9) for a, b in near]
     found = preset_datasets(
-        frame_of(Conversation, conversations), sightings, frame_of(Preset, PRESETS), frame_of(NearPicture, pairs)
+        frame_of(Conversation, conversations), sightings, frame_of(Preset, PRESETS), frame_of(NearImage, pairs)
     )
     assert found.name == "preset_dataset"
     return found.to_list()
@@ -45,7 +45,7 @@ def test_a_preset_whose_picture_is_lost_is_known_by_the_name_the_server_logs(nam
 def test_a_preset_is_known_by_the_file_the_server_made_of_it(deciding):
     hashes = {"md5": "4" * 32, "sha1": "5" * 40, "sha256": "6" * 64}
     name = f"{'1' * 32}.png"
-    served = PictureFile(name=name, size_bytes=1, modified_ns=1, image_id=STORED, problem=None, evidence="", **hashes)
+    served = ImageFile(name=name, size_bytes=1, modified_ns=1, image_id=STORED, problem=None, evidence="", **hashes)
     chats = [conversation("c", image_ids=[STORED]), conversation("u", image_ids=[UPLOAD])]
     decided = deciding.given(chats, presets=PRESETS, picture_files=[served]).decide()
     assert {name: row["preset_dataset"] for name, row in decided.items()} == {"c": "LLaVA-Bench", "u": None}
@@ -66,6 +66,6 @@ def test_an_upload_is_no_preset_because_a_later_conversation_of_the_session_uses
     """A new picture under one conv_id starts another conversation; the first keeps the bare id."""
     chats = [conversation("c", image_ids=[UPLOAD]), conversation("c-0a1b2c3d", image_ids=[SHOWN])]
     sightings = pl.DataFrame({"conv_id": ["c", "c"], "pictures": [["3" * 32], ["1" * 32]]})
-    presets, pairs = frame_of(Preset, PRESETS), frame_of(NearPicture, [])
+    presets, pairs = frame_of(Preset, PRESETS), frame_of(NearImage, [])
     found = preset_datasets(frame_of(Conversation, chats), sightings, presets, pairs)
     assert found.to_list() == [None, "LLaVA-Bench"]

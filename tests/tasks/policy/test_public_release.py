@@ -16,7 +16,7 @@ from tests.builders import battle, conversation, sides
 
 POLICY = load_policy("public_release")
 PII = ["email", "phone", "card", "iban", "ip", "national_id", "passport", "address", "url_credentials", "api_key"]
-PICTURE_PII = ["email", "card", "iban", "national_id", "passport", "url_credentials", "api_key"]
+IMAGE_PII = ["email", "card", "iban", "national_id", "passport", "url_credentials", "api_key"]
 SERVICE = ["moderation_notice", "network_error", "rate_limit", "conversation_limit", "inactivity", "api_error"]
 
 Case = tuple[str, str, str, dict[str, Any]]
@@ -27,7 +27,7 @@ DROPS: list[Case] = [
     ("face", "second picture", "faces", {"confidence_max": 0.5}),
     *(("pii_text", "question", "text_pii", {"types": [kind]}) for kind in PII),
     ("pii_text", "answer", "text_pii", {"types": ["email", "organisation"]}),
-    *(("pii_image", "picture text", "text_pii", {"types": [kind]}) for kind in PICTURE_PII),
+    *(("pii_image", "picture text", "text_pii", {"types": [kind]}) for kind in IMAGE_PII),
     *(("service_error", "answer", "service_text", {"kinds": [kind]}) for kind in [*SERVICE, "error_code"]),
     ("moderation", "question", "moderation", {"flagged_categories": ["violence"]}),
     ("moderation", "answer", "moderation", {"flagged_categories": ["hate", "sexual/minors"]}),

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.images.decode import Picture, open_picture
+from tasks.images.decode import DecodedImage, open_image
 from tasks.images.metadata import strip_metadata
 from tasks.policy.redact import BLOCK, fill_boxes, grown
 from tasks.storage.content_id import image_id
 from tests.builders import picture
 
 
-def of_pixels(rgb: np.ndarray, file_format: str) -> Picture:
-    return Picture(image_id(rgb), b"", file_format, rgb)
+def of_pixels(rgb: np.ndarray, file_format: str) -> DecodedImage:
+    return DecodedImage(image_id(rgb), b"", file_format, rgb)
 
 
 SIDES = st.integers(1, 90)
@@ -64,11 +64,11 @@ def test_a_redacted_picture_is_a_picture_of_its_own_of_the_same_size_and_format(
     original = picture(1, (96, 80))
     sink = io.BytesIO()
     PIL.Image.fromarray(original.rgb).save(sink, file_format)
-    original = open_picture(sink.getvalue())
+    original = open_image(sink.getvalue())
     made = fill_boxes(original, [(16, 16, 48, 64)])
     assert made.image_id != original.image_id
     assert (made.width, made.height, made.format) == (96, 80, file_format.lower())
-    assert open_picture(made.encoded).image_id == made.image_id
+    assert open_image(made.encoded).image_id == made.image_id
     assert strip_metadata(made.encoded, file_format) == made.encoded
     assert made.rgb[16:64, 16:48].max() <= 4  # JPEG rounds black
 

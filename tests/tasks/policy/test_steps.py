@@ -3,7 +3,7 @@
 from schemas.policy import Policy
 from schemas.settings import Settings
 from tasks.policy.policy_file import load_policy, policy_hash
-from tasks.policy.steps import decide_items, find_near_pictures
+from tasks.policy.steps import decide_items, find_near_images
 from tests.builders import VERSIONS, battle, conversation, sides
 
 
@@ -52,7 +52,7 @@ def test_a_new_policy_replaces_every_decision(deciding):
 def test_the_reports_count_what_was_decided(deciding):
     decided = deciding.given(*_some()).decide()
     settings = Settings(store=deciding.store.root)
-    near, items = find_near_pictures.fn(settings, VERSIONS), decide_items.fn(settings, VERSIONS)
+    near, items = find_near_images.fn(settings, VERSIONS), decide_items.fn(settings, VERSIONS)
     known = {"pictures": 3, "searched": 0, "pairs": 0, "semantic_searched": 0, "semantic_pairs": 0}
     assert near.counts == known
     kept = sum(row["keep"] for row in decided.values() if row["item_kind"] == "conversation")

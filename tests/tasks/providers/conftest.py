@@ -10,7 +10,7 @@ import PIL.Image
 import PIL.ImageDraw
 import pytest
 
-from tasks.images.decode import open_picture
+from tasks.images.decode import open_image
 from tasks.providers.capabilities import Document
 from tests.http_server import HttpServer, Reply
 
@@ -57,7 +57,7 @@ def picture():
     def make(seed=0, width=96, height=64, file_format="PNG"):
         rng = np.random.default_rng(seed)
         image = PIL.Image.fromarray(rng.integers(0, 256, (height // 8, width // 8, 3), np.uint8))
-        return open_picture(encode(image.resize((width, height)), file_format))
+        return open_image(encode(image.resize((width, height)), file_format))
 
     return make
 
@@ -68,19 +68,19 @@ def noise():
 
     def make(seed):
         rng = np.random.default_rng(seed)
-        return open_picture(encode(PIL.Image.fromarray(rng.integers(0, 256, (800, 1200, 3), np.uint8))))
+        return open_image(encode(PIL.Image.fromarray(rng.integers(0, 256, (800, 1200, 3), np.uint8))))
 
     return make
 
 
 @pytest.fixture(scope="session")
-def text_picture():
+def text_image():
     """Makes a picture of black words on white."""
 
     def make(words, width=480, height=120):
         image = PIL.Image.new("RGB", (width, height), "white")
         PIL.ImageDraw.Draw(image).text((20, 30), words, fill="black", font_size=48)
-        return open_picture(encode(image))
+        return open_image(encode(image))
 
     return make
 

@@ -109,7 +109,7 @@ def test_the_estimate_knows_what_taggers_send():
     assert estimate.PROMPT_CHARACTERS == labels.PROMPT_CHARACTERS
     assert estimate.PICTURES_MAX == labels.PICTURES_MAX
     assert estimate.SIDE_MAX == upload.SIDE_MAX
-    assert estimate.PICTURES_A_REQUEST == vision.IMAGES_MAX
+    assert estimate.IMAGES_A_REQUEST == vision.IMAGES_MAX
     assert estimate.MODERATION == moderation.SERVICE
     assert (estimate.PIECE_CHARACTERS, estimate.PIECE_OVERLAP) == (moderation.WINDOW_CHARACTERS, moderation.OVERLAP)
     assert estimate.PIECES_A_REQUEST == moderation.PIECES_MAX

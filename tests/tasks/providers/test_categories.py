@@ -105,4 +105,4 @@ def test_very_long_prompt_is_cut(tag, document, vendor, http_server):
 
 
 def test_tagger_asks_for_pictures(vendor):
-    assert labels.categories(vendor.model()).looks_at_pictures
+    assert labels.categories(vendor.model()).looks_at_images

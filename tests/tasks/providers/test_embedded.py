@@ -61,8 +61,8 @@ def providers():
 
 
 @pytest.fixture
-def items(picture, text_picture, document):
-    pictures = [picture(1), text_picture("EXIT"), picture(2, 8, 8), picture(3, 64, 200, "JPEG")]
+def items(picture, text_image, document):
+    pictures = [picture(1), text_image("EXIT"), picture(2, 8, 8), picture(3, 64, 200, "JPEG")]
     documents = [document(text) for text in TEXTS] + [document("Describe this.", pictures)]
     return {"pictures": pictures, "texts": TEXTS, "documents": documents, "topics": TOPICS}
 
@@ -131,12 +131,12 @@ def test_probabilities_are_probabilities(providers, items):
     assert all(0 <= score <= 1 for score in measured(providers, "nsfw", items["pictures"]))
 
 
-def test_drawn_text_is_read(providers, text_picture):
-    assert "EXIT" in measured(providers, "image_text", [text_picture("EXIT")])[0].text
+def test_drawn_text_is_read(providers, text_image):
+    assert "EXIT" in measured(providers, "image_text", [text_image("EXIT")])[0].text
 
 
-def test_every_line_that_is_read_has_a_box_where_it_stands(providers, text_picture):
-    drawn = text_picture("EXIT")
+def test_every_line_that_is_read_has_a_box_where_it_stands(providers, text_image):
+    drawn = text_image("EXIT")
     read = measured(providers, "image_text", [drawn])[0]
     assert [read.text[box.start : box.end] for box in read.boxes] == read.text.split("\n")
     ink_y, ink_x = np.nonzero(drawn.rgb.min(axis=2) < 128)

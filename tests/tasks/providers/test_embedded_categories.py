@@ -7,7 +7,7 @@ import matplotlib.figure
 import numpy as np
 import pytest
 
-from tasks.images.decode import open_picture
+from tasks.images.decode import open_image
 from tasks.providers import Providers
 from tasks.signals.loose_files import document_of
 
@@ -69,7 +69,7 @@ def test_a_page_of_text_is_ocr_unless_a_caption_is_asked_for(tagger, document):
 def test_without_a_fitting_vector_a_diagram_is_known_by_its_layout(tagger, document):
     drawn = dataclasses.replace(document("Hello."), picture_count=1, flat_fraction=0.8, colour_count=16)
     assert "diagram" in _tags(tagger, drawn)
-    other = dataclasses.replace(drawn, picture_vectors=(np.ones(3, np.float32),))
+    other = dataclasses.replace(drawn, image_vectors=(np.ones(3, np.float32),))
     assert "diagram" in _tags(tagger, other)
 
 
@@ -82,6 +82,6 @@ def test_a_drawn_plot_is_a_diagram_and_noise_is_none(tagger, picture):
 
     sink = io.BytesIO()
     figure.savefig(sink, format="png")
-    plot = open_picture(sink.getvalue())
-    documents = [document_of("d", "What?", [each], Providers(), with_pictures=False) for each in (plot, picture(3))]
+    plot = open_image(sink.getvalue())
+    documents = [document_of("d", "What?", [each], Providers(), with_images=False) for each in (plot, picture(3))]
     assert [said.diagram for said in tagger.tag(documents)] == [True, False]

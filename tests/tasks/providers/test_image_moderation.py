@@ -13,7 +13,7 @@ from tasks.runtime.budget import ledger, start_ledger
 
 pytest.importorskip("openai", reason="production extra")
 from tasks.providers.production.openai.moderation import DEFAULT_MODEL, SERVICE, OpenAiImageModeration
-from tests.moderation_answers import OF_PICTURES, answer, of_picture, result
+from tests.moderation_answers import OF_IMAGES, answer, of_image, result
 
 
 @pytest.fixture
@@ -44,14 +44,14 @@ def shown(request):
 def by_width(request):
     """Says that a wide picture is violent."""
     with PIL.Image.open(io.BytesIO(shown(request)[1])) as seen:
-        return answer(of_picture(violence=0.9) if seen.width > 100 else of_picture())
+        return answer(of_image(violence=0.9) if seen.width > 100 else of_image())
 
 
 def test_scores_and_flags_of_the_categories_that_apply_to_pictures_are_the_fact(moderate, reply, picture):
-    (said,) = moderate([picture()], reply(answer(of_picture(violence=0.9, sexual=0.2))))
+    (said,) = moderate([picture()], reply(answer(of_image(violence=0.9, sexual=0.2))))
     assert (said.flagged_probability, said.flagged_categories) == (0.9, ["violence"])
     scores = {each.category: each.score for each in said.category_scores}
-    assert scores == dict.fromkeys(OF_PICTURES, 0.01) | {"violence": 0.9, "sexual": 0.2}
+    assert scores == dict.fromkeys(OF_IMAGES, 0.01) | {"violence": 0.9, "sexual": 0.2}
 
 
 def test_every_picture_is_asked_about_alone_and_answered_in_order(moderate, reply, http_server, picture):
@@ -64,20 +64,20 @@ def test_every_picture_is_asked_about_alone_and_answered_in_order(moderate, repl
 
 def test_a_small_picture_is_sent_as_it_is_stored_and_a_large_one_shrunk(moderate, reply, http_server, picture, noise):
     small, large = picture(), noise(1)
-    moderate([small], reply(answer(of_picture())))
+    moderate([small], reply(answer(of_image())))
     assert shown(http_server.requests[-1]) == ("data:image/png", small.encoded)
-    moderate([large], reply(answer(of_picture())))
+    moderate([large], reply(answer(of_image())))
     head, content = shown(http_server.requests[-1])
     assert head == "data:image/jpeg"
     assert len(content) < len(large.encoded)
 
 
 def test_a_category_that_is_flagged_counts_though_the_service_names_no_input_for_it(moderate, reply, picture):
-    (said,) = moderate([picture()], reply(answer(of_picture(hate=0.7))))
+    (said,) = moderate([picture()], reply(answer(of_image(hate=0.7))))
     assert said.flagged_categories == ["hate"]
 
 
-UNSEEN = of_picture() | {"category_applied_input_types": {"violence": ["text"]}}
+UNSEEN = of_image() | {"category_applied_input_types": {"violence": ["text"]}}
 
 
 @pytest.mark.parametrize(
@@ -85,10 +85,10 @@ UNSEEN = of_picture() | {"category_applied_input_types": {"violence": ["text"]}}
     [
         (answer(result()), "picture_not_looked_at"),
         (answer(UNSEEN), "picture_not_looked_at"),
-        (answer(of_picture() | {"category_applied_input_types": {"beauty": ["image"]}}), "picture_not_looked_at"),
-        (answer(of_picture() | {"category_applied_input_types": {"hate": "image"}}), "malformed_answer"),
-        (answer(of_picture() | {"flagged": True}), "malformed_answer"),
-        (answer(of_picture(), of_picture()), "malformed_answer"),
+        (answer(of_image() | {"category_applied_input_types": {"beauty": ["image"]}}), "picture_not_looked_at"),
+        (answer(of_image() | {"category_applied_input_types": {"hate": "image"}}), "malformed_answer"),
+        (answer(of_image() | {"flagged": True}), "malformed_answer"),
+        (answer(of_image(), of_image()), "malformed_answer"),
         (answer(), "malformed_answer"),
         (b"<html>proxy</html>", "malformed_answer"),
     ],
@@ -122,7 +122,7 @@ def test_one_failing_picture_holds_back_no_other(moderate, reply, picture):
 
 
 def test_what_was_sent_is_on_the_bill(moderate, reply, picture):
-    moderate([picture(1), picture(2)], reply(answer(of_picture())))
+    moderate([picture(1), picture(2)], reply(answer(of_image())))
     use = ledger().use()[SERVICE]
     assert (use.calls, use.units, use.usd) == (2, 2, 0)
 

@@ -10,7 +10,7 @@ from tasks.providers.capabilities import Failed
 pytest.importorskip("tenacity", reason="production extra")
 from tasks.providers.production import labels
 
-FROM_PICTURES = [tag for tag in TAGS if sees(tag) is Sees.PICTURES]
+FROM_IMAGES = [tag for tag in TAGS if sees(tag) is Sees.PICTURES]
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def test_each_question_is_shown_what_its_tag_is_decided_from(each_tag, vendor, h
 
 def test_nothing_is_asked_about_the_pictures_of_a_prompt_without_any(each_tag, http_server, document):
     (tags,) = each_tag([document()], lambda tag: True)
-    assert len(http_server.requests) == len(TAGS) - len(FROM_PICTURES)
-    assert tags == Categories(**dict.fromkeys(TAGS, True) | dict.fromkeys(FROM_PICTURES, False))
+    assert len(http_server.requests) == len(TAGS) - len(FROM_IMAGES)
+    assert tags == Categories(**dict.fromkeys(TAGS, True) | dict.fromkeys(FROM_IMAGES, False))
 
 
 def test_one_failed_answer_fails_the_document_and_no_other(each_tag, vendor, document):

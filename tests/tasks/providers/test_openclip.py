@@ -14,10 +14,10 @@ import open_clip
 import torch
 from safetensors.torch import save_file
 
-from tasks.images.decode import open_picture
+from tasks.images.decode import open_image
 from tasks.providers import Providers
 from tasks.providers.production.openclip import BATCH, find_checkpoint
-from tests.builders import picture, picture_bytes
+from tests.builders import image_bytes, picture
 from tests.tasks.providers.small_clip import CONFIG, MODEL, drawn_checkpoint
 
 TEXTS = ["a cat", "what is in this picture?", "", "a dog " * 500]
@@ -84,7 +84,7 @@ def test_a_batch_too_large_for_the_memory_is_split(clip):
 
 @pytest.mark.parametrize("size", [(1, 20_000), (20_000, 1)])
 def test_a_long_thin_image_is_embedded_without_gigabytes(clip, size):
-    assert clip().embed_images([open_picture(picture_bytes(1, size))]).shape == (1, CONFIG["embed_dim"])
+    assert clip().embed_images([open_image(image_bytes(1, size))]).shape == (1, CONFIG["embed_dim"])
 
 
 def test_a_vector_that_is_not_finite_is_refused(clip):

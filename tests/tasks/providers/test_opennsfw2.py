@@ -87,8 +87,8 @@ def classifier(weights, monkeypatch):
     return OpenNsfw2()
 
 
-def test_scores_are_those_of_the_embedded_classifier(classifier, picture, noise, text_picture):
-    pictures = [picture(1), picture(2, 300, 500), noise(3), text_picture("EXIT"), picture(4, 64, 64, "JPEG")]
+def test_scores_are_those_of_the_embedded_classifier(classifier, picture, noise, text_image):
+    pictures = [picture(1), picture(2, 300, 500), noise(3), text_image("EXIT"), picture(4, 64, 64, "JPEG")]
     ours, embedded = classifier.nsfw_probabilities(pictures), OpenNsfw().nsfw_probabilities(pictures)
     np.testing.assert_allclose(ours, embedded, atol=1e-3)
     assert len({round(score, 6) for score in ours}) > 1

@@ -6,14 +6,14 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from tasks.images.decode import open_picture
+from tasks.images.decode import open_image
 from tasks.providers.production.upload import BYTES_MAX, for_upload
 
 
 def opened(image, file_format="PNG"):
     sink = io.BytesIO()
     image.save(sink, file_format)
-    return open_picture(sink.getvalue())
+    return open_image(sink.getvalue())
 
 
 def test_small_picture_is_sent_as_stored(picture):
@@ -26,7 +26,7 @@ def test_small_picture_is_sent_as_stored(picture):
 def test_large_picture_is_shrunk_to_1600_pixels(picture, width, height, sent):
     small = for_upload(picture(width=width, height=height))
     assert (small.width, small.height) == sent
-    assert open_picture(small.content).pil.size == sent
+    assert open_image(small.content).pil.size == sent
 
 
 def test_heavy_picture_is_sent_as_jpeg(noise):
@@ -37,7 +37,7 @@ def test_heavy_picture_is_sent_as_jpeg(noise):
 
 def test_transparent_picture_is_sent_on_white_as_we_see_it():
     layer = PIL.Image.new("RGBA", (64, 64), (0, 0, 0, 0))
-    sent = open_picture(for_upload(opened(layer)).content)
+    sent = open_image(for_upload(opened(layer)).content)
     assert np.all(sent.rgb > 250)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from schemas.errors import BadInput, MissingProvider
 from schemas.signals import Face, ImageText, TextBox
-from tasks.images.decode import open_picture
+from tasks.images.decode import open_image
 from tasks.providers.capabilities import Failed
 
 pytest.importorskip("google.cloud.vision_v1", reason="production extra")
@@ -64,7 +64,7 @@ def test_large_picture_is_sent_small_and_boxes_come_back_in_its_own_pixels(faces
     vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(face_annotations=[face((0, 0, 800, 400), 0.5)])
     large = picture(width=3200, height=1600)
     assert faces.find_faces([large]) == [[Face(box=[0, 0, 1600, 800], confidence=0.5)]]
-    sent = open_picture(vision_server.images[0].image.content)
+    sent = open_image(vision_server.images[0].image.content)
     assert (sent.width, sent.height, sent.format) == (1600, 800, "jpeg")
 
 
@@ -126,7 +126,7 @@ def test_both_capabilities_of_a_run_share_one_client(vision_server, picture):
 def test_more_than_sixteen_pictures_are_split_and_stay_in_order(faces, vision_server, picture):
     pictures = [picture(seed, width=80 + 8 * seed) for seed in range(40)]
     vision_server.answer = lambda image: vision_v1.AnnotateImageResponse(
-        face_annotations=[face((0, 0, open_picture(image.image.content).width, 8), 0.5)]
+        face_annotations=[face((0, 0, open_image(image.image.content).width, 8), 0.5)]
     )
     assert [found[0].box[2] for found in faces.find_faces(pictures)] == [p.width for p in pictures]
     assert sorted(len(request.requests) for request in vision_server.requests) == [8, 16, 16]

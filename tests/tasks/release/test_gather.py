@@ -5,7 +5,7 @@ from datetime import timedelta
 import polars as pl
 
 from schemas.conversation import UNDATED_BEFORE
-from schemas.image import NearPicture
+from schemas.image import NearImage
 from schemas.policy import Rename
 from tasks.policy.policy_file import policy_hash
 from tasks.storage.queries.language_names import english_name
@@ -75,9 +75,7 @@ def test_battles_on_a_benchmark_prompt_are_kept_and_marked(store):
 def test_the_same_prompt_on_a_near_picture_is_withheld_too(own_store):
     near = own_store.read("near_pictures")
     pictures = sorted(picture(seed).image_id for seed in (0, 1))
-    pair = NearPicture(
-        image_a=pictures[0], image_b=pictures[1], phash_distance=2, pdq_distance=10, grey_correlation=0.99
-    )
+    pair = NearImage(image_a=pictures[0], image_b=pictures[1], phash_distance=2, pdq_distance=10, grey_correlation=0.99)
     copy = conversation("copy", "What is in picture 0?", "Thing 0.", image_ids=[picture(1).image_id])
     rows = own_store.read("conversations")
     own_store.append("conversations", pl.DataFrame([copy.model_dump()], schema=rows.schema))

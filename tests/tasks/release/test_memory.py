@@ -9,11 +9,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from benchmarks.release_rows import picture_store
+from benchmarks.release_rows import image_store
 from tasks.storage.tables import Store
 
 RESET = Path("/proc/self/clear_refs")
-ROWS, PICTURES_BYTES, GROWTH_MB_MAX = 3_000, 170_000_000, 150
+ROWS, IMAGES_BYTES, GROWTH_MB_MAX = 3_000, 170_000_000, 150
 BUILD = f"""
 import sys
 from pathlib import Path
@@ -36,11 +36,11 @@ print(sum(path.stat().st_size for path in written), status_mb("VmHWM") - before)
 @pytest.mark.skipif(not RESET.exists(), reason="only Linux tells and resets a process's peak memory")
 def test_memory_does_not_grow_with_the_pictures(tmp_path):
     """In a process of its own: memory that earlier tests gave back would hide what this one takes."""
-    picture_store(tmp_path / "store", range(ROWS))
+    image_store(tmp_path / "store", range(ROWS))
     command = [sys.executable, "-c", BUILD, str(tmp_path / "store"), str(tmp_path / "shards")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     written, growth_mb = map(int, done.stdout.split())
-    assert written > PICTURES_BYTES
+    assert written > IMAGES_BYTES
     assert growth_mb < GROWTH_MB_MAX
 
 

@@ -15,10 +15,10 @@ from schemas.settings import BenchSettings, Settings
 from schemas.tables import TABLES
 from tasks.bench.steps import draw_bench
 from tasks.demo.images import photographs, view
-from tasks.images.decode import Picture, open_picture
+from tasks.images.decode import DecodedImage, open_image
 from tasks.leaderboard.steps import rate_models
 from tasks.policy.redact import ROUNDS
-from tasks.policy.steps import decide_items, find_near_pictures, redact_items
+from tasks.policy.steps import decide_items, find_near_images, redact_items
 from tasks.providers import Providers
 from tasks.release.gather import Gathered
 from tasks.release.steps import build_release, seal_release
@@ -38,13 +38,13 @@ from tests.small_store import USER
 SECRETS = ("zoe.quist@example.org", "4111 1111 1111 1111", "+49 30 901820", "kurt.baum@example.net", "Oskar Lindqvist")
 
 
-def encoded(drawn: PIL.Image.Image, file_format: str = "PNG") -> Picture:
+def encoded(drawn: PIL.Image.Image, file_format: str = "PNG") -> DecodedImage:
     sink = io.BytesIO()
     drawn.save(sink, file_format)
-    return open_picture(sink.getvalue())
+    return open_image(sink.getvalue())
 
 
-def card() -> Picture:
+def card() -> DecodedImage:
     drawn = PIL.Image.new("RGB", (480, 240), "white")
     for row, line in enumerate(("MEMBER CARD", "zoe.quist@example.org", "Valid in all shops")):
         PIL.ImageDraw.Draw(drawn).text((20, 20 + 70 * row), line, fill="black", font_size=32)
@@ -75,7 +75,7 @@ def _conversations():
 def _decide(settings: Settings, providers: Providers) -> int:
     """`flows/decide.py` without the server; returns the model calls of proving."""
     versions, calls = signal_versions(providers), 0
-    find_near_pictures.fn(settings, versions)
+    find_near_images.fn(settings, versions)
     for _ in range(ROUNDS):
         redact_items.fn(settings, versions)
         calls += sum(measure_redacted.fn(settings, providers).model_calls.values())
@@ -143,7 +143,7 @@ def test_the_finders_find_nothing_in_the_released_pictures_and_texts(redacted):
         rows = pl.read_parquet(release / config / "data" / "*.parquet")
         assert rows.height > 0
         texts = [turn["content"] for turns in rows[column] for turn in turns]
-        pictures = [open_picture(shown["bytes"]) for images in rows["images"] for shown in images]
+        pictures = [open_image(shown["bytes"]) for images in rows["images"] for shown in images]
         texts += [read.text for read in providers["image_text"].read(pictures)]
         assert [spans for spans in providers["text_pii"].find_pii(texts) if spans] == []
         strongest = [max((f.confidence for f in found), default=0) for found in providers["faces"].find_faces(pictures)]

@@ -9,7 +9,7 @@ import pytest
 
 from schemas.errors import BadInput
 from tasks.release.verify import verify_release
-from tests.builders import picture_bytes
+from tests.builders import image_bytes
 from tests.small_store import manifest_of
 from tests.tampered_release import BATTLE, CHAT, add_file, card_says, change_row, reseal, rewrite, write_manifest
 
@@ -57,11 +57,11 @@ def _broken_page(release, name):
     add_file(release, name, bytes(content))
 
 
-def _other_picture(release):
+def _other_image(release):
     def change(rows):
         name = rows[0]["images"][0]["path"]
         assert sum(name == each["path"] for row in rows for each in row["images"]) > 1
-        return [rows[0] | {"images": [{"path": name, "bytes": picture_bytes(77)}]}, *rows[1:]]
+        return [rows[0] | {"images": [{"path": name, "bytes": image_bytes(77)}]}, *rows[1:]]
 
     rewrite(release, CHAT, change)
 
@@ -81,7 +81,7 @@ TOLD = {
     "leaderboard/overall.csv: not what overall.parquet says": lambda r: _edited(
         r, "leaderboard/overall.csv", b"1", b"9"
     ),
-    "1 images are not the same in every row": _other_picture,
+    "1 images are not the same in every row": _other_image,
     "chat: its rows do not show the images": lambda r: write_manifest(r, pictures={}),
     "the address for removals is not what": _other_contact,
     "report/alice: no release has it": lambda r: (r / "report" / "alice").mkdir(),

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tasks.export.vision_arena import FEATURES
 
-from benchmarks.release_rows import chat_rows, picture_id, picture_store
+from benchmarks.release_rows import chat_rows, image_store, picture_id
 from schemas.release import CONFIGS
 from tasks.release import shards
 from tasks.release.shards import ReleasedImages, feature_schema, features
@@ -142,7 +142,7 @@ def test_a_store_elsewhere_gives_the_same_shards(store, rows, images, tmp_path, 
 
 
 def test_every_large_picture_has_a_page_of_its_own(tmp_path):
-    store = picture_store(tmp_path / "store", range(12))
+    store = image_store(tmp_path / "store", range(12))
     contents = dict(store.read("images", ["image_id", "bytes"]).iter_rows())
     (path,) = shards.write_shards("chat", [chat_rows(range(12))], ReleasedImages(store), tmp_path / "shards")
     written = path.read_bytes()

@@ -9,7 +9,7 @@ import pytest
 
 from schemas.errors import BadInput
 from tasks.release.verify import verify_release
-from tests.builders import picture_bytes
+from tests.builders import image_bytes
 from tests.small_store import manifest_of
 from tests.tampered_release import BATTLE, BENCH, CHAT, change_row, reseal, rewrite, write_manifest
 
@@ -107,16 +107,16 @@ def test_personal_data_that_the_policy_keeps_is_no_problem(own_release):
 def _with_exif():
     exif = PIL.Image.Exif()
     exif[0x010E] = "a description"
-    return picture_bytes(0, exif=exif.tobytes())
+    return image_bytes(0, exif=exif.tobytes())
 
 
 SPOILED = {
     "exif in png": _with_exif(),
-    "exif in jpeg": picture_bytes(0, file_format="JPEG", exif=PIL.Image.Exif().tobytes() + b"GPS"),
-    "comment in jpeg": picture_bytes(0, file_format="JPEG", comment=b"taken at home"),
-    "bytes after the end": picture_bytes(0) + b"hidden",
+    "exif in jpeg": image_bytes(0, file_format="JPEG", exif=PIL.Image.Exif().tobytes() + b"GPS"),
+    "comment in jpeg": image_bytes(0, file_format="JPEG", comment=b"taken at home"),
+    "bytes after the end": image_bytes(0) + b"hidden",
     "not a picture": b"<svg/>",
-    "another format": picture_bytes(0, file_format="GIF"),
+    "another format": image_bytes(0, file_format="GIF"),
     "empty": b"",
 }
 
@@ -139,7 +139,7 @@ def test_a_plain_picture_in_its_place_is_no_problem(own_release, file_format):
 
 @pytest.mark.parametrize("path", ["/home/me/cat.png", "cat.png", "0" * 32 + ".svg", "../" + "0" * 32 + ".png"])
 def test_an_image_path_that_is_no_content_id_is_found(own_release, path):
-    _with_image(own_release, picture_bytes(0), path)
+    _with_image(own_release, image_bytes(0), path)
     assert any("not a content id" in problem for problem in verify_release(own_release))
 
 

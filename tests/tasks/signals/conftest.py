@@ -32,7 +32,7 @@ ANSWERS = {
 class CountingProvider:
     """Every capability's methods. What it says depends on the item alone."""
 
-    looks_at_pictures = False
+    looks_at_images = False
 
     def __init__(self, owner, capability):
         self._owner, self._capability = owner, capability

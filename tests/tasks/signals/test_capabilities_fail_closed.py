@@ -3,7 +3,7 @@
 import pytest
 
 from schemas.settings import Settings
-from tasks.policy.steps import decide_items, find_near_pictures, redact_items
+from tasks.policy.steps import decide_items, find_near_images, redact_items
 from tasks.signals.steps import (
     catch_up_pictures,
     measure_documents,
@@ -53,7 +53,7 @@ def run(settings, counting) -> tuple[dict[str, int], dict[str, int]]:
     """(calls, failures) of all measuring, with the decisions in between."""
     reports = [catch_up_pictures.fn(settings, counting), measure_texts.fn(settings, counting, "screen", False)]
     versions = signal_versions(counting)
-    find_near_pictures.fn(settings, versions)
+    find_near_images.fn(settings, versions)
     redact_items.fn(settings, versions)
     reports.append(measure_redacted.fn(settings, counting))
     decide_items.fn(settings, versions)

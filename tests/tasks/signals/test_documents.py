@@ -21,9 +21,9 @@ def documents(tmp_path):
     text = facts_frame("image_text", {OTHER.image_id: {"text": "EXIT"}})
     layout = facts_frame("image_layout", LAYOUTS)
 
-    def make(looks_at_pictures=False):
+    def make(looks_at_images=False):
         frame = frame_of(Conversation, [TALK, TWIN, BARE])
-        return Documents(frame, text, layout, StoredImages(store) if looks_at_pictures else None)
+        return Documents(frame, text, layout, StoredImages(store) if looks_at_images else None)
 
     return make
 
@@ -50,5 +50,5 @@ def test_documents_come_in_the_order_asked_for(documents):
 
 def test_pixels_go_only_to_taggers_that_look(documents):
     assert documents().load([TALK.document_id])[0].pictures == ()
-    shown = documents(looks_at_pictures=True).load([TALK.document_id])[0].pictures
+    shown = documents(looks_at_images=True).load([TALK.document_id])[0].pictures
     assert shown == (("png", ONE.encoded), ("png", OTHER.encoded))

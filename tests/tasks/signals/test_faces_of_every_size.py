@@ -5,7 +5,7 @@ import PIL.Image
 import pytest
 import skimage.data
 
-from tasks.images.decode import Picture
+from tasks.images.decode import DecodedImage
 from tasks.providers.embedded.faces import CONFIDENCE_MIN, CenterFace
 
 FACE = (150, 20, 310, 220)
@@ -26,7 +26,7 @@ def scene(width, height, face_px, place=(0.6, 0.4), quarter=0):
     head = head.resize((round(head.width * scale), round(head.height * scale)), PIL.Image.Resampling.LANCZOS)
     left, top = round(place[0] * width), round(place[1] * height)
     picture.paste(head, (left, top))
-    return Picture("0" * 32, b"", "png", np.asarray(picture)), (left, top, left + head.width, top + head.height)
+    return DecodedImage("0" * 32, b"", "png", np.asarray(picture)), (left, top, left + head.width, top + head.height)
 
 
 def inside(face, area):
@@ -61,5 +61,5 @@ def test_boxes_are_strongest_first_and_within_the_picture(finder):
 def test_coins_cups_cats_and_moons_have_no_face(finder, name):
     pixels = getattr(skimage.data, name)()
     pixels = pixels.astype(np.uint8) * 255 if pixels.dtype == bool else pixels
-    picture = Picture("0" * 32, b"", "png", np.asarray(PIL.Image.fromarray(pixels).convert("RGB")))
+    picture = DecodedImage("0" * 32, b"", "png", np.asarray(PIL.Image.fromarray(pixels).convert("RGB")))
     assert all(face.confidence < 0.5 for face in finder.find_faces([picture])[0])

@@ -6,11 +6,11 @@ import orjson
 import pytest
 
 from schemas.tables import SIGNALS
-from tasks.signals import CHOSEN_PICTURE_SIGNALS, DESCRIPTIVE_TEXT_SIGNALS, PICTURE_SIGNALS, SCREENING_TEXT_SIGNALS
+from tasks.signals import CHOSEN_IMAGE_SIGNALS, DESCRIPTIVE_TEXT_SIGNALS, IMAGE_SIGNALS, SCREENING_TEXT_SIGNALS
 from tasks.signals.loose_files import inspect_file
-from tests.builders import picture_bytes
+from tests.builders import image_bytes
 
-OF_PICTURES = PICTURE_SIGNALS.keys() | CHOSEN_PICTURE_SIGNALS.keys()
+OF_IMAGES = IMAGE_SIGNALS.keys() | CHOSEN_IMAGE_SIGNALS.keys()
 TEXT_SIGNALS = SCREENING_TEXT_SIGNALS.keys() | DESCRIPTIVE_TEXT_SIGNALS.keys()
 
 
@@ -22,20 +22,20 @@ def lines(folder, *rows):
 
 def test_a_picture_has_every_picture_signal(tmp_path, counting):
     file = tmp_path / "drawn.png"
-    file.write_bytes(picture_bytes(1))
+    file.write_bytes(image_bytes(1))
     (seen,) = inspect_file(file, counting)
     assert seen["item"] == str(file)
-    assert seen["signals"].keys() == OF_PICTURES
+    assert seen["signals"].keys() == OF_IMAGES
     for name, value in seen["signals"].items():
         assert value.keys() == SIGNALS[name].model_fields.keys()
 
 
 def test_a_picture_is_not_moderated_when_nobody_chose_a_provider(tmp_path, counting):
     file = tmp_path / "drawn.png"
-    file.write_bytes(picture_bytes(1))
+    file.write_bytes(image_bytes(1))
     del counting.names["image_moderation"]
     (seen,) = inspect_file(file, counting)
-    assert seen["signals"].keys() == PICTURE_SIGNALS.keys()
+    assert seen["signals"].keys() == IMAGE_SIGNALS.keys()
 
 
 def test_every_text_of_a_file_has_every_text_signal(tmp_path, counting):
@@ -55,14 +55,14 @@ def test_a_line_without_text_says_so_and_the_next_is_measured(tmp_path, counting
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"), [(b"", "image_empty"), (b"GIF", "image_not_a_picture"), (picture_bytes()[:99], None)]
+    ("content", "reason"), [(b"", "image_empty"), (b"GIF", "image_not_a_picture"), (image_bytes()[:99], None)]
 )
 def test_a_file_that_is_no_picture_says_why_under_every_signal(tmp_path, counting, content, reason):
     file = tmp_path / "broken.png"
     file.write_bytes(content)
     (seen,) = inspect_file(file, counting)
     errors = {value["error"] for value in seen["signals"].values()}
-    assert seen["signals"].keys() == OF_PICTURES
+    assert seen["signals"].keys() == OF_IMAGES
     assert errors == {reason or "image_truncated"}
 
 
@@ -77,6 +77,6 @@ def test_a_signal_that_failed_says_why_and_the_others_are_measured(tmp_path, cou
 
 def test_what_is_printed_is_json(tmp_path, counting):
     file = tmp_path / "drawn.png"
-    file.write_bytes(picture_bytes(1))
+    file.write_bytes(image_bytes(1))
     for seen in (*inspect_file(file, counting), *inspect_file(lines(tmp_path, {"text": "a"}), counting)):
         assert orjson.loads(orjson.dumps(seen)) == json.loads(json.dumps(seen))

@@ -6,14 +6,14 @@ import PIL.ImageDraw
 import PIL.ImageFont
 import pytest
 
-from tasks.images.decode import Picture
+from tasks.images.decode import DecodedImage
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
-from tasks.signals import PICTURE_SIGNALS
+from tasks.signals import IMAGE_SIGNALS
 
 
 def of(image):
-    return Picture("1" * 32, b"", "png", np.asarray(image))
+    return DecodedImage("1" * 32, b"", "png", np.asarray(image))
 
 
 @pytest.fixture(scope="module")
@@ -22,9 +22,9 @@ def embedded():
 
 
 @pytest.mark.parametrize("size", [(1, 20_000), (20_000, 1), (1, 1)])
-@pytest.mark.parametrize("signal", PICTURE_SIGNALS)
+@pytest.mark.parametrize("signal", IMAGE_SIGNALS)
 def test_every_signal_measures_them(embedded, signal, size):
-    (fact,) = PICTURE_SIGNALS[signal](embedded).values([of(PIL.Image.new("RGB", size, (200, 90, 90)))])
+    (fact,) = IMAGE_SIGNALS[signal](embedded).values([of(PIL.Image.new("RGB", size, (200, 90, 90)))])
     assert not isinstance(fact, Failed)
 
 

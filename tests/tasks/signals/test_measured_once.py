@@ -2,8 +2,8 @@
 
 import pytest
 
-from tasks.signals import Signal, picture_signals, text_signals
-from tasks.signals.run import BATCH, PictureLook, measure_items, missing
+from tasks.signals import Signal, image_signals, text_signals
+from tasks.signals.run import BATCH, MeasuringObserver, measure_items, missing
 from tasks.storage.queries.signals import facts
 from tasks.storage.tables import Store
 from tests.builders import NOON, picture
@@ -114,9 +114,9 @@ def test_parts_that_were_stored_before_a_crash_are_not_measured_again(store, cou
 
 def test_a_picture_whose_facts_were_stored_before_a_crash_is_not_measured_again(store, counting, look_and_store):
     pictures = [picture(seed) for seed in range(3)]
-    look_and_store(PictureLook(store, counting, NOON), store, pictures[:2])  # and died before they were listed
+    look_and_store(MeasuringObserver(store, counting, NOON), store, pictures[:2])  # and died before they were listed
     asked = counting.asked.copy()
-    look_and_store(PictureLook(store, counting, NOON), store, pictures)
+    look_and_store(MeasuringObserver(store, counting, NOON), store, pictures)
     assert set((counting.asked - asked).values()) == {1}
-    stored = facts(store, "nsfw", picture_signals(counting)["nsfw"].version)["content_id"].to_list()
+    stored = facts(store, "nsfw", image_signals(counting)["nsfw"].version)["content_id"].to_list()
     assert sorted(stored) == sorted(each.image_id for each in pictures)

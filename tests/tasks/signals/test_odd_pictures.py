@@ -6,7 +6,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from tasks.images.decode import open_picture
+from tasks.images.decode import open_image
 from tasks.signals import by_rule
 from tasks.signals.image_layout import image_layout
 
@@ -37,13 +37,13 @@ def in_mode(mode):
     [("CMYK", "JPEG"), ("L", "JPEG"), ("RGB", "JPEG"), ("L", "PNG"), ("P", "PNG"), ("LA", "PNG"), ("I;16", "PNG")],
 )
 def test_every_mode_shows_what_was_drawn(mode, file_format):
-    opened = open_picture(saved(in_mode(mode), file_format))
+    opened = open_image(saved(in_mode(mode), file_format))
     assert np.abs(opened.rgb.astype(int) - SEEN).max() <= 12
     assert_measured(opened)
 
 
 def test_alpha_over_nothing_is_white_and_no_black():
-    opened = open_picture(saved(in_mode("RGBA"), "PNG"))
+    opened = open_image(saved(in_mode("RGBA"), "PNG"))
     assert (opened.rgb[30:] == 255).all()
     assert (opened.rgb[:30] == SEEN[:30]).all()
     assert image_layout(opened).ink_fraction < 0.5
@@ -52,7 +52,7 @@ def test_alpha_over_nothing_is_white_and_no_black():
 @pytest.mark.parametrize("size", [(1, 1), (1, 20_000), (20_000, 1), (2, 3)])
 @pytest.mark.parametrize("file_format", ["PNG", "JPEG"])
 def test_pictures_of_any_shape_are_measured(size, file_format):
-    opened = open_picture(saved(PIL.Image.new("RGB", size, (200, 200, 200)), file_format))
+    opened = open_image(saved(PIL.Image.new("RGB", size, (200, 200, 200)), file_format))
     assert (opened.width, opened.height) == size
     assert abs(int(opened.rgb.mean()) - 200) <= 1
     assert_measured(opened)

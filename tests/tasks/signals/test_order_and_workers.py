@@ -6,15 +6,15 @@ import pytest
 
 from schemas.tables import SIGNALS
 from tasks.signals import (
-    CHOSEN_PICTURE_SIGNALS,
+    CHOSEN_IMAGE_SIGNALS,
     DESCRIPTIVE_TEXT_SIGNALS,
     DOCUMENT_SIGNALS,
-    PICTURE_SIGNALS,
+    IMAGE_SIGNALS,
     SCREENING_TEXT_SIGNALS,
-    picture_signals,
+    image_signals,
     text_signals,
 )
-from tasks.signals.run import BATCH, ImageItems, append_rows, look_at, measure_items
+from tasks.signals.run import BATCH, ImageItems, append_rows, measure_images, measure_items
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import table_name
 from tests.builders import NOON, image, picture, store_with
@@ -68,12 +68,12 @@ def test_the_tables_of_one_order_are_the_same_bytes(tmp_path, counting, workers)
 
 def test_pictures_measured_while_taken_in_and_later_have_the_same_facts(tmp_path, counting):
     stores = [store_with(tmp_path / name, images=[image(each) for each in PICTURES]) for name in ("one", "other")]
-    signals, items = list(picture_signals(counting).values()), ImageItems(stores[1], StoredImages(stores[1]).part_of)
-    seen, _ = look_at(PICTURES, signals, NOON)
+    signals, items = list(image_signals(counting).values()), ImageItems(stores[1], StoredImages(stores[1]).part_of)
+    seen, _ = measure_images(PICTURES, signals, NOON)
     append_rows(stores[0], seen)
     ids = items.ordered(each.image_id for each in reversed(PICTURES))
     measure_items(stores[1], signals, ids, items.load, workers=3, now=NOON)
-    for name in PICTURE_SIGNALS | CHOSEN_PICTURE_SIGNALS:
+    for name in IMAGE_SIGNALS | CHOSEN_IMAGE_SIGNALS:
         one, other = (rows(store, name) for store in stores)
         assert one == other
         assert len(one) == len(PICTURES)
@@ -81,8 +81,8 @@ def test_pictures_measured_while_taken_in_and_later_have_the_same_facts(tmp_path
 
 def test_every_signal_has_a_table():
     listed = [
-        *PICTURE_SIGNALS,
-        *CHOSEN_PICTURE_SIGNALS,
+        *IMAGE_SIGNALS,
+        *CHOSEN_IMAGE_SIGNALS,
         *SCREENING_TEXT_SIGNALS,
         *DESCRIPTIVE_TEXT_SIGNALS,
         *DOCUMENT_SIGNALS,

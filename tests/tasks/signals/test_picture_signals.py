@@ -6,15 +6,15 @@ import PIL.ImageDraw
 import pytest
 import skimage.data
 
-from tasks.images.decode import Picture
-from tasks.signals import PICTURE_SIGNALS
+from tasks.images.decode import DecodedImage
+from tasks.signals import IMAGE_SIGNALS
 from tasks.signals.image_layout import image_layout
 from tests.builders import picture
 
 
 def of(image):
     rgb = np.asarray(image.convert("RGB"))
-    return Picture("0" * 32, b"", "png", rgb)
+    return DecodedImage("0" * 32, b"", "png", rgb)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def measured(embedded):
         "page": of(page),
         "smooth": picture(1, (200, 150)),
     }
-    values = {name: make(embedded).values(list(pictures.values())) for name, make in PICTURE_SIGNALS.items()}
+    values = {name: make(embedded).values(list(pictures.values())) for name, make in IMAGE_SIGNALS.items()}
     return {(name, shown): value for name, of in values.items() for shown, value in zip(pictures, of, strict=True)}
 
 
@@ -71,13 +71,13 @@ def test_a_flat_picture_is_flat_at_every_size(size):
 
 
 def test_the_strongest_face_and_the_largest_are_summed_up(counting):
-    (value,) = PICTURE_SIGNALS["faces"](counting).values([picture(0, (40, 20))])
+    (value,) = IMAGE_SIGNALS["faces"](counting).values([picture(0, (40, 20))])
     assert value.confidence_max == pytest.approx(0.7)
     assert value.area_fraction_max == pytest.approx(0.25)
 
 
 def test_no_face_is_zero_and_a_failure_is_not(counting, monkeypatch):
     monkeypatch.setitem(counting.fails, "faces", lambda seen: seen.width == 8)
-    failed, found = PICTURE_SIGNALS["faces"](counting).values([picture(0, (8, 8)), picture(1, (16, 16))])
+    failed, found = IMAGE_SIGNALS["faces"](counting).values([picture(0, (8, 8)), picture(1, (16, 16))])
     assert failed.reason == "over_quota"
     assert len(found.faces) == 1

@@ -10,18 +10,18 @@ from schemas.errors import BadInput
 from schemas.settings import Settings
 from schemas.tables import TABLES
 from schemas.takedown import TakenDownKind
-from tasks.images.decode import open_picture
+from tasks.images.decode import open_image
 from tasks.images.hashes import pdq_digits
 from tasks.ingest import steps as ingest
 from tasks.providers import Providers
 from tasks.runtime.shards import shards_on
 from tasks.signals import run
-from tasks.signals.run import PictureLook
+from tasks.signals.run import MeasuringObserver
 from tasks.signals.steps import catch_up_pictures, measure_texts
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import Tombstones
 from tasks.storage.user_ids import store_key
-from tests.builders import NOON, conversation, image, picture_bytes, store_with
+from tests.builders import NOON, conversation, image, image_bytes, store_with
 from tests.builders import picture as drawn
 from tests.tasks.ingest.logs import DAY, chat, picture, write
 
@@ -63,7 +63,7 @@ def logs(tmp_path_factory):
     (folder / "serve_images").mkdir()
     for number, name in enumerate(names):
         shown, form = (SAME[number], "BMP") if number in SAME else (number, "PNG")
-        (folder / "serve_images" / f"{name}.png").write_bytes(picture_bytes(shown, file_format=form))
+        (folder / "serve_images" / f"{name}.png").write_bytes(image_bytes(shown, file_format=form))
     return folder
 
 
@@ -71,7 +71,7 @@ def taken_in(logs, folder, runner="threads", prepare=lambda store: None, **chang
     settings = Settings(logs=str(logs), store=str(folder), workers=2, task_runner=runner, **changes)
     store = Store.open(settings.store)
     prepare(store)
-    look = PictureLook(store, Providers(), NOON)
+    look = MeasuringObserver(store, Providers(), NOON)
     ingest.read_log_lines.fn(settings)
     return store, ingest.take_in_pictures.fn(settings, look, pdq_digits), look.done
 
@@ -102,7 +102,7 @@ def test_nothing_but_what_is_listed_stays_of_pictures_that_two_shards_had(logs, 
 
 
 def test_what_was_taken_down_is_not_looked_at_elsewhere(logs, tmp_path):
-    gone = open_picture(picture_bytes(7)).image_id
+    gone = open_image(image_bytes(7)).image_id
 
     def take_down(store):
         Tombstones(store, store_key(store)).add({TakenDownKind.PICTURE: [gone]}, NOON)
@@ -122,7 +122,7 @@ def test_what_was_taken_down_is_not_looked_at_elsewhere(logs, tmp_path):
 
 def test_a_known_picture_is_quarantined_elsewhere(logs, tmp_path):
     listed = tmp_path / "known.txt"
-    listed.write_text(f"pixels {open_picture(picture_bytes(7)).image_id}\n")
+    listed.write_text(f"pixels {open_image(image_bytes(7)).image_id}\n")
     with shards_on(Elsewhere()):
         store, report, _ = taken_in(logs, tmp_path / "store", "dask", known_hashes=[str(listed)])
     assert report.counts["known"] == 1
@@ -132,7 +132,7 @@ def test_a_known_picture_is_quarantined_elsewhere(logs, tmp_path):
 
 def test_a_worker_with_another_hash_list_stops_the_run(logs, tmp_path):
     listed = tmp_path / "known.txt"
-    listed.write_text(f"pixels {open_picture(picture_bytes(7)).image_id}\n")
+    listed.write_text(f"pixels {open_image(image_bytes(7)).image_id}\n")
 
     class OtherMachine(Elsewhere):
         def _work(self, sent):

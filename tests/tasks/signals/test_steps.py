@@ -5,13 +5,13 @@ import pytest
 from schemas.settings import Settings
 from tasks.providers import PROVIDERS
 from tasks.signals import (
-    CHOSEN_PICTURE_SIGNALS,
+    CHOSEN_IMAGE_SIGNALS,
     DESCRIPTIVE_TEXT_SIGNALS,
     DOCUMENT_SIGNALS,
-    PICTURE_SIGNALS,
+    IMAGE_SIGNALS,
     SCREENING_TEXT_SIGNALS,
 )
-from tasks.signals.run import PictureLook
+from tasks.signals.run import MeasuringObserver
 from tasks.signals.steps import catch_up_pictures, measure_documents, measure_texts, signal_versions
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.signals import facts
@@ -46,10 +46,10 @@ def ids(*texts):
 
 
 def test_pictures_seen_while_taken_in_are_not_decoded_again(store, settings, counting, look_and_store):
-    look = PictureLook(store, counting, NOON)
+    look = MeasuringObserver(store, counting, NOON)
     look_and_store(look, store, PICTURES)
     before = counting.asked.copy()
-    assert look.done.calls == dict.fromkeys(PICTURE_SIGNALS | CHOSEN_PICTURE_SIGNALS, len(PICTURES))
+    assert look.done.calls == dict.fromkeys(IMAGE_SIGNALS | CHOSEN_IMAGE_SIGNALS, len(PICTURES))
     assert catch_up_pictures.fn(settings, counting).model_calls == {}
     assert counting.asked == before
 
@@ -101,8 +101,8 @@ def test_a_second_run_over_the_same_store_asks_no_provider(store, settings, coun
 
     calls = [report.model_calls for report in run()]
     assert set().union(*calls) == {
-        *PICTURE_SIGNALS,
-        *CHOSEN_PICTURE_SIGNALS,
+        *IMAGE_SIGNALS,
+        *CHOSEN_IMAGE_SIGNALS,
         *SCREENING_TEXT_SIGNALS,
         *DESCRIPTIVE_TEXT_SIGNALS,
         *DOCUMENT_SIGNALS,

@@ -11,15 +11,15 @@ import pytest
 from schemas.bench import BenchItem
 from schemas.conversation import Conversation, RedactedConversation
 from schemas.decision import NearPrompt, Review
-from schemas.image import NearPicture, RedactedImage, SearchedPicture, SemanticPicture
+from schemas.image import NearImage, RedactedImage, SearchedImage, SemanticImage
 from schemas.rating import OutlierJudge
 from schemas.tables import TABLES
 from schemas.topic import FittedDocument, TopicMember, TopicName
-from tasks.images.decode import open_picture
+from tasks.images.decode import open_image
 from tasks.policy.policy_file import policy_hash
 from tasks.storage.tables import Store, frame_of
 from tasks.storage.user_ids import KEY_VARIABLE
-from tests.builders import battle, counted_tokens, decision, facts_frame, image, measure_clean, picture_bytes
+from tests.builders import battle, counted_tokens, decision, facts_frame, image, image_bytes, measure_clean
 from tests.small_store import POLICY, make_release
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, state, vote, write
 
@@ -53,7 +53,7 @@ def arena(tmp_path_factory) -> Path:
     for seed, name in enumerate((OWN, SHARED, OTHER)):
         path = folder / "serve_images" / f"{name}.png"
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(picture_bytes(seed))
+        path.write_bytes(image_bytes(seed))
     return folder
 
 
@@ -96,14 +96,14 @@ def fill(store: Store) -> None:
         "topic_names": [TopicName(evidence="e", version="1", name=f"{SECRET} topic", document_ids=_documents(rows))],
         "bench": [BenchItem(conversation_id=bob.conversation_id, document_id=bob.document_id, topic=0)],
         "near_pictures": [
-            NearPicture(**dict.fromkeys(NearPicture.model_fields, 1) | {"image_a": a, "image_b": b})
+            NearImage(**dict.fromkeys(NearImage.model_fields, 1) | {"image_a": a, "image_b": b})
             for a, b in zip(sorted(set(images)), sorted(set(images))[1:], strict=False)
         ],
         "semantic_pictures": [
-            SemanticPicture(image_a=a, image_b=b, cosine=1)
+            SemanticImage(image_a=a, image_b=b, cosine=1)
             for a, b in zip(sorted(set(images)), sorted(set(images))[1:], strict=False)
         ],
-        "searched_vectors": [SearchedPicture(image_id=i, search="s") for i in sorted(set(images))],
+        "searched_vectors": [SearchedImage(image_id=i, search="s") for i in sorted(set(images))],
         "near_prompts": [
             NearPrompt(conversation_a=conv_id("bob"), conversation_b=conv_id("ann"), jaccard=0.9),
         ],
@@ -114,9 +114,9 @@ def fill(store: Store) -> None:
         ],
         "redacted_images": [
             RedactedImage(
-                **dict(image(open_picture(picture_bytes(1)))) | {"image_id": REDACTED},
+                **dict(image(open_image(image_bytes(1)))) | {"image_id": REDACTED},
                 boxes=[],
-                source_image_id=open_picture(picture_bytes(1)).image_id,
+                source_image_id=open_image(image_bytes(1)).image_id,
             )
         ],
         "reviews": [

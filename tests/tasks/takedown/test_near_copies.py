@@ -5,11 +5,11 @@ import io
 import PIL.Image
 import pytest
 
-from tasks.images.decode import open_picture
+from tasks.images.decode import open_image
 from tasks.images.hashes import image_hashes
 from tasks.storage.user_ids import KEY_VARIABLE
 from tasks.takedown.take_down import take_down
-from tests.builders import NOON, facts_frame, picture_bytes
+from tests.builders import NOON, facts_frame, image_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, write
 
 NAMES = ("photo", "copy", "small", "other")
@@ -19,17 +19,17 @@ PHOTO, COPY, SMALL, OTHER = (picture(name) for name in NAMES)
 def _again(size: tuple[int, int], quality: int) -> bytes:
     """The photo as somebody would send it on."""
     stream = io.BytesIO()
-    PIL.Image.open(io.BytesIO(picture_bytes(3, (320, 240)))).resize(size).save(stream, "JPEG", quality=quality)
+    PIL.Image.open(io.BytesIO(image_bytes(3, (320, 240)))).resize(size).save(stream, "JPEG", quality=quality)
     return stream.getvalue()
 
 
 FILES = {
-    PHOTO: picture_bytes(3, (320, 240)),
+    PHOTO: image_bytes(3, (320, 240)),
     COPY: _again((320, 240), 90),
     SMALL: _again((240, 180), 60),
-    OTHER: picture_bytes(5, (320, 240)),
+    OTHER: image_bytes(5, (320, 240)),
 }
-IDS = {name: open_picture(content).image_id for name, content in FILES.items()}
+IDS = {name: open_image(content).image_id for name, content in FILES.items()}
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def store(tmp_path, monkeypatch):
         (logs / "serve_images" / f"{name}.png").write_bytes(content)
     store = ingested(logs, tmp_path / "store")
     for name in (PHOTO, COPY, SMALL, OTHER):  # in parts of their own
-        hashes = image_hashes(open_picture(FILES[name])).model_dump()
+        hashes = image_hashes(open_image(FILES[name])).model_dump()
         store.append("signals/image_hash", facts_frame("image_hash", {IDS[name]: hashes}))
     return store
 

@@ -7,7 +7,7 @@ import pytest
 
 from tasks.storage.tables import Store
 from tasks.takedown.take_down import finish, take_down
-from tests.builders import NOON, picture_bytes
+from tests.builders import NOON, image_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, state, vote, write
 from tests.tasks.takedown.conftest import ANN, LINES, OWN, SECRET, SHARED, files_with
 
@@ -29,7 +29,7 @@ def logs(tmp_path):
     write(folder, DAY, *LINES)
     (folder / "serve_images").mkdir()
     for seed, name in enumerate((OWN, SHARED)):
-        (folder / "serve_images" / f"{name}.png").write_bytes(picture_bytes(seed))
+        (folder / "serve_images" / f"{name}.png").write_bytes(image_bytes(seed))
     return folder
 
 
@@ -69,14 +69,14 @@ def test_a_removed_picture_under_another_name_goes_with_who_shows_it(logs, tmp_p
     store = ingested(logs, tmp_path / "store")
     take_down(store, [OWN], [], NOON, dry_run=False)
     renamed = picture("renamed")
-    (logs / "serve_images" / f"{renamed}.png").write_bytes(picture_bytes(0))
+    (logs / "serve_images" / f"{renamed}.png").write_bytes(image_bytes(0))
     write(logs, OTHER_DAY, chat("again", "What is it?", "A cat.", pictures=[renamed]))
     looked = []
     ingested(logs, tmp_path / "store", looked)
     assert looked == []
     finish(store, NOON)
     assert ids(store) == {conv_id(name) for name in ("bob", "bob2", "left", "right")}
-    digest = hashlib.sha256(picture_bytes(0)).hexdigest()
+    digest = hashlib.sha256(image_bytes(0)).hexdigest()
     assert files_with(store, conv_id("again"), renamed, digest, "What is it?") == []
     write(logs, "vision-tmp-2024-06-22-conv.json", chat("third", "And it?", "A cat.", pictures=[renamed]))
     ingested(logs, tmp_path / "store")
@@ -86,10 +86,10 @@ def test_a_removed_picture_under_another_name_goes_with_who_shows_it(logs, tmp_p
 def test_a_preset_that_was_taken_down_is_not_taken_in_again_and_leaves_no_hash(logs, tmp_path):
     presets = logs.parent / "presets"
     presets.mkdir()
-    (presets / "cat.png").write_bytes(picture_bytes(9))
+    (presets / "cat.png").write_bytes(image_bytes(9))
     (presets / "presets.json").write_text('[{"dataset": "Demo", "path": "cat.png"}]')
     store = ingested(logs, tmp_path / "store")
-    named, digest = store.read("presets")["logged_name"].item(), hashlib.sha256(picture_bytes(9)).hexdigest()
+    named, digest = store.read("presets")["logged_name"].item(), hashlib.sha256(image_bytes(9)).hexdigest()
     take_down(store, [str(presets / "cat.png")], [], NOON, dry_run=False)
     write(logs, OTHER_DAY, chat("again", "What is it?", "A cat.", pictures=[named]))
     ingested(logs, tmp_path / "store")

@@ -7,17 +7,17 @@ import PIL.Image
 import pytest
 
 from schemas.errors import BadInput
-from tasks.images.decode import open_picture
+from tasks.images.decode import open_image
 from tasks.images.hashes import image_hashes
 from tasks.storage.tombstones import Tombstones
 from tasks.storage.user_ids import KEY_VARIABLE
 from tasks.takedown.scope import find_scope
-from tests.builders import facts_frame, picture_bytes
+from tests.builders import facts_frame, image_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, write
 
 KEY = b"the key of every store here"
 PHOTO, BROKEN = picture("photo"), picture("broken")
-FILES = {PHOTO: picture_bytes(3, (320, 240)), BROKEN: picture_bytes(4, (320, 240))[:-40]}
+FILES = {PHOTO: image_bytes(3, (320, 240)), BROKEN: image_bytes(4, (320, 240))[:-40]}
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +31,8 @@ def pictures(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(KEY_VARIABLE, KEY.decode())
         store = ingested(logs, logs.parent / "store")
-    photo = open_picture(FILES[PHOTO])
-    others = {"0" * 32: image_hashes(open_picture(picture_bytes(8))).model_dump()}
+    photo = open_image(FILES[PHOTO])
+    others = {"0" * 32: image_hashes(open_image(image_bytes(8))).model_dump()}
     store.append(
         "signals/image_hash", facts_frame("image_hash", {photo.image_id: image_hashes(photo).model_dump()} | others)
     )
@@ -76,6 +76,6 @@ def test_a_file_that_looks_the_same_is_told_the_ids_and_takes_nothing_down(pictu
 
 def test_a_picture_like_none_of_the_store_is_told_what_else_can_be_given(pictures, tmp_path):
     path = tmp_path / "asked.png"
-    path.write_bytes(picture_bytes(5, (320, 240)))
+    path.write_bytes(image_bytes(5, (320, 240)))
     with pytest.raises(BadInput, match="none looks the same; give the file that was uploaded"):
         scope_of(pictures[0], path)

@@ -10,17 +10,17 @@ import pytest
 from schemas.errors import BadInput
 from schemas.row import arrow_schema
 from schemas.tables import TABLES
-from tasks.images.decode import open_picture
+from tasks.images.decode import open_image
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.funnel import line_fates
 from tasks.storage.tables import Store
 from tasks.takedown.sweep import IMPERSONAL
 from tasks.takedown.take_down import take_down
-from tests.builders import NOON, picture_bytes
+from tests.builders import NOON, image_bytes
 from tests.tasks.ingest.logs import conv_id
 from tests.tasks.takedown.conftest import ANN, BOB, OTHER, OWN, REDACTED, SECRET, SHARED, everything, files_with
 
-OWN_PICTURE, SHARED_PICTURE = open_picture(picture_bytes(0)), open_picture(picture_bytes(1))
+OWN_IMAGE, SHARED_IMAGE = open_image(image_bytes(0)), open_image(image_bytes(1))
 
 
 def user_of(store, name):
@@ -36,10 +36,10 @@ def take(store, *asked, users=(), dry_run=False):
 
 
 def test_a_conversation_is_gone_from_every_file_and_its_own_picture_with_it(store):
-    secrets = [conv_id("ann"), f"{SECRET} one", text_id(f"{SECRET} one?"), OWN, OWN_PICTURE.image_id]
+    secrets = [conv_id("ann"), f"{SECRET} one", text_id(f"{SECRET} one?"), OWN, OWN_IMAGE.image_id]
     assert all(files_with(store, each) for each in secrets)
     take(store, conv_id("ann"))
-    assert files_with(store, *secrets, OWN_PICTURE.encoded[40:90], f"writing in {OWN_PICTURE.image_id[:8]}") == []
+    assert files_with(store, *secrets, OWN_IMAGE.encoded[40:90], f"writing in {OWN_IMAGE.image_id[:8]}") == []
 
 
 def test_a_topic_that_something_went_from_has_no_name_until_it_gets_another(store):
@@ -60,7 +60,7 @@ def test_what_others_wrote_stays_and_so_does_a_picture_they_share(store):
     before = {name: store.read(name) for name in ("conversations", "decisions", "signals/text_pii")}
     take(store, conv_id("ann"))
     assert conversations(store) == {conv_id(name) for name in ("bob", "bob2", "left", "right")}
-    assert SHARED_PICTURE.image_id in set(store.read("images")["image_id"])
+    assert SHARED_IMAGE.image_id in set(store.read("images")["image_id"])
     assert f"{SHARED}.png" in set(store.read("picture_files")["name"])
     kept = before["conversations"].filter(pl.col("conversation_id") != conv_id("ann"))
     assert store.read("conversations").equals(kept)
@@ -89,15 +89,15 @@ def test_one_side_of_a_vote_takes_the_other_along_because_it_repeats_the_prompt(
 
 
 def test_a_picture_goes_with_every_conversation_that_shows_it(store, arena):
-    names = [SHARED, f"{SHARED}.png", SHARED_PICTURE.image_id, f"{SHARED_PICTURE.image_id}.png"]
+    names = [SHARED, f"{SHARED}.png", SHARED_IMAGE.image_id, f"{SHARED_IMAGE.image_id}.png"]
     names.append(str(arena / "serve_images" / f"{SHARED}.png"))
-    names += [hashlib.sha256(picture_bytes(1)).hexdigest(), REDACTED]
+    names += [hashlib.sha256(image_bytes(1)).hexdigest(), REDACTED]
     for number, asked in enumerate(names):
         own = Store(f"{store.root}-{number}")
         store.fs.put(store.root, own.root, recursive=True)
         take(own, asked)
         assert conversations(own) == {conv_id(name) for name in ("bob2", "left", "right")}, asked
-        assert files_with(own, SHARED, SHARED_PICTURE.image_id, SHARED_PICTURE.encoded[40:90]) == [], asked
+        assert files_with(own, SHARED, SHARED_IMAGE.image_id, SHARED_IMAGE.encoded[40:90]) == [], asked
 
 
 def test_an_answer_that_was_replaced_leaves_no_facts_behind(store):

@@ -8,18 +8,18 @@ import pytest
 
 from schemas.errors import BadInput
 from schemas.tables import TABLES
-from tasks.images.decode import open_picture
+from tasks.images.decode import open_image
 from tasks.release.verify import verify_release
 from tasks.storage.queries.removal_reasons import removal_reasons
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import UNFINISHED
 from tasks.takedown.take_down import take_down
-from tests.builders import NOON, picture_bytes
+from tests.builders import NOON, image_bytes
 from tests.small_store import make_release
 from tests.tasks.ingest.logs import conv_id
 from tests.tasks.takedown.conftest import SECRET, files_with
 
-OWN_PICTURE, SHARED_PICTURE = open_picture(picture_bytes(0)), open_picture(picture_bytes(1))
+OWN_IMAGE, SHARED_IMAGE = open_image(image_bytes(0)), open_image(image_bytes(1))
 
 
 def user_of(store, name):

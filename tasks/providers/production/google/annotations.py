@@ -8,7 +8,7 @@ from google.cloud.vision_v1 import AnnotateImageResponse, BoundingPoly, EntityAn
 from google.rpc.code_pb2 import Code
 
 from schemas.signals import Face, ImageText, TextBox
-from tasks.images.decode import Picture
+from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.upload import Upload
 
@@ -38,7 +38,7 @@ class Annotated:
 
 
 def annotated(
-    picture: Picture, upload: Upload, features: frozenset[int], said: AnnotateImageResponse
+    picture: DecodedImage, upload: Upload, features: frozenset[int], said: AnnotateImageResponse
 ) -> Annotated | Failed:
     """One entry of a batch answer; Vision reports failures one by one inside a successful call."""
     if said.error.code:
@@ -53,11 +53,11 @@ def _status_name(code: int) -> str:
     return str(Code.Name(code)).lower() if code in Code.values() else "unknown_failure"
 
 
-def _face(face: FaceAnnotation, picture: Picture, upload: Upload) -> Face:
+def _face(face: FaceAnnotation, picture: DecodedImage, upload: Upload) -> Face:
     return Face(box=_box(face.bounding_poly, picture, upload), confidence=face.detection_confidence)
 
 
-def _box(polygon: BoundingPoly, picture: Picture, upload: Upload) -> list[int]:
+def _box(polygon: BoundingPoly, picture: DecodedImage, upload: Upload) -> list[int]:
     """x, y, width, height in the image's own pixels."""
     scale = (picture.width / upload.width, picture.height / upload.height)
     left, right = _span((x for x, _ in _corners(polygon)), scale[0], picture.width)
@@ -71,7 +71,7 @@ def _span(values: Iterable[int], scale: float, limit: int) -> tuple[int, int]:
     return min(inside), max(inside)
 
 
-def _text(found: Sequence[EntityAnnotation], picture: Picture, upload: Upload) -> ImageText:
+def _text(found: Sequence[EntityAnnotation], picture: DecodedImage, upload: Upload) -> ImageText:
     """The first annotation is the whole text, the others are its words."""
     text = found[0].description.strip("\n") if found else ""
     lines = [line for line in text.split("\n") if line.strip()]
@@ -84,7 +84,7 @@ def _text(found: Sequence[EntityAnnotation], picture: Picture, upload: Upload) -
     )
 
 
-def _word_boxes(text: str, words: Sequence[EntityAnnotation], picture: Picture, upload: Upload) -> list[TextBox]:
+def _word_boxes(text: str, words: Sequence[EntityAnnotation], picture: DecodedImage, upload: Upload) -> list[TextBox]:
     """The words in the order of the text. One that is not found after the last stands for the whole text."""
     boxes, end = [], 0
     for word in words:

@@ -20,7 +20,7 @@ from google.cloud.vision_v1.services.image_annotator.transports import ImageAnno
 from schemas.errors import BadInput, MissingProvider
 from schemas.run import Use
 from schemas.signals import Face, ImageText
-from tasks.images.decode import Picture
+from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.calls import CallFailed, Service
 from tasks.providers.production.google.annotations import ADULT, Annotated, annotated
@@ -53,7 +53,7 @@ _UNBILLED = (
     exceptions.InvalidArgument,
 )
 
-Batch = Sequence[tuple[Picture, Upload]]
+Batch = Sequence[tuple[DecodedImage, Upload]]
 Answers = dict[str, Annotated | Failed]
 
 
@@ -73,10 +73,10 @@ class VisionClient:
         """Announce a feature, before the first image."""
         self._wanted.add(feature)
 
-    def annotate(self, pictures: Sequence[Picture], feature: int) -> list[Annotated | Failed]:
+    def annotate(self, pictures: Sequence[DecodedImage], feature: int) -> list[Annotated | Failed]:
         """What Vision says of every image, in order, with at least this feature."""
         answers: Answers = {}
-        unknown: dict[str, Picture] = {}
+        unknown: dict[str, DecodedImage] = {}
         for picture in pictures:
             kept = self._recall(picture.image_id)
             if kept is not None and feature in kept.features:
@@ -166,9 +166,9 @@ def _name(error: exceptions.GoogleAPICallError) -> str:
     return type(error).__name__ if status is None else str(status.name).lower()
 
 
-def _batches(pictures: Iterable[Picture]) -> Iterator[Batch]:
+def _batches(pictures: Iterable[DecodedImage]) -> Iterator[Batch]:
     """Encoded images in requests that respect both limits."""
-    batch: list[tuple[Picture, Upload]] = []
+    batch: list[tuple[DecodedImage, Upload]] = []
     size = 0
     for picture in pictures:
         upload = for_upload(picture)
@@ -202,7 +202,7 @@ class _Feature:
         self._client = client or shared_client()
         self._client.want(self.feature)
 
-    def _annotated(self, pictures: Sequence[Picture]) -> list[Annotated | Failed]:
+    def _annotated(self, pictures: Sequence[DecodedImage]) -> list[Annotated | Failed]:
         return self._client.annotate(pictures, self.feature)
 
 
@@ -211,7 +211,7 @@ class VisionFaces(_Feature):
 
     version, feature = f"{VERSION}-faces", FACES
 
-    def find_faces(self, pictures: Sequence[Picture]) -> list[list[Face] | Failed]:
+    def find_faces(self, pictures: Sequence[DecodedImage]) -> list[list[Face] | Failed]:
         """The faces of every image, in order."""
         return [answer if isinstance(answer, Failed) else answer.faces for answer in self._annotated(pictures)]
 
@@ -221,7 +221,7 @@ class VisionText(_Feature):
 
     version, feature = f"{VERSION}-text", TEXT
 
-    def read(self, pictures: Sequence[Picture]) -> list[ImageText | Failed]:
+    def read(self, pictures: Sequence[DecodedImage]) -> list[ImageText | Failed]:
         """The text of every image, in order."""
         return [answer if isinstance(answer, Failed) else answer.text for answer in self._annotated(pictures)]
 
@@ -231,7 +231,7 @@ class VisionSafeSearch(_Feature):
 
     version, feature = f"{VERSION}-safe-search", SAFE_SEARCH
 
-    def nsfw_probabilities(self, pictures: Sequence[Picture]) -> list[float | Failed]:
+    def nsfw_probabilities(self, pictures: Sequence[DecodedImage]) -> list[float | Failed]:
         """Probability, 0 to 1, of every image; an image that SafeSearch has no verdict on is not measured."""
         unknown = Failed("no_verdict")
         answers = self._annotated(pictures)

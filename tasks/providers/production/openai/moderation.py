@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from schemas.run import Use
 from schemas.signals import CategoryScore, Moderation
-from tasks.images.decode import Picture
+from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.calls import CALLS_AT_ONCE, CallFailed, Service
 from tasks.providers.production.openai.client import connect, data_url, failures
@@ -107,11 +107,11 @@ class OpenAiImageModeration(_Moderation):
         super().__init__()
         self.version = f"openai-{self._model}-image{SIDE_MAX}"
 
-    def moderate_pictures(self, pictures: Sequence[Picture]) -> list[Moderation | Failed]:
+    def moderate_pictures(self, pictures: Sequence[DecodedImage]) -> list[Moderation | Failed]:
         """Moderation of every image, in order: the categories that the service says it applied to it."""
         return list(map_ordered(self._one, pictures, CALLS_AT_ONCE))
 
-    def _one(self, picture: Picture) -> Moderation | Failed:
+    def _one(self, picture: DecodedImage) -> Moderation | Failed:
         url = data_url(for_upload(picture))
         shown: ModerationMultiModalInputParam = {"type": "image_url", "image_url": {"url": url}}
         try:

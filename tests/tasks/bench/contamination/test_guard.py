@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from schemas.bench import BenchItem, HiddenItem
-from schemas.image import NearPicture
+from schemas.image import NearImage
 from tasks.bench.contamination.alike import alike
 from tests.builders import (
     NOON,
@@ -48,7 +48,7 @@ def alike_store(folder, text, picture, hidden=False, turned=False):
     bench = [BenchItem(conversation_id=c.conversation_id, document_id=c.document_id, topic=0) for c in drawn]
     about = {"topic": 0, "first_month": "2024-09", "last_month": "2024-11", "drawn": True}
     a, b = ("1" * 32, NEAR)[::-1] if turned else ("1" * 32, NEAR)
-    pair = NearPicture(image_a=a, image_b=b, phash_distance=2, pdq_distance=10, grey_correlation=0.99)
+    pair = NearImage(image_a=a, image_b=b, phash_distance=2, pdq_distance=10, grey_correlation=0.99)
     store = store_with(
         folder,
         conversations=items,

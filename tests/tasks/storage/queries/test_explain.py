@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.image import NearPicture, SemanticPicture
+from schemas.image import NearImage, SemanticImage
 from schemas.policy import Policy, Rename
 from tasks.storage.queries.explain import explain_item
 from tasks.storage.tables import frame_of
@@ -85,12 +85,12 @@ def test_a_picture_shows_its_signals_where_it_is_used_and_what_it_resembles(tmp_
     used = conversation("used", image_ids=[one.image_id])
     store = store_with(tmp_path, conversations=[used], images=[image(one), image(other)])
     measure_clean(store, [used])
-    near = NearPicture(
+    near = NearImage(
         image_a=other.image_id, image_b=one.image_id, phash_distance=2, pdq_distance=9, grey_correlation=0.99
     )
-    store.replace("near_pictures", frame_of(NearPicture, [near]))
-    meant = SemanticPicture(image_a=other.image_id, image_b=one.image_id, cosine=0.95)
-    store.replace("semantic_pictures", frame_of(SemanticPicture, [meant]))
+    store.replace("near_pictures", frame_of(NearImage, [near]))
+    meant = SemanticImage(image_a=other.image_id, image_b=one.image_id, cosine=0.95)
+    store.replace("semantic_pictures", frame_of(SemanticImage, [meant]))
     account = explain_item(store, one.image_id)
     assert (account["picture"]["width"], account["picture"]["height"]) == (one.width, one.height)
     assert account["conversations"] == ["used"]

@@ -7,10 +7,10 @@ import PIL.ImageOps
 import pytest
 import skimage.data
 
-from schemas.policy import SemanticPictures
+from schemas.policy import SemanticImages
 from tasks.dedup.loose_files import Pair, loose_duplicates
 from tasks.providers import Providers
-from tests.builders import picture_bytes
+from tests.builders import image_bytes
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def found(providers, tmp_path_factory):
     coffee.save(folder / "coffee.bmp")
     coffee.resize((400, 267)).save(folder / "small.jpg", quality=70)
     PIL.Image.fromarray(skimage.data.rocket()).save(folder / "rocket.png")
-    (folder / "broken.png").write_bytes(picture_bytes()[:60])
+    (folder / "broken.png").write_bytes(image_bytes()[:60])
     (folder / "empty.jpg").write_bytes(b"")
     coffee.resize((300, 200)).save(folder / "scan.TIFF")
     (folder / "drawing.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
@@ -68,7 +68,7 @@ def test_files_that_are_no_pictures_are_named_with_their_reason(found):
 
 def test_threads_change_nothing(found, providers, tmp_path):
     for seed in range(5):
-        (tmp_path / f"{seed}.png").write_bytes(picture_bytes(seed % 3, (300, 200)))
+        (tmp_path / f"{seed}.png").write_bytes(image_bytes(seed % 3, (300, 200)))
     assert loose_duplicates(tmp_path, providers, workers=1) == loose_duplicates(tmp_path, providers, workers=4)
 
 
@@ -84,7 +84,7 @@ def test_semantic_pairs_come_when_asked_for_name_only_what_is_no_closer_and_grou
     cat.resize((225, 150)).save(tmp_path / "small.png")
     PIL.Image.fromarray(skimage.data.rocket()).save(tmp_path / "rocket.png")
     without = loose_duplicates(tmp_path, providers, workers=1)
-    found = loose_duplicates(tmp_path, providers, workers=2, semantic=SemanticPictures())
+    found = loose_duplicates(tmp_path, providers, workers=2, semantic=SemanticImages())
     assert [(pair.a, pair.b, pair.relation) for pair in without.pairs] == [("cat.png", "small.png", "perceptual")]
     more = [pair for pair in found.pairs if pair not in without.pairs]
     assert [(pair.a, pair.b, pair.relation) for pair in more] == [
