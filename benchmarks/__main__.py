@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from benchmarks.timing import write
 
 MODULES = [
+    "end_to_end",
     "ingest",
     "duplicates",
     "near_prompts",
