@@ -1,6 +1,6 @@
 """A whole run beside a plain script of the same libraries and models; the next night; a night with 1 % new lines.
 
-    python -m benchmarks.end_to_end [LOGS]    # a FastChat log folder with serve_images; by default real logs, or a drawn arena
+    python -m benchmarks.end_to_end [LOGS]    # a FastChat log folder; by default real logs, or a drawn arena
 
 CPU seconds (user and system) of whole processes with their children, because machines are shared. `ratio` is the
 script's seconds over ours, so the goals are 0.9 for the first run and 10 for the others.
