@@ -10,7 +10,7 @@ import pytest
 from datasets import Features
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tasks.export.vision_arena import FEATURES
+from tasks.export.compat import FEATURES
 
 from benchmarks.release_rows import chat_rows, image_store, picture_id
 from schemas.release import CONFIGS
