@@ -15,17 +15,17 @@ from tasks.providers.capabilities import PROTOCOLS, Foreign, lacks
 
 EMBEDDED = "embedded"
 _HERE = "tasks.providers"
-_OPENAI, _GEMINI = "production.openai.chat:OpenAiChat -> ", "production.gemini.chat:GeminiChat -> "
+_OPENAI, _GEMINI = "production.openai.chat:OpenAiChat -> ", "production.gemini:GeminiChat -> "
 _LABELS = "production.labels:"
 
 PROVIDERS: dict[str, dict[str, str]] = {
     "nsfw": {
         EMBEDDED: "embedded.safety:OpenNsfw",
-        "google_vision": "production.google.vision:VisionSafeSearch",
+        "google_vision": "production.google_vision:VisionSafeSearch",
         "opennsfw2": "production.opennsfw2:OpenNsfw2",
     },
-    "faces": {EMBEDDED: "embedded.faces:CenterFace", "google_vision": "production.google.vision:VisionFaces"},
-    "image_text": {EMBEDDED: "embedded.image_text:RapidOcr", "google_vision": "production.google.vision:VisionText"},
+    "faces": {EMBEDDED: "embedded.faces:CenterFace", "google_vision": "production.google_vision:VisionFaces"},
+    "image_text": {EMBEDDED: "embedded.image_text:RapidOcr", "google_vision": "production.google_vision:VisionText"},
     "image_embedding": {
         EMBEDDED: "embedded.image_embedding:EfficientNet",
         "open_clip": "production.openclip:OpenClip",
