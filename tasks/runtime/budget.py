@@ -85,22 +85,21 @@ class Ledger:
         return {service: use for service, use in after.items() if use.calls}
 
 
-_current: list[Ledger] = []
+_current: Ledger | None = None
 _depth = 0
 _guard = threading.Lock()
 
 
 def ledger() -> Ledger:
     """The ledger of the current run; outside of a run, one without a budget."""
-    if not _current:
-        _current.append(Ledger(load_prices()))
-    return _current[0]
+    return _current or start_ledger()
 
 
 def start_ledger(budget_usd: float | None = None, prices: str | None = None) -> Ledger:
     """Start with an empty ledger. Raises BadInput for an unusable price file."""
-    _current[:] = [Ledger(load_prices(prices), budget_usd)]
-    return _current[0]
+    global _current
+    _current = Ledger(load_prices(prices), budget_usd)
+    return _current
 
 
 @contextmanager

@@ -4,7 +4,8 @@ import hashlib
 import json
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from tasks.providers.production.calls import CallFailed
 from tasks.storage.tables import Store
 
 Request = dict[str, Any]
@@ -70,16 +72,39 @@ class BatchApi(ABC):
         """Upload a request file and create a batch that is marked with `token`; returns the batch id."""
 
     @abstractmethod
-    def find(self, token: str, since: datetime) -> str | None:
-        """The id of the batch that is marked with `token`, among batches created after `since`."""
+    def newest_first(self) -> Iterable[tuple[str | None, str | None, datetime | None]]:
+        """Id, token and creation time of all batches."""
 
     @abstractmethod
     def ended(self, batch_id: str) -> Ended | None:
         """The result of a batch; None while it is running."""
 
     @abstractmethod
+    def delete(self, file: str) -> None:
+        """Delete a file at the vendor."""
+
+    def find(self, token: str, since: datetime) -> str | None:
+        """The id of the batch that is marked with `token`, among batches created after `since`."""
+        for batch_id, mark, created_at in self.newest_first():
+            if mark == token:
+                return batch_id
+            if created_at and created_at < since - CLOCK_SKEW:
+                break
+        return None
+
     def remove(self, files: Sequence[str]) -> None:
         """Delete files at the vendor; errors are ignored, because files expire there."""
+        for file in files:
+            with suppress(CallFailed):
+                self.delete(file)
+
+
+def outcome_of(answer_text: Callable[[], str], tokens: tuple[int | None, int | None]) -> Outcome:
+    """The outcome of a billed question; `answer_text` may raise CallFailed. `tokens` are input and output tokens."""
+    try:
+        return Outcome(answer_text(), "", False, *tokens)
+    except CallFailed as failed:
+        return Outcome("", failed.reason, False, *tokens)
 
 
 def question_name(request: Request) -> str:

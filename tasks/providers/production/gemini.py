@@ -4,8 +4,8 @@ GEMINI_API_KEY; CURATE_GEMINI_BASE_URL for another server; CURATE_GEMINI_MODEL f
 """
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from google import genai
 from google.genai import errors, types
 
 from schemas.errors import MissingProvider
-from tasks.providers.production.batches import CLOCK_SKEW, BatchApi, Ended, Outcome, Request, json_line, json_rows
+from tasks.providers.production.batches import BatchApi, Ended, Outcome, Request, json_line, json_rows, outcome_of
 from tasks.providers.production.calls import CallFailed, http_failure, seconds
 from tasks.providers.production.language_model import ANSWER_TOKENS_MAX, LanguageModel, Question, timeout_seconds
 from tasks.runtime.budget import Bill
@@ -97,15 +97,11 @@ class GeminiBatches(BatchApi):
             config = types.CreateBatchJobConfig(display_name=token)
             return _named(self._client.batches.create(model=self._model, src=_named(uploaded.name), config=config).name)
 
-    def find(self, token: str, since: datetime) -> str | None:
-        """Batches are listed newest first."""
+    def newest_first(self) -> Iterator[tuple[str | None, str | None, datetime | None]]:
+        """In the order of the API's list."""
         with _failures():
             for batch in self._client.batches.list(config=types.ListBatchJobsConfig(page_size=100)):
-                if batch.display_name == token:
-                    return batch.name
-                if batch.create_time and batch.create_time < since - CLOCK_SKEW:
-                    break
-        return None
+                yield batch.name, batch.display_name, batch.create_time
 
     def ended(self, batch_id: str) -> Ended | None:
         """Reads the result file and the answers within the state."""
@@ -124,11 +120,10 @@ class GeminiBatches(BatchApi):
         ]
         return Ended(outcomes, reason, reason == "missing_answer", files)
 
-    def remove(self, files: Sequence[str]) -> None:
-        """Deletes the answers; Google drops uploaded files after two days."""
-        for file in files:
-            with suppress(CallFailed), _failures():
-                self._client.files.delete(name=file)
+    def delete(self, file: str) -> None:
+        """For answers; Google drops uploaded files after two days."""
+        with _failures():
+            self._client.files.delete(name=file)
 
 
 @contextmanager
@@ -208,7 +203,4 @@ def _row_outcome(row: dict[str, Any]) -> Outcome:
 def _outcome(response: types.GenerateContentResponse | None) -> Outcome:
     if response is None:
         return Outcome(failure="batch_item_failed", unbilled=True)
-    try:
-        return Outcome(_answer_text(response), "", False, *_tokens_used(response))
-    except CallFailed as failed:
-        return Outcome("", failed.reason, False, *_tokens_used(response))
+    return outcome_of(lambda: _answer_text(response), _tokens_used(response))

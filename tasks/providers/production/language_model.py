@@ -21,7 +21,7 @@ from tasks.runtime.budget import Bill, ledger
 from tasks.storage.tables import Store
 
 TIMEOUT, TIMEOUT_SECONDS = "CURATE_TIMEOUT_SECONDS", 90.0
-"""Environment variable and default of the request timeout."""
+"""Environment variable and default: seconds of silence after which a call times out."""
 CALLS, CALLS_MAX = "CURATE_CALLS_AT_ONCE", 32
 """Environment variable and default of the maximum number of concurrent calls."""
 ANSWER_TOKENS_MAX = 4096
@@ -123,7 +123,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def timeout_seconds() -> float:
-    """The request timeout. Raises BadInput."""
+    """Seconds of silence after which a call times out. Raises BadInput."""
     given = os.environ.get(TIMEOUT) or str(TIMEOUT_SECONDS)
     if (timeout := seconds(given)) <= 0:
         raise BadInput(f"{TIMEOUT}={given!r}: give a request timeout in seconds, more than 0")

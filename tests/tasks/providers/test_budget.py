@@ -1,4 +1,4 @@
-"""A budget stops paid services before they cost more, and what was used is what the services counted."""
+"""Paid services never exceed the budget, and the recorded use is what the services reported."""
 
 import json
 

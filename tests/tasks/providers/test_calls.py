@@ -1,4 +1,4 @@
-"""Calls of a service: repeated where that may help, paced by what it says, and not made while it is down."""
+"""Calls to a service: retries, rate limits and the circuit breaker."""
 
 import threading
 import time

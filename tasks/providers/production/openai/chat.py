@@ -6,16 +6,15 @@ Also for any server with chat completions (vLLM, llama.cpp, Ollama). CURATE_OPEN
 import json
 import os
 import re
-from collections.abc import Sequence
-from contextlib import suppress
-from datetime import datetime
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import openai
 from openai.types.chat import ChatCompletion, ChatCompletionContentPartParam
 
-from tasks.providers.production.batches import CLOCK_SKEW, BatchApi, Ended, Outcome, Request, json_line, json_rows
+from tasks.providers.production.batches import BatchApi, Ended, Outcome, Request, json_line, json_rows, outcome_of
 from tasks.providers.production.calls import CallFailed
 from tasks.providers.production.language_model import ANSWER_TOKENS_MAX, LanguageModel, Question
 from tasks.providers.production.openai.client import FORMAT_REFUSED, connect, data_url, failures, rate_limit
@@ -129,16 +128,11 @@ class OpenAiBatches(BatchApi):
             )
             return made.id
 
-    def find(self, token: str, since: datetime) -> str | None:
-        """Batches are listed newest first."""
-        oldest = (since - CLOCK_SKEW).timestamp()
+    def newest_first(self) -> Iterator[tuple[str, str | None, datetime]]:
+        """In the order of the API's list."""
         with failures():
             for batch in self._client.batches.list(limit=100):
-                if (batch.metadata or {}).get(BATCH_MARK) == token:
-                    return batch.id
-                if batch.created_at < oldest:
-                    break
-        return None
+                yield batch.id, (batch.metadata or {}).get(BATCH_MARK), datetime.fromtimestamp(batch.created_at, UTC)
 
     def ended(self, batch_id: str) -> Ended | None:
         """Reads both result files."""
@@ -152,11 +146,10 @@ class OpenAiBatches(BatchApi):
         outcomes = [(row["custom_id"], _row_outcome(row)) for row in rows if isinstance(row.get("custom_id"), str)]
         return Ended(outcomes, _ENDED[batch.status], batch.status == "completed", [batch.input_file_id, *files])
 
-    def remove(self, files: Sequence[str]) -> None:
-        """Deletes questions and answers."""
-        for file in files:
-            with suppress(CallFailed), failures():
-                self._client.files.delete(file)
+    def delete(self, file: str) -> None:
+        """For questions and answers."""
+        with failures():
+            self._client.files.delete(file)
 
 
 def _answer_text(completion: ChatCompletion) -> str:
@@ -191,10 +184,7 @@ def _row_outcome(row: dict[str, Any]) -> Outcome:
         return Outcome(failure="malformed_answer")
     used = completion.usage
     tokens = (used.prompt_tokens, used.completion_tokens) if used else (None, None)
-    try:
-        return Outcome(_answer_text(completion), "", False, *tokens)
-    except CallFailed as failed:
-        return Outcome("", failed.reason, False, *tokens)
+    return outcome_of(lambda: _answer_text(completion), tokens)
 
 
 def defused(text: str) -> str:
