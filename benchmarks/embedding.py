@@ -1,7 +1,7 @@
-"""OpenCLIP ViT-B-32 on a CPU, from image files and prompts to vectors, against the loop of open_clip's own page.
+"""OpenCLIP ViT-B-32 on a CPU, from image files and prompts to vectors, against the example on open_clip's page.
 
-The weights are drawn (seed 0), because the published ones are a download; the time is the same for any weights. With
-real weights: CURATE_CLIP_PRETRAINED=laion2b_s34b_b79k python -m benchmarks.embedding
+Weights are random (seed 0), because the published ones are a download and the time is the same for any weights. With
+published weights: CURATE_CLIP_PRETRAINED=laion2b_s34b_b79k python -m benchmarks.embedding
 """
 
 import os
@@ -23,11 +23,11 @@ from tasks.providers.production.openclip import OpenClip
 
 MODEL = "ViT-B-32"
 WORDS = (5, 9, 44, 80, 80)
-"""Words of a prompt: the 7, 11, 49, 77 and 77 tokens that are the 10th to 90th percentiles of sample arena logs."""
+"""Words per prompt; as tokens 7, 11, 49, 77 and 77, the 10th to 90th percentiles of sample arena logs."""
 
 
 def run() -> list[dict[str, Any]]:
-    """A row of images and one of prompts."""
+    """One row for images and one for prompts."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         pretrained = os.environ.get("CURATE_CLIP_PRETRAINED") or drawn_weights(Path(folder))
@@ -48,26 +48,26 @@ def run() -> list[dict[str, Any]]:
 
 
 def drawn_weights(folder: Path) -> str:
-    """Checkpoint file of weights as a model begins with."""
+    """Path of a checkpoint with randomly initialised weights."""
     torch.manual_seed(0)
     torch.save(open_clip.create_model(MODEL).state_dict(), folder / "drawn.pt")
     return str(folder / "drawn.pt")
 
 
 def drawn_prompts(n: int) -> list[str]:
-    """Questions of drawn words, a token each, as long as those of arenas."""
+    """Prompts of random one-token words, as long as those of arenas."""
     chance = random.Random(0)
     words = ("what", "is", "in", "this", "image", "and", "how", "could", "one", "tell", "where", "it", "was", "taken")
     return [" ".join(chance.choices(words, k=WORDS[number % len(WORDS)])) for number in range(n)]
 
 
 def images(embedder: OpenClip, files: Sequence[Path]) -> np.ndarray:
-    """float32 (files, dimension) through our one decode."""
+    """float32 (files, dimension), with our decoder."""
     return embedder.embed_images([decode_stored(file.read_bytes(), "jpeg", "") for file in files])
 
 
 class Plain:
-    """What open_clip's own page shows."""
+    """The example on open_clip's page."""
 
     def __init__(self, pretrained: str) -> None:
         self.model, self.prepare = open_clip.create_model_from_pretrained(MODEL, pretrained=pretrained)

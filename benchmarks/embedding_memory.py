@@ -1,6 +1,6 @@
-"""Peak memory of embedding stored pictures with OpenCLIP: bounded by workers and pixels, not by how many there are.
+"""Peak memory of embedding stored images with OpenCLIP: it depends on workers and image size, not on their number.
 
-The model is a small one, so that the pictures are seen: what the weights of another take comes on top.
+The model is small, so that the memory of the images shows; the weights of a larger model are added to it.
 """
 
 import json
@@ -25,7 +25,7 @@ from tasks.storage.queries.images import StoredImages
 from tasks.storage.tables import Store, frame_schema
 
 SETTINGS = ((256, 1), (1_024, 1), (1_024, 3))
-"""Pictures of 1024 x 768, and workers."""
+"""Number of images (1024 x 768) and workers."""
 MODEL = "curation-memory"
 CONFIG = {
     "embed_dim": 64,
@@ -36,7 +36,7 @@ _PART = 512
 
 
 def run() -> list[dict[str, Any]]:
-    """One row a setting."""
+    """One row per setting."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / f"{MODEL}.json").write_text(json.dumps(CONFIG))
@@ -46,15 +46,15 @@ def run() -> list[dict[str, Any]]:
         return [_measured(folder, files, *setting) for setting in SETTINGS]
 
 
-def _measured(folder: Path, files: list[bytes], pictures: int, workers: int) -> dict[str, Any]:
-    store = folder / f"{pictures}-{workers}"
-    for start in range(0, pictures, _PART):
-        Store.open(str(store)).append("images", _rows(files, range(start, min(start + _PART, pictures))))
+def _measured(folder: Path, files: list[bytes], images: int, workers: int) -> dict[str, Any]:
+    store = folder / f"{images}-{workers}"
+    for start in range(0, images, _PART):
+        Store.open(str(store)).append("images", _rows(files, range(start, min(start + _PART, images))))
     code = f"from benchmarks.embedding_memory import embed; embed({str(folder)!r}, {str(store)!r}, {workers})"
     named = {"MODEL": MODEL, "PRETRAINED": str(folder / "drawn.pt"), "DEVICES": "cpu"}
     chosen = os.environ | {f"CURATE_CLIP_{name}": value for name, value in named.items()}
     done = subprocess.run([sys.executable, "-c", code], env=chosen, check=True, capture_output=True, text=True)
-    row = {"bench": "embedding: peak memory", "n": pictures, "workers": workers}
+    row = {"bench": "embedding: peak memory", "n": images, "workers": workers}
     row |= json.loads(done.stdout.splitlines()[-1])
     print(json.dumps(row), flush=True)
     return row
@@ -73,7 +73,7 @@ def _rows(files: list[bytes], numbers: range) -> pl.DataFrame:
 
 
 def embed(folder: str, store: str, workers: int) -> None:
-    """Measure the signal as `curate measure` does, and print memory before and at the peak, in MB."""
+    """Measure the signal as `curate measure` does; prints memory before it and its peak, in MB."""
     open_clip.add_model_config(folder)
     signal, opened = IMAGE_SIGNALS["image_embedding"](Providers({"image_embedding": "open_clip"})), Store.open(store)
     images = StoredImages(opened)
@@ -87,7 +87,7 @@ def embed(folder: str, store: str, workers: int) -> None:
 
 
 def _peak_mb() -> int:
-    status = Path("/proc/self/status").read_text()  # getrusage would count the process that started this one
+    status = Path("/proc/self/status").read_text()  # getrusage would include the parent process
     return int(status.split("VmHWM:")[1].split()[0]) // 1024
 
 

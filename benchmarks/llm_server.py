@@ -1,4 +1,4 @@
-"""A chat-completions server with a limit of its own: so many requests a second, some of which fail."""
+"""A chat-completions server with a rate limit, where some requests fail."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ ANSWER = json.dumps(
 
 
 class Server:
-    """Takes `rate` requests a second, as a bucket of one second that refills evenly; one in `fail_every` fails."""
+    """Accepts `rate` requests per second (token bucket of one second); one in `fail_every` fails."""
 
     def __init__(self, rate: float, fail_every: int, headers: bool) -> None:
         self.rate, self.fail_every, self.headers = rate, fail_every, headers
@@ -24,7 +24,7 @@ class Server:
         self.answered: dict[str, int] = {}
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, request by request."""
+        """Serve one connection."""
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 sizes = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
@@ -47,7 +47,7 @@ class Server:
         self.level -= 1
         self.taken += 1
         fails = self.taken % self.fail_every == 0
-        told = {
+        limits = {
             "x-ratelimit-limit-requests": f"{self.rate:g}",
             "x-ratelimit-remaining-requests": str(int(self.level)),
             "x-ratelimit-reset-requests": f"{1000 * (self.rate - self.level) / self.rate:.0f}ms",
@@ -58,7 +58,7 @@ class Server:
             return self._fail(writer, FAILURES[self.failed % len(FAILURES)])
         asked = json.loads(body)["messages"][1]["content"][0]["text"].split("\n")[1]
         self.answered[asked] = self.answered.get(asked, 0) + 1
-        self._write(writer, 200, completion(), told if self.headers else {})
+        self._write(writer, 200, completion(), limits if self.headers else {})
         return True
 
     def _fail(self, writer: asyncio.StreamWriter, how: str) -> bool:
@@ -87,7 +87,7 @@ class Server:
 
 
 def completion() -> bytes:
-    """An answer to everything."""
+    """The answer to every request."""
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": ANSWER}}
     usage = {"prompt_tokens": 900, "completion_tokens": 60, "total_tokens": 960}
     said = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
@@ -95,7 +95,7 @@ def completion() -> bytes:
 
 
 async def main(rate: float, fail_every: int, headers: bool) -> None:
-    """Serve until killed; the first line of stdout is the port."""
+    """Serve until killed; prints the port first."""
     server = await asyncio.start_server(Server(rate, fail_every, headers).serve, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()

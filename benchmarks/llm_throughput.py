@@ -1,7 +1,7 @@
-"""Labels by a language model over a loopback server that takes so many requests a second, 1 % of which fail.
+"""Labels by a language model on a loopback server with a rate limit, where 1 % of the requests fail.
 
-The peer is the server's own limit: nobody can be faster. `lost` items have no fact at the end, `repeated` answers were
-given twice. `client_cpu` is the share of one core that our process needs.
+The peer is the server's rate limit, the lower bound. `lost` items have no signal at the end, `repeated` answers were
+given twice. `client_cpu` is the share of one core that our process uses.
 
     python -m benchmarks.llm_throughput --n 10000 --rate 30
 """
@@ -24,9 +24,9 @@ N, RATE, FAIL_EVERY = 600, 20.0, 100
 
 @contextmanager
 def server(rate: float, headers: bool) -> Iterator[str]:
-    """Address of a server in a process of its own."""
-    told = "headers" if headers else "silent"
-    command = [sys.executable, "-m", "benchmarks.llm_server", str(rate), str(FAIL_EVERY), told]
+    """Address of a server in another process."""
+    mode = "headers" if headers else "silent"
+    command = [sys.executable, "-m", "benchmarks.llm_server", str(rate), str(FAIL_EVERY), mode]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -36,7 +36,7 @@ def server(rate: float, headers: bool) -> Iterator[str]:
 
 
 def label(url: str, folder: str, n: int) -> tuple[int, float, float]:
-    """Label n documents through the real SDK, loop and store: facts, wall seconds, CPU seconds."""
+    """Label n documents with the real SDK, loop and store; returns signals, wall seconds, CPU seconds."""
     os.environ |= {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{url}/v1", "NO_PROXY": "127.0.0.1"}
     from tasks.providers import Providers
     from tasks.providers.capabilities import Document
@@ -52,7 +52,7 @@ def label(url: str, folder: str, n: int) -> tuple[int, float, float]:
     assert signal.model is not None
     ids = [f"{number:032x}" for number in range(n)]
     began, cpu = time.perf_counter(), time.process_time()
-    while wanted := missing(store, signal, ids):  # a night, and another one for what failed five times
+    while wanted := missing(store, signal, ids):  # repeated runs, for what failed after all retries
         measure_one_by_one(store, Asked(signal, signal.model, wanted, load), now=datetime.now(UTC))
     return store.read("signals/categories").height, time.perf_counter() - began, time.process_time() - cpu
 
@@ -60,7 +60,7 @@ def label(url: str, folder: str, n: int) -> tuple[int, float, float]:
 def row(n: int, rate: float, headers: bool) -> dict[str, Any]:
     """One measurement."""
     with server(rate, headers) as url, tempfile.TemporaryDirectory() as folder:
-        facts, wall, cpu = label(url, folder, n)
+        labelled, wall, cpu = label(url, folder, n)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         counts = json.loads(opener.open(f"{url}/counts").read())
     best = (counts["taken"] - rate) / rate  # the bucket is full at the start
@@ -71,7 +71,7 @@ def row(n: int, rate: float, headers: bool) -> dict[str, Any]:
         "peer": f"the server's own limit of {rate:g} requests/s, {100 / FAIL_EVERY:g} % of which fail",
         "peer_s": round(best, 2),
         "ratio": round(best / wall, 3),
-        "lost": n - facts,
+        "lost": n - labelled,
         "repeated": counts["repeated"],
         "failed": counts["failed"],
         "refused": counts["refused"],
@@ -83,7 +83,7 @@ def row(n: int, rate: float, headers: bool) -> dict[str, Any]:
 
 
 def run(n: int = N, rate: float = RATE) -> list[dict[str, Any]]:
-    """With the rate headers that OpenAI sends, and without."""
+    """With OpenAI's rate-limit headers, and without."""
     return [row(n, rate, headers) for headers in (True, False)]
 
 

@@ -1,9 +1,9 @@
-"""Ingesting images with all signals by one worker and by two: threads of one process, Dask and Ray.
+"""Ingesting images with all signals, with one and two workers: threads of one process, Dask and Ray.
 
     python -m benchmarks.scale_out
 
-Each engine works on the same 32 photographs of 1024 x 768 in four shards, after one shard a worker to load its models;
-start-up time is reported apart. `shard_ms` is the time of an empty shard on a warm engine: Prefect's task run and its
+Each engine gets the same 32 photographs of 1024 x 768 in four shards, after one shard per worker to load its models;
+start-up time is reported separately. `shard_ms` is the time of an empty shard on a warm engine: Prefect's task run and
 transport. Seconds are wall time: compare only within one run.
 """
 
@@ -36,7 +36,7 @@ ENGINES = ("threads", "dask", "ray")
 
 
 def run() -> list[dict[str, Any]]:
-    """A row for each engine and number of workers, `ratio` against one worker of the same engine."""
+    """One row per engine and number of workers; `ratio` is against one worker of the same engine."""
     rows = []
     with tempfile.TemporaryDirectory() as folder, _prefect(folder):
         files = picture_files(Path(folder))
@@ -64,7 +64,7 @@ def _row(engine: str, files: int, found: dict[str, float], one: dict[str, float]
 
 @contextmanager
 def _prefect(folder: str) -> Iterator[None]:
-    """One Prefect server of its own for all."""
+    """One temporary Prefect server for all."""
     os.environ |= {"PREFECT_HOME": f"{folder}/prefect", "PREFECT_LOGGING_LEVEL": "CRITICAL", "DO_NOT_TRACK": "1"}
     os.environ["PREFECT_SERVER_ANALYTICS_ENABLED"] = "false"
     from prefect.testing.utilities import prefect_test_harness

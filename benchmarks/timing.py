@@ -1,4 +1,4 @@
-"""Times our code and its peers in turn, and writes the ratio of their medians."""
+"""Times our code and its peers alternately and gives the ratio of their medians."""
 
 import json
 import statistics
@@ -33,11 +33,11 @@ def compare_all(
     before: Callable[[], object] = lambda: None,
     **more: Any,
 ) -> list[dict[str, Any]]:
-    """Run ours and the peers in turn, A B C A B C A B C, after one warm-up of ours; a row for each peer.
+    """Run ours and the peers alternately, A B C A B C A B C, after one warm-up of ours; one row per peer.
 
-    ratio = theirs / ours in CPU seconds, because machines are shared; `wall_ratio` is the same of elapsed time.
-    `ours_s` and `peer_s` are medians. Peers that were measured on a share of the work have their seconds multiplied
-    by `peer_times`. What is done `before` each is not counted.
+    ratio = theirs / ours in CPU seconds, because machines are shared; `wall_ratio` is the same for elapsed time.
+    `ours_s` and `peer_s` are medians. For peers measured on a part of the work, seconds are multiplied by
+    `peer_times`. The time of `before`, which runs before each, is not counted.
     """
     before()
     ours()
@@ -68,5 +68,5 @@ def _row(bench: str, n: int, peer: str, ours: list[float], theirs: list[float]) 
 
 
 def write(rows: list[dict[str, Any]]) -> None:
-    """All rows of a run, one JSON object a line."""
+    """Write all rows of a run, one JSON object per line."""
     RESULTS.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`curate estimate`: what a run would cost at paid services, before anything is spent."""
+"""`curate estimate`: the cost of a run at paid services, before anything is sent."""
 
 import sys
 import tempfile
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def estimate(
     store: StoreOption,
-    logs: Annotated[str | None, typer.Option("--logs", help="Raw logs; without, what the store holds.")] = None,
+    logs: Annotated[str | None, typer.Option("--logs", help="Raw logs; by default, the content of the store.")] = None,
     format: FormatOption = None,
     images: ImagesOption = None,
     presets: PresetsOption = None,
@@ -37,7 +37,7 @@ def estimate(
     prices: PricesOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Calls, tokens and money of measuring what has no fact yet. Sends nothing."""
+    """Estimate calls, tokens and US dollars for everything that is not measured yet. Sends nothing."""
     given = {name: value for name, value in locals().items() if name != "as_json"}
     found = _estimates(settings_of(**given))
     for row in found:
@@ -57,11 +57,11 @@ def _estimates(settings: Settings) -> list[Estimate]:
     with tempfile.TemporaryDirectory(prefix="curate-estimate-") as folder:
         elsewhere = settings.model_copy(update={"store": folder})
         check_before_work(elsewhere)
-        return _of(settings, Store(settings.store), _take_in(elsewhere))
+        return _of(settings, Store(settings.store), _ingested(elsewhere))
 
 
-def _take_in(settings: Settings) -> "Store":
-    """Read the logs into a store of their own, without measuring anything."""
+def _ingested(settings: Settings) -> "Store":
+    """Ingest the logs into a temporary store, without measuring anything."""
     from tasks.images.hashes import pdq_digits
     from tasks.ingest.steps import assemble, read_log_lines, take_in_pictures
     from tasks.ingest.take_in import NoObserver
@@ -74,7 +74,7 @@ def _take_in(settings: Settings) -> "Store":
 
 
 def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
-    """What `source` holds and `known` has no fact of. What a policy would drop is counted, as nobody knows it yet."""
+    """Estimates for items of `source` without signals in `known`, including items that the policy will drop."""
     import polars as pl
 
     from schemas.signals import MeasuredOn
@@ -120,6 +120,6 @@ def _in_words(row: Estimate) -> str:
 
 def _print_total(found: list[Estimate]) -> None:
     if not found:
-        print("no paid service is chosen for pictures, messages or tags; nothing would be spent on them")
+        print("no paid service is chosen for images, messages or tags; the run would cost nothing")
     print("curate: prices change; check them against the vendor's page and correct a copy (--prices)", file=sys.stderr)
-    print("curate: moderation of text inside pictures is not counted", file=sys.stderr)
+    print("curate: moderation of text inside images is not counted", file=sys.stderr)

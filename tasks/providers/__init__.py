@@ -1,7 +1,7 @@
-"""Every model and API, behind one Protocol per capability (`capabilities.py`) and chosen by name.
+"""Models and APIs, chosen by name, behind one Protocol per capability (`capabilities.py`).
 
-In: `--provider CAPABILITY=NAME`, or CAPABILITY=module:Class of another package. Out: an object that fulfils the
-Protocol.
+In: `--provider CAPABILITY=NAME`, or CAPABILITY=module:Class for a class of another package. Out: an object that
+implements the capability's Protocol.
 """
 
 import importlib
@@ -14,18 +14,17 @@ from schemas.errors import BadInput, CurateError, MissingProvider, known_values
 from tasks.providers.capabilities import PROTOCOLS, Foreign, lacks
 
 EMBEDDED = "embedded"
-_HERE = "tasks.providers"
-_OPENAI, _GEMINI = "production.openai.chat:OpenAiChat -> ", "production.gemini.chat:GeminiChat -> "
+_OPENAI, _GEMINI = "production.openai.chat:OpenAiChat -> ", "production.gemini:GeminiChat -> "
 _LABELS = "production.labels:"
 
 PROVIDERS: dict[str, dict[str, str]] = {
     "nsfw": {
         EMBEDDED: "embedded.safety:OpenNsfw",
-        "google_vision": "production.google.vision:VisionSafeSearch",
+        "google_vision": "production.google_vision:VisionSafeSearch",
         "opennsfw2": "production.opennsfw2:OpenNsfw2",
     },
-    "faces": {EMBEDDED: "embedded.faces:CenterFace", "google_vision": "production.google.vision:VisionFaces"},
-    "image_text": {EMBEDDED: "embedded.image_text:RapidOcr", "google_vision": "production.google.vision:VisionText"},
+    "faces": {EMBEDDED: "embedded.faces:CenterFace", "google_vision": "production.google_vision:VisionFaces"},
+    "image_text": {EMBEDDED: "embedded.image_text:RapidOcr", "google_vision": "production.google_vision:VisionText"},
     "image_embedding": {
         EMBEDDED: "embedded.image_embedding:EfficientNet",
         "open_clip": "production.openclip:OpenClip",
@@ -65,26 +64,24 @@ PROVIDERS: dict[str, dict[str, str]] = {
         "openai": f"{_OPENAI}{_LABELS}TopicNames",
     },
 }
-"""Capability -> provider name -> where its class is. `A -> B` makes B of what A makes. Without an embedded provider, a
-capability is there only when one is chosen."""
+"""Capability -> provider name -> import path of its class. `A -> B` calls B with the result of A. A capability without
+an embedded provider is available only when a provider is chosen."""
 OPTIONAL = frozenset({"criteria", "taxonomy"})
-"""In no released column: their embedded stand-ins are named in the manifest, and do not make a release a trial."""
+"""Capabilities without a released column: their embedded models are in the manifest but do not block publishing."""
 
-_ON_THIS_MACHINE = ("embedded.", "production.openclip:", "production.opennsfw2:")
-"""Models that take long to load and know nothing of a run. All flows of a process share them."""
+_LOCAL = ("embedded.", "production.openclip:", "production.opennsfw2:")
+"""Models that run on this machine. They are loaded once per process and shared by all runs in it."""
 _SETTINGS = ("CURATE_", "OPENNSFW2_")
 _MODELS: dict[tuple[str, frozenset[tuple[str, str]]], Any] = {}
-"""Models that are loaded in this process, with the settings they were loaded with."""
+"""Loaded models by import path and the environment variables they were loaded with."""
 _LOCK = threading.Lock()
-
-_INSTALL = 'it needs the production extra; run: pip install -c constraints.txt -e ".[production]"'
 
 
 class Providers:
     """The providers chosen for a run, each loaded when first used and shared by all threads.
 
-    A connection to a service is one for each of these; a model on this machine, and a provider of another package, is
-    one for the process.
+    Each instance has its own connections to services. Local models and providers of other packages are shared by the
+    process.
     """
 
     def __init__(self, chosen: Mapping[str, str] | None = None) -> None:
@@ -101,73 +98,76 @@ class Providers:
         self._loaded: dict[str, Any] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The same choice in another process, which loads its own."""
+        """Pickles the names only; another process loads its own providers."""
         return Providers, (self.names,)
 
     def __getitem__(self, capability: str) -> Any:
-        """The provider of a capability. Raises MissingProvider or BadInput with the way to get it."""
+        """The provider of a capability. Raises MissingProvider or BadInput."""
         name = self.names[capability]
         path = PROVIDERS[capability].get(name)
         with _LOCK:
             if path is None:
-                return _checked(capability, name, _of_process(name, lambda: _foreign(capability, name)))
-            if path.startswith(_ON_THIS_MACHINE):
-                return _of_process(path, lambda: _shipped(capability, name, path))
+                return _checked(capability, name, _once_per_process(name, lambda: _foreign(capability, name)))
+            if path.startswith(_LOCAL):
+                return _once_per_process(path, lambda: _own(capability, name, path))
             if path not in self._loaded:
-                self._loaded[path] = _shipped(capability, name, path)
+                self._loaded[path] = _own(capability, name, path)
             return self._loaded[path]
 
     def paid(self, capabilities: Iterable[str]) -> set[str]:
-        """Those whose provider is a service: paid by the call, with a budget and a pace to be kept."""
+        """Those whose provider is a paid service, with a budget and rate limits."""
         return {c for c in capabilities if c in self.names and getattr(self[c], "service", None)}
 
     @property
     def stand_ins(self) -> list[str]:
-        """Capabilities whose embedded provider stands in for a production one that was not chosen."""
+        """Capabilities with an embedded provider although production ones exist."""
         return sorted(
             c for c, name in self.names.items() if name == EMBEDDED and len(PROVIDERS[c]) > 1 and c not in OPTIONAL
         )
 
 
-def _of_process(path: str, load: Callable[[], Any]) -> Any:
-    """What `load` made for this path under the present settings, once a process."""
+def _once_per_process(path: str, load: Callable[[], Any]) -> Any:
+    """The result of `load`, cached by path and current settings."""
     key = path, frozenset((name, value) for name, value in os.environ.items() if name.startswith(_SETTINGS))
     if key not in _MODELS:
         _MODELS[key] = load()
     return _MODELS[key]
 
 
-def _shipped(capability: str, name: str, path: str) -> Any:
-    """One of ours: each step of the path is called with what the one before made."""
+def _own(capability: str, name: str, path: str) -> Any:
+    """A provider of this package: each step of the path is called with the result of the previous one."""
     made: list[Any] = []
     try:
         for step in path.split(" -> "):
             module, _, attribute = step.partition(":")
-            made = [getattr(importlib.import_module(f"{_HERE}.{module}"), attribute)(*made)]
+            made = [getattr(importlib.import_module(f"{__name__}.{module}"), attribute)(*made)]
     except ImportError as error:
-        raise MissingProvider(f"{capability}: provider {name!r} cannot be loaded ({error.name}); {_INSTALL}") from None
+        raise MissingProvider(
+            f"{capability}: provider {name!r} cannot be loaded ({error.name}); it needs the production extra; run: "
+            'pip install -c constraints.txt -e ".[production]"'
+        ) from None
     return made[0]
 
 
 def _foreign(capability: str, name: str) -> Foreign:
-    """One of another package. Raises MissingProvider or BadInput, never what its code raises."""
-    told = f"{capability}: provider {name!r}"
+    """A provider of another package. Exceptions of its code become MissingProvider or BadInput."""
+    which = f"{capability}: provider {name!r}"
     module, _, attribute = name.partition(":")
     try:
         make = getattr(importlib.import_module(module), attribute, None)
         if make is None:
-            raise BadInput(f"{told}: module {module!r} has no {attribute!r}; give my_package.module:Class")
+            raise BadInput(f"{which}: module {module!r} has no {attribute!r}; give my_package.module:Class")
         return Foreign(name, make())
     except CurateError:
         raise
     except ImportError as error:
         raise MissingProvider(
-            f"{told}: no module {error.name!r} here; install its package in this environment, or add its folder to "
+            f"{which}: no module {error.name!r} here; install its package in this environment, or add its folder to "
             "PYTHONPATH"
         ) from None
-    except Exception as error:  # its code raises what it likes, and its text may quote a key
+    except Exception as error:  # only the type is shown, because the text may quote a key
         raise BadInput(
-            f"{told} cannot be made ({type(error).__name__}); {module} must import, and {attribute}() work"
+            f"{which} cannot be created ({type(error).__name__}); check that {module} imports and {attribute}() works"
         ) from None
 
 
@@ -175,7 +175,7 @@ def _checked(capability: str, name: str, provider: Foreign) -> Foreign:
     if missing := lacks(capability, provider):
         protocol = PROTOCOLS[capability].__name__
         raise BadInput(
-            f"{capability}: provider {name!r} does not fulfil {protocol}: it lacks {', '.join(missing)}; see "
+            f"{capability}: provider {name!r} does not implement {protocol}: it lacks {', '.join(missing)}; see "
             "docs/providers.md"
         )
     return provider

@@ -1,9 +1,8 @@
 """What a provider must be able to do: one Protocol per capability.
 
-Every method takes a batch and returns one entry per item, in order. An entry is the value, or `Failed` when
-that item could not be measured (refused, timed out, over quota): never a guess. A provider that cannot work
-at all raises; the caller then counts every item of the batch as failed. `version` changes with weights,
-preprocessing or prompt, because stored signals are keyed by it.
+Every method takes a batch and returns one entry per item, in order: the value, or `Failed` when the item could not be
+measured (refused, timed out, over quota). A provider that cannot work at all raises; the caller then counts every item
+of the batch as failed. `version` changes with weights, preprocessing or prompt, because stored signals are keyed by it.
 """
 
 from collections.abc import Sequence
@@ -25,14 +24,14 @@ Vectors = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Failed:
-    """One item was not measured. The reason is a word or two of ours, never text from the item."""
+    """One item was not measured. The reason is one of our own words, never text from the item."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Document:
-    """A prompt with its images, as a tagger sees it."""
+    """A prompt with its images, as taggers get it."""
 
     document_id: str
     """Content id."""
@@ -41,7 +40,7 @@ class Document:
     picture_count: int
     """Number of images."""
     pictures: tuple[tuple[str, bytes], ...]
-    """(png or jpeg, encoded image without metadata); empty unless the tagger looks at images."""
+    """(png or jpeg, encoded image without metadata); empty unless the tagger has `looks_at_images`."""
     picture_text: str
     """Text read in the images; empty when there is none."""
     flat_fraction: float
@@ -51,12 +50,12 @@ class Document:
     text_area_fraction: float = 0.0
     """Largest share of an image's area that text covers; 0 without images."""
     image_vectors: tuple[Vectors, ...] = field(default=(), compare=False)
-    """float32 (dimension,) of each image by the run's image embedder; empty unless the tagger asks for them."""
+    """float32 (dimension,) per image, by the run's image embedder; empty unless the tagger has `looks_at_vectors`."""
 
 
 @dataclass(frozen=True)
 class TopicEvidence:
-    """What a topic is about, for whoever names it."""
+    """Keywords and examples of a topic, from which it is named."""
 
     keywords: tuple[str, ...]
     """Class TF-IDF words, strongest first."""
@@ -64,31 +63,31 @@ class TopicEvidence:
     """Prompts nearest to the topic's centre."""
 
 
-class Overnight(Protocol):
-    """Questions that are being collected, to be asked together."""
+class BatchQueue(Protocol):
+    """Questions collected for a vendor's batch API."""
 
     def send(self) -> None:
-        """Ask them."""
+        """Send the collected questions."""
 
     def wait(self) -> None:
         """Wait for the answers."""
 
 
 class RemoteModel(Protocol):
-    """A model behind a service that is paid by the call."""
+    """A model behind a paid service."""
 
     calls_at_once: int
-    """Calls that may be under way together."""
+    """Maximum number of concurrent calls."""
 
-    def together(self, store: Store, hours: float) -> AbstractContextManager[Overnight]:
-        """Within it, asking collects questions; after `send` and `wait`, asking again gives the answers.
+    def together(self, store: Store, hours: float) -> AbstractContextManager[BatchQueue]:
+        """Inside it, questions are collected; after `send` and `wait`, asking again gives the answers.
 
-        `wait` gives up when `hours` are over; the next run then takes up what is under way at the vendor.
+        `wait` stops after `hours`; the next run then continues with the unfinished batches.
         """
 
 
 class Provider(Protocol):
-    """What fulfils any capability."""
+    """The base of every capability."""
 
     version: str
     """Changes with weights, preprocessing or prompt."""
@@ -97,28 +96,28 @@ class Provider(Protocol):
 class NsfwClassifier(Provider, Protocol):
     """Scores images for pornography."""
 
-    def nsfw_probabilities(self, pictures: Sequence[DecodedImage]) -> Sequence[float | Failed]:
+    def nsfw_probabilities(self, images: Sequence[DecodedImage]) -> Sequence[float | Failed]:
         """Probability, 0 to 1, of every image."""
 
 
 class FaceFinder(Provider, Protocol):
     """Finds human faces."""
 
-    def find_faces(self, pictures: Sequence[DecodedImage]) -> Sequence[list[Face] | Failed]:
-        """Faces of every image in its own pixels, strongest first."""
+    def find_faces(self, images: Sequence[DecodedImage]) -> Sequence[list[Face] | Failed]:
+        """Faces of every image in image pixels, highest confidence first."""
 
 
 class TextReader(Provider, Protocol):
     """Reads text in images."""
 
-    def read(self, pictures: Sequence[DecodedImage]) -> Sequence[ImageText | Failed]:
+    def read(self, images: Sequence[DecodedImage]) -> Sequence[ImageText | Failed]:
         """The text of every image."""
 
 
 class ImageEmbedder(Provider, Protocol):
     """Maps images to unit vectors."""
 
-    def embed_images(self, pictures: Sequence[DecodedImage]) -> Vectors:
+    def embed_images(self, images: Sequence[DecodedImage]) -> Vectors:
         """float32 (n, dimension), unit length."""
 
 
@@ -133,28 +132,28 @@ class PiiFinder(Provider, Protocol):
     """Finds personal data in texts."""
 
     def find_pii(self, texts: Sequence[str]) -> Sequence[list[PiiSpan] | Failed]:
-        """Spans of every text, in order, without overlaps; the whole text is read however long it is."""
+        """Spans of every text, in order and without overlaps. Long texts are read in full."""
 
 
 class Moderator(Provider, Protocol):
-    """Tells how harmful texts are."""
+    """Rates how harmful texts are."""
 
     def moderate(self, texts: Sequence[str]) -> Sequence[Moderation | Failed]:
-        """Moderation of every text; the whole text is read however long it is."""
+        """Moderation of every text. Long texts are read in full."""
 
 
 class ImageModerator(Provider, Protocol):
-    """Tells how harmful images are."""
+    """Rates how harmful images are."""
 
-    def moderate_pictures(self, pictures: Sequence[DecodedImage]) -> Sequence[Moderation | Failed]:
+    def moderate_pictures(self, images: Sequence[DecodedImage]) -> Sequence[Moderation | Failed]:
         """Moderation of every image."""
 
 
 class LanguageIdentifier(Provider, Protocol):
-    """Tells the language of texts."""
+    """Identifies the language of texts."""
 
     def identify(self, texts: Sequence[str]) -> Sequence[Language | Failed]:
-        """Language of every text; `unknown` when it cannot be told."""
+        """Language of every text, or `unknown`."""
 
 
 class TokenCounter(Provider, Protocol):
@@ -168,7 +167,7 @@ class Tagger(Provider, Protocol):
     """Labels prompts with their images: categories, criteria or a place in the taxonomy (`schemas/tags.py`)."""
 
     looks_at_images: bool
-    """Whether documents must carry their encoded images. With a true `looks_at_vectors` they carry vectors."""
+    """Whether documents must hold their encoded images. A true `looks_at_vectors` asks for `image_vectors` as well."""
 
     def tag(self, documents: Sequence[Document]) -> Sequence[Row | Failed]:
         """Labels of every document."""
@@ -200,7 +199,7 @@ PROTOCOLS: dict[str, type] = {
 
 
 class Foreign:
-    """A provider of another package. Its version names where it is from, so that signals of two are never mixed."""
+    """A provider of another package. Its version starts with its name, so that signals of two are never mixed."""
 
     def __init__(self, name: str, provider: Any) -> None:
         self._provider = provider
@@ -211,6 +210,6 @@ class Foreign:
 
 
 def lacks(capability: str, provider: object) -> list[str]:
-    """Members of the capability's Protocol that a provider does not have, or that are empty."""
+    """Members of the capability's Protocol that the provider lacks or has empty."""
     members = get_protocol_members(PROTOCOLS[capability])
     return sorted(name for name in members if getattr(provider, name, None) in (None, ""))

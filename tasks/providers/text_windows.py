@@ -1,4 +1,4 @@
-"""A long text in overlapping pieces, so that a model that reads little at a time reads all of it."""
+"""Splits long texts into overlapping pieces, for models with a short context."""
 
 from collections.abc import Iterator
 
@@ -6,10 +6,9 @@ _BREAKS = str.maketrans("\n\t\r", "   ")
 
 
 def windows(text: str, characters: int, overlap: int) -> Iterator[str]:
-    """Pieces of at most `characters`, in order, that cover the text; `overlap` is less than half of `characters`.
+    """Pieces of at most `characters` that cover the text, in order; `overlap` is less than half of `characters`.
 
-    They begin and end between words where the last `overlap` characters of a piece hold a break, because half a word
-    may be another word.
+    Pieces begin and end between words if there is a break within the last `overlap` characters of a piece.
     """
     plain, start = text.translate(_BREAKS), 0
     while start + characters < len(text):

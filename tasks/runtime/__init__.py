@@ -1,1 +1,1 @@
-"""How work runs: threads, processes and shards, progress, timing, the budget for paid services, safe text output."""
+"""Running work: threads, processes and shards, progress, timing, the budget for paid services, safe text output."""

@@ -1,20 +1,19 @@
-"""Linear algebra on one thread: the same numbers on any number of cores, and for small matrices the faster way."""
+"""Runs BLAS on one thread: results do not depend on the number of cores, and small matrices are faster."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-import scipy.linalg  # noqa: F401 - loads scipy's own OpenBLAS, so that it is limited with numpy's
+import scipy.linalg  # noqa: F401 - loads scipy's OpenBLAS, so that it is limited as well as numpy's
 from threadpoolctl import threadpool_limits
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Within it BLAS has one thread, in every thread of this process; a decorator as well.
+    """Context manager and decorator: limits BLAS to one thread, in all threads of this process and until it ends.
 
-    BLAS keeps one thread until the process ends. Were the limit taken back, whoever leaves first would take it from
-    those who are still computing, and a sum that is split over two threads is rounded otherwise than on one. Work is
-    spread over cores by `map_ordered` and the libraries' own pools.
+    The limit is not lifted at the end, because other threads may still be computing, and a sum over two threads rounds
+    differently. `map_ordered` and the libraries' own pools spread work over cores.
     """
     _limit()
     yield

@@ -12,43 +12,43 @@ Result = TypeVar("Result")
 
 def map_ordered(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
     """`map(function, items)` on `workers` threads; at most `2 * workers` results are in flight."""
-    return _in_order(ThreadPoolExecutor(workers), function, items, 2 * workers)
+    return _in_order(ThreadPoolExecutor(workers), function, items, workers)
 
 
 def map_in_processes(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
     """`map(function, items)` in `workers` processes; at most `2 * workers` results are in flight."""
     spawn = multiprocessing.get_context("spawn")  # a fork would copy the locks of Prefect's and polars' threads
-    return _in_order(ProcessPoolExecutor(workers, mp_context=spawn), function, items, 2 * workers)
+    return _in_order(ProcessPoolExecutor(workers, mp_context=spawn), function, items, workers)
 
 
 def _in_order(
-    pool: Executor, function: Callable[[Item], Result], items: Iterable[Item], in_flight: int
+    pool: Executor, function: Callable[[Item], Result], items: Iterable[Item], workers: int
 ) -> Iterator[Result]:
-    flying: deque[Future[Result]] = deque()
+    running: deque[Future[Result]] = deque()
     with pool:
         try:
             for item in items:
-                flying.append(pool.submit(function, item))
-                if len(flying) >= in_flight:
-                    yield flying.popleft().result()
-            while flying:
-                yield flying.popleft().result()
+                running.append(pool.submit(function, item))
+                if len(running) >= 2 * workers:
+                    yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
         finally:
             pool.shutdown(cancel_futures=True)
 
 
 def map_as_done(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
-    """`map(function, items)` on `workers` threads in the order of completion: a slow item delays no other."""
-    flying: set[Future[Result]] = set()
+    """`map(function, items)` on `workers` threads, in the order of completion."""
+    running: set[Future[Result]] = set()
     with ThreadPoolExecutor(workers) as pool:
         try:
             for item in items:
-                flying.add(pool.submit(function, item))
-                if len(flying) >= 2 * workers:
-                    done, flying = wait(flying, return_when=FIRST_COMPLETED)
+                running.add(pool.submit(function, item))
+                if len(running) >= 2 * workers:
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
                     yield from (each.result() for each in done)
-            while flying:
-                done, flying = wait(flying, return_when=FIRST_COMPLETED)
+            while running:
+                done, running = wait(running, return_when=FIRST_COMPLETED)
                 yield from (each.result() for each in done)
         finally:
             pool.shutdown(cancel_futures=True)

@@ -1,4 +1,4 @@
-"""What services cost, by the price file."""
+"""The price file: what paid services cost."""
 
 import json
 import math
@@ -16,38 +16,38 @@ SHIPPED = Path(__file__).parent / "prices.yaml"
 
 
 class ImagePrice(Row):
-    """How a vendor turns a picture into tokens."""
+    """How a vendor counts the tokens of an image."""
 
     tile_pixels: int = Field(gt=0)
     """Side of one tile."""
     tiles_max: int = Field(gt=0)
-    """Tiles of one picture at most."""
+    """Maximum tiles of one image."""
     tokens_a_tile: float = Field(ge=0, allow_inf_nan=False)
     """Tokens billed for each tile."""
 
 
 class Price(Row):
-    """Where a price comes from."""
+    """The source of a price."""
 
     source: str = ""
-    """Page that states it."""
+    """Page that states the price."""
     date: str = ""
-    """Day it was written down, YYYY-MM-DD."""
+    """Day it was read, YYYY-MM-DD."""
     confirmed: bool = False
-    """Whether it was read from that page."""
+    """Whether it was read from the vendor's page."""
 
 
 class TokenPrice(Price):
     """Price of a language model."""
 
     input_usd_per_million: float = Field(ge=0, allow_inf_nan=False)
-    """US dollars for a million tokens sent."""
+    """US dollars per million input tokens."""
     output_usd_per_million: float = Field(ge=0, allow_inf_nan=False)
-    """US dollars for a million tokens answered."""
+    """US dollars per million output tokens."""
     batch_share: float = Field(default=1.0, ge=0, le=1)
-    """Share of the price that the vendor's batch interface costs."""
+    """Price of the vendor's batch API as a fraction of this price."""
     picture: ImagePrice
-    """Tokens of pictures."""
+    """Tokens of images."""
 
     def usd(self, input_tokens: float, output_tokens: float) -> float:
         """US dollars of one call."""
@@ -58,7 +58,7 @@ class TokenPrice(Price):
         return self.batch_share * self.usd(input_tokens, output_tokens)
 
     def image_tokens(self, width: int, height: int) -> int:
-        """Tokens of a picture of this size in pixels, as sent."""
+        """Tokens of an image of this size in pixels, as sent."""
         side = self.picture.tile_pixels
         tiles = min(self.picture.tiles_max, math.ceil(width / side) * math.ceil(height / side))
         return math.ceil(tiles * self.picture.tokens_a_tile)
@@ -68,7 +68,7 @@ class UnitPrice(Price):
     """Price of a service that bills units."""
 
     usd_per_thousand: float = Field(ge=0, allow_inf_nan=False)
-    """US dollars for a thousand units."""
+    """US dollars per thousand units."""
 
 
 class Prices(Row):
@@ -90,10 +90,10 @@ class Prices(Row):
 
 
 def load_prices(file: str | None = None) -> Prices:
-    """The price file, by default the shipped one. Raises BadInput with the first thing wrong in it."""
+    """The price file, by default the shipped one. Raises BadInput with the first error in it."""
     path = Path(file) if file else SHIPPED
     try:
-        return Prices.model_validate_json(_as_json(path))
+        return Prices.model_validate_json(json.dumps(read_yaml(path), default=str))
     except OSError:
         raise BadInput(f"price file {str(path)!r} cannot be read") from None
     except (yaml.YAMLError, UnicodeDecodeError):
@@ -104,12 +104,8 @@ def load_prices(file: str | None = None) -> Prices:
         raise BadInput(f"price file {str(path)!r}: {where}: {problem['msg']}; see the shipped prices.yaml") from None
 
 
-def _as_json(path: Path) -> str:
-    return json.dumps(read_yaml(path), default=str)
-
-
 def check_prices(prices: Prices, providers: Iterable[object]) -> None:
-    """Whether every chosen paid service has a price. Raises BadInput, because a budget could not be kept without."""
+    """Raises BadInput when a chosen paid service has no price, because its calls could not count against a budget."""
     for service in sorted({name for provider in providers if (name := getattr(provider, "service", None))}):
         if prices.tokens(service) is None and service not in prices.unit_prices:
             raise BadInput(

@@ -13,7 +13,7 @@ SECONDS_BETWEEN_LINES = 15.0
 
 
 class Advance(Protocol):
-    """Tells the progress display that `count` more items are done. Safe to call from any thread."""
+    """Counts items as done in the progress display. Thread-safe."""
 
     def __call__(self, count: int = 1) -> None:
         """Count `count` more items."""
@@ -25,13 +25,13 @@ def silent(count: int = 1) -> None:
 
 
 def tell(line: str) -> None:
-    """Say what is about to be done."""
+    """Print a line on stderr."""
     print(line, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Advance]:
-    """Show how many of `total` items of `what` are done. Nothing is shown when there are none."""
+    """Show how many of `total` items of `what` are done; nothing is shown for 0 items."""
     columns = (
         TextColumn("  {task.description:<28}"),
         BarColumn(),

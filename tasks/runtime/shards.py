@@ -1,7 +1,7 @@
-"""Where shards run: in this process, or in the worker processes of a task runner that the flow has chosen.
+"""Where shards run: in this process, or in the worker processes of the flow's task runner.
 
-A shard is some thousands of items that are measured independently. Its worker writes unlisted parts and returns their
-names; this process lists them in the order of the shards.
+A shard is some thousands of items that are measured independently. Its worker writes parts and returns their names;
+this process then lists them in their table, in shard order.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +19,7 @@ class ShardRunner(Protocol):
     """Runs shards in other processes."""
 
     def map_ordered(self, work: Callable[[Shard], Done], shards: Iterable[Shard]) -> Iterator[Done]:
-        """`map(work, shards)`, some at once. `work` and shards are pickled; the workers reach store and files."""
+        """`map(work, shards)`, concurrently. `work` and shards are pickled; workers must reach store and files."""
         ...
 
 
@@ -28,7 +28,7 @@ _chosen: ContextVar[ShardRunner | None] = ContextVar("shard_runner", default=Non
 
 @contextmanager
 def shards_on(runner: ShardRunner) -> Iterator[None]:
-    """Within it, steps that have shards give them to `runner`."""
+    """Inside it, steps run their shards on `runner`."""
     token = _chosen.set(runner)
     try:
         yield
@@ -37,5 +37,5 @@ def shards_on(runner: ShardRunner) -> Iterator[None]:
 
 
 def shard_runner(settings: Settings) -> ShardRunner | None:
-    """Who runs the shards of a step with these settings; None for this process's threads."""
+    """The runner of these settings; None for threads of this process."""
     return None if settings.task_runner == THREADS else _chosen.get()

@@ -1,4 +1,4 @@
-"""Adds to a step's report how long it took, what paid services were asked, and the process's peak memory so far."""
+"""Adds duration, use of paid services and the process's peak memory to a step's report."""
 
 import functools
 import resource
@@ -16,7 +16,7 @@ _BYTES_A_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 def timed(step: Callable[Parameters, StageReport]) -> Callable[Parameters, StageReport]:
-    """A step whose report has seconds, peak memory and the use of paid services."""
+    """Decorates a step: its report gets seconds, peak memory and the use of paid services."""
 
     @functools.wraps(step)
     def measured(*args: Parameters.args, **kwargs: Parameters.kwargs) -> StageReport:
@@ -24,7 +24,7 @@ def timed(step: Callable[Parameters, StageReport]) -> Callable[Parameters, Stage
         report = step(*args, **kwargs)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _BYTES_A_UNIT / 1e6
         seconds = round(time.monotonic() - started, 2)
-        found = {"seconds": seconds, "peak_memory_mb": round(peak), "use": ledger().since(before)}
-        return report.model_copy(update=found)
+        measures = {"seconds": seconds, "peak_memory_mb": round(peak), "use": ledger().since(before)}
+        return report.model_copy(update=measures)
 
     return measured

@@ -70,7 +70,7 @@ def test_a_budget_without_a_price_is_one_clear_line(curate, store, tmp_path):
 def test_without_a_paid_service_nothing_would_be_spent(curate, store):
     code, out, _ = curate("estimate", "--store", store.root)
     assert code == 0
-    assert "nothing would be spent" in out
+    assert "would cost nothing" in out
 
 
 def test_a_stage_deployed_alone_stops_in_the_middle_at_its_budget_and_the_next_run_goes_on(

@@ -1,10 +1,9 @@
-"""Vendors' APIs and downloaded weights: a folder or module a vendor, and what they share.
+"""Vendors' APIs and models with downloaded weights: a folder or module per vendor, and their shared code.
 
-In: items of a capability (`tasks/providers/capabilities.py`); keys come from the environment and from nowhere else.
-Out: one entry per item; one that could not be measured is a `Failed`, never a "no". A vendor's SDK, and torch, are
-imported in the vendor's own module and nowhere else.
+In: items of a capability (`tasks/providers/capabilities.py`); keys come only from the environment. Out: one entry per
+item, `Failed` for an item that could not be measured. A vendor's SDK is imported only in the vendor's own module.
 """
 
 import os
 
-os.environ["KERAS_BACKEND"] = "torch"  # Keras reads it once, on import, and would otherwise ask for TensorFlow
+os.environ["KERAS_BACKEND"] = "torch"  # Keras reads it on import; its default is TensorFlow

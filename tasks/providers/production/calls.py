@@ -1,7 +1,8 @@
-"""How a paid service is called: within the budget, at its pace, and again when a failure may pass.
+"""Calls to a paid service: within the budget, rate-limited, and retried when a retry may succeed.
 
-The SDKs' own retries are off: google-genai ignores Retry-After and google-cloud-vision does not repeat an exhausted
-quota. No SDK tells of the attempts before the last one, but each of them may be billed and counts against the budget.
+The SDKs' own retries are off. Every attempt may be billed and must count against the budget, but the SDKs do not report
+the attempts before the last one. google-genai also ignores Retry-After, and google-cloud-vision does not retry when a
+quota is exhausted.
 """
 
 import threading
@@ -16,15 +17,13 @@ from tasks.runtime.budget import Bill, ledger
 Result = TypeVar("Result")
 
 CALLS_AT_ONCE = 8
-"""Calls under way together at first."""
+"""Concurrent calls at first."""
 SLOWER = ("rate_limited", "timed_out")
-"""Failures that fewer calls at once may prevent."""
-LAG_SECONDS = 1.0
-"""How much of a missed pace is made up for: timers and busy machines are late."""
+"""Failure reasons that reduce the number of concurrent calls."""
 
 
 class CallFailed(Exception):
-    """One call gave no usable answer. The reason is ours: the service's own text may quote the item."""
+    """A call gave no usable answer. The reason never quotes the service's own text, which may contain the item."""
 
     def __init__(
         self, reason: str, *, may_pass: bool = False, wait_seconds: float = 0.0, unbilled: bool = False
@@ -32,28 +31,28 @@ class CallFailed(Exception):
         super().__init__(reason)
         self.reason = reason
         self.may_pass = may_pass
-        """Whether the same call may succeed a little later."""
+        """Whether a retry may succeed."""
         self.wait_seconds = wait_seconds
         """How long the service asks us to wait; 0 when it does not say."""
         self.unbilled = unbilled
-        """Whether the service turned the call down, so that it costs nothing."""
+        """Whether the service rejected the call, so that it costs nothing."""
 
 
 class Service:
-    """One service. After many failed calls in a row it is taken to be down: calls then fail at once.
+    """Retries, rate limit and circuit breaker of one service.
 
-    Without that, every one of a night's calls would wait through its own repeats, for days on a large log.
+    After `failures_until_down` failed calls in a row the service counts as down: calls then fail at once instead of
+    each going through all its retries.
     """
 
     attempts = 5
-    """Tries of one call, the first included."""
+    """Attempts of one call, the first included."""
     first_seconds, longest_seconds = 1.0, 60.0
-    """Longest wait after the first failure, doubled after each further one, and the longest of all. A service that
-    asks for more than that has no room for us in this run, so the call fails at once."""
+    """Bounds of the exponential backoff. A service that asks for a longer wait fails the call at once."""
     failures_until_down = 20
-    """Calls that fail in a row, each after all its tries, until the service is taken to be down."""
+    """Calls that must fail in a row, each after all its attempts, until the service counts as down."""
     asked_every_seconds = 15.0
-    """How often a call goes through to a service that is down."""
+    """While the service is down, one call per this many seconds is let through."""
 
     def __init__(self, name: str, calls_max: int = CALLS_AT_ONCE) -> None:
         self.name = name
@@ -62,15 +61,19 @@ class Service:
         self._changed = threading.Lock()
 
     def ask(self, most_usd: float | None, work: Callable[[Bill], Result]) -> Result:
-        """What `work` returns. Every try reserves `most_usd` first. Raises CallFailed, also for a used-up budget."""
+        """The result of `work`. Each attempt reserves `most_usd` first. Raises CallFailed, also when over budget."""
         return self.again(lambda: self.pace.call(lambda: self._paid(most_usd, work)))
 
     def again(self, work: Callable[[], Result]) -> Result:
-        """The result of `work`, which costs nothing, tried as often as may help. Raises CallFailed."""
+        """The result of a free call, with retries. Raises CallFailed."""
         retrying = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(self._tries()),
+            stop=tenacity.stop_after_attempt(self._attempts_now()),
             wait=self._wait_seconds,
-            retry=tenacity.retry_if_exception(self._worth_repeating),
+            retry=tenacity.retry_if_exception(
+                lambda error: (
+                    isinstance(error, CallFailed) and error.may_pass and error.wait_seconds <= self.longest_seconds
+                )
+            ),
             reraise=True,
         )
         try:
@@ -93,17 +96,14 @@ class Service:
                     bill.nothing()
                 raise
 
-    def _worth_repeating(self, error: BaseException) -> bool:
-        return isinstance(error, CallFailed) and error.may_pass and error.wait_seconds <= self.longest_seconds
-
     def _wait_seconds(self, state: tenacity.RetryCallState) -> float:
-        """What the service asked for, or a random part of the doubling wait, so that callers do not return at once."""
+        """The wait that the service asked for, or a random part of the exponential backoff."""
         failure = state.outcome.exception() if state.outcome else None
         asked = failure.wait_seconds if isinstance(failure, CallFailed) else 0.0
         return max(asked, tenacity.wait_random_exponential(self.first_seconds, self.longest_seconds)(state))
 
-    def _tries(self) -> int:
-        """Tries of the next call. Raises CallFailed while the service is down, but for one call now and then."""
+    def _attempts_now(self) -> int:
+        """Attempts allowed for the next call. Raises CallFailed while the service counts as down."""
         with self._changed:
             if self._failed < self.failures_until_down:
                 return self.attempts
@@ -119,23 +119,23 @@ class Service:
 
 
 class Pace:
-    """Calls under way: slow start, additive increase, multiplicative decrease (Jacobson 1988), as TCP does it.
+    """Limits concurrent calls like TCP: slow start, additive increase, multiplicative decrease (Jacobson 1988).
 
-    No call starts before a wait that the service asked for, nor faster than it announced.
+    Calls also wait for the Retry-After of earlier calls and follow the rate limit that the service reports.
     """
 
     def __init__(self, calls_max: int, longest_seconds: float = 60.0) -> None:
         self._calls_max, self._longest_seconds = calls_max, longest_seconds
         self.calls_at_once = float(min(calls_max, CALLS_AT_ONCE))
-        """Calls that may be under way now; from 1 to `calls_max`."""
-        self._limited = False
-        self._under_way, self._not_before = 0, 0.0
-        self._room: float | None = None
-        self._gap_seconds, self._next = 0.0, time.monotonic()
+        """Allowed concurrent calls, from 1 to `calls_max`."""
+        self._was_limited = False
+        self._running, self._not_before = 0, 0.0
+        self._calls_left: float | None = None
+        self._gap_seconds, self._next = 0.0, 0.0
         self._changed = threading.Condition()
 
     def call(self, work: Callable[[], Result]) -> Result:
-        """The result of `work`, when it is its turn. Raises what `work` raises."""
+        """The result of `work`, started when the limits allow it. Raises what `work` raises."""
         self._enter()
         failure: CallFailed | None = None
         try:
@@ -147,42 +147,41 @@ class Pace:
             self._leave(failure)
 
     def heard(self, calls_left: float, gap_seconds: float) -> None:
-        """What the service said with an answer: calls it still takes now, and seconds until it takes one more."""
+        """The rate limit reported with an answer: calls still allowed now, and seconds until one more is."""
         with self._changed:
-            self._room = calls_left - (self._under_way - 1)  # others under way may not be counted yet
+            self._calls_left = calls_left - (self._running - 1)  # the service may not have counted other running calls
             self._gap_seconds = min(gap_seconds, self._longest_seconds)
             self._changed.notify_all()
 
     def _enter(self) -> None:
         with self._changed:
-            while (wait := self._wait_seconds()) > 0 or self._under_way >= int(self.calls_at_once):
+            while (wait := self._wait_seconds()) > 0 or self._running >= int(self.calls_at_once):
                 self._changed.wait(wait if wait > 0 else None)
-            self._under_way += 1
-            if self._room is not None:
-                self._room -= 1
-                now = time.monotonic()
-                self._next = now if self._room >= 1 else max(self._next, now - LAG_SECONDS) + self._gap_seconds
+            self._running += 1
+            if self._calls_left is not None:
+                self._calls_left -= 1
+                self._next = time.monotonic() + (0 if self._calls_left >= 1 else self._gap_seconds)
 
     def _wait_seconds(self) -> float:
-        paced = self._next if self._room is not None and self._room < 1 else 0.0
-        return max(self._not_before, paced) - time.monotonic()
+        limited = self._calls_left is not None and self._calls_left < 1
+        return max(self._not_before, self._next if limited else 0.0) - time.monotonic()
 
     def _leave(self, failure: CallFailed | None) -> None:
         with self._changed:
-            self._under_way -= 1
+            self._running -= 1
             if failure is None:
-                more = 1 / self.calls_at_once if self._limited else 1.0
+                more = 1 / self.calls_at_once if self._was_limited else 1.0
                 self.calls_at_once = min(self._calls_max, self.calls_at_once + more)
             elif failure.reason in SLOWER:
-                self._limited = True
+                self._was_limited = True
                 self.calls_at_once = max(1.0, self.calls_at_once / 2)
                 if failure.wait_seconds <= self._longest_seconds:
                     self._not_before = max(self._not_before, time.monotonic() + failure.wait_seconds)
             self._changed.notify_all()
 
 
-def http_failure(status: int, wait_seconds: float = 0.0) -> CallFailed:
-    """What an HTTP status means for the caller: timeouts, rate limits and server errors may pass."""
+def http_failure(status: int, wait_seconds: float) -> CallFailed:
+    """The failure for an HTTP error status: timeouts, rate limits and server errors may be retried."""
     may_pass = status in (408, 429) or status >= 500
     reason = "rate_limited" if status == 429 else "server_error" if status >= 500 else f"http_{status}"
     return CallFailed(reason, may_pass=may_pass, wait_seconds=wait_seconds, unbilled=status != 408 and status < 500)

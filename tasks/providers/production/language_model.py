@@ -1,4 +1,4 @@
-"""A language model behind a vendor's SDK: an answer that fits the schema exactly, or a failure. Never a guess."""
+"""Language models behind vendors' SDKs: an answer that fits the schema exactly, or a failure."""
 
 import json
 import os
@@ -15,31 +15,31 @@ from schemas.run import Use
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.batches import BatchApi, Request
 from tasks.providers.production.calls import CallFailed, Service, seconds
-from tasks.providers.production.overnight import Overnight
+from tasks.providers.production.overnight import BatchQueue
 from tasks.providers.production.upload import Upload
 from tasks.runtime.budget import Bill, ledger
 from tasks.storage.tables import Store
 
 TIMEOUT, TIMEOUT_SECONDS = "CURATE_TIMEOUT_SECONDS", 90.0
-"""Variable, and default, of how long a server may be silent."""
+"""Environment variable and default: seconds of silence after which a call times out."""
 CALLS, CALLS_MAX = "CURATE_CALLS_AT_ONCE", 32
-"""Variable, and default, of the most calls under way together."""
+"""Environment variable and default of the maximum number of concurrent calls."""
 ANSWER_TOKENS_MAX = 4096
-"""Ample for a few fields: models that think first spend the same budget on it."""
+"""Ample for a few fields, because thinking tokens count as well."""
 
 Answer = TypeVar("Answer", bound=Row)
 
 
 @dataclass(frozen=True)
 class Question:
-    """One question about untrusted material."""
+    """One question about untrusted text and images."""
 
     instructions: str
     """The prompt file, as the system message."""
     material: str
-    """Fenced text of strangers (`tasks.prompts.untrusted`), as the user message."""
+    """Fenced untrusted text (`tasks.prompts.untrusted`), as the user message."""
     images: tuple[Upload, ...] = ()
-    """Shown after the material."""
+    """Sent after the text."""
 
 
 class LanguageModel(ABC):
@@ -50,15 +50,15 @@ class LanguageModel(ABC):
         self.version = version
         self.calls_at_once = _calls_at_once()
         self._service = Service(version, self.calls_at_once)
-        self._overnight: Overnight | None = None
+        self._queue: BatchQueue | None = None
 
     def ask(self, question: Question, answer: type[Answer]) -> Answer | Failed:
-        """The model's answer as a row. Refused, cut off, ill-formed and lost answers are failures."""
+        """The model's answer as a row. Refused, truncated, malformed and missing answers are failures."""
         name, schema = answer.__name__, _schema(answer)
-        most_usd = self._most_usd(question, schema, batch=self._overnight is not None)
+        most_usd = self._most_usd(question, schema, batch=self._queue is not None)
         try:
-            if self._overnight:
-                text = self._overnight.answer(self._request(question, name, schema), most_usd)
+            if self._queue:
+                text = self._queue.answer(self._request(question, name, schema), most_usd)
             else:
                 text = self._service.ask(most_usd, lambda bill: self._complete(question, name, schema, bill))
             return _row(text, answer)
@@ -66,7 +66,7 @@ class LanguageModel(ABC):
             return Failed(failure.reason)
 
     def _most_usd(self, question: Question, schema: dict[str, Any], *, batch: bool) -> float | None:
-        """The most that one question can cost: every byte a token, the longest answer. None without a price."""
+        """Upper bound of a question's cost: one token per byte and the longest answer. None without a price."""
         price = ledger().prices.tokens(self.version)
         if price is None:
             return None
@@ -75,17 +75,19 @@ class LanguageModel(ABC):
         return (price.batch_usd if batch else price.usd)(text_bytes + shown, ANSWER_TOKENS_MAX)
 
     @contextmanager
-    def together(self, store: Store, hours: float) -> Iterator[Overnight]:
-        """Collect questions instead of asking them; after `send` and `wait`, asking again gives the answers."""
-        with Overnight(self._batches(), self._service, store, hours) as overnight:
-            self._overnight = overnight
-            try:
-                yield overnight
-            finally:
-                self._overnight = None
+    def together(self, store: Store, hours: float) -> Iterator[BatchQueue]:
+        """Inside it, `ask` collects questions; after `send` and `wait`, the same `ask` gives the answers."""
+        queue = self._queue = BatchQueue(self._batches(), self._service, store, hours)
+        stored = False
+        try:
+            yield queue
+            stored = True
+        finally:
+            self._queue = None
+            queue.close(stored=stored)
 
     def _count(self, bill: Bill, input_tokens: int | None, output_tokens: int | None) -> None:
-        """Put what the service says it used on the bill; without both counts the bill stays open."""
+        """Settle the bill by the token counts of the service; without both counts it stays unconfirmed."""
         if input_tokens is None or output_tokens is None:
             return
         price = ledger().prices.tokens(self.version)
@@ -94,44 +96,44 @@ class LanguageModel(ABC):
 
     @abstractmethod
     def _complete(self, question: Question, name: str, schema: dict[str, Any], bill: Bill) -> str:
-        """The text of one completed answer, its tokens on the bill. Raises CallFailed."""
+        """The text of one complete answer; settles the bill. Raises CallFailed."""
 
     @abstractmethod
     def _request(self, question: Question, name: str, schema: dict[str, Any]) -> Request:
-        """The body of the same call as the vendor's JSON."""
+        """The body of the same call, as the vendor's JSON."""
 
     @abstractmethod
     def _batches(self) -> BatchApi:
-        """The vendor's batch interface."""
+        """The vendor's batch API."""
 
 
 def _row(text: str, answer: type[Answer]) -> Answer:
-    """The answer as a row. Raises CallFailed when it does not fit, or gives a key twice."""
+    """The answer as a row. Raises CallFailed when it does not fit the schema or repeats a key."""
     try:
-        json.loads(text, object_pairs_hook=_once)
+        json.loads(text, object_pairs_hook=_unique_keys)
         return answer.model_validate_json(text, strict=True)
     except ValueError:
         raise CallFailed("malformed_answer") from None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(dict(pairs)) < len(pairs):
         raise CallFailed("contradictory_answer")
     return dict(pairs)
 
 
 def timeout_seconds() -> float:
-    """How long a server may be silent."""
+    """Seconds of silence after which a call times out. Raises BadInput."""
     given = os.environ.get(TIMEOUT) or str(TIMEOUT_SECONDS)
-    if (waited := seconds(given)) <= 0:
-        raise BadInput(f"{TIMEOUT}={given!r}: give how many seconds a server may be silent, more than 0")
-    return waited
+    if (timeout := seconds(given)) <= 0:
+        raise BadInput(f"{TIMEOUT}={given!r}: give a request timeout in seconds, more than 0")
+    return timeout
 
 
 def _calls_at_once() -> int:
     given = os.environ.get(CALLS) or str(CALLS_MAX)
     if not given.isdecimal() or not int(given):
-        raise BadInput(f"{CALLS}={given!r}: give how many calls may be under way together, 1 or more")
+        raise BadInput(f"{CALLS}={given!r}: give the maximum number of concurrent calls, 1 or more")
     return int(given)
 
 
@@ -142,7 +144,7 @@ def _schema(answer: type[Row]) -> dict[str, Any]:
 
 
 def bare(schema: Any) -> Any:
-    """A JSON schema without its prose: the prompt file is all that a model is told, so that its hash covers it all."""
+    """A JSON schema without descriptions: all instructions are in the prompt file, whose hash is in the version."""
     if isinstance(schema, list):
         return [bare(part) for part in schema]
     if not isinstance(schema, dict):

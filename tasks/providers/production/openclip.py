@@ -34,21 +34,21 @@ TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 BATCH = 64
 LOCAL_DIR = "local-dir:"
 SLENDER = 16
-"""Ratio of sides above which only the middle of an image is given to the transform."""
+"""Side ratio above which only the middle of an image is passed to the transform."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Weights, and how open_clip loads them."""
+    """Weights and how open_clip loads them."""
 
     version: str
     """Library, model and a digest of the weights; the same wherever the files are."""
     model: str
     """Name of an open_clip configuration, or `local-dir:` with a folder."""
     file: Path | None
-    """The weight file; None when the folder holds it."""
+    """The weight file; None for a `local-dir:` folder."""
     settings: dict[str, Any]
-    """How these weights want images prepared; empty where the configuration says it."""
+    """Image preprocessing and activation of these weights; empty where the configuration has them."""
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,14 @@ class Replica:
     prepare: Callable[[PIL.Image.Image], torch.Tensor]
     tokenize: Callable[[list[str]], torch.Tensor]
     lock: threading.Lock = field(default_factory=threading.Lock)
-    """Held during a forward pass; threads prepare their batches outside it."""
+    """Held during a forward pass, but not while threads prepare batches."""
 
 
 class OpenClip:
     """Embeds images and texts. Batches go to the devices in turn.
 
-    Device and precision are not part of `version`: bf16 moves a vector less than a JPEG round trip does, and a new
-    machine must not mean measuring everything again.
+    Device and precision are not part of `version`: bf16 changes a vector less than a JPEG round trip does, and another
+    machine must not remeasure everything.
     """
 
     def __init__(self) -> None:
@@ -86,9 +86,10 @@ class OpenClip:
         return [self._load(device) for device in self._devices]
 
     def _load(self, device: torch.device) -> Replica:
-        found = self._checkpoint
+        checkpoint = self._checkpoint
+        file = str(checkpoint.file) if checkpoint.file else None
         model, prepare = open_clip.create_model_from_pretrained(
-            found.model, pretrained=str(found.file) if found.file else None, device=device, **found.settings
+            checkpoint.model, pretrained=file, device=device, **checkpoint.settings
         )
         model.eval()
         image, text = model.encode_image, model.encode_text
@@ -96,30 +97,30 @@ class OpenClip:
             image, text = torch.compile(image, dynamic=True), torch.compile(text, dynamic=True)
         shortest = open_clip.get_model_preprocess_cfg(model)["resize_mode"] == "shortest"
         transform = (lambda image: prepare(middle(image))) if shortest else prepare
-        return Replica(device, image, text, transform, open_clip.get_tokenizer(found.model))
+        return Replica(device, image, text, transform, open_clip.get_tokenizer(checkpoint.model))
 
-    def embed_images(self, pictures: Sequence[DecodedImage]) -> Vectors:
+    def embed_images(self, images: Sequence[DecodedImage]) -> Vectors:
         """float32 (n, dimension), unit length."""
-        return self._embed(pictures, self._images)
+        return self._embed(images, self._images)
 
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
         """float32 (n, dimension), unit length. Most architectures read the first 77 tokens."""
         return self._embed(texts, self._texts)
 
-    def _embed(self, items: Sequence[Any], vectors: Callable[[Replica, Sequence[Any]], torch.Tensor]) -> Vectors:
-        made = []
+    def _embed(self, items: Sequence[Any], embed: Callable[[Replica, Sequence[Any]], torch.Tensor]) -> Vectors:
+        if not items:
+            return np.zeros((0, 0), np.float32)
+        batches = []
         for start in range(0, len(items), BATCH):
             replica = self.replicas[next(self._turn) % len(self._devices)]
-            made.append(vectors(replica, items[start : start + BATCH]))
-        if not made:
-            return np.zeros((0, 0), np.float32)
-        found = torch.cat(made)
-        if not torch.isfinite(found).all():
-            raise ValueError("a vector is not finite")  # stored, it would be near to everything or to nothing
-        return found.numpy()
+            batches.append(embed(replica, items[start : start + BATCH]))
+        vectors = torch.cat(batches)
+        if not torch.isfinite(vectors).all():
+            raise ValueError("a vector is not finite")  # its distances would be meaningless
+        return vectors.numpy()
 
-    def _images(self, replica: Replica, pictures: Sequence[DecodedImage]) -> torch.Tensor:
-        batch = torch.stack([replica.prepare(picture.pil) for picture in pictures])
+    def _images(self, replica: Replica, images: Sequence[DecodedImage]) -> torch.Tensor:
+        batch = torch.stack([replica.prepare(image.pil) for image in images])
         return self._forward(replica, replica.encode_image, batch)
 
     def _texts(self, replica: Replica, texts: Sequence[str]) -> torch.Tensor:
@@ -145,7 +146,7 @@ def _in_halves(encode: Callable[[torch.Tensor], torch.Tensor], batch: torch.Tens
 
 
 def middle(image: PIL.Image.Image) -> PIL.Image.Image:
-    """What a transform that crops the middle square can see: resized whole, 1 x 20,000 pixels would take 3 GB."""
+    """The part of a very long image that a centre crop uses: resized whole, 1 x 20,000 pixels would take 3 GB."""
     width, height = image.size
     longest = SLENDER * min(width, height)
     if max(width, height) <= longest:
@@ -155,7 +156,7 @@ def middle(image: PIL.Image.Image) -> PIL.Image.Image:
 
 
 def find_checkpoint(model: str, pretrained: str) -> Checkpoint:
-    """The checkpoint that the two names mean. Raises BadInput for unknown names, MissingProvider for absent weights."""
+    """The checkpoint of both names. Raises BadInput for unknown names, MissingProvider for missing weights."""
     folder = next((name for name in (model, pretrained) if name.startswith(LOCAL_DIR)), None)
     if folder is not None:
         return _in_folder(folder)
@@ -184,7 +185,7 @@ def _in_folder(name: str) -> Checkpoint:
 
 
 def _settings(tag: dict[str, Any]) -> dict[str, Any]:
-    """What open_clip itself takes from a tag, and the activation, where it only warns that the tag wants another."""
+    """What open_clip takes from a tag, and the activation, of which it only warns when the tag's differs."""
     preparation = {f"image_{key}": tag[key] for key in ("mean", "std", "interpolation", "resize_mode")}
     return preparation | {"force_quick_gelu": tag.get("quick_gelu", False)}
 
@@ -197,13 +198,13 @@ def _from_hub(address: str) -> Path:
 
 
 def _devices() -> list[torch.device]:
-    """What CURATE_CLIP_DEVICES names, else every GPU, else the CPU. Raises BadInput for what is no device."""
-    there = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    """The devices of CURATE_CLIP_DEVICES, else every GPU, else the CPU. Raises BadInput for an unknown device."""
+    present = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
     named = [name.strip() for name in os.environ.get(DEVICES, "").split(",") if name.strip()]
     for name in named:
-        if name not in (*there, "cpu"):
-            raise BadInput(f"{DEVICES}: no such device {known_values(name, [*there, 'cpu'])}")
-    return [torch.device(name) for name in named or there or ["cpu"]]
+        if name not in (*present, "cpu"):
+            raise BadInput(f"{DEVICES}: no such device {known_values(name, [*present, 'cpu'])}")
+    return [torch.device(name) for name in named or present or ["cpu"]]
 
 
 def _dtype(devices: Sequence[torch.device]) -> torch.dtype:

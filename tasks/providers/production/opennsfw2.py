@@ -1,6 +1,6 @@
-"""OpenNSFW2 (Keras on torch): Yahoo's weights by the package most curation projects name.
+"""OpenNSFW2 (Keras on torch): the opennsfw2 package with Yahoo's weights.
 
-Weights: the file in CURATE_OPENNSFW2_WEIGHTS, or else the package's own place, filled by download when it is empty.
+Weights: the file in CURATE_OPENNSFW2_WEIGHTS, or the package's own file, which is downloaded when it is missing.
 """
 
 import contextlib
@@ -39,22 +39,19 @@ class OpenNsfw2:
     def _model(self) -> keras.Model:
         return opennsfw2.make_open_nsfw_model(weights_path=str(self._file))
 
-    def nsfw_probabilities(self, pictures: Sequence[DecodedImage]) -> list[float | Failed]:
+    def nsfw_probabilities(self, images: Sequence[DecodedImage]) -> list[float | Failed]:
         """Probability, 0 to 1, of every image."""
-        batches = (pictures[start : start + BATCH] for start in range(0, len(pictures), BATCH))
-        return [score for batch in batches for score in self._scores(batch)]
+        batches = (images[start : start + BATCH] for start in range(0, len(images), BATCH))
+        probabilities = [probability for batch in batches for probability in self._batch(batch)]
+        # NaN would pass every `>=` rule of a policy
+        return [each if 0.0 <= each <= 1.0 else Failed("not_a_probability") for each in probabilities]
 
-    def _scores(self, pictures: Sequence[DecodedImage]) -> list[float | Failed]:
+    def _batch(self, images: Sequence[DecodedImage]) -> list[float]:
         preprocessing = opennsfw2.Preprocessing.YAHOO
-        pixels = np.stack([opennsfw2.preprocess_image(picture.pil, preprocessing) for picture in pictures])
+        pixels = np.stack([opennsfw2.preprocess_image(image.pil, preprocessing) for image in images])
         with self._one_at_a_time, torch.no_grad():  # opennsfw2 would keep gradients, and fail on them
             probabilities: Any = self._model(pixels)[:, 1].cpu()
-        return [_checked(float(probability)) for probability in probabilities]
-
-
-def _checked(probability: float) -> float | Failed:
-    """A number that is no probability would pass every `>=` of a policy as innocent."""
-    return probability if 0.0 <= probability <= 1.0 else Failed("not_a_probability")
+        return [float(probability) for probability in probabilities]
 
 
 def _given() -> Path | None:
@@ -67,16 +64,16 @@ def _given() -> Path | None:
 
 
 def _default() -> Path:
-    """The package's own weight file; building its model downloads the file when it is missing."""
+    """The package's own weight file, downloaded by building its model. Raises MissingProvider."""
     home = Path(os.environ.get("OPENNSFW2_HOME") or Path.home())
     file = home / ".opennsfw2" / "weights" / "open_nsfw_weights.h5"
     try:
         if not file.is_file():
             if offline():
                 raise FileNotFoundError(file)
-            with contextlib.redirect_stdout(sys.stderr):  # the download talks on the stream our answers go to
+            with contextlib.redirect_stdout(sys.stderr):  # the download prints, but stdout is for our JSON
                 opennsfw2.make_open_nsfw_model(weights_path=str(file))
-    except Exception:  # whatever the downloader raises, the way out is the same
+    except Exception:  # the downloader raises many types; the remedy is the same
         raise MissingProvider(
             f"nsfw: the opennsfw2 weights are not here and could not be downloaded; on a machine with a network "
             f"fetch open_nsfw_weights.h5 (github.com/bhky/opennsfw2, release v0.1.0) and set {WEIGHTS} to its path"

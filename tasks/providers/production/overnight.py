@@ -1,7 +1,7 @@
-"""Many questions asked together through a vendor's batch interface: slower, cheaper, and never paid twice.
+"""Questions asked through a vendor's batch API: slower and cheaper than single calls.
 
-A question is named by the hash of its whole request. Which batch holds which names is written to the store before
-the batch is made, so that the next run goes on where a run was killed or did not wait.
+Each question is named by a hash of its request. The store records which batch holds which questions before the batch is
+created, so a killed run or one that stopped waiting is continued by the next run, and nothing is paid twice.
 """
 
 import itertools
@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from schemas.run import Use
 from tasks.providers.production.batches import (
@@ -30,12 +28,12 @@ from tasks.runtime.progress import progress
 from tasks.storage.tables import Store
 
 WAITING = "waiting_for_batch"
-POLLS_PER_RETRY_WAIT = 10
-"""The first look at a batch comes after so many of the first waits after a failure."""
+FIRST_POLL = 10
+"""The first poll comes after this many first retry waits."""
 
 
-class Overnight:
-    """The questions of one model: collected, asked together, and answered from what came back."""
+class BatchQueue:
+    """The questions of one model: collected, sent as batches, and answered from the results."""
 
     def __init__(self, api: BatchApi, service: Service, store: Store, hours: float) -> None:
         self._api, self._service = api, service
@@ -52,10 +50,10 @@ class Overnight:
         self._find_again()
 
     def answer(self, request: Request, most_usd: float | None) -> str:
-        """What the model said to one question. Raises CallFailed: while collecting, because the answer is awaited."""
+        """The answer to one question. Raises CallFailed, with reason WAITING while questions are collected."""
         name = question_name(request)
         with self._lock:
-            if self._collecting and name not in self._outcomes:
+            if self._collecting and name not in self._asked:
                 self._collect(name, request, most_usd)
             outcome = self._outcomes.get(name, Outcome(failure=WAITING))
         if outcome.failure:
@@ -63,10 +61,9 @@ class Overnight:
         return outcome.text
 
     def _collect(self, name: str, request: Request, most_usd: float | None) -> None:
-        """Put a question in the file, unless it is there, or in a batch of an earlier run, or has no room."""
-        new = name not in self._asked
+        """Add a question to the request file, unless a batch of an earlier run has it or the budget has no room."""
         self._asked.add(name)
-        if not new or self._records.holding(name):
+        if name in self._outcomes or any(name in record.names for record in self._records.open.values()):
             return
         bill = ledger().reserve(self._service.name, most_usd, wait=False)
         if bill is None:
@@ -82,14 +79,14 @@ class Overnight:
         self._in_file.append(name)
 
     def send(self) -> None:
-        """Send what is left. From now on no question is new."""
+        """Send the last batch and stop collecting."""
         with self._lock:
             if self._in_file:
                 self._send()
             self._collecting = False
 
     def _send(self) -> None:
-        """Upload the file and make a batch of it. Its record is in the store first."""
+        """Create a batch of the request file, after its record is stored."""
         names, self._in_file = self._in_file, []
         record = self._records.begin(names)
         try:
@@ -102,21 +99,21 @@ class Overnight:
             self._file.unlink()
 
     def _make(self, record: BatchRecord) -> Callable[[], str]:
-        """Gives the id of a new batch. A lost answer may hide a batch that was made: later tries look for it first."""
-        tries = itertools.count()
+        """A call that creates the batch. Retries first look for it, since the response to the creation may be lost."""
+        attempts = itertools.count()
 
         def make() -> str:
-            found = self._api.find(record.token, record.created_at) if next(tries) else None
+            found = self._api.find(record.token, record.created_at) if next(attempts) else None
             return found or self._api.make(self._file, record.token)
 
         return make
 
     def _find_again(self) -> None:
-        """Batches of earlier runs. One without the vendor's id was cut off while it was made, or before."""
+        """Look up batches of earlier runs that were killed before they stored the vendor's id."""
         for record in [record for record in self._records.open.values() if not record.batch_id]:
             try:
                 found = self._service.again(partial(self._api.find, record.token, record.created_at))
-            except CallFailed as failure:  # they may be under way: not to be asked again until we know
+            except CallFailed as failure:  # the batch may be running: do not ask its questions again
                 self._close(record.names, failure.reason, billed=True)
                 continue
             if found:
@@ -125,24 +122,24 @@ class Overnight:
                 self._records.forget(record)
 
     def wait(self) -> None:
-        """Look at the batches now and then until all have ended or the hours are over."""
-        mine = [
+        """Poll the batches until all have ended or the hours are over."""
+        running = [
             each for each in self._records.open.values() if each.batch_id and not self._asked.isdisjoint(each.names)
         ]
-        pause = POLLS_PER_RETRY_WAIT * self._service.first_seconds
-        with progress("answers of batches", sum(len(record.names) for record in mine)) as advance:
-            while mine := [record for record in mine if not self._has_ended(record)]:
+        pause = FIRST_POLL * self._service.first_seconds
+        with progress("answers of batches", sum(len(record.names) for record in running)) as advance:
+            while running := [record for record in running if not self._has_ended(record)]:
                 advance(0)
                 left = self._until - time.monotonic()
                 if left <= 0:
                     break
                 time.sleep(min(left, pause))
                 pause = min(self._service.longest_seconds, pause * 1.5)
-        for record in mine:
+        for record in running:
             self._close(record.names, "batch_unfinished", billed=True)
 
     def _has_ended(self, record: BatchRecord) -> bool:
-        """Whether a batch has ended; if so, its outcomes are here. A vendor that cannot be reached is asked later."""
+        """Whether a batch has ended; if so, takes its outcomes. False while the vendor cannot be reached."""
         try:
             ended = self._service.again(lambda: self._api.ended(record.batch_id))
         except CallFailed as failure:
@@ -157,7 +154,7 @@ class Overnight:
         return True
 
     def _take(self, names: frozenset[str], found: Sequence[tuple[str, Outcome]]) -> None:
-        """The outcomes of questions that were asked; two outcomes of one question are no answer."""
+        """Take the outcomes of the batch's questions. Two outcomes of one question are a failure."""
         seen = set[str]()
         for name, outcome in found:
             if name in seen:
@@ -178,7 +175,7 @@ class Overnight:
                 bill.settle(Use(calls=1, usd=usd, **used))
 
     def _close(self, names: Iterable[str], reason: str, *, billed: bool) -> None:
-        """A failure for every question that has no outcome yet."""
+        """Record a failure for every question without an outcome."""
         for name in names:
             if name in self._outcomes:
                 continue
@@ -188,16 +185,12 @@ class Overnight:
                     if not billed:
                         bill.nothing()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Batches whose answers are stored are forgotten, here and, as far as possible, at the vendor."""
+    def close(self, *, stored: bool) -> None:
+        """Release unused reservations. When the answers are `stored`, delete the records and the vendor's files."""
         for bill in self._bills.values():
             with bill:
                 bill.nothing()
-        if error is None:
-            for record, files in self._ended:
-                self._records.forget(record)
-                self._api.remove(files)
+        for record, files in self._ended if stored else ():
+            self._records.forget(record)
+            self._api.remove(files)
         self._folder.cleanup()

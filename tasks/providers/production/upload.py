@@ -1,4 +1,4 @@
-"""Images as they are sent to a service: small enough for its limits, and nothing but pixels."""
+"""Images as sent to a service: small enough for its limits and without metadata."""
 
 import io
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ import PIL.Image
 from tasks.images.decode import FORMATS, DecodedImage
 
 SIDE_MAX = 1600
-"""Longer side, in pixels, of what is sent; services shrink larger images themselves."""
+"""Longer side of a sent image in pixels; services shrink larger images themselves."""
 BYTES_MAX = 1_500_000
 """Stored images above this are sent as JPEG."""
 _QUALITY = 90
@@ -28,17 +28,17 @@ class Upload:
     """Pixels as sent."""
 
 
-def for_upload(picture: DecodedImage) -> Upload:
-    """The stored bytes when they are small and plain; else a JPEG of at most 1600 pixels a side, on white."""
-    if max(picture.width, picture.height) <= SIDE_MAX and len(picture.encoded) <= BYTES_MAX and _is_plain(picture):
-        return Upload(picture.encoded, f"image/{picture.format}", picture.width, picture.height)
-    small = PIL.Image.fromarray(picture.fitted(SIDE_MAX))
+def for_upload(image: DecodedImage) -> Upload:
+    """The stored bytes if they are small and plain; else a JPEG of at most 1600 pixels a side, on white."""
+    if max(image.width, image.height) <= SIDE_MAX and len(image.encoded) <= BYTES_MAX and _is_plain(image):
+        return Upload(image.encoded, f"image/{image.format}", image.width, image.height)
+    small = PIL.Image.fromarray(image.fitted(SIDE_MAX))
     sink = io.BytesIO()
     small.save(sink, "JPEG", quality=_QUALITY)
     return Upload(sink.getvalue(), "image/jpeg", small.width, small.height)
 
 
-def _is_plain(picture: DecodedImage) -> bool:
-    """Whether every decoder shows the same: not so with transparency (on which ground?), CMYK or 16-bit channels."""
-    header = PIL.Image.open(io.BytesIO(picture.encoded), formats=FORMATS)
+def _is_plain(image: DecodedImage) -> bool:
+    """Whether every decoder shows the same pixels; transparency, CMYK and 16-bit channels are shown differently."""
+    header = PIL.Image.open(io.BytesIO(image.encoded), formats=FORMATS)
     return header.mode in ("L", "RGB") and not header.has_transparency_data

@@ -1,4 +1,4 @@
-"""Weight files: found in the Hugging Face cache or fetched from its hub, and identified by a digest of their bytes."""
+"""Weight files: found in the Hugging Face cache or downloaded from its hub, and identified by a digest."""
 
 import hashlib
 import os
@@ -6,12 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import huggingface_hub
-from huggingface_hub.errors import EntryNotFoundError
 
 from schemas.errors import MissingProvider
-
-PROBE_SECONDS = 5.0
-"""How long the hub may take to say that it has a file; a download without a network is retried for most of a minute."""
 
 
 def fingerprint(files: Iterable[Path]) -> str:
@@ -24,7 +20,7 @@ def fingerprint(files: Iterable[Path]) -> str:
 
 
 def offline() -> bool:
-    """Whether HF_HUB_OFFLINE says that only files on this machine may be used."""
+    """Whether HF_HUB_OFFLINE forbids downloads."""
     return os.environ.get("HF_HUB_OFFLINE", "").upper() in huggingface_hub.constants.ENV_VARS_TRUE_VALUES
 
 
@@ -34,24 +30,12 @@ def hub_file(repository: str, names: Sequence[str]) -> Path:
         cached = huggingface_hub.try_to_load_from_cache(repository, name)
         if isinstance(cached, str):
             return Path(cached)
-    try:
-        if not offline() and (offered := _offered(repository, names)):
-            return Path(huggingface_hub.hf_hub_download(repository, offered))
+    try:  # `file_exists` first, because a download without a network is retried for most of a minute
+        if not offline() and (name := next((n for n in names if huggingface_hub.file_exists(repository, n)), "")):
+            return Path(huggingface_hub.hf_hub_download(repository, name))
     except Exception:  # noqa: S110 - no network, a proxy's page, a gated repository: the message below helps in each case
         pass
     raise MissingProvider(
         f"the weights of {repository} are not in the Hugging Face cache and cannot be downloaded now; "
         f"on a machine with a network run: hf download {repository} {names[0]}"
     )
-
-
-def _offered(repository: str, names: Sequence[str]) -> str | None:
-    """The first of the files that the hub has."""
-    for name in names:
-        try:
-            url = huggingface_hub.hf_hub_url(repository, name)
-            huggingface_hub.get_hf_file_metadata(url, timeout=PROBE_SECONDS)
-            return name
-        except EntryNotFoundError:
-            continue
-    return None

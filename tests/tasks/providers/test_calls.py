@@ -1,4 +1,4 @@
-"""Calls of a service: repeated where that may help, paced by what it says, and not made while it is down."""
+"""Calls to a service: retries, rate limits and the circuit breaker."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ from tasks.providers.production.calls import CallFailed, Pace, Service
 from tasks.providers.production.labels import TopicName
 from tasks.providers.production.language_model import Question
 from tasks.providers.production.openai.chat import OpenAiChat
-from tasks.providers.production.openai.client import room, span_seconds
+from tasks.providers.production.openai.client import rate_limit, span_seconds
 from tasks.runtime.parallel import map_ordered
 
 
@@ -161,15 +161,15 @@ def test_a_span_is_read_as_openai_writes_it(text, seconds):
 
 @given(st.text(max_size=12))
 def test_no_header_breaks_us(text):
-    said = room(headers("10", "5", text), 3)
-    assert said is None or said.calls == 5
+    limit = rate_limit(headers("10", "5", text), 3)
+    assert limit is None or limit[0] == 5
 
 
 def test_the_tighter_limit_counts():
     both = headers(100, 60, "20s") | headers(10_000, 1000, "9s", "tokens")
-    assert room(both, 500) == (2, pytest.approx(0.5))
-    assert room(both, None) == (60, pytest.approx(0.5))
-    assert room({}, 500) is None
+    assert rate_limit(both, 500) == (2, pytest.approx(0.5))
+    assert rate_limit(both, None) == (60, pytest.approx(0.5))
+    assert rate_limit({}, 500) is None
 
 
 def test_without_room_calls_follow_each_other_at_the_pace_of_the_service():

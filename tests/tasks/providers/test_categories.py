@@ -1,4 +1,4 @@
-"""Categories by a language model: strict answers, fenced material, nothing guessed."""
+"""Categories by a language model: strict answers, fenced user text, failures instead of guesses."""
 
 import dataclasses
 import json

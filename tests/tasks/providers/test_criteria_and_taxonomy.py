@@ -1,4 +1,4 @@
-"""Criteria and taxonomy: enums from the data file, null a state of its own, nothing guessed."""
+"""Criteria and taxonomy: enums from the data file, null as a value, failures instead of guesses."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What every embedded provider promises: one entry an item, in order, the same every time, and a version."""
+"""Every embedded provider: one entry per item, in order, deterministic, with a version."""
 
 from dataclasses import dataclass
 from typing import Any

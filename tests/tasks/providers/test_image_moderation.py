@@ -1,4 +1,4 @@
-"""OpenAI's moderation of pictures through its real SDK: a fact about the picture, or a failure."""
+"""OpenAI's moderation of images through its real SDK: a complete value or a failure."""
 
 import base64
 import io

@@ -1,4 +1,4 @@
-"""Hostile texts reach a model as one fenced text in the user's turn, and nowhere else."""
+"""Hostile texts reach a model only as one fenced text in the user message."""
 
 import hashlib
 import json

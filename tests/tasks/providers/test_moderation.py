@@ -1,4 +1,4 @@
-"""OpenAI's moderation through its real SDK: a fact about the whole text, or a failure."""
+"""OpenAI's moderation of texts through its real SDK: a value for the whole text or a failure."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One question a tag: each is shown what its tag is decided from, and the answers become one row."""
+"""One question per tag: each gets the parts of the document it needs; the answers become one row."""
 
 import json
 

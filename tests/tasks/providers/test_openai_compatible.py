@@ -1,4 +1,4 @@
-"""Servers of one's own that speak chat completions, each in its way."""
+"""Self-hosted servers with chat completions and different response formats."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""OpenCLIP, loaded the way production loads it, from a small checkpoint with drawn weights."""
+"""OpenCLIP, loaded as in production, from a small checkpoint with random weights."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor

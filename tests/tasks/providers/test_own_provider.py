@@ -1,4 +1,4 @@
-"""A provider of another package: the example of docs/providers.md, and what is said of one that cannot be used."""
+"""A provider of another package: the example of docs/providers.md, and errors of unusable ones."""
 
 import os
 import pickle
@@ -91,10 +91,10 @@ def test_a_function_that_makes_one_is_taken_too(package, picture):
         ("my_package.none:Class", "no module 'my_package.none'"),
         ("my_package.broken:Class", "no module 'no_such_dependency'"),
         ("my_package.colours:ColorGrid", "has no 'ColorGrid'"),
-        ("my_package.odd:Empty", "does not fulfil ImageEmbedder: it lacks embed_images, version"),
+        ("my_package.odd:Empty", "does not implement ImageEmbedder: it lacks embed_images, version"),
         ("my_package.odd:NoVersion", "it lacks version"),
-        ("my_package.odd:Raises", "cannot be made (ValueError)"),
-        (":", "cannot be made (ValueError)"),
+        ("my_package.odd:Raises", "cannot be created (ValueError)"),
+        (":", "cannot be created (ValueError)"),
         ("my_package.colours", "unknown provider"),
     ],
 )
@@ -109,7 +109,7 @@ def test_what_cannot_be_used_is_one_clear_line(package, name, said):
 def test_one_class_for_two_capabilities_must_fulfil_both(package):
     providers = Providers({"image_embedding": NAME, "text_embedding": NAME})
     assert providers["image_embedding"].version
-    with pytest.raises(CurateError, match="does not fulfil TextEmbedder: it lacks embed_texts"):
+    with pytest.raises(CurateError, match="does not implement TextEmbedder: it lacks embed_texts"):
         _ = providers["text_embedding"]
 
 

@@ -1,4 +1,4 @@
-"""Prompt files and the fence around other people's text."""
+"""Prompt files and the fence around untrusted text."""
 
 import hashlib
 from pathlib import Path

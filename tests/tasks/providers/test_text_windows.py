@@ -1,4 +1,4 @@
-"""Nothing of a long text is left out, and words stay whole."""
+"""Text windows cover the whole text and keep words whole."""
 
 from hypothesis import given
 from hypothesis import strategies as st

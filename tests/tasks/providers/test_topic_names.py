@@ -1,4 +1,4 @@
-"""Topic names by a language model: a few plain words, or nothing."""
+"""Topic names by a language model: a few plain words or a failure."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What services do on bad days, through the vendors' real SDKs: asked again where that may help, never a guess."""
+"""Unreliable services, through the vendors' real SDKs: retries where they may help, failures otherwise."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Pictures as services get them."""
+"""Images as sent to services."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Files on the Hugging Face hub. The hub's address is read on import, so every test is a process of its own."""
+"""Files on the Hugging Face hub. Its address is read on import, so every test starts a process."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Once anybody asked for one BLAS thread, BLAS has one thread: the same numbers whatever runs beside it."""
+"""After `one_blas_thread`, BLAS has one thread: results do not depend on concurrent work."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A budget is never exceeded, whatever calls at once, and a price file that cannot be used is one clear line."""
+"""A budget is never exceeded by concurrent calls; an unusable price file gives one clear line."""
 
 import threading
 
@@ -10,6 +10,12 @@ from schemas.errors import BadInput
 from schemas.run import Use
 from tasks.runtime.budget import Ledger, ledger, one_ledger, start_ledger
 from tasks.runtime.prices import TokenPrice, load_prices
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_budget_for_other_tests():
+    yield
+    start_ledger()
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=30), st.integers(0, 200))

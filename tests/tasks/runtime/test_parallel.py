@@ -1,4 +1,4 @@
-"""The pools: results in order, bounded work in flight, errors that come out."""
+"""Pools: ordered results, bounded work in flight, errors raised to the caller."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""Progress on stderr: nothing for nothing, lines with counts and rates in a log, a bar on a terminal."""
+"""Progress on stderr: nothing for zero items, lines with counts and rates in a log, a bar on a terminal."""
 
 import os
 import pty

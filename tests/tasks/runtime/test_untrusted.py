@@ -1,4 +1,4 @@
-"""Hostile text on its way into spreadsheets, Markdown and terminals."""
+"""Escaping of hostile text for spreadsheets, Markdown and terminals."""
 
 import csv
 import html

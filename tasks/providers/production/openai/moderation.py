@@ -1,4 +1,4 @@
-"""OpenAI's moderation of texts and images. What it flags are OpenAI's own verdicts, at its own thresholds.
+"""OpenAI's moderation of texts and images. Its flags follow OpenAI's own thresholds.
 
 CURATE_OPENAI_MODERATION_MODEL names another model.
 """
@@ -28,19 +28,19 @@ DEFAULT_MODEL = "omni-moderation-2024-09-26"
 SERVICE = "openai_moderation"
 """Name in the price file and in the record of use; a unit is a piece of text or an image."""
 CATEGORIES = frozenset(field.alias or name for name, field in CategoryScores.model_fields.items())
-"""What every answer must score."""
+"""The categories that every answer must score."""
 WINDOW_CHARACTERS, OVERLAP = 2000, 200
 """OpenAI advises pieces below 2,000 characters."""
 PIECES_MAX = 16
 """Pieces in one request."""
 NOTHING = Moderation(flagged_probability=0.0, flagged_categories=[], category_scores=[])
-"""Said of texts without a visible character, which are not sent."""
+"""The value of blank texts, which are not sent."""
 
 Pieces = list[str] | list[ModerationMultiModalInputParam]
 
 
 class Result(BaseModel):
-    """What the service says of one piece of text or one image."""
+    """The service's answer about one piece of text or one image."""
 
     flagged: bool
     categories: dict[str, bool]
@@ -53,7 +53,7 @@ class _Answer(BaseModel):
 
 
 class _Moderation:
-    """One connection; every answer is checked before it is believed."""
+    """One connection; every answer is checked for completeness."""
 
     service = SERVICE
 
@@ -62,21 +62,21 @@ class _Moderation:
         self._calls = Service(SERVICE)
 
     def _ask(self, pieces: Pieces) -> list[Result]:
-        """One result a piece. Raises CallFailed."""
+        """One result per piece. Raises CallFailed."""
         usd = ledger().prices.unit_usd(SERVICE)
         most_usd = None if usd is None else len(pieces) * usd
         return self._calls.ask(most_usd, lambda bill: self._call(pieces, bill))
 
     def _call(self, pieces: Pieces, bill: Bill) -> list[Result]:
         with failures():
-            said = self._client.moderations.with_raw_response.create(model=self._model, input=pieces)
+            response = self._client.moderations.with_raw_response.create(model=self._model, input=pieces)
         usd = ledger().prices.unit_usd(SERVICE) or 0.0
         bill.settle(Use(calls=1, units=len(pieces), usd=len(pieces) * usd))
-        return _results(said.content, len(pieces))
+        return _results(response.content, len(pieces))
 
 
 class OpenAiModeration(_Moderation):
-    """Moderation of texts: several a request, long ones in pieces, every category's highest score."""
+    """Moderation of texts. Short ones share a request; long ones are split and get each category's highest score."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,54 +84,52 @@ class OpenAiModeration(_Moderation):
 
     def moderate(self, texts: Sequence[str]) -> list[Moderation | Failed]:
         """Moderation of every text, in order."""
-        groups = map_ordered(self._together, _groups([_pieces(text) for text in texts]), CALLS_AT_ONCE)
+        pieces = [list(windows(text, WINDOW_CHARACTERS, OVERLAP)) if text.strip() else [] for text in texts]
+        groups = map_ordered(self._moderate, _groups(pieces), CALLS_AT_ONCE)
         return [value for group in groups for value in group]
 
-    def _together(self, group: Sequence[list[str]]) -> list[Moderation | Failed]:
-        """Values of some texts that fit one request, or of one long text. A rejected request is asked text by text."""
+    def _moderate(self, group: Sequence[list[str]]) -> list[Moderation | Failed]:
+        """Values of texts that fit one request, or of one long text. A rejected request is retried text by text."""
         try:
             pieces = [piece for text in group for piece in text]
             requests = [pieces[start : start + PIECES_MAX] for start in range(0, len(pieces), PIECES_MAX)]
             results = iter([result for request in requests for result in self._ask(request)])
         except CallFailed as failure:
-            if len(group) > 1 and failure.reason == "http_400":  # one text must not hold back its neighbours
-                return [value for text in group for value in self._together([text])]
+            if len(group) > 1 and failure.reason == "http_400":  # one text must not fail the others
+                return [value for text in group for value in self._moderate([text])]
             return [Failed(failure.reason)] * len(group)
         return [_strongest([next(results) for _ in text]) if text else NOTHING for text in group]
 
 
 class OpenAiImageModeration(_Moderation):
-    """Moderation of images: one a request, which is all that the service takes, without metadata."""
+    """Moderation of images: one per request, which is the service's limit, without metadata."""
 
     def __init__(self) -> None:
         super().__init__()
         self.version = f"openai-{self._model}-image{SIDE_MAX}"
 
-    def moderate_pictures(self, pictures: Sequence[DecodedImage]) -> list[Moderation | Failed]:
-        """Moderation of every image, in order: the categories that the service says it applied to it."""
-        return list(map_ordered(self._one, pictures, CALLS_AT_ONCE))
+    def moderate_pictures(self, images: Sequence[DecodedImage]) -> list[Moderation | Failed]:
+        """Moderation of every image, in order, with the categories that the service applied to images."""
+        return list(map_ordered(self._moderate, images, CALLS_AT_ONCE))
 
-    def _one(self, picture: DecodedImage) -> Moderation | Failed:
-        url = data_url(for_upload(picture))
-        shown: ModerationMultiModalInputParam = {"type": "image_url", "image_url": {"url": url}}
+    def _moderate(self, image: DecodedImage) -> Moderation | Failed:
+        piece: ModerationMultiModalInputParam = {
+            "type": "image_url",
+            "image_url": {"url": data_url(for_upload(image))},
+        }
         try:
-            (result,) = self._ask([shown])
+            (result,) = self._ask([piece])
         except CallFailed as failure:
             return Failed(failure.reason)
         applied = {name for name, kinds in result.category_applied_input_types.items() if "image" in kinds}
         flagged = {name for name, flag in result.categories.items() if flag}
         if not applied or not applied <= result.category_scores.keys():
-            return Failed("picture_not_looked_at")  # a model for texts alone, or a proxy that drops the image
+            return Failed("picture_not_looked_at")  # a text-only model, or a proxy that drops the image
         return _strongest([result], applied | flagged)
 
 
-def _pieces(text: str) -> list[str]:
-    """What is sent of a text: nothing without a visible character, long ones in windows."""
-    return list(windows(text, WINDOW_CHARACTERS, OVERLAP)) if text.strip() else []
-
-
 def _groups(texts: Sequence[list[str]]) -> Iterator[list[list[str]]]:
-    """Texts, as pieces, that fit one request together; a longer one stands alone."""
+    """Groups of texts, as pieces, that fit one request; a longer text is a group of its own."""
     group: list[list[str]] = []
     for text in texts:
         if group and sum(map(len, group)) + len(text) > PIECES_MAX:
@@ -143,22 +141,22 @@ def _groups(texts: Sequence[list[str]]) -> Iterator[list[list[str]]]:
 
 
 def _results(body: bytes, count: int) -> list[Result]:
-    """One result a piece, each with all categories and a verdict that agrees with them. Raises CallFailed."""
+    """One result per piece, each with all categories and a consistent `flagged`. Raises CallFailed."""
     try:
         results = _Answer.model_validate_json(body, strict=True).results
     except ValidationError:
         raise CallFailed("malformed_answer") from None
-    whole = all(
+    complete = all(
         CATEGORIES <= r.category_scores.keys() == r.categories.keys() and r.flagged == any(r.categories.values())
         for r in results
     )
-    if not whole or len(results) != count:
+    if not complete or len(results) != count:
         raise CallFailed("malformed_answer")
     return results
 
 
 def _strongest(results: Sequence[Result], names: Collection[str] | None = None) -> Moderation:
-    """The highest score and any flag of every category, or of those named."""
+    """The highest score and any flag of every category, or of those in `names`."""
     names = set().union(*(result.category_scores for result in results)) if names is None else names
     scores = {name: max(result.category_scores.get(name, 0.0) for result in results) for name in sorted(names)}
     return Moderation(

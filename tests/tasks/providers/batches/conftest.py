@@ -1,4 +1,4 @@
-"""Nights that ask overnight, and the server that they ask."""
+"""Runs that use a Batch API, and its server."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Batches through the vendors' real SDKs: half the price, and a failure for whatever did not come back whole."""
+"""Batches through the vendors' real SDKs: half the price, and failures for incomplete answers."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A run that is killed while a batch is under way does not pay for it again."""
+"""A run that is killed while a batch is running does not pay for it again."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Batches that end early, are late, refused or too large, and vendors that are unwell."""
+"""Batches that end early, are late, refused or too large, and failing vendors."""
 
 import pytest
 

@@ -1,1 +1,0 @@
-"""Google's Gemini: labels, one by one or in batches."""

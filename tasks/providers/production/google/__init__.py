@@ -1,1 +1,0 @@
-"""Google Cloud Vision: faces, text and SafeSearch from one request an image."""
