@@ -8,8 +8,6 @@ class PlantedScore(Row):
 
     kind: str
     """What was planted, as `expected.jsonl` calls it."""
-    good_outcome: str
-    """What should happen to it."""
     planted: int
     """How many there are."""
     caught: int

@@ -20,7 +20,7 @@ _SHOWN = 10
 
 
 def verify(release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")]) -> None:
-    """Checksums, columns, counts, pictures without metadata, no identifiers, no leaks, the card. Exit 1 on problems."""
+    """Checksums, columns, counts, images without metadata, no identifiers, no leaks, the card. Exit 1 on problems."""
     from tasks.release.fetched import fetched, store_of
     from tasks.release.layout import MANIFEST_DIGITS, manifest_sha256
     from tasks.release.verify import verify_release

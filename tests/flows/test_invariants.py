@@ -156,7 +156,7 @@ def test_changed_threshold_measures_nothing(curated, tmp_path):
 
 
 def _asked(row: dict, column: str) -> tuple[str, str]:
-    """The user's words, without case and punctuation, and the first picture."""
+    """The user's words, without case and punctuation, and the first image."""
     said = " ".join(turn["content"] for turn in row[column] if turn["role"] == "user")
     return " ".join(re.findall(r"\w+", said.lower())), next((image["path"] for image in row["images"]), "")
 

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 CURATE = [sys.executable, "-c", "from flows.commands import main; main()"]
 BUCKET, STORE = "arena", "s3://arena/store"
 CUT_AT = b"PUT /arena/store/tables/signals/text_pii/"
-"""When the first texts have been measured, after the pictures."""
+"""When the first texts have been measured, after the images."""
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ UNMEASURED = "unmeasured_moderation"
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory) -> Path:
-    """Logs of a small arena, whose pictures need no service."""
+    """Logs of a small arena, whose images need no service."""
     folder = tmp_path_factory.mktemp("unwell")
     generate_arena(folder, conversations=12, battles=3, seed=9, images_max=4, problems=False)
     return folder / "logs"

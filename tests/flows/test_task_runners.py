@@ -22,7 +22,7 @@ WORDS = ("Was zeigt das Bild?", "Count the stripes of it.", "Mail me at ann@exam
 
 @pytest.fixture(scope="module", autouse=True)
 def small_shards():
-    """Two shards of pictures, some of texts, and one key for all stores."""
+    """Two shards of images, some of texts, and one key for all stores."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tasks.ingest.take_in.FILES_A_SHARD", 16)
         patch.setattr(run, "TEXTS_A_PART", run.BATCH)
@@ -32,7 +32,7 @@ def small_shards():
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory) -> Path:
-    """Conversations with a small picture each; two pictures are the same under other names."""
+    """Conversations with a small image each; two images are the same under other names."""
     folder = tmp_path_factory.mktemp("logs")
     names = [picture(f"p{number:02}") for number in range(PICTURES)]
     said = [(f"{WORDS[number % 4]} {number}", f"It is number {number}.") for number in range(PICTURES)]
