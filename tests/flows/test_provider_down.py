@@ -1,4 +1,4 @@
-"""A service that is down all night: the run carries on without it and says so, and the next one makes up for it."""
+"""A run continues without a service that is down and reports it; the next run measures what is missing."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def logs(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Waits are over at once, and a service is down after a few calls."""
+    """Retries wait almost no time, and a service counts as down after a few calls."""
     monkeypatch.setenv("OPENAI_API_KEY", "test-key")
     monkeypatch.setattr(Service, "first_seconds", 0.001)
     monkeypatch.setattr(Service, "failures_until_down", 3)

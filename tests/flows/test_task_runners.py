@@ -1,4 +1,4 @@
-"""Dask and Ray, started for real on this machine, make what threads make."""
+"""Dask and Ray, started on this machine, give the same tables as threads."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def logs(tmp_path_factory) -> Path:
 
 
 def _curated(settings: Settings) -> Store:
-    """Every stage that has shards, and the decisions between them, on one cluster."""
+    """Run every stage that has shards, and the decisions between them, on one cluster."""
     from flows.decide import decide
     from flows.ingest import ingest
     from flows.measure import describe, screen
@@ -112,7 +112,7 @@ def test_a_running_scheduler_is_given_the_shards(prefect_server, cluster, tmp_pa
 
 @pytest.fixture
 def refused(curate, tmp_path):
-    """The one line of a run that is refused before any work."""
+    """The one-line error of a run that is refused before any work."""
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "2024-06-20-conv.json").write_text(json.dumps({}) + "\n")
 
