@@ -1,4 +1,4 @@
-"""The drawn arena: repeatable, complete, of the asked size, and readable except where it is meant not to be."""
+"""The generated arena is reproducible, complete, of the requested size, and readable except for planted bad lines."""
 
 import hashlib
 import ipaddress
