@@ -41,7 +41,9 @@ def generate_arena(
     """
     _check(folder, conversations, battles, images_max)
     days, total = log_days(), conversations + 2 * battles
-    stage = _stage(folder, total, images_max, seed)
+    images = ImageFolder(folder / "logs" / "serve_images")
+    pool = ImagePool(images, min(images_max, max(IMAGES_MIN, int(IMAGES_A_ROOT * math.sqrt(total)))), seed)
+    stage = Stage(images, PresetFolder(folder / "presets"), pool, Phrasebook(), Crowd(total))
     found = _planted(stage, total, seed) if problems else {}
     writer = LogWriter(folder / "logs", folder / EXPECTED)
     writer.write_fact({"kind": "model_strengths", "models": {model.name: model.strength for model in models()}})
@@ -64,12 +66,6 @@ def _check(folder: Path, conversations: int, battles: int, images_max: int) -> N
     if (folder / "logs").exists() or (folder / "presets").exists():
         state = "an" if (folder / EXPECTED).is_file() else "an unfinished"
         raise BadInput(f"{str(folder)!r} holds {state} arena already; give another folder, or remove logs and presets")
-
-
-def _stage(folder: Path, total: int, images_max: int, seed: int) -> Stage:
-    images = ImageFolder(folder / "logs" / "serve_images")
-    size = min(images_max, max(IMAGES_MIN, int(IMAGES_A_ROOT * math.sqrt(total))))
-    return Stage(images, PresetFolder(folder / "presets"), ImagePool(images, size, seed), Phrasebook(), Crowd(total))
 
 
 def _planted(stage: Stage, conversations: int, seed: int) -> dict[LogDay, list[Scene]]:
