@@ -1,4 +1,4 @@
-"""The order of the stages, as Prefect flows, and the `curate` command. In: settings; out: a report of each stage.
+"""The stages as Prefect flows, and the `curate` command. In: settings; out: one report per stage.
 
-No computation here: every flow calls steps of `tasks`.
+Nothing is computed here: every flow calls steps of `tasks`.
 """

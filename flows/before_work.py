@@ -1,4 +1,4 @@
-"""Checks of the settings before any work starts, from the command line and in every deployment."""
+"""Validates settings before any work starts, for the command line and for every deployment."""
 
 import socket
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from schemas.errors import BadInput
 from schemas.settings import THREADS, Settings
 
 SECONDS_TO_ANSWER = 10.0
-"""How long a task runner's address may take."""
+"""Timeout for connecting to a task runner's address."""
 
 
 def check_before_work(settings: Settings, today: date | None = None) -> None:
-    """Raises CurateError for every setting that cannot be used. `today` (UTC) is by default this machine's."""
+    """Raises CurateError for the first setting that cannot be used. `today` is by default this machine's UTC date."""
     from tasks.ingest.formats.data_files import source_files
     from tasks.ingest.known_images import load_known_hashes
     from tasks.ingest.presets import preset_files
@@ -46,7 +46,7 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
 
 
 def _check_clock(days: Sequence[date], today: date) -> None:
-    """Raises BadInput for log files that are dated in the future: the release would be named after such a day."""
+    """Raises BadInput for log files dated in the future, because the release is named after the last day."""
     tomorrow = today + timedelta(days=1)  # some time zones are up to 14 hours ahead of UTC
     ahead = [day for day in days if day > tomorrow]
     if ahead:
@@ -57,7 +57,7 @@ def _check_clock(days: Sequence[date], today: date) -> None:
 
 
 def _check_providers(settings: Settings) -> None:
-    """Whether every chosen provider can run, has a price where there is a budget, and supports --batch if given."""
+    """Checks that every chosen provider can run, has a price if there is a budget, and supports --batch if given."""
     from tasks.providers import Providers
     from tasks.runtime.prices import check_prices, load_prices
 
@@ -67,11 +67,11 @@ def _check_providers(settings: Settings) -> None:
     if settings.budget_usd is not None:
         check_prices(prices, chosen)
     if settings.batch and not any(hasattr(getattr(provider, "model", None), "together") for provider in chosen):
-        raise BadInput("--batch: no chosen provider asks in batches; give --provider categories=openai or =gemini")
+        raise BadInput("--batch: no chosen provider supports batches; give --provider categories=openai or =gemini")
 
 
 def _check_task_runner(settings: Settings) -> None:
-    """Whether Dask or Ray can run shards: installed, and reached where an address was given."""
+    """Checks that the chosen task runner is installed, and that its address can be reached if one is given."""
     address = settings.task_runner_address
     if settings.task_runner == THREADS:
         if address is not None:

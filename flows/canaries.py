@@ -1,4 +1,4 @@
-"""Probes go through the same stages as everything else, in a store of their own, before anything is released."""
+"""Planted probes run through the same stages, in their own store, before anything is released."""
 
 import tempfile
 import time
@@ -21,15 +21,15 @@ from tasks.storage.tables import Store
 
 @flow(name="canaries")
 def canaries(settings: Settings) -> list[StageReport]:
-    """Plant, measure and decide the probes. Raises CanaryEscaped, before any release, when one gets through."""
+    """Plant, measure and decide the probes. Raises CanaryEscaped when the policy does not catch one."""
     started, planted = time.monotonic(), probes()
     with tempfile.TemporaryDirectory(prefix="canaries-") as folder:
         own = plant(planted, Path(folder), settings)
         reports = [*ingest(own), *screen(own), *decide(own)]
     through = escaped(Store.existing(own.store), planted, load_policy(own.policy))
     if through:
-        told = "; ".join(f"{name}: {how}" for name, how in through.items())
-        raise CanaryEscaped(f"nothing is released, because planted probes got through the policy ({told})")
+        escapes = "; ".join(f"{name}: {how}" for name, how in through.items())
+        raise CanaryEscaped(f"nothing is released, because planted probes got through the policy ({escapes})")
     calls = sum((Counter(report.model_calls) for report in reports), Counter[str]())
     failures = sum((Counter(report.failures) for report in reports), Counter[str]())
     counts = {"probes": len(planted), "caught": len(planted)}

@@ -1,4 +1,4 @@
-"""The whole curation, in order. Each stage is a flow of its own and can be run alone."""
+"""The whole pipeline. Each stage is a flow of its own and can also be run alone."""
 
 from prefect import flow
 
@@ -17,11 +17,11 @@ from schemas.settings import Settings
 @flow(name="curate")
 @one_writer
 def curate(settings: Settings) -> list[StageReport]:
-    """Raw logs -> a release."""
+    """Raw logs -> a release. Returns one report per stage; the last one names the release."""
     return [
-        *canaries(settings),  # planted probes go through the same stages; one that gets through ends the run
-        *ingest(settings),  # log lines and images; each image is decoded once, for its id and its signals
-        *screen(settings),  # signals of every text, for rules that keep items out of a release
+        *canaries(settings),  # planted probes; one that is not caught ends the run
+        *ingest(settings),  # log lines and images; each image is decoded once for its id and its signals
+        *screen(settings),  # signals of every text, for policy rules
         *decide(settings),  # keep or drop, with all reasons
         *describe(settings),  # signals of kept texts: language, tags and so on
         *sample(settings),  # topics and the benchmark

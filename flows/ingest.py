@@ -19,13 +19,13 @@ from tasks.takedown.steps import finish_takedowns, withdraw_known_images
 @flow(name="ingest")
 @one_writer
 def ingest(settings: Settings) -> list[StageReport]:
-    """Read the logs and the images. Each image is decoded once: for its content id and for its signals."""
-    look = MeasuringObserver(Store.open(settings.store), Providers(settings.providers), datetime.now(UTC))
+    """Read the logs and the images. Each image is decoded once, for its content id and its signals."""
+    observer = MeasuringObserver(Store.open(settings.store), Providers(settings.providers), datetime.now(UTC))
     lines = read_log_lines(settings)
-    pictures = take_in_pictures(settings, look, pdq_digits)
+    images = take_in_pictures(settings, observer, pdq_digits)
     return [
         lines,
-        pictures.model_copy(update=report("", look.done).model_dump(include={"model_calls", "failures"})),
+        images.model_copy(update=report("", observer.done).model_dump(include={"model_calls", "failures"})),
         assemble(settings),
         withdraw_known_images(settings),
         *finish_takedowns(settings),

@@ -1,4 +1,4 @@
-"""Items without a signal -> signals."""
+"""Measures the signals that items do not have yet."""
 
 from prefect import flow
 
@@ -12,7 +12,7 @@ from tasks.signals.steps import catch_up_pictures, measure_documents, measure_te
 @flow(name="screen")
 @one_writer
 def screen(settings: Settings) -> list[StageReport]:
-    """Signals of everything, for rules that keep items out of a release."""
+    """Signals of all items, which policy rules use."""
     providers = Providers(settings.providers)
     return [
         catch_up_pictures(settings, providers),
@@ -23,7 +23,7 @@ def screen(settings: Settings) -> list[StageReport]:
 @flow(name="describe")
 @one_writer
 def describe(settings: Settings) -> list[StageReport]:
-    """Signals of what the policy keeps: what users of a release look for."""
+    """Signals of kept items only, such as tags and categories."""
     providers = Providers(settings.providers)
     return [
         measure_texts(settings, providers, "describe_texts", kept_only=True),

@@ -1,4 +1,4 @@
-"""What every flow that writes to a store does around its stages: checks, a lock, one budget, a record of the run."""
+"""Wraps every flow that writes to a store: checks, a lock, one budget, a run record."""
 
 import json
 from collections.abc import Callable
@@ -19,10 +19,10 @@ Stage = Callable[[Settings], list[StageReport]]
 
 
 def one_writer(stage: Stage) -> Stage:
-    """Lock the settings' store while the flow runs. Raises BadInput when another process writes to it.
+    """Decorator: lock the store while the flow runs. Raises BadInput when another process writes to it.
 
-    The outermost flow checks the settings, starts the ledger, so that all stages share one budget, and writes the
-    run's record.
+    Only the outermost flow checks the settings, starts the ledger (all stages share one budget) and writes the run
+    record.
     """
 
     @wraps(stage)

@@ -1,4 +1,4 @@
-"""A release -> the Hub, after somebody read the funnel and the difference and said yes."""
+"""Publishes a release to the Hub after a person has approved it."""
 
 from typing import Any
 
@@ -15,19 +15,19 @@ HOURS_TO_DECIDE = 72
 
 
 class Approval(RunInput):
-    """The form that a person fills in."""
+    """The approval form."""
 
-    approve: bool = Field(default=False, description="Whether this release may leave the building.")
-    approved_by: str = Field(pattern=r"\S.*\S", description="Who decides.")
+    approve: bool = Field(default=False, description="Whether this release may be published.")
+    approved_by: str = Field(pattern=r"\S.*\S", description="Your name.")
     manifest: str = Field(
         default="",
         pattern=r"^\s*([0-9a-f]{12}\s*)?$",
-        description="The 12 digits after `manifest` above: what is approved, and nothing else goes. Empty for a no.",
+        description="The 12 digits after `manifest` above; only this manifest is published. Leave empty to refuse.",
     )
 
 
 def form(text: str) -> type[Approval]:
-    """The form under what a person decides by. No field is filled in before: Prefect would drop its limits."""
+    """The approval form below `text`. Fields have no initial values, because Prefect would then drop their limits."""
     return Approval.with_initial_data(description=f"```\n{text}\n```")
 
 
@@ -35,7 +35,7 @@ def form(text: str) -> type[Approval]:
 def publish(
     release: str, repo: str, public: bool = False, per_config: bool = False, preview: bool = False
 ) -> dict[str, str] | State[Any]:
-    """Runs as a deployment: it stops until the form is filled in, and starts again from the beginning."""
+    """Runs as a deployment: suspends until the form is submitted, then starts again from the beginning."""
     text = describe_release(release, repo, public, per_config, preview)
     answer = suspend_flow_run(wait_for_input=form(text), timeout=HOURS_TO_DECIDE * 3600, key="approval")
     if not answer.approve:

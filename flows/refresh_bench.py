@@ -1,4 +1,4 @@
-"""The tables as they are -> new topics, a new benchmark, and a release of both."""
+"""Existing tables -> topics, a new benchmark, and a release with both."""
 
 from prefect import flow
 
@@ -12,5 +12,5 @@ from schemas.settings import Settings
 @flow(name="refresh-bench")
 @one_writer
 def refresh_bench(settings: Settings) -> list[StageReport]:
-    """Draw again, with the settings' seed and size. Nothing is read or measured."""
+    """Find topics and draw the benchmark with the settings' seed and size. Nothing is read or measured."""
     return [*sample(settings), *release(settings)]

@@ -15,7 +15,7 @@ from tasks.signals.steps import signal_versions
 @flow(name="release")
 @one_writer
 def release(settings: Settings) -> list[StageReport]:
-    """Build, report on, seal and place a release, unless a rule drops more or less than it used to."""
+    """Build, report on, seal and write a release. Raises DriftHeld when a drop share differs from earlier runs."""
     watched = watch_drift(settings)
     providers = Providers(settings.providers)
     versions = signal_versions(providers)

@@ -14,7 +14,7 @@ from tasks.topics.steps import find_topics
 @flow(name="sample")
 @one_writer
 def sample(settings: Settings) -> list[StageReport]:
-    """Find the topics of what is kept and draw the benchmark uniformly over them."""
+    """Find the topics of kept prompts and draw the benchmark from them."""
     providers = Providers(settings.providers)
     versions = signal_versions(providers)
     return [find_topics(settings, providers, versions), draw_bench(settings, versions)]
@@ -23,5 +23,5 @@ def sample(settings: Settings) -> list[StageReport]:
 @flow(name="bench")
 @one_writer
 def bench(settings: Settings) -> list[StageReport]:
-    """Draw the benchmark anew from the topics that are there."""
+    """Draw a new benchmark from the existing topics."""
     return [draw_bench(settings, signal_versions(Providers(settings.providers)))]

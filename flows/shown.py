@@ -1,4 +1,4 @@
-"""What a finished run shows in Prefect: one log line a stage, and artifacts. Counts only: no item and no text."""
+"""Prefect log lines (one per stage) and artifacts of a finished run. They have counts only, no items or texts."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,9 +13,9 @@ from schemas.settings import Settings
 
 
 def show(settings: Settings, reports: Sequence[StageReport], record: Mapping[str, Any]) -> None:
-    """Artifacts `stages`, `funnel`, `dropped` and `release`, and the log lines; nothing outside a flow run.
+    """Create the artifacts `stages`, `funnel`, `dropped` and `release`, and the log lines. No-op outside a flow run.
 
-    A run does not fail when the server refuses them: the run's record holds the same figures.
+    A refusal by the server is only logged: the run record has the same figures.
     """
     if FlowRunContext.get() is None:
         return
@@ -29,7 +29,7 @@ def show(settings: Settings, reports: Sequence[StageReport], record: Mapping[str
         if gone := record["funnel"]:
             _show_funnel(gone)
             _show_release(settings, reports[-1])
-    except Exception as error:  # whatever the server or the way to it does
+    except Exception as error:  # any failure of the server or the connection
         logger.warning("artifacts were not stored (%s)", type(error).__name__)
 
 

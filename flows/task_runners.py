@@ -1,4 +1,4 @@
-"""Dask and Ray behind one setting: Prefect's task runners run shards of a step as tasks of their own."""
+"""Dask and Ray: Prefect's task runners run the shards of a step as tasks."""
 
 import logging
 import pickle
@@ -28,13 +28,13 @@ _DASK = {
 
 @task(name="shard", cache_policy=NO_CACHE, persist_result=False)
 def run_shard(work_and_shard: bytes) -> Any:
-    """One shard, in a worker process. It is pickled here, so that no engine inspects, copies or prints it."""
-    work, shard = pickle.loads(work_and_shard)  # noqa: S301 - made by `PrefectShards` and by nobody else
+    """Process one shard in a worker. The argument is pickled so that no engine inspects, copies or prints it."""
+    work, shard = pickle.loads(work_and_shard)  # noqa: S301 - only `PrefectShards` makes these bytes
     return work(shard)
 
 
 class PrefectShards:
-    """Runs shards on a task runner, which is only started when there is a shard to run."""
+    """Runs shards on a task runner, which is started with the first shard."""
 
     def __init__(self, settings: Settings, stack: ExitStack) -> None:
         self._settings, self._stack = settings, stack
@@ -42,7 +42,7 @@ class PrefectShards:
         self._api = ""
 
     def map_ordered(self, work: Callable[[Shard], Done], shards: Iterable[Shard]) -> Iterator[Done]:
-        """`map(work, shards)`; at most two shards a worker are under way or waiting to be taken."""
+        """`map(work, shards)` in order; at most two shards per worker are submitted at a time."""
         flying: deque[Any] = deque()
         for shard in shards:
             flying.append(self._submit(pickle.dumps((work, shard))))
@@ -63,7 +63,7 @@ class PrefectShards:
 
 @contextmanager
 def shards_by(settings: Settings) -> Iterator[None]:
-    """Within it, steps give their shards to the task runner of the settings; the outermost flow's serves all."""
+    """Steps inside run their shards on the settings' task runner; inner flows share the outermost flow's."""
     if settings.task_runner == THREADS or shard_runner(settings) is not None:
         yield
         return
@@ -81,7 +81,7 @@ def _dask(settings: Settings) -> Any:
     from prefect_dask.task_runners import DaskTaskRunner
 
     dask.config.set(_DASK)
-    logging.getLogger("distributed").setLevel(logging.ERROR)  # it logs every worker that connects or leaves
+    logging.getLogger("distributed").setLevel(logging.ERROR)  # it logs every worker that connects or disconnects
     if settings.task_runner_address:
         return DaskTaskRunner(address=settings.task_runner_address)
     return DaskTaskRunner(

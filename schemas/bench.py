@@ -1,4 +1,4 @@
-"""The benchmark: what is drawn, what is kept hidden, and what was left out on the way."""
+"""The benchmark: drawn prompts, the hidden split, what each filter removed, and how representative the draw is."""
 
 from schemas.row import Int32, Row
 
@@ -9,29 +9,29 @@ class BenchItem(Row):
     conversation_id: str
     """The conversation the prompt comes from."""
     document_id: str
-    """Content id of the prompt together with its pictures."""
+    """Content id of the prompt together with its images."""
     topic: Int32
     """The topic it was drawn from."""
 
 
 class BenchFilter(Row):
-    """How many prompts one filter of the benchmark left."""
+    """How many prompts remained after one filter of the benchmark."""
 
     step: Int32
-    """Place in the order of the filters, from 0."""
+    """Position of the filter, from 0."""
     filter: str
-    """What had to hold; `kept` is where the filters begin, `drawn` what the benchmark has."""
+    """Name of the filter; `kept` is the starting pool, `drawn` the finished benchmark."""
     prompts: int
-    """Distinct prompts, with their pictures, that were left."""
+    """Distinct prompts (with their images) that passed this filter and all earlier ones."""
 
 
 class HiddenItem(Row):
-    """One prompt that is reserved for the hidden split: while it is, nothing about it is released."""
+    """One prompt that is reserved for the hidden split. While it is reserved, nothing about it is released."""
 
     document_id: str
-    """Content id of the prompt together with its pictures, as they were asked."""
+    """Content id of the prompt together with its images, before any redaction."""
     topic: Int32
-    """Its topic; -1 where it may not be drawn."""
+    """Its topic; -1 when it may not be drawn."""
     first_month: str
     """Month it was first asked in, YYYY-MM."""
     last_month: str
@@ -41,61 +41,63 @@ class HiddenItem(Row):
 
 
 class HiddenChange(Row):
-    """One prompt that an epoch brings into the hidden split or takes out of it."""
+    """One prompt that enters or leaves the hidden split in a new epoch."""
 
     document_id: str
-    """Content id of the prompt together with its pictures, as they were asked."""
+    """Content id of the prompt together with its images, before any redaction."""
     epoch: str
     """The month that begins, YYYY-MM."""
     change: str
     """enters or retires."""
     why: str
-    """In plain words."""
+    """The reason, as a sentence."""
 
 
 class BenchMeasure(Row):
-    """How well the benchmark stands for its pool in one respect, beside 100 random samples of the same size."""
+    """One measure of how well the benchmark represents its pool, compared with 100 random samples of the same size."""
 
     measure: str
-    """topic_coverage: share of topics with a prompt. distance_to_even_topics and distance_to_pool_topics: of its topics
-    to equal shares and to the pool's shares (Jensen-Shannon distance, 0 to 1). energy_distance_to_pool: of embeddings
-    (Szekely and Rizzo 2013). nearest_cosine: of a prompt of the pool to the nearest drawn one, on average."""
+    """topic_coverage: share of topics with at least one drawn prompt. distance_to_even_topics and
+    distance_to_pool_topics: Jensen-Shannon distance (0 to 1) of its topic shares to equal shares and to the pool's.
+    energy_distance_to_pool: energy distance of embeddings (Szekely and Rizzo 2013). nearest_cosine: mean cosine
+    between a prompt of the pool and the nearest drawn one."""
     value: float
-    """Of the benchmark."""
+    """Value for the benchmark."""
     random_mean: float
-    """Mean of the random samples."""
+    """Mean over the random samples."""
     random_low: float
-    """Their 2.5 % quantile."""
+    """2.5 % quantile of the random samples."""
     random_high: float
-    """Their 97.5 % quantile."""
+    """97.5 % quantile of the random samples."""
     prompts: int
-    """Prompts drawn."""
+    """Number of drawn prompts."""
     pool: int
-    """Prompts they were drawn from."""
+    """Number of prompts in the pool."""
 
 
 class BenchAgreement(Row):
-    """How far boards of as many battles as the benchmark has prompts agree with the board of all kept battles."""
+    """How well leaderboards of as few battles as the benchmark has prompts agree with the full leaderboard."""
 
     reference: str
-    """all_battles: the board as it is; even_topics: every topic's battles weigh the same in all."""
+    """all_battles: the leaderboard of all kept battles; even_topics: the same with equal weight for every topic."""
     sample: str
-    """bench: battles are drawn topic by topic as the benchmark's prompts are; random: from all alike."""
+    """bench: battles are drawn topic by topic, like the benchmark's prompts; random: drawn uniformly."""
     metric: str
     """spearman, kendall, agreement (Arena-Hard's notebook: 1, 0.5, 0), agreement_strict (its paper: 1, 0, -1),
-    separability (share of pairs of models whose 95 % intervals do not overlap) or models (on the board)."""
+    separability (share of pairs of models whose 95 % intervals do not overlap) or models (number on the board)."""
     mean: float
-    """Mean over the samples in which it is defined."""
+    """Mean over the samples in which the metric is defined."""
     low: float
     """2.5 % quantile."""
     high: float
     """97.5 % quantile."""
     samples: int
-    """Samples in which it is defined, of 100."""
+    """Samples, of 100, in which the metric is defined."""
     battles: int
-    """Battles of a sample."""
+    """Battles in each sample."""
     of_battles: int
-    """Battles it is drawn from: kept battles on prompts that are in a topic."""
+    """Battles the samples are drawn from: kept battles whose prompt is in a topic."""
     flags: list[str]
-    """few_battles: fewer than ten times a sample's; few_votes: fewer than ten a model in a sample; few_models: fewer
-    than five on the reference; repeats: a topic had fewer battles than prompts, so some count more than once."""
+    """few_battles: of_battles is less than ten times battles; few_votes: fewer than ten votes per model in a sample;
+    few_models: fewer than five models on the reference; repeats: a topic had fewer battles than prompts, so some
+    battles count more than once."""

@@ -1,38 +1,38 @@
-"""Where an outside dataset holds questions of the benchmark."""
+"""Questions of the benchmark that were found in another dataset."""
 
 from schemas.row import Row
 
 
 class Overlap(Row):
-    """One row of a dataset that holds one question of the benchmark."""
+    """One row of a dataset that contains one question of the benchmark."""
 
     row: int
     """1-based number of the row."""
     question_id: str
-    """The benchmark's question."""
+    """Id of the benchmark question."""
     split: str
     """public or hidden."""
     match: str
-    """exact: the same text; normalised: the same words; near: most runs of four words of the question."""
+    """exact: the same text; normalised: the same words; near: most four-word sequences of the question."""
     overlap: float
-    """Share of the question's runs of four words that are in the row, 0 to 1; 1 where the words are equal."""
+    """Share of the question's four-word sequences that are in the row, 0 to 1; 1 when the words are equal."""
     same_picture: bool
-    """Whether the row names the question's picture. False where that is not known."""
+    """Whether the row names the question's image; false when unknown."""
     contaminated: bool
-    """Whether this is evidence: the question has at least 13 words, or its picture is there too. Everybody asks
-    `what is this?`."""
+    """Whether this counts as evidence: the question has at least 13 words, or its image is in the row too. Short
+    questions such as `what is this?` are asked by everybody."""
 
 
 class OverlapCount(Row):
-    """How much of the benchmark is in a dataset."""
+    """How much of the benchmark was found in a dataset."""
 
     rows: int
-    """Rows that were read."""
+    """Number of rows read."""
     questions: int
-    """Questions of the benchmark."""
+    """Number of questions in the benchmark."""
     questions_found: int
-    """Those of them that a row holds."""
+    """Number of questions that at least one row contains."""
     matches: dict[str, int]
-    """Matches that are evidence, by kind: exact, normalised, near."""
+    """Matches that count as evidence, by kind: exact, normalised, near."""
     short: int
-    """Matches of short questions without their picture, which are no evidence and not among the others."""
+    """Matches of short questions without their image; not evidence, and not counted in matches."""

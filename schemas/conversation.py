@@ -7,7 +7,7 @@ from schemas.decision import Redaction
 from schemas.row import Int32, Row
 
 UNDATED_BEFORE = datetime(2023, 1, 1, 1, tzinfo=UTC)
-"""Rows of datasets without a time stand in the hour before this, in their order; no arena existed then."""
+"""Dataset rows without a timestamp get times in the hour before this, in row order; no arena existed then."""
 
 
 class RecordType(StrEnum):
@@ -25,7 +25,7 @@ class RecordType(StrEnum):
 
 
 class Role(StrEnum):
-    """Who wrote a turn. Roles follow the position after the offset, not the log's role names."""
+    """Who wrote a message: decided by its position after the few-shot offset, not by the log's role names."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -37,13 +37,13 @@ class IdentifiedTurn(Row):
     role: Role
     """Who wrote it: user or assistant."""
     content: str
-    """The text; empty when the log held null, see null_turns."""
+    """The text; empty when the log had null, see null_turns."""
     text_id: str
     """Content id of the text: 32 hex digits."""
 
 
 class Sighting(Row):
-    """One conversation state as one log line shows it. A vote line shows two."""
+    """One conversation state from one log line; a vote line has two."""
 
     source: str
     """Log file, relative to the log folder."""
@@ -56,20 +56,21 @@ class Sighting(Row):
     tstamp: datetime
     """When the server wrote the line (UTC)."""
     conv_id: str
-    """The server's conversation id, which survives an image reset."""
+    """The server's conversation id; it stays the same when the user uploads a new image."""
     opening_id: str
-    """Content id of the first user text; with the first picture it tells conversations under one conv_id apart."""
+    """Content id of the first user text; with the first image it separates conversations that share a conv_id."""
     model: str
-    """The model's name as the log spells it."""
+    """Model name as in the log."""
     texts: list[str | None] | None
-    """All messages after the template's few-shot offset, the user's first; null where the log holds no answer yet.
-    Null as a whole when the next row with this source and conv_id, whose own texts may be null, begins with them."""
+    """All messages after the template's few-shot offset, starting with the user's first; an element is null where the
+    log has no answer yet. The list is null when the next row with the same source and conv_id (whose own list may be
+    null) starts with the same messages."""
     num_messages: Int32
-    """Number of messages, also where texts is null."""
+    """Number of messages, also when texts is null."""
     pictures: list[str]
-    """Picture names without extension, in order of first use: 32 hex digits, or what WildVision-Arena links."""
+    """Image names without extension, in order of first use: 32 hex digits, or a name from WildVision-Arena."""
     picture_problems: list[str]
-    """Why a logged picture name cannot be used at all, as reject reasons."""
+    """Reject reasons of logged image names that cannot be used."""
     user_id: str | None
     """Keyed hash of the sender's address; null when the log has none."""
     anonymous: bool | None
@@ -82,26 +83,26 @@ class Conversation(Row):
     """One conversation with one model."""
 
     conversation_id: str
-    """The server's conv_id; a later conversation under the same conv_id has a hash of its opening appended."""
+    """The server's conv_id; a later conversation with the same conv_id has a hash of its opening appended."""
     model: str
     """The model that answered."""
     turns: list[IdentifiedTurn]
     """All messages, in order, starting with the user's first."""
     null_turns: list[Int32] | None
-    """Places in turns, 0 the first, where the log held null, as for an answer that never came. Where it held an empty
-    text, turns do and this does not. Null in stores from before this was kept, until they ingest again."""
+    """Indexes in turns, from 0, where the log had null, for example for an answer that never came; an empty text is
+    not listed. Null in stores of an older version until they ingest again."""
     num_turns: Int32
     """Number of user messages."""
     prompt_id: str
     """Content id of all user messages joined by a blank line."""
     document_id: str
-    """Content id of the prompt together with its pictures."""
+    """Content id of the prompt together with its images."""
     image_ids: list[str]
-    """Pictures in order of first use, by content id."""
+    """Content ids of the images, in order of first use."""
     image_problems: list[str]
-    """Reject reasons of pictures that the conversation names and that cannot be used."""
+    """Reject reasons of the conversation's images that cannot be used."""
     tstamp: datetime
-    """Time of the last log line of the conversation (UTC); before UNDATED_BEFORE when a dataset gives none."""
+    """Time of the last log line of the conversation (UTC); before 2023-01-01 01:00 when the dataset has no time."""
     day: date
     """UTC day of the conversation's first log line."""
     user_id: str | None
@@ -109,40 +110,40 @@ class Conversation(Row):
     anonymous: bool | None
     """True in an anonymous battle, false when names were shown, null in direct chat."""
     voted: bool
-    """Whether a vote compares this conversation with another."""
+    """Whether the conversation is one side of a vote."""
     feedback: list[str]
-    """upvote, downvote or flag, as pressed."""
+    """Buttons the user pressed: upvote, downvote, flag."""
     source: str
-    """Log file of the line that holds the final state, relative to the log folder."""
+    """Log file of the line with the final state, relative to the log folder."""
     line: int
     """1-based number of that line."""
 
 
 class RedactedConversation(Conversation):
-    """A conversation as its policy lets it out. Its texts, prompt, document and pictures have ids of their own."""
+    """The redacted version of a conversation. Its texts, prompt, document and images have content ids of their own."""
 
     redactions: list[Redaction]
-    """What was taken out."""
+    """What was redacted."""
     policy_hash: str
     """The policy it was redacted under."""
 
 
 class LogFileRead(Row):
-    """How far one file of records was read. An unchanged file is not opened again, a grown one from `offset` on."""
+    """How far one log file was read. Unchanged files are skipped; appended files resume at `offset`."""
 
     source: str
     """The file, relative to the log folder, without .gz or .zst."""
     format: str
-    """What it was read as."""
+    """Name of the format adapter that read it."""
     size_bytes: int
     """Size when it was read."""
     modified_ns: int
     """Modification time when it was read, nanoseconds since the epoch."""
     offset: int
-    """Bytes of whole lines that were read; 0 for files that can only be read from the beginning."""
+    """Bytes of complete lines that were read; 0 for files that can only be read from the beginning."""
     lines: int
-    """Whole lines that were read."""
+    """Complete lines that were read."""
     tail_lines: Int32
-    """1 when an unfinished last line was read as well; it is read again when the file grows."""
+    """1 when an incomplete last line was read too; it is read again when the file grows."""
     end_digest: str
-    """XXH3 of the bytes before `offset`: a file that differs there was rewritten. Empty for files read as a whole."""
+    """XXH3 of the bytes before `offset`, to detect a rewritten file; empty for files that are read as a whole."""

@@ -13,22 +13,22 @@ class ItemKind(StrEnum):
 
 
 class Redaction(Row):
-    """What was taken out of one part of a conversation; never what it said."""
+    """One redaction: where and why, never the text or pixels that were removed."""
 
     reason: str
-    """The rule that asked for it; `repeated` for what a rule found in another part only."""
+    """The redacting rule; `repeated` for a copy of something that the rule found in another part."""
     part: str
     """message or picture."""
     place: Int32
-    """Number of the message or picture in its conversation, from 0."""
+    """Index of the message or image in its conversation, from 0."""
     type: str
     """Type of personal data, or face."""
     count: Int32
-    """Stretches of text that were replaced, or boxes that were filled."""
+    """Number of text spans replaced or boxes filled."""
 
 
 class Decision(Row):
-    """The verdict on one conversation or battle, with every reason that fired."""
+    """Whether one conversation or battle is released, with the name of every rule that fired."""
 
     item_kind: ItemKind
     """conversation or battle."""
@@ -37,43 +37,43 @@ class Decision(Row):
     keep: bool
     """Whether it is released."""
     held: bool
-    """Whether nothing but a review stands between it and its release; held items are not kept."""
+    """Whether it only waits for a review; held items are not kept."""
     reasons: list[str]
     """Every rule that dropped or held it, in the policy's order; empty when kept."""
     tags: list[str]
     """Every tagging or redacting rule that fired, in the policy's order."""
     redactions: list[Redaction]
-    """What was taken out of it; empty for battles, whose sides have their own."""
+    """What was redacted; empty for battles, because redactions belong to their two conversations."""
     duplicate_of: str | None
-    """The conversation that represents this one; null when it is not a duplicate."""
+    """The conversation that this one duplicates; null when it is not a duplicate."""
     preset_dataset: str | None
-    """Dataset of the server's preset collection that the first picture comes from; null for uploads."""
+    """Dataset of the first image when it is one of the server's preset images; null for uploads."""
     policy: str
     """Name of the policy."""
     policy_hash: str
-    """Hash of the policy as it was applied."""
+    """Hash of the applied policy."""
 
 
 class NearPrompt(Row):
-    """A kept conversation that asks nearly what an earlier one asked, by the policy's rule `near_prompts`."""
+    """A kept conversation whose prompt is almost the same as an earlier one's (policy key `near_prompts`)."""
 
     conversation_a: str
     """The conversation."""
     conversation_b: str
-    """The earliest one with the prompt that stands for this one."""
+    """The earliest conversation of the group of similar prompts."""
     jaccard: Float32
-    """Share of the runs of five characters that both prompts have, 0 to 1."""
+    """Jaccard similarity of the five-character sequences of both prompts, 0 to 1."""
 
 
 class RuleParity(Row):
-    """How often a rule of the policy and the rule of upstream's with the same name fire, on the same items."""
+    """How often a rule fires in our policy and in FastChat's (policy `upstream`), on the same items."""
 
     item_kind: ItemKind
     """conversation or battle."""
     reason: str
     """Name of the rule; ALL_DROPS stands for every rule that drops."""
     ours: int
-    """Items on which the policy's rule fires, whether it drops them, tags them or is about their battle alone."""
+    """Items on which our rule fires, whatever its action and scope."""
     upstream: int
     """Items on which the rule of policy `upstream` fires."""
     both: int
@@ -88,19 +88,19 @@ ALL_DROPS = "dropped for any reason"
 
 
 class Verdict(StrEnum):
-    """What a reviewer said of a held conversation."""
+    """A reviewer's verdict on a held conversation."""
 
     RELEASE = "release"
     DROP = "drop"
 
 
 class Review(Row):
-    """A reviewer's verdict. It is about the content and the reasons that were looked at, and about no others."""
+    """A reviewer's verdict. It holds only for the content and the reasons that were reviewed."""
 
     conversation_id: str
     """The conversation."""
     content_id: str
-    """Content id of all its messages and pictures as they were reviewed."""
+    """Content id of all messages and images as they were reviewed."""
     reasons: list[str]
     """Why it was held."""
     verdict: Verdict

@@ -1,4 +1,4 @@
-"""What can go wrong because of what a person gave us.
+"""Errors that a user can fix, with one clear line and an exit status.
 
     CurateError                 one clear line on stderr, exit status 2
     ├── BadInput                a folder, file, date or id that cannot be used
@@ -7,11 +7,11 @@
     ├── ReleaseConflict         a version that exists already with other content
     ├── CanaryEscaped           a planted probe that was not caught: nothing may be released
     ├── DriftHeld               a rule drops more or less than it used to: nothing is released yet; status 3
-    ├── StoreUnwell             a disk that is full, a store that cannot be reached or is damaged
-    ├── EngineUnwell            Prefect's server does not start
+    ├── StoreUnwell             the disk is full, or the store cannot be reached or is damaged
+    ├── EngineUnwell            Prefect's server does not start or answer
     └── HubError                the Hugging Face Hub refuses, or cannot be reached
 
-Malformed log lines and pictures are not errors: they become rows of `rejects`.
+Malformed log lines and images are not errors: they become rows of `rejects`.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from difflib import get_close_matches
 
 
 class CurateError(Exception):
-    """Base of all errors that a user can mend; the text says what, the value, what is allowed."""
+    """Base of all errors that a user can fix. The text gives the value, what is allowed and what to do next."""
 
     exit_status = 2
 
@@ -29,11 +29,11 @@ class BadInput(CurateError):
 
 
 class BadPolicy(CurateError):
-    """A policy file that does not say something this version understands."""
+    """A policy file with an unknown key, signal or value."""
 
 
 class MissingProvider(CurateError):
-    """A provider whose package, weights or key is absent; the text is the way to get it."""
+    """A provider whose package, weights or key is missing; the text says how to get it."""
 
 
 class ReleaseConflict(CurateError):
@@ -45,21 +45,21 @@ class CanaryEscaped(CurateError):
 
 
 class DriftHeld(CurateError):
-    """A run that waits for somebody to look before it releases; the text says at what, and how it goes on."""
+    """A run that stops before its release because a drop share changed; the text says which and how to continue."""
 
     exit_status = 3
 
 
 class StoreUnwell(CurateError):
-    """The place where the store lies is full or cannot be reached, or files are lost; the text says what to do."""
+    """The store is full, cannot be reached or has lost files; the text says what to do."""
 
 
 class EngineUnwell(CurateError):
-    """The Prefect server of a command does not start; the text says what to do instead."""
+    """The Prefect server does not start or answer; the text says what to do instead."""
 
 
 class HubError(CurateError):
-    """The Hugging Face Hub refuses, or stays unwell after several attempts."""
+    """The Hugging Face Hub refuses a request, or still fails after several attempts."""
 
 
 _OF_OBJECT_STORES = {
@@ -68,12 +68,12 @@ _OF_OBJECT_STORES = {
     "FileNotFoundError": "no such bucket",
     "EndpointConnectionError": "nothing answers at its address",
 }
-"""What errors without a reason of their own mean: those of object stores, by the names of their classes."""
+"""Class names of object-store errors that have no message of their own -> what they mean."""
 
 
 def why_unreadable(error: Exception) -> str:
-    """`No such file or directory`, else the kind of the error; never its text, which may quote what was read."""
-    answer = getattr(error.__cause__, "response", None)  # what an object store said, with a text of its own
+    """Such as `No such file or directory`, else the error's class; never the error's text, which may quote data."""
+    answer = getattr(error.__cause__, "response", None)  # the response of an object store
     reason = None if answer else getattr(error, "strerror", None)
     kind = type(error).__name__
     return reason or _OF_OBJECT_STORES.get(kind, kind)

@@ -1,4 +1,4 @@
-"""What an export takes from a release."""
+"""Options of `curate export`: formats and which conversations."""
 
 from enum import StrEnum
 
@@ -13,12 +13,12 @@ class SftStyle(StrEnum):
     MESSAGES = "messages"
     """messages [{role, content [{type, text}]}] and images, as TRL and chat templates take them."""
     LLAVA = "llava"
-    """image and conversations [{from, value}] with <image> marks, as LLaVA's trainers take them: image is a path, of
-    several pictures a list, of none left out; in Parquet always a list."""
+    """image and conversations [{from, value}] with <image> marks, as LLaVA's trainers take them. image is one path, a
+    list of paths for several images, and absent without images; in Parquet it is always a list."""
 
 
 class FileFormat(StrEnum):
-    """What an export is written as."""
+    """File format of an export."""
 
     JSONL = "jsonl"
     JSON = "json"
@@ -33,7 +33,7 @@ class Compat(StrEnum):
     """VisionArena-Chat, -Battle and -Bench."""
 
     def folder(self, version: str) -> str:
-        """Where a store keeps a release with these columns."""
+        """Folder in the store for a release with these columns."""
         return f"exports/{version}-{self.value}"
 
 

@@ -1,15 +1,15 @@
-"""Pictures and the files they came from."""
+"""Images and the files they came from."""
 
 from schemas.row import Float32, Int32, Row
 
 
 class Image(Row):
-    """One distinct picture."""
+    """One distinct image."""
 
     image_id: str
     """Content id: hash of width, height and the decoded RGB pixels, orientation applied."""
     bytes: bytes
-    """Encoded picture without any metadata."""
+    """Encoded image without any metadata."""
     format: str
     """png or jpeg."""
     width: Int32
@@ -19,61 +19,61 @@ class Image(Row):
 
 
 class RedactedImage(Image):
-    """A picture with some boxes filled: a picture of its own, beside the one it was made from."""
+    """A redacted copy of an image, with its own content id. The original stays in the `images` table."""
 
     source_image_id: str
-    """Content id of the picture it was made from."""
+    """Content id of the original image."""
     boxes: list[list[Int32]]
-    """What was filled: left, top, right, bottom in pixels, right and bottom exclusive."""
+    """Filled boxes: left, top, right, bottom in pixels, right and bottom exclusive."""
 
 
 class ImageFile(Row):
-    """What became of one picture file of the server's folder."""
+    """The result of reading one file of the server's image folder."""
 
     name: str
-    """File name, 32 hex digits and an extension; presets have `preset:` and their path in the collection."""
+    """File name, 32 hex digits and an extension; for presets `preset:` and the path in the collection."""
     size_bytes: int
     """Size of the file when it was read."""
     modified_ns: int
     """Modification time of the file when it was read, nanoseconds since the epoch."""
     image_id: str | None
-    """The picture it holds; null when it was rejected."""
+    """Content id of the image; null when the file was rejected."""
     problem: str | None
-    """Reject reason; null when it could be used."""
+    """Reject reason; null when the file can be used."""
     evidence: str
-    """What was seen, when it was rejected; else empty."""
+    """Details of the rejection; else empty."""
     md5: str
-    """Digest of the file's bytes, so that a list of known hashes can be asked about files that were read before."""
+    """MD5 of the file's bytes, so that a new list of known hashes also covers files that were read before."""
     sha1: str
-    """Digest of the file's bytes."""
+    """SHA-1 of the file's bytes."""
     sha256: str
-    """Digest of the file's bytes."""
+    """SHA-256 of the file's bytes."""
 
 
 class Preset(Row):
-    """One picture of the server's preset collection, offered by its "random example" button."""
+    """One image of the server's preset collection, offered by its "random example" button."""
 
     path: str
     """File inside the preset collection."""
     dataset: str
-    """The dataset it comes from, as the collection's index says."""
+    """The dataset it comes from, by the collection's index."""
     logged_name: str
-    """The name the server logs for it: 32 hex digits."""
+    """The name under which the server logs it: 32 hex digits."""
     image_id: str | None
-    """Content id of the picture; null when the file cannot be used."""
+    """Content id of the image; null when the file cannot be used."""
 
 
 class SearchedImage(Row):
-    """A picture whose near-duplicates among all others of the table have been found."""
+    """An image that has been compared with all other images of the table."""
 
     image_id: str
     """Content id."""
     search: str
-    """Hash of the radius and of the signal versions the search used."""
+    """Hash of the thresholds and signal versions that the search used."""
 
 
 class SemanticImage(Row):
-    """Two different pictures that a model embeds close together: crops, mirror images, and different receipts too."""
+    """Two different images with similar embeddings: crops, mirror images, but also different receipts."""
 
     image_a: str
     """Content id; the smaller of the two."""
@@ -84,7 +84,7 @@ class SemanticImage(Row):
 
 
 class NearImage(Row):
-    """Two different pictures that look the same."""
+    """Two different images that are near-duplicates."""
 
     image_a: str
     """Content id; the smaller of the two."""
@@ -95,4 +95,4 @@ class NearImage(Row):
     pdq_distance: Int32
     """Hamming distance of the 256-bit PDQ hashes."""
     grey_correlation: Float32
-    """Correlation of the 32 x 32 brightnesses, -1 to 1."""
+    """Correlation of the 32 x 32 grey thumbnails, -1 to 1."""

@@ -13,9 +13,9 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 
 
 def installed_signals(known: Collection[str]) -> dict[str, SignalEntry]:
-    """Name of the entry point -> the `SignalEntry` it leads to, with the package's name.
+    """Name of each entry point -> its `SignalEntry`, with the package's name.
 
-    Raises BadInput, naming the package, for one that does not load, is no usable entry, or takes a name of `known`.
+    Raises BadInput, naming the package, for an entry that does not load, is not valid, or has a name in `known`.
     """
     found: dict[str, SignalEntry] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda each: each.name):
@@ -33,7 +33,7 @@ def installed_signals(known: Collection[str]) -> dict[str, SignalEntry]:
 
 
 def _entry(point: EntryPoint) -> SignalEntry:
-    """What the entry point leads to. Raises TypeError for what is no usable entry, and whatever its import raises."""
+    """The entry of an entry point. Raises TypeError when it is not valid, and whatever its import raises."""
     entry = point.load()
     if not _NAME.fullmatch(point.name):
         raise TypeError("a name is lower-case letters, digits and underscores, 41 at most")

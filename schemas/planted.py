@@ -1,4 +1,4 @@
-"""How a pipeline dealt with problems that were planted in its input."""
+"""How many planted problems a pipeline handled correctly."""
 
 from schemas.row import Row
 
@@ -8,13 +8,11 @@ class PlantedScore(Row):
 
     kind: str
     """What was planted, as `expected.jsonl` calls it."""
-    good_outcome: str
-    """What a good pipeline does with it."""
     planted: int
     """How many there are."""
     caught: int
-    """How many the pipeline dealt with as it should."""
+    """How many were handled correctly."""
     missed: int
-    """The others."""
+    """How many were not."""
     missed_ids: list[str]
     """Conversation or battle ids, or file and line, of the others."""

@@ -1,4 +1,4 @@
-"""A policy: which facts drop or tag an item, and what a missing fact means."""
+"""A policy: which signals drop, redact, tag or hold an item, and what a missing signal means."""
 
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -34,28 +34,28 @@ class Action(StrEnum):
 
 
 class Scope(StrEnum):
-    """What a rule over the parts of a conversation is about."""
+    """Whether a rule drops the whole conversation or only its battle."""
 
     CONVERSATION = "conversation"
     BATTLE = "battle"
 
 
 class OnMissing(StrEnum):
-    """What happens when the fact has not been measured."""
+    """What happens when the signal has not been measured."""
 
     DROP = "drop"
     IGNORE = "ignore"
 
 
 class Rule(Row):
-    """One reviewed sentence of a policy."""
+    """One rule of a policy: a comparison of a signal, and an action."""
 
     reason: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
     """The name that decisions, reports and cards use."""
     signal: str
-    """`<signal>.<column>`, or `conversation.<fact>` and `battle.<fact>` for what the tables already say."""
+    """`<signal>.<column>`, or `conversation.<name>` and `battle.<name>` for values that the tables already have."""
     over: Over
-    """Which parts of the item are looked at."""
+    """Which parts of the item are tested."""
     at_least: float | None = None
     """Fires when a part's value is this or more."""
     at_most: float | None = None
@@ -65,13 +65,13 @@ class Rule(Row):
     contains_any: list[str] | None = None
     """Fires when a list value holds one of these; an empty list means any value at all."""
     action: Action = Action.DROP
-    """drop; redact (replace texts, fill boxes, and prove it); tag; or hold until somebody has looked."""
+    """drop; redact (replace text, fill boxes, then measure again); tag; or hold until a review."""
     scope: Scope = Scope.CONVERSATION
-    """conversation: it falls, and its battle with it. battle: the battle alone; both conversations stay."""
+    """conversation: drops the conversation and its battle. battle: drops only the battle; both conversations stay."""
     on_missing: OnMissing = OnMissing.DROP
-    """drop (fail closed) or ignore when the fact has not been measured."""
+    """drop (fail closed) or ignore when the signal has not been measured."""
     if_chosen: bool = False
-    """True: no rule at all in runs that choose no provider for its signal, which has no embedded one."""
+    """True: the rule applies only in runs that choose a provider for its signal, which has no embedded provider."""
 
     @model_validator(mode="after")
     def _one_comparison(self) -> Self:
@@ -82,40 +82,40 @@ class Rule(Row):
 
 
 class DuplicateRule(Row):
-    """When a direct chat repeats another conversation. A voted battle is never dropped as a duplicate."""
+    """When a direct chat is a duplicate of another conversation. Voted battles are never dropped as duplicates."""
 
     reason: str = "duplicate"
     """The name that decisions, reports and cards use."""
     pictures: Literal["same", "near", "semantic", "ignore"] = "near"
-    """Whether the pictures must be equal, may be near-duplicates, semantic ones too, or do not matter."""
+    """Which images count as the same: equal ones, near-duplicates, semantic near-duplicates too, or any."""
     prompt_cosine_min: float = Field(default=0.9, ge=0.0, le=1.0)
     """Prompts whose embeddings are at least this similar count as the same prompt."""
     copies_max: int = Field(default=1, ge=1)
-    """Conversations kept of one prompt and picture."""
+    """Most conversations that are kept with the same prompt and image."""
     action: Literal[Action.DROP, Action.TAG] = Action.DROP
     """drop or tag."""
 
 
 class NearPromptRule(Row):
-    """When a kept conversation is tagged because an earlier one asked nearly the same; pictures do not matter."""
+    """When a kept conversation is tagged because an earlier one has almost the same prompt; images are ignored."""
 
     reason: str = "near_prompt"
     """The name of the tag."""
     jaccard_min: float = Field(default=0.7, ge=0.5, le=1.0)
-    """Share of the runs of five characters that two prompts must have in common."""
+    """Minimum Jaccard similarity of the five-character sequences of two prompts."""
 
 
 class HotPromptRule(Row):
-    """How many battles of one prompt are kept; which ones is drawn by a hash of their ids."""
+    """How many battles with the same prompt are kept; a hash of their ids decides which."""
 
     reason: str = "hot_prompt"
     """The name that decisions, reports and cards use."""
     pictures: Literal["same", "near", "ignore"] = "near"
-    """Whether the pictures must be equal, may be near-duplicates, or do not matter (upstream's key)."""
+    """Which images count as the same: equal ones, near-duplicates, or any (as upstream does)."""
     copies_max: int | None = Field(default=None, ge=1)
-    """Battles kept of one prompt and picture."""
+    """Most battles that are kept with the same prompt and image."""
     copies_quantile: float | None = Field(default=None, ge=0.0, le=1.0)
-    """The same as a quantile of the battles that each prompt has (upstream: 0.9999)."""
+    """The same limit, as a quantile of the number of battles per prompt (upstream: 0.9999)."""
     action: Literal[Action.DROP, Action.TAG] = Action.DROP
     """drop or tag."""
 
@@ -127,16 +127,16 @@ class HotPromptRule(Row):
 
 
 class Rename(Row):
-    """A model that is released and rated under another name than the log has."""
+    """A model that is released and rated under a name that differs from the log."""
 
     model: str = Field(min_length=1)
     """Name in the log."""
     to: str = Field(min_length=1)
     """Name in releases, ratings and reports."""
     since: datetime | None = None
-    """First moment it holds (UTC unless it says otherwise); null for always."""
+    """From when it applies, inclusive (UTC unless a zone is given); null for always."""
     until: datetime | None = None
-    """First moment it no longer holds; null for ever."""
+    """Until when it applies, exclusive; null for no end."""
 
     @field_validator("since", "until")
     @classmethod
@@ -152,7 +152,7 @@ class Rename(Row):
         return self
 
     def overlaps(self, other: "Rename") -> bool:
-        """Whether both say something of one model at one moment."""
+        """Whether both apply to the same model at the same time."""
         apart = (self.until and other.since and self.until <= other.since) or (
             other.until and self.since and other.until <= self.since
         )
@@ -160,67 +160,67 @@ class Rename(Row):
 
 
 class NearImages(Row):
-    """When two different pictures count as near-duplicates; all three must hold."""
+    """When two different images count as near-duplicates; all three conditions must hold."""
 
     phash_distance_max: int = Field(default=8, ge=0, le=64)
-    """Hamming distance of the 64-bit DCT hashes."""
+    """Maximum Hamming distance of the 64-bit DCT hashes."""
     pdq_distance_max: int = Field(default=48, ge=0, le=256)
-    """Hamming distance of the 256-bit PDQ hashes."""
+    """Maximum Hamming distance of the 256-bit PDQ hashes."""
     grey_correlation_min: float = Field(default=0.975, ge=-1.0, le=1.0)
-    """Correlation of the 32 x 32 brightnesses."""
+    """Minimum correlation of the 32 x 32 grey thumbnails."""
 
 
 class SemanticImages(Row):
-    """When two different pictures count as semantic near-duplicates. The relation alone drops nothing."""
+    """When two different images count as semantic near-duplicates. This alone drops nothing."""
 
     cosine_min: float = Field(default=0.9, ge=0.0, le=1.0)
-    """Cosine of the embeddings; it depends on the model, and 0.9 is right for the embedded one (docs/pictures.md)."""
+    """Minimum cosine of the embeddings. It depends on the model; 0.9 fits the embedded one (docs/pictures.md)."""
 
 
 class DriftBand(Row):
-    """When a run holds: a reason drops another share of the new conversations than it used to."""
+    """When a run is held: the share of new conversations that a reason drops differs from earlier runs."""
 
     runs_min: int = Field(default=5, ge=2)
-    """Earlier runs with new conversations, under the same policy, below which there is no band."""
+    """Minimum number of earlier runs with new conversations under the same policy; with fewer, no run is held."""
     conversations_min: int = Field(default=100, ge=1)
-    """New conversations below which a share says nothing."""
+    """Minimum number of new conversations; with fewer, the run is not held."""
     z_max: float = Field(default=4.0, gt=0)
-    """Half width of the band in standard deviations: of the count, and of the shares of earlier runs together."""
+    """Half width of the band in standard deviations, which combine counting noise and the spread of earlier runs."""
     difference_min: float = Field(default=0.05, ge=0, le=1)
-    """Difference of shares below which nobody needs to look, unless a reason has gone silent."""
+    """Smaller differences of shares never hold a run, unless a reason has stopped dropping anything."""
 
 
 class Policy(Row):
-    """The rules a release is made under."""
+    """The rules that a release is made with."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
     """Name of the policy."""
     about: str = ""
-    """One sentence for people: who this policy is for."""
+    """One sentence: who this policy is for."""
     publishable: bool = False
-    """Whether anyone may see what it keeps; only then a release under it can be published where everybody can read."""
+    """Whether everybody may see what it keeps; other releases cannot be published to a public repository."""
     licence: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9.-]{0,40}$")
-    """Licence of what is released, as the Hub names it, such as cc-by-4.0; null while nobody has chosen one."""
+    """Licence of the release, by its name on the Hub, such as cc-by-4.0; null while none is chosen."""
     contact: str | None = Field(default=None, min_length=3, max_length=200)
-    """Whom to write to for removal, as the dataset card says it; null for just its publisher."""
+    """Contact for removal requests, shown in the dataset card; null for the publisher."""
     rules: list[Rule]
     """All rules; every one that fires is recorded."""
     near_pictures: NearImages = NearImages()
-    """Radius of near-duplicate pictures."""
+    """Thresholds of near-duplicate images."""
     semantic_pictures: SemanticImages | None = SemanticImages()
-    """Radius of semantic near-duplicates; null leaves the relation out."""
+    """Threshold of semantic near-duplicates; null switches them off."""
     duplicates: DuplicateRule | None = DuplicateRule()
     """The duplicate rule; null switches it off."""
     near_prompts: NearPromptRule | None = None
-    """The tag of near-same prompts; null for none."""
+    """The tag of almost equal prompts; null for none."""
     hot_prompts: HotPromptRule | None = None
-    """The limit on battles of one prompt; null for none."""
+    """The limit on battles with the same prompt; null for none."""
     drift: DriftBand | None = DriftBand()
-    """When a run holds before its release; null for never. It decides nothing about a conversation."""
+    """When a run is held before its release; null for never. It does not change any decision."""
     renames: list[Rename] = []
-    """Names that models are released and rated under, applied once, by the time of the conversation or vote."""
+    """Models to rename in releases and ratings; applied once, by the time of the conversation or vote."""
     excluded_models: list[str] = []
-    """Models whose conversations are not released, under either name when they are renamed."""
+    """Models whose conversations are not released; matches the name before and after renaming."""
     banned_users: list[str] = []
     """Keyed user hashes whose conversations are not released. They stay in the store."""
 
@@ -233,9 +233,9 @@ class Policy(Row):
     @field_validator("banned_users")
     @classmethod
     def _no_address(cls, users: list[str]) -> list[str]:
-        """A policy is kept in the store."""
+        """Policies are stored, so they must not contain addresses."""
         if any(_is_address(user) for user in users):
-            raise ValueError("an address must not stand here; give the user_id that `curate explain` shows")
+            raise ValueError("addresses are not allowed here; give the user_id that `curate explain` shows")
         return users
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""What goes to the Hugging Face Hub, and what went."""
+"""Uploads to the Hugging Face Hub: the plan, and what was published."""
 
 from datetime import datetime
 
@@ -6,25 +6,25 @@ from schemas.row import Row
 
 
 class RepoUpload(Row):
-    """Files that one repository gets in one commit."""
+    """The files of one commit to one repository."""
 
     repo: str
     """ORG/NAME of a dataset repository."""
     files: dict[str, str]
     """Path in the repository -> path in the release."""
     sha256: dict[str, str]
-    """Path in the release -> checksum of the file that was verified."""
+    """Path in the release -> SHA-256 of the verified file."""
     size_bytes: int
-    """Size of all files."""
+    """Total size of the files."""
 
 
 class UploadPlan(Row):
-    """Everything that publishing a release does."""
+    """Everything that publishing a release will do."""
 
     version: str
     """Version of the release."""
     uploads: list[RepoUpload]
-    """One for every repository."""
+    """One upload per repository."""
     branch: str
     """main, or the preview's own branch."""
     tag: str | None
@@ -32,7 +32,7 @@ class UploadPlan(Row):
     public: bool
     """Whether everybody may read it."""
     manifest_sha256: str
-    """Checksum of the manifest, which holds that of every other file: what an approval is about."""
+    """SHA-256 of the manifest, which has the checksum of every other file; an approval names it."""
 
 
 class Publication(Row):
@@ -43,10 +43,10 @@ class Publication(Row):
     version: str
     """Version of the release."""
     revision: str
-    """Tag, or branch of a preview, that readers name."""
+    """Tag, or branch of a preview, to load it by."""
     commit: str
-    """Commit on the Hub."""
+    """Commit hash on the Hub."""
     public: bool
     """Whether everybody may read it."""
     published_at: datetime
-    """When (UTC)."""
+    """When it was published (UTC)."""

@@ -1,4 +1,4 @@
-"""Leaderboards and the tables beside them."""
+"""Leaderboards and their supporting tables."""
 
 from enum import StrEnum
 
@@ -8,21 +8,21 @@ from schemas.row import Int32, Row
 
 
 class Interval(StrEnum):
-    """How 95 % intervals are made."""
+    """How 95 % intervals are computed."""
 
     BOOTSTRAP = "bootstrap"
     SANDWICH = "sandwich"
 
 
 class BothBad(StrEnum):
-    """What a vote that both answers are bad counts as."""
+    """How a both-bad vote counts."""
 
     TIE = "tie"
     EXCLUDE = "exclude"
 
 
 class StylePreset(StrEnum):
-    """A published way to normalise and penalise style covariates."""
+    """A published normalisation and penalty of style covariates."""
 
     FASTCHAT = "fastchat"
     ARENA_RANK = "arena-rank"
@@ -32,7 +32,7 @@ class RatingMethod(Row):
     """How votes become ratings."""
 
     bootstraps: int = Field(default=100, ge=2)
-    """Rounds of the bootstrap interval."""
+    """Bootstrap rounds."""
     seed: int = 0
     """Seed of the bootstrap and of shuffled Elo."""
     anchor_model: str | None = None
@@ -40,9 +40,9 @@ class RatingMethod(Row):
     anchor_rating: float = Field(default=1000.0, allow_inf_nan=False)
     """Rating of the anchor."""
     interval: Interval = Interval.SANDWICH
-    """How 95 % intervals are made."""
+    """How 95 % intervals are computed."""
     both_bad: BothBad = BothBad.TIE
-    """What a both-bad vote counts as."""
+    """How a both-bad vote counts."""
     style: StylePreset = StylePreset.FASTCHAT
     """Normalisation and penalty of style control."""
     elo_k: float = Field(default=4.0, gt=0, allow_inf_nan=False)
@@ -57,13 +57,13 @@ class Rating(Row):
     model: str
     """The model."""
     rating: float
-    """Bradley-Terry rating: scale 400, base 10. For an unbounded model a stand-in, see flags."""
+    """Bradley-Terry rating: scale 400, base 10. A placeholder for an unbounded model, see flags."""
     ci95_low: float | None
-    """Lower end of the 95 % interval; null where the votes set no lower bound, as for a model that never won."""
+    """Lower end of the 95 % interval; null when the votes give no lower bound, as for a model that never won."""
     ci95_high: float | None
-    """Upper end of the 95 % interval; null where the votes set no upper bound, as for a model that never lost."""
+    """Upper end of the 95 % interval; null when the votes give no upper bound, as for a model that never lost."""
     rank: Int32 | None
-    """1 + number of models whose interval lies wholly above this one's (rank UB); null for an unbounded model."""
+    """1 + number of models whose interval lies entirely above this one's (rank UB); null for an unbounded model."""
     battles: int
     """Battles of the model in the slice."""
     flags: list[str]
@@ -71,7 +71,7 @@ class Rating(Row):
 
 
 class StyleCoefficient(Row):
-    """How much one style covariate moves votes, all else equal."""
+    """The effect of one style covariate on votes, all else equal."""
 
     covariate: str
     """tokens, headers, list_items, bold or entities."""
@@ -84,13 +84,13 @@ class StyleCoefficient(Row):
     preset: str
     """Normalisation and penalty: fastchat or arena-rank."""
     battles: int
-    """Battles the fit is made on."""
+    """Battles in the fit."""
     flags: list[str]
-    """constant: both sides never differ, so the votes say nothing about it."""
+    """constant: the two sides never differ, so the effect cannot be estimated."""
 
 
 class RankChange(Row):
-    """What style control does to one model."""
+    """The effect of style control on one model."""
 
     model: str
     """The model."""
@@ -99,7 +99,7 @@ class RankChange(Row):
     rank_style: Int32 | None
     """Rank under style control; null for an unbounded model."""
     rank_change: Int32 | None
-    """Places gained under style control; negative when lost."""
+    """Ranks gained under style control; negative when lost."""
     rating: float
     """Rating without style control."""
     rating_style: float
@@ -107,7 +107,7 @@ class RankChange(Row):
 
 
 class PairRecord(Row):
-    """How two models fared against each other; one row for each order."""
+    """Head-to-head results of two models; one row for each order."""
 
     slice: str
     """Which battles."""
@@ -124,41 +124,41 @@ class PairRecord(Row):
     ties: int
     """Ties, without both-bad votes."""
     both_bad: int
-    """Votes that both answers are bad."""
+    """Both-bad votes."""
     win_fraction: float | None
     """wins / (wins + losses); null when no vote was decisive."""
 
 
 class WinRate(Row):
-    """How often one model wins, without any model of the votes."""
+    """How often one model wins, counted without a statistical model."""
 
     model: str
     """The model."""
     battles: int
     """Its battles."""
     average_win_rate: float | None
-    """Mean over opponents of win_fraction: every opponent weighs the same."""
+    """Mean of win_fraction over opponents, with equal weight for every opponent."""
     wins_vs_reference: int
-    """Votes for it against the reference."""
+    """Its wins against the reference model."""
     battles_vs_reference: int
-    """Its battles against the reference."""
+    """Its battles against the reference model."""
     win_rate_vs_reference: float | None
-    """Wins over decisive battles against the reference, ties left out as VisIT-Bench does; null without any."""
+    """Wins / decisive battles against the reference model, without ties as in VisIT-Bench; null without any."""
 
 
 class VoteShare(Row):
-    """What people voted in one slice (VisionArena Table 2)."""
+    """Vote counts of one slice (VisionArena Table 2)."""
 
     slice: str
     """Which battles."""
     battles: int
-    """Votes, of two different models."""
+    """Votes between two different models."""
     decisive_fraction: float
     """Share of votes for one side, 0 to 1."""
     tie_fraction: float
     """Share of ties, 0 to 1."""
     both_bad_fraction: float
-    """Share of votes that both answers are bad, 0 to 1."""
+    """Share of both-bad votes, 0 to 1."""
     flags: list[str]
     """few_battles: under 100 votes."""
 
@@ -177,34 +177,34 @@ class EloRating(Row):
 
 
 class OutlierJudge(Row):
-    """A voter whose votes contradict everybody else's."""
+    """A voter whose votes contradict those of all others."""
 
     judge: str
-    """The voter, as the battles name them."""
+    """The voter's keyed hash, as in the battles."""
     votes: int
-    """Votes of theirs that were tested, at most 100."""
+    """Number of this voter's votes that were tested, at most 100."""
     evidence: float
-    """Largest product of 1 / (2 p) over the votes; above 20 a voter is an outlier."""
+    """Largest product of 1 / (2 p) over the votes; above 20 the voter is an outlier."""
 
 
 class Agreement(Row):
-    """How far a board agrees with a reference board on the models both rate."""
+    """Agreement of a leaderboard with a reference leaderboard, on the models that both rate."""
 
     models: int
-    """Models on both boards."""
+    """Models on both leaderboards."""
     spearman: float | None
-    """Rank correlation; null when a board does not vary."""
+    """Rank correlation; null when a leaderboard has no variance."""
     kendall: float | None
     """Kendall's tau-b."""
     pearson: float | None
     """Correlation of ratings."""
     agreement: float | None
-    """Over pairs the reference separates: 1 same order, 0.5 not separated, 0 reversed (Arena-Hard's notebook)."""
+    """Mean over pairs separated by the reference: 1 same order, 0.5 not separated, 0 reversed (Arena-Hard notebook)."""
     agreement_strict: float | None
-    """The same with 1, 0 and -1 (Arena-Hard's paper)."""
+    """The same with scores 1, 0 and -1 (Arena-Hard's paper)."""
     separability: float | None
-    """Share of pairs whose 95 % intervals do not overlap on the board."""
+    """Share of pairs of models whose 95 % intervals do not overlap on the leaderboard."""
     separability_reference: float | None
-    """The same on the reference."""
+    """The same on the reference leaderboard."""
     brier: float | None
-    """Mean squared error of the board's normal probability that one model is better, against the reference's order."""
+    """Mean squared error of the leaderboard's (normal) probabilities that one model is better, by the reference."""

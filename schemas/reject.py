@@ -1,4 +1,4 @@
-"""Input that could not be used: one row each, never an exception."""
+"""Rejected input: one row each, never an exception."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from schemas.row import Row
 
 
 class RejectReason(StrEnum):
-    """Why an input line or picture was not used."""
+    """Why an input line or image was rejected."""
 
     BLANK_LINE = "blank_line"
     NOT_JSON = "not_json"
@@ -41,47 +41,47 @@ class RejectReason(StrEnum):
 REJECT_TEXTS: dict[str, str] = {
     RejectReason.BLANK_LINE: "an empty line",
     RejectReason.NOT_JSON: "a broken line, or an archive that breaks off",
-    RejectReason.NOT_A_RECORD: "a line that is no JSON object",
-    RejectReason.LINE_TOO_LONG: "a line above 16 MiB",
-    RejectReason.UNKNOWN_TYPE: "a record of none of the nine types",
-    RejectReason.BAD_TIMESTAMP: "no time from 2023 to 2099",
-    RejectReason.BAD_STATE: "no conversation state, or a wrong one",
-    RejectReason.BAD_CONVERSATION_ID: "no conversation id, or a wrong one",
-    RejectReason.BAD_MODEL: "no model name, or a wrong one",
-    RejectReason.BAD_MESSAGES: "messages of another shape",
-    RejectReason.BAD_OFFSET: "a wrong few-shot offset",
+    RejectReason.NOT_A_RECORD: "a line that is not a JSON object",
+    RejectReason.LINE_TOO_LONG: "a line of more than 16 MiB",
+    RejectReason.UNKNOWN_TYPE: "a record whose type is not one of the nine",
+    RejectReason.BAD_TIMESTAMP: "no timestamp between 2023 and 2099",
+    RejectReason.BAD_STATE: "no conversation state, or an invalid one",
+    RejectReason.BAD_CONVERSATION_ID: "no conversation id, or an invalid one",
+    RejectReason.BAD_MODEL: "no model name, or an invalid one",
+    RejectReason.BAD_MESSAGES: "messages of an unexpected shape",
+    RejectReason.BAD_OFFSET: "an invalid few-shot offset",
     RejectReason.NO_MESSAGES: "no message after the few-shot offset",
-    RejectReason.HALF_ANONYMOUS: "a vote that shows one name only",
-    RejectReason.MODEL_MISMATCH: "a shown name that is not the answering model's",
-    RejectReason.UNKNOWN_WINNER: "another verdict than the four",
-    RejectReason.UNEXPECTED_ROW: "a dataset's row of another shape",
-    RejectReason.CSAM_FLAGGED: "flagged as child abuse: never opened, and quarantined",
-    RejectReason.KNOWN_HASH: "a picture on the operator's list: quarantined",
-    RejectReason.TAKEN_DOWN: "somebody had it removed",
-    RejectReason.IMAGE_NAME_INVALID: "a picture name that is none",
-    RejectReason.IMAGE_PATH_ESCAPE: "a picture name that leads out of the folder",
-    RejectReason.IMAGE_MISSING: "a picture that is not there",
-    RejectReason.IMAGE_EMPTY: "an empty picture file",
-    RejectReason.IMAGE_NOT_A_PICTURE: "a picture file that holds no picture",
-    RejectReason.IMAGE_TRUNCATED: "a picture file that breaks off",
-    RejectReason.IMAGE_TOO_LARGE: "a picture with too many pixels",
-    RejectReason.IMAGE_ANIMATED: "a moving picture",
-    RejectReason.IMAGE_UNSUPPORTED: "a picture of a format that is not read",
+    RejectReason.HALF_ANONYMOUS: "a vote that shows only one model name",
+    RejectReason.MODEL_MISMATCH: "a shown model name that differs from the model that answered",
+    RejectReason.UNKNOWN_WINNER: "a verdict that is not one of the four",
+    RejectReason.UNEXPECTED_ROW: "a dataset row of an unexpected shape",
+    RejectReason.CSAM_FLAGGED: "flagged as child abuse: quarantined, never opened",
+    RejectReason.KNOWN_HASH: "an image on the operator's list of known hashes: quarantined",
+    RejectReason.TAKEN_DOWN: "removed by a takedown",
+    RejectReason.IMAGE_NAME_INVALID: "an invalid image name",
+    RejectReason.IMAGE_PATH_ESCAPE: "an image name that points outside the folder",
+    RejectReason.IMAGE_MISSING: "an image file that does not exist",
+    RejectReason.IMAGE_EMPTY: "an empty image file",
+    RejectReason.IMAGE_NOT_A_PICTURE: "a file that is not an image",
+    RejectReason.IMAGE_TRUNCATED: "a truncated image file",
+    RejectReason.IMAGE_TOO_LARGE: "an image with too many pixels",
+    RejectReason.IMAGE_ANIMATED: "an animated image",
+    RejectReason.IMAGE_UNSUPPORTED: "an image in an unsupported format",
 }
-"""Reason -> what the line or picture is, for people who read a card or report."""
+"""Reject reason -> its explanation in dataset cards and reports."""
 
 
 class Reject(Row):
-    """One input line or picture file that could not be used."""
+    """One rejected input line or image file."""
 
     source: str
-    """Log file relative to the log folder, or picture file name."""
+    """Log file relative to the log folder, or image file name."""
     line: int | None
-    """1-based line number; null for pictures, also where a line gives one a name that is none."""
+    """1-based line number; null for images, also when a line gives an invalid image name."""
     reason: RejectReason
-    """Why."""
+    """Reject reason."""
     evidence: str
-    """What was seen, in a few words of ours; never personal data or text from the log."""
+    """Details in a few fixed words; never personal data or text from the log."""
 
 
 class QuarantineCause(StrEnum):
@@ -92,11 +92,11 @@ class QuarantineCause(StrEnum):
 
 
 class Quarantined(Row):
-    """A conversation or picture that is never opened by any stage."""
+    """A conversation or image that no stage ever opens."""
 
     kind: str
     """conversation or picture."""
     key: str
-    """conv_id, logged picture name (32 hex digits), or `preset:` and a path in the preset collection."""
+    """conv_id, logged image name (32 hex digits), or `preset:` and a path in the preset collection."""
     cause: QuarantineCause
-    """flagged by a server as child abuse, or known_hash: on a list of the operator's."""
+    """flagged: the server flagged it as child abuse; known_hash: it is on the operator's list of known hashes."""

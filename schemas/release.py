@@ -1,4 +1,4 @@
-"""The columns of a release (DESIGN section 6) and its manifest. Field texts become the dataset card's tables."""
+"""The columns of a release and its manifest. Field docstrings become the dataset card's tables."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ from schemas.row import Int32, Row
 
 
 class EncodedImage(Row):
-    """A picture as `datasets.Image` stores it."""
+    """An image in the format of `datasets.Image`."""
 
     bytes: bytes
     """PNG or JPEG without metadata."""
     path: str
-    """Content id of the picture and its extension; not a path of any machine."""
+    """Content id of the image and its extension; not a file path."""
 
 
 class Message(Row):
@@ -24,24 +24,24 @@ class Message(Row):
 
 
 class ReleasedCategories(Row):
-    """Categories of a prompt; null where the tagger could not tell."""
+    """Categories of a prompt; null when the tagger could not decide."""
 
     captioning: bool | None
-    """Asks to describe the picture as a whole."""
+    """Asks to describe the image as a whole."""
     creative_writing: bool | None
     """Asks for a story, poem, caption or other original text."""
     diagram: bool | None
-    """The picture is a chart, diagram or figure."""
+    """The image is a chart, diagram or figure."""
     entity_recognition: bool | None
     """Asks which particular object, person, place or species is shown."""
     homework: bool | None
-    """The picture or prompt is an exercise or exam question."""
+    """The image or prompt is an exercise or exam question."""
     humor: bool | None
     """Asks for or about something funny."""
     is_code: bool | None
     """A message contains or asks for program code."""
     ocr: bool | None
-    """Answering needs reading text in the picture."""
+    """Answering needs reading text in the image."""
     refusal: bool | None
     """An answer declines to answer."""
 
@@ -50,7 +50,7 @@ class ReleasedConversation(Row):
     """One row of the `chat` configuration: a conversation with one model."""
 
     images: list[EncodedImage]
-    """The pictures of the conversation, in order of first use; empty for text-only conversations."""
+    """The images of the conversation, in order of first use; empty for text-only conversations."""
     conversation_id: str
     """Id of the conversation."""
     model: str
@@ -62,21 +62,21 @@ class ReleasedConversation(Row):
     language: str
     """English name of the prompt's language, or unknown."""
     user_id: str | None
-    """Keyed hash: equal for one user within this arena, not reversible without the key."""
+    """Keyed hash: the same for all conversations of a user in this arena; not reversible without the key."""
     tstamp: float | None
-    """Time of the last message, seconds since 1970 (UTC); null where it is not known."""
+    """Time of the last message, seconds since 1970 (UTC); null when unknown."""
     is_preset: bool
-    """Whether the first picture is one of the arena's own examples."""
+    """Whether the first image is one of the arena's own example images."""
     preset_dataset: str | None
-    """Dataset the example comes from; null for uploads."""
+    """Dataset of the example image; null for uploads."""
     categories: ReleasedCategories
-    """What the prompt asks for."""
+    """Categories of the prompt."""
     topic: str | None
-    """Name of the prompt's topic; null when it was not clustered."""
+    """Name of the prompt's topic; null when it has none."""
 
 
 class SideMetadata(Row):
-    """Length, markdown and named entities of one side's answers."""
+    """Length, Markdown and named entities of one side's answers."""
 
     assistant_tokens: int | None
     """Tokens of all answers (cl100k_base)."""
@@ -85,13 +85,13 @@ class SideMetadata(Row):
     list_items: int | None
     """Markdown list items."""
     bold: int | None
-    """Bold runs."""
+    """Bold passages."""
     entities: int | None
-    """Named entities: distinct names by their capitals, summed over answers."""
+    """Named entities: distinct capitalised names, summed over answers."""
 
 
 class BattleMetadata(Row):
-    """Length, markdown and named entities of both sides."""
+    """Length, Markdown and named entities of both sides."""
 
     context_tokens: int | None
     """Tokens of all user messages (cl100k_base)."""
@@ -113,7 +113,7 @@ class ReleasedBattle(Row):
     winner: str
     """model_a, model_b, tie or tie (bothbad)."""
     judge: str | None
-    """Keyed hash of the voter, in the same key as user_id."""
+    """Keyed hash of the voter, with the same key as user_id."""
     conversation_a: list[Message]
     """Messages of the left side."""
     conversation_b: list[Message]
@@ -121,19 +121,19 @@ class ReleasedBattle(Row):
     num_turns: Int32
     """User messages on the left."""
     anony: bool
-    """Whether the models' names were hidden until the vote."""
+    """Whether the model names were hidden until the vote."""
     language: str
     """English name of the prompt's language, or unknown."""
     tstamp: float | None
-    """Time of the vote, seconds since 1970 (UTC); null where it is not known."""
+    """Time of the vote, seconds since 1970 (UTC); null when unknown."""
     images: list[EncodedImage]
-    """The pictures of the conversation, in order of first use."""
+    """The images of the conversation, in order of first use."""
     conv_metadata: BattleMetadata
-    """Length, markdown and named entities of both sides."""
+    """Length, Markdown and named entities of both sides."""
     categories: ReleasedCategories
-    """What the prompt asks for."""
+    """Categories of the prompt."""
     in_bench: bool
-    """Whether the prompt was drawn for the benchmark of this release."""
+    """Whether the prompt is in this release's benchmark."""
 
 
 class BenchPrompt(Row):
@@ -144,11 +144,11 @@ class BenchPrompt(Row):
     turns: list[Message]
     """The user message."""
     images: list[EncodedImage]
-    """The pictures of the prompt."""
+    """The images of the prompt."""
     topic: str
     """Name of the topic it was drawn from."""
     categories: ReleasedCategories
-    """What the prompt asks for."""
+    """Categories of the prompt."""
 
 
 CONFIGS: dict[str, type[Row]] = {"chat": ReleasedConversation, "battle": ReleasedBattle, "bench": BenchPrompt}
@@ -161,59 +161,59 @@ class ReleasedFile(Row):
     """One file of a release."""
 
     bytes: int
-    """Size."""
+    """Size in bytes."""
     sha256: str
-    """Checksum."""
+    """SHA-256 of the file."""
 
 
 class ReleasedColumn(Row):
     """One column of a released table."""
 
     name: str
-    """Its name."""
+    """Column name."""
     type: str
-    """Its Arrow type."""
+    """Arrow type."""
 
 
 class Manifest(Row):
-    """What a release is and how it was made: enough to make it again and to check it."""
+    """What a release contains and how it was made: enough to reproduce and to verify it."""
 
     version: str
     """Version of the release."""
     software: str
     """Version of the software that made it."""
     layout: int
-    """How rows become bytes: the same rows in the same layout are the same Parquet files."""
+    """Version of the Parquet layout: equal rows with the same layout give identical Parquet files."""
     embedded_providers: list[str]
-    """Capabilities measured by an embedded stand-in for a production provider; with any, it must not be published."""
+    """Capabilities measured by an embedded stand-in for a production provider; if any, it must not be published."""
     providers: dict[str, str]
     """Capability -> provider."""
     signal_versions: dict[str, str]
     """Signal -> version."""
     policy: dict[str, Any]
-    """The policy, but for the users it bans."""
+    """The policy without its list of banned users."""
     banned_users: int = 0
-    """Users whom the policy bans; their keyed hashes stay in the store."""
+    """Number of users that the policy bans; their keyed hashes stay in the store."""
     policy_hash: str
     """Hash of the policy."""
     settings: dict[str, Any]
-    """Settings that change what is released: seed, sizes, topics."""
+    """Settings that affect the release: seed, sizes, topics."""
     topics_fit: str | None = None
-    """Hash of what topics were fitted on, and how: with the same one a prompt stays in its topic. Null where the store
-    does not keep the fit."""
+    """Hash of the topic fit's input and settings; releases with the same hash have the same topics. Null when the store
+    does not have the fit."""
     first_day: str
     """UTC day of the first released or dropped conversation."""
     last_day: str
-    """UTC day of the last."""
+    """UTC day of the last one."""
     counts: dict[str, int]
     """Rows of every configuration, and conversations withheld from chat because their prompt is in the benchmark."""
     funnel: dict[str, Any]
-    """Where every input line went."""
+    """Input lines kept, dropped and rejected, with reasons."""
     files: dict[str, ReleasedFile]
     """Every other file of the release."""
     columns: dict[str, list[ReleasedColumn]]
     """Columns of every configuration, and of `leaderboard`."""
     pictures: dict[str, str]
-    """Configuration -> SHA-256 of which row shows which images."""
+    """Configuration -> SHA-256 of the image ids of all rows."""
     seal: str | None = None
-    """SHA-256 of all the rest of the manifest; written last."""
+    """SHA-256 of the rest of the manifest; written last."""

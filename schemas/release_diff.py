@@ -1,4 +1,4 @@
-"""What changed from one release to another."""
+"""Differences between two releases."""
 
 from enum import StrEnum
 
@@ -6,20 +6,20 @@ from schemas.row import Row
 
 
 class Bump(StrEnum):
-    """Which part of a semantic version the change asks for."""
+    """Which part of the semantic version should be raised."""
 
     MAJOR = "major"
-    """A column left or changed its type: code that reads it breaks."""
+    """A column was removed or changed its type: code that reads it breaks."""
     MINOR = "minor"
-    """Rows came or left, or a column came: numbers computed on it are other numbers."""
+    """Rows were added or removed, or a column was added: results computed on the release change."""
     PATCH = "patch"
-    """The same rows with other values."""
+    """The same rows with changed values."""
     NONE = "none"
     """Nothing changed."""
 
 
 class RowChange(Row):
-    """One row that is not the same in both releases."""
+    """One row that differs between the releases."""
 
     config: str
     """chat, battle or bench."""
@@ -30,23 +30,23 @@ class RowChange(Row):
     columns: list[str]
     """Columns that differ; empty for added and removed rows."""
     why: list[str]
-    """Of a removed row what drops it now, by the store; of a changed one what the manifests tell; else nothing."""
+    """For a removed row the reasons that drop it now, by the store; for a changed row the manifests' differences."""
 
 
 class ReleaseDiff(Row):
-    """Two releases compared, but for the single rows."""
+    """The comparison of two releases, without single rows."""
 
     rules: list[str]
-    """Policy rules, signal versions, providers and settings that differ, each in words."""
+    """Policy rules, signal versions, providers and settings that differ, one sentence each."""
     schema_changes: list[str]
-    """Columns that came, left or changed their type, each in words."""
+    """Columns that were added, removed or changed their type, one sentence each."""
     rows: dict[str, int]
-    """`config added`, `config removed`, `config changed`, `config same` -> rows."""
+    """`config added`, `config removed`, `config changed`, `config same` -> number of rows."""
     columns: dict[str, dict[str, int]]
-    """Configuration -> column -> rows that are in both and have another value there; the most first."""
+    """Configuration -> column -> number of rows whose value changed, largest first."""
     why: dict[str, dict[str, int]]
-    """Configuration -> reason -> rows that left or changed for it; the most first."""
+    """Configuration -> reason -> number of rows removed or changed for it, largest first."""
     bump: Bump
-    """What the next semantic version should raise."""
+    """Part of the semantic version to raise."""
     next_version: str | None
-    """The earlier release's version with that raised; null where it is not a semantic version, such as 1.2.0."""
+    """The earlier version with that part raised; null when it is not a semantic version such as 1.2.0."""

@@ -1,4 +1,4 @@
-"""The base of every table row, and the way from a row type to its Arrow schema."""
+"""The base class of table rows, and the Arrow schema of a row type."""
 
 import types
 import typing
@@ -18,7 +18,7 @@ class Row(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
-# Annotated types for what Python's own types do not say.
+# Types with an Arrow type that Python's own types do not express.
 Int32 = Annotated[int, pa.int32()]
 Float32 = Annotated[float, pa.float32()]
 FloatVector = Annotated[list[float], pa.list_(pa.float32())]
@@ -96,7 +96,7 @@ def described_columns(row: type[BaseModel]) -> list[tuple[str, str, str]]:
 
 
 def inner_rows(row: type[BaseModel]) -> list[type[BaseModel]]:
-    """The rows that a row's structs are made of, and theirs, in order, each once."""
+    """The row types nested in a row type, recursively, in order, without repeats."""
     found: dict[type[BaseModel], None] = {}
     for field in row.model_fields.values():
         if inner := _inner_row(field.annotation):

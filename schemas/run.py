@@ -1,4 +1,4 @@
-"""What a run did: one report a stage, kept in the store's `runs` folder."""
+"""Run records: one report per stage, kept in the store's `runs` folder."""
 
 from pydantic import computed_field
 
@@ -17,98 +17,98 @@ WORKED_ON = {
     "report": "sections",
     "release": "chat",
 }
-"""Which count of a stage says how much it worked on; measuring stages count what they measured."""
+"""Stage -> the count that rows per second are computed from; measuring stages use the number of measured items."""
 
 
 class Use(Row):
-    """What one service was asked and what it costs by the price file."""
+    """Requests to one service, and their price by the price file."""
 
     calls: int = 0
     """Requests that were sent."""
     units: int = 0
-    """Billed units: one feature of one picture."""
+    """Billed units: one feature of one image."""
     input_tokens: int = 0
-    """Tokens sent, as the service counted them."""
+    """Input tokens, as the service counted them."""
     output_tokens: int = 0
-    """Tokens answered, as the service counted them, thinking included."""
+    """Output tokens, as the service counted them, including thinking."""
     usd: float = 0.0
-    """Price of what the service counted, in US dollars."""
+    """Price of the counted usage, in US dollars."""
     usd_unconfirmed: float = 0.0
-    """The most that calls without any bill (timed out, cut off, garbage) may have cost, in US dollars."""
+    """Upper bound of the cost of calls without a usage report (timed out, cut off, malformed), in US dollars."""
 
     def plus(self, other: "Use") -> "Use":
-        """Both together."""
+        """The sum of both."""
         return Use(**{name: getattr(self, name) + getattr(other, name) for name in Use.model_fields})
 
     def minus(self, other: "Use") -> "Use":
-        """What came after `other`."""
+        """The difference to an earlier count."""
         return Use(**{name: getattr(self, name) - getattr(other, name) for name in Use.model_fields})
 
 
 class DropCounts(Row):
-    """How many of a store's conversations each reason drops or holds: what the next run is compared with."""
+    """How many of a store's conversations each reason drops or holds, for the drift check of later runs."""
 
     policy_hash: str
     """The policy that was applied."""
     conversations: int
-    """Conversations that were decided about."""
+    """Conversations with a decision."""
     by_reason: dict[str, int]
-    """Conversations by reason; one that several reasons drop counts for each."""
+    """Conversations by reason; a conversation with several reasons counts once for each."""
 
 
 class StageReport(Row):
-    """What one stage of a run did."""
+    """The report of one stage."""
 
     stage: str
     """Name of the stage."""
     seconds: float = 0.0
     """Wall time."""
     peak_memory_mb: float = 0.0
-    """Largest resident size of the process so far, in MB."""
+    """Peak resident memory of the process so far, in MB."""
     counts: dict[str, int] = {}
-    """What was counted: lines, pictures, conversations and so on."""
+    """Counts of lines, images, conversations and so on."""
     model_calls: dict[str, int] = {}
     """Items measured, by signal."""
     failures: dict[str, int] = {}
     """Items that could not be measured, by `signal: reason`."""
     use: dict[str, Use] = {}
-    """What paid services were asked, by service."""
+    """Use of paid services, by service."""
     drops: DropCounts | None = None
-    """What was dropped so far, when the stage looked for drift."""
+    """Drop counts so far; only of the drift stage."""
     result: str = ""
-    """What the stage made, relative to the store; empty when it only filled tables."""
+    """Path of the stage's output relative to the store; empty when it only wrote tables."""
     notes: list[str] = []
-    """What a reader should know that no count says, a sentence each."""
+    """Remarks for the reader, one sentence each."""
 
     @computed_field  # type: ignore[prop-decorator]  # mypy does not know decorated properties
     @property
     def rows_per_second(self) -> float | None:
-        """What the stage worked on, in a second; null when that was nothing."""
+        """Items processed per second; null when there were none."""
         rows = sum(self.model_calls.values()) or self.counts.get(WORKED_ON.get(self.stage, ""), 0)
         return round(rows / self.seconds, 1) if rows and self.seconds else None
 
 
 class Funnel(Row):
-    """Where every input line went. kept + dropped + rejected = lines."""
+    """Input lines by outcome. kept + dropped + rejected = lines."""
 
     lines: int
     """Input lines."""
     kept: int
     """Lines whose conversation or battle is released."""
     dropped: int
-    """Lines whose conversation or battle a rule dropped or held, or that a later line replaced."""
+    """Lines whose conversation or battle was dropped or held, or that a later line replaced."""
     rejected: int
-    """Lines that could not be used."""
+    """Rejected lines."""
     dropped_by: dict[str, int]
     """Dropped lines by the first reason in the policy's order; sums to `dropped`."""
     rejected_by: dict[str, int]
     """Rejected lines by reason; sums to `rejected`."""
     held: int = 0
-    """Those of the dropped lines that only wait for a review."""
+    """Dropped lines that only wait for a review."""
 
 
 class Estimate(Row):
-    """What one service would be asked, before anything is spent."""
+    """Estimated use of one service, before anything is spent."""
 
     service: str
     """Name in the price file."""
@@ -117,16 +117,16 @@ class Estimate(Row):
     signals: str
     """Signals that would be measured."""
     items: int
-    """Pictures or prompts without a fact."""
+    """Images or prompts without a signal."""
     calls: int
-    """Requests, without repeats after failures."""
+    """Requests, without retries."""
     units: int = 0
-    """Billed units: one feature of one picture."""
+    """Billed units: one feature of one image."""
     input_tokens: int = 0
-    """Tokens sent, by the shipped counter and the price file's rule for pictures."""
+    """Input tokens, by the shipped tokenizer and the price file's rule for images."""
     output_tokens: int = 0
-    """Tokens answered, without thinking."""
+    """Output tokens, without thinking."""
     usd: float | None
-    """Expected price in US dollars; null when the price file has none."""
+    """Expected cost in US dollars; null when the price file has no price."""
     usd_most: float | None
-    """Price if every answer were as long as allowed; null when the price file has none."""
+    """Cost if every answer had the maximum length; null when the price file has no price."""

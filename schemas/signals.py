@@ -30,22 +30,22 @@ class SignalEntry(NamedTuple):
     """Columns of the stored value."""
     on: MeasuredOn
     screens: bool = True
-    """Whether it is measured on everything, so that a policy may ask about it; else only on what a policy keeps."""
+    """True: measured on all items, so that policy rules can use it. False: measured only on kept items."""
     version: str = ""
-    """Version of the rule of a signal from another package; signals of this one have theirs beside their code."""
+    """Version of a signal from another package; built-in signals have theirs in their code."""
     rule: Callable[[Any], Row] | None = None
-    """The value of one item, for a signal from another package. It may raise; the item then has no value."""
+    """Function from one item to its value, for a signal from another package. If it raises, the item has no value."""
     package: str = ""
-    """The package that it comes from; empty for signals of this one."""
+    """Name of the package; empty for built-in signals."""
 
 
 class SignalKey(Row):
-    """What a stored value is about and where it comes from."""
+    """Columns that every signal has: item, version, provider, time."""
 
     content_id: str
-    """Content id of the picture, text or document."""
+    """Content id of the image, text or document."""
     version: str
-    """Version of code, model and prompt together; another version is measured again."""
+    """Version of code, model and prompt; items are measured again when it changes."""
     provider: str
     """Provider that measured it."""
     measured_at: datetime
@@ -53,7 +53,7 @@ class SignalKey(Row):
 
 
 class Nsfw(Row):
-    """How likely a picture is pornographic."""
+    """How likely an image is pornographic."""
 
     nsfw_probability: Float32
     """0 to 1; OpenNSFW's authors call below 0.2 safe and above 0.8 unsafe."""
@@ -63,24 +63,24 @@ class Face(Row):
     """One human face."""
 
     box: list[Int32]
-    """x, y, width, height in pixels of the stored picture."""
+    """x, y, width, height in pixels of the stored image."""
     confidence: Float32
     """0 to 1."""
 
 
 class Faces(Row):
-    """Human faces in a picture."""
+    """Human faces in an image."""
 
     faces: list[Face]
     """All faces found, strongest first."""
     confidence_max: Float32
     """Confidence of the strongest face; 0 when none was found."""
     area_fraction_max: Float32
-    """Largest face box as a fraction of the picture's area; 0 when none was found."""
+    """Largest face box as a fraction of the image's area; 0 when none was found."""
 
 
 class ImageHash(Row):
-    """Perceptual hashes of a picture."""
+    """Perceptual hashes of an image."""
 
     phash: str
     """64-bit DCT hash, 16 hex digits, bit order of the imagehash package."""
@@ -89,11 +89,11 @@ class ImageHash(Row):
     pdq_quality: Int32
     """0 to 100; below 50 the PDQ hash should not be matched (ThreatExchange)."""
     grey: str
-    """Brightness of the picture shrunk to 32 x 32, row by row, 2,048 hex digits: what the DCT hash is made of."""
+    """Grey thumbnail of 32 x 32 pixels, row by row, 2,048 hex digits; the DCT hash is computed from it."""
 
 
 class ImageLayout(Row):
-    """What tells drawings, documents and photographs apart."""
+    """Colour statistics that separate drawings, documents and photographs."""
 
     flat_fraction: Float32
     """Share of pixels equal to the most common colour, to within 8 levels of 255 per channel."""
@@ -102,14 +102,14 @@ class ImageLayout(Row):
     saturation_mean: Float32
     """Mean of (max - min) / 255 over the channels, 0 grey to 1."""
     ink_fraction: Float32
-    """Share of pixels whose brightness differs by more than 96 levels from the most common one."""
+    """Share of pixels whose brightness differs by more than 96 levels from the most common brightness."""
 
 
 class TextBox(Row):
-    """Where one stretch of a picture's text stands."""
+    """Position of one line or word of an image's text."""
 
     box: list[Int32]
-    """x, y, width, height in pixels of the stored picture."""
+    """x, y, width, height in pixels of the stored image."""
     start: Int32
     """First character of `text`, counted in Unicode code points."""
     end: Int32
@@ -117,23 +117,23 @@ class TextBox(Row):
 
 
 class ImageText(Row):
-    """Text that can be read in a picture."""
+    """Text read in an image (OCR)."""
 
     text: str
     """All lines, top to bottom, joined by newlines; empty when there are none."""
     line_count: Int32
     """Number of lines."""
     area_fraction: Float32
-    """Share of the picture's area covered by text boxes."""
+    """Share of the image's area covered by text boxes."""
     boxes: list[TextBox]
-    """A box for every line or word of `text`, upright around it however it is turned."""
+    """An axis-aligned box for every line or word of `text`."""
 
 
 class Embedding(Row):
     """A unit vector."""
 
     vector: FloatVector
-    """float32 (dimension,), length 1; the version names the model."""
+    """float32 (dimension,), norm 1; the version names the model."""
 
 
 class PiiSpan(Row):
@@ -146,36 +146,36 @@ class PiiSpan(Row):
     end: Int32
     """One past the last character."""
     confidence: Float32
-    """0 to 1; 1 when a checksum or a full pattern confirms it."""
+    """0 to 1; 1 when confirmed by a checksum or a full pattern."""
 
 
 class TextPii(Row):
     """Personal data in a text."""
 
     spans: list[PiiSpan]
-    """Every finding in the whole text, in order, without overlaps."""
+    """All findings in the text, in order, without overlaps."""
     types: list[str]
     """Distinct types, sorted."""
 
 
 class CategoryScore(Row):
-    """How much a text or picture belongs to one kind of harm."""
+    """Score of a text or image in one category of harm."""
 
     category: str
     """OpenAI's name, such as harassment, hate/threatening, self-harm or sexual/minors."""
     score: Float32
-    """0 to 1; of a text, the highest of all its stretches."""
+    """0 to 1; for a long text, the maximum over its parts."""
 
 
 class Moderation(Row):
-    """How likely a text or picture is harmful, and in which way."""
+    """How likely a text or image is harmful, and in which category."""
 
     flagged_probability: Float32
-    """0 to 1: the highest category score, or the probability of offensive words; of a text, in its worst stretch."""
+    """0 to 1: highest category score, or probability of offensive words; for a long text, the maximum of its parts."""
     flagged_categories: list[str]
-    """Categories the provider itself flags, sorted; empty from the embedded provider, which names none."""
+    """Categories that the provider flags, sorted; empty for the embedded provider, which has no categories."""
     category_scores: list[CategoryScore]
-    """Every category by name; empty from the embedded provider, and for a text without a visible character."""
+    """All categories by name; empty for the embedded provider and for a text without visible characters."""
 
 
 class Language(Row):
@@ -195,28 +195,28 @@ class Tokens(Row):
 
 
 class ServiceText(Row):
-    """Texts of the serving software that stand where a message should be."""
+    """Messages of the serving software in place of a user or model message."""
 
     kinds: list[str]
     """moderation_notice, network_error, rate_limit, conversation_limit, inactivity, api_error, error_code, cursor."""
 
 
 class ModelNames(Row):
-    """Model or vendor names that reveal who answers."""
+    """Model or vendor names that reveal which model answers."""
 
     names: list[str]
-    """Names found by our rule, sorted: distinctive names anywhere, ordinary words only in self-introductions."""
+    """Names found, sorted: distinctive names anywhere, ordinary words only in self-introductions."""
 
 
 class UpstreamWords(Row):
-    """What FastChat's cleaner finds as plain substrings of a lower-cased text."""
+    """Substrings that FastChat's cleaner finds in the lower-cased text."""
 
     identity: list[str]
-    """Words that give a model away, whatever they mean where they stand."""
+    """Words that reveal a model, without regard to context."""
     errors: list[str]
-    """Texts of the serving software."""
+    """Error texts of the serving software."""
     unfinished: list[str]
-    """Marks of an answer that was still being written."""
+    """Marks of an unfinished answer."""
 
 
 class Markdown(Row):
@@ -239,23 +239,23 @@ class Markdown(Row):
     unordered: Int32
     """Unordered list items."""
     bold_stars: Int32
-    """Bold runs written with two stars."""
+    """Bold passages written with two stars."""
     bold_underscores: Int32
-    """Bold runs written with two underscores."""
+    """Bold passages written with two underscores."""
 
 
 class NamedEntities(Row):
     """How specific a message is."""
 
     entities: Int32
-    """Distinct names outside code, headings and labels, by capitals; near 0 in scripts without upper case."""
+    """Distinct capitalised names outside code, headings and labels; near 0 in scripts without upper case."""
 
 
 class Code(Row):
     """Whether a message contains or asks for program code."""
 
     is_code: bool
-    """FastChat's code rule and more of its kind."""
+    """True when FastChat's code rule or one of our additional patterns matches."""
 
 
 class Refusal(Row):

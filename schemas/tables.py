@@ -41,12 +41,12 @@ from schemas.topic import FittedDocument, TopicChange, TopicMember, TopicMerge, 
 
 
 class Table(NamedTuple):
-    """What a table holds."""
+    """A table: row type, sort columns, compression."""
 
     row: type[BaseModel]
     sort: tuple[str, ...]
     compression: str = "zstd"
-    """Parquet codec; lz4 for what is written once and read once."""
+    """Parquet codec; lz4 for tables that are written once and read once."""
 
 
 TABLES: dict[str, Table] = {
@@ -117,7 +117,7 @@ SIGNAL_ENTRIES: dict[str, SignalEntry] = {
     "criteria": SignalEntry(Criteria, _DOCUMENTS, screens=False),
     "taxonomy": SignalEntry(Taxonomy, _DOCUMENTS, screens=False),
 }
-"""Every signal: what is stored, what it is measured on and when. Those of other installed packages are added here."""
+"""Every signal: value type, what it is measured on and when. Signals of other installed packages are added below."""
 SIGNAL_ENTRIES |= installed_signals(SIGNAL_ENTRIES)
 
 SIGNALS: dict[str, type[Row]] = {name: entry.value for name, entry in SIGNAL_ENTRIES.items()}
@@ -127,7 +127,7 @@ SIGNALS: dict[str, type[Row]] = {name: entry.value for name, entry in SIGNAL_ENT
 def _stored(name: str, value: type[BaseModel]) -> type[BaseModel]:
     """`SignalKey` and the columns of `value` as one row type.
 
-    It has no source of its own to look for docstrings in: pydantic would search every frame of a deep import for it.
+    It is created without source code, so pydantic must not search for attribute docstrings.
     """
     own = {"__doc__": value.__doc__, "model_config": ConfigDict(use_attribute_docstrings=False)}
     return type(f"Stored{name.title().replace('_', '')}", (value, SignalKey), own)

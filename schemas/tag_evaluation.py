@@ -1,13 +1,13 @@
-"""How well a tagger agrees with another, or with people (VisionArena Table 5's form)."""
+"""Agreement of a tagger with another tagger or with human labels (as in VisionArena Table 5)."""
 
 from schemas.row import Row
 
 
 class Share(Row):
-    """A share with its interval."""
+    """A share with its 95 % interval."""
 
     value: float | None
-    """The share; null where it is not defined, as precision is when nothing was found."""
+    """The share; null when undefined, such as precision when nothing was tagged."""
     ci95_low: float | None
     """Lower end of the 95 % interval."""
     ci95_high: float | None
@@ -15,24 +15,24 @@ class Share(Row):
 
 
 class TagAgreement(Row):
-    """What a tagger says of one label, against a reference."""
+    """Agreement of a tagger with a reference on one label."""
 
     tag: str
     """The label."""
     items: int
-    """Items that both decided."""
+    """Items with an answer from both."""
     undecided: int
-    """Items where either said null, or had no answer; counted nowhere else."""
+    """Items where either is null or missing; not counted anywhere else."""
     tagged: int
-    """Items that the tagger said yes to; for labels with several values, 0."""
+    """Items that the tagger tagged; 0 for labels with several values."""
     in_reference: int
-    """Items that the reference said yes to; for labels with several values, 0."""
+    """Items that the reference tagged; 0 for labels with several values."""
     accuracy: Share
-    """Items on which both agree; Clopper-Pearson interval."""
+    """Share of items on which both agree; Clopper-Pearson interval."""
     precision: Share
-    """Of `tagged`, those that the reference says too; Clopper-Pearson interval; null for several values."""
+    """Share of `tagged` that the reference tagged too; Clopper-Pearson interval; null for several values."""
     recall: Share
-    """Of `in_reference`, those that the tagger says too; Clopper-Pearson interval; null for several values."""
+    """Share of `in_reference` that the tagger tagged too; Clopper-Pearson interval; null for several values."""
     f1: Share
     """Harmonic mean of precision and recall; percentile bootstrap over items; null for several values."""
     kappa: Share
@@ -40,28 +40,28 @@ class TagAgreement(Row):
 
 
 class TagDisagreement(Row):
-    """One item on which the two differ."""
+    """One item on which tagger and reference differ."""
 
     item: str
     """Id of the document."""
     tag: str
     """The label."""
     tagger: bool | str
-    """What the tagger said."""
+    """The tagger's answer."""
     reference: bool | str
-    """What the reference said."""
+    """The reference's answer."""
     prompt: str
     """The prompt's beginning, on one line."""
 
 
 class TagCount(Row):
-    """How often a label is given."""
+    """How often a label occurs."""
 
     tag: str
     """The label, or label and value."""
     items: int
-    """Kept conversations that have it."""
+    """Kept conversations with the label."""
     share: float
-    """Their share of those that could be told."""
+    """Their share of the kept conversations with an answer."""
     not_told: int
-    """Kept conversations without a fact, or whose fact is null."""
+    """Kept conversations without an answer."""

@@ -1,7 +1,7 @@
-"""Tags: what a prompt with its pictures asks for, and how good a prompt it is for a benchmark. One row a document.
+"""Tags: what a prompt with its images asks for, and how suitable it is for a benchmark. One row per document.
 
-A field of `Categories` is the whole registration of a tag: what a tagger is shown, and what the tag means. Its
-definition for a language model is `tasks/prompts/tags/<field>.md`.
+Adding a field to `Categories` registers a tag: its type says what the tagger is shown. The definition for language
+models is `tasks/prompts/tags/<field>.md`.
 """
 
 from enum import StrEnum
@@ -11,7 +11,7 @@ from schemas.row import Row
 
 
 class Sees(StrEnum):
-    """What a tag is decided from: where the paper's taggers did best (VisionArena sec. 4.1)."""
+    """What the tagger is shown, as in the paper's best taggers (VisionArena sec. 4.1)."""
 
     PROMPT = "prompt"
     PICTURES = "pictures"
@@ -21,28 +21,28 @@ class Sees(StrEnum):
 FromPrompt = Annotated[bool | None, Sees.PROMPT]
 """A tag that is decided from the prompt alone."""
 FromPictures = Annotated[bool | None, Sees.PICTURES]
-"""A tag that is decided from the pictures alone; false without any."""
+"""A tag that is decided from the images alone; false without images."""
 FromBoth = Annotated[bool | None, Sees.BOTH]
-"""A tag that is decided from the prompt with its pictures."""
+"""A tag that is decided from the prompt with its images."""
 
 
 class Categories(Row):
-    """What a prompt with its pictures asks for (VisionArena sec. 4.1). Null: could not be told."""
+    """What a prompt with its images asks for (VisionArena sec. 4.1). Null: undecided."""
 
     captioning: FromPrompt
-    """Asks to describe the picture as a whole."""
+    """Asks to describe the image as a whole."""
     creative_writing: FromPrompt
     """Asks for a story, poem, caption or other original text."""
     diagram: FromPictures
-    """The picture is a chart, diagram or figure."""
+    """The image is a chart, diagram or figure."""
     entity_recognition: FromPrompt
     """Asks which particular object, person, place or species is shown."""
     homework: FromPictures
-    """The picture or prompt is an exercise or exam question."""
+    """The image or prompt is an exercise or exam question."""
     humor: FromBoth
     """Asks for or about something funny."""
     ocr: FromBoth
-    """Answering needs reading text in the picture."""
+    """Answering needs reading text in the image."""
 
 
 TAGS = tuple(Categories.model_fields)
@@ -50,12 +50,12 @@ TAGS = tuple(Categories.model_fields)
 
 
 def sees(tag: str) -> Sees:
-    """What a tag is decided from."""
+    """What the tagger is shown for a tag."""
     return next(mark for mark in Categories.model_fields[tag].metadata if isinstance(mark, Sees))
 
 
 class Criteria(Row):
-    """BenchBuilder's seven criteria of a prompt that tells models apart. Null: could not be told."""
+    """BenchBuilder's seven criteria of a good benchmark prompt. Null: undecided."""
 
     specificity: bool | None
     """Asks for one specific output."""
@@ -74,13 +74,13 @@ class Criteria(Row):
 
 
 class Taxonomy(Row):
-    """Where a prompt stands in WildVision's taxonomy (`tasks/prompts/taxonomy.yaml`). Null: could not be told."""
+    """Category of a prompt in WildVision's taxonomy (`tasks/prompts/taxonomy.yaml`). Null: undecided."""
 
     question_category: str | None
     """Kind of question, such as Analytical."""
     question_subcategory: str | None
     """Kind within `question_category`, such as Mathematical Reasoning."""
     image_domain: str | None
-    """What the picture is of, such as Urban; null without a picture."""
+    """Domain of the image, such as Urban; null without an image."""
     image_subdomain: str | None
-    """What it is of within `image_domain`, such as Buildings."""
+    """Subdomain within `image_domain`, such as Buildings."""

@@ -1,4 +1,4 @@
-"""What was taken down: enough to keep it out for ever, too little to tell what or whose it was."""
+"""Takedowns: keyed hashes that keep removed items out of the store without identifying them."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -7,7 +7,7 @@ from schemas.row import Row
 
 
 class TakenDownKind(StrEnum):
-    """What a tombstone keeps out."""
+    """What a tombstone is about."""
 
     CONVERSATION = "conversation"
     PICTURE = "picture"
@@ -15,41 +15,41 @@ class TakenDownKind(StrEnum):
 
 
 class Tombstone(Row):
-    """One thing that must never come back."""
+    """One removed conversation, image or user that must not be stored again."""
 
     key: str
-    """Keyed hash of the kind and the id; not reversible without the store's key."""
+    """Keyed hash of kind and id; not reversible without the store's key."""
     kind: TakenDownKind
     """conversation, picture or user."""
     taken_down_at: datetime
-    """When its removal was asked for (UTC)."""
+    """When the removal was requested (UTC)."""
 
 
 class NearCopy(Row):
-    """A picture that looks like one that goes, and stays until somebody names it."""
+    """An image that looks like a removed one; it stays until its own removal is requested."""
 
     image_id: str
     """Content id."""
     pdq_distance: int
-    """Bits of 256 in which the PDQ hashes differ."""
+    """Hamming distance of the 256-bit PDQ hashes."""
 
 
 class Removed(Row):
-    """What a takedown removed, or would remove."""
+    """What a takedown removes."""
 
     rows: dict[str, int]
-    """Table -> rows."""
+    """Table -> number of rows."""
     releases: list[str]
-    """Versions in the store that held it; only their manifest stays."""
+    """Release versions in the store that contained it; only their manifests stay."""
     published: list[tuple[str, str]]
-    """(repository, tag or branch) of versions on the Hub that held it; the operator takes them back."""
+    """(repository, tag or branch) of versions on the Hub that contain it; the operator must yank them."""
     perhaps_published: list[tuple[str, str]]
-    """(repository, tag or branch) of versions on the Hub whose release is not in the store, so nobody can tell."""
+    """(repository, tag or branch) of versions on the Hub that may contain it: their release is not in the store."""
     lines: list[str]
-    """Raw log lines that still hold it, as FILE:LINE; the operator deletes them."""
+    """Raw log lines that still contain it, as FILE:LINE; the operator must delete them."""
     picture_files: list[str]
-    """Raw picture files that still hold it."""
+    """Raw image files that still contain it; the operator must delete them."""
     near_pictures: list[NearCopy]
-    """Pictures that look like a removed one and stay, the nearest first."""
+    """Images that look like a removed one and stay, nearest first."""
     earlier_versions: str
-    """Why the bucket keeps earlier versions of what went; empty when it keeps none."""
+    """Why the bucket keeps earlier versions of removed objects; empty when it keeps none."""

@@ -4,12 +4,12 @@ from schemas.row import Float32, Int32, Row
 
 
 class TopicMember(Row):
-    """One kept document (prompt with its pictures) and its topic."""
+    """One kept document (prompt with its images) and its topic."""
 
     document_id: str
-    """Content id of the prompt together with its pictures."""
+    """Content id of the prompt together with its images."""
     topic: Int32
-    """Cluster number, 0 the largest when it was fitted; -1 for outliers."""
+    """Topic number, 0 for the largest at the time of the fit; -1 for outliers."""
     probability: Float32
     """Strength of membership, 0 to 1; 0 for outliers."""
     name: str
@@ -21,14 +21,14 @@ class TopicMember(Row):
 
 
 class FittedDocument(Row):
-    """One document of a fit of topics; a cache, because the same documents give the same topics again."""
+    """One document of a topic fit, kept so that the same documents need not be fitted again."""
 
     model: str
-    """Hash of engine, settings and seed, and hash of the documents that were fitted and their vectors."""
+    """Hash of engine, settings and seed, and hash of the fitted documents and their vectors."""
     document_id: str
-    """Content id of the prompt together with its pictures."""
+    """Content id of the prompt together with its images."""
     topic: Int32
-    """Cluster number, 0 the largest; -1 for outliers."""
+    """Topic number, 0 for the largest; -1 for outliers."""
     probability: Float32
     """Strength of membership, 0 to 1; 0 for outliers."""
     x: Float32
@@ -36,13 +36,13 @@ class FittedDocument(Row):
     y: Float32
     """Position on the two-dimensional map."""
     reach: Float32
-    """Mean cosine distance to its neighbours, 0 to 2, that 99 % of the documents of the fit stay within."""
+    """99 % quantile over the fit of a document's mean cosine distance to its neighbours, 0 to 2."""
     vector: str
     """Hash of its vector, 16 hex digits."""
 
 
 class TopicName(Row):
-    """A name that a provider gave, so that the same evidence is not shown to it again."""
+    """A topic name from a provider, kept so that the provider is not called again for the same evidence."""
 
     evidence: str
     """Hash of the words and exemplars of the topic."""
@@ -55,28 +55,28 @@ class TopicName(Row):
 
 
 class TopicMerge(Row):
-    """Two topics, or merged topics, that merge: one node of the tree of topics."""
+    """One node of the topic tree: two topics, or merged topics, that are merged."""
 
     node: Int32
-    """Number of the merged node; topics have the numbers below."""
+    """Number of the node; lower numbers are topics."""
     left: Int32
-    """Lower number of the two that merge."""
+    """Lower number of the two merged nodes."""
     right: Int32
-    """Higher number of the two that merge."""
+    """Higher number of the two merged nodes."""
     distance: Float32
-    """Mean cosine distance between the centroids of the topics of either side, 0 to 2."""
+    """Mean cosine distance between the topic centroids of both sides, 0 to 2."""
     documents: int
-    """Fitted documents of both."""
+    """Number of fitted documents of both."""
 
 
 class TopicChange(Row):
-    """How many documents went from a topic to a topic when topics last changed."""
+    """How many documents moved from one topic to another when topics were last fitted."""
 
     old_topic: Int32
-    """Topic before; -1 for outliers."""
+    """Earlier topic; -1 for outliers."""
     new_topic: Int32
-    """Topic after; -1 for outliers."""
+    """New topic; -1 for outliers."""
     documents: int
-    """Documents in both."""
+    """Number of documents in both."""
     successor: bool
-    """Whether the new topic is what became of the old one: the one-to-one mapping that moves the fewest documents."""
+    """Whether the new topic continues the old one, by the one-to-one mapping that moves the fewest documents."""

@@ -14,7 +14,7 @@ ENDED = {
 
 
 class BatchServer:
-    """`lines` makes the result file of some parsed request lines; the rest are switches and counters."""
+    """`lines` makes the result file from parsed request lines; the other attributes are switches and counters."""
 
     def __init__(self, lines):
         self.lines = lines
@@ -155,7 +155,7 @@ class BatchServer:
 
 
 def result(row, answer, used=(1000, 100)):
-    """The line in which a vendor answers a request line with a completed text."""
+    """The result line for a request line that was answered."""
     if "key" in row:
         parts = {"role": "model", "parts": [{"text": answer}]}
         tokens = {"promptTokenCount": used[0], "candidatesTokenCount": used[1]}
@@ -170,7 +170,7 @@ def result(row, answer, used=(1000, 100)):
 
 
 def failed(row):
-    """The line in which a vendor says that it did not answer."""
+    """The result line for a request line that was not answered."""
     error = {"code": "batch_expired", "message": "quotes the prompt"}
     if "key" in row:
         return json.dumps({"key": row["key"], "error": error | {"code": 500}}).encode() + b"\n"
@@ -178,12 +178,12 @@ def failed(row):
 
 
 def asked(row):
-    """The material of a request line."""
+    """The text that a request line asks about."""
     if "key" in row:
         return row["request"]["contents"][0]["parts"][0]["text"]
     return row["body"]["messages"][1]["content"][0]["text"]
 
 
 def name_of(row):
-    """Our name of a request line."""
+    """The id that we gave a request line."""
     return row.get("key") or row["custom_id"]

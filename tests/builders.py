@@ -133,18 +133,18 @@ def image_bytes(seed: int = 0, size: tuple[int, int] = (32, 24), file_format: st
 
 
 def picture(seed: int = 0, size: tuple[int, int] = (32, 24)) -> DecodedImage:
-    """A decoded picture that differs with the seed."""
+    """A decoded image that differs with the seed."""
     return open_image(image_bytes(seed, size))
 
 
 def image(of: DecodedImage | None = None) -> Image:
-    """The stored row of a picture."""
+    """The stored row of an image."""
     of = of or picture()
     return Image(image_id=of.image_id, bytes=of.encoded, format=of.format, width=of.width, height=of.height)
 
 
 def clean_value(signal: str, content_id: str) -> dict[str, Any]:
-    """The columns of a harmless fact; hashes and vectors differ between content ids."""
+    """The columns of a harmless signal value; hashes and vectors differ between content ids."""
     digest = hashlib.sha256(content_id.encode()).hexdigest()
     vector = np.random.default_rng(int(digest[:8], 16)).normal(size=64)
     unit = (vector / np.linalg.norm(vector)).tolist()
@@ -175,7 +175,7 @@ def clean_value(signal: str, content_id: str) -> dict[str, Any]:
 
 
 def _zeros(value: type[Row]) -> dict[str, Any]:
-    """Zero, false or empty in every column: what a signal that nobody listed above says of a harmless item."""
+    """Zero, false or empty in every column, for signals that are not listed above."""
     return {name: (get_origin(field.annotation) or field.annotation)() for name, field in value.model_fields.items()}
 
 
@@ -199,7 +199,7 @@ def store_with(folder: Path, **tables: Iterable[Row]) -> Store:
 def measure_clean(
     store: Store, conversations: Iterable[Conversation], **other: Mapping[str, Mapping[str, Any] | None]
 ) -> None:
-    """A harmless fact of every signal on every part. `other` names facts that differ; None is a missing fact."""
+    """A harmless value of every signal for every part. `other` gives other values; None is a missing signal."""
     for signal in SIGNALS:
         values = {content_id: {} for content_id in _content_ids(signal, conversations)} | other.get(signal, {})
         known = {name: value for name, value in values.items() if value is not None}
@@ -207,7 +207,7 @@ def measure_clean(
 
 
 def counted_tokens(conversations: Iterable[Conversation]) -> dict[str, dict[str, int]]:
-    """True counts for `measure_clean(tokens=…)`: a release that tells others does not verify."""
+    """Real token counts for `measure_clean(tokens=…)`; a release with other counts does not verify."""
     texts = {turn.text_id: turn.content for each in conversations for turn in each.turns}
     counts = Cl100k().count_tokens(list(texts.values()))
     return {name: {"tokens": count} for name, count in zip(texts, counts, strict=True)}

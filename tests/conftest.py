@@ -1,6 +1,6 @@
-"""No test reaches another machine: connections, datagrams and name look-ups stay on this one.
+"""No test can connect to another machine: connections, datagrams and name look-ups are limited to this one.
 
-Two workers share the tests so that the flows' arenas are made once.
+Tests are distributed to two workers so that each arena of the flow tests is made only once.
 """
 
 import gc
@@ -48,7 +48,7 @@ def _refuse_other_machines(event: str, arguments: tuple) -> None:
     else:
         return
     if not _on_this_machine(host):
-        # Not an Exception: code that shrugs off network errors must not shrug this off.
+        # Not an Exception: code that ignores network errors must not ignore this.
         pytest.fail(f"a test may only reach this machine, not {host!r} ({event})")
 
 
@@ -59,7 +59,7 @@ sys.addaudithook(_refuse_other_machines)
 
 
 class _ByArena(LoadScopeScheduling):
-    """The longest first: flow tests that share one curated arena, and those with arenas of their own, a worker each."""
+    """Flow tests first: one worker for those that share the curated arena, one for those with their own arenas."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
@@ -69,7 +69,7 @@ class _ByArena(LoadScopeScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
-    """In place of xdist's groups, which pytest's structured node ids have silently switched off."""
+    """Used instead of xdist's groups, which do not work with pytest's structured node ids."""
     return _ByArena(config, log)
 
 

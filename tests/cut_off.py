@@ -1,4 +1,4 @@
-"""A way to a server that is cut off for good when somebody asks for a certain thing."""
+"""A proxy that cuts the connection to a server for good when certain bytes pass through."""
 
 import socket
 import threading
@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 @contextmanager
 def cut_off_at(port: int, words: bytes) -> Iterator[int]:
-    """A port that leads to `port` of this machine until `words` come along; from then on it refuses."""
+    """A local port that forwards to `port` until `words` pass through; then it closes and refuses connections."""
     open_sockets: list[socket.socket] = []
     listening = socket.create_server(("127.0.0.1", 0))
 

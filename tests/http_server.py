@@ -1,4 +1,4 @@
-"""A server on 127.0.0.1 that answers the vendors' SDKs over HTTP with what a test scripts."""
+"""A server on 127.0.0.1 that answers the vendors' SDKs over HTTP with the replies that a test sets."""
 
 import json
 import threading
@@ -9,9 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Reply:
-    """What the HTTP server answers once; `body` None hangs up without an answer, `cut` in the middle of it.
+    """One reply. `body` None closes the connection without an answer; `cut` closes it halfway.
 
-    A `body` that is called with the request gives the body, or a whole reply.
+    A callable `body` gets the request and returns the body, or a whole Reply.
     """
 
     body: object = None
@@ -26,7 +26,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class HttpServer:
-    """Answers POSTs with the scripted replies, the last of them for ever, and remembers what it was sent."""
+    """Answers POSTs with the given replies in order, repeats the last one, and records the requests."""
 
     def __init__(self):
         self.requests, self.replies = [], deque()

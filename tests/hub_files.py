@@ -26,7 +26,7 @@ class FileAnswers:
         return path.endswith(".parquet") or size > _LFS_BYTES * 256
 
     def tree(self, name: str, revision: str, folder: str = ""):
-        """Files and folders below a folder, or right in it, some at a time."""
+        """Files and folders below a folder (recursively) or directly in it, in pages."""
         repo, commit, error = self.found(name, revision)
         if error:
             return error
@@ -42,7 +42,7 @@ class FileAnswers:
         return self.page([found[path] for path in sorted(found)])
 
     def page(self, rows: list):
-        """The next rows after those that the client has."""
+        """The next page of rows."""
         start = int(self.query.get("cursor", ["0"])[0])
         query = urlencode({name: values[0] for name, values in self.query.items()} | {"cursor": start + _PAGE})
         link = f'<{self.hub.endpoint}{urlsplit(self.path).path}?{query}>; rel="next"'

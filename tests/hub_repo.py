@@ -19,7 +19,7 @@ class Repo:
     parents: dict[str, str | None] = field(default_factory=dict)
 
     def commit(self, files: dict[str, bytes], branch: str = "main", message: str = "", first: bool = False) -> str:
-        """Make `files` the content of a branch, `first` without a past; returns the commit."""
+        """Commit `files` as the content of a branch, without a parent if `first`; returns the commit."""
         seed = json.dumps([len(self.messages), sorted(files), message]).encode()
         oid = hashlib.sha1(seed).hexdigest()
         self.titles[oid], self.parents[oid] = message, None if first else self.branches.get(branch)

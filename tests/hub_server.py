@@ -56,7 +56,7 @@ class LoopbackHub:
     def fail(
         self, method: str, part: str, status: int, times: int = 1, after: bool = False, retry_after: int = 0
     ) -> None:
-        """Answer the next requests whose path holds `part` with a status; `after` the work was done all the same."""
+        """Answer the next requests whose path contains `part` with a status; `after`: carry out the request first."""
         self._faults.append([method, part, status, times, after])
         self.retry_after = retry_after
 
@@ -65,11 +65,11 @@ class LoopbackHub:
         self._faults.append([method, part, _RESET, times, after])
 
     def stall(self, part: str) -> Event:
-        """Take half of the next upload whose path holds `part`, and never answer. The event tells that it is there."""
+        """Read half of the next upload whose path contains `part`, and never answer. The event is set then."""
         return self._stalls.setdefault(part, Event())
 
     def stalled(self, path: str) -> bool:
-        """Hold an upload that is to stall, until the server closes."""
+        """Block an upload that should stall until the server closes."""
         events = [event for part, event in self._stalls.items() if part in path and not event.is_set()]
         for event in events:
             event.set()
@@ -77,7 +77,7 @@ class LoopbackHub:
         return bool(events)
 
     def fault(self, method: str, path: str) -> tuple[object, bool] | None:
-        """(status, after) when the request is to fail."""
+        """(status, after) when the request should fail."""
         for fault in self._faults:
             if fault[0] == method and fault[1] in path and fault[3] > 0:
                 fault[3] -= 1
@@ -85,7 +85,7 @@ class LoopbackHub:
         return None
 
     def writes(self) -> list[str]:
-        """Requests that were to change something."""
+        """Requests that change something."""
         asked = [f"{method} {path}" for method, path in self.requests if method != "GET" and method != "HEAD"]
         return [each for each in asked if "paths-info" not in each and "validate-yaml" not in each]
 

@@ -3,7 +3,7 @@
 from tasks.providers.production.openai.moderation import CATEGORIES
 
 OF_IMAGES = ("self-harm", "self-harm/instructions", "self-harm/intent", "sexual", "violence", "violence/graphic")
-"""Categories that the service scores in pictures; the others are of texts alone."""
+"""Categories that the service scores in images; the others are of texts alone."""
 
 
 def result(**scores):
@@ -14,7 +14,7 @@ def result(**scores):
 
 
 def of_image(**scores):
-    """A result about a picture."""
+    """A result about an image."""
     scores = dict.fromkeys(CATEGORIES, 0.0) | dict.fromkeys(OF_IMAGES, 0.01) | scores
     applied = {name: ["image"] if name in OF_IMAGES else [] for name in CATEGORIES}
     return result(**scores) | {"category_applied_input_types": applied}

@@ -1,4 +1,4 @@
-"""S3 on 127.0.0.1, by moto's server in a process of its own."""
+"""S3 on 127.0.0.1: moto's server in its own process."""
 
 import socket
 import subprocess
@@ -13,14 +13,14 @@ import boto3
 
 @contextmanager
 def s3_server(bucket: str) -> Iterator[dict[str, str]]:
-    """An empty bucket; the environment variables that tell clients where it is."""
+    """A server with an empty bucket; yields the environment variables for clients."""
     with s3_process(bucket) as (own, _):
         yield own
 
 
 @contextmanager
 def s3_process(bucket: str) -> Iterator[tuple[dict[str, str], subprocess.Popen[bytes]]]:
-    """The same, and the server's process, which may be killed."""
+    """The same; also yields the server process, which tests may kill."""
     port = _free_port()
     own = {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",

@@ -178,7 +178,7 @@ def _ratings(name: str) -> list[Rating]:
 
 
 def _sightings(items: list[Conversation | Battle]) -> pl.DataFrame:
-    """The log lines that the items stand for, and one that a later line replaced: what a funnel needs of them."""
+    """The log lines of the items, and one line that a later line replaced; the funnel counts them."""
     lines = [(item.source, item.line, "leftvote" if isinstance(item, Battle) else "chat") for item in items]
     rows = [{"source": s, "line": n, "side": 0, "record_type": kind} for s, n, kind in [*lines, (SOURCE, 500, "chat")]]
     return pl.DataFrame(rows, schema=frame_schema(Sighting))

@@ -1,4 +1,4 @@
-"""Ways to change a release on disk, with checksums that fit afterwards, as who hides a change would write them."""
+"""Changes a release on disk and updates its checksums, as someone who hides a change would."""
 
 import json
 from collections.abc import Callable
@@ -18,18 +18,18 @@ Rows = list[dict[str, Any]]
 
 
 def write_manifest(release: Path, **changes: object) -> None:
-    """Other values in the manifest, and a seal that fits."""
+    """Change values of the manifest and update its seal."""
     changed = manifest_of(release) | changes
     (release / "manifest.json").write_text(json.dumps(changed | {"seal": seal(changed)}))
 
 
 def reseal(release: Path) -> None:
-    """Checksums of what lies there now."""
+    """Update the checksums of all files."""
     write_manifest(release, files={name: file.model_dump() for name, file in released_files(release).items()})
 
 
 def rewrite(release: Path, shard: str, change: Callable[[Rows], Rows]) -> None:
-    """Put `change(rows)` in place of the rows of a shard."""
+    """Replace the rows of a shard by `change(rows)`."""
     schema = pq.read_schema(release / shard)
     rows = change(pq.read_table(release / shard).to_pylist())
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), release / shard)
@@ -37,19 +37,19 @@ def rewrite(release: Path, shard: str, change: Callable[[Rows], Rows]) -> None:
 
 
 def change_row(release: Path, shard: str, **columns: object) -> None:
-    """Other values in the first row of a shard."""
+    """Change values in the first row of a shard."""
     rewrite(release, shard, lambda rows: [rows[0] | columns, *rows[1:]])
 
 
 def add_file(release: Path, name: str, content: bytes = b"unexpected") -> None:
-    """One more file, or another content of one that is there."""
+    """Add a file, or replace its content."""
     (release / name).parent.mkdir(parents=True, exist_ok=True)
     (release / name).write_bytes(content)
     reseal(release)
 
 
 def as_production(release: Path) -> None:
-    """Make it one that production providers made, as its manifest and card say."""
+    """Change manifest and card so that they name production providers."""
     write_manifest(release, embedded_providers=[])
     card = (release / "README.md").read_text(encoding="utf-8")
     begin, end = card.index("> **Built with embedded"), card.index("Version ")
@@ -58,7 +58,7 @@ def as_production(release: Path) -> None:
 
 
 def card_says(release: Path, old: str, new: str) -> None:
-    """Another text in the card, where `old` stands once."""
+    """Replace `old`, which occurs once, in the card."""
     card = release / "README.md"
     text = card.read_text(encoding="utf-8")
     assert text.count(old) == 1, old

@@ -1,4 +1,4 @@
-"""The guard in conftest.py: tests reach this machine and no other."""
+"""The guard in conftest.py: tests can connect only to this machine."""
 
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""The figures about the detectors are counted as they say."""
+"""The figures about the detectors are counted as documented."""
 
 import PIL.Image
 import pytest
@@ -10,7 +10,7 @@ from tasks.providers import Providers
 
 
 class Finder:
-    """Finds what it is told to."""
+    """A detector that returns fixed findings."""
 
     version = "told"
 

@@ -1,4 +1,4 @@
-"""The `curate` command: every subcommand, in the order of its help. Heavy imports happen when a command needs them."""
+"""The `curate` command: all subcommands, in the order of the help. Heavy imports happen inside the commands."""
 
 import errno
 import sys
@@ -10,12 +10,12 @@ from typer.exceptions import TyperException
 from schemas.errors import CurateError, why_unreadable
 
 _LOOK, _RELEASES = "Look", "Releases"
-_OF_THE_PLACE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
-"""Errors of a path that the user gave, not of this program."""
+_PATH_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
+"""Error numbers that the user can fix by choosing another path."""
 
 
 def command_line() -> typer.Typer:
-    """Every command, under the heading that its help has."""
+    """The app with every command, grouped by the headings of the help."""
     from flows.commands import (
         bench,
         check,
@@ -53,7 +53,7 @@ def command_line() -> typer.Typer:
 
 
 def main() -> None:
-    """Entry point: errors that a user can fix are one line on stderr and exit status 2, or 3 when a release is held."""
+    """Entry point. Errors that a user can fix are one line on stderr, with exit status 2, or 3 for a held release."""
     try:
         status = command_line()(prog_name="curate", standalone_mode=False)
     except CurateError as error:
@@ -61,24 +61,24 @@ def main() -> None:
     except TyperException as error:
         _stop(_in_one_line(error), error.exit_code)
     except OSError as error:
-        if error.errno not in _OF_THE_PLACE or error.filename is None:
-            _stop_where_a_store_was_lost(error)
+        if error.errno not in _PATH_ERRORS or error.filename is None:
+            _stop_if_store_lost(error)
             raise
         _stop(f"{error.filename!r}: {error.strerror}; give another path, or fix this one", 2)
     except Exception as error:
-        _stop_where_a_store_was_lost(error)
+        _stop_if_store_lost(error)
         raise
     except typer.Abort:
         _stop("nothing was done", 1)
     raise SystemExit(status)
 
 
-def _stop_where_a_store_was_lost(error: Exception) -> None:
+def _stop_if_store_lost(error: Exception) -> None:
     from tasks.storage.storage_errors import from_object_store
 
     if from_object_store(error):
         _stop(
-            f"the object store cannot be reached any more ({why_unreadable(error)}); nothing that was stored is lost; "
+            f"the object store cannot be reached any more ({why_unreadable(error)}); what was stored stays; "
             "check the address and the credentials, and run the same command again",
             2,
         )
@@ -91,7 +91,7 @@ def _stop(message: str, status: int) -> NoReturn:
 
 
 def _in_one_line(error: TyperException) -> str:
-    """What is wrong with the command line; empty when its help was printed because no command was given."""
+    """The usage error in one line; empty when the help was printed because no command was given."""
     message = " ".join(error.format_message().split()).rstrip(".")
     command = getattr(getattr(error, "ctx", None), "command_path", "curate")
     return message and f"{message}; see `{command} --help`"

@@ -1,4 +1,4 @@
-"""`curate verify`, `curate diff` and `curate doctor`: is a release as it was made, what changed, what can run here."""
+"""`curate verify`, `curate diff` and `curate doctor`: check a release, compare two, list what can run here."""
 
 import importlib.util
 import json
@@ -20,7 +20,7 @@ _SHOWN = 10
 
 
 def verify(release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")]) -> None:
-    """Checksums, columns, counts, pictures without metadata, no identifiers, no leaks, the card. Exit 1 on problems."""
+    """Check checksums, columns, counts, image metadata, identifiers, leaks and the card. Exit 1 on problems."""
     from tasks.release.fetched import fetched, store_of
     from tasks.release.layout import MANIFEST_DIGITS, manifest_sha256
     from tasks.release.verify import verify_release
@@ -32,7 +32,7 @@ def verify(release: Annotated[str, typer.Argument(help="Folder of a release, or 
     for problem in problems[:50]:
         print(one_line(problem.encode(errors="backslashreplace").decode(), 1000))
     if problems:
-        print(f"{len(problems)} problems: this release is not as it was made")
+        print(f"{len(problems)} problems: this release was changed after it was made")
         raise typer.Exit(1)
     print(f"{release} is whole; its manifest is {sealed}")
 
@@ -41,11 +41,11 @@ def diff(
     old: Annotated[str, typer.Argument(help="Folder of the earlier release, or its s3://… address.")],
     new: Annotated[str, typer.Argument(help="Folder of the later release, or its s3://… address.")],
     store: Annotated[
-        str | None, typer.Option("--store", help="Store of the later release, to say why rows left.")
+        str | None, typer.Option("--store", help="Store of the later release, to give removal reasons.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """What changed from one release to another: rules, columns, rows in, out and changed, and the version bump."""
+    """Compare two releases: rules, columns, rows added, removed and changed, and the version bump."""
     from tasks.release.diff import diff_releases
     from tasks.release.fetched import fetched
     from tasks.storage.queries.removal_reasons import removal_reasons
@@ -54,14 +54,14 @@ def diff(
     known = {"why": removal_reasons(Store.existing(store))} if store else {}
     first: dict[str, list[RowChange]] = {"chat": [], "battle": [], "bench": []}
 
-    def tell(change: "RowChange") -> None:
+    def on_change(change: "RowChange") -> None:
         if as_json:
             print(change.model_dump_json())
         elif len(first[change.config]) < _SHOWN and not _by_topics(change):
             first[change.config].append(change)
 
     with fetched(old) as earlier, fetched(new) as later:
-        found = diff_releases(earlier, later, tell=tell, **known)
+        found = diff_releases(earlier, later, tell=on_change, **known)
     if as_json:
         print(found.model_dump_json())
     else:
@@ -69,7 +69,7 @@ def diff(
 
 
 def _by_topics(change: "RowChange") -> bool:
-    """Whether it is one of the thousands of rows that a new fit changes, and only so."""
+    """Whether only a new topic fit changed the row; there may be thousands of these."""
     return change.change == "changed" and set(change.columns) <= {"topic", "in_bench"}
 
 
@@ -83,8 +83,8 @@ def _print(found: "ReleaseDiff", first: "dict[str, list[RowChange]]") -> None:
             if of:
                 print(f"  {what}: " + ", ".join(f"{name} {count:,}" for name, count in of.items()))
         for row in rows:
-            told = f" ({', '.join(row.why)})" if row.columns and row.why else ""
-            print(f"  {row.change:<8} {json.dumps(row.id)}  {', '.join(row.columns or row.why)}{told}")
+            reasons = f" ({', '.join(row.why)})" if row.columns and row.why else ""
+            print(f"  {row.change:<8} {json.dumps(row.id)}  {', '.join(row.columns or row.why)}{reasons}")
         more = sum(counts.values()) - counts["same"] - len(rows)
         if more:
             print(f"  … {more:,} more; all with --json")
@@ -92,7 +92,7 @@ def _print(found: "ReleaseDiff", first: "dict[str, list[RowChange]]") -> None:
 
 
 def doctor(provider: ProviderOption = None) -> None:
-    """What is installed, which providers can run, what is missing and how to get it. Downloads nothing."""
+    """List what is installed, which providers can run, and how to get what is missing. Downloads nothing."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     from tasks.providers import PROVIDERS, Providers
 

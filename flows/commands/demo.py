@@ -1,4 +1,4 @@
-"""`curate demo` and `curate planted`: an arena with known problems, and how many of them were caught."""
+"""`curate demo` and `curate planted`: a synthetic arena with planted problems, and how many were caught."""
 
 import sys
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ def demo(
     battles: Annotated[int, typer.Option(min=0, help="Battles to draw, of two conversations each.")] = 400,
     seed: Annotated[int, typer.Option(help="Seed of the arena.")] = 0,
 ) -> None:
-    """Draw an arena with planted problems and curate it: no logs, keys, network or GPU needed."""
+    """Generate an arena with planted problems and curate it; needs no logs, keys, network or GPU."""
     from tasks.demo.arena import generate_arena
 
     if (out / EXPECTED).is_file():
-        print(f"{out} holds an arena already; curating it again", file=sys.stderr)
+        print(f"{out} already has an arena; curating it again", file=sys.stderr)
     else:
         generate_arena(out, conversations=conversations, battles=battles, seed=seed)
     settings = settings_of(logs=str(out / "logs"), store=str(out))
@@ -35,10 +35,10 @@ def demo(
 
 
 def planted(
-    expected: Annotated[Path, typer.Argument(help="What was planted: one fact a line (expected.jsonl).")],
+    expected: Annotated[Path, typer.Argument(help="List of planted problems (expected.jsonl).")],
     store: StoreOption,
 ) -> None:
-    """How many planted problems a curated store caught and missed, per kind."""
+    """Count the planted problems that a curated store caught and missed, per kind."""
     from tasks.demo.planted import score_planted
     from tasks.storage.tables import Store
 

@@ -1,4 +1,4 @@
-"""How commands run flows: on the Prefect server that PREFECT_API_URL names, else on Prefect's temporary server."""
+"""Runs flows on the Prefect server of PREFECT_API_URL, or else on Prefect's temporary server."""
 
 import atexit
 import http.client
@@ -27,7 +27,7 @@ _QUIET = {
     "PREFECT_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
 }
-"""Prefect's settings for every command, where the user has set none."""
+"""Defaults of Prefect settings for every command; the user's own settings win."""
 _TEMPORARY = {
     "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "true",
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # the default of 20 is too short for a busy machine
@@ -39,7 +39,7 @@ def run_flow(load: Callable[[], Callable[[Settings], list[StageReport]]], settin
     """Run the flow that `load` imports.
 
     Raises BadInput, before anything starts, when another run is writing to the store, and EngineUnwell when Prefect's
-    server does not answer or start. Heartbeats are off: Prefect waits a second for them at the end of every flow.
+    server does not answer or start. Heartbeats are off: Prefect would wait a second for them at the end of every flow.
     """
     prepare_engine(settings.store)
     from tasks.storage.lock import writing
@@ -58,10 +58,10 @@ def run_flow(load: Callable[[], Callable[[Settings], list[StageReport]]], settin
 
 
 def prepare_engine(store: str) -> None:
-    """Set Prefect's environment, which Prefect reads when it is imported.
+    """Set Prefect's environment variables; Prefect reads them on import.
 
-    Without PREFECT_API_URL nothing of a run goes to the user's own Prefect database: its history lies in the store,
-    or in a temporary folder where the store is not a folder.
+    Without PREFECT_API_URL the run's history is kept in the store, or in a temporary folder when the store is not a
+    local folder; nothing is written to the user's own Prefect database.
     """
     if "prefect" in sys.modules:
         return
@@ -83,9 +83,9 @@ def _home(store: str) -> str:
 def check_server(url: str) -> None:
     """Raises EngineUnwell when no server answers at a configured `PREFECT_API_URL`."""
     try:
-        urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=10).close()  # noqa: S310 - as the operator says
+        urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=10).close()  # noqa: S310 - the operator chose the address
     except urllib.error.HTTPError:
-        return  # it answers, and asks for a key or has no such page
+        return  # it answers, but wants a key or has no such page
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise EngineUnwell(
             f"Prefect's server does not answer at PREFECT_API_URL={url} ({getattr(error, 'reason', error)}); start it "
@@ -110,7 +110,7 @@ def start_server() -> None:
 
 
 def _stop_when_killed(server: "SubprocessASGIServer") -> None:
-    """Prefect stops its server at exit, but not when this process is killed: then a shell sees its pipe close."""
+    """Stop the server when this process is killed (at exit Prefect stops it): a shell waits for its pipe to close."""
     while server.server_process is None:
         time.sleep(0.05)
     reading, _ = os.pipe()  # the other end closes when this process ends, however it ends

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the settings they make."""
+"""Options shared by several commands, and the settings made from them."""
 
 import math
 from collections.abc import Iterable
@@ -22,8 +22,8 @@ FormatOption = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help="arena-logs, a dataset's format, or one of another package.",
-        show_default="by file names and columns",
+        help="Format of the logs: arena-logs, a dataset format, or one of another package.",
+        show_default="detected",
     ),
 ]
 ImagesOption = Annotated[
@@ -40,7 +40,7 @@ PresetsOption = Annotated[
 KnownHashesOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--known-hashes", help="File of hashes of known images, which are quarantined, never opened; repeatable."
+        "--known-hashes", help="File with hashes of known images, which are quarantined and never opened; repeatable."
     ),
 ]
 SinceOption = Annotated[str | None, typer.Option("--since", help="First day of log files, YYYY-MM-DD.")]
@@ -49,11 +49,11 @@ PolicyOption = Annotated[
     str, typer.Option("--policy", help="Policy: public_release, redact, internal, or a YAML file.")
 ]
 AcceptDriftOption = Annotated[
-    bool, typer.Option("--accept-drift", help="Release although a rule drops more or less than it used to.")
+    bool, typer.Option("--accept-drift", help="Release although a rule drops a different share than in earlier runs.")
 ]
 ReleaseOption = Annotated[
     str | None,
-    typer.Option("--release", help="Version to give the release, such as 1.2.0.", show_default="last day of its data"),
+    typer.Option("--release", help="Version of the release, such as 1.2.0.", show_default="last day of its data"),
 ]
 ProviderOption = Annotated[
     list[str] | None,
@@ -65,14 +65,16 @@ ProviderOption = Annotated[
 ]
 BudgetOption = Annotated[
     float | None,
-    typer.Option("--budget", min=0, help="US dollars that paid services may cost; the rest is left for a later run."),
+    typer.Option(
+        "--budget", min=0, help="Budget for paid services in US dollars; items over budget are left for a later run."
+    ),
 ]
 PricesOption = Annotated[
     str | None, typer.Option("--prices", help="Price file (YAML).", show_default="the shipped one: check it")
 ]
 BatchOption = Annotated[
     bool,
-    typer.Option("--batch", help="Ask language models in their vendor's batches: slow, at half the price."),
+    typer.Option("--batch", help="Call language models through their vendor's batch API: slow, at half the price."),
 ]
 BatchHoursOption = Annotated[
     float | None,
@@ -80,25 +82,23 @@ BatchHoursOption = Annotated[
         "--batch-hours", min=0, help="Hours to wait for batches; the next run collects the rest.", show_default="24"
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
-SeedOption = Annotated[int, typer.Option("--seed", help="Seed of everything that is drawn at random.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed of all random draws.")]
 WorkersOption = Annotated[
     int | None,
-    typer.Option("--workers", min=1, help="Threads, and processes that read logs.", show_default="one a core"),
+    typer.Option("--workers", min=1, help="Threads, and processes that read logs.", show_default="one per core"),
 ]
 TaskRunnerOption = Annotated[
     str | None,
-    typer.Option("--task-runner", help="threads, dask or ray: docs/scale.md.", show_default="threads"),
+    typer.Option("--task-runner", help="threads, dask or ray (docs/scale.md).", show_default="threads"),
 ]
 TaskRunnerAddressOption = Annotated[
     str | None,
-    typer.Option(
-        "--task-runner-address", help="A running Dask scheduler or Ray cluster.", show_default="one of this machine"
-    ),
+    typer.Option("--task-runner-address", help="A running Dask scheduler or Ray cluster.", show_default="a local one"),
 ]
 TopicEngineOption = Annotated[
     str | None,
-    typer.Option("--topic-engine", help="umap, evoc, bertopic or cuml: docs/topics.md.", show_default="umap"),
+    typer.Option("--topic-engine", help="umap, evoc, bertopic or cuml (docs/topics.md).", show_default="umap"),
 ]
 BenchSizeOption = Annotated[
     int | None,
@@ -109,18 +109,21 @@ BenchSizeOption = Annotated[
 BenchOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--bench", help="KEY=VALUE of the benchmark, as language=de or presets=yes; repeatable. See docs/bench.md."
+        "--bench",
+        help="Benchmark setting KEY=VALUE, such as language=de or presets=yes; repeatable. See docs/bench.md.",
     ),
 ]
-BootstrapsOption = Annotated[int, typer.Option("--bootstraps", min=2, help="Rounds of bootstrap intervals.")]
+BootstrapsOption = Annotated[int, typer.Option("--bootstraps", min=2, help="Bootstrap rounds.")]
 AnchorOption = Annotated[
     str | None,
-    typer.Option("--anchor", help="MODEL=RATING that is fixed.", show_default="the mean of all models is 1000"),
+    typer.Option(
+        "--anchor", help="Fix the rating of one model: MODEL=RATING.", show_default="the mean of all models is 1000"
+    ),
 ]
 
 
 def settings_of(**given: Any) -> Settings:
-    """Settings from option values; None means not given. Raises BadInput for the first value that is not allowed."""
+    """Settings from option values; None means not given. Raises BadInput for the first invalid value."""
     values = {name: value for name, value in given.items() if value is not None}
     for name in ("since", "until"):
         if name in values:

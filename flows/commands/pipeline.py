@@ -1,4 +1,4 @@
-"""`curate run` and the single stages, and what they print: stages on stderr, results on stdout."""
+"""`curate run` and the single stages. Stage reports are printed on stderr, results on stdout."""
 
 import importlib
 import sys
@@ -46,7 +46,7 @@ def run(
     anchor: opt.AnchorOption = None,
     compat: opt.CompatOption = None,
 ) -> None:
-    """Raw logs to a finished release, the nightly job by hand; with --compat also STORE/exports/VERSION-visionarena."""
+    """Run the whole pipeline: raw logs to a release. With --compat it also writes STORE/exports/VERSION-visionarena."""
     settings = settings_of(**{name: value for name, value in locals().items() if name != "compat"})
     reports = curate_all(settings)
     export_released(settings, reports, compat)
@@ -67,11 +67,11 @@ def ingest(
     task_runner: opt.TaskRunnerOption = None,
     task_runner_address: opt.TaskRunnerAddressOption = None,
 ) -> None:
-    """Logs, or a published dataset, to conversations, battles, images and rejects.
+    """Read logs or a published dataset into conversations, battles, images and rejects.
 
     Reads an arena server's own logs (YYYY-MM-DD-conv.json and vision-tmp-…, also .jsonl, .gz, .zst, of several
     servers) and, as Parquet, a `datasets` folder or JSON Lines: VisionArena-Chat and -Battle, WildVision,
-    arena-human-preference, lmsys-chat-1m, OpenAI-style messages. Lines that were read before are skipped.
+    arena-human-preference, lmsys-chat-1m, OpenAI-style messages. Lines that were already read are skipped.
     """
     settings = settings_of(**locals())
     check_before_work(settings)
@@ -90,14 +90,14 @@ def measure(
     task_runner: opt.TaskRunnerOption = None,
     task_runner_address: opt.TaskRunnerAddressOption = None,
 ) -> None:
-    """Missing signals: of everything, and, once `decide` has run, of what is kept."""
+    """Measure missing signals: of all items and, after `decide`, of kept items."""
     run_stages(settings_of(**locals()), ("flows.measure", "screen"), ("flows.measure", "describe"))
 
 
 def decide(
     store: opt.StoreOption, policy: opt.PolicyOption = "public_release", provider: opt.ProviderOption = None
 ) -> None:
-    """Signals and a policy to decisions. Nothing is measured again."""
+    """Apply a policy to the stored signals. Nothing is measured again."""
     run_stages(settings_of(**locals()), ("flows.decide", "decide"))
 
 
@@ -109,7 +109,7 @@ def sample(
     bench_size: opt.BenchSizeOption = None,
     bench: opt.BenchOption = None,
 ) -> None:
-    """Topics of what is kept, and the benchmark."""
+    """Find the topics of kept prompts and draw the benchmark."""
     run_stages(settings_of(**locals()), ("flows.sample", "sample"))
 
 
@@ -125,7 +125,7 @@ def release(
     bootstraps: opt.BootstrapsOption = 100,
     compat: opt.CompatOption = None,
 ) -> None:
-    """Tables to a release on disk; with --compat also STORE/exports/VERSION-visionarena."""
+    """Write a release from the tables. With --compat it also writes STORE/exports/VERSION-visionarena."""
     settings = settings_of(**{name: value for name, value in locals().items() if name != "compat"})
     export_released(settings, run_stages(settings, ("flows.release", "release")), compat)
 
@@ -137,7 +137,7 @@ def curate_all(settings: Settings) -> list[StageReport]:
 
 
 def run_stages(settings: Settings, *stages: tuple[str, str]) -> list[StageReport]:
-    """Run single stages on a store that exists, with one budget, print what they did and keep the record."""
+    """Run single stages on an existing store with one budget; print their reports and write the run record."""
     from tasks.runtime.budget import one_ledger
     from tasks.storage.run_record import keep_run_record
     from tasks.storage.tables import Store
@@ -162,9 +162,9 @@ def _flow(module: str, name: str) -> Callable[[], Any]:
 
 
 def export_released(settings: Settings, reports: Sequence[StageReport], compat: Compat | None) -> None:
-    """The release that was made, once more with the columns of a published dataset.
+    """Also write the new release with the columns of a published dataset.
 
-    The store is locked meanwhile, so that no takedown happens between reading and writing.
+    The store is locked, so that no takedown happens between reading and writing.
     """
     released = reports[-1].result
     if compat is None or not released:
@@ -177,7 +177,7 @@ def export_released(settings: Settings, reports: Sequence[StageReport], compat: 
 
 
 def print_result(settings: Settings, reports: Sequence[StageReport]) -> None:
-    """What the stages did, where record, release and report lie, and the funnel, last."""
+    """Print the stage reports, the paths of record, release and report, and the funnel."""
     from tasks.storage.queries.funnel import funnel
     from tasks.storage.run_record import latest_run_record
     from tasks.storage.tables import Store
@@ -192,7 +192,7 @@ def print_result(settings: Settings, reports: Sequence[StageReport]) -> None:
 
 
 def print_stages(reports: Sequence[StageReport]) -> None:
-    """One line a stage: time, memory, what was counted, what was measured, what failed."""
+    """Print one line per stage: time, memory, counts, model calls, failures."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("stage", "seconds", "rows/s", "peak MB", "counts"):
         table.add_column(column, justify="left" if column in ("stage", "counts") else "right", overflow="fold")
@@ -224,10 +224,10 @@ def _in_money(service: str, use: Use) -> str:
 
 
 def _print_funnel(gone: Funnel) -> None:
-    """Per reason, then the line that scripts look for, last."""
+    """Print the counts per reason, then the summary line that scripts parse."""
     for fate, reasons in (("dropped", gone.dropped_by), ("rejected", gone.rejected_by)):
         for reason, count in reasons.items():
             print(f"  {fate:<9}{count:>8,}  {reason}")
     if gone.held:
-        print(f"  held     {gone.held:>8,}  of the dropped, until somebody has looked: curate review")
+        print(f"  held     {gone.held:>8,}  of the dropped, waiting for a review: curate review")
     print(f"in {gone.lines} = kept {gone.kept} + dropped {gone.dropped} + rejected {gone.rejected}")

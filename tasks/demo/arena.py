@@ -1,4 +1,4 @@
-"""Draws a demo arena: raw logs, images and presets as FastChat's server leaves them, and what was planted in them."""
+"""Draws a demo arena: logs, images and presets in the format of FastChat's server, and the list of planted problems."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -17,11 +17,11 @@ from tasks.demo.words import chance
 from tasks.runtime.progress import Advance, progress
 
 EXPECTED = "expected.jsonl"
-"""What was planted, one fact a line."""
+"""File of planted problems, one JSON object per line."""
 IMAGES_MIN, IMAGES_A_ROOT = 24, 7
 """Ordinary images grow with the square root of the conversations: 260 for 1,400."""
 ONE_ROUND = 1_000
-"""Problems are planted once, and once more for each tenfold of this many conversations."""
+"""Problems are planted once, and once more for every factor of ten above this many conversations."""
 
 
 def generate_arena(
@@ -35,14 +35,15 @@ def generate_arena(
 ) -> None:
     """Write `logs/`, `presets/` and `expected.jsonl` into `folder`; the same arguments give the same bytes.
 
-    `conversations` direct chats and `battles` votes, with two conversations each, are ordinary traffic. Planted
-    problems come on top, each with a line in `expected.jsonl` that says what was planted where. At most `images_max`
-    ordinary images are drawn. Memory holds the lines of one day. Raises BadInput when the folder holds an arena
-    already or a number makes no sense.
+    `conversations` direct chats and `battles` votes (of two conversations each) are ordinary traffic. Planted
+    problems are added to these, each with a line in `expected.jsonl`. At most `images_max` ordinary images are drawn.
+    Only the lines of one day are in memory. Raises BadInput when the folder already has an arena or a size is invalid.
     """
     _check(folder, conversations, battles, images_max)
     days, total = log_days(), conversations + 2 * battles
-    stage = _stage(folder, total, images_max, seed)
+    images = ImageFolder(folder / "logs" / "serve_images")
+    pool = ImagePool(images, min(images_max, max(IMAGES_MIN, int(IMAGES_A_ROOT * math.sqrt(total)))), seed)
+    stage = Stage(images, PresetFolder(folder / "presets"), pool, Phrasebook(), Crowd(total))
     found = _planted(stage, total, seed) if problems else {}
     writer = LogWriter(folder / "logs", folder / EXPECTED)
     writer.write_fact({"kind": "model_strengths", "models": {model.name: model.strength for model in models()}})
@@ -67,14 +68,8 @@ def _check(folder: Path, conversations: int, battles: int, images_max: int) -> N
         raise BadInput(f"{str(folder)!r} holds {state} arena already; give another folder, or remove logs and presets")
 
 
-def _stage(folder: Path, total: int, images_max: int, seed: int) -> Stage:
-    images = ImageFolder(folder / "logs" / "serve_images")
-    size = min(images_max, max(IMAGES_MIN, int(IMAGES_A_ROOT * math.sqrt(total))))
-    return Stage(images, PresetFolder(folder / "presets"), ImagePool(images, size, seed), Phrasebook(), Crowd(total))
-
-
 def _planted(stage: Stage, conversations: int, seed: int) -> dict[LogDay, list[Scene]]:
-    """The scenes of every problem, on a day on which it can happen."""
+    """Day -> scenes of the problems planted on it; each problem gets a random day on which it can happen."""
     rounds = 1 + max(0, int(math.log10(max(1, conversations) / ONE_ROUND)))
     found: dict[LogDay, list[Scene]] = {}
     for kind, plant in PLANTERS.items():
@@ -88,14 +83,14 @@ def _planted(stage: Stage, conversations: int, seed: int) -> dict[LogDay, list[S
 
 
 def _split(total: int, days: Sequence[LogDay]) -> list[int]:
-    """`total` dealt out to the days by their weights; the parts add up."""
+    """`total` divided among the days in proportion to their weights; the parts sum to `total`."""
     whole = sum(day.share for day in days)
     ends = [round(total * sum(day.share for day in days[: index + 1]) / whole) for index in range(len(days))]
     return [end - start for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _lines(day: LogDay, scenes: list[Scene], rng: Random, advance: Advance) -> Iterator[LogLine]:
-    """What the scenes of a day leave in the logs, played in random order."""
+    """The log lines of the scenes of a day, in random order."""
     rng.shuffle(scenes)
     for number, scene in enumerate(scenes):
         at = day.start + OPENS_SECONDS + (number + rng.random()) / len(scenes) * OPEN_SECONDS

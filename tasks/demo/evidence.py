@@ -1,4 +1,4 @@
-"""What a store's tables say about planted items."""
+"""Looks up planted items in the tables of a store."""
 
 import hashlib
 import json
@@ -18,11 +18,11 @@ Place = tuple[str, int]
 """Log file, line number."""
 
 _CONV_ID = r"^(.+?)(?:-[0-9a-f]{8})?$"
-"""A conversation_id is the server's conv_id; a later conversation under it has eight digits appended."""
+"""A conversation_id is the server's conv_id; later conversations with the same conv_id have eight digits appended."""
 
 
 def read_facts(expected: Path) -> dict[str, list[Fact]]:
-    """Planted facts by kind, in the order of the file. Raises BadInput for a line that is none."""
+    """Planted facts by kind, in file order. Raises BadInput for a line that is not a JSON object with `kind`."""
     found: dict[str, list[Fact]] = {}
     with expected.open("rb") as lines:
         for number, line in enumerate(lines, 1):
@@ -35,7 +35,7 @@ def read_facts(expected: Path) -> dict[str, list[Fact]]:
 
 
 class Evidence:
-    """Looks planted items up in the tables; each table is read once, and only its rows about them are kept."""
+    """Lookups of planted items; each table is read once, and only the rows of planted items are kept in memory."""
 
     def __init__(self, store: Store, facts: Iterable[Fact], logs: Path) -> None:
         self._store = store
@@ -54,7 +54,7 @@ class Evidence:
         return found
 
     def conversations(self, fact: Fact) -> list[Fact]:
-        """The conversations under the server's conv_id that the fact is about, earliest first."""
+        """The conversations with the fact's conv_id, earliest first."""
         return self._conversations.get(fact.get("conversation_id", ""), [])
 
     @cached_property
@@ -66,7 +66,7 @@ class Evidence:
         return {(row["item_kind"], row["item_id"]): row for row in rows.iter_rows(named=True)}
 
     def decision(self, fact: Fact) -> Fact | None:
-        """The decision on the battle or conversation that the fact is about, None when there is none."""
+        """The decision on the fact's battle or conversation, or None."""
         kind, key = ("battle", "battle") if "battle" in fact else ("conversation", "conversation_id")
         return self._decisions.get((kind, fact[key]))
 
@@ -76,7 +76,7 @@ class Evidence:
         return decision is not None and bool(decision["keep"])
 
     def removed(self, fact: Fact, *reasons: str) -> bool:
-        """Whether the item was decided on and is not released, or is tagged with one of the reasons."""
+        """Whether the item has a decision and is not released, or is tagged with one of the reasons."""
         decision = self.decision(fact)
         return decision is not None and (not decision["keep"] or not set(reasons).isdisjoint(decision["tags"]))
 
@@ -86,23 +86,23 @@ class Evidence:
         return {row["battle_id"]: row for row in rows.iter_rows(named=True)}
 
     def battle(self, fact: Fact) -> Fact | None:
-        """The vote that the fact is about, None when there is none."""
+        """The fact's vote, or None."""
         return self._battles.get(fact.get("battle", ""))
 
     @cached_property
     def rejected_lines(self) -> set[Place]:
-        """Every rejected line."""
+        """(file, line number) of every rejected line."""
         rejects = self._store.read("rejects", ["source", "line"]).drop_nulls("line")
         return set(rejects.iter_rows())
 
     @cached_property
     def quarantined(self) -> set[str]:
-        """conv_ids and image names that are held back unopened."""
+        """Quarantined conv_ids and image names."""
         return set(self._store.read("quarantine", ["key"])["key"])
 
     @cached_property
     def opened_images(self) -> set[str]:
-        """Logged names of the image files that were read."""
+        """Logged names of the image files that were opened."""
         return {name.partition(".")[0] for name in self._store.read("picture_files", ["name"])["name"]}
 
     @cached_property
@@ -120,7 +120,7 @@ class Evidence:
         return rows[0]["image_ids"][0] if rows and rows[0]["image_ids"] else None
 
     def stored_images(self, fact: Fact) -> list[bytes]:
-        """The encoded images of a conversation, as they are stored."""
+        """The stored image files of a conversation."""
         wanted = [image_id for row in self.conversations(fact) for image_id in row["image_ids"]]
         found: list[bytes] = []
         for part in self._store.read_parts("images", ["image_id", "bytes"]) if wanted else ():
@@ -138,7 +138,7 @@ class Evidence:
         return {row["model"]: row for row in rows.iter_rows(named=True)}
 
     def places(self, fact: Fact) -> Sequence[Place]:
-        """Where a planted line stands that is known by its number or by the hash of its bytes."""
+        """(file, line number) of a planted line, from its number or the hash of its bytes."""
         if "line" in fact:
             return [(fact["file"], fact["line"])]
         return self._places_by_hash.get((fact["file"], fact["sha256"]), [])

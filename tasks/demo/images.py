@@ -1,4 +1,4 @@
-"""The images of the demo: shipped photographs, the folders images are saved to, and the pool users draw from."""
+"""Images of the demo: photographs from installed packages, image folders, and the pool for ordinary traffic."""
 
 import hashlib
 import io
@@ -21,14 +21,14 @@ SIDE_MAX = 512
 _PNG_EFFORT = 3
 _JPEG_QUALITY, _PRESET_QUALITY = 88, 90
 _EARLY_EVERY, _BOTH_EVERY = 4, 9
-"""Every fourth image belongs to the early eras, every ninth to all of them; the others are of the last."""
+"""Every fourth image is of the early eras and every ninth of all eras; the others are of the last era."""
 
 
 class Photograph(Row):
-    """One file that scikit-image, scikit-learn or matplotlib ships (see their licence files)."""
+    """A photograph shipped with scikit-image, scikit-learn or matplotlib (see their licence files)."""
 
     package: str
-    """Package that ships it."""
+    """Package that contains it."""
     file: str
     """Path inside the package."""
     family: str
@@ -36,12 +36,12 @@ class Photograph(Row):
     tiles: int
     """1 for the whole image; n also cuts it into n x n."""
     facts: dict[str, str]
-    """What it shows."""
+    """Words for prompts and answers about it."""
 
 
 @cache
 def photographs(group: str) -> list[Photograph]:
-    """The files of a group: `scenes`, which are fit for release, or `faces`, which are not."""
+    """The photographs of a group: `scenes` (may be released) or `faces` (may not)."""
     listed: list[dict[str, Any]] = load("photographs")[group]
     return [Photograph(**entry) for entry in listed]
 
@@ -58,7 +58,7 @@ def view(photograph: Photograph, cut: tuple[int, int, int] = (1, 0, 0)) -> Drawi
 
 
 class ImageFolder:
-    """`serve_images` of the log folder: images are named and encoded as the server of each era did."""
+    """The folder `serve_images`; images are named and encoded as by the server of each era."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -76,12 +76,12 @@ class ImageFolder:
         return name
 
     def store(self, file: str, content: bytes) -> None:
-        """Put bytes into the folder under a name, whatever they are."""
+        """Write any bytes as a file of the folder."""
         (self._folder / file).write_bytes(content)
 
 
 class PresetFolder:
-    """`presets` beside the logs, which the server's "random example" button offers: JPEG files and an index."""
+    """The folder `presets`, for the server's "random example" button: JPEG files and an index."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -111,7 +111,7 @@ class PoolImage(NamedTuple):
 
 
 class ImagePool:
-    """The images of ordinary traffic, drawn once, saved, and used again and again."""
+    """The images of ordinary traffic; each is saved once and used in many conversations."""
 
     def __init__(self, folder: ImageFolder, size: int, seed: int) -> None:
         self._early: list[PoolImage] = []
@@ -124,12 +124,12 @@ class ImagePool:
                 self._late.append(PoolImage(folder.save(drawing.image, Era.PNG), topic, drawing.facts))
 
     def of(self, era: Era) -> list[PoolImage]:
-        """The images whose files an era's server has."""
+        """The images that the server of an era has."""
         return self._late if era is Era.PNG else self._early
 
 
 def _drawings(size: int, seed: int) -> Iterator[tuple[str, Drawing]]:
-    """(topic, drawing) of `size` images; photographs while there are any, then drawings in their place."""
+    """(topic, drawing) of `size` images. Each photograph view is used once; after that its family is skipped."""
     rng = chance(seed, "pool")
     names, weights = list(topics()), [topic.share for topic in topics().values()]
     views = _photograph_views(rng)

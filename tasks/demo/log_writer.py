@@ -1,4 +1,4 @@
-"""Writes log lines in the order of their times, each into the file of its day, and the facts about planted ones."""
+"""Writes log lines in time order into the file of their day, and the facts about planted problems."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ Fact = dict[str, Any]
 
 VISION_FILES_SINCE = date(2024, 5, 9)
 SERVER_LOG, SERVER_LINES_A_DAY = "gradio_web_server.log", 20
-"""The web server's own text log, which stands beside the conversation logs and must be ignored."""
+"""The web server's own text log, which lies beside the conversation logs and must be ignored."""
 _ACTIONS = ["load_demo", "add_text", "bot_response", "regenerate", "clear_history", "leftvote (anony)"]
 
 
@@ -31,7 +31,7 @@ class Channel(StrEnum):
 
 
 class LogLine(NamedTuple):
-    """One line that is to be written."""
+    """One line to write."""
 
     at: float
     """Seconds since the epoch: decides the order and the file."""
@@ -39,9 +39,9 @@ class LogLine(NamedTuple):
     """The line without its end."""
     channel: Channel = Channel.VISION
     facts: tuple[Fact, ...] = ()
-    """Planted facts that the line completes."""
+    """Planted facts to write with this line."""
     ended: bool = True
-    """False for the torn last line of a crashed server."""
+    """False for the incomplete last line of a crashed server."""
 
 
 def record_line(record: dict[str, Any], channel: Channel = Channel.VISION, facts: tuple[Fact, ...] = ()) -> LogLine:
@@ -50,7 +50,7 @@ def record_line(record: dict[str, Any], channel: Channel = Channel.VISION, facts
 
 
 def file_name(at: float, channel: Channel) -> str:
-    """The log file that a line written at that time goes to."""
+    """The log file for a line written at that time."""
     day = datetime.fromtimestamp(at, UTC).date()
     if channel is Channel.CSAM:
         return f"vision-csam-{day}-conv.json"
@@ -60,7 +60,7 @@ def file_name(at: float, channel: Channel) -> str:
 
 
 class LogWriter:
-    """Writes the lines of one day after the other, and the facts about them."""
+    """Writes lines day by day, and the facts about them."""
 
     def __init__(self, logs: Path, expected: Path) -> None:
         self._logs = logs
@@ -78,27 +78,24 @@ class LogWriter:
                     files[name] = stack.enter_context((self._logs / name).open("ab"))
                 files[name].write(line.content + b"\n" * line.ended)
                 self._lines[name] += 1
-                self._write_facts(name, line)
-
-    def _write_facts(self, name: str, line: LogLine) -> None:
-        for fact in line.facts:
-            place: Fact = {}
-            if fact["kind"] == "bad_line":
-                place = {"file": name, "line": self._lines[name], "sha256": hashlib.sha256(line.content).hexdigest()}
-            self.write_fact(fact | place)
+                for fact in line.facts:
+                    if fact["kind"] == "bad_line":
+                        digest = hashlib.sha256(line.content).hexdigest()
+                        fact = fact | {"file": name, "line": self._lines[name], "sha256": digest}
+                    self.write_fact(fact)
 
     def write_fact(self, fact: Fact) -> None:
         """Write one planted fact."""
         self._facts.write(json.dumps(fact, ensure_ascii=False) + "\n")
 
     def close(self) -> None:
-        """Give the facts their name: an arena without it is unfinished."""
+        """Rename the file of facts to its final name; without it an arena is unfinished."""
         self._facts.close()
         Path(self._facts.name).replace(self._expected)
 
 
 def write_server_log(logs: Path, days: Iterable[LogDay], crowd: Crowd, rng: Random) -> None:
-    """Some lines of every day."""
+    """Write some lines for every day."""
     with (logs / SERVER_LOG).open("w", encoding="utf-8") as stream:
         for day in days:
             for number in range(SERVER_LINES_A_DAY):

@@ -1,4 +1,4 @@
-"""Who takes part: users with an address and a language, models with a strength, and what both say about an image."""
+"""Users with an address and a language, verdicts from model strengths, and the texts of prompts and answers."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tasks.demo.images import PoolImage
 from tasks.demo.records import Model, models
-from tasks.demo.words import Topic, speeches, topics
+from tasks.demo.words import speeches, topics
 
 CONVERSATIONS_A_PERSON = 4
 TIE_PROBABILITY, BOTH_BAD_PROBABILITY = 0.14, 0.07
@@ -25,14 +25,14 @@ class Person(NamedTuple):
 
 
 class Crowd:
-    """All users of the arena; a few come often and most come once or twice."""
+    """All users of the arena; a few are frequent, most come once or twice."""
 
     def __init__(self, conversations: int) -> None:
         self._size = max(5, conversations // CONVERSATIONS_A_PERSON)
         self._languages = [code for code, speech in speeches().items() for _ in range(round(speech.share))]
 
     def anybody(self, rng: Random) -> Person:
-        """Somebody, regulars more often than others."""
+        """A random user; frequent users are more likely."""
         index = int(self._size * rng.random() ** 1.5)
         language = self._languages[index * 37 % len(self._languages)]
         if index < len(_RANGES) * _HOSTS:
@@ -47,7 +47,7 @@ def quality(model: Model) -> float:
 
 
 def verdict(rng: Random, left: Model, right: Model) -> str:
-    """The type of the vote line. Ties do not depend on the pair, so that they do not change the order of models."""
+    """The type of a random vote. Ties do not depend on the models, so they do not change the models' order."""
     luck = rng.random()
     if luck < TIE_PROBABILITY:
         return "tievote"
@@ -58,7 +58,7 @@ def verdict(rng: Random, left: Model, right: Model) -> str:
 
 
 class Phrasebook:
-    """Makes prompts and answers. Asks different things about an image before it repeats itself."""
+    """Makes prompts and answers; prompts about an image repeat only after all were used."""
 
     def __init__(self) -> None:
         self._asked: Counter[tuple[str, str]] = Counter()
@@ -78,29 +78,23 @@ class Phrasebook:
         return rng.choice(speeches()[language].follow_ups)
 
     def answer(self, rng: Random, topic: str, facts: Mapping[str, str], language: str, quality: float) -> str:
-        """An answer; the better the model, the longer and the more Markdown."""
+        """An answer; better models write more and use more Markdown."""
         speech = speeches()[language]
         if rng.random() < REFUSAL_PROBABILITY:
             return rng.choice(speech.refusals)
-        opening, details = _sentences(rng, topics()[topic], facts, language)
+        if language == "en":
+            opening = rng.choice(topics()[topic].openings).format_map(facts)
+            details = [detail.format_map(facts) for detail in topics()[topic].details]
+        else:
+            opening = rng.choice(speech.openings).format(noun=topics()[topic].nouns[language])
+            details = list(speech.details)
+        rng.shuffle(details)
         kept = details[: rng.randint(0, 2) + round(quality * 3)]
         closing = [rng.choice(speech.closings)] if rng.random() < 0.2 else []
         if len(kept) > 1 and rng.random() < 0.2 + 0.4 * quality:
             items = "\n".join(f"- {detail}" for detail in kept)
             return "\n\n".join([f"**{opening}**" if rng.random() < 0.5 else opening, items, *closing])
         return _joined([opening, *kept, *closing], language)
-
-
-def _sentences(rng: Random, topic: Topic, facts: Mapping[str, str], language: str) -> tuple[str, list[str]]:
-    """An opening and all details in random order, with their slots filled."""
-    if language == "en":
-        opening = rng.choice(topic.openings).format_map(facts)
-        details = [detail.format_map(facts) for detail in topic.details]
-    else:
-        opening = rng.choice(speeches()[language].openings).format(noun=topic.nouns[language])
-        details = list(speeches()[language].details)
-    rng.shuffle(details)
-    return opening, details
 
 
 def _joined(parts: list[str], language: str) -> str:

@@ -1,6 +1,6 @@
-"""How many planted problems a store caught, for the demo's own arena and for any other with an `expected.jsonl`.
+"""Scores how many planted problems a store handled correctly, for any arena with an `expected.jsonl`.
 
-A new kind is a line in `EXPECTATIONS`, with what a good pipeline does and the check that tells.
+A new kind is one line in `EXPECTATIONS`, with the check of its outcome.
 """
 
 import io
@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from itertools import chain, combinations
 from pathlib import Path
-from typing import NamedTuple
 
 import PIL.Image
 import polars as pl
@@ -18,85 +17,67 @@ from schemas.planted import PlantedScore
 from tasks.demo.evidence import Evidence, Fact, read_facts
 from tasks.storage.tables import Store
 
-LOGS = "logs"
-"""Where the raw logs lie, beside the file of planted facts."""
-
+Check = Callable[[Evidence, Fact], bool]
 Verdict = tuple[int, list[str]]
-"""How many there are, and the ids of those that were missed."""
+"""Number of planted problems, and the ids of the missed ones."""
 Judge = Callable[[Evidence, Sequence[Fact]], Verdict]
 
 
-class Expectation(NamedTuple):
-    """What should become of a kind."""
-
-    good_outcome: str
-    judge: Judge
-
-
 def score_planted(expected: Path, store: Store) -> list[PlantedScore]:
-    """One score for each kind that `expected` holds, in the order of `EXPECTATIONS`.
+    """One score for each kind in `expected`, in the order of `EXPECTATIONS`.
 
-    Lines planted without a number are found by their hash in the `logs` folder beside `expected`.
-    Raises BadInput for a kind that is not known here.
+    Planted lines without a line number are found by their hash in the `logs` folder beside `expected`.
+    Raises BadInput for an unknown kind.
     """
     by_kind = read_facts(expected)
     for kind in by_kind:
         if kind not in EXPECTATIONS:
             raise BadInput(f"{str(expected)!r}: unknown kind {known_values(kind, EXPECTATIONS)}")
-    evidence = Evidence(store, chain.from_iterable(by_kind.values()), expected.parent / LOGS)
-    return [_score(kind, evidence, by_kind[kind]) for kind in EXPECTATIONS if kind in by_kind]
-
-
-def _score(kind: str, evidence: Evidence, facts: Sequence[Fact]) -> PlantedScore:
-    expectation = EXPECTATIONS[kind]
-    planted, missed = expectation.judge(evidence, facts)
-    return PlantedScore(
-        kind=kind,
-        good_outcome=expectation.good_outcome,
-        planted=planted,
-        caught=planted - len(missed),
-        missed=len(missed),
-        missed_ids=missed,
-    )
+    evidence = Evidence(store, chain.from_iterable(by_kind.values()), expected.parent / "logs")
+    scores = []
+    for kind, judge in EXPECTATIONS.items():
+        if kind in by_kind:
+            planted, missed = judge(evidence, by_kind[kind])
+            caught = planted - len(missed)
+            scores.append(
+                PlantedScore(kind=kind, planted=planted, caught=caught, missed=len(missed), missed_ids=missed)
+            )
+    return scores
 
 
 def _fact_id(fact: Fact) -> str:
-    """How a person finds a planted item again."""
+    """An id by which a person can find the planted item."""
     for key in ("conversation_id", "battle", "text"):
         if key in fact:
             return str(fact[key])
     return f"{fact['file']}:{fact.get('line') or fact['sha256'][:12]}" if "file" in fact else str(fact["kind"])
 
 
-def _each(check: Callable[[Evidence, Fact], bool]) -> Judge:
-    """A judge that looks at every fact alone."""
-
-    def judge(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
-        return len(facts), [_fact_id(fact) for fact in facts if not check(evidence, fact)]
-
-    return judge
+def _each(check: Check) -> Judge:
+    """A judge that applies `check` to each fact."""
+    return lambda evidence, facts: (len(facts), [_fact_id(fact) for fact in facts if not check(evidence, fact)])
 
 
 def _removed(*reasons: str) -> Judge:
-    """A judge that wants items not released, or tagged with one of the reasons where a policy only tags."""
+    """A judge that expects items not to be released, or to be tagged with one of the reasons."""
     return _each(lambda evidence, fact: evidence.removed(fact, *reasons))
 
 
 def _text_survives(evidence: Evidence, fact: Fact) -> bool:
-    """Whether the conversation is released and its prompt is unchanged, where the fact tells what it was."""
+    """Whether the conversation is released with an unchanged prompt, if the fact has the prompt's hash."""
     rows = evidence.conversations(fact)
     prompt = rows[0]["turns"][0]["content"] if rows else ""
     return evidence.kept(fact) and fact.get("prompt_sha256") in (None, sha256(prompt.encode()).hexdigest())
 
 
 def _image_refused(evidence: Evidence, fact: Fact) -> bool:
-    """Whether the image counts as unusable and the conversation is not released."""
+    """Whether the image is rejected and the conversation is not released."""
     problems = any(row["image_problems"] for row in evidence.conversations(fact))
     return problems and evidence.removed(fact, "image_unusable")
 
 
 def _without_metadata(evidence: Evidence, fact: Fact) -> bool:
-    """Whether the image is stored, and without any EXIF."""
+    """Whether the image is stored without EXIF."""
     stored = evidence.stored_images(fact)
     return bool(stored) and not any(_has_exif(content) for content in stored)
 
@@ -107,7 +88,7 @@ def _has_exif(content: bytes) -> bool:
 
 
 def _never_opened(evidence: Evidence, fact: Fact) -> bool:
-    """Whether a flagged conversation and its image are held back, and nothing of them is in any table."""
+    """Whether a flagged conversation and its image are quarantined and in no other table."""
     image, conv_id = fact.get("image"), fact.get("conversation_id") or fact["battle"]
     held = conv_id in evidence.quarantined and (image is None or image in evidence.quarantined)
     known = evidence.conversations({"conversation_id": conv_id}) or evidence.battle({"battle": conv_id})
@@ -115,56 +96,55 @@ def _never_opened(evidence: Evidence, fact: Fact) -> bool:
 
 
 def _line_rejected(evidence: Evidence, fact: Fact) -> bool:
-    """Whether every place of the bad line is among the rejects."""
+    """Whether the bad line is among the rejects, with its file and line number."""
     places = evidence.places(fact)
     return bool(places) and evidence.rejected_lines.issuperset(places)
 
 
 def _preset_known(evidence: Evidence, fact: Fact) -> bool:
-    """Whether the image is known to come from the preset collection."""
+    """Whether the image is recognised as a preset."""
     decision = evidence.decision(fact)
     dataset = decision["preset_dataset"] if decision else None
     return dataset is not None and fact.get("dataset", dataset) == dataset
 
 
-def _vote(check: Callable[[Evidence, Fact, Fact], bool]) -> Judge:
-    """A judge that wants the vote of every fact to be there, and to pass a check: (evidence, fact, vote)."""
-
-    def checked(evidence: Evidence, fact: Fact) -> bool:
-        vote = evidence.battle(fact)
-        return vote is not None and check(evidence, fact, vote)
-
-    return _each(checked)
+def _anonymous(evidence: Evidence, fact: Fact) -> bool:
+    """Whether the vote is stored as anonymous."""
+    vote = evidence.battle(fact)
+    return vote is not None and bool(vote["anonymous"])
 
 
-def _known_as_named(evidence: Evidence, fact: Fact, vote: Fact) -> bool:
-    return not vote["anonymous"] and evidence.removed(fact, "named_battle")
+def _named(evidence: Evidence, fact: Fact) -> bool:
+    """Whether the vote is stored as not anonymous and is not released."""
+    vote = evidence.battle(fact)
+    return vote is not None and not vote["anonymous"] and evidence.removed(fact, "named_battle")
 
 
-def _turns_counted(evidence: Evidence, fact: Fact, vote: Fact) -> bool:
-    return {vote["turns_a"], vote["turns_b"]} == {fact["num_turns"]}
+def _turns_counted(evidence: Evidence, fact: Fact) -> bool:
+    """Whether there is one vote with all turns on both sides."""
+    vote = evidence.battle(fact)
+    return vote is not None and {vote["turns_a"], vote["turns_b"]} == {fact["num_turns"]}
 
 
 def _last_answer_kept(evidence: Evidence, fact: Fact) -> bool:
-    """Whether a conversation under the id ends with the answer that was given last."""
+    """Whether a conversation with this id ends with the last generated answer."""
     return fact["keep_answer"] in [row["turns"][-1]["content"] for row in evidence.conversations(fact)]
 
 
-def _told_apart(evidence: Evidence, fact: Fact) -> bool:
-    """Whether there are as many conversations under the id as there were."""
-    wanted: int = fact["conversations"]
-    return len(evidence.conversations(fact)) == wanted
+def _separated(evidence: Evidence, fact: Fact) -> bool:
+    """Whether the number of conversations with this conv_id is right."""
+    return len(evidence.conversations(fact)) == int(fact["conversations"])
 
 
 def _one_conversation(evidence: Evidence, fact: Fact) -> bool:
-    """Whether the id holds one conversation, with the right number of user messages where that is told."""
+    """Whether there is one conversation with this id, with the right number of user messages if the fact has it."""
     rows = evidence.conversations(fact)
     turns = fact.get("turns", fact.get("num_turns"))
     return len(rows) == 1 and turns in (None, rows[0]["num_turns"])
 
 
 def _without_image(evidence: Evidence, fact: Fact) -> bool:
-    """Whether a conversation without an image, or so many of them, came through."""
+    """Whether a text-only conversation, or `count` of them, came through."""
     if "count" in fact:
         no_image = (pl.col("image_ids").list.len() == 0) & (pl.col("image_problems").list.len() == 0)
         return evidence.count_conversations(no_image) >= int(fact["count"])
@@ -179,7 +159,7 @@ def _hot_prompt_found(evidence: Evidence, fact: Fact) -> bool:
 
 
 def _one_of_each_group(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
-    """Of every group at most one is released; the others are counted."""
+    """At most one member of every group is released; the others count as planted."""
     missed: list[str] = []
     groups = _groups(facts)
     for members in groups:
@@ -188,7 +168,7 @@ def _one_of_each_group(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
 
 
 def _versions_recognised(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
-    """Every version of an image is paired with its original; originals are not counted."""
+    """Every version of an image is matched with its original; originals do not count."""
     originals = {fact["group"]: fact for fact in facts if fact["variant"] == "original"}
     versions = [fact for fact in facts if fact["variant"] != "original"]
 
@@ -200,7 +180,7 @@ def _versions_recognised(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
 
 
 def _look_alikes_survive(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
-    """Every member of a group is released, and none is taken for another."""
+    """Every member of a group is released, and no two are matched as near-duplicates."""
     missed = []
     for members in _groups(facts):
         for fact in members:
@@ -211,7 +191,7 @@ def _look_alikes_survive(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
 
 
 def _order_recovered(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
-    """No pair of models is rated the wrong way round beyond doubt. Nothing is counted before models were rated."""
+    """No pair of models has the wrong order with separate intervals. Counts nothing before models were rated."""
     ratings, planted, missed = evidence.ratings(), 0, []
     for strengths in (fact["models"] for fact in facts):
         ordered = sorted((model for model in strengths if model in ratings), key=strengths.__getitem__)
@@ -230,50 +210,41 @@ def _groups(facts: Sequence[Fact]) -> list[list[Fact]]:
     return list(found.values())
 
 
-_KEPT = _each(Evidence.kept)
-_REFUSED = Expectation("the picture is rejected and the conversation with it", _each(_image_refused))
-
-EXPECTATIONS: dict[str, Expectation] = {
-    "face": Expectation("not released", _removed("face")),
-    "nsfw_probe": Expectation("not released", _removed("nsfw_image")),
-    "pii_text": Expectation("not released", _removed("pii_text")),
-    "pii_image": Expectation("not released", _removed("pii_image")),
-    "not_pii_text": Expectation("released", _KEPT),
-    "leaked_identity": Expectation("not released", _removed("leaked_identity")),
-    "not_leaked_identity": Expectation("released", _KEPT),
-    "service_error": Expectation("not released", _removed("service_error")),
-    "unfinished": Expectation("not released", _removed("unfinished")),
-    "empty_answer": Expectation("not released", _removed("empty_message", "no_answer")),
-    "user_flag": Expectation("not released", _removed("flagged_by_user")),
-    "hostile_text": Expectation("released unchanged", _each(_text_survives)),
-    "exact_duplicate": Expectation("of each group one is released", _one_of_each_group),
-    "near_duplicate_picture": Expectation("paired with its original", _versions_recognised),
-    "not_near_duplicate": Expectation("released, and not taken for another", _look_alikes_survive),
-    "hot_prompt": Expectation("every use is found", _each(_hot_prompt_found)),
-    "preset": Expectation("known as a preset", _each(_preset_known)),
-    "exif_gps": Expectation("stored without EXIF", _each(_without_metadata)),
-    "image_corrupt": _REFUSED,
-    "image_missing": _REFUSED,
-    "image_bomb": _REFUSED,
-    "image_animated": _REFUSED,
-    "animated_picture": _REFUSED,
-    "image_path_escape": _REFUSED,
-    "csam_flag": Expectation("held back, never opened", _each(_never_opened)),
-    "bad_line": Expectation("rejected with file and line", _each(_line_rejected)),
-    "named_battle": Expectation("known as named, not released", _vote(_known_as_named)),
-    "anonymous_revealed": Expectation(
-        "known as anonymous", _vote(lambda evidence, fact, vote: bool(vote["anonymous"]))
-    ),
-    "same_model_both_sides": Expectation("not released", _removed("same_model")),
-    "unequal_sides": Expectation("not released", _removed("unequal_sides")),
-    "multi_turn_battle": Expectation("one vote with all turns", _vote(_turns_counted)),
-    "vote_without_chat": Expectation("released", _vote(lambda evidence, fact, vote: evidence.kept(fact))),
-    "regenerated": Expectation("the last answer counts", _each(_last_answer_kept)),
-    "image_reset_same_conv_id": Expectation("two conversations", _each(_told_apart)),
-    "crosses_midnight": Expectation("one conversation", _each(_one_conversation)),
-    "stringified_record": Expectation("read like any other", _each(_one_conversation)),
-    "few_shot_offset": Expectation("examples are left out", _each(_one_conversation)),
-    "text_only": Expectation("read, without picture", _each(_without_image)),
-    "model_strengths": Expectation("no two models are rated the wrong way round", _order_recovered),
+EXPECTATIONS: dict[str, Judge] = {
+    "face": _removed("face"),
+    "nsfw_probe": _removed("nsfw_image"),
+    "pii_text": _removed("pii_text"),
+    "pii_image": _removed("pii_image"),
+    "not_pii_text": _each(Evidence.kept),
+    "leaked_identity": _removed("leaked_identity"),
+    "not_leaked_identity": _each(Evidence.kept),
+    "service_error": _removed("service_error"),
+    "unfinished": _removed("unfinished"),
+    "empty_answer": _removed("empty_message", "no_answer"),
+    "user_flag": _removed("flagged_by_user"),
+    "hostile_text": _each(_text_survives),
+    "exact_duplicate": _one_of_each_group,
+    "near_duplicate_picture": _versions_recognised,
+    "not_near_duplicate": _look_alikes_survive,
+    "hot_prompt": _each(_hot_prompt_found),
+    "preset": _each(_preset_known),
+    "exif_gps": _each(_without_metadata),
+    **dict.fromkeys(("image_corrupt", "image_missing", "image_bomb", "image_animated"), _each(_image_refused)),
+    **dict.fromkeys(("animated_picture", "image_path_escape"), _each(_image_refused)),
+    "csam_flag": _each(_never_opened),
+    "bad_line": _each(_line_rejected),
+    "named_battle": _each(_named),
+    "anonymous_revealed": _each(_anonymous),
+    "same_model_both_sides": _removed("same_model"),
+    "unequal_sides": _removed("unequal_sides"),
+    "multi_turn_battle": _each(_turns_counted),
+    "vote_without_chat": _each(lambda evidence, fact: evidence.battle(fact) is not None and evidence.kept(fact)),
+    "regenerated": _each(_last_answer_kept),
+    "image_reset_same_conv_id": _each(_separated),
+    "crosses_midnight": _each(_one_conversation),
+    "stringified_record": _each(_one_conversation),
+    "few_shot_offset": _each(_one_conversation),
+    "text_only": _each(_without_image),
+    "model_strengths": _order_recovered,
 }
-"""Kind -> what should become of it."""
+"""Planted kind -> the check that it was handled correctly."""

@@ -1,4 +1,4 @@
-"""Raw records as FastChat's `serve/` writes them, in the shapes of all three eras, and the days of each era."""
+"""Raw records in the format of FastChat's `serve/`, for three eras of that format, and the days of each era."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ from schemas.row import Row
 from tasks.demo.words import load
 
 OPENS_SECONDS, OPEN_SECONDS = 6 * 3600, 17 * 3600
-"""Traffic starts at 06:00 and begins nothing new after 23:00, so that only planned conversations cross midnight."""
+"""Conversations start between 06:00 and 23:00, so that only planted ones cross midnight."""
 MIDNIGHT_SECONDS = 86_400
 BUCKET = "https://pictures.example.org/serve_images"
-"""Early servers sometimes logged a bucket address in place of a name."""
+"""Early servers sometimes logged a bucket address instead of a name."""
 
 
 class Era(StrEnum):
-    """Shapes of FastChat's vision logs."""
+    """Formats of FastChat's vision logs."""
 
     TEXT = "text"
-    """Until 2024-05-09: messages are text, image names stand beside them on chat lines only; `.jpg` files."""
+    """Until 2024-05-09: messages are text; image names are in a separate key of chat lines; `.jpg` files."""
     JPG = "jpg"
-    """Until 2024-06-18: image names in the messages; `.jpg` files, encoded anew."""
+    """Until 2024-06-18: image names in the messages; re-encoded `.jpg` files."""
     PNG = "png"
-    """Since then: image names in the messages; `.png` files with exactly the pixels that were hashed."""
+    """Since then: image names in the messages; `.png` files with exactly the hashed pixels."""
 
 
 class LogDay(NamedTuple):
@@ -46,7 +46,7 @@ class LogDay(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """When something begins."""
+    """When a scene begins."""
 
     day: LogDay
     at: float
@@ -54,7 +54,7 @@ class Moment(NamedTuple):
 
     @property
     def era(self) -> Era:
-        """The shape of the day's logs."""
+        """The format of the day's logs."""
         return self.day.era
 
 
@@ -68,14 +68,14 @@ def log_days() -> list[LogDay]:
 
 
 class Model(Row):
-    """One invented model."""
+    """One made-up model."""
 
     name: str
-    """The name logs use."""
+    """Name in the logs."""
     strength: float
     """Planted rating on a Bradley-Terry scale of 400, base 10."""
     roles: list[str]
-    """What its template calls user and assistant."""
+    """Role names of its template: user, assistant."""
 
 
 @cache
@@ -93,13 +93,13 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True)
 class Talk:
-    """One conversation with one model, as the server holds it."""
+    """One conversation with one model."""
 
     conv_id: str
     model: Model
     turns: tuple[Turn, ...]
     image: str | None = None
-    """Logged name: 32 hex digits, or something hostile."""
+    """Logged name: 32 hex digits, or a hostile name."""
     flagged: bool = False
     """Whether the server's scan flagged the image as child abuse."""
     examples: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ def new_conv_id(rng: Random) -> str:
 
 
 def state(talk: Talk, era: Era, turn_count: int | None = None) -> dict[str, Any]:
-    """The conversation state after `turn_count` turns, by default after all."""
+    """The conversation state after `turn_count` turns (default: all)."""
     user, assistant = talk.model.roles
     messages: list[list[Any]] = [[(user, assistant)[index % 2], text] for index, text in enumerate(talk.examples)]
     for index, turn in enumerate(talk.turns[:turn_count]):
@@ -134,7 +134,7 @@ def state(talk: Talk, era: Era, turn_count: int | None = None) -> dict[str, Any]
 
 
 def chat(talk: Talk, era: Era, turn_count: int, start: float, finish: float, address: str) -> dict[str, Any]:
-    """The line that follows a model's turn."""
+    """The log line written after a model's turn."""
     record: dict[str, Any] = {
         "tstamp": round(finish, 4),
         "type": "chat",
@@ -152,11 +152,11 @@ def chat(talk: Talk, era: Era, turn_count: int, start: float, finish: float, add
 
 
 def feedback(kind: str, talk: Talk, era: Era, at: float, address: str) -> dict[str, Any]:
-    """The line of a button in direct chat: upvote, downvote or flag."""
+    """The log line of a button in direct chat: upvote, downvote or flag."""
     return {"tstamp": round(at, 4), "type": kind, "model": talk.model.name, "state": state(talk, era), "ip": address}
 
 
 def vote(kind: str, talks: Sequence[Talk], shown: Sequence[str], era: Era, at: float, address: str) -> dict[str, Any]:
-    """The line of a vote between two conversations; `shown` are the names as the page showed them."""
+    """The log line of a vote between two conversations; `shown` are the model names displayed on the page."""
     states = [state(talk, era) for talk in talks]
     return {"tstamp": round(at, 4), "type": kind, "models": list(shown), "states": states, "ip": address}

@@ -1,4 +1,4 @@
-"""Conversations that take their time, the lines the server writes about them, and traffic in which nothing is wrong."""
+"""Conversations, the log lines that the server writes about them, and ordinary traffic without problems."""
 
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
@@ -10,13 +10,13 @@ from tasks.demo.people import Crowd, Person, Phrasebook, quality, verdict
 from tasks.demo.records import Model, Moment, Talk, Turn, chat, feedback, models, new_conv_id, vote
 
 Scene = Callable[[Random, Moment], Iterable[LogLine]]
-"""Plays something that begins at a moment, and gives the lines it leaves in the logs."""
+"""Function that plays a scene from a moment on and returns its log lines."""
 _TURN_COUNTS, _TURN_WEIGHTS = (1, 2, 3, 4), (70, 18, 8, 4)
 FEEDBACK_PROBABILITY, SHARE_PROBABILITY = 0.06, 0.02
 
 
 class Stage(NamedTuple):
-    """Everything a scene can use."""
+    """Resources that scenes use."""
 
     images: ImageFolder
     presets: PresetFolder
@@ -25,7 +25,7 @@ class Stage(NamedTuple):
     crowd: Crowd
 
     def image(self, rng: Random, moment: Moment) -> PoolImage:
-        """Some image that the day's server has."""
+        """A random image that the day's server has."""
         return rng.choice(self.pool.of(moment.era))
 
     def prompts(self, rng: Random, image: PoolImage, language: str = "en", count: int = 1) -> list[str]:
@@ -36,14 +36,14 @@ class Stage(NamedTuple):
     def talk(
         self, rng: Random, image: PoolImage, prompts: Sequence[str], language: str = "en", model: Model | None = None
     ) -> Talk:
-        """The prompts answered by a model, by default any."""
+        """A conversation with the prompts, answered by a model (default: a random one)."""
         model = model or rng.choice(models())
         answers = [self.phrases.answer(rng, image.topic, image.facts, language, quality(model)) for _ in prompts]
         turns = tuple(Turn(prompt, answer) for prompt, answer in zip(prompts, answers, strict=True))
         return Talk(new_conv_id(rng), model, turns, image.name)
 
     def any_talk(self, rng: Random, moment: Moment, turns: int = 1) -> Talk:
-        """An English conversation about some image."""
+        """An English conversation about a random image."""
         image = self.image(rng, moment)
         return self.talk(rng, image, self.prompts(rng, image, count=turns))
 
@@ -61,7 +61,7 @@ class Stage(NamedTuple):
         person: Person | None = None,
         channel: Channel = Channel.VISION,
     ) -> list[LogLine]:
-        """One line for each turn of a conversation, by default with anybody. The facts stand on the last."""
+        """The chat lines of a conversation, one per turn; `facts` are attached to the last. Default: a random user."""
         lines, start, person = [], moment.at, person or self.crowd.anybody(rng)
         for count in range(1, len(talk.turns) + 1):
             finish = start + rng.uniform(2, 12)
@@ -79,7 +79,7 @@ class Stage(NamedTuple):
         person: Person | None = None,
         shown: Sequence[str] = ("", ""),
     ) -> list[LogLine]:
-        """The chat lines of both sides and the vote. The facts stand on the vote."""
+        """The chat lines of both sides and the vote; `facts` are attached to the vote."""
         person = person or self.crowd.anybody(rng)
         lines = [line for talk in talks for line in self.chat(rng, moment, talk, person=person)]
         at = max(line.at for line in lines) + rng.uniform(3, 90)
@@ -89,13 +89,13 @@ class Stage(NamedTuple):
 def vote_line(
     rng: Random, moment: Moment, talks: tuple[Talk, Talk], person: Person, *facts: Fact, shown: Sequence[str] = ("", "")
 ) -> LogLine:
-    """A vote drawn from the strengths of the two models."""
+    """A vote with a random verdict from the strengths of the two models."""
     kind = verdict(rng, talks[0].model, talks[1].model)
     return record_line(vote(kind, talks, shown, moment.era, moment.at, person.address), facts=facts)
 
 
 def direct_chat(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
-    """One user talks to one model; now and then a button is pressed."""
+    """One user chats with one model; sometimes the user presses a button."""
     person, image = stage.crowd.anybody(rng), stage.image(rng, moment)
     count = rng.choices(_TURN_COUNTS, _TURN_WEIGHTS)[0]
     talk = stage.talk(rng, image, stage.prompts(rng, image, person.language, count), person.language)
@@ -107,7 +107,7 @@ def direct_chat(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
 
 
 def battle(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
-    """Two hidden models answer the same prompts and one vote is cast; now and then the page is shared."""
+    """Two anonymous models answer the same prompts and the user votes; sometimes the page is shared."""
     person, image = stage.crowd.anybody(rng), stage.image(rng, moment)
     count = rng.choices(_TURN_COUNTS[:2], _TURN_WEIGHTS[:2])[0]
     talks = stage.pair(rng, image, stage.prompts(rng, image, person.language, count), person.language)

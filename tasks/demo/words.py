@@ -1,4 +1,4 @@
-"""The words of the demo arena, kept as data in `words/*.yaml`, and the seeded generators that choose among them."""
+"""Texts of the demo arena, from `words/*.yaml`, and seeded random generators."""
 
 from functools import cache
 from pathlib import Path
@@ -12,19 +12,19 @@ _FOLDER = Path(__file__).parent / "words"
 
 
 def chance(*seed: object) -> Random:
-    """A generator that depends on its seed alone, such as `chance(0, "pool")`."""
-    return Random(":".join(map(str, seed)))  # noqa: S311  a demo must repeat itself, and keeps no secrets
+    """A random generator that depends only on its arguments, such as `chance(0, "pool")`."""
+    return Random(":".join(map(str, seed)))  # noqa: S311  a demo must be reproducible, and keeps no secrets
 
 
 class Topic(Row):
-    """One subject that users talk about."""
+    """One topic of conversations."""
 
     share: float
     """Weight among the topics."""
     families: list[str]
-    """Image families it is about."""
+    """Image families of the topic."""
     nouns: dict[str, str]
-    """Language -> what its images show, for answers in that language."""
+    """Language -> noun for its images, for answers in that language."""
     prompts: dict[str, list[str]]
     """Language -> opening prompts, with slots in braces for facts of the image."""
     openings: list[str]
@@ -34,20 +34,20 @@ class Topic(Row):
 
 
 class Speech(Row):
-    """What is said in one language whatever the topic."""
+    """Texts of one language for all topics."""
 
     share: float
     """Weight among the languages."""
     contexts: list[str]
-    """What may stand before a prompt."""
+    """Sentences that may precede a prompt."""
     styles: list[str]
-    """What may stand after a prompt."""
+    """Sentences that may follow a prompt."""
     follow_ups: list[str]
     """Later user messages."""
     openings: list[str]
-    """First sentences of answers, with a slot for the noun; empty where topics bring their own."""
+    """First sentences of answers, with a slot for the noun; empty when topics have their own."""
     details: list[str]
-    """Further sentences of answers; empty where topics bring their own."""
+    """Further sentences of answers; empty when topics have their own."""
     closings: list[str]
     """Last sentences of answers."""
     refusals: list[str]

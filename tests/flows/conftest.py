@@ -35,7 +35,7 @@ sys.addaudithook(_listen)
 
 
 def _certificate(folder: Path) -> str:
-    """A file with one certificate in place of certifi's 150: each of Prefect's clients, forty a run, reads it."""
+    """A file with one certificate instead of certifi's 150: each of Prefect's clients (40 per run) parses it."""
     first, end, _ = (
         Path(certifi.where()).read_text(encoding="ascii", errors="ignore").partition("-----END CERTIFICATE-----")
     )
@@ -45,7 +45,7 @@ def _certificate(folder: Path) -> str:
 
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A temporary Prefect server; heartbeats off, because they cost a second a flow."""
+    """A temporary Prefect server; heartbeats are off, because they cost a second per flow."""
     os.environ |= {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
     home = tmp_path_factory.mktemp("prefect")
     certificate = _certificate(home)
@@ -84,7 +84,7 @@ def _documented(logs: Path, store: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Curated:
-    """Two runs over one store."""
+    """The results of two runs on one store."""
 
     arena: Path
     settings: Settings
@@ -94,11 +94,11 @@ class Curated:
     opened_first: list[str]
     opened_second: list[str]
     first_release: Path
-    """Copy of the release as the first run left it, where the documented example says it is."""
+    """Copy of the release after the first run, from the path that the documented example gives."""
 
     @property
     def release(self) -> Path:
-        """The release as the second run left it."""
+        """The release after the second run."""
         return Path(self.settings.store) / self.second[-1].result
 
 
@@ -122,7 +122,7 @@ def curated(prefect_server: None, arena: Path, tmp_path_factory: pytest.TempPath
 
 @pytest.fixture(scope="session")
 def backfilled(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """A smaller arena without planted problems, curated once by one worker: the settings of the run."""
+    """Settings of one run with one worker on a smaller arena without planted problems."""
     from flows.curate import curate
 
     folder = tmp_path_factory.mktemp("backfilled")

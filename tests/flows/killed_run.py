@@ -1,6 +1,6 @@
-"""A run in a process of its own that kills itself, as a power cut would, at a chosen change of its store.
+"""A run in its own process that kills itself at a chosen change of its store, like a power cut.
 
-The process is forked from a server that has imported everything and done nothing yet, so that a run costs little.
+The process is forked from a server that has already imported the libraries, so that a run starts quickly.
 """
 
 import multiprocessing
@@ -28,7 +28,7 @@ _PRELOAD = [
     "huggingface_hub", "rapidocr.main", "onnxruntime", "bpe_openai", "profanity_check.profanity_check", "datasets",
     "hdbscan", "phonenumbers", "prefect.artifacts",
 ]  # fmt: skip
-"""What is imported once. Nothing that imports polars: its threads do not survive a fork."""
+"""Modules imported before the fork. None may import polars, whose threads do not survive a fork."""
 
 
 class Change(NamedTuple):
@@ -36,11 +36,11 @@ class Change(NamedTuple):
 
     kind: str
     place: str
-    """Path below the store, with a star for what differs from run to run."""
+    """Path below the store, with a star for parts of names that differ between runs."""
 
 
 class KillAt(NamedTuple):
-    """When to die: at the `number`-th such change (from 1), before it, or leaving half a file of it."""
+    """When to kill the run: before the `number`-th such change (from 1); `torn` leaves half a file."""
 
     change: Change
     number: int

@@ -1,4 +1,4 @@
-"""OpenAI's moderation on this machine: it flags nothing, and remembers every text it was asked about."""
+"""OpenAI's moderation API on this machine: it flags nothing and records every text."""
 
 from tests.http_server import HttpServer, Reply
 from tests.moderation_answers import answer, result

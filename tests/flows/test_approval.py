@@ -1,4 +1,4 @@
-"""The form that decides about publishing is checked when it is sent, not after the run has begun again."""
+"""The approval form is validated when it is submitted, not after the run has resumed."""
 
 import pytest
 from pydantic import ValidationError

@@ -1,4 +1,4 @@
-"""docs/automations.yaml makes automations that a real server takes, and that mean our deployments."""
+"""docs/automations.yaml creates automations on a real server, for the deployments of prefect.yaml."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ NOBODY = "00000000-0000-0000-0000-000000000000"
 
 @pytest.fixture(scope="module")
 def made(prefect_server) -> dict[str, dict]:
-    """What the server says of the automations that were made from the file, by name."""
+    """The automations that the server created from the file, by name."""
     block = CustomWebhookNotificationBlock(name="test", url="http://127.0.0.1:9/told")
     told = str(block.save("told", overwrite=True))
     written = (ROOT / "docs" / "automations.yaml").read_text().replace(NOBODY, told)

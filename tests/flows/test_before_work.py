@@ -1,4 +1,4 @@
-"""What is wrong with a run's parameters is one line before any work, on the command line and in a deployment."""
+"""Invalid parameters of a run are one line before any work, on the command line and in a deployment."""
 
 from datetime import date, timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Planted probes are caught by every shipped policy, and one that is not ends the run."""
+"""Every shipped policy catches the planted probes; a probe that is not caught ends the run."""
 
 import shutil
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.http_server import HttpServer, Reply
 
 @pytest.fixture
 def planted(curated, tmp_path):
-    """Settings of a store that holds nothing but the measured probes of an earlier run."""
+    """Settings of a store that has only the measured probes of an earlier run."""
     shutil.copytree(Path(curated.settings.store) / STORE, tmp_path / "store" / STORE)
     return curated.settings.model_copy(update={"store": str(tmp_path / "store")})
 

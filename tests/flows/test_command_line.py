@@ -1,4 +1,4 @@
-"""What stands on the command line and on the pages: headings, one-line mistakes, options, commands and links."""
+"""Help, one-line errors, and that pages name only existing options, commands and links."""
 
 import re
 import shlex
@@ -94,7 +94,7 @@ def test_every_setting_of_the_environment_is_on_a_page():
 
 
 def _headings(page: Path) -> set[str]:
-    """What GitHub makes of a page's headings."""
+    """The anchors that GitHub makes from a page's headings."""
     found = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in found}
 

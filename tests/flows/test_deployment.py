@@ -1,4 +1,4 @@
-"""prefect.yaml deploys as it is, and a worker runs what it deploys, on a real server."""
+"""The deployments of prefect.yaml can be created and run by a worker on a real server."""
 
 import hashlib
 import json
@@ -39,7 +39,7 @@ def client(prefect_server):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory) -> Path:
-    """A folder with logs, and where the store will be."""
+    """A folder with logs, which will also hold the store."""
     folder = tmp_path_factory.mktemp("operated")
     generate_arena(folder, conversations=20, battles=5, seed=9, images_max=8, problems=False)
     planted = chat("planted", f"Write to {MAILBOX}.", "I did.") | {"ip": ADDRESS}
@@ -69,14 +69,14 @@ def deployed(client, environment) -> None:
 
 
 def _ordered(client: SyncPrefectClient, name: str, **settings: Any) -> FlowRun:
-    """A run of a deployment, with settings changed, that waits for a worker."""
+    """A scheduled run of a deployment with changed settings."""
     deployment = client.read_deployment_by_name(name)
     parameters = {"settings": deployment.parameters["settings"] | settings}
     return client.create_flow_run_from_deployment(deployment.id, parameters=parameters)
 
 
 def _work(environment: dict[str, str]) -> str:
-    """One poll of a worker, and every run it finds; its output."""
+    """Run a worker once, with every run that is scheduled; returns its output."""
     command = [*PREFECT, "worker", "start", "--pool", "curation", "--type", "process", "--run-once"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=500)
     return done.stdout + done.stderr
@@ -95,7 +95,7 @@ def test_nightly_runs_once_a_night_and_never_twice_at_once(client):
 
 @dataclass
 class Operated:
-    """What was ordered, one after the other, and what the worker printed."""
+    """Ids of the scheduled runs, and the output of the worker for each."""
 
     backfill: UUID
     nightly: UUID
@@ -106,7 +106,7 @@ class Operated:
 
 @pytest.fixture(scope="module")
 def operated(client, environment, place) -> Operated:
-    """A backfill; a night, and beside it a backfill of days that end before they begin; a refreshed benchmark."""
+    """A backfill; a nightly run together with a backfill whose days are reversed; a refreshed benchmark."""
     ordered = {
         "backfill": (BACKFILL, {"since": "2024-04-15", "until": "2024-06-30"}),
         "nightly": ("curate/nightly", {}),
@@ -180,7 +180,7 @@ def hub():
 
 @pytest.fixture
 def releasable(tmp_path) -> Path:
-    """A release that production providers made, as its manifest says."""
+    """A release whose manifest names production providers."""
     store = small_store(tmp_path)
     make_release(store, release="1.0.0")
     release = Path(store.root) / "releases" / "1.0.0"

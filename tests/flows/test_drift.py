@@ -1,4 +1,4 @@
-"""`curate release` holds with status 3 when a rule drops another share than it used to."""
+"""`curate release` is held with status 3 when the share that a rule drops differs from earlier runs."""
 
 import json
 from datetime import timedelta
@@ -16,7 +16,7 @@ from tests.small_store import POLICY, small_store
 
 @pytest.fixture
 def drifted(tmp_path) -> Path:
-    """A store whose earlier runs dropped nearly everything for a reason that now drops nothing."""
+    """A store in which a reason dropped nearly everything in earlier runs and now drops nothing."""
     store, hashed = small_store(tmp_path), policy_hash(POLICY)
     for number in (1, 2, 3):
         drops = DropCounts(policy_hash=hashed, conversations=3 * number, by_reason={"nsfw_image": 3 * number})

@@ -1,4 +1,4 @@
-"""The Prefect server of a command: the configured one, or Prefect's temporary one with a history of its own."""
+"""Commands use the configured Prefect server, or a temporary one with its own history."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""`curate estimate` counts what has no fact yet and sends nothing; `--budget` is checked before any work."""
+"""`curate estimate` counts items without a signal and sends nothing; `--budget` is checked before any work."""
 
 import json
 

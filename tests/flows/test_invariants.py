@@ -12,6 +12,7 @@ import pytest
 import yaml
 from datasets import Dataset, load_dataset
 
+from schemas.release import CONFIGS, KEYS
 from schemas.run import StageReport
 from schemas.settings import BenchSettings
 from schemas.tables import TABLES
@@ -86,13 +87,15 @@ def _strings(frame: pl.DataFrame) -> list[str]:
     return [cell for column in frame.select(pl.col(pl.String)).iter_columns() for cell in column.drop_nulls().unique()]
 
 
-def _loaded(release: Path, config: str, cache: Path) -> Dataset:
-    """`datasets` knows a folder by its last name alone, so each test has a cache of its own."""
-    return load_dataset(str(release), config, split="train", cache_dir=str(cache))
+@pytest.fixture(scope="module")
+def loaded(curated, tmp_path_factory) -> dict[str, Dataset]:
+    """Configuration -> the rows that `datasets` loads."""
+    cache = str(tmp_path_factory.mktemp("cache"))  # `datasets` distinguishes folders by their last name only
+    return {name: load_dataset(str(curated.release), name, split="train", cache_dir=cache) for name in CONFIGS}
 
 
-def test_released_pictures_carry_no_metadata(curated, tmp_path):
-    chat = _loaded(curated.release, "chat", tmp_path).with_format("arrow")
+def test_released_pictures_carry_no_metadata(loaded):
+    chat = loaded["chat"].with_format("arrow")
     images = [image["bytes"] for row in chat["images"].to_pylist() for image in row]
     assert len(images) > 30
     for content in images:
@@ -113,8 +116,8 @@ def test_flagged_pictures_are_never_opened_and_leave_no_trace(curated):
 
 
 @pytest.mark.parametrize("config", ["chat", "battle", "bench"])
-def test_datasets_opens_the_release_offline_and_pictures_decode(curated, config, tmp_path):
-    rows = _loaded(curated.release, config, tmp_path)
+def test_datasets_opens_the_release_offline_and_pictures_decode(loaded, config):
+    rows = loaded[config]
     assert rows.num_rows > 0
     decoded = [image.convert("RGB").size for row in rows.select(range(min(5, len(rows)))) for image in row["images"]]
     assert all(width > 0 and height > 0 for width, height in decoded)
@@ -156,7 +159,7 @@ def test_changed_threshold_measures_nothing(curated, tmp_path):
 
 
 def _asked(row: dict, column: str) -> tuple[str, str]:
-    """The user's words, without case and punctuation, and the first picture."""
+    """The user's words, without case and punctuation, and the first image."""
     said = " ".join(turn["content"] for turn in row[column] if turn["role"] == "user")
     return " ".join(re.findall(r"\w+", said.lower())), next((image["path"] for image in row["images"]), "")
 
@@ -192,9 +195,9 @@ def test_the_hidden_split_is_in_no_released_file(curated, tmp_path):
     assert verify_release(built) == []
     names = set(secret["conversation_id"])
     prompts = [turns[0]["content"] for turns in secret.join(hidden.filter("drawn"), on="document_id")["turns"]]
-    released = set(_loaded(built, "chat", tmp_path / "cache")["conversation_id"])
-    for config in ("battle", "bench"):
-        released |= set(_loaded(built, config, tmp_path / "cache")["question_id"])
+    released: set[str] = set()
+    for config, key in KEYS.items():
+        released |= set(pl.read_parquet(built / config / "data" / "*.parquet", columns=[key])[key])
     assert released and not names & released
     distinctive = [text for text in prompts if len(text) > 60]
     for path in built.rglob("*.*"):

@@ -17,7 +17,7 @@ NIGHTS = [(None, date(2024, 8, 10)), (date(2024, 5, 22), None)]
 
 @pytest.fixture(scope="module")
 def stores(backfilled: Settings, tmp_path_factory) -> tuple[Path, Path]:
-    """The same logs curated in two nights, and at once."""
+    """The same logs curated in two nights, and in one run."""
     from flows.curate import curate
 
     by_night = tmp_path_factory.mktemp("nights") / "store"

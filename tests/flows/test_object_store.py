@@ -1,4 +1,4 @@
-"""A store on S3-compatible storage is the store a folder would be."""
+"""A store on S3-compatible storage has the same content as a store in a folder."""
 
 import io
 import json
@@ -26,12 +26,12 @@ ROOT = Path(__file__).parents[2]
 CURATE = [sys.executable, "-c", "from flows.commands import main; main()"]
 BUCKET, STORE = "arena", "s3://arena/store"
 CUT_AT = b"PUT /arena/store/tables/signals/text_pii/"
-"""When the first texts have been measured, after the pictures."""
+"""When the first texts have been measured, after the images."""
 
 
 @pytest.fixture(scope="module")
 def environment() -> Iterator[dict[str, str]]:
-    """A moto server with an empty bucket, and what tells clients where it is."""
+    """A moto server with an empty bucket, and the environment variables of its clients."""
     with s3_server(BUCKET) as own:
         yield os.environ | own | {"CURATE_USER_KEY": USER_KEY}
 
@@ -52,13 +52,13 @@ def _curate(environment: dict[str, str], *arguments: str) -> subprocess.Complete
 
 @dataclass
 class Runs:
-    """The same logs curated into a folder, and into the bucket, which at first could not be reached in the middle."""
+    """The same logs curated into a folder and into the bucket; the bucket's first run lost its connection midway."""
 
     local: Path
     environment: dict[str, str]
     cut_off: subprocess.CompletedProcess[str]
     left: set[str]
-    """Objects that the run left that was cut off."""
+    """Objects in the bucket after the run that lost its connection."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What the demo arena plants is caught, kind by kind."""
+"""Every problem that the demo arena plants is caught."""
 
 import json
 
@@ -24,7 +24,7 @@ def test_every_kind_of_problem_is_planted(scores):
 
 
 @pytest.mark.parametrize("kind", ["exact_duplicate", "near_duplicate_picture"])
-def test_explain_names_the_twin_of_every_planted_copy_and_it_is_right(curate, curated, kind):
+def test_explain_names_the_right_duplicate_match_of_every_planted_copy(curate, curated, kind):
     groups: dict[str, list[str]] = {}
     for fact in read_facts(curated.arena / "expected.jsonl").get(kind, []):
         groups.setdefault(fact["group"], []).append(fact["conversation_id"])

@@ -1,4 +1,4 @@
-"""A service that is down all night: the run carries on without it and says so, and the next one makes up for it."""
+"""A run continues without a service that is down and reports it; the next run measures what is missing."""
 
 import json
 import re
@@ -20,7 +20,7 @@ UNMEASURED = "unmeasured_moderation"
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory) -> Path:
-    """Logs of a small arena, whose pictures need no service."""
+    """Logs of a small arena, whose images need no service."""
     folder = tmp_path_factory.mktemp("unwell")
     generate_arena(folder, conversations=12, battles=3, seed=9, images_max=4, problems=False)
     return folder / "logs"
@@ -28,7 +28,7 @@ def logs(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Waits are over at once, and a service is down after a few calls."""
+    """Retries wait almost no time, and a service counts as down after a few calls."""
     monkeypatch.setenv("OPENAI_API_KEY", "test-key")
     monkeypatch.setattr(Service, "first_seconds", 0.001)
     monkeypatch.setattr(Service, "failures_until_down", 3)

@@ -1,4 +1,4 @@
-"""What commands print of logs and file names reads in every script and steers no terminal."""
+"""Text from logs and file names is printed without control characters, in every script."""
 
 import json
 

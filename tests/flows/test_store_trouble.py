@@ -18,7 +18,7 @@ from tests.s3_server import s3_process
 
 @contextmanager
 def _room_for(size: int):
-    """No file of this process grows beyond `size` bytes, as on a disk that is full."""
+    """Limits files of this process to `size` bytes, like a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:

@@ -1,4 +1,4 @@
-"""`curate tags`: one tagger against another or against people, and what the kept conversations are about."""
+"""`curate tags`: compare a tagger with another or with human labels, and count the tags of kept conversations."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Dask and Ray, started for real on this machine, make what threads make."""
+"""Dask and Ray, started on this machine, give the same tables as threads."""
 
 import json
 import os
@@ -22,7 +22,7 @@ WORDS = ("Was zeigt das Bild?", "Count the stripes of it.", "Mail me at ann@exam
 
 @pytest.fixture(scope="module", autouse=True)
 def small_shards():
-    """Two shards of pictures, some of texts, and one key for all stores."""
+    """Two shards of images, some of texts, and one key for all stores."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tasks.ingest.take_in.FILES_A_SHARD", 16)
         patch.setattr(run, "TEXTS_A_PART", run.BATCH)
@@ -32,7 +32,7 @@ def small_shards():
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory) -> Path:
-    """Conversations with a small picture each; two pictures are the same under other names."""
+    """Conversations with a small image each; two images are the same under other names."""
     folder = tmp_path_factory.mktemp("logs")
     names = [picture(f"p{number:02}") for number in range(PICTURES)]
     said = [(f"{WORDS[number % 4]} {number}", f"It is number {number}.") for number in range(PICTURES)]
@@ -46,7 +46,7 @@ def logs(tmp_path_factory) -> Path:
 
 
 def _curated(settings: Settings) -> Store:
-    """Every stage that has shards, and the decisions between them, on one cluster."""
+    """Run every stage that has shards, and the decisions between them, on one cluster."""
     from flows.decide import decide
     from flows.ingest import ingest
     from flows.measure import describe, screen
@@ -112,7 +112,7 @@ def test_a_running_scheduler_is_given_the_shards(prefect_server, cluster, tmp_pa
 
 @pytest.fixture
 def refused(curate, tmp_path):
-    """The one line of a run that is refused before any work."""
+    """The one-line error of a run that is refused before any work."""
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "2024-06-20-conv.json").write_text(json.dumps({}) + "\n")
 

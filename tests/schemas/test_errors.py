@@ -1,4 +1,4 @@
-"""The end of an error line: what was given, what is known, what was probably meant."""
+"""The end of an error line: the given value, the known values, and a suggestion."""
 
 import pytest
 

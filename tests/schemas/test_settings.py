@@ -1,4 +1,4 @@
-"""Settings refuse what no run could use, and say which key is wrong."""
+"""Invalid settings are refused with the name of the wrong key."""
 
 from datetime import date
 

@@ -1,4 +1,4 @@
-"""Every table and signal of a store has a schema that its rows survive."""
+"""Rows of every table and signal can be written and read back."""
 
 import io
 

@@ -1,7 +1,7 @@
-"""What became of the probes under a policy."""
+"""Checks that a policy caught every probe."""
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,32 +14,30 @@ from tasks.storage.queries.released import conversations_as_released
 from tasks.storage.tables import Store
 
 FLAT = 8
-"""Levels of 255 by which pixels of a filled box may differ: what JPEG makes of one colour at its edges."""
+"""Levels of 255 by which pixels of a filled box may differ, because of JPEG artefacts at its edges."""
 
 
 def escaped(store: Store, probes: Sequence[Probe], policy: Policy) -> dict[str, str]:
-    """Probe -> how it got through; empty when every probe was caught."""
-    return dict(_escaped(store, probes, policy))
-
-
-def _escaped(store: Store, probes: Iterable[Probe], policy: Policy) -> Iterator[tuple[str, str]]:
+    """Name of each probe that was not caught -> what is wrong; empty when all were caught."""
+    found: dict[str, str] = {}
     decided = {row["item_id"]: row for row in store.read("decisions").to_dicts()}
     released = {row["conversation_id"]: row for row in conversations_as_released(store).to_dicts()}
     for probe in probes:
         decision = decided.get(probe.conv_id)
         if probe.listed:
             if probe.conv_id in released or decision is not None:
-                yield probe.name, "its image is on a list of known hashes and was taken in"
+                found[probe.name] = "its image is on a list of known hashes and was taken in"
         elif decision is None:
-            yield probe.name, "it was never decided"
+            found[probe.name] = "it was never decided"
         elif decision["keep"]:
             why = _how(store, probe, _rules(probe, policy), decision, released[probe.conv_id])
             if why:
-                yield probe.name, why
+                found[probe.name] = why
+    return found
 
 
 def _rules(probe: Probe, policy: Policy) -> list[Rule]:
-    """The rules that ought to catch the probe."""
+    """The rules that should catch the probe."""
     return [
         rule
         for rule in policy.rules
@@ -52,7 +50,7 @@ def _rules(probe: Probe, policy: Policy) -> list[Rule]:
 def _how(
     store: Store, probe: Probe, rules: Sequence[Rule], decision: dict[str, Any], released: dict[str, Any]
 ) -> str | None:
-    """How a probe that is kept got through; None when no rule is about it, or tags and redactions are in place."""
+    """Why a kept probe was not caught; None when no rule is about it, or it is tagged or redacted as required."""
     actions = {rule.action for rule in rules}
     if actions & {Action.DROP, Action.HOLD}:
         return "it is kept"
@@ -63,7 +61,7 @@ def _how(
 
 
 def _left(store: Store, probe: Probe, released: dict[str, Any]) -> str | None:
-    """What is left of it in its redacted form."""
+    """What its redacted form still contains, or None."""
     texts = [turn["content"] for turn in released["turns"]]
     if any(secret in text for secret in probe.secrets for text in texts):
         return "its text is released as it was"

@@ -25,30 +25,30 @@ from tasks.images.hashes import pdq_digits
 EMAIL, CARD = "canary.probe@example.org", "4111 1111 1111 1111"
 PHONE, IBAN = "+1 202-555-0143", "GB82 WEST 1234 5698 7654 32"
 NOON = 1_718_884_800
-"""2024-06-20 12:00 UTC: files keep one time, so that a second run finds them unchanged."""
+"""2024-06-20 12:00 UTC: a fixed file time, so that a second run finds the files unchanged."""
 STORE = "canaries"
-"""Where the probes live, inside the store of the run."""
+"""Folder of the probes' store inside the store of the run."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One conversation that no release may show as it is."""
+    """One conversation that no release may contain unredacted."""
 
     name: str
-    """Also the conv_id, with `canary_` before it."""
+    """Name; the conv_id is `canary_` and the name."""
     question: str = "What is this?"
     answer: str = "I see what you sent."
     image: bytes | None = field(default=None, repr=False)
     signal: str | None = None
-    """The signal that must see it; null when it must not get as far as a signal."""
+    """The signal that must detect it; None when the image must not be opened at all."""
     over: tuple[Over, ...] = ()
-    """The parts on which rules may catch it."""
+    """The parts on which a rule can catch it."""
     types: frozenset[str] = frozenset()
     """Types of personal data in it, for rules that name types."""
     secrets: tuple[str, ...] = ()
-    """What may not be in its texts."""
+    """Strings that must not remain in its texts."""
     box: tuple[int, int, int, int] | None = None
-    """left, top, right, bottom of what may not be in its image."""
+    """left, top, right, bottom of the area that must be filled in its image."""
     listed: str = ""
     """Its line on the list of known hashes."""
 
@@ -64,16 +64,16 @@ class Probe:
 
 
 def probes() -> Sequence[Probe]:
-    """All of them, the same bytes every time."""
-    told = f"Mail {EMAIL}, call {PHONE}, pay with {CARD} or from {IBAN}."
+    """All probes, with the same bytes every time."""
+    personal = f"Mail {EMAIL}, call {PHONE}, pay with {CARD} or from {IBAN}."
     types, secrets = frozenset({"email", "phone", "card", "iban"}), (EMAIL, PHONE, CARD, IBAN)
     of_users, of_models = (Over.MESSAGES, Over.USER_MESSAGES), (Over.MESSAGES, Over.ASSISTANT_MESSAGES)
     file = _written(40, "LISTED FILE")
     original, copy = view(photographs("scenes")[1]).image, io.BytesIO()
     original.resize((384, 256)).save(copy, "JPEG", quality=80)
     return (
-        Probe("question", question=told, signal="text_pii", over=of_users, types=types, secrets=secrets),
-        Probe("answer", answer=told, signal="text_pii", over=of_models, types=types, secrets=secrets),
+        Probe("question", question=personal, signal="text_pii", over=of_users, types=types, secrets=secrets),
+        Probe("answer", answer=personal, signal="text_pii", over=of_models, types=types, secrets=secrets),
         Probe(
             "card",
             image=_written(36, "MEMBER CARD", EMAIL, CARD),

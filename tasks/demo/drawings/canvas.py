@@ -106,7 +106,7 @@ class Canvas:
         return float(font(name or self.font, size).getlength(text))
 
     def arrow(self, start: Point, end: Point) -> None:
-        """A line along an axis, with a head at its end."""
+        """An axis-parallel line with an arrow head at its end."""
         (x0, y0), (x, y) = start, end
         self.draw.line([start, end], fill=INK, width=2)
         back_x, back_y = (0 if x == x0 else (7 if x > x0 else -7)), (0 if y == y0 else (7 if y > y0 else -7))

@@ -1,4 +1,4 @@
-"""Pages and screens: documents of made-up shops, signs in several languages, windows of made-up programs."""
+"""Pages and screens: receipts, text pages, signs, a dashboard and source code, all of made-up shops and programs."""
 
 from random import Random
 
@@ -11,7 +11,7 @@ def receipt(rng: Random, shop: str | None = None, items: int | None = None) -> D
     goods = rng.sample(things("groceries"), items or rng.randint(4, 10))
     bought = {name: rng.randint(40, 1900) / 100 for name in goods}
     width = 290 if shop else rng.randint(250, 330)
-    shop = shop or _shop(rng)
+    shop = shop or f"{rng.choice(things('shop_words'))} {rng.choice(things('shops'))}"
     canvas = Canvas(rng, width, 150 + 24 * len(bought), rng.choice([WHITE, (250, 248, 240)]))
     canvas.font = rng.choice(["mono", "plain"])
     day, total = f"{rng.randint(1, 28):02}.{rng.randint(1, 12):02}.{rng.randint(2018, 2024)}", sum(bought.values())
@@ -24,28 +24,9 @@ def receipt(rng: Random, shop: str | None = None, items: int | None = None) -> D
     canvas.draw.line([(14, end), (width - 14, end)], fill=INK, width=2)
     canvas.text((14, end + 8), "TOTAL", 17)
     canvas.text((width - 14, end + 8), f"{total:.2f}", 17, anchor="ra")
-    return Drawing(canvas.image, _bill("receipt", shop, day, f"{total:.2f}", bought))
-
-
-def invoice(rng: Random) -> Drawing:
-    """A letter-like bill with a table."""
-    canvas = Canvas(rng, rng.randint(360, 440), rng.randint(400, 500), WHITE)
-    shop = _shop(rng)
-    day = f"{rng.randint(1, 28)} {rng.choice(things('months'))} {rng.randint(2018, 2024)}"
-    canvas.draw.rectangle((0, 0, canvas.width, rng.randint(34, 90)), fill=canvas.colours(3)[0])
-    canvas.text((rng.randint(14, 60), 8), shop, 22, WHITE)
-    canvas.text((canvas.width - 20, 110), day, 14, anchor="ra")
-    canvas.text((20, 110), f"Invoice {rng.randint(100, 999)}", 18)
-    bought = {name: float(rng.randint(5, 900)) for name in rng.sample(things("goods"), rng.randint(3, 7))}
-    for index, (name, price) in enumerate(bought.items()):
-        y = 150 + 28 * index
-        if index % 2:
-            canvas.draw.rectangle((16, y - 5, canvas.width - 16, y + 21), fill=(238, 240, 244))
-        canvas.text((24, y), name, 15)
-        canvas.text((canvas.width - 28, y), f"{price:.2f}", 15, anchor="ra")
-    total = f"{sum(bought.values()):.2f}"
-    canvas.text((canvas.width - 28, 160 + 28 * len(bought)), f"Total {total}", 18, anchor="ra")
-    return Drawing(canvas.image, _bill("invoice", shop, day, total, bought))
+    item = max(bought, key=bought.__getitem__)
+    facts = {"what": "receipt", "shop": shop, "date": day, "total": f"{total:.2f}"}
+    return Drawing(canvas.image, facts | {"item": item, "price": f"{bought[item]:.2f}"})
 
 
 def text_page(rng: Random, title: str | None = None) -> Drawing:
@@ -61,44 +42,6 @@ def text_page(rng: Random, title: str | None = None) -> Drawing:
             canvas.text((indent, y), line, size)
         y += int(size * 1.5)
     return Drawing(canvas.image, {"what": "page of text", "title": title, "line": sentences[0]})
-
-
-def table(rng: Random) -> Drawing:
-    """Rows and columns of figures."""
-    canvas = Canvas.any_size(rng)
-    columns, rows = rng.randint(2, 4), rng.randint(3, 7)
-    title = f"{rng.choice(things('measures'))} by {rng.choice(['town', 'month', 'crop'])}"
-    canvas.text((14, 10), title, 18, width=canvas.width - 28)
-    names = rng.sample(things(rng.choice(["towns", "months", "crops"])), rows)
-    cells = [["", *(str(2017 + 2 * column) for column in range(columns))]]
-    cells += [[name, *(str(rng.randint(2, 980)) for _ in range(columns))] for name in names]
-    wide, high, head = (canvas.width - 28) / (columns + 1), (canvas.height - 60) / (rows + 1), canvas.colours(2)[0]
-    for row, line in enumerate(cells):
-        for column, words in enumerate(line):
-            x, y = 14 + wide * column, 46 + high * row
-            fill = canvas.paper if rng.random() < 0.8 else shade(canvas.hue, 0.12, 0.95)
-            canvas.draw.rectangle((x, y, x + wide, y + high), fill=fill if row else head, outline=GREY)
-            canvas.text((x + wide / 2, y + high / 2), words, 14, width=wide - 6, anchor="mm")
-    return Drawing(canvas.image, {"what": "table", "title": title, "line": f"{names[0]} comes first"})
-
-
-def recipe_card(rng: Random) -> Drawing:
-    """A dish, what goes in and how long it takes."""
-    canvas = Canvas.any_size(rng, shade(rng.random(), 0.12, 0.97))
-    dish, colours = rng.choice(things("dishes")), canvas.colours(3)
-    bar = rng.choice([0, canvas.height - 44])
-    canvas.draw.rectangle((0, bar, canvas.width, bar + 44), fill=colours[0])
-    canvas.text((14, bar + 10), dish, 22, WHITE, canvas.width - 120)
-    canvas.text((canvas.width - 12, bar + 14), f"{rng.randint(2, 12) * 5} min", 16, WHITE, anchor="ra")
-    size, left = rng.uniform(40, 75), rng.random() < 0.5
-    x, y = rng.uniform(size, size + 40), rng.uniform(60 + size, canvas.height - 60 - size)
-    for ring in range(rng.randint(1, 4)):
-        canvas.disc(x if left else canvas.width - x, y, size * (1 - ring / 4), colours[(ring + 1) % 3])
-    goods = rng.sample(things("groceries"), rng.randint(3, 7))
-    for index, name in enumerate(goods):
-        y = 56 + (canvas.height - 112) * index / len(goods)
-        canvas.text((canvas.width - 180 if left else 16, y), f"{rng.randint(1, 500)} g {name}", 15)
-    return Drawing(canvas.image, {"what": "recipe card", "dish": dish})
 
 
 def street_sign(rng: Random) -> Drawing:
@@ -118,35 +61,6 @@ def street_sign(rng: Random) -> Drawing:
     return Drawing(canvas.image, {"what": "sign", **sign})
 
 
-def label(rng: Random) -> Drawing:
-    """A label on a jar or a parcel."""
-    canvas = Canvas.any_size(rng, shade(rng.uniform(0.02, 0.16), rng.uniform(0.1, 0.5), rng.uniform(0.5, 0.95)))
-    sign, inset, colours = rng.choice(load("signs")), rng.uniform(20, 70), canvas.colours(3)
-    left, top, right = inset, inset * rng.uniform(0.4, 1.4), canvas.width - inset
-    bottom = canvas.height - inset * rng.uniform(0.4, 1.8)
-    canvas.draw.rounded_rectangle((left, top, right, bottom), rng.uniform(0, 40), WHITE, colours[1], 6)
-    for line in range(rng.randint(1, 4)):
-        y = bottom - 20 - line * 14
-        canvas.draw.line((left + 20, y, right - rng.uniform(20, 120), y), fill=(150, 150, 156), width=3)
-    canvas.text((canvas.width / 2, top + 24), sign["text"], 34, width=right - left - 24, font="bold", anchor="mt")
-    seal = rng.uniform(16, 34)
-    canvas.disc(rng.uniform(left + seal, right - seal), (top + bottom) / 2 + 10, seal, colours[0])
-    return Drawing(canvas.image, {"what": "label", **sign})
-
-
-def settings_page(rng: Random) -> Drawing:
-    """Switches under each other, with a side bar now and then."""
-    canvas, app, ink, (left, top, right, bottom) = _window(rng)
-    title, names = rng.choice(things("setting_pages")), rng.sample(things("switches"), rng.randint(3, 6))
-    canvas.text((left + 12, top + 10), title, 20, ink, right - left - 24)
-    for index, name in enumerate(names):
-        x, y, on = right - 60, top + 50 + (bottom - top - 60) * index / len(names), rng.random() < 0.5
-        canvas.text((left + 12, y), name, 14, ink)
-        canvas.draw.rounded_rectangle((x, y, x + 40, y + 20), 10, fill=canvas.colours(2)[0] if on else (150, 150, 156))
-        canvas.disc(x + (30 if on else 10), y + 10, 9, WHITE)
-    return _screen(canvas, "settings page", app, title, names[0])
-
-
 def dashboard(rng: Random) -> Drawing:
     """Cards with figures and little charts."""
     canvas, app, ink, (left, top, right, bottom) = _window(rng)
@@ -163,7 +77,8 @@ def dashboard(rng: Random) -> Drawing:
         for bar in range(rng.randint(5, 10) if lower - upper > 12 else 0):
             at = x + 8 + step * bar
             canvas.draw.rectangle((at, rng.uniform(upper, lower), at + step * 0.7, lower), fill=colour)
-    return _screen(canvas, "dashboard", app, names[0], rng.choice(things("buttons")))
+    facts = {"what": "dashboard", "app": app, "title": names[0], "button": rng.choice(things("buttons"))}
+    return Drawing(canvas.image, facts)
 
 
 def code_editor(rng: Random) -> Drawing:
@@ -181,15 +96,6 @@ def code_editor(rng: Random) -> Drawing:
         canvas.text((38, y), line, size, rng.choice(colours))
     facts = {name: sample[name] for name in ("language", "function", "bug")}
     return Drawing(canvas.image, {"what": "screenshot of code", **facts})
-
-
-def _shop(rng: Random) -> str:
-    return f"{rng.choice(things('shop_words'))} {rng.choice(things('shops'))}"
-
-
-def _bill(what: str, shop: str, day: str, total: str, bought: dict[str, float]) -> dict[str, str]:
-    item = max(bought, key=bought.__getitem__)
-    return {"what": what, "shop": shop, "date": day, "total": total, "item": item, "price": f"{bought[item]:.2f}"}
 
 
 def _wrapped(canvas: Canvas, text: str, size: int, width: float) -> list[str]:
@@ -229,7 +135,3 @@ def _window(rng: Random) -> tuple[Canvas, str, Colour, Box]:
         y = bar + 16 + 30 * index
         canvas.draw.rounded_rectangle((10, y, side - 10, y + 14), 5, fill=shade(canvas.hue, 0.15, 0.9))
     return canvas, app, (232, 233, 238) if dark else INK, (side + 8, bar + 8, canvas.width - 8, canvas.height - 10)
-
-
-def _screen(canvas: Canvas, what: str, app: str, title: str, button: str) -> Drawing:
-    return Drawing(canvas.image, {"what": what, "app": app, "title": title, "button": button})

@@ -1,4 +1,4 @@
-"""Everything that is planted. A new kind is a planter, a line in its module, and an expectation in `planted.py`."""
+"""All planted problems. A new kind needs a planter, a line in its module, and a check in `planted.py`."""
 
 from tasks.demo.problems import copies, lines, messages, sessions, uploads
 from tasks.demo.problems.plan import Planter
@@ -10,4 +10,4 @@ PLANTERS: dict[str, Planter] = {
     **lines.PLANTERS,
     **sessions.PLANTERS,
 }
-"""Kind -> what plants it."""
+"""Kind -> function that plants it."""

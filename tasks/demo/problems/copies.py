@@ -1,4 +1,4 @@
-"""Copies: the same question about the same image, near-duplicates, look-alikes, and images of the preset collection."""
+"""Exact duplicates, near-duplicates, look-alikes, hot prompts and preset images."""
 
 import io
 from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ def near_duplicates(stage: Stage, rng: Random) -> Iterator[Problem]:
 
 
 def look_alikes(stage: Stage, rng: Random) -> Iterator[Problem]:
-    """Receipts of one shop and pages of one book: different things that look alike, under the same question."""
+    """Receipts of one shop and pages of one book: different images that look alike, with the same question."""
     shop, title = f"The {rng.choice(things('shops'))}", rng.choice(things("titles"))
     receipts = [later(pages.receipt, rng, shop, 7) for _ in range(COPIES)]
     book = [later(pages.text_page, rng, title) for _ in range(COPIES - 1)]
@@ -60,7 +60,7 @@ def look_alikes(stage: Stage, rng: Random) -> Iterator[Problem]:
 
 
 def hot_prompts(stage: Stage, rng: Random) -> Iterator[Problem]:
-    """One question that everybody asks, each about another image. One fact stands for all of them."""
+    """One question that many users ask about different images. One fact covers all of them."""
     text = load("problem_texts")["hot_prompt"]
     for number in range(HOT_COUNT):
         fact = {"kind": "hot_prompt", "text": text, "count": HOT_COUNT} if number == 0 else None
@@ -69,7 +69,7 @@ def hot_prompts(stage: Stage, rng: Random) -> Iterator[Problem]:
 
 
 def presets(stage: Stage, rng: Random) -> Iterator[Problem]:
-    """Presets in chats of the last two eras, and unused ones. Nothing in a log line says that they are presets."""
+    """Presets in chats of the last two eras, and unused presets. Log lines do not say that an image is a preset."""
     for dataset, family in _DATASETS.items():
         file = stage.presets.add(FAMILIES[family](rng).image, dataset)
         yield Problem(partial(_picked, stage, dataset, file), EXACT)
@@ -98,7 +98,7 @@ def _picked(stage: Stage, dataset: str, file: Path, rng: Random, moment: Moment)
 
 
 def _originals(rng: Random) -> Iterator[Draw]:
-    """Images of something, not of a repeating texture: photographs, mirrored, and drawings without fine lines."""
+    """Mirrored photographs and drawings without fine lines or repeating textures."""
     of_something = [photograph for photograph in photographs("scenes") if photograph.family in _SUBJECTS]
     for photograph in rng.sample(of_something, 2):
         yield partial(_mirrored, photograph)
@@ -140,7 +140,7 @@ VERSIONS: dict[str, Callable[[PIL.Image.Image], PIL.Image.Image]] = {
     "crop2": _cropped,
     "label": _labelled,
 }
-"""What happens to images when they are shared."""
+"""Version of an image, as made by sharing -> how it is made."""
 
 PLANTERS: dict[str, Planter] = {
     "exact_duplicate": exact_duplicates,
@@ -149,4 +149,4 @@ PLANTERS: dict[str, Planter] = {
     "hot_prompt": hot_prompts,
     "preset": presets,
 }
-"""Kind -> what plants it."""
+"""Kind -> function that plants it."""

@@ -1,4 +1,4 @@
-"""Lines that cannot be used: torn, blank, of other shapes, with impossible values, nested or long beyond reason."""
+"""Lines that must be rejected: truncated, blank, wrong shapes, impossible values, too deeply nested, too long."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ Record = dict[str, Any]
 
 
 def bad_lines(stage: Stage, rng: Random) -> Iterator[Problem]:
-    """Every way of being unusable, once."""
+    """Each kind of bad line once."""
     for detail, spoil in SPOILERS.items():
         yield Problem(partial(_spoiled, stage, detail, spoil), EXACT)
     yield Problem(partial(_torn_last_line, stage), EXACT)
@@ -31,7 +31,7 @@ def _spoiled(stage: Stage, detail: str, spoil: Callable[[Record], bytes], rng: R
 
 
 def _torn_last_line(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
-    """The server died while it wrote the last line of the day: half a record and no line end."""
+    """The server crashed while writing the last line of the day: half a record without a line end."""
     content = json.dumps(_record(stage, rng, moment)).encode()[:200]
     fact = {"kind": "bad_line", "detail": "torn last line"}
     at = moment.day.start + MIDNIGHT_SECONDS - 0.1
@@ -91,7 +91,7 @@ SPOILERS: dict[str, Callable[[Record], bytes]] = {
     "deep nesting": _nested,
     "very long": _long,
 }
-"""What is wrong -> a record spoiled that way."""
+"""What is wrong -> function that spoils a record that way."""
 
 PLANTERS: dict[str, Planter] = {"bad_line": bad_lines}
-"""Kind -> what plants it."""
+"""Kind -> function that plants it."""

@@ -1,4 +1,4 @@
-"""Messages that a pipeline should act on or leave alone: personal data, leaked names, service texts, hostile texts."""
+"""Messages that must be caught or must survive: personal data, leaked model names, service texts, hostile texts."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +13,7 @@ from tasks.demo.records import Moment, Talk, Turn
 from tasks.demo.traffic import Stage
 
 _IN_BATTLES_EVERY = 3
-"""Every third planted message stands in a battle, the others in direct chats."""
+"""Every third planted message is in a battle, the others in direct chats."""
 
 
 def planter(kind: str, in_battles: bool = True) -> Planter:
@@ -75,4 +75,4 @@ PLANTERS: dict[str, Planter] = {
     "hostile_text": planter("hostile_text", in_battles=False),
     "empty_answer": repeated(_emptied, ("null", None), ("empty", ""), ("blank", "  \n")),
 }
-"""Kind -> what plants it."""
+"""Kind -> function that plants it."""

@@ -1,4 +1,4 @@
-"""What planting means: a scene, and when it can be played."""
+"""Building blocks of planted problems: a scene and the days on which it can happen."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -22,19 +22,19 @@ EXACT = frozenset({Era.PNG})
 
 
 class Problem(NamedTuple):
-    """Something planted."""
+    """One planted problem."""
 
     scene: Scene
     eras: frozenset[Era] = ALL_ERAS
     needs_morrow: bool = False
-    """Whether it needs a day that is followed by another."""
+    """Whether it needs a day followed by another day of traffic."""
 
 
 Draw = Callable[[], PIL.Image.Image]
-"""Draws a planted image when its scene is played, so that they are never all in memory."""
+"""Draws a planted image when its scene is played, so that not all images are in memory."""
 
 Planter = Callable[[Stage, Random], Iterator[Problem]]
-"""Plants every variant of one kind once."""
+"""Function that plants every variant of one kind once."""
 
 
 def repeated(
@@ -44,7 +44,7 @@ def repeated(
     eras: frozenset[Era] = ALL_ERAS,
     needs_morrow: bool = False,
 ) -> Planter:
-    """Plants `play(stage, rng, moment)` some times, or `play(stage, variant, rng, moment)` once for each variant."""
+    """Plants `play(stage, rng, moment)` `times` times, or `play(stage, variant, rng, moment)` once per variant."""
     given: list[tuple[Any, ...]] = [(variant,) for variant in variants] or [()] * times
 
     def plant(stage: Stage, rng: Random) -> Iterator[Problem]:
@@ -61,13 +61,13 @@ def texts(kind: str) -> list[dict[str, Any]]:
 
 
 def later(draw: Callable[..., Drawing], rng: Random, *given: Any) -> Draw:
-    """What draws one image, the same however often it is called."""
+    """A function that draws one image; every call gives the same image."""
     seed = rng.getrandbits(64)
     return lambda: draw(chance(seed), *given).image
 
 
 def upload(name: str) -> PoolImage:
-    """An image of which only its logged name is known, with words that fit any."""
+    """An uploaded image: its logged name, with words that fit any image."""
     return PoolImage(name, "documents", {"what": "picture", "title": "the picture", "line": "nothing in particular"})
 
 

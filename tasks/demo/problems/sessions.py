@@ -1,7 +1,7 @@
-"""Sessions that need care: lines to be joined, records in other shapes, votes, conversations flagged as child abuse.
+"""Sessions that are hard to assemble, unusual records, votes, and conversations flagged as child abuse.
 
-Of what is flagged nothing is shown: most have no image file at all. One has: a grey card, drawn here, so that a test
-can prove that the file is never opened.
+Flagged conversations show nothing: most have no image file. One has a grey card as its file, so that a test can prove
+that the file is never opened.
 """
 
 import json
@@ -23,7 +23,7 @@ _SPELLINGS = {"h3": "<h3>Model {side}: {name}</h3>\n", "markdown": "### Model {s
 
 
 def _regenerated(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
-    """The last answer was asked for again: two lines of equal length, of which the second counts."""
+    """The last answer was regenerated: two lines with the same number of messages, of which the second counts."""
     talk, person = stage.any_talk(rng, moment), stage.crowd.anybody(rng)
     again = replace(talk, turns=(Turn(talk.turns[0].prompt, f"On second thought: {talk.turns[0].answer}"),))
     fact = about("regenerated", talk, keep_answer=again.turns[0].answer)
@@ -49,7 +49,7 @@ def _over_midnight(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
 
 
 def _stringified(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
-    """A record of the remote logger, whose nested values are JSON in strings."""
+    """A record of the remote logger, with nested values as JSON strings."""
     talk = stage.any_talk(rng, moment)
     record = chat(talk, moment.era, 1, moment.at - 5, moment.at, stage.crowd.anybody(rng).address)
     record |= {key: json.dumps(record[key]) for key in ("state", "gen_params")}
@@ -57,7 +57,7 @@ def _stringified(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
 
 
 def _few_shot(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
-    """A template that begins with examples, which are nobody's messages."""
+    """A template that begins with few-shot examples, which are not messages of the user."""
     talk = replace(stage.any_talk(rng, moment), examples=tuple(load("problem_texts")["few_shot_offset"]))
     return stage.chat(rng, moment, talk, about("few_shot_offset", talk, num_turns=1))
 
@@ -83,7 +83,7 @@ def _reported(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
 
 
 def _names_shown(kind: str, stage: Stage, spelling: str, rng: Random, moment: Moment) -> list[LogLine]:
-    """A battle whose models were known from the start, or an anonymous one, logged after the names had been shown."""
+    """A battle with shown model names, or an anonymous one that was logged after the names were revealed."""
     talks = _pair(stage, rng, moment)
     form = _SPELLINGS[spelling]
     shown = [form.format(side=side, name=talk.model.name) for side, talk in zip("AB", talks, strict=True)]
@@ -98,7 +98,7 @@ def _against_itself(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
 
 
 def _unequal(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
-    """One side failed on the second turn."""
+    """One side has no second turn."""
     left, right = _pair(stage, rng, moment, turns=2)
     talks = left, replace(right, turns=right.turns[:1])
     return stage.battle(rng, moment, talks, _vote_fact("unequal_sides", talks))
@@ -147,7 +147,7 @@ def _flagged_right(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
 
 
 def _flagged_later(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
-    """The first turn is logged as usual, the second one flagged: the first must go too."""
+    """The first turn is logged normally and the second is flagged: the first must be removed too."""
     talk, person = _flagged_talk(stage, rng, new_conv_id(rng)), stage.crowd.anybody(rng)
     first = stage.chat(rng, moment, replace(talk, flagged=False), person=person)
     longer = replace(talk, turns=(*talk.turns, Turn("And now?", "Nothing new.")))
@@ -186,4 +186,4 @@ PLANTERS: dict[str, Planter] = {
     "vote_without_chat": repeated(_vote_alone, eras=IN_MESSAGES),
     "csam_flag": flagged,
 }
-"""Kind -> what plants it."""
+"""Kind -> function that plants it."""

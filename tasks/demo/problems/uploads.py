@@ -1,4 +1,4 @@
-"""Uploads: people, personal data, places in metadata, broken files, files that are not there, hostile names."""
+"""Uploads: faces, personal data, GPS metadata, broken files, missing files, hostile names."""
 
 import io
 import zlib
@@ -29,7 +29,7 @@ def faces(stage: Stage, rng: Random) -> Iterator[Problem]:
 
 
 def misread_patterns(stage: Stage, rng: Random) -> Iterator[Problem]:
-    """An abstract pattern that the embedded NSFW classifier takes for pornography."""
+    """An abstract pattern that the embedded NSFW classifier scores as pornography."""
     for _ in range(3):
         yield Problem(partial(_uploaded, stage, "nsfw_probe", "pattern", later(scenes.misread_pattern, rng)), EXACT)
 
@@ -41,7 +41,7 @@ def written_data(stage: Stage, rng: Random) -> Iterator[Problem]:
 
 
 def located(stage: Stage, rng: Random) -> Iterator[Problem]:
-    """Photographs that say in their metadata where they were taken."""
+    """Images with a GPS position in their metadata."""
     for draw in (scenes.landscape, scenes.skyline, scenes.floor_plan):
         exif = PIL.Image.Exif()
         exif[_MAKE_TAG] = "Boxcam"
@@ -63,7 +63,7 @@ def _uploaded(
 
 
 def _stored(kind: str, stage: Stage, detail: str, rng: Random, moment: Moment) -> list[LogLine]:
-    """A file that holds something else than an image."""
+    """A file whose content is not a usable image."""
     name, content = new_conv_id(rng), CONTENTS[kind][detail](rng)
     suffix = "gif" if kind == "image_animated" else "png" if moment.era is Era.PNG else "jpg"
     stage.images.store(f"{name}.{suffix}", content)
@@ -78,12 +78,12 @@ def _missing(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
 
 
 def _escaping(stage: Stage, name: str, rng: Random, moment: Moment) -> list[LogLine]:
-    """A name that would lead out of the image folder."""
+    """A name that points outside the image folder."""
     return _asked_about(stage, {"kind": "image_path_escape", "detail": name}, name, rng, moment)
 
 
 def _asked_about(stage: Stage, fact: Fact, name: str, rng: Random, moment: Moment) -> list[LogLine]:
-    """A direct chat about the upload, or now and then a battle."""
+    """A direct chat about the upload, or sometimes a battle."""
     image, prompts = upload(name), [rng.choice(load("upload_prompts"))]
     if rng.random() < 0.3:
         talks = stage.pair(rng, image, prompts)
@@ -130,7 +130,7 @@ def _animation(rng: Random) -> bytes:
 
 
 def _huge_png(side: int) -> bytes:
-    """A PNG whose header claims side x side pixels, with next to nothing behind it."""
+    """A small PNG file whose header claims side x side pixels."""
 
     def chunk(kind: bytes, body: bytes) -> bytes:
         return len(body).to_bytes(4, "big") + kind + body + zlib.crc32(kind + body).to_bytes(4, "big")
@@ -148,7 +148,7 @@ CONTENTS: dict[str, dict[str, Callable[[Random], bytes]]] = {
     "image_bomb": {"30000 x 30000": lambda rng: _huge_png(30_000), "30001 x 30001": lambda rng: _huge_png(30_001)},
     "image_animated": {"gif": _animation, "another gif": _animation},
 }
-"""Kind, detail -> bytes in the place of an image."""
+"""Kind, detail -> function that makes the file's content."""
 
 APPEARANCES: dict[str, Callable[[PIL.Image.Image], PIL.Image.Image]] = {
     "plain": lambda image: image,
@@ -156,7 +156,7 @@ APPEARANCES: dict[str, Callable[[PIL.Image.Image], PIL.Image.Image]] = {
     "grey": _grey,
     "on a screen": _on_a_screen,
 }
-"""How a face appears in an image."""
+"""How a face appears -> change of the photograph."""
 
 PLANTERS: dict[str, Planter] = {
     "face": faces,
@@ -169,4 +169,4 @@ PLANTERS: dict[str, Planter] = {
     "image_animated": repeated(partial(_stored, "image_animated"), *CONTENTS["image_animated"], eras=EXACT),
     "image_path_escape": repeated(_escaping, "../../outside", "..\\..\\outside.png", "/etc/hostname", eras=IN_MESSAGES),
 }
-"""Kind -> what plants it."""
+"""Kind -> function that plants it."""

@@ -1,4 +1,4 @@
-"""The drawn arena: repeatable, complete, of the asked size, and readable except where it is meant not to be."""
+"""The generated arena is reproducible, complete, of the requested size, and readable except for planted bad lines."""
 
 import hashlib
 import ipaddress
@@ -66,7 +66,7 @@ def test_another_seed_gives_another_arena(clean_arena, tmp_path):
     first, second = tree(clean_arena), tree(tmp_path / "other")
     shared = {name for name in first if first[name] == second.get(name)}
     assert not {name for name in shared if name.endswith("-conv.json")}
-    assert len(shared) < len(first) / 4  # shipped photographs are the same pictures in every arena
+    assert len(shared) < len(first) / 4  # shipped photographs are the same images in every arena
 
 
 def test_every_kind_is_planted_and_every_kind_can_be_scored(arena):
