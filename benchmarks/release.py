@@ -25,7 +25,7 @@ def run(count: int = ROWS) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         store, rows = image_store(folder / "store", range(count)), chat_rows(range(count))
-        parts = [store.local_part("images", part) or "" for part in store.parts("images")]
+        parts = [store.at(f"tables/images/{part}") for part in store.parts("images")]
         return [
             compare(
                 "release: shards with 60 KB images",
