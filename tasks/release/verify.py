@@ -49,7 +49,8 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
     statistics = {config: Statistics(config) for config in COMPARED}
     with progress("rows to verify", sum(manifest.counts[config] for config in CONFIGS)) as advance:
         for config in CONFIGS:
-            collectors = [shown[config], contents, *([statistics[config]] if config in statistics else [])]
+            counted = [statistics[config]] if config in statistics else []
+            collectors: list[_Collector] = [shown[config], contents, *counted]
             problems += _config(folder, config, manifest, collectors, advance)
     problems += _funnel(manifest)
     problems += identifiers_in_files(folder, manifest)

@@ -1,7 +1,7 @@
 """Computes what stays in a store after a takedown: everything that a remaining conversation, image or vote needs."""
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -18,22 +18,27 @@ _OF_CONVERSATIONS = ["conversation_id", "turns.list.element.text_id", "prompt_id
 _TEXT_ID = pl.element().struct.field("text_id")
 
 
+def _random_set() -> Distinct:
+    """A set whose hashes are seeded at random, so that a collision does not recur in the next sweep."""
+    return Distinct(secrets.randbits(32))
+
+
 @dataclass(frozen=True)
 class Live:
-    """Sets of ids that stay. Their hashes are seeded at random, so that no collision happens in every sweep."""
+    """Sets of ids that stay after a takedown."""
 
-    conversations: Distinct
-    """conversation_id."""
-    names: Distinct
-    """Logged image names, without extension."""
-    images: Distinct
-    """Content ids of images, including redacted ones."""
-    contents: Distinct
-    """Content ids of texts, prompts, documents and images."""
-    judges: Distinct
-    """Keyed hashes of voters."""
     gone: frozenset[str]
     """conv_ids of `sightings` that do not stay."""
+    conversations: Distinct = field(default_factory=_random_set)
+    """conversation_id."""
+    names: Distinct = field(default_factory=_random_set)
+    """Logged image names, without extension."""
+    images: Distinct = field(default_factory=_random_set)
+    """Content ids of images, including redacted ones."""
+    contents: Distinct = field(default_factory=_random_set)
+    """Content ids of texts, prompts, documents and images."""
+    judges: Distinct = field(default_factory=_random_set)
+    """Keyed hashes of voters."""
 
     def add_images(self, ids: pl.Series, tombstones: Tombstones) -> None:
         """Add images that were not taken down."""
@@ -46,7 +51,7 @@ class Live:
 def live(store: Store, tombstones: Tombstones) -> Live:
     """What stays; depends only on the tables and the tombstones."""
     gone = frozenset(taken_down_in(store, store.parts("sightings"), tombstones))
-    stay = Live(*(Distinct(secrets.randbits(32)) for _ in range(5)), gone=gone)
+    stay = Live(gone)
     for rows in store.read_slices("conversations", ["conversation_id"]):
         ids = rows["conversation_id"]
         stay.conversations.add(ids.filter(~ids.is_in(sorted(tombstones.conversations(ids)))))

@@ -41,9 +41,7 @@ def sweep(store: Store, live: Live, tombstones: Tombstones, now: datetime, dry_r
         _sweep_lines(store, tombstones, now)
         _reset_names(store, live)  # before the rows are removed, which say what topics they were in
         for table in personal:
-            unwanted = unwanted_rows(table, live, tombstones, store)
-            _rewrite(store, table, unwanted, lambda rows, gone=unwanted: rows.filter(~gone.fill_null(False)))
-            store.purge(table)
+            _remove_rows(store, table, unwanted_rows(table, live, tombstones, store))
         _reset_duplicates(store, live)
     return {table: rows for table, rows in removed.items() if rows}
 
@@ -103,6 +101,11 @@ def _reset_duplicates(store: Store, live: Live) -> None:
     stale = _gone("duplicate_of", live.conversations)
     kept = pl.when(~stale).then("duplicate_of").alias("duplicate_of")
     _rewrite(store, "decisions", stale, lambda rows: rows.with_columns(kept))
+
+
+def _remove_rows(store: Store, table: str, unwanted: pl.Expr) -> None:
+    _rewrite(store, table, unwanted, lambda rows: rows.filter(~unwanted.fill_null(False)))
+    store.purge(table)
 
 
 def _rewrite(store: Store, table: str, touched: pl.Expr, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
