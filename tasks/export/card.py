@@ -5,11 +5,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from schemas.errors import BadInput
 from schemas.export import FileFormat, SftSelection, SftStyle
-from tasks.release.dataset_card import size_category
+from tasks.release.dataset_card import front_matter, size_category, split_card
 from tasks.release.layout import CARD, MANIFEST_DIGITS, manifest_sha256
 from tasks.runtime.untrusted import markdown_text
 
@@ -17,15 +15,9 @@ from tasks.runtime.untrusted import markdown_text
 def read_card(release: Path) -> tuple[dict[str, Any], str]:
     """(front matter, text) of a release's card. Raises BadInput when there is no card with front matter."""
     try:
-        _, front, text = (release / CARD).read_text(encoding="utf-8").split("---\n", 2)
-        return dict(yaml.safe_load(front)), text
-    except (OSError, ValueError, TypeError, yaml.YAMLError):
+        return split_card((release / CARD).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         raise BadInput(f"{str(release)!r}: its {CARD} is no card; `curate verify` says what is wrong with it") from None
-
-
-def front_matter(about: dict[str, Any]) -> str:
-    """Front matter as YAML between `---` lines."""
-    return f"---\n{yaml.safe_dump(about, sort_keys=False)}---\n"
 
 
 def notice(text: str) -> Iterator[str]:

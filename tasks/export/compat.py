@@ -14,8 +14,9 @@ from schemas.errors import BadInput
 from schemas.export import Compat
 from schemas.release import CONFIGS, ReleasedCategories
 from schemas.row import arrow_schema
-from tasks.export.card import front_matter, notice, read_card, sections
+from tasks.export.card import notice, read_card, sections
 from tasks.export.destination import put_folder
+from tasks.release.dataset_card import front_matter
 from tasks.release.declared import check_shards
 from tasks.release.fetched import fetched
 from tasks.release.layout import CARD
@@ -156,7 +157,7 @@ def write_cards(release: Path, folder: Path, version: str, left_out: Mapping[str
 
 def _front_matter(about: Mapping[str, Any], config: str) -> str:
     own = [{"config_name": "default", "data_files": [{"split": "train", "path": "data/train-*.parquet"}]}]
-    return front_matter({**about, "configs": own} if config else dict(about))
+    return front_matter({**about, "configs": own} if config else about)
 
 
 def export_vision_arena(release: Path, out: Path) -> dict[str, int]:

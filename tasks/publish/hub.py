@@ -1,6 +1,7 @@
 """Client of the Hugging Face Hub: requests with retries, and the content of a repository."""
 
 import hashlib
+import io
 import logging
 import os
 import tempfile
@@ -51,22 +52,6 @@ def quiet_client() -> None:
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
 
 
-def with_retries(work: Callable[[], T], doing: str, wait: Callable[[float], None] = time.sleep) -> T:
-    """Call `work`, which must be safe to repeat, and retry after temporary failures of the Hub or the network.
-
-    Raises HubError when the Hub refuses, or still fails after 6 attempts.
-    """
-    failure = ""
-    for attempt in range(ATTEMPTS):
-        try:
-            return work()
-        except (HfHubHTTPError, httpx2.TransportError, OSError, RuntimeError) as error:
-            failure, seconds = _temporary(error, doing)
-        if attempt + 1 < ATTEMPTS:
-            wait(min(_WAIT_SECONDS_MAX, max(seconds, 2.0**attempt)))
-    raise HubError(f"{doing}: {failure} {ATTEMPTS} times; {_LATER}")
-
-
 def _temporary(error: BaseException, doing: str) -> tuple[str, float]:
     """(description, seconds to wait as asked by the Hub) of a temporary failure. Raises HubError for a refusal."""
     if isinstance(error, RuntimeError) and error.__cause__ is not None:
@@ -110,8 +95,19 @@ class Remote:
         self.api, self.repo, self._wait = api, repo, wait
 
     def with_retries(self, work: Callable[[], T], doing: str) -> T:
-        """Call `work` with retries. Raises HubError."""
-        return with_retries(work, f"{doing} {self.repo}", self._wait)
+        """Call `work`, which must be safe to repeat, and retry after temporary failures of the Hub or the network.
+
+        Raises HubError when the Hub refuses, or still fails after 6 attempts.
+        """
+        doing, failure = f"{doing} {self.repo}", ""
+        for attempt in range(ATTEMPTS):
+            try:
+                return work()
+            except (HfHubHTTPError, httpx2.TransportError, OSError, RuntimeError) as error:
+                failure, seconds = _temporary(error, doing)
+            if attempt + 1 < ATTEMPTS:
+                self._wait(min(_WAIT_SECONDS_MAX, max(seconds, 2.0**attempt)))
+        raise HubError(f"{doing}: {failure} {ATTEMPTS} times; {_LATER}")
 
     def private(self) -> bool | None:
         """Whether it is private; None when there is no such repository."""
@@ -178,10 +174,5 @@ def _same(there: RepoFile, content: Content) -> bool:
 def digest(algorithm: str, content: Content, prefix: bytes = b"") -> str:
     """Hex digest of the prefix followed by the content."""
     summed = hashlib.new(algorithm, prefix, usedforsecurity=False)
-    if isinstance(content, bytes):
-        summed.update(content)
-    else:
-        with content.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                summed.update(block)
-    return summed.hexdigest()
+    with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: summed).hexdigest()

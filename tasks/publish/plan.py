@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 
@@ -13,6 +12,7 @@ from schemas.publication import RepoUpload, UploadPlan
 from schemas.release import CONFIGS, Manifest
 from tasks.publish.hub import PREVIEW
 from tasks.release.build import MANIFEST
+from tasks.release.dataset_card import front_matter, split_card
 from tasks.release.layout import CARD, is_release_file, manifest_sha256
 from tasks.release.verify import read_manifest, verify_release
 from tasks.storage.tables import Store
@@ -138,9 +138,8 @@ def card_of_config(card: str, config: str) -> str:
 
     The text is unchanged and describes the whole release.
     """
-    _, front, text = card.split("---\n", 2)
-    about = yaml.safe_load(front)
+    about, text = split_card(card)
     (chosen,) = [each for each in about["configs"] if each["config_name"] == config]
     files = [each | {"path": each["path"].removeprefix(f"{config}/")} for each in chosen["data_files"]]
     about["configs"] = [chosen | {"data_files": files, "default": True}]
-    return f"---\n{yaml.safe_dump(about, sort_keys=False)}---\n{text}"
+    return front_matter(about) + text

@@ -21,8 +21,7 @@ from tasks.storage.tables import Store
 _FILES_AT_ONCE = 8
 
 
-def version_exists(repo: str, version: str) -> ReleaseConflict:
-    """The error for a version that is already on the Hub."""
+def _version_exists(repo: str, version: str) -> ReleaseConflict:
     return ReleaseConflict(
         f"{repo} has version {version} already, and a published version never changes; "
         "release another version, or take this one back with `curate yank`"
@@ -85,7 +84,7 @@ class Push:
         tag = self._plan.tag
         commit = self._remote.tags().get(tag) if private is not None and tag else None
         if commit and self._remote.differing(self.files, commit):
-            raise version_exists(repo, self._plan.version)
+            raise _version_exists(repo, self._plan.version)
         return commit
 
     def run(self) -> str:
@@ -172,7 +171,7 @@ def check_hub(
     parts = [Push(api, release, plan, upload, wait, withdrawn) for upload in plan.uploads]
     pushes = {push: push.check() for push in parts}
     if all(pushes.values()) and not (store and unfinished(store, plan)):
-        raise version_exists(plan.uploads[0].repo, plan.version)
+        raise _version_exists(plan.uploads[0].repo, plan.version)
     return pushes
 
 

@@ -99,7 +99,24 @@ def _front_matter(manifest: Manifest) -> str:
         "size_categories": [size_category(total)],
         "configs": data_files(),
     }
-    return f"---\n{yaml.safe_dump(about, sort_keys=False)}---"
+    return front_matter(about)
+
+
+def front_matter(about: Mapping[str, Any]) -> str:
+    """Front matter of a card: YAML between `---` lines."""
+    return f"---\n{yaml.safe_dump(dict(about), sort_keys=False)}---\n"
+
+
+def split_card(card: str) -> tuple[dict[str, Any], str]:
+    """(front matter, text) of a card. Raises ValueError when it has no valid front matter."""
+    opening, front, text = card.split("---\n", 2)
+    try:
+        about = yaml.safe_load(front)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError("no YAML") from error
+    if opening or not isinstance(about, dict):
+        raise ValueError("no front matter")
+    return about, text
 
 
 def wrong_numbers(folder: Path, manifest: Manifest, statistics: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
@@ -161,10 +178,9 @@ def data_files() -> list[dict[str, Any]]:
 
 def _read_front_matter(card: str) -> tuple[Any, Any]:
     try:
-        opening, text, _ = card.split("---\n", 2)
-        about = yaml.safe_load(text)
-        return (about["configs"], about["license"]) if opening == "" else (None, None)
-    except (ValueError, yaml.YAMLError, KeyError, TypeError, RecursionError):
+        about, _ = split_card(card)
+        return about["configs"], about["license"]
+    except (ValueError, KeyError):
         return None, None
 
 

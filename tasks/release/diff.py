@@ -70,7 +70,7 @@ def diff_releases(
     kinds = {name.partition(" ")[2] for name in rows}
     bump = _bump(breaks, bool(schema_changes) or bool(kinds & {"added", "removed"}), "changed" in kinds)
     return ReleaseDiff(
-        rules=[*_fitted_anew(before, after), *_rules(before, after)],
+        rules=list(_rules(before, after)),
         schema_changes=schema_changes,
         rows=dict(rows),
         columns={config: dict(counts.most_common()) for config, counts in columns.items()},
@@ -157,6 +157,8 @@ def _digests(folder: Path, config: str, columns: Sequence[str]) -> Iterator[pl.D
 
 def _rules(old: Manifest, new: Manifest) -> Iterator[str]:
     """Differences in policy, settings, signal versions and providers, in words."""
+    if _fits_differ(old, new):
+        yield f"{_FITTED_ANEW}: rows of both releases may be in another topic, and the benchmark has other prompts"
     before, after = ({json.dumps(rule, sort_keys=True) for rule in each.policy["rules"]} for each in (old, new))
     for sign, rules in (("no longer", before - after), ("now", after - before)):
         yield from (f"policy {sign}: {rule}" for rule in sorted(rules))
@@ -176,13 +178,8 @@ def _values(name: str, old: Any, new: Any) -> Iterator[str]:
         yield f"{name}: {old} became {new}"
 
 
-def _fitted_anew(old: Manifest, new: Manifest) -> Iterator[str]:
-    """A line when the topics are of different fits; nothing when a release does not name its fit."""
-    if _fits_differ(old, new):
-        yield f"{_FITTED_ANEW}: rows of both releases may be in another topic, and the benchmark has other prompts"
-
-
 def _fits_differ(old: Manifest, new: Manifest) -> bool:
+    """Whether the topics are of different fits; false when a release does not name its fit."""
     return None not in (old.topics_fit, new.topics_fit) and old.topics_fit != new.topics_fit
 
 
