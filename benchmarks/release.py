@@ -1,4 +1,4 @@
-"""Building the shards of a release beside a plain pyarrow script that reads the same store: parts, join, write."""
+"""CPU time of writing the shards of a release, compared with a plain pyarrow script that reads the same store."""
 
 import sys
 import tempfile
@@ -17,15 +17,15 @@ from tasks.release.shards import ReleasedImages, write_shards
 
 ROWS = 10_000
 SHARD_ROWS = 4_000
-"""Rows of a script's shard, about as many as one of ours has."""
+"""Rows in a shard of the script, about as many as in one of ours."""
 
 
 def run(count: int = ROWS) -> list[dict[str, Any]]:
-    """Seconds to write rows whose images, 60 KB each, lie in a store's parts."""
+    """Seconds to write rows with images of 60 KB from a store."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         store, rows = image_store(folder / "store", range(count)), chat_rows(range(count))
-        parts = [store.local_part("images", part) or "" for part in store.parts("images")]
+        parts = [store.at(f"tables/images/{part}") for part in store.parts("images")]
         return [
             compare(
                 "release: shards with 60 KB images",
@@ -38,7 +38,7 @@ def run(count: int = ROWS) -> list[dict[str, Any]]:
 
 
 def by_script(rows: pl.DataFrame, parts: Sequence[str], folder: Path) -> None:
-    """What a person would write. Memory holds one shard."""
+    """A plain script; memory holds one shard."""
     folder.mkdir(exist_ok=True)
     held = [pq.read_table(part, columns=["image_id"])["image_id"] for part in parts]
     for number, some in enumerate(rows.iter_slices(SHARD_ROWS)):

@@ -1,7 +1,7 @@
-"""Peak memory of a release, stage by stage: joining the tables, shards, report, card, then `verify` and `diff`.
+"""Peak memory of a release by stage: joining the tables, shards, report, card, then `verify` and `diff`.
 
 `python -m benchmarks.release_memory 200000 20000 1000000 100000` measures 200,000 conversations with 20,000 votes and a
-million with 100,000, and prints both as a table, with what a conversation more adds to each stage.
+million with 100,000, and prints a table with the bytes that each further conversation adds.
 """
 
 import json
@@ -24,11 +24,11 @@ STAGES = {
     "verify": ("verify(store)",),
     "diff": ("diff(store)",),
 }
-"""Process -> what it does, one after the other, as a command does."""
+"""Process -> the stages that it runs one after the other."""
 
 
 def run() -> list[dict[str, Any]]:
-    """One row a size: MB of every stage's peak."""
+    """Peak MB of every stage, one row for each size."""
     return [_measured(*size) for size in SIZES]
 
 
@@ -44,7 +44,8 @@ def _measured(conversations: int, votes: int) -> dict[str, Any]:
 
 
 def _peaks(process: str, stages: tuple[str, ...], store: Path) -> dict[str, float]:
-    """`<stage>_mb` and `<stage>_s`, the latter elapsed, of the stages of one process."""
+    """`<stage>_mb` (peak) and `<stage>_s` (seconds since the process started) of the stages of one process."""
+    names = [process] if stages == ("pass",) else [stage.partition("(")[0] for stage in stages]
     calls = "; ".join(f"print({stage.partition('(')[0]!r}, flush=True); {stage}" for stage in stages)
     code = f"from benchmarks.release_stages import *; store = {str(store)!r}; {calls}"
     found: dict[str, float] = {}
@@ -52,8 +53,8 @@ def _peaks(process: str, stages: tuple[str, ...], store: Path) -> dict[str, floa
         worker = subprocess.Popen([sys.executable, "-c", code], stdout=told)
         began = time.perf_counter()
         while worker.poll() is None:
-            told.seek(0)
-            stage = (told.read().split() or [process])[-1].replace("pass", "imports")
+            told.seek(0)  # stages print their names; other output is ignored
+            stage = [names[0], *(word for word in told.read().split() if word in names)][-1]
             found[f"{stage}_mb"] = max(found.get(f"{stage}_mb", 0), tree_mb(worker.pid))
             found[f"{stage}_s"] = round(time.perf_counter() - began, 1)
             time.sleep(EVERY_SECONDS)
@@ -63,7 +64,7 @@ def _peaks(process: str, stages: tuple[str, ...], store: Path) -> dict[str, floa
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
-    """Peaks in MB of every size as Markdown, and below them bytes a conversation between the first and the last."""
+    """Peaks in MB as a Markdown table; the last row has bytes a conversation, from the first and the last size."""
     stages = [name for name in rows[0] if name.endswith("_mb")]
     first, last = rows[0], rows[-1]
     more = last["n"] - first["n"]
@@ -77,7 +78,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 
 def tree_mb(pid: int) -> int:
-    """MB of a process and all below it; a page of memory that several hold counts for each in part."""
+    """Proportional set size in MB of a process and its children."""
     kilobytes = 0
     with suppress(OSError):  # it ended meanwhile
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()

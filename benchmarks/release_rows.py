@@ -1,4 +1,4 @@
-"""Rows and pictures to build releases from, drawn by number; pictures are random bytes, 60 KB on average."""
+"""Rows and images for release benchmarks, drawn by number; images are random bytes, 60 KB on average."""
 
 import hashlib
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ _PART = 512
 
 
 def chat_rows(numbers: Iterable[int], told_anew: frozenset[int] = frozenset()) -> pl.DataFrame:
-    """Rows of `chat` with `image_ids`, about 2 kB of text each; those of `told_anew` have another text."""
+    """Rows of `chat` with `image_ids`, about 2 kB of text each; rows in `told_anew` have another text."""
     rows = [_row(number, number in told_anew) for number in numbers]
     return pl.DataFrame(rows, schema_overrides={"num_turns": pl.Int32, "preset_dataset": pl.String})
 
@@ -40,12 +40,12 @@ def _row(number: int, anew: bool) -> dict[str, object]:
 
 
 def picture_id(number: int) -> str:
-    """The id of a row's picture."""
+    """The image id of a row."""
     return f"{number:032x}"
 
 
 def image_store(folder: Path, numbers: Iterable[int]) -> Store:
-    """A store with the pictures of these rows, 30 to 90 KB each, in the parts that ingest makes."""
+    """A store with the images of these rows, 30 to 90 KB each, in parts as ingest writes them."""
     store, rows = Store.open(str(folder)), list(numbers)
     for start in range(0, len(rows), _PART):
         store.append("images", _images(rows[start : start + _PART]))

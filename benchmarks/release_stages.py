@@ -1,4 +1,4 @@
-"""What `benchmarks.release_memory` measures: a release of a store, without Prefect's engine, stage by stage."""
+"""The stages that `benchmarks.release_memory` measures: a release of a store, without Prefect's engine."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ def join(store: str) -> None:
 
 
 def shards(store: str) -> None:
-    """Join once more, and write shards and leaderboards."""
+    """Join, and write shards and leaderboards."""
     _built.append(build_release.fn(Settings(store=store), VERSIONS))
 
 
@@ -49,7 +49,7 @@ def verify(store: str) -> None:
 
 
 def diff(store: str) -> None:
-    """The release against itself, and as the earlier one of a release in which every chat row is another."""
+    """Compare the release with itself."""
     old = Path(store) / "releases" / "1.0.0"
     new = Path(shutil.copytree(old, old.with_name("1.1.0"), copy_function=os.link))
     diff_releases(old, new, removal_reasons(Store(store)))

@@ -1,4 +1,4 @@
-"""A store of any size that waits for its release: taken in, measured, decided, sampled and rated, without any model."""
+"""A synthetic store of any size, ready for release: all stages before it are filled in without running a model."""
 
 import io
 from collections.abc import Iterator
@@ -18,11 +18,11 @@ from tasks.storage.tables import Store, frame_schema
 VERSIONS = dict.fromkeys(SIGNALS, "1")
 _NOON = datetime(2024, 9, 18, 12, tzinfo=UTC)
 _SECONDS = 8
-"""Between two conversations: a million take three months."""
+"""Seconds between two conversations: a million take three months."""
 _PART = 16_384
 _MODELS, _TOPICS, _BENCH, _USERS = 40, 400, 500, 97_000
 _DROPPED = 50
-"""One direct chat of so many is dropped."""
+"""One of this many direct chats is dropped."""
 _IMAGES = 256
 _TEXT_WORDS, _WORDS = 8_000_000, 30_000
 _PROMPT, _ANSWER, _LONGEST = 280, 860, 30_000
@@ -31,9 +31,9 @@ Numbers = npt.NDArray[np.int64]
 
 
 def decided_store(folder: Path, conversations: int, votes: int) -> Store:
-    """So many conversations, two of them the sides of each vote, of two turns on average.
+    """A store with this many conversations, of two turns on average, two of which are the sides of each vote.
 
-    Each prompt has a picture of its own, of 250 bytes. Some 500 prompts are in the benchmark.
+    Each prompt has its own image of 250 bytes. About 500 prompts are in the benchmark.
     """
     store, policy, texts = Store.open(str(folder)), load_policy("public_release"), _Texts()
     store.write_bytes(f"policies/{policy_hash(policy)}.json", policy.model_dump_json().encode())
@@ -59,18 +59,18 @@ def decided_store(folder: Path, conversations: int, votes: int) -> Store:
 
 
 def drawn_messages(count: int, mean: int) -> list[str]:
-    """So many messages of words alone; `mean` is that of their characters."""
+    """`count` messages of random words with a mean length of `mean` characters."""
     return _Texts().draw(count, mean)
 
 
 def _left_sides(numbers: Numbers, conversations: int, votes: int) -> Numbers:
-    """Each conversation's own number, but for right sides of votes, which have the left side's, the one before."""
+    """Each conversation's own number; for right sides of votes, that of the left side, the conversation before."""
     every = conversations // votes if votes else conversations + 1
     return numbers - ((numbers % every == every - 1) & (numbers // every < votes) & (numbers > numbers[0]))
 
 
 class _Texts:
-    """Stretches of one long text, with words as frequent as words are (Zipf, Mandelbrot)."""
+    """Slices of one long text, with word frequencies as in natural text (Zipf, Mandelbrot)."""
 
     def __init__(self) -> None:
         self._random = np.random.default_rng(0)
@@ -80,18 +80,18 @@ class _Texts:
         self._text = " ".join([words[number] for number in drawn.tolist()])
 
     def turns(self, count: int) -> Numbers:
-        """Turns of so many conversations, two on average."""
+        """Numbers of turns of `count` conversations, two on average."""
         return np.minimum(self._random.geometric(0.5, count), 20)
 
     def draw(self, count: int, mean: int) -> list[str]:
-        """So many texts; `mean` is that of their lengths, which are log-normal."""
+        """`count` texts with log-normal lengths of mean `mean`."""
         lengths = 8 + np.minimum(self._random.lognormal(np.log(mean) - 0.5, 1.0, count), _LONGEST).astype(int)
         starts = self._random.integers(0, len(self._text) - 2 * _LONGEST, count)
         return [self._text[a : a + n].strip() for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
 
 
 def _hex(numbers: Numbers, first: str = "0", digits: int = 32) -> pl.Series:
-    """Ids, whose first digit keeps those of texts, prompts and conversations apart."""
+    """Ids; the first digit distinguishes texts, prompts and conversations."""
     return pl.Series([f"{first}{number:0{digits - 1}x}" for number in numbers.tolist()])
 
 
@@ -129,7 +129,7 @@ def _conversations(numbers: Numbers, left: Numbers, texts: _Texts) -> pl.DataFra
 
 
 def _append_items(store: Store, rows: pl.DataFrame, votes_of: pl.DataFrame, about: dict[str, Any]) -> None:
-    """Conversations, votes, what was decided of both, and their lines."""
+    """Append conversations, votes, their decisions and their log lines."""
     ids, sides = rows["conversation_id"], pl.concat([votes_of["conversation_id"], votes_of["conversation_id_b"]])
     keep = (rows["line"] % _DROPPED > 0) | ids.is_in(sides.implode())
     reasons = pl.Series([[] if kept else ["face"] for kept in keep], dtype=pl.List(pl.String))
@@ -182,7 +182,7 @@ def _ratings() -> dict[str, Any]:
 
 
 def _measured(rows: pl.DataFrame, first: pl.DataFrame) -> Iterator[tuple[str, pl.Series]]:
-    """(signal, content ids) of what a release reads."""
+    """(signal, content ids) for the signals that a release reads."""
     texts = rows["turns"].list.eval(pl.element().struct.field("text_id"))
     for signal in ("tokens", "code"):
         yield signal, texts.explode()
@@ -202,7 +202,7 @@ def _facts(signal: str, content_ids: pl.Series) -> dict[str, Any]:
         drawn = np.random.default_rng(len(content_ids)).standard_normal((len(content_ids), 384), np.float32)
         vectors = pl.Series(drawn / np.linalg.norm(drawn, axis=1, keepdims=True))
         return facts | {"vector": vectors.cast(pl.List(pl.Float32))}
-    if signal == "tokens":  # of another version: joined, and not on the card, which `verify` counts again
+    if signal == "tokens":  # of another version, so `verify` does not count tokens again
         return facts | {"version": "0", "tokens": 300}
     values = {"is_code": False, "refusal": False, "entities": 3}
     return facts | {
@@ -215,7 +215,7 @@ def _append(store: Store, table: str, columns: dict[str, Any]) -> None:
 
 
 def _frame(table: str, columns: dict[str, Any]) -> pl.DataFrame:
-    """Rows of a table; one value stands for all rows, and a column that is not named is null, or an empty list."""
+    """Rows of a table. A single value is used for all rows; columns that are not given are null, or empty lists."""
     schema = frame_schema(TABLES[table].row)
     rows = next(len(values) for values in columns.values() if isinstance(values, pl.Series))
     whole = []

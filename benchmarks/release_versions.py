@@ -1,4 +1,4 @@
-"""What the next version of a release uploads again, counted in the Hub's chunks on the files that are written."""
+"""Share of bytes that the next version of a release uploads, by content-defined chunks as the Hub cuts them."""
 
 import json
 import tempfile
@@ -18,7 +18,7 @@ ROWS, CHANGED = 4_000, 0.01
 
 
 def run() -> list[dict[str, Any]]:
-    """Share of the bytes that each later version uploads again: ours, and pyarrow's defaults."""
+    """Share of the bytes that each later version uploads: ours, and with pyarrow's defaults."""
     few = int(ROWS * CHANGED)
     everything = range(ROWS + 2 * few)
     with tempfile.TemporaryDirectory() as name:

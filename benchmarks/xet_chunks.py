@@ -1,4 +1,4 @@
-"""Content-defined chunks as the Hub's Xet storage cuts them: of 8 to 128 KB, 64 KB on average. A model of it."""
+"""A model of the Hub's Xet storage: content-defined chunks of 8 to 128 KB, 64 KB on average."""
 
 import hashlib
 from collections.abc import Iterable, Iterator

@@ -9,11 +9,11 @@ from flows.commands.options import SeedOption
 from schemas.errors import BadInput
 from schemas.export import Compat, FileFormat, SftSelection, SftStyle
 
-OutOption = Annotated[str, typer.Option("--out", help="Folder to make, or its s3://… address.")]
+OutOption = Annotated[str, typer.Option("--out", help="New folder, or its s3://… address.")]
 
 
 def family() -> typer.Typer:
-    """What stands behind `curate export`."""
+    """The subcommands of `curate export`."""
     export = typer.Typer(no_args_is_help=True, help="A release in other formats.")
     for command in (sft, dataset):
         export.command()(command)
@@ -31,7 +31,7 @@ def sft(
     format: Annotated[FileFormat, typer.Option("--format", help="File format.")] = FileFormat.JSONL,
     seed: SeedOption = 0,
 ) -> None:
-    """Conversations of the best models for supervised fine-tuning, drawn with a seed, with pictures beside them."""
+    """Training data for fine-tuning: conversations of the best models, drawn with a seed, and their images."""
     from tasks.export.destination import destination
     from tasks.export.sft import export_sft
     from tasks.release.fetched import fetched
@@ -46,7 +46,7 @@ def sft(
         ) from None
     with fetched(release) as folder, destination(out) as made:
         done = export_sft(folder, made, selection, style, format)
-    print(f"{out}: {done['examples']:,} examples, {done['pictures']:,} pictures")
+    print(f"{out}: {done['examples']:,} examples, {done['pictures']:,} images")
 
 
 def dataset(
@@ -54,7 +54,7 @@ def dataset(
     out: OutOption,
     compat: Annotated[Compat, typer.Option("--compat", help="Whose columns.")] = Compat.VISIONARENA,
 ) -> None:
-    """Chat, battle and bench with the columns of a published dataset, so that its existing loaders read them."""
+    """Chat, battle and bench with the columns of a published dataset, for code that loads that dataset."""
     from tasks.export.compat import EXPORTS
     from tasks.export.destination import destination
     from tasks.release.fetched import fetched

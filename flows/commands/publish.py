@@ -1,4 +1,4 @@
-"""`curate publish` and `curate yank`: to the Hugging Face Hub, and back off it."""
+"""`curate publish` and `curate yank`: publish a release on the Hugging Face Hub, and take a version back."""
 
 import shlex
 import sys
@@ -10,16 +10,16 @@ import typer
 from schemas.errors import BadInput
 
 RepoOption = Annotated[str, typer.Option("--repo", help="ORG/NAME of the dataset repository.")]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
 def publish(
     release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")],
     repo: RepoOption,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only list what would go, and what forbids it; asks the Hub nothing.")
+        bool, typer.Option("--dry-run", help="Only list what would be sent, and what forbids it; sends no request.")
     ] = False,
-    public: Annotated[bool, typer.Option("--public", help="Where everybody can read it.")] = False,
+    public: Annotated[bool, typer.Option("--public", help="To a public repository.")] = False,
     per_config: Annotated[
         bool,
         typer.Option("--repo-per-config", help="NAME-chat, NAME-battle and NAME-bench in place of NAME."),
@@ -29,10 +29,10 @@ def publish(
     ] = False,
     yes: YesOption = False,
 ) -> None:
-    """A verified release to the Hub: one commit, tag = version. HF_TOKEN must hold a token with write access.
+    """Publish a verified release on the Hub: one commit, tag = version. HF_TOKEN must hold a token with write access.
 
-    Shows the funnel and what changed since the version published before, and asks. Refuses builds with embedded
-    stand-ins, releases that do not verify, exports, and versions that exist. Interrupted, run it again.
+    Shows the funnel and the changes since the last published version, and asks for confirmation. Refuses builds with
+    embedded stand-ins, releases that do not verify, exports, and existing versions. If interrupted, run it again.
     """
     from tasks.publish.hub import hub_api, quiet_client
     from tasks.publish.plan import plan_upload, require_allowed
@@ -41,7 +41,7 @@ def publish(
     from tasks.release.fetched import fetched_of_store
     from tasks.release.verify import read_manifest
 
-    api = None if dry_run else hub_api()  # a missing token is told before hours of verification
+    api = None if dry_run else hub_api()  # a missing token is reported before the long verification
     with fetched_of_store(release) as (folder, store):
         plan = plan_upload(folder, repo, public, per_config, preview, store, listing=dry_run)
         if api is None:
@@ -65,12 +65,12 @@ def publish(
 def yank(
     version: Annotated[str, typer.Argument(help="Published version: its tag, or a preview's branch.")],
     repo: RepoOption,
-    store: Annotated[str | None, typer.Option("--store", help="Store whose record of publications is kept.")] = None,
+    store: Annotated[str | None, typer.Option("--store", help="Store whose record of publications is updated.")] = None,
     yes: YesOption = False,
 ) -> None:
-    """Take a published version back: its tag, its files where the head shows them, and their bytes in the history.
+    """Take a published version back: its tag, its files on main, and its large files in the history.
 
-    Other versions stay. Whoever downloaded it has it still.
+    Other versions stay. Copies that others downloaded stay, too.
     """
     from tasks.publish.hub import PREVIEW, hub_api, quiet_client
     from tasks.publish.plan import check_name
@@ -87,11 +87,11 @@ def yank(
     except BadInput:
         if of_store is None or not forget(of_store, version, repo):
             raise
-        print(f"{repo} has no version {version} any more; the store had it on record, and has it no longer")
+        print(f"{repo} has no version {version} any more; its record in the store was removed")
         return
     if not yes:
         history = "" if version.startswith(PREVIEW) else ", with the history of its main branch"
-        print(f"version {version} of {repo} goes for good{history}")
+        print(f"version {version} of {repo} will be removed for good{history}")
         _ask("take it back?")
     for done, count in yank_version(api, repo, version).items():
         print(f"{done}: {count:,}")

@@ -1,4 +1,4 @@
-"""`curate takedown`: forget conversations, pictures and people."""
+"""`curate takedown`: remove conversations, images and users for ever."""
 
 import shlex
 import sys
@@ -24,23 +24,26 @@ def takedown(
         list[str] | None,
         typer.Argument(
             metavar="ID…",
-            help="Conversation, battle, picture or user ids (user_id, judge), logged picture names, picture files; "
-            "- reads them from standard input, one a line.",
+            help="Conversation, battle, image or user ids (user_id, judge), logged image names, image files; "
+            "- reads them from standard input, one per line.",
         ),
     ] = None,
     user: Annotated[
         list[str] | None,
-        typer.Option("--user", help="A user as the raw logs name them; - reads it from standard input, one a line."),
+        typer.Option(
+            "--user", help="A user as the raw logs name them; - reads users from standard input, one per line."
+        ),
     ] = None,
     reason: Annotated[
-        str, typer.Option("--reason", help="Kept in the store's record of it: a ticket's number, never a name.")
+        str,
+        typer.Option("--reason", help="Kept in the store's takedown record, such as a ticket number; never a name."),
     ] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
 ) -> None:
-    """Forget: gone from every table, cache and built release, and kept out of every later one.
+    """Remove conversations, images or users from all tables, caches and built releases, and keep them out for ever.
 
-    The other side of a vote goes along, and with a picture every conversation that shows it. A picture that another
-    conversation shows stays. Without any ID, finishes a takedown that was interrupted.
+    The other side of a vote is removed too, and with an image every conversation that shows it. Images that another
+    conversation shows stay. Without any ID, finishes an interrupted takedown.
     """
     from tasks.storage.lock import writing
     from tasks.storage.storage_errors import storage_errors
@@ -65,7 +68,7 @@ def takedown(
 
 
 def _given(arguments: Sequence[str]) -> list[str]:
-    """Those on standard input appear in no shell history, and may be many."""
+    """The arguments, with - replaced by the lines of standard input, which appear in no shell history."""
     return [each for argument in arguments for each in (_lines() if argument == "-" else [argument])]
 
 
@@ -74,17 +77,17 @@ def _lines() -> list[str]:
 
 
 def _print_left(store: str, lines: Sequence[str], files: Sequence[str], near: "Sequence[NearCopy]") -> None:
-    """All of it, and before anything goes: afterwards nobody can tell where the rest of it is."""
+    """Print what the takedown does not reach, before anything is removed; afterwards it could not be found any more."""
     if lines or files:
-        print(f"still in the raw logs, to be deleted there: {len(lines):,} lines, {len(files):,} picture files")
+        print(f"still in the raw logs, to be deleted there: {len(lines):,} lines, {len(files):,} image files")
         for each in (*lines, *files):
             print(f"  {one_line(each, 1000)}", flush=True)
     if near:
-        print(f"{len(near):,} pictures look like one that goes, and stay:")
+        print(f"{len(near):,} near copies, images that look like a removed one, stay:")
         for copy in near:
             print(f"  {one_line(copy.image_id, 100)}  {copy.pdq_distance} of 256 bits of their PDQ hashes differ")
         them = shlex.join(["curate", "takedown", "--store", store, *(copy.image_id for copy in near)])
-        print(f"take those down as well that should go: {one_line(them, 100_000)}", flush=True)
+        print(f"to take them down as well: {one_line(them, 100_000)}", flush=True)
 
 
 def _yank(repo: str, revision: str, store: str) -> str:
@@ -101,8 +104,8 @@ def _print(removed: "Removed", store: str, dry_run: bool) -> None:
         print(f"still on the Hub; take it back with: {_yank(repo, revision, store)}")
     for repo, revision in removed.perhaps_published:
         print(
-            f"on the Hub, and its release is not in {store}/releases any more, so look whether it holds it, or take it "
-            f"back with: {_yank(repo, revision, store)}"
+            f"on the Hub, but its release is not in {store}/releases any more; check whether it has the content, or "
+            f"take it back with: {_yank(repo, revision, store)}"
         )
     if not dry_run:
         print("the next `curate run`, or decide, sample, rate and release, makes a release without it")

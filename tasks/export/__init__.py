@@ -1,1 +1,1 @@
-"""A release -> other formats."""
+"""Exports a release to other formats: training data, or the columns of a published dataset."""

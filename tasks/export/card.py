@@ -1,41 +1,33 @@
-"""The dataset cards of exports: what the release's card says that holds for them too, and how they were made."""
+"""Dataset cards of exports: sections of the release's card, and how the export was made."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from schemas.errors import BadInput
 from schemas.export import FileFormat, SftSelection, SftStyle
-from tasks.release.dataset_card import size_category
+from tasks.release.dataset_card import front_matter, size_category, split_card
 from tasks.release.layout import CARD, MANIFEST_DIGITS, manifest_sha256
 from tasks.runtime.untrusted import markdown_text
 
 
 def read_card(release: Path) -> tuple[dict[str, Any], str]:
-    """Front matter and text. Raises BadInput when the release has no card with front matter."""
+    """(front matter, text) of a release's card. Raises BadInput when there is no card with front matter."""
     try:
-        _, front, text = (release / CARD).read_text(encoding="utf-8").split("---\n", 2)
-        return dict(yaml.safe_load(front)), text
-    except (OSError, ValueError, TypeError, yaml.YAMLError):
+        return split_card((release / CARD).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         raise BadInput(f"{str(release)!r}: its {CARD} is no card; `curate verify` says what is wrong with it") from None
 
 
-def front_matter(about: dict[str, Any]) -> str:
-    """The lines that begin a card."""
-    return f"---\n{yaml.safe_dump(about, sort_keys=False)}---\n"
-
-
 def notice(text: str) -> Iterator[str]:
-    """Which stand-ins the release was built with."""
+    """The card's notice of embedded stand-ins, if it has one."""
     lines = [line for line in text.partition("\n## ")[0].splitlines() if line.startswith("> ")]
     yield from [*lines, ""] if lines else []
 
 
 def sections(text: str, kept: tuple[str, ...]) -> Iterator[str]:
-    """Sections of the card whose headings begin so."""
+    """Sections of the card whose headings begin with one of `kept`."""
     return (f"## {section.strip()}\n" for section in text.split("\n## ")[1:] if section.startswith(kept))
 
 
@@ -52,12 +44,12 @@ train = load_dataset(".", split="train").cast_column("images", List(Image()))
 ```
 
 `messages` is [{role, content [{type, text}]}], as TRL and chat templates take it; `images` are paths relative to this
-folder, in order. They stand before the first message, because a release does not say which turn showed them.
+folder, in order. They come before the first message, because a release does not say which turn showed them.
 """,
     SftStyle.LLAVA: """\
-`conversations` is [{from, value}] with an `<image>` mark a picture before the first text, as LLaVA's trainers take it;
-`image` is a path relative to this folder, of several pictures a list, of none left out (in Parquet always a list). An
-`<image>` that somebody typed reads `< image >`.
+`conversations` is [{from, value}] with one `<image>` mark for each image before the first text, as LLaVA's trainers
+expect. `image` is a path relative to this folder, a list of paths for several images, and missing without images (in
+Parquet it is always a list). An `<image>` that a user typed is written as `< image >`.
 """,
 }
 
@@ -70,9 +62,9 @@ def write_sft_card(
     style: SftStyle,
     form: FileFormat,
     models: Counter[str],
-    pictures: int,
+    images: int,
 ) -> None:
-    """README.md of the folder, which `datasets` and the Hub read as it is. `models` counts examples.
+    """Write the folder's README.md, which `datasets` and the Hub read. `models` counts examples by model.
 
     Raises BadInput when the release has no card with front matter.
     """
@@ -81,7 +73,7 @@ def write_sft_card(
     body = [
         *notice(text),
         "# Conversations of the best models, for fine-tuning\n",
-        f"{models.total():,} conversations and {pictures:,} pictures of version {markdown_text(version)} of "
+        f"{models.total():,} conversations and {images:,} images of version {markdown_text(version)} of "
         f"{markdown_text(str(about.get('pretty_name', 'a release')))} (manifest `{digits}`), written by "
         f"`curate export sft` as {form} in the style `{style}`. `id` is the release's `conversation_id`. None is on a "
         "prompt of the benchmark.\n",
@@ -89,8 +81,8 @@ def write_sft_card(
         "\n".join(_by_model(models)) + "\n",
         f"## How to read it\n\n{_READ[style]}",
         *sections(text, _KEPT),
-        "This folder is a copy: a takedown does not reach it. Make it anew from a later version, or remove the\n"
-        "conversation and its pictures here.\n",
+        "This folder is a copy: a takedown does not reach it. Export again from a later version, or remove the\n"
+        "conversation and its images here.\n",
     ]
     (folder / CARD).write_text(front_matter(_about(about, form, models.total())) + "\n".join(body), encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""A release -> a folder with the columns and the card of a published dataset, for loaders that were written for it."""
+"""Exports a release with the columns of a published dataset, for code that loads that dataset."""
 
 import hashlib
 import shutil
@@ -14,8 +14,9 @@ from schemas.errors import BadInput
 from schemas.export import Compat
 from schemas.release import CONFIGS, ReleasedCategories
 from schemas.row import arrow_schema
-from tasks.export.card import front_matter, notice, read_card, sections
+from tasks.export.card import notice, read_card, sections
 from tasks.export.destination import put_folder
+from tasks.release.dataset_card import front_matter
 from tasks.release.declared import check_shards
 from tasks.release.fetched import fetched
 from tasks.release.layout import CARD
@@ -89,15 +90,15 @@ ROWS: dict[str, Callable[[Row], dict[str, Any]]] = {"chat": chat_row, "battle": 
 
 
 def user_number(user_id: str | None) -> int | None:
-    """The first 52 bits of the keyed hash: a number that stays the user's from version to version.
+    """The first 52 bits of the keyed hash, so a user has the same number in every version.
 
-    Where a user is null, pandas reads the column as floats, which hold whole numbers up to 53 bits.
+    When a user is null, pandas reads the column as floats, which are exact up to 53 bits.
     """
     return None if user_id is None else int(user_id[:13], 16)
 
 
 def judge_name(judge: str | None) -> str | None:
-    """`arena_user_` and 22 characters of the alphabet without look-alikes, made of the keyed hash."""
+    """`arena_user_` and 22 characters derived from the keyed hash, as shortuuid writes ids."""
     if judge is None:
         return None
     number, letters = int.from_bytes(hashlib.blake2b(judge.encode(), digest_size=16).digest(), "big"), ""
@@ -134,16 +135,16 @@ _ABOUT = """\
 
 Code that reads lmarena-ai/VisionArena-Chat, VisionArena-Battle or vision-arena-bench-v0.1 reads this:
 
-* Each chat message and each benchmark turn stands in a list of one.
-* `user_id` is a number and `judge` an `arena_user_…` name, both made of the release's keyed hashes.
+* Each chat message and each benchmark turn is in a list of one.
+* `user_id` is a number and `judge` an `arena_user_…` name, both derived from the release's keyed hashes.
 * `conv_metadata` counts Markdown by kind and level.
-* Pictures are called `.png`, however they are encoded.
-* Rows without a picture are left out ({left_out}), because loaders take `images[0]`.
+* Image names end in `.png`, whatever the encoding.
+* Rows without an image are left out ({left_out}), because loaders take `images[0]`.
 """
 
 
 def write_cards(release: Path, folder: Path, version: str, left_out: Mapping[str, int]) -> None:
-    """README.md of the export, and of every configuration's folder, which is published as a repository of its own.
+    """Write README.md of the export, and of every configuration's folder, which can be a repository of its own.
 
     Raises BadInput when the release has no card with front matter.
     """
@@ -156,14 +157,14 @@ def write_cards(release: Path, folder: Path, version: str, left_out: Mapping[str
 
 def _front_matter(about: Mapping[str, Any], config: str) -> str:
     own = [{"config_name": "default", "data_files": [{"split": "train", "path": "data/train-*.parquet"}]}]
-    return front_matter({**about, "configs": own} if config else dict(about))
+    return front_matter({**about, "configs": own} if config else about)
 
 
 def export_vision_arena(release: Path, out: Path) -> dict[str, int]:
     """Write `out`/{chat,battle,bench}/data with the release's shards and row groups. Returns rows by configuration.
 
-    Rows without a picture are left out: the loaders of the published datasets take `images[0]`. The folder appears
-    whole or not at all. Raises BadInput when it exists or the release cannot be read.
+    Rows without an image are left out, because loaders of the published datasets take `images[0]`. The folder is
+    renamed into place when complete. Raises BadInput when it exists or the release cannot be read.
     """
     manifest = read_manifest(release)
     check_shards(release)
@@ -191,13 +192,13 @@ def _config(release: Path, folder: Path, config: str) -> int:
 
 
 EXPORTS: Mapping[Compat, Callable[[Path, Path], dict[str, int]]] = {Compat.VISIONARENA: export_vision_arena}
-"""Published dataset -> what writes a release with its columns."""
+"""Published dataset -> function that exports a release with its columns."""
 
 
 def export_beside(store: Store, release: str, compat: Compat) -> str:
-    """Write a release of a store, such as releases/1.0.0, with a published dataset's columns into the same store.
+    """Export a release of a store, such as releases/1.0.0, into the same store.
 
-    Returns the folder: exports/1.0.0-visionarena. One that exists is left alone, as releases never change.
+    Returns the folder, such as exports/1.0.0-visionarena. An existing one is not written again: releases never change.
     """
     target = compat.folder(release.rpartition("/")[2])
     if store.fs.exists(store.at(f"{target}/README.md")):

@@ -1,4 +1,4 @@
-"""Where an export goes: a folder, or an address such as s3://bucket/exports/sft."""
+"""Writes an export to a folder or to an address such as s3://bucket/exports/sft."""
 
 import tempfile
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ from schemas.errors import BadInput, why_unreadable
 from tasks.release.fetched import is_remote
 
 _LAST = ("README.md", "train.jsonl", "train.json", "train.parquet")
-"""Files without which nobody takes an export for whole."""
+"""Files that are copied last: an export without them is recognisably incomplete."""
 
 
 @contextmanager
 def destination(out: str) -> Iterator[Path]:
-    """A folder to make, which is at `out` when the block ends well. Raises BadInput when something is there already."""
+    """Yields a local folder to create; at the end of the block it is at `out`. Raises BadInput when `out` exists."""
     if not is_remote(out):
         yield Path(out)
         return
@@ -33,11 +33,11 @@ def destination(out: str) -> Iterator[Path]:
 
 
 def put_folder(folder: Path, fs: Any, place: str) -> None:
-    """Copy every file of a local folder to `place` of another file system, those last that make it whole."""
+    """Copy all files of a local folder to `place` of a file system; card and training data are copied last."""
     for path in sorted(folder.rglob("*"), key=lambda path: path.name in _LAST):
         if path.is_file():
             written = f"{place}/{path.relative_to(folder).as_posix()}"
-            if isinstance(fs, LocalFileSystem):  # elsewhere it would make a bucket of a misspelt name
+            if isinstance(fs, LocalFileSystem):  # elsewhere it would create a bucket when the name is misspelt
                 fs.makedirs(written.rpartition("/")[0], exist_ok=True)
             fs.put_file(str(path), written)
 

@@ -1,4 +1,4 @@
-"""A release -> a folder of training examples with the images they refer to, and which conversations are chosen."""
+"""Exports training data: draws conversations of the best models and writes them with their images."""
 
 import hashlib
 import json
@@ -26,9 +26,9 @@ _COLUMNS = ["conversation_id", "model", "topic", "conversation"]
 
 
 def top_models(release: Path, chat: pl.DataFrame, count: int) -> list[str]:
-    """The best models of the overall leaderboard that have conversations, best first.
+    """The `count` best models of the overall leaderboard that have conversations in `chat`, best first.
 
-    Raises BadInput when the leaderboard rates none of them.
+    Raises BadInput when no model with conversations is rated.
     """
     board = release / "leaderboard" / "overall.parquet"
     rated = (
@@ -44,12 +44,12 @@ def top_models(release: Path, chat: pl.DataFrame, count: int) -> list[str]:
 
 
 def select(release: Path, selection: SftSelection) -> list[str]:
-    """conversation_ids in the order they are exported. Conversations without a last answer are left out."""
+    """conversation_ids to export, in order. Conversations that do not end with an answer are left out."""
     last = pl.col("conversation").list.last().struct
     answered = (last.field("role") == "assistant") & (last.field("content").str.strip_chars() != "")
     groups = (group for shard in shards(release, "chat") for group in read_parquet_groups(shard, _COLUMNS))
     named = [*_COLUMNS[:-1], answered.alias("answered")]
-    chat = pl.concat(compact(group.select(named)) for group in groups)  # texts stay on disk
+    chat = pl.concat(compact(group.select(named)) for group in groups)  # without the texts, to save memory
     models = top_models(release, chat, selection.models)
     rows = chat.filter(pl.col("answered") & pl.col("model").is_in(models)).drop("answered")
     drawn = sorted(rows.iter_rows(), key=lambda row: _place(selection.seed, row[0]))
@@ -72,19 +72,19 @@ def _full(count: int, limit: int | None) -> bool:
 
 
 def _place(seed: int, conversation_id: str) -> bytes:
-    """A random number that stays with the conversation when others come or go."""
+    """A random sort key that depends only on the seed and the conversation."""
     return hashlib.blake2b(f"{seed} {conversation_id}".encode(), digest_size=16).digest()
 
 
 _MARK = "<image>"
 _DEFUSED = "< image >"
-"""What a user's own `<image>` becomes, because trainers count the marks."""
+"""Replaces an `<image>` that a user typed, because trainers count the marks."""
 
 Example = dict[str, Any]
 
 
 def messages_example(row: Mapping[str, Any], images: Sequence[str]) -> Example:
-    """`messages` whose first user message shows the pictures, and `images` with their paths."""
+    """An example with `messages`, the first of which shows the images, and `images`, their paths."""
     messages = []
     for place, turn in enumerate(row["conversation"]):
         shown = [{"type": "image", "text": None} for _ in images] if place == 0 else []
@@ -93,7 +93,7 @@ def messages_example(row: Mapping[str, Any], images: Sequence[str]) -> Example:
 
 
 def llava_example(row: Mapping[str, Any], images: Sequence[str]) -> Example:
-    """`conversations` with one mark for each picture before the first text, and `image` with their paths."""
+    """An example with `conversations`, one mark for each image before the first text, and `image`, their paths."""
     turns = []
     for place, turn in enumerate(row["conversation"]):
         marks = f"{_MARK}\n" * len(images) if place == 0 else ""
@@ -103,7 +103,7 @@ def llava_example(row: Mapping[str, Any], images: Sequence[str]) -> Example:
 
 
 def as_trainers_read(example: Example) -> Example:
-    """LLaVA's trainers take `image` for a path, LLaVA-NeXT's several for a list; without one there is no picture."""
+    """`image` as LLaVA's trainers expect it: a path, a list for several images (LLaVA-NeXT), missing without images."""
     if "image" not in example:
         return example
     paths = example["image"]
@@ -138,9 +138,9 @@ IMAGES = "images"
 
 
 def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyle, form: FileFormat) -> dict[str, int]:
-    """Write `out`/train.jsonl or .parquet, `out`/images and a card. Returns counts of examples and pictures.
+    """Write `out`/train.jsonl, .json or .parquet, `out`/images and a card. Returns counts of examples and images.
 
-    The folder appears whole or not at all. Raises BadInput when it exists, or the release has nothing to select.
+    The folder is renamed into place when complete. Raises BadInput when it exists, or nothing is selected.
     """
     manifest = read_manifest(release)
     check_shards(release)
@@ -158,11 +158,11 @@ def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyl
             found[chosen[row["conversation_id"]]] = EXAMPLES[style](row, _keep_images(row["images"], staging))
             advance()
     _write([found[place] for place in sorted(found)], style, staging / f"train.{form}")
-    pictures = sum(1 for _ in (staging / IMAGES).iterdir())
+    images = sum(1 for _ in (staging / IMAGES).iterdir())
     models = Counter(example["model"] for example in found.values())
-    write_sft_card(release, staging, manifest.version, selection, style, form, models, pictures)
+    write_sft_card(release, staging, manifest.version, selection, style, form, models, images)
     staging.rename(out)
-    return {"examples": len(found), "pictures": pictures}
+    return {"examples": len(found), "pictures": images}
 
 
 def _rows(release: Path, chosen: dict[str, int]) -> Iterator[dict[str, Any]]:
@@ -173,12 +173,10 @@ def _rows(release: Path, chosen: dict[str, int]) -> Iterator[dict[str, Any]]:
 
 
 def _keep_images(images: list[dict[str, Any]], folder: Path) -> list[str]:
-    """Paths relative to the export; a picture's name is its content id, so each is written once."""
+    """Write images that are not written yet; returns their paths relative to the export."""
     for image in images:
-        if not IMAGE_NAME.fullmatch(image["path"]):  # of a release that others made; it would become a path
-            raise BadInput(
-                f"a picture is called {image['path']!r}; `curate verify` says what is wrong with the release"
-            )
+        if not IMAGE_NAME.fullmatch(image["path"]):  # names come from the release and become paths here
+            raise BadInput(f"an image is named {image['path']!r}; `curate verify` says what is wrong with the release")
         target = folder / IMAGES / image["path"]
         if not target.exists():
             target.write_bytes(image["bytes"])

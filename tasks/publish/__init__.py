@@ -1,1 +1,1 @@
-"""A sealed release -> the Hugging Face Hub, and back off it."""
+"""Publishes a sealed release on the Hugging Face Hub, and takes published versions back."""

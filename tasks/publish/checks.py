@@ -1,4 +1,4 @@
-"""Whether a release may go into a repository: what the token may write, and what the repository holds already."""
+"""Checks before publishing: whether the token may write, and what the repository already contains."""
 
 import json
 import re
@@ -15,11 +15,11 @@ from tasks.release.build import MANIFEST
 from tasks.release.layout import CARD
 
 _READERS = ("read", "no_access")
-"""Roles in an organisation that make no repository there."""
+"""Roles in an organisation that may not create repositories."""
 
 
 def require_write(api: HfApi, repo: str, exists: bool, wait: Wait = time.sleep) -> None:
-    """Raises HubError when the token may not write to the repository or, where there is none, not make it."""
+    """Raises HubError when the token may not write to the repository, or may not create it."""
     remote = Remote(api, repo, wait)
     if exists:
         remote.with_retries(lambda: api.auth_check(repo, repo_type=KIND, write=True), "asking for write access to")
@@ -30,7 +30,7 @@ def require_write(api: HfApi, repo: str, exists: bool, wait: Wait = time.sleep) 
 
 
 def _refusals(account: Mapping[str, Any], namespace: str) -> Iterator[str]:
-    """What the Hub says of the token that forbids it. Kinds of tokens that are not known here pass: the Hub decides."""
+    """Reasons why the token may not create a repository. Unknown kinds of tokens pass, and the Hub decides."""
     token = (account.get("auth") or {}).get("accessToken") or {}
     role, scoped = token.get("role"), (token.get("fineGrained") or {}).get("scoped")
     if role == "read":
@@ -64,11 +64,11 @@ WITHDRAWN_CARD = b"# Withdrawn\n\nThis version was withdrawn by its publisher.\n
 _HOUSEKEEPING = re.compile(r"\.gitattributes|\.gitignore|LICEN[CS]E(\.\w+)?")
 _READ_BYTES_MAX = 64 * 1024 * 1024
 _OF_A_RELEASE = {"version", "software", "policy_hash", "files"}
-"""Names that the manifest of every version of this software has, and a `manifest.json` of others has not."""
+"""Keys by which a `manifest.json` is recognised as that of a release."""
 
 
 def require_ours(remote: Remote) -> None:
-    """Raises BadInput for a repository with somebody's dataset or card, which a release would replace."""
+    """Raises BadInput for a repository with another dataset or a handwritten card, which a release would replace."""
     there = remote.with_retries(lambda: remote.tree("main"), "looking at")
     if _holds_release(remote, there) or _card(remote, there) == WITHDRAWN_CARD:
         return
@@ -97,10 +97,10 @@ def _card(remote: Remote, there: Mapping[str, RepoFile]) -> bytes:
 
 
 def _read(remote: Remote, there: Mapping[str, RepoFile], path: str) -> bytes:
-    """Nothing of a file that is not there, or is too large to be what it is called."""
+    """Content of a file; b"" when it is missing or larger than a manifest or card can be."""
     return remote.read(path, "main") if path in there and there[path].size <= _READ_BYTES_MAX else b""
 
 
 def _has_text(card: bytes) -> bool:
-    """Whether there is more than front matter, which is all that the Hub itself writes."""
+    """Whether a card has text beside its front matter; the Hub itself only writes front matter."""
     return bool(re.sub(rb"\A---\r?\n.*?(\r?\n)?---[ \t]*(\r?\n|\Z)", b"", card, flags=re.DOTALL).strip())

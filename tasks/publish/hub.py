@@ -1,6 +1,7 @@
-"""The Hugging Face Hub: its client, requests that are repeated after passing faults, and what a repository holds."""
+"""Client of the Hugging Face Hub: requests with retries, and the content of a repository."""
 
 import hashlib
+import io
 import logging
 import os
 import tempfile
@@ -20,7 +21,7 @@ from schemas.errors import BadInput, HubError, ReleaseConflict
 TOKEN_VARIABLE = "HF_TOKEN"  # noqa: S105 - the variable's name
 ATTEMPTS = 6
 _WAIT_SECONDS_MAX = 60.0
-_PASSING = {408, 425, 429, 500, 502, 503, 504}
+_RETRIED = {408, 425, 429, 500, 502, 503, 504}
 _LATER = "nothing was lost; run the same command again, and what was uploaded is not uploaded again"
 _REFUSED = {
     401: f"{TOKEN_VARIABLE} is expired or wrong; make a new one with write access at huggingface.co/settings/tokens",
@@ -36,7 +37,7 @@ T = TypeVar("T")
 
 
 def hub_api() -> HfApi:
-    """The real client, with the token of the environment and nothing else. Raises BadInput without one."""
+    """The Hub client with the token of the environment. Raises BadInput when there is no usable token."""
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
     if not token:
         raise BadInput(f"{TOKEN_VARIABLE} is not set; set it to a token with write access to the repository")
@@ -46,31 +47,15 @@ def hub_api() -> HfApi:
 
 
 def quiet_client() -> None:
-    """Keep the client's own bars and notices off the terminal; warnings of ours are errors with one line."""
+    """Turn off the client's own progress bars and warnings."""
     disable_progress_bars()
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
 
 
-def with_retries(work: Callable[[], T], doing: str, wait: Callable[[float], None] = time.sleep) -> T:
-    """Do `work`, which must be safe to repeat, again after every failure of the Hub or network that may pass.
-
-    Raises HubError, in one line, when the Hub refuses, or still fails after 6 attempts.
-    """
-    told = ""
-    for attempt in range(ATTEMPTS):
-        try:
-            return work()
-        except (HfHubHTTPError, httpx2.TransportError, OSError, RuntimeError) as error:
-            told, seconds = _passing(error, doing)
-        if attempt + 1 < ATTEMPTS:
-            wait(min(_WAIT_SECONDS_MAX, max(seconds, 2.0**attempt)))
-    raise HubError(f"{doing}: {told} {ATTEMPTS} times; {_LATER}")
-
-
-def _passing(error: BaseException, doing: str) -> tuple[str, float]:
-    """(what happened, seconds the Hub asks to wait) of a fault that may pass. Raises HubError for a refusal."""
+def _temporary(error: BaseException, doing: str) -> tuple[str, float]:
+    """(description, seconds to wait as asked by the Hub) of a temporary failure. Raises HubError for a refusal."""
     if isinstance(error, RuntimeError) and error.__cause__ is not None:
-        error = error.__cause__  # the client wraps what goes wrong in its upload threads
+        error = error.__cause__  # the client wraps errors of its upload threads
     if isinstance(error, OSError) and error.filename is not None:  # of this machine, not of the network
         name = Path(error.filename).name
         raise ReleaseConflict(f"{doing}: {name} cannot be read any more ({error.strerror}); nothing more is published")
@@ -79,7 +64,7 @@ def _passing(error: BaseException, doing: str) -> tuple[str, float]:
     if not isinstance(error, HfHubHTTPError):
         raise error
     status = error.response.status_code
-    if status not in _PASSING:
+    if status not in _RETRIED:
         raise HubError(f"{doing}: the Hub answered {status}: {_REFUSED.get(status, _first_line(error))}") from None
     retry_after = error.response.headers.get("retry-after", "")
     return f"the Hub answered {status}", float(retry_after) if retry_after.isdecimal() else 0.0
@@ -92,35 +77,46 @@ def _first_line(error: Any) -> str:
 
 KIND = "dataset"
 Content = Path | bytes
-"""A file of the release, or what goes in its place."""
+"""A file of the release, or the bytes to send in its place."""
 PREVIEW = "preview-"
-"""Begins the branch of a preview."""
+"""Prefix of a preview's branch."""
 Wait = Callable[[float], None]
 
 
 def commit_title(version: str) -> str:
-    """What the commit that brings a version is called, and found by."""
+    """Title of the commit that publishes a version; the commit is found by it."""
     return f"Version {version}"
 
 
 class Remote:
-    """One repository; every request is repeated after passing failures."""
+    """A repository on the Hub."""
 
     def __init__(self, api: HfApi, repo: str, wait: Wait = time.sleep) -> None:
         self.api, self.repo, self._wait = api, repo, wait
 
     def with_retries(self, work: Callable[[], T], doing: str) -> T:
-        """`work`, with retries. Raises HubError."""
-        return with_retries(work, f"{doing} {self.repo}", self._wait)
+        """Call `work`, which must be safe to repeat, and retry after temporary failures of the Hub or the network.
+
+        Raises HubError when the Hub refuses, or still fails after 6 attempts.
+        """
+        doing, failure = f"{doing} {self.repo}", ""
+        for attempt in range(ATTEMPTS):
+            try:
+                return work()
+            except (HfHubHTTPError, httpx2.TransportError, OSError, RuntimeError) as error:
+                failure, seconds = _temporary(error, doing)
+            if attempt + 1 < ATTEMPTS:
+                self._wait(min(_WAIT_SECONDS_MAX, max(seconds, 2.0**attempt)))
+        raise HubError(f"{doing}: {failure} {ATTEMPTS} times; {_LATER}")
 
     def private(self) -> bool | None:
-        """Whether only its members see it; None when there is no such repository."""
+        """Whether it is private; None when there is no such repository."""
 
         def ask() -> bool | None:
             try:
                 return bool(self.api.repo_info(self.repo, repo_type=KIND).private)
             except RepositoryNotFoundError as error:
-                if error.response.status_code == 401:  # the client takes a refused token for an absent repository
+                if error.response.status_code == 401:  # the client reports a refused token as a missing repository
                     raise HfHubHTTPError("refused", response=error.response) from None
                 return None
 
@@ -136,12 +132,12 @@ class Remote:
         return {tag.name: tag.target_commit for tag in refs.tags}
 
     def previews(self) -> Mapping[str, str]:
-        """Branch of a preview -> commit."""
+        """Preview branch -> commit."""
         refs = self.with_retries(lambda: self.api.list_repo_refs(self.repo, repo_type=KIND), "reading the branches of")
         return {branch.name: branch.target_commit for branch in refs.branches if branch.name.startswith(PREVIEW)}
 
     def commit_of(self, version: str) -> str | None:
-        """The commit on main that brought a version, also when it got no tag or lost it."""
+        """The commit on main that published a version, also when the version has no tag."""
         commits = self.with_retries(
             lambda: self.api.list_repo_commits(self.repo, repo_type=KIND), "reading the history of"
         )
@@ -153,7 +149,7 @@ class Remote:
         return {entry.path: entry for entry in found if isinstance(entry, RepoFile)}
 
     def read(self, path: str, revision: str) -> bytes:
-        """Content of a file that is there."""
+        """Content of an existing file."""
 
         def load() -> bytes:
             with tempfile.TemporaryDirectory(prefix="hub-") as folder:
@@ -163,7 +159,7 @@ class Remote:
         return self.with_retries(load, f"reading {path} of")
 
     def differing(self, files: Mapping[str, Content], revision: str) -> list[str]:
-        """Those of `files` that a revision lacks, or has with another content."""
+        """The paths of `files` that a revision lacks or has with other content."""
         there = self.with_retries(lambda: self.tree(revision), "reading back")
         return [path for path, content in files.items() if path not in there or not _same(there[path], content)]
 
@@ -176,12 +172,7 @@ def _same(there: RepoFile, content: Content) -> bool:
 
 
 def digest(algorithm: str, content: Content, prefix: bytes = b"") -> str:
-    """Hex digits of the prefix and the content together."""
+    """Hex digest of the prefix followed by the content."""
     summed = hashlib.new(algorithm, prefix, usedforsecurity=False)
-    if isinstance(content, bytes):
-        summed.update(content)
-    else:
-        with content.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                summed.update(block)
-    return summed.hexdigest()
+    with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: summed).hexdigest()

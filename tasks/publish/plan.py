@@ -1,9 +1,8 @@
-"""What would go to the Hub, and whether it may. Reads only the release; sends no request."""
+"""Plans an upload and checks that the release may be published. Reads only the release; sends no request."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 
@@ -13,6 +12,7 @@ from schemas.publication import RepoUpload, UploadPlan
 from schemas.release import CONFIGS, Manifest
 from tasks.publish.hub import PREVIEW
 from tasks.release.build import MANIFEST
+from tasks.release.dataset_card import front_matter, split_card
 from tasks.release.layout import CARD, is_release_file, manifest_sha256
 from tasks.release.verify import read_manifest, verify_release
 from tasks.storage.tables import Store
@@ -21,7 +21,7 @@ _WITH_BATTLES = ("leaderboard/", "report/")
 
 
 def managed(path: str) -> bool:
-    """Whether a file of a repository is one that publishing writes, in either layout."""
+    """Whether publishing writes a file of this path, to one repository or to one for each configuration."""
     return is_release_file(path) or is_release_file(f"chat/{path}")
 
 
@@ -34,10 +34,10 @@ def plan_upload(
     store: Store | None = None,
     listing: bool = False,
 ) -> UploadPlan:
-    """What publishing does, of the very files that were verified. A `listing` of it may be of what must not go.
+    """Verify the release and plan its upload. With `listing`, also for a release that may not be published.
 
-    Raises BadInput when the release or the repository's name forbid it, ReleaseConflict when the release changes
-    meanwhile.
+    Raises BadInput when the release or the repository's name does not allow it, ReleaseConflict when the release
+    changes meanwhile.
     """
     _check_is_release(release)
     sealed = manifest_sha256(release)  # before it is read: what is read and checked is what goes
@@ -63,7 +63,7 @@ def plan_upload(
 
 
 def _check_is_release(release: Path) -> None:
-    """Raises BadInput for an export, which has the shards of a release and no manifest to check them by."""
+    """Raises BadInput for an export, which has shards like a release but no manifest."""
     shards = [*release.glob("data/*.parquet"), *release.glob("*/data/*.parquet")]
     if shards and not (release / MANIFEST).exists():
         raise BadInput(
@@ -74,7 +74,7 @@ def _check_is_release(release: Path) -> None:
 
 
 def check_name(repo: str, longest: str = "-battle") -> None:
-    """Raises BadInput for what no repository can be named, with the longest ending that publishing gives it."""
+    """Raises BadInput for an invalid repository name; `longest` is the longest suffix that publishing appends."""
     try:
         validate_repo_id(f"{repo}{longest}")
     except HFValidationError:
@@ -84,7 +84,7 @@ def check_name(repo: str, longest: str = "-battle") -> None:
 
 
 def _check_tag(version: str) -> None:
-    """Raises BadInput for a version that git cannot tag, or that would hide a branch from who reads it by name."""
+    """Raises BadInput for a version that is not a valid git tag, or has the name of a branch."""
     if ".." in version or version.endswith((".", ".lock")) or version.startswith(PREVIEW) or version == "main":
         raise BadInput(
             f"version {version!r} cannot be a tag on the Hub; release under another one, such as 1.2.0 "
@@ -93,7 +93,7 @@ def _check_tag(version: str) -> None:
 
 
 def require_allowed(release: Path, manifest: Manifest, public: bool) -> None:
-    """Raises BadInput for what says of itself that it may not go there."""
+    """Raises BadInput when the manifest or its policy forbids publishing."""
     if manifest.embedded_providers:
         stand_ins = ", ".join(manifest.embedded_providers)
         raise BadInput(
@@ -121,7 +121,7 @@ def _same(names: set[str]) -> dict[str, str]:
 
 
 def _of_config(names: set[str], config: str) -> dict[str, str]:
-    """The files of one configuration's own repository. Leaderboards and report go with the votes they are made of."""
+    """Path in the repository -> file of the release, for one configuration; battle includes leaderboards and report."""
     own = {name.removeprefix(f"{config}/"): name for name in names if name.startswith(f"{config}/")}
     shared = {name: name for name in names if config == "battle" and name.startswith(_WITH_BATTLES)}
     return dict(sorted((own | shared | {CARD: CARD, MANIFEST: MANIFEST}).items()))
@@ -134,13 +134,12 @@ def _upload(release: Path, repo: str, files: Mapping[str, str], known: Mapping[s
 
 
 def card_of_config(card: str, config: str) -> str:
-    """The release's card with only `config` in its YAML, whose files then lie at the repository's top.
+    """The release's card for a repository of one configuration: its front matter names only that one's files.
 
-    The text stays that of the whole release: what was removed, the schemas, the limits.
+    The text is unchanged and describes the whole release.
     """
-    _, front, text = card.split("---\n", 2)
-    about = yaml.safe_load(front)
+    about, text = split_card(card)
     (chosen,) = [each for each in about["configs"] if each["config_name"] == config]
     files = [each | {"path": each["path"].removeprefix(f"{config}/")} for each in chosen["data_files"]]
     about["configs"] = [chosen | {"data_files": files, "default": True}]
-    return f"---\n{yaml.safe_dump(about, sort_keys=False)}---\n{text}"
+    return front_matter(about) + text

@@ -1,4 +1,4 @@
-"""Publishes an approved release: one commit for each repository, then the tag. Finished steps are not repeated."""
+"""Publishes an approved release: one commit in each repository, then the tag. Finished steps are not repeated."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -21,8 +21,7 @@ from tasks.storage.tables import Store
 _FILES_AT_ONCE = 8
 
 
-def version_exists(repo: str, version: str) -> ReleaseConflict:
-    """The error of a version that is on the Hub already."""
+def _version_exists(repo: str, version: str) -> ReleaseConflict:
     return ReleaseConflict(
         f"{repo} has version {version} already, and a published version never changes; "
         "release another version, or take this one back with `curate yank`"
@@ -30,7 +29,7 @@ def version_exists(repo: str, version: str) -> ReleaseConflict:
 
 
 def require_unchanged(release: Path, approved: Mapping[str, str]) -> None:
-    """Raises ReleaseConflict when a file is not the one that was verified and approved, by its checksum."""
+    """Raises ReleaseConflict when a file's checksum is not the one that was approved."""
     for name, sha256 in approved.items():
         file = release / name
         if not file.is_file() or digest("sha256", file) != sha256:
@@ -44,7 +43,7 @@ def _addition(path: str, content: Content) -> CommitOperationAdd:
 
 
 class Push:
-    """One repository's part of a plan."""
+    """The upload of a plan to one repository."""
 
     def __init__(
         self,
@@ -61,15 +60,15 @@ class Push:
         self.files = {path: self._content(release / source, path, upload.repo) for path, source in upload.files.items()}
 
     def _content(self, file: Path, path: str, repo: str) -> Content:
-        """The file, or the card of the one configuration that a repository holds."""
+        """The file, or the adapted card for a repository of one configuration."""
         if path != CARD or len(self._plan.uploads) == 1:
             return file
         return card_of_config(file.read_text(encoding="utf-8"), repo.rpartition("-")[2]).encode()
 
     def check(self) -> str | None:
-        """Its commit when it is there already; everything that the Hub can refuse is found before anything is changed.
+        """Check everything that the Hub may refuse, without changing anything. Returns the commit if it is published.
 
-        Raises HubError, BadInput for the wrong visibility, ReleaseConflict for a version with other files.
+        Raises HubError, BadInput for the wrong visibility, ReleaseConflict when the version exists with other files.
         """
         private, repo = self._remote.private(), self._remote.repo
         if private is False and not self._plan.public:
@@ -85,14 +84,14 @@ class Push:
         tag = self._plan.tag
         commit = self._remote.tags().get(tag) if private is not None and tag else None
         if commit and self._remote.differing(self.files, commit):
-            raise version_exists(repo, self._plan.version)
+            raise _version_exists(repo, self._plan.version)
         return commit
 
     def run(self) -> str:
-        """Do it, and return the commit. Files of the repository that no release writes stay.
+        """Upload, and return the commit. Files of the repository that publishing does not write stay.
 
-        Raises ReleaseConflict when a takedown withdraws the release, before anything goes or afterwards; `curate yank`
-        finds what went without a tag.
+        Raises ReleaseConflict when a takedown has withdrawn the release, before or during the upload; `curate yank`
+        also removes a commit without a tag.
         """
         if self._withdrawn():
             raise ReleaseConflict(f"version {self._plan.version} was taken down; nothing more is published")
@@ -111,7 +110,7 @@ class Push:
             )
         require_unchanged(
             self._release, self._sha256
-        )  # what was sent is what is here, and what is here is what was approved
+        )  # the Hub has the local files (above), and the local files are the approved ones
         if self._plan.tag:
             self._tag(self._plan.tag, commit)
         return commit
@@ -131,7 +130,7 @@ class Push:
             remote.with_retries(branch, f"making branch {self._plan.branch} of")
 
     def _commit(self) -> str:
-        """One commit that leaves no shard of another version behind; none when the files are there already."""
+        """One commit that adds the files and deletes those of other versions; returns its id."""
         api, repo, branch = self._remote.api, self._remote.repo, self._plan.branch
         head = self._remote.head(branch)
         adding = [_addition(path, content) for path, content in self.files.items()]
@@ -160,10 +159,10 @@ class Push:
 def check_hub(
     api: HfApi, release: Path, plan: UploadPlan, store: Store | None, wait: Wait = time.sleep
 ) -> dict[Push, str | None]:
-    """Ask every repository whether it would take its part, so that nobody is asked to approve what cannot go.
+    """Check every repository of a plan before anybody is asked for approval. Changes nothing on the Hub.
 
-    Returns each part and its commit where that is there already. Changes nothing on the Hub. Raises HubError, BadInput
-    or ReleaseConflict; the last also when all is there and on record.
+    Returns each upload with its commit, or None if it is not published yet. Raises HubError, BadInput or
+    ReleaseConflict; the last also when everything is published and on record.
     """
 
     def withdrawn() -> bool:
@@ -172,20 +171,20 @@ def check_hub(
     parts = [Push(api, release, plan, upload, wait, withdrawn) for upload in plan.uploads]
     pushes = {push: push.check() for push in parts}
     if all(pushes.values()) and not (store and unfinished(store, plan)):
-        raise version_exists(plan.uploads[0].repo, plan.version)
+        raise _version_exists(plan.uploads[0].repo, plan.version)
     return pushes
 
 
 def publish_release(
     api: HfApi, release: Path, plan: UploadPlan, store: Store | None, now: datetime, wait: Wait = time.sleep
 ) -> dict[str, str]:
-    """Put every repository of the plan on the Hub. Returns repository -> commit; a store remembers it.
+    """Publish to every repository of the plan. Returns repository -> commit; the store records it.
 
-    A takedown withdraws a release first and reads the store's record of publications last; here the record comes first
-    and is followed by a look whether the release was withdrawn: so one of the two always knows of the other.
+    A takedown first withdraws a release and then reads the store's record of publications. Publishing first writes the
+    record and then checks whether the release was withdrawn. So at least one of the two sees the other.
 
-    All are checked before any is changed. Interrupted, the same call completes it: of several repositories those
-    that are done stay as they are. Raises HubError, BadInput or ReleaseConflict.
+    All repositories are checked before any is changed. After an interruption the same call completes the rest. Raises
+    HubError, BadInput or ReleaseConflict.
     """
     for upload in plan.uploads:
         require_unchanged(release, upload.sha256)

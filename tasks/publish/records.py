@@ -1,7 +1,7 @@
-"""Which releases of a store are on the Hub: one small file each, so that two who publish at once lose neither.
+"""The store's record of publications on the Hub: one file each, `published/ORG/NAME/REVISION.json`.
 
-`published/ORG/NAME/REVISION.json` is begun before anything leaves, so that none is forgotten. Nobody rewrites the
-record of another publication, on a folder or on an object store.
+The file is written before anything is sent, so that no publication is missed. One file for each lets several publish at
+the same time.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,18 +20,18 @@ _UNKNOWN = ""
 
 
 def begin(store: Store, plan: UploadPlan, now: datetime) -> None:
-    """Say that a version may be on the Hub from now on."""
+    """Record that a version may be on the Hub from now on."""
     known = {row.repo for row in of_version(store, plan.version) if row.revision == _revision(plan)}
     _write(store, plan, {upload.repo: _UNKNOWN for upload in plan.uploads if upload.repo not in known}, now)
 
 
 def end(store: Store, plan: UploadPlan, commits: dict[str, str], now: datetime) -> None:
-    """Say that it is there."""
+    """Record the commits of a finished publication."""
     _write(store, plan, commits, now)
 
 
 def forget(store: Store, revision: str, repo: str) -> bool:
-    """Say that a version is no longer there. Whether there was a record of it."""
+    """Delete the record of a publication. Returns whether there was one."""
     place = _place(repo, revision)
     with _writing(store):
         there = store.read_bytes(place) is not None
@@ -41,30 +41,30 @@ def forget(store: Store, revision: str, repo: str) -> bool:
 
 
 def unfinished(store: Store, plan: UploadPlan) -> set[str]:
-    """Repositories of a plan where no attempt is known to have ended."""
+    """Repositories of a plan without a recorded, finished publication."""
     rows = of_version(store, plan.version)
     ended = {row.repo for row in rows if row.commit != _UNKNOWN and row.revision == _revision(plan)}
     return {upload.repo for upload in plan.uploads} - ended
 
 
 def of_version(store: Store, version: str) -> list[Publication]:
-    """Where a version was published."""
+    """Publications of a version."""
     return [row for row in publications(store) if row.version == version]
 
 
 def previous(store: Store, repos: Iterable[str], version: str) -> str | None:
-    """The version that was published to one of the repositories last."""
+    """The version that was last published to one of the repositories, other than `version`."""
     rows = [row for row in publications(store) if row.repo in set(repos) and row.version != version]
     return max(rows, key=lambda row: row.published_at).version if rows else None
 
 
 def publications(store: Store) -> Iterator[Publication]:
-    """Everything on record, by repository and revision. Raises StoreUnwell for a record that cannot be read."""
+    """All publications on record, by repository and revision. Raises StoreUnwell for a record that cannot be read."""
     store.fs.invalidate_cache()
     for path in sorted(store.fs.find(store.at(_FOLDER))):
         relative = path.removeprefix(f"{store.path}/")
         content = store.read_bytes(relative) if path.endswith(".json") else None
-        if content is None:  # half a file of a killed writer, or a record that went meanwhile
+        if content is None:  # the temporary file of a killed writer, or a record deleted meanwhile
             continue
         try:
             yield Publication.model_validate_json(content)
@@ -85,7 +85,7 @@ def _write(store: Store, plan: UploadPlan, commits: dict[str, str], now: datetim
 
 @contextmanager
 def _writing(store: Store) -> Iterator[None]:
-    """Raises StoreUnwell when a record cannot be kept; the same command again mends that."""
+    """Raises StoreUnwell when a record cannot be written."""
     try:
         yield
     except Exception as error:  # every object store has its own errors

@@ -1,4 +1,4 @@
-"""The Prefect skin of publishing. Nothing is kept between the two steps: what is pushed was verified just before."""
+"""Prefect tasks of publishing. Both verify the release; nothing is kept between them."""
 
 from datetime import UTC, datetime
 
@@ -16,11 +16,11 @@ from tasks.release.layout import MANIFEST_DIGITS
 
 @task(cache_policy=NO_CACHE)
 def describe_release(release: str, repo: str, public: bool, per_config: bool, preview: bool) -> str:
-    """What would go where, and the funnel and difference a person decides by, as text.
+    """The text for approval: funnel, changes since the last published version, and all files by repository.
 
-    Raises CurateError for what can not go, whether the release or the Hub says so.
+    Raises CurateError when the release or the Hub does not allow publishing.
     """
-    api = hub_api()  # a missing token is told before hours of verification
+    api = hub_api()  # a missing token is reported before the long verification
     with fetched_of_store(release) as (folder, store):
         plan = plan_upload(folder, repo, public, per_config, preview, store)
         check_hub(api, folder, plan, store)
@@ -31,9 +31,9 @@ def describe_release(release: str, repo: str, public: bool, per_config: bool, pr
 def push_release(
     release: str, repo: str, public: bool, per_config: bool, preview: bool, manifest: str
 ) -> dict[str, str]:
-    """Publish what was approved: the release whose manifest's checksum begins with `manifest`.
+    """Publish the release if its manifest's checksum begins with the approved digits `manifest`.
 
-    Returns repository -> commit. Raises ReleaseConflict when the release is another one by now.
+    Returns repository -> commit. Raises ReleaseConflict when the release has changed since the approval.
     """
     api = hub_api()
     with fetched_of_store(release) as (folder, store):

@@ -1,4 +1,4 @@
-"""What a person reads before a release leaves the building: what goes, where the lines went, what changed."""
+"""The text that a person approves before publishing: files, funnel, and changes since the last published version."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def plan_lines(plan: UploadPlan) -> Iterator[str]:
 
 
 def summary_lines(release: Path, plan: UploadPlan, store: Store | None) -> Iterator[str]:
-    """The funnel, and the difference to the version published before."""
+    """Counts, licence, the funnel, and the difference to the version published before."""
     manifest = read_manifest(release)
     gone = Funnel.model_validate(manifest.funnel)
     counts = ", ".join(f"{name} {rows:,}" for name, rows in manifest.counts.items())

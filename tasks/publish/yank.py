@@ -1,4 +1,4 @@
-"""Takes a published version back: its files at the head, its bytes in the history, and its tag or branch."""
+"""Takes a published version back: its files at the head, its large files in the history, and its tag or branch."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -17,10 +17,10 @@ Tree = dict[str, RepoFile]
 
 
 def yank_version(api: HfApi, repo: str, revision: str, wait: Wait = time.sleep) -> dict[str, int]:
-    """Remove the version with a tag, or a preview with its branch. Returns what was done, in counts.
+    """Remove a version with its tag, or a preview with its branch. Returns counts of what was removed.
 
-    The tag goes last, because it says which files are the version's: interrupted, the same call completes it. A version
-    whose publishing was interrupted before its tag gets it first. Files that another version has as well stay. Raises
+    The tag is deleted last because it tells which files belong to the version, so the same call completes an
+    interrupted one. A version that was never tagged is tagged first. Files that another version also has stay. Raises
     BadInput when the repository has no such version, HubError when the Hub refuses.
     """
     commit = require_version(api, repo, revision, wait)
@@ -32,7 +32,7 @@ def yank_version(api: HfApi, repo: str, revision: str, wait: Wait = time.sleep) 
         )
     theirs = _tree(remote, revision)
     at_head = 0
-    if revision not in previews:  # a preview never was on main, where its version may be by now
+    if revision not in previews:  # a preview was never on main
         at_head = remote.with_retries(lambda: _clear_head(remote, theirs), "clearing the head of")
         remote.with_retries(lambda: api.super_squash_history(repo, repo_type=KIND), "squashing the history of")
     others = [_tree(remote, other) for other in ["main", *tags, *previews] if other != revision]
@@ -45,7 +45,7 @@ def yank_version(api: HfApi, repo: str, revision: str, wait: Wait = time.sleep) 
 def require_version(api: HfApi, repo: str, revision: str, wait: Wait = time.sleep) -> str:
     """The commit of a version or preview, with or without a tag.
 
-    Raises BadInput when the repository has none such, HubError when the token may not write to it.
+    Raises BadInput when the repository does not have it, HubError when the token may not write to the repository.
     """
     check_name(repo, longest="")
     remote = Remote(api, repo, wait)
@@ -66,7 +66,7 @@ def _large(trees: Iterable[Tree]) -> Iterator[str]:
 
 
 def _clear_head(remote: Remote, theirs: Tree) -> int:
-    """When the head shows the version, its files go and a note comes; a later version at the head stays."""
+    """If main shows the version, delete its files and write a notice as card. Returns the number of deleted files."""
     head, tree = remote.head("main"), remote.tree("main")
     shown = [path for path in theirs if managed(path) and path in tree and tree[path].blob_id == theirs[path].blob_id]
     if MANIFEST not in shown:

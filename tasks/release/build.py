@@ -1,4 +1,4 @@
-"""A release is built in a staging folder, sealed with its manifest, and moved into place whole."""
+"""Files of a release: checksums, manifest with seal, staging folder, and the move into place."""
 
 import hashlib
 import json
@@ -18,19 +18,19 @@ from tasks.storage.tables import Store
 
 MANIFEST = "manifest.json"
 WITHDRAWN = "withdrawn.json"
-"""Stands beside the manifest of a release whose data a takedown removed."""
+"""Marks a release whose data a takedown removed; it is beside the manifest."""
 _VERSION_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_")
 
 
 def checked_version(version: str) -> str:
-    """The version, when it can be a folder name everywhere. Raises BadInput otherwise."""
+    """The version, if it is valid as a folder name on every system. Raises BadInput otherwise."""
     if not version or len(version) > 40 or not set(version) <= _VERSION_LETTERS or version.startswith((".", "-")):
         raise BadInput(f"release version {version!r}: use letters, digits, dots, dashes and underscores, such as 1.2.0")
     return version
 
 
 def released_files(folder: Path) -> dict[str, ReleasedFile]:
-    """Every file below a folder but the manifest, by relative path, with size and checksum."""
+    """Relative path -> size and checksum, of every file below a folder except the manifest."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / MANIFEST)
     described = map_ordered(_described, files, min(4, os.cpu_count() or 1))
     return {path.relative_to(folder).as_posix(): file for path, file in zip(files, described, strict=True)}
@@ -43,22 +43,22 @@ def _described(path: Path) -> ReleasedFile:
 
 
 def write_manifest(manifest: Manifest, folder: Path) -> None:
-    """The manifest with its seal, readable and with its keys in order."""
+    """Write the manifest with its seal, indented and with sorted keys."""
     values = manifest.model_dump(mode="json")
     content = json.dumps(values | {"seal": seal(values)}, indent=2, sort_keys=True, ensure_ascii=False)
     (folder / MANIFEST).write_text(content + "\n", encoding="utf-8")
 
 
 def seal(manifest: Mapping[str, Any]) -> str:
-    """SHA-256 of a manifest but for its seal, whatever the order of its keys and its white space."""
+    """SHA-256 of a manifest without its seal; key order and white space do not matter."""
     rest = {name: value for name, value in manifest.items() if name != "seal"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def staging_folder(store: Store) -> Path:
-    """Where a release of the store is built, always the same, so that what a killed build left can be found.
+    """The folder in which releases of the store are built; always the same, so leftovers of a killed build are found.
 
-    It lies on the store's own disk when that is local, so that the last move is a rename.
+    For a local store it is on the same disk, so that moving the release into place is a rename.
     """
     if isinstance(store.fs, LocalFileSystem):
         return Path(store.at("releases/.building"))
@@ -67,10 +67,10 @@ def staging_folder(store: Store) -> Path:
 
 
 def place(store: Store, staging: Path, version: str, chosen_by_user: bool) -> tuple[str, bool]:
-    """Move a sealed staging folder to `releases/<version>`: the version it got, and whether it is new.
+    """Move a sealed staging folder to `releases/<version>`. Returns the version it got, and whether it is new.
 
-    The same content again is the release that exists. Other content under a version that the user chose raises
-    ReleaseConflict; under a default version the next free one (`.1`, `.2`, …) is taken.
+    If the version exists with the same content, nothing is moved. If it exists with other content, a version chosen by
+    the user raises ReleaseConflict; a default version gets the next free suffix (`.1`, `.2`, …).
     """
     sealed = json.loads((staging / MANIFEST).read_text(encoding="utf-8"))
     number = 0
@@ -94,7 +94,7 @@ def place(store: Store, staging: Path, version: str, chosen_by_user: bool) -> tu
 
 
 def _same_content(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
-    """Whether two manifests describe the same rows and rules, whatever their versions are called."""
+    """Whether two manifests have the same rows and policy; versions may differ."""
 
     def rows(manifest: Mapping[str, Any]) -> dict[str, str]:
         return {path: file["sha256"] for path, file in manifest["files"].items() if path.endswith(".parquet")}
@@ -113,8 +113,8 @@ def _rename(staging: Path, sealed: Mapping[str, Any], version: str) -> None:
 
 
 def _move(store: Store, staging: Path, target: str) -> None:
-    """A rename on a local disk; on an object store a copy whose manifest comes last."""
-    if store.fs.exists(store.at(target)):  # what a killed copy left: there is no manifest
+    """Rename on a local disk; on an object store copy with the manifest last."""
+    if store.fs.exists(store.at(target)):  # left by a killed copy: it has no manifest
         store.fs.rm(store.at(target), recursive=True)
     if isinstance(store.fs, LocalFileSystem):
         staging.rename(store.at(target))

@@ -1,4 +1,4 @@
-"""What is wrong with released rows: impossible values, identifiers, personal data, images with metadata or changed."""
+"""Checks released rows: impossible values, identifiers, personal data, image metadata, changed images."""
 
 import hashlib
 import io
@@ -25,13 +25,13 @@ _FIRST_SIDE = {"chat": "conversation", "battle": "conversation_a"}
 _TURNS = ("conversation", "conversation_a", "conversation_b", "turns")
 _USER = re.compile(r"[0-9a-f]{24}")
 IMAGE_NAME = re.compile(r"[0-9a-f]{32}\.(?:png|jpeg)")
-"""Content id and format: what a released image is called."""
+"""Name of a released image: content id and format."""
 CONTENT_ID_DIGITS = 32
 Row = Mapping[str, Any]
 
 
 def wrong_rows(config: str, group: pl.DataFrame, forbidden: frozenset[str]) -> Iterator[str]:
-    """Problems of some rows; `forbidden` are the types of personal data that no message may hold."""
+    """Problems of some rows; `forbidden` are the types of personal data that no message may contain."""
     personal, leaked = _personal(group, forbidden), _leaked(group)
     for row in group.iter_rows(named=True):
         try:
@@ -49,7 +49,7 @@ def wrong_rows(config: str, group: pl.DataFrame, forbidden: frozenset[str]) -> I
 
 
 def _values(config: str, row: Row) -> Iterator[str]:
-    """Values of the right type that no release has."""
+    """Problems of values that have the right type and are still impossible."""
     named = f"row {row[KEYS[config]]!r}"
     if row.get("winner", "tie") not in WINNERS.values():
         yield f"{named}: the winner is {row['winner']!r}; it is one of {', '.join(WINNERS.values())}"
@@ -64,13 +64,13 @@ def _values(config: str, row: Row) -> Iterator[str]:
 
 
 def _leaked(group: pl.DataFrame) -> dict[str, set[str]]:
-    """Values with addresses and paths in columns that hold no messages -> what kinds these are."""
+    """Text values with identifiers, in columns other than messages and users -> kinds of these."""
     plain = group.select(pl.col(pl.String).exclude(_PEOPLE))
     return {value: found for column in plain for value, found in identifiers_in(column).items()}
 
 
 def _identifiers(row: Row, leaked: Mapping[str, set[str]]) -> Iterator[str]:
-    """People who are not keyed hashes, and values that leak."""
+    """Users and judges that are not keyed hashes, and values with identifiers."""
     for column, value in row.items():
         if column in _PEOPLE:
             if value is not None and not _USER.fullmatch(value):
@@ -80,7 +80,7 @@ def _identifiers(row: Row, leaked: Mapping[str, set[str]]) -> Iterator[str]:
 
 
 def _personal(group: pl.DataFrame, forbidden: frozenset[str]) -> dict[str, set[str]]:
-    """Messages that hold personal data of forbidden types -> these types."""
+    """Messages with personal data of forbidden types -> these types."""
     turns = [group[column].explode().struct.field("content") for column in _TURNS if column in group.columns]
     texts = pl.concat(turns).drop_nulls().unique()
     kinds = {text: {span.type for span in without_overlaps(find_patterns(text))} & forbidden for text in texts}
@@ -99,7 +99,7 @@ def _turns(row: Row) -> Iterator[tuple[str, list[dict[str, str]]]]:
 
 
 def _image(name: str, content: bytes) -> Iterator[str]:
-    """EXIF, GPS, XMP, profiles, comments, thumbnails, bytes after the end: all that stripping would take away."""
+    """Problems of an image: its name, broken content, or anything that `strip_metadata` would remove, such as EXIF."""
     if not IMAGE_NAME.fullmatch(name):
         yield f"an image path is not a content id: {name!r}"
     try:
@@ -114,14 +114,14 @@ def _image(name: str, content: bytes) -> Iterator[str]:
 
 
 class ImageLists:
-    """Which row shows which images: SHA-256 of the id of every row and the content ids of its images, in order."""
+    """SHA-256 over the id of every row and the content ids of its images, in order."""
 
     def __init__(self, config: str) -> None:
         self._key = KEYS[config]
         self._digest = hashlib.sha256()
 
     def add(self, rows: pl.DataFrame) -> None:
-        """The next rows, as they are gathered, with `image_ids`, or as a shard holds them, with `images`."""
+        """Add the next rows: gathered ones, with `image_ids`, or those of a shard, with `images`."""
         name = pl.element().struct.field("path").str.head(CONTENT_ID_DIGITS)
         ids = pl.col("image_ids") if "image_ids" in rows.columns else pl.col("images").list.eval(name)
         key = pl.col(self._key)
@@ -134,19 +134,19 @@ class ImageLists:
 
 
 class ImageContents:
-    """Whether an image's name stands for the same bytes in every row; 16 bytes of memory an image shown."""
+    """Checks that an image name has the same bytes in every row. Memory: 16 bytes for each distinct image."""
 
     def __init__(self) -> None:
         self._names, self._contents = Distinct(), Distinct()
 
     def add(self, rows: pl.DataFrame) -> None:
-        """The next rows, as a shard holds them."""
+        """Add the next rows of a shard."""
         image = rows["images"].explode().drop_nulls().struct
         named = pl.DataFrame({"name": image.field("path").hash(), "content": image.field("bytes").hash()})
         self._names.add(named["name"])
         self._contents.add(named.to_struct())
 
     def unlike(self) -> Iterator[str]:
-        """Says so when some names stand for several contents."""
+        """A problem when some image names have several contents."""
         if count := len(self._contents) - len(self._names):
             yield f"{count} images are not the same in every row that shows them"

@@ -1,4 +1,4 @@
-"""The dataset card: made from what is released and from `schemas/`, and checked against both by `curate verify`."""
+"""Writes the dataset card from the release and `schemas/`, and checks it against both for `curate verify`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -13,22 +13,15 @@ from schemas.release import CONFIGS, Manifest
 from schemas.row import described_columns, inner_rows
 from schemas.run import Funnel
 from tasks.release.layout import CARD
-from tasks.release.shards import shards
-from tasks.release.statistics import COLUMNS, COMPARED, PUBLISHED, UNKNOWN, Statistics
+from tasks.release.statistics import COLUMNS, COMPARED, PUBLISHED, UNKNOWN
 from tasks.runtime.untrusted import markdown_text
-from tasks.storage.parquet import read_parquet_groups
 from tasks.storage.queries.funnel import reason_texts
 
 _TEMPLATE = Path(__file__).with_suffix(".md")
 _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
-"""The Hub's size categories: fewer rows than the limit have the name."""
-_COLUMNS = {
-    "chat": ["model", "user_id", "conversation"],
-    "battle": ["model_a", "model_b", "judge", "conv_metadata", "conversation_a", "conversation_b"],
-}
+"""The Hub's size categories: (row limit, name)."""
 _MAY_BE_UNKNOWN = (6, 7)
-"""Cells that are counted here and need not have been measured: mean tokens of prompts and answers."""
-_BOTH = ["language", "num_turns", "images.list.element.path"]
+"""Cells that may be – in the card, because tokens need not have been measured: mean tokens of prompts and answers."""
 
 
 def dataset_card(
@@ -39,7 +32,7 @@ def dataset_card(
 ) -> str:
     """README.md of a release.
 
-    `statistics` has the cells of each compared configuration, `bench` rows of bench_funnel, bench_measures and
+    `statistics`: configuration -> cells of the statistics table. `bench`: rows of bench_funnel, bench_measures and
     bench_agreement.
     """
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=True)  # noqa: S701 - Markdown; untrusted text goes through markdown_text
@@ -66,7 +59,7 @@ def dataset_card(
 
 
 def _removed(manifest: Manifest, funnel: Funnel) -> Iterator[tuple[str, str, str]]:
-    """Fate and reason, lines, and what the reason means."""
+    """(fate and reason, number of lines, meaning of the reason)."""
     texts = reason_texts(Policy.model_validate(manifest.policy))
     for fate, counts in (("dropped", funnel.dropped_by), ("rejected", funnel.rejected_by)):
         for reason, lines in counts.items():
@@ -74,7 +67,7 @@ def _removed(manifest: Manifest, funnel: Funnel) -> Iterator[tuple[str, str, str
 
 
 def _agreement(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str, str]]:
-    """Metric and reference, and what the benchmark's draws and random ones have: the mean, and 95 % of the draws."""
+    """(metric, reference, benchmark draws, random draws); the last two as mean and 95 % interval."""
     named = {(row["reference"], row["metric"], row["sample"]): row for row in rows}
     for reference, metric in dict.fromkeys((row["reference"], row["metric"]) for row in rows):
         both = (named.get((reference, metric, sample)) for sample in ("bench", "random"))
@@ -92,7 +85,7 @@ def _contact(manifest: Manifest) -> str:
 
 
 def size_category(rows: int) -> str:
-    """What the Hub calls a dataset of so many rows."""
+    """The Hub's size category for a number of rows."""
     return next((name for limit, name in _SIZES if rows < limit), "10M<n<100M")
 
 
@@ -106,23 +99,39 @@ def _front_matter(manifest: Manifest) -> str:
         "size_categories": [size_category(total)],
         "configs": data_files(),
     }
-    return f"---\n{yaml.safe_dump(about, sort_keys=False)}---"
+    return front_matter(about)
 
 
-def wrong_numbers(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Numbers of the card that are not those of the shards, or of the manifest where the shards cannot tell."""
+def front_matter(about: Mapping[str, Any]) -> str:
+    """Front matter of a card: YAML between `---` lines."""
+    return f"---\n{yaml.safe_dump(dict(about), sort_keys=False)}---\n"
+
+
+def split_card(card: str) -> tuple[dict[str, Any], str]:
+    """(front matter, text) of a card. Raises ValueError when it has no valid front matter."""
+    opening, front, text = card.split("---\n", 2)
+    try:
+        about = yaml.safe_load(front)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError("no YAML") from error
+    if opening or not isinstance(about, dict):
+        raise ValueError("no front matter")
+    return about, text
+
+
+def wrong_numbers(folder: Path, manifest: Manifest, statistics: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    """Problems of the card's numbers: counts and fates against the manifest, statistics against those of the rows."""
     card = (folder / CARD).read_text(encoding="utf-8")
     cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in card.splitlines() if "|" in line]
-    shown = {row[0]: row[1:] for row in reversed(cells)}  # of two tables with one name the first counts
+    shown = {row[0]: row[1:] for row in reversed(cells)}  # when a first cell is repeated, its first row counts
     for config in CONFIGS:
         expected = f"{manifest.counts[config]:,}"
         if shown.get(f"`{config}`", [""])[0] != expected:
             yield f"{CARD}: rows of {config} are not the {expected} that the release has"
-    for config in COMPARED:
-        right = _statistics(folder, config)
-        told = shown.get(dataset_name(config), [])
-        untold = [number for number, each in enumerate(told) if each == UNKNOWN and number in _MAY_BE_UNKNOWN]
-        if told != [UNKNOWN if number in untold else cell for number, cell in enumerate(right)]:
+    for config, right in statistics.items():
+        found = shown.get(dataset_name(config), [])
+        unknown = [number for number, each in enumerate(found) if each == UNKNOWN and number in _MAY_BE_UNKNOWN]
+        if found != [UNKNOWN if number in unknown else cell for number, cell in enumerate(right)]:
             yield f"{CARD}: statistics of {config} are not those of its rows, {' | '.join(right)}"
     gone = Funnel.model_validate(manifest.funnel)
     reasons = {f"dropped: {reason}": f"{count:,}" for reason, count in gone.dropped_by.items()}
@@ -133,7 +142,7 @@ def wrong_numbers(folder: Path, manifest: Manifest) -> Iterator[str]:
 
 
 def wrong_sentences(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """What the card says of the whole release and the manifest does not, or not so."""
+    """Problems of the card's sentences that differ from the manifest."""
     card = (folder / CARD).read_text(encoding="utf-8")
     flowing = " ".join(card.split())
     notice = "**Built with embedded stand-ins**"
@@ -158,7 +167,7 @@ def wrong_sentences(folder: Path, manifest: Manifest) -> Iterator[str]:
 
 
 def data_files() -> list[dict[str, Any]]:
-    """Configurations as the front matter names them, the first by default."""
+    """The `configs` of the front matter; the first configuration is the default."""
     configs: list[dict[str, Any]] = [
         {"config_name": name, "data_files": [{"split": "train", "path": f"{name}/data/train-*.parquet"}]}
         for name in CONFIGS
@@ -169,26 +178,17 @@ def data_files() -> list[dict[str, Any]]:
 
 def _read_front_matter(card: str) -> tuple[Any, Any]:
     try:
-        opening, text, _ = card.split("---\n", 2)
-        about = yaml.safe_load(text)
-        return (about["configs"], about["license"]) if opening == "" else (None, None)
-    except (ValueError, yaml.YAMLError, KeyError, TypeError, RecursionError):
+        about, _ = split_card(card)
+        return about["configs"], about["license"]
+    except (ValueError, KeyError):
         return None, None
 
 
 def dataset_name(config: str) -> str:
-    """What a configuration of this release is called in the table of statistics."""
+    """Name of a configuration of this release in the statistics table."""
     return f"**this release, {config}**"
 
 
 def funnel_line(gone: Funnel) -> str:
-    """The sentence about where the log lines went."""
+    """The sentence with the funnel's totals."""
     return f"{gone.lines:,} log lines = {gone.kept:,} kept + {gone.dropped:,} dropped + {gone.rejected:,} rejected."
-
-
-def _statistics(folder: Path, config: str) -> tuple[str, ...]:
-    found = Statistics(config)
-    for shard in shards(folder, config):
-        for group in read_parquet_groups(shard, [*_COLUMNS[config], *_BOTH]):
-            found.add(group)
-    return found.cells()

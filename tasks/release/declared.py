@@ -1,4 +1,4 @@
-"""What the Parquet files of a release hold: the declared columns, rows that can be read, and nothing beside them."""
+"""Checks the Parquet files of a release: declared columns, readable pages, and no data beside the rows."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from tasks.release.shards import METADATA_KEY, feature_schema, features_of, shar
 from tasks.storage.parquet import read_parquet_schema
 
 READ_ERRORS = (pa.ArrowException, OSError, ValueError, pl.exceptions.PolarsError)
-"""What readers raise at pages that cannot be."""
+"""What readers raise for broken pages."""
 _LEADERBOARD = "leaderboard"
 _ELEMENT = re.compile(r"\blist<\w+:")
 _METADATA = {b"ARROW:schema", METADATA_KEY}
@@ -26,13 +26,13 @@ _MAGIC_BYTES, _FOOTER_BYTES = 4, 8
 
 
 def declared_columns() -> dict[str, list[ReleasedColumn]]:
-    """The columns of this version: of every configuration, and of `leaderboard`."""
+    """The columns that this version writes, by configuration and for `leaderboard`."""
     schemas = {config: shard_schema(config) for config in CONFIGS} | {_LEADERBOARD: arrow_schema(Rating)}
     return {name: _columns(schema) for name, schema in schemas.items()}
 
 
 def _columns(schema: pa.Schema) -> list[ReleasedColumn]:
-    """Arrow calls the elements of a list one thing and Parquet another."""
+    """Names and types of columns. List elements are called `element`, whether Arrow or Parquet named them."""
     return [ReleasedColumn(name=field.name, type=_ELEMENT.sub("list<element:", str(field.type))) for field in schema]
 
 
@@ -48,9 +48,9 @@ def check_shards(folder: Path) -> None:
 
 
 def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Files that are no Parquet, or lack declared columns; a shard must say what `datasets` needs to know as well.
+    """Problems of files that are not Parquet, have other columns, or lack the metadata that `datasets` needs.
 
-    Raises BadInput where the declared columns are not those of this version: they cannot be checked here.
+    Raises BadInput when the manifest declares other columns than this version writes.
     """
     own = declared_columns()
     if manifest.columns != own:
@@ -68,7 +68,7 @@ def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:
             continue
         if _columns(found) != own.get(table):
             yield f"{name}: columns or their types differ from the declared ones"
-        elif table != _LEADERBOARD and not _says_features(found):
+        elif table != _LEADERBOARD and not _has_features(found):
             yield f"{name}: its metadata does not tell `datasets` what the columns are"
 
 
@@ -82,22 +82,22 @@ def _differing(manifest: Manifest, own: dict[str, list[ReleasedColumn]]) -> list
     ]
 
 
-def _says_features(schema: pa.Schema) -> bool:
+def _has_features(schema: pa.Schema) -> bool:
     expected = feature_schema(features_of(schema)).metadata[METADATA_KEY]
     return bool((schema.metadata or {}).get(METADATA_KEY) == expected)
 
 
 def sound_groups(path: Path) -> Iterator[pl.DataFrame]:
-    """A file row group by row group, as `read_parquet_groups`; raises one of `READ_ERRORS` at what is no text."""
+    """A file one row group at a time. Raises one of `READ_ERRORS` for broken pages and texts that are not UTF-8."""
     file = pq.ParquetFile(path)
     for group in range(file.num_row_groups):
         table = file.read_row_group(group)
-        table.validate(full=True)  # polars believes that texts are UTF-8
+        table.validate(full=True)  # polars does not check that texts are UTF-8
         yield pl.DataFrame(table)
 
 
 def beside_rows(path: Path) -> Iterator[str]:
-    """Metadata that no release has, identifiers in metadata and statistics, bytes that belong to nothing."""
+    """Problems outside of the rows: unknown metadata, identifiers in metadata and statistics, unaccounted bytes."""
     described, schema = pq.read_metadata(path), pq.read_schema(path)
     strange = ({*(described.metadata or {})} | {*(schema.metadata or {})}) - _METADATA
     if strange:
@@ -114,7 +114,7 @@ def beside_rows(path: Path) -> Iterator[str]:
 
 
 def _extremes(columns: list[pq.ColumnChunkMetaData]) -> Iterator[str]:
-    """Least and greatest texts of columns that are no messages, as their statistics say."""
+    """Minimum and maximum texts in the column statistics, except of messages."""
     for column in columns:
         known = None if column.path_in_schema.endswith("content") else column.statistics
         if known is not None and known.has_min_max:

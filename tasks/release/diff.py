@@ -1,4 +1,4 @@
-"""What changed from one release to another, row by row, from the two folders alone."""
+"""Compares two releases row by row, from their folders alone."""
 
 import json
 import re
@@ -19,9 +19,9 @@ from tasks.storage.database import TemporaryDatabase
 from tasks.storage.parquet import read_parquet_groups, read_parquet_schema
 
 _TOLD_APART = {"rules", "licence", "contact", "banned_users", "about", "drift"}
-"""Parts of a policy that are compared in their own way, or decide nothing."""
+"""Parts of a policy that are compared separately, or that do not change what is kept."""
 _BATCH_ROWS = 65_536
-"""Differing rows that are in memory at once."""
+"""Differing rows held in memory at once."""
 _SEMANTIC = re.compile(r"\d+\.\d+\.\d+")
 _FITTED_ANEW = "topics were fitted anew"
 _DRAWN_ANEW = "the benchmark was drawn anew"
@@ -30,7 +30,7 @@ _SIGNALS = {
     "categories": ["categories", "code", "refusal"],
     "conv_metadata": ["tokens", "markdown", "named_entities"],
 }
-"""Released column -> the signals it comes from."""
+"""Released column -> signals that it is made of."""
 _MODELS = ("model", "model_a", "model_b")
 _TEXTS = ("conversation", "conversation_a", "conversation_b", "turns", "images")
 Why = Callable[[str, Sequence[str]], Mapping[str, list[str]]]
@@ -42,10 +42,10 @@ def diff_releases(
     why: Why = lambda config, keys: {},
     tell: Callable[[RowChange], None] = lambda change: None,
 ) -> ReleaseDiff:
-    """The difference; `why(config, ids)` gives the reasons on record for rows that left.
+    """The difference between two releases.
 
-    `tell` is told of every row that is not the same, by configuration and id. Raises BadInput when a folder is not a
-    release that can be read.
+    `why(config, ids)` returns the reasons on record for removed rows. `tell` is called with every row that differs,
+    ordered by configuration and id. Raises BadInput when a folder is not a readable release.
     """
     before, after = read_manifest(old), read_manifest(new)
     for folder in (old, new):
@@ -70,7 +70,7 @@ def diff_releases(
     kinds = {name.partition(" ")[2] for name in rows}
     bump = _bump(breaks, bool(schema_changes) or bool(kinds & {"added", "removed"}), "changed" in kinds)
     return ReleaseDiff(
-        rules=[*_fitted_anew(before, after), *_rules(before, after)],
+        rules=list(_rules(before, after)),
         schema_changes=schema_changes,
         rows=dict(rows),
         columns={config: dict(counts.most_common()) for config, counts in columns.items()},
@@ -101,7 +101,7 @@ def _schema(folder: Path, config: str) -> pa.Schema:
 
 
 def _columns(config: str, old: pa.Schema, new: pa.Schema) -> tuple[list[str], bool]:
-    """Differences in words, and whether one of them breaks readers."""
+    """Differences of columns in words, and whether one of them breaks readers."""
     left = [f"{config}.{name}: left" for name in old.names if name not in new.names]
     other = [
         f"{config}.{name}: {old.field(name).type} became {new.field(name).type}"
@@ -113,7 +113,7 @@ def _columns(config: str, old: pa.Schema, new: pa.Schema) -> tuple[list[str], bo
 
 
 class _Compared:
-    """The rows of both releases by id, as 64-bit digests of every value. An image counts by its content id."""
+    """The rows of both releases by id, as 64-bit hashes of every value. Images are compared by content id."""
 
     def __init__(self, config: str, old: Path, new: Path) -> None:
         self._config = config
@@ -133,19 +133,17 @@ class _Compared:
         self.same = int(self._database.read("SELECT count(*) FROM compared WHERE change = 'same'").item())
 
     def changes(self, why: Why, known: Mapping[str, str]) -> Iterator[RowChange]:
-        """Every row that is not the same, by id."""
+        """Every row that differs, ordered by id."""
         query = "SELECT id, change, differ FROM compared WHERE change <> 'same' ORDER BY id"
         for rows in self._database.read_batches(query, _BATCH_ROWS):
             removed = rows.filter(change="removed")["id"].to_list()
             reasons = why(self._config, removed) if removed else {}
             for key, change, differ in rows.iter_rows():
-                names = [name for name, other in zip(self._columns, differ, strict=True) if other]
+                names, causes = [], reasons.get(key, [])
                 if change == "changed":
-                    told = list(dict.fromkeys(known[name] for name in names if name in known))
-                    yield RowChange(config=self._config, id=key, change=change, columns=names, why=told)
-                else:
-                    told = reasons.get(key, [])
-                    yield RowChange(config=self._config, id=key, change=change, columns=[], why=told)
+                    names = [name for name, other in zip(self._columns, differ, strict=True) if other]
+                    causes = list(dict.fromkeys(known[name] for name in names if name in known))
+                yield RowChange(config=self._config, id=key, change=change, columns=names, why=causes)
 
 
 def _digests(folder: Path, config: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
@@ -158,7 +156,9 @@ def _digests(folder: Path, config: str, columns: Sequence[str]) -> Iterator[pl.D
 
 
 def _rules(old: Manifest, new: Manifest) -> Iterator[str]:
-    """Everything of the recipe that differs, in words."""
+    """Differences in policy, settings, signal versions and providers, in words."""
+    if _fits_differ(old, new):
+        yield f"{_FITTED_ANEW}: rows of both releases may be in another topic, and the benchmark has other prompts"
     before, after = ({json.dumps(rule, sort_keys=True) for rule in each.policy["rules"]} for each in (old, new))
     for sign, rules in (("no longer", before - after), ("now", after - before)):
         yield from (f"policy {sign}: {rule}" for rule in sorted(rules))
@@ -178,18 +178,13 @@ def _values(name: str, old: Any, new: Any) -> Iterator[str]:
         yield f"{name}: {old} became {new}"
 
 
-def _fitted_anew(old: Manifest, new: Manifest) -> Iterator[str]:
-    """A line when the topics are those of another fit; none where a release does not say which it has."""
-    if _fits_differ(old, new):
-        yield f"{_FITTED_ANEW}: rows of both releases may be in another topic, and the benchmark has other prompts"
-
-
 def _fits_differ(old: Manifest, new: Manifest) -> bool:
+    """Whether the topics are of different fits; false when a release does not name its fit."""
     return None not in (old.topics_fit, new.topics_fit) and old.topics_fit != new.topics_fit
 
 
 def _causes(old: Manifest, new: Manifest) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """What made values other ones, as far as the two manifests tell, and the columns with such values."""
+    """(cause of changed values according to the two manifests, columns that it affects)."""
     for column, signals in _SIGNALS.items():
         anew = [name for name in signals if old.signal_versions.get(name) != new.signal_versions.get(name)]
         if anew:

@@ -1,4 +1,4 @@
-"""A release wherever it lies: a folder as it is, one on an object store copied to a temporary folder."""
+"""Opens a release: a local folder is used in place, one on an object store is copied to a temporary folder."""
 
 import tempfile
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def is_remote(location: str) -> bool:
 
 
 def store_of(release: str) -> Store | None:
-    """The store that a release lies in, by its folder or address; None for a copy elsewhere."""
+    """The store that contains a release, from the release's folder or address; None for a copy elsewhere."""
     place = release.rstrip("/") if is_remote(release) else str(Path(release).resolve())
     root, folder, _ = ("", "", *place.rsplit("/", 2))[-3:]
     if folder != "releases":
@@ -35,9 +35,9 @@ def store_of(release: str) -> Store | None:
 
 @contextmanager
 def fetched_of_store(release: str) -> Iterator[tuple[Path, Store | None]]:
-    """The release as a local folder, and the store it lies in.
+    """The release as a local folder, and the store that contains it.
 
-    Raises BadInput when nothing can be read there, StoreUnwell when the store is lost before the block ends.
+    Raises BadInput when it cannot be read, StoreUnwell when the store becomes unreachable before the block ends.
     """
     with fetched(release) as folder:
         store = store_of(release)
@@ -46,7 +46,7 @@ def fetched_of_store(release: str) -> Iterator[tuple[Path, Store | None]]:
 
 
 def releases_in(folder: Path) -> str:
-    """The rest of the sentence that a folder is no release: what it is instead, and which releases are there."""
+    """Second half of the message that a folder is not a release: what it is, and which releases are in it."""
     if not folder.is_dir():
         return "; there is no such folder"
     for parent in (folder, folder / "releases"):
@@ -61,9 +61,9 @@ def releases_in(folder: Path) -> str:
 
 @contextmanager
 def fetched(location: str) -> Iterator[Path]:
-    """The release as a local folder, until the block ends. Raises BadInput when nothing can be read there.
+    """The release as a local folder, until the block ends. Raises BadInput when it cannot be read.
 
-    Errors name the location that was given, not the copy.
+    Errors name the given location, not the temporary copy.
     """
     if not is_remote(location):
         yield Path(location)

@@ -1,9 +1,9 @@
-"""Joins the tables of a store into the rows of the three configurations, some conversations at a time.
+"""Joins the tables of a store into the rows of the three configurations, one block of conversations at a time.
 
-Only the columns of `schemas.release` leave the store. Images are named here and filled in when shards are written.
+Only the columns of `schemas.release` are released. Rows have image ids; the images are added when shards are written.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import polars as pl
 
@@ -20,25 +20,25 @@ from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
 WINNERS = {"model_a": "model_a", "model_b": "model_b", "tie": "tie", "tie_bothbad": "tie (bothbad)"}
-"""Our winner -> the spelling of VisionArena-Battle."""
+"""Winner in our tables -> spelling of VisionArena-Battle."""
 
 _SECONDS = pl.when(pl.col("tstamp") >= UNDATED_BEFORE).then(pl.col("tstamp").dt.timestamp("us").cast(pl.Float64) / 1e6)
 _LANGUAGE = pl.col("language").map_elements(english_name, return_dtype=pl.String, skip_nulls=False)
 _SIDES = ("conversation_a", "conversation_b")
 _OF_BATTLES = 4
-"""A battle is joined with two conversations and holds both: so many times fewer make a block of one size."""
+"""A block has this many times fewer battles than conversations, because a battle is joined with two conversations."""
 
 
 class Gathered:
-    """All rows of the release that the store's decisions and the benchmark allow.
+    """All rows of a release: kept by the decisions and not withheld for the benchmark.
 
-    Rows have `image_ids` in place of images; those of chat have token counts that do not leave. Memory holds one block
-    of conversations, the benchmark, and what is alike to it.
+    Rows have `image_ids` in place of images; chat rows also have token counts, which are not released. Memory holds one
+    block of conversations, the benchmark, and the conversations similar to it.
     """
 
     def __init__(self, store: Store, versions: Versions, bench: BenchSettings, block_rows: int = BLOCK_ROWS) -> None:
         self.withheld_for_bench = 0
-        """Kept conversations that are not in chat because of the benchmark, once the rows of chat were read."""
+        """Number of kept conversations left out of chat because of the benchmark; set while chat rows are read."""
         self._store, self._versions, self._block_rows = store, versions, block_rows
         self._drawn = store.read("bench", ["conversation_id"])["conversation_id"]
         self._conversations = conversation_blocks(store, block_rows)
@@ -52,18 +52,13 @@ class Gathered:
             self._guard.look(block, _kept(block))
 
     def rows(self, config: str) -> Iterator[pl.DataFrame]:
-        """The rows of a configuration in order, in frames; one frame at least."""
-        rows: dict[str, Callable[[], Iterator[pl.DataFrame]]] = {
-            "chat": self._chat,
-            "battle": self._battle,
-            "bench": self._bench,
-        }
-        return rows[config]()
+        """The rows of a configuration in order, in one or more frames."""
+        return {"chat": self._chat, "battle": self._battle, "bench": self._bench}[config]()
 
     def _chat(self) -> Iterator[pl.DataFrame]:
         self.withheld_for_bench = 0
         for block in self._conversations:
-            kept, out = self._looked_at(block)
+            kept, out = self._kept_and_withheld(block)
             chat = kept.filter(~pl.col("conversation_id").is_in([*out.bench, *out.hidden]))
             self.withheld_for_bench += kept.height - chat.height
             yield chat_rows(_joined(block, chat, self._versions))
@@ -71,7 +66,7 @@ class Gathered:
     def _bench(self) -> Iterator[pl.DataFrame]:
         found: list[pl.DataFrame] = []
         for block in self._conversations:
-            kept, out = self._looked_at(block)
+            kept, out = self._kept_and_withheld(block)
             drawn = self._drawn.filter(~self._drawn.is_in(list(out.hidden)))
             public = kept.filter(pl.col("conversation_id").is_in(drawn.implode()))
             if public.height or not found:
@@ -80,17 +75,17 @@ class Gathered:
 
     def _battle(self) -> Iterator[pl.DataFrame]:
         for block in battle_blocks(self._store, max(1, self._block_rows // _OF_BATTLES)):
-            _, out = self._looked_at(block)
+            _, out = self._kept_and_withheld(block)
             sides = _joined(block, conversations_as_released(block), self._versions)
             yield battle_rows(_battles(block, sides, out))
 
-    def _looked_at(self, block: Block) -> tuple[pl.DataFrame, Withheld]:
+    def _kept_and_withheld(self, block: Block) -> tuple[pl.DataFrame, Withheld]:
         kept = _kept(block)
         return kept, self._guard.withheld(block, kept)
 
 
 def _kept(block: Store) -> pl.DataFrame:
-    """Kept conversations as they are released."""
+    """Kept conversations in released form."""
     decided = block.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="conversation")
     return conversations_as_released(block).join(
         decided.select(conversation_id="item_id"), on="conversation_id", how="semi", maintain_order="left"
@@ -98,7 +93,7 @@ def _kept(block: Store) -> pl.DataFrame:
 
 
 def _joined(block: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """Conversations with their decisions, features and topics."""
+    """Conversations joined with decisions, features and topics."""
     decided = block.read("decisions", ["item_kind", "item_id", "keep", "preset_dataset"])
     decisions = decided.filter(item_kind="conversation").select("keep", "preset_dataset", conversation_id="item_id")
     topics = block.read("topics", ["document_id", "name"]).rename({"name": "topic"})
@@ -110,7 +105,7 @@ def _joined(block: Store, conversations: pl.DataFrame, versions: Versions) -> pl
 
 
 def _battles(block: Store, conversations: pl.DataFrame, out: Withheld) -> pl.DataFrame:
-    """Kept battles with both sides, those on hidden prompts left out; the prompt's columns are the left side's."""
+    """Kept battles joined with both sides, without those on hidden prompts. Prompt columns come from the left side."""
     kept = block.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="battle")
     battles = battles_as_released(block).join(kept.select(battle_id="item_id"), on="battle_id", maintain_order="left")
     battles = battles.filter(~pl.any_horizontal(pl.col(_SIDES).is_in(list(out.hidden))))
@@ -146,9 +141,9 @@ def _categories(suffix: str = "") -> pl.Expr:
 
 
 def chat_rows(kept: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `chat`, with `image_ids` in place of images, and token counts, which the card tells the mean of.
+    """Rows of `chat`, with `image_ids` in place of images, and token counts for the card's statistics.
 
-    `kept` has conversations, features, topic and preset.
+    `kept`: conversations with features, topic and preset.
     """
     return kept.sort("tstamp", "conversation_id").select(
         "image_ids",
@@ -169,7 +164,7 @@ def chat_rows(kept: pl.DataFrame) -> pl.DataFrame:
 
 
 def battle_rows(kept: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `battle`, with `image_ids`. `kept` has battles and, with suffix _a and _b, both conversations."""
+    """Rows of `battle`, with `image_ids`. `kept`: battles with both conversations' columns, suffixed _a and _b."""
     return kept.sort("tstamp", "battle_id").select(
         question_id="battle_id",
         model_a="model_a",
@@ -197,7 +192,7 @@ def _battle_metadata() -> pl.Expr:
 
 
 def bench_rows(drawn: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `bench`, with `image_ids`: the user message alone, no answer."""
+    """Rows of `bench`, with `image_ids`: user messages without answers."""
     return drawn.sort("conversation_id").select(
         question_id="conversation_id",
         turns=_messages("turns").list.filter(pl.element().struct.field("role") == "user"),

@@ -1,4 +1,4 @@
-"""Network addresses, e-mail addresses and paths of machines where a release has no business holding any."""
+"""Finds network addresses, e-mail addresses and machine paths in the parts of a release that are not messages."""
 
 import base64
 import html
@@ -17,36 +17,36 @@ from tasks.release.build import MANIFEST
 from tasks.runtime.untrusted import markdown_text
 
 _ADDRESSES = {pattern.type: pattern for pattern in reversed(PATTERNS) if pattern.type in ("ip", "email")}
-"""The first form of each; programs write none of the others, which are spelt out."""
+"""The first pattern of each type; the others find spelt-out forms, which programs do not write."""
 _ROOTS = "home|root|Users|Volumes|mnt|media|tmp|var|srv|opt|usr|etc|data|workspace|scratch|nfs|private"
 _PATH = re.compile(
     rf"(?<![\w./~-])/(?:{_ROOTS})/[\w.-]"
     r"|\b(?:file|s3|gs|az|abfss?|hdfs)://[\w.-]|\b[A-Za-z]:\\\w|\\\\\w+\\\w|(?<!\S)~/[\w.-]"
 )
-"""Absolute, as on a server or a disk; a web address and `org/model` are none."""
+"""Absolute paths of a server or disk; web addresses and `org/model` do not match."""
 _HINT = rf"/(?:{_ROOTS})/|://|\\|~/|@|\d\.\d{{1,3}}\.\d{{1,3}}\.\d|:[0-9A-Fa-f]{{0,4}}:"
-"""What a text with any of these holds; polars looks for it in linear time."""
+"""Matches every text that may contain an identifier; a linear-time filter before the exact patterns."""
 _VEILED = r"%[0-9A-Fa-f]{2}|&#?\w+;|[^\x00-\x7f]|[A-Z][0-9A-Za-z+/]{7}"
-"""What a text holds that says the same in other characters: of web addresses, of HTML, wide ones, or base64."""
+"""Matches texts that may be encoded: URL encoding, HTML entities, non-ASCII characters, base64."""
 _BASE64 = re.compile(r"[0-9A-Za-z+/]{12,}")
 _TEXTS = {".md", ".csv", ".html", ".svg"}
 
 
 def identifiers(text: str) -> set[str]:
-    """Kinds of identifiers in a text that is nobody's message, also in other characters: ip, email, path."""
+    """Kinds of identifiers (ip, email, path) in a text, also in encoded form."""
     plain = unicodedata.normalize("NFKC", html.unescape(unquote(text)))
-    return {kind for each in {text, plain, *_decoded(text)} for kind in _written(each)}
+    return {kind for each in {text, plain, *_decoded(text)} for kind in _plain_identifiers(each)}
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """What stretches of base64 say, where that is ASCII."""
+    """Decoded base64 substrings that are printable ASCII."""
     for found in _BASE64.findall(text):
         with suppress(ValueError):
-            if (told := base64.b64decode(found + "=" * (-len(found) % 4)).decode("ascii")).isprintable():
-                yield told
+            if (decoded := base64.b64decode(found + "=" * (-len(found) % 4)).decode("ascii")).isprintable():
+                yield decoded
 
 
-def _written(text: str) -> set[str]:
+def _plain_identifiers(text: str) -> set[str]:
     found = {"path"} if _PATH.search(text) else set()
     for kind, pattern in _ADDRESSES.items():
         matches = pattern.form.finditer(text) if kind != "email" or "@" in text else ()
@@ -56,13 +56,13 @@ def _written(text: str) -> set[str]:
 
 
 def identifiers_in(texts: pl.Series) -> dict[str, set[str]]:
-    """`identifiers` of each text that has any."""
+    """Text -> `identifiers`, for the texts that have any."""
     hinted = texts.filter(texts.str.contains(f"{_HINT}|{_VEILED}")).unique(maintain_order=True)
     return {text: found for text in hinted if (found := identifiers(text))}
 
 
 def identifiers_in_files(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Identifiers in card, manifest, leaderboards and report, but for those that the policy itself says."""
+    """Problems of card, manifest, leaderboards and report with identifiers, except the policy's contact address."""
     contact = markdown_text(str(manifest.policy.get("contact") or ""))
     if found := identifiers(manifest.model_dump_json(exclude={"policy"})):
         yield f"{MANIFEST}: holds an identifier: {', '.join(sorted(found))}"

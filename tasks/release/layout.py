@@ -1,4 +1,4 @@
-"""Which files a release has, and whether a folder holds these, as they were sealed, and no others."""
+"""The files of a release, and the check that a folder has exactly these, as they were sealed."""
 
 import hashlib
 import re
@@ -10,28 +10,28 @@ from tasks.release.build import MANIFEST, released_files
 
 CARD = "README.md"
 MANIFEST_DIGITS = 12
-"""Hex digits of the manifest's checksum by which people name a release they mean."""
+"""Hex digits of the manifest's checksum that are shown to people."""
 _FILE = re.compile(
     rf"(?:{'|'.join(CONFIGS)})/data/train-\d{{5}}-of-\d{{5}}\.parquet|leaderboard/[a-z_]+\.(?:parquet|csv)"
     rf"|report/index\.html|report/(?:figures/[\w-]+\.svg|tables/[\w-]+\.csv)|{re.escape(CARD)}|{re.escape(MANIFEST)}"
 )
 _ADDED_BY_THE_HUB = re.compile(r"\.gitattributes|\.cache(?:/huggingface(?:/.+)?)?")
-"""What every repository has, and what `hf download --local-dir` leaves in a folder. Neither is ever published."""
+"""Files that the Hub and `hf download --local-dir` add. They are ignored and never published."""
 
 
 def manifest_sha256(folder: Path) -> str:
-    """Checksum of the manifest, which holds that of every other file; of no bytes where there is none."""
+    """SHA-256 of the manifest file, which has the checksums of all others; of no bytes when there is no manifest."""
     path = folder / MANIFEST
     return hashlib.sha256(path.read_bytes() if path.is_file() else b"").hexdigest()
 
 
 def is_release_file(path: str) -> bool:
-    """Whether releases have a file of this name; nothing else of a folder is ever published."""
+    """Whether a release may have a file of this name. No other file is ever published."""
     return bool(_FILE.fullmatch(path))
 
 
 def wrong_files(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Files that are missing, changed, not those of the manifest, or none that a release has."""
+    """Problems of files: missing, changed, not in the manifest, links, or with a name that no release has."""
     present = {n: file for n, file in released_files(folder).items() if not _ADDED_BY_THE_HUB.fullmatch(n)}
     for name in sorted(present.keys() | manifest.files.keys() | {CARD}):
         if name not in present:
@@ -57,7 +57,7 @@ def _below(path: Path, folder: Path) -> str:
 
 
 def _wrong_numbering(config: str, present: Iterable[str]) -> Iterator[str]:
-    """Shards that are not numbered from 0 to the count in their names: one was renamed, or some are not there."""
+    """A problem when shards are not numbered from 0 to the count in their names, because one was renamed or removed."""
     names = [name for name in present if name.startswith(f"{config}/data/train-")]
     count = max(1, len(names))
     expected = {f"{config}/data/train-{number:05d}-of-{count:05d}.parquet" for number in range(count)}

@@ -1,4 +1,4 @@
-"""Leaderboards as files: Parquet for programs, CSV for people."""
+"""The leaderboard files of a release: Parquet for programs, CSV for people."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,11 +18,11 @@ BOARDS = {
     "by_month": pl.col("slice").str.starts_with("month:"),
     "style_control": pl.col("slice") == "style_control",
 }
-"""File name -> which slices of the `ratings` table it holds."""
+"""File name -> filter of the `ratings` table by slice."""
 
 
 def write_leaderboards(ratings: pl.DataFrame, folder: Path) -> None:
-    """`<board>.parquet` and `<board>.csv`, best models first within each slice."""
+    """Write `<board>.parquet` and `<board>.csv`, sorted by slice, best models first."""
     folder.mkdir(parents=True, exist_ok=True)
     schema = arrow_schema(Rating)
     for name, chosen in BOARDS.items():
@@ -33,15 +33,15 @@ def write_leaderboards(ratings: pl.DataFrame, folder: Path) -> None:
 
 
 def wrong_boards(folder: Path) -> Iterator[str]:
-    """Boards that cannot be read, or whose CSV is not that of the Parquet file."""
+    """Problems of boards that cannot be read, or whose CSV differs from the Parquet file."""
     for path in sorted((folder / "leaderboard").glob("*.parquet")):
         beside = path.with_suffix(".csv")
         try:
-            told = _csv(pl.concat(sound_groups(path)))
+            expected = _csv(pl.concat(sound_groups(path)))
         except READ_ERRORS as error:
             yield f"leaderboard/{path.name}: its pages cannot be read ({type(error).__name__})"
             continue
-        if not beside.is_file() or beside.read_bytes() != told.encode():
+        if not beside.is_file() or beside.read_bytes() != expected.encode():
             yield f"leaderboard/{beside.name}: not what {path.name} says"
 
 

@@ -1,4 +1,4 @@
-"""What of the benchmark is where it must not be: its prompts in chat, the hidden split in anything."""
+"""Finds benchmark prompts in chat, unmarked battles on them, and anything of the hidden split."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from tasks.storage.tables import Store
 
 
 def bench_leaks(folder: Path) -> Iterator[str]:
-    """Benchmark prompts, and prompts alike, in chat, or in battles that are not marked with `in_bench`."""
+    """Benchmark prompts and similar prompts in chat, or in battles that are not marked with `in_bench`."""
     asked = (group for shard in shards(folder, "bench") for group in _prompts(shard, "turns"))
     bench = pl.concat([pl.DataFrame(schema=_PROMPTS), *asked])
     index = PromptIndex(bench["prompt"], ALIKE_OVERLAP)
@@ -32,10 +32,7 @@ _PROMPTS = {"prompt": pl.String, "words": pl.String, "image": pl.String}
 
 
 def _prompts(shard: Path, turns: str, key: str | None = None, mark: str | None = None) -> Iterator[pl.DataFrame]:
-    """prompt, its normalised words and first image of every row, with its key and mark where they are named.
-
-    One frame for each row group, so that memory does not grow with the shard.
-    """
+    """Prompt, its normalised words, first image, and optionally key and mark of every row, one row group at a time."""
     columns = {"key": key, "in_bench": mark}
     more = {name: column for name, column in columns.items() if column}
     for group in read_parquet_groups(shard, [turns, "images.list.element.path", *more.values()]):
@@ -51,7 +48,7 @@ _ASKED = pl.element().struct.field("content").filter(pl.element().struct.field("
 
 
 def _alike(rows: pl.DataFrame, bench: pl.DataFrame, index: PromptIndex) -> pl.DataFrame:
-    """Rows with a benchmark prompt's words on its image, or with one of at least 13 words on any."""
+    """Rows with a benchmark prompt on the same image, or with a benchmark prompt of at least 13 words on any image."""
     numbered = rows.with_row_index()
     on_image = numbered.join(bench, on=["words", "image"], how="semi")["index"]
     distinctive = index.find_distinctive(rows["prompt"])["row"]
@@ -59,7 +56,7 @@ def _alike(rows: pl.DataFrame, bench: pl.DataFrame, index: PromptIndex) -> pl.Da
 
 
 def hidden_leaks(folder: Path, store: Store | None) -> Iterator[str]:
-    """Files that are named after a hidden split, and prompts that are reserved for that of a store."""
+    """Files named after a hidden split, and rows on prompts that a store reserves for its hidden split."""
     for path in sorted(folder.rglob("*")):
         if "hidden" in path.relative_to(folder).as_posix().lower():
             yield f"{path.relative_to(folder).as_posix()}: the hidden split is in no release"

@@ -1,4 +1,4 @@
-"""Rows of a configuration -> Parquet shards that `datasets` and the Hub's viewer open as they are."""
+"""Writes the rows of a configuration to Parquet shards that `datasets` and the Hub's viewer can open."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -16,13 +16,13 @@ from tasks.storage.parquet import ParquetFile
 from tasks.storage.tables import Store
 
 LAYOUT = 5
-"""Of the files, for the manifest; another one where the same rows would become other bytes."""
+"""Version of the file layout, for the manifest. It is raised when the same rows would give other bytes."""
 SHARD_BYTES = 256 * 1024 * 1024
 ROW_GROUP_BYTES = 32 * 1024 * 1024
 ROW_BYTES = 1_000
-"""What a row weighs beside its images and messages, roughly: enough to plan shards with."""
+"""Rough size of a row without its images and messages, to plan shards with."""
 METADATA_KEY = b"huggingface"
-"""Of a Parquet file's metadata: what `datasets` must know of the columns."""
+"""Key of the Parquet metadata in which `datasets` looks for the column types."""
 _IMAGE_TABLES = ("images", "redacted_images")
 
 
@@ -32,12 +32,12 @@ def shards(folder: Path, config: str) -> list[Path]:
 
 
 def features(config: str) -> Features:
-    """The `datasets` features of a configuration, from its declared row."""
+    """The `datasets` features of a configuration, from its row type."""
     return features_of(arrow_schema(CONFIGS[config]))
 
 
 def features_of(schema: pa.Schema) -> Features:
-    """The `datasets` features of columns, one of which is `images`."""
+    """The `datasets` features of an Arrow schema with a column `images`."""
     described = Features.from_arrow_schema(schema.remove_metadata())
     described["images"] = List(Image())
     return described
@@ -51,8 +51,8 @@ def shard_schema(config: str) -> pa.Schema:
 def feature_schema(described: Features) -> pa.Schema:
     """Arrow schema of these columns with the metadata that lets `datasets` decode the images.
 
-    `datasets` before version 4 knows no `List` and refuses the file: lists are written as JSON lists of one, which all
-    versions read.
+    Lists are written as JSON lists of one element, which all versions of `datasets` read; versions before 4 refuse
+    files with `List`.
     """
     words = json.dumps({"info": {"features": _older(described.to_dict())}})
     return described.arrow_schema.with_metadata({METADATA_KEY: words})
@@ -67,7 +67,10 @@ def _older(described: Any) -> Any:
 
 
 class ReleasedImages:
-    """The images of a store, read part by part for rows that follow each other; 60 bytes of memory an image."""
+    """Reads the images of rows from a store, each part once for about 32 MB of images. Memory: 60 bytes for each image.
+
+    Unlike `StoredImages`, whose index is a dict, it stays small with millions of images.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -81,10 +84,10 @@ class ReleasedImages:
         self._index = pl.concat(frames)
 
     def stretches(self, rows: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, dict[str, dict[str, Any]]]]:
-        """Rows with `image_ids`, as many at a time as show about a row group of images, with these by id.
+        """Split rows with `image_ids` into slices with about a row group of images each; yields (slice, images by id).
 
-        An image is as `datasets` stores it: bytes, and as path its content id and format. Raises KeyError for an id
-        that is not stored.
+        Images are as `datasets` stores them: {"bytes": content, "path": "CONTENT_ID.FORMAT"}. Raises KeyError for an
+        image that is not stored.
         """
         shown = rows["image_ids"].explode().drop_nulls().unique()
         places = self._index.filter(pl.col("image_id").is_in(shown.implode())).unique("image_id", keep="first")
@@ -112,9 +115,9 @@ class ReleasedImages:
 
 
 def write_shards(config: str, frames: Iterable[pl.DataFrame], images: ReleasedImages, folder: Path) -> list[Path]:
-    """Write `train-00000-of-0000N.parquet` files; one file, without rows, when there are none.
+    """Write `train-00000-of-0000N.parquet` files; without rows, one empty file.
 
-    Frames follow each other in the order of the release. Memory holds one of them, and about two row groups.
+    `frames` are in the order of the release. Memory holds one frame and about two row groups.
     """
     folder.mkdir(parents=True, exist_ok=True)
     schema = shard_schema(config)
@@ -127,7 +130,7 @@ def write_shards(config: str, frames: Iterable[pl.DataFrame], images: ReleasedIm
 
 
 class _ShardWriter:
-    """Closes a shard or a row group before the row that would make it larger than it may be."""
+    """Starts a new shard or row group before the row that would exceed its size limit."""
 
     def __init__(self, folder: Path, schema: pa.Schema) -> None:
         self._folder, self._schema = folder, schema
@@ -137,7 +140,7 @@ class _ShardWriter:
         self._open()
 
     def add(self, table: pa.Table, sizes: Iterable[int]) -> None:
-        """More rows, and about how many bytes each has."""
+        """Add rows; `sizes` are their approximate bytes."""
         first = 0
         for row, size in enumerate(sizes):
             full = self._shard_bytes > 0 and self._shard_bytes + size > SHARD_BYTES
@@ -153,7 +156,7 @@ class _ShardWriter:
         self._waiting.append(table[first:])
 
     def close(self) -> list[Path]:
-        """The shards that were written."""
+        """Finish the last shard; returns all shards."""
         self._write_group()
         self._file.close()
         return self._paths
@@ -175,7 +178,7 @@ def _with_images(rows: pl.DataFrame, shown: dict[str, dict[str, Any]], schema: p
 
 
 def _row_bytes(rows: pl.DataFrame, shown: dict[str, dict[str, Any]]) -> Iterator[int]:
-    """What each row weighs in memory, roughly."""
+    """Approximate bytes of each row in memory."""
     messages = [
         pl.col(name).list.eval(pl.element().struct.field("content").str.len_bytes()).list.sum()
         for name, kind in rows.schema.items()

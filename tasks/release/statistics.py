@@ -1,4 +1,4 @@
-"""The columns of VisionArena's Table 1, computed from released rows, and what other datasets published there."""
+"""The columns of VisionArena's Table 1, computed from released rows, and the published values of other datasets."""
 
 from collections.abc import Iterator
 
@@ -18,20 +18,20 @@ PUBLISHED = (
     ("VisionArena-Chat", "200K", "45", "–", "138", "43K", "–", "–", "–"),
     ("VisionArena-Battle", "29,849", "19", "13,655", "90", "23K", "–", "–", "–"),
 )
-"""LMSYS-Chat-1M: its card (models, users, languages) and WildChat's count of it, arXiv 2405.01470 Table 1 (means; Llama
-2's tokens). WildVision: its dataset, and its leaderboard of November 2024. VisionArena: the cards of -Chat and -Battle,
-and what the latter's rows hold. – where they do not say."""
+"""LMSYS-Chat-1M: its card (models, users, languages) and WildChat's count of it, arXiv 2405.01470 Table 1 (means, in
+Llama 2 tokens). WildVision: its dataset, and its leaderboard of November 2024. VisionArena: the cards of -Chat and
+-Battle, and counts of the latter's rows. – where a value is not published."""
 UNKNOWN = "–"
 
 _PEOPLE = {"chat": "user_id", "battle": "judge"}
 _MODELS = {"chat": ["model"], "battle": ["model_a", "model_b"]}
 _ANSWERS = {"chat": ["conversation"], "battle": ["conversation_a", "conversation_b"]}
 COMPARED = tuple(_PEOPLE)
-"""Configurations with a row in the table."""
+"""Configurations that have a row in the table."""
 
 
 class Statistics:
-    """One configuration's row of the table. Rows may be added in parts; memory grows by 8 bytes an id."""
+    """One configuration's row of the table, from rows added in parts. Memory: 8 bytes for each distinct id."""
 
     def __init__(self, config: str) -> None:
         self._config = config
@@ -40,7 +40,7 @@ class Statistics:
         self._tokens: list[int | None] = [0, 0]
 
     def add(self, rows: pl.DataFrame) -> None:
-        """Rows as they are gathered, with `image_ids` and for chat token counts, or as a shard holds them."""
+        """Add rows: gathered ones (with `image_ids`, and for chat token counts) or those of a shard."""
         images = rows["image_ids"] if "image_ids" in rows.columns else rows["images"].list.eval(_IMAGE_ID)
         found = {
             "models": pl.concat([rows[name] for name in _MODELS[self._config]]),
@@ -59,7 +59,7 @@ class Statistics:
             self._tokens[place] = None if unmeasured else (so_far or 0) + int(tokens.sum())
 
     def cells(self) -> tuple[str, ...]:
-        """The row: as `COLUMNS` without the dataset. A mean of what was not measured, or of nothing, is –."""
+        """The row's cells: `COLUMNS` without the dataset. A mean is – when it was not measured or has no rows."""
         counts = [self._rows, *(len(values) for values in self._distinct.values())]
         means = [
             _mean(self._turns, self._rows, 2),
@@ -78,7 +78,7 @@ def _mean(total: int | None, count: int, digits: int) -> str:
 
 
 def _tokens(config: str, rows: pl.DataFrame) -> Iterator[pl.Series]:
-    """cl100k_base tokens of all user messages, and of all answers, of rows; counted anew where no column has them."""
+    """cl100k_base tokens of user messages, then of answers; counted here when the rows have no token columns."""
     if config == "battle":
         metadata = rows["conv_metadata"].struct
         sides = [metadata.field(side).struct.field("assistant_tokens") for side in ("a", "b")]

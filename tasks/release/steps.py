@@ -1,4 +1,4 @@
-"""The Prefect skin of release: build in a staging folder, seal with manifest and card, move into place."""
+"""Prefect tasks of release: build in a staging folder, seal with card and manifest, move into place."""
 
 import json
 import shutil
@@ -45,7 +45,7 @@ class Built(NamedTuple):
     counts: dict[str, int]
     """As in the manifest."""
     statistics: dict[str, tuple[str, ...]]
-    """Configuration -> its cells in the card's table."""
+    """Configuration -> cells of the card's statistics table."""
     pictures: dict[str, str]
     """As in the manifest."""
 
@@ -86,7 +86,7 @@ def build_release(settings: Settings, versions: Versions) -> Built:
 @task(cache_policy=NO_CACHE)
 @timed
 def seal_release(settings: Settings, providers: Providers, versions: Versions, built: Built) -> StageReport:
-    """Card and manifest, then the move to `releases/<version>`."""
+    """Write card and manifest, then move the folder to `releases/<version>`."""
     store, staging = Store.open(settings.store), built.staging
     gone = funnel(store)
     manifest = _manifest(store, settings, providers, versions, gone, built)
@@ -126,7 +126,7 @@ def _manifest(
 
 
 def _staging(store: Store) -> Path:
-    """The store's staging folder, empty: what a killed build left goes."""
+    """The store's staging folder, emptied of what a killed build left."""
     staging = staging_folder(store)
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True, mode=0o777 if isinstance(store.fs, LocalFileSystem) else 0o700)

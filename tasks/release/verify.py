@@ -1,11 +1,12 @@
-"""Checks a release from its own files: checksums, columns, counts, no metadata, no identifiers, no leaks, the card."""
+"""Verifies a release from its own files: checksums, columns, rows, images, identifiers, benchmark leaks, the card."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import polars as pl
 from pydantic import ValidationError
 
 from schemas.errors import BadInput
@@ -23,26 +24,34 @@ from tasks.release.layout import wrong_files
 from tasks.release.leaderboards import wrong_boards
 from tasks.release.leaks import bench_leaks, hidden_leaks
 from tasks.release.shards import shards
+from tasks.release.statistics import COMPARED, Statistics
 from tasks.runtime.progress import Advance, progress
 from tasks.storage.database import TemporaryDatabase
 from tasks.storage.tables import Store
 
 
-def verify_release(folder: Path, store: Store | None = None) -> list[str]:
-    """Everything that is wrong, in plain words; empty when the release is as it was made.
+class _Collector(Protocol):
+    def add(self, rows: pl.DataFrame) -> None: ...
 
-    `store` is the one whose hidden split must not be there; by default the one that the folder lies in, if it does.
+
+def verify_release(folder: Path, store: Store | None = None) -> list[str]:
+    """All problems found, one line each; empty when the release is whole.
+
+    `store` is the store whose hidden split must not be in the release; by default the one that contains the folder.
     """
     manifest = read_manifest(folder)
     of_store = store or store_of(str(folder))
     problems = [*_unsealed(folder), *hidden_leaks(folder, None), *wrong_files(folder, manifest)]
     problems = problems or list(unlike_declared(folder, manifest))
     if problems:
-        return problems  # what the shards hold means nothing when they are not the ones that were sealed
+        return problems  # checking rows makes no sense when the files are not the sealed ones
     shown, contents = {config: ImageLists(config) for config in CONFIGS}, ImageContents()
+    statistics = {config: Statistics(config) for config in COMPARED}
     with progress("rows to verify", sum(manifest.counts[config] for config in CONFIGS)) as advance:
         for config in CONFIGS:
-            problems += _config(folder, config, manifest, (shown[config], contents), advance)
+            counted = [statistics[config]] if config in statistics else []
+            collectors: list[_Collector] = [shown[config], contents, *counted]
+            problems += _config(folder, config, manifest, collectors, advance)
     problems += _funnel(manifest)
     problems += identifiers_in_files(folder, manifest)
     if not problems:
@@ -50,12 +59,14 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
     if not problems:
         problems = [*bench_leaks(folder), *hidden_leaks(folder, of_store)]
     if not problems:
-        problems = [*_images(manifest, shown), *wrong_numbers(folder, manifest), *wrong_sentences(folder, manifest)]
+        cells = {config: found.cells() for config, found in statistics.items()}
+        card = [*wrong_numbers(folder, manifest, cells), *wrong_sentences(folder, manifest)]
+        problems = [*_images(manifest, shown), *card]
     return problems
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a release. Raises BadInput when the folder is none."""
+    """The manifest of a release. Raises BadInput when the folder is not a release that this version understands."""
     path = folder / MANIFEST
     if (folder / WITHDRAWN).exists():
         raise BadInput(f"{str(folder)!r} was withdrawn: a takedown removed its data; only the manifest stays")
@@ -75,14 +86,14 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; what stands behind a name that comes again would be seen by nobody."""
+    """A JSON object. Raises ValueError for a repeated name, because all but its last value would be ignored."""
     if len(named := dict(pairs)) != len(pairs):
         raise ValueError("a name twice")
     return named
 
 
 def _not_understood(path: Path) -> str:
-    """What to say of a manifest that is broken, or of another version."""
+    """The message for a manifest that is broken or of another version."""
     made = ""
     with suppress(ValueError, KeyError, TypeError, RecursionError):
         made = f"; it says that arena-curation {json.loads(path.read_bytes())['software']} made it: use that"
@@ -96,7 +107,7 @@ def _unsealed(folder: Path) -> Iterator[str]:
 
 
 def _forbidden(manifest: Manifest) -> frozenset[str]:
-    """Types of personal data that the release's own policy drops or redacts in messages."""
+    """Types of personal data in messages that the release's own policy drops or redacts."""
     found: set[str] = set()
     for rule in Policy.model_validate(manifest.policy).rules:
         stops = rule.action in (Action.DROP, Action.REDACT)
@@ -111,8 +122,9 @@ def _beside_rows(folder: Path, manifest: Manifest) -> Iterator[str]:
 
 
 def _config(
-    folder: Path, config: str, manifest: Manifest, shown: tuple[ImageLists, ImageContents], advance: Advance
+    folder: Path, config: str, manifest: Manifest, collectors: Sequence[_Collector], advance: Advance
 ) -> list[str]:
+    """Problems of the rows of a configuration. Every row group is read once and given to all `collectors`."""
     problems: list[str] = []
     key, rows, ids, forbidden = KEYS[config], 0, TemporaryDatabase(), _forbidden(manifest)
     ids.run("CREATE TABLE ids (id VARCHAR)")
@@ -121,8 +133,8 @@ def _config(
             for group in sound_groups(shard):
                 rows += group.height
                 ids.append("ids", group.select(id=key))
-                for each in shown:
-                    each.add(group)
+                for collector in collectors:
+                    collector.add(group)
                 advance(group.height)
                 problems += [f"{config}/{shard.name}: {problem}" for problem in wrong_rows(config, group, forbidden)]
         except READ_ERRORS as error:

@@ -1,5 +1,6 @@
-"""The only code that reads and writes tables, local or on an object store, and what belongs to a store beside them.
+"""A store: its tables and everything kept beside them, in a local folder or on an object store.
 
-Tables and Parquet files, content ids and user ids, locks and leases, tombstones of takedowns, run records, storage
-errors, joins larger than memory. `queries/` has read-only queries that several stages share. Imports no stage.
+Tables and Parquet files, content ids and user ids, locks and leases, takedown tombstones, run records, storage errors,
+and a temporary database for joins larger than memory. `queries/` has read-only queries that several stages share.
+No other package reads or writes table files. This package imports no stage.
 """

@@ -1,4 +1,4 @@
-"""Content ids: 32 hex digits that depend on the content alone."""
+"""Content ids: 32 hex digits (BLAKE2b) that depend only on the content."""
 
 import hashlib
 from collections.abc import Iterable
@@ -8,13 +8,13 @@ import numpy.typing as npt
 
 
 def _digest(*parts: bytes | memoryview) -> str:
-    """Hash of the parts, each with its length before it, so that no byte can move from one to the next."""
+    """Hash of the parts. Each part is prefixed with its length, so that ("ab", "c") and ("a", "bc") differ."""
     framed = [each for part in parts for each in (memoryview(part).nbytes.to_bytes(8, "little"), part)]
     return hashlib.blake2b(b"".join(framed), digest_size=16).hexdigest()
 
 
 def text_id(text: str) -> str:
-    """Content id of a text, of its UTF-8 bytes exactly as they stand."""
+    """Content id of a text: of its UTF-8 bytes, without normalisation."""
     return _digest(b"text", text.encode("utf-8", "surrogatepass"))
 
 
@@ -25,5 +25,5 @@ def image_id(rgb: npt.NDArray[np.uint8]) -> str:
 
 
 def combined_id(kind: str, ids: Iterable[str]) -> str:
-    """Content id of something made of others, such as a prompt with its images."""
+    """Content id of a combination of texts or images, such as a prompt with its images, from their content ids."""
     return _digest(kind.encode(), *(part.encode("utf-8", "surrogatepass") for part in ids))

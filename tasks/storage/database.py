@@ -1,9 +1,12 @@
-"""A temporary DuckDB database for joins larger than memory. Its SQL is constant text; values go in as parameters."""
+"""A temporary DuckDB database for joins larger than memory.
+
+SQL statements are constant text; values are passed as parameters.
+"""
 
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, cast
 
@@ -11,12 +14,14 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
+from tasks.storage.tables import Store
+
 MEMORY = "384MB"
-"""What DuckDB holds at once; the rest lies in a temporary folder (`TMPDIR`)."""
+"""DuckDB's memory limit; data beyond it is spilled to a temporary folder (`TMPDIR`)."""
 
 
 class TemporaryDatabase:
-    """Tables made of frames; the files go with the object."""
+    """Tables loaded from polars frames. The temporary files are deleted with the object."""
 
     def __init__(self) -> None:
         folder = tempfile.mkdtemp(prefix="curate-join-")
@@ -24,7 +29,7 @@ class TemporaryDatabase:
         settings: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": MEMORY,
             "temp_directory": folder,
-            "threads": 2,  # each needs its own share of the memory
+            "threads": 2,  # every thread needs its own share of the memory
             "preserve_insertion_order": False,
             "autoinstall_known_extensions": False,
         }
@@ -32,17 +37,21 @@ class TemporaryDatabase:
         self._connection.execute("SET TimeZone = 'UTC'")
 
     def load(self, name: str, frames: Iterable[pl.DataFrame]) -> None:
-        """Make a table of frames of one schema, one at least, with their rows numbered in `place`."""
+        """Create a table from one or more frames of one schema. The column `place` numbers the rows."""
         self.run(f'CREATE TABLE "{name}" AS SELECT * FROM loaded', loaded=frames)  # noqa: S608
+
+    def load_table(self, store: Store, name: str, columns: Sequence[str]) -> None:
+        """Create a table from columns of a table of a store."""
+        self.load(name, chain([store.empty(name, columns)], store.read_slices(name, columns)))
 
     def append(self, name: str, frame: pl.DataFrame) -> None:
         """Add rows to a table."""
         self.run(f'INSERT INTO "{name}" SELECT * EXCLUDE place FROM added', added=[frame])  # noqa: S608
 
     def run(self, statement: str, **frames: Iterable[pl.DataFrame]) -> None:
-        """Run a statement that may read these frames, each once, by name; their rows are numbered in `place`.
+        """Run a statement that reads each of `frames` once, by its name. The column `place` numbers their rows.
 
-        Raises what the frames raise: an object store that is lost stays told as such.
+        An error raised while the frames are read is raised as it is, not as a DuckDB error.
         """
         failed: list[BaseException] = []
         for name, some in frames.items():
@@ -62,7 +71,7 @@ class TemporaryDatabase:
         return cast(pl.DataFrame, self._connection.sql(query, params=list(values)).pl())
 
     def read_batches(self, query: str, rows: int) -> Iterator[pl.DataFrame]:
-        """The rows of a query, so many at a time."""
+        """The rows of a query, at most `rows` at a time."""
         for batch in self._connection.sql(query).to_arrow_reader(rows):
             yield pl.DataFrame(batch)
 
@@ -75,7 +84,7 @@ def _reader(frames: Iterable[pl.DataFrame], failed: list[BaseException]) -> pa.R
         try:
             for table in chain([first], numbered):
                 yield from table.to_batches()
-        except BaseException as error:  # DuckDB makes another error of it
+        except BaseException as error:  # DuckDB would replace it by an error of its own
             failed.append(error)
             raise
 

@@ -1,7 +1,8 @@
-"""The hold on a store that lies on an object store: a file that its writer renews, and that ends when nobody does.
+"""The write lock of a store on an object store: a lease file that its writer renews and that expires otherwise.
 
-Ages are told by the object store's own clock, so clocks of machines do not matter. Whoever takes a lease over waits
-until everybody who decided to do the same has seen it; a holder that finds another's lease in place of its own stops.
+The age of a lease is measured by the object store's clock, so the clocks of machines do not matter. A run that takes
+over an expired lease waits a few seconds and checks that no other run did the same. A run that finds another run's
+lease in place of its own stops.
 """
 
 import _thread
@@ -23,19 +24,19 @@ _FILE, _PROBE = "writing.lock", "writing.probe"
 
 
 class Terms(NamedTuple):
-    """Seconds."""
+    """Times of a lease, in seconds."""
 
     renewed_every: float = 60.0
-    """Between two renewals; a run may keep Python busy for some of it."""
+    """Time between two renewals."""
     expires_after: float = 600.0
-    """Without a renewal, after which another run may take over."""
+    """Time without a renewal after which another run may take over."""
     settles_in: float = 3.0
-    """In which everybody who found an expired lease has acted on it."""
+    """Time within which every run that found the same expired lease has tried to take it."""
 
 
 @contextmanager
 def leased(store: Store, terms: Terms | None = None) -> Iterator[None]:
-    """Hold the store. Raises BadInput when another run holds it; interrupts the run if another ever takes over."""
+    """Hold the store's lease. Raises BadInput when another run holds it; interrupts this run if it loses the lease."""
     terms, own = terms or Terms(), f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC {uuid4().hex}".encode()
     _take(store, own, terms)
     _listen_to_interrupts()
@@ -49,13 +50,13 @@ def leased(store: Store, terms: Terms | None = None) -> Iterator[None]:
         del HOLDS[store.path]
         ended.set()
         renewing.join()
-        with suppress(Exception):  # a store that does not answer any more: the lease ends by itself
+        with suppress(Exception):  # if the store does not answer, the lease expires
             if store.read_bytes(_FILE) == own:
                 store.fs.rm_file(store.at(_FILE))
 
 
 def _listen_to_interrupts() -> None:
-    """A shell lets what it starts in the background ignore interrupts; a run that lost its store must end there too."""
+    """Shells make background processes ignore SIGINT; a run that loses its lease must be interrupted there too."""
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -85,7 +86,7 @@ def _created(store: Store, own: bytes) -> bool:
 
 
 def _age_seconds(store: Store) -> float:
-    """How long ago the lease was renewed, by the clock of the object store. Nothing there is a lease just ended."""
+    """Seconds since the lease was renewed, by the object store's clock; 0 when there is no lease file any more."""
     store.fs.pipe_file(store.at(_PROBE), b"")
     store.fs.invalidate_cache()
     try:
@@ -98,7 +99,7 @@ def _age_seconds(store: Store) -> float:
 
 
 def _now() -> float:
-    """Seconds, those in which the machine was suspended as well."""
+    """A monotonic clock in seconds that also runs while the machine is suspended."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
@@ -111,7 +112,10 @@ def _renew(store: Store, own: bytes, terms: Terms, ended: threading.Event, renew
 
 
 def _require_held(store: Store, own: bytes, terms: Terms, renewed_at: list[float]) -> None:
-    """Raises StoreUnwell when the lease is another's; looked at when it may have expired, as on a machine asleep."""
+    """Raises StoreUnwell when another run holds the lease.
+
+    The lease file is read only when it may have expired since the last renewal, as after a suspend.
+    """
     if _now() - renewed_at[0] > terms.expires_after - terms.renewed_every and _lost(store, own, renewed_at):
         raise StoreUnwell(
             f"store {store.root!r} was taken over by another run while this one stood still; nothing more is written. "
@@ -120,13 +124,13 @@ def _require_held(store: Store, own: bytes, terms: Terms, renewed_at: list[float
 
 
 def _lost(store: Store, own: bytes, renewed_at: list[float]) -> bool:
-    """Renew the lease. Whether another stands in its place; a store that does not answer says nothing of that."""
+    """Renew the lease. True when another run holds it; False also when the store does not answer."""
     began = _now()
     try:
         if store.read_bytes(_FILE) != own:
             return True
         store.fs.pipe_file(store.at(_FILE), own)
-    except Exception:  # every object store has its own errors; the run itself meets the same, and tells of it
+    except Exception:  # every object store has its own errors; the run itself meets and reports the same one
         return False
     renewed_at[0] = began
     return False

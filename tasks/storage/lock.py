@@ -1,4 +1,4 @@
-"""One writer at a time: a store is held while a command or a flow writes to it."""
+"""The write lock of a store: one command or flow writes at a time."""
 
 import re
 import threading
@@ -17,19 +17,19 @@ from tasks.storage.tables import Store
 
 _FILE, _SINCE = "writing.lock", "writing.since"
 _HALF = re.compile(r"\.\d+\.tmp$")
-"""What a file is called on a local folder until all of it is written."""
+"""Suffix of a file in a local folder until it is completely written."""
 _HOLDERS: dict[str, int] = {}
-"""Stores that this process holds, with the number of nested holders: a flow, and the stages it calls."""
+"""Stores locked by this process -> number of nested `writing` blocks: a flow, and the stages it calls."""
 _HOLDS: dict[str, ExitStack] = {}
 _GUARD = threading.Lock()
 
 
 @contextmanager
 def writing(root: str) -> Iterator[Store]:
-    """Hold a store for writing, and give it. Raises BadInput at once when another process writes to it.
+    """Lock a store for writing and yield it. Raises BadInput at once when another process writes to it.
 
-    On a local folder the hold ends with the process, however that ends; on an object store it is a lease, which ends
-    some minutes after a killed writer.
+    On a local folder the lock ends with the process, even if it is killed. On an object store it is a lease, which
+    expires 10 minutes after a killed writer.
     """
     store = Store.open(root)
     key = f"{type(store.fs).__name__}:{store.path}"
@@ -50,7 +50,7 @@ def writing(root: str) -> Iterator[Store]:
 
 
 def sweep(store: Store) -> None:
-    """Remove what killed writers left: half files, and parts that no list names. Only for the writer of a store."""
+    """Remove incomplete files and unlisted parts that killed writers left. Call it only while holding the lock."""
     found = store.fs.find(store.path)
     for path in found:
         if _HALF.search(path):
@@ -74,7 +74,7 @@ def _local(store: Store) -> Iterator[None]:
                 yield
             finally:
                 since.unlink()
-                Path(store.at(_FILE)).unlink()  # while it is held: filelock looks again at a lock that is gone
+                Path(store.at(_FILE)).unlink()  # still locked: filelock handles a lock file that was removed
     except Timeout:
         began = since.read_text() if since.exists() else "just now"
         raise BadInput(

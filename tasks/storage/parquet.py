@@ -1,4 +1,4 @@
-"""Parquet as it is written and read here: settings of every file, Arrow conversions, files outside of tables."""
+"""Parquet settings, conversions between polars and Arrow, and readers and writers of files outside of tables."""
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 PAGE_BYTES = 32 * 1024
-"""A page of a released file ends with the value that fills it."""
+"""A page of a released file ends after the value with which it reaches this size."""
 
 
 def parquet_options(schema: pa.Schema, codec: str = "zstd") -> dict[str, Any]:
-    """Writer options: `codec` for everything but encoded images, which do not shrink.
+    """Options of pyarrow's Parquet writer: everything is compressed with `codec` except encoded images.
 
-    Columns that hold image bytes (leaf name `bytes`) are not compressed. They and message texts (`content`) get
-    neither dictionary nor statistics, because their values hardly repeat.
+    Columns with image bytes (leaf name `bytes`) are not compressed. They and message texts (leaf name `content`) get
+    no dictionary and no statistics, because their values hardly repeat.
     """
     sink = io.BytesIO()
     pq.write_table(no_rows(schema), sink)
@@ -37,11 +37,12 @@ def encode_parquet(table: pa.Table, codec: str = "zstd") -> bytes:
 
 
 class ParquetFile:
-    """A Parquet file that is written row group by row group, laid out for the Hub.
+    """Writes a Parquet file one row group at a time, with a layout suited to the Hub.
 
-    Pages are small and sized value by value, so an image of 32 KB or more has a page of its own: its bytes do not
-    depend on its neighbours, and the Hub, which stores content-defined chunks, does not upload it again when it moves
-    (benchmarks/release_versions.py). There is no page index, so that `curate verify` can account for every byte.
+    Pages are small and their size is checked after every value, so an image of 32 KB or more has its own page. Its
+    bytes then do not depend on its neighbours, and the Hub, which stores content-defined chunks, does not need them
+    again when the image moves (benchmarks/release_versions.py). There is no page index, so that `curate verify` can
+    account for every byte.
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
@@ -78,7 +79,7 @@ def read_parquet_groups(path: Path, columns: Sequence[str] | None = None) -> Ite
 
 
 def read_parquet_batches(path: Path, columns: Sequence[str], rows: int) -> Iterator[list[dict[str, Any]]]:
-    """A Parquet file as objects, `rows` at a time; of `columns`, which may be leaves, those it has."""
+    """Rows of a Parquet file as dicts, `rows` at a time; `columns` that the file lacks are skipped."""
     file = pq.ParquetFile(path)
     leaves = _leaf_paths(file)
     there = [name for name in columns if any(leaf == name or leaf.startswith(f"{name}.") for leaf in leaves)]
@@ -86,7 +87,7 @@ def read_parquet_batches(path: Path, columns: Sequence[str], rows: int) -> Itera
 
 
 def no_rows(schema: pa.Schema) -> pa.Table:
-    """What `Schema.empty_table` gives, which imports pandas: a third of a second in every process."""
+    """An empty table. `Schema.empty_table` would import pandas, which takes a third of a second."""
     return pa.Table.from_batches([], schema)
 
 
@@ -96,17 +97,17 @@ def conform(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
 
 
 def compact(frame: pl.DataFrame) -> pl.DataFrame:
-    """The same rows without the buffers of the rows they were chosen from, which polars' strings keep alive."""
+    """A copy of the rows that does not keep the buffers of the frame they were filtered from in memory."""
     return cast(pl.DataFrame, pl.from_arrow(frame.to_arrow(compat_level=pl.CompatLevel.oldest())))
 
 
 def top_columns(names: Iterable[str]) -> list[str]:
-    """The columns of columns or leaves, such as `turns` of `turns.list.element.text_id`."""
+    """Top-level column names of nested columns, such as `turns` for `turns.list.element.text_id`."""
     return [name.partition(".")[0] for name in names]
 
 
 def rows_in(size: int, file: pq.FileMetaData, names: Sequence[str]) -> int:
-    """How many rows of these columns or leaves are about `size` bytes; one at least."""
+    """How many rows of these columns, or nested columns, take about `size` bytes; at least one."""
     groups = [file.row_group(number) for number in range(file.num_row_groups)]
     chunks = [group.column(number) for group in groups for number in range(file.num_columns)]
     wanted = [each for each in chunks if {each.path_in_schema, *top_columns([each.path_in_schema])} & {*names}]

@@ -1,13 +1,13 @@
-"""Parts of tables written anew where something of them changes, some rows at a time; others are not read in full."""
+"""Changes rows of a table by rewriting only the parts that contain such rows."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 import polars as pl
 
 from tasks.storage.tables import Store
 
 ROWS = 65_536
-"""Rows of a larger part are read, changed and written in parts of so many, so that memory does not grow with it."""
+"""Parts with more rows are read, changed and written as several parts, so that memory does not grow with them."""
 
 
 def rewritten(
@@ -18,18 +18,28 @@ def rewritten(
     columns: Sequence[str],
     change: Callable[[pl.DataFrame], pl.DataFrame],
 ) -> list[str]:
-    """The parts of a table after `change` of every part that has a row for which `touched` holds.
+    """Names of the parts of a table after `change` was applied to every part with a row for which `touched` holds.
 
-    `touched` is an expression over `columns`, and only they are read of all parts. Parts without such a row are kept
-    as they are. Nothing is listed or removed.
+    `touched` is an expression over `columns`; only these are read to find the parts. All other parts are kept as they
+    are. New parts are written but not listed, and no part is deleted.
     """
-    return written_anew(store, table, parts, parts_with(store, table, parts, touched, columns), change)
+    affected = parts_with(store, table, parts, touched, columns)
+    kept: list[str] = []
+    for part in parts:
+        if part not in affected:
+            kept.append(part)
+            continue
+        for rows in store.part_slices(table, part, None, ROWS):
+            left = change(rows)
+            if left.height:
+                kept.append(store.write_part(table, left))
+    return list(dict.fromkeys(kept))
 
 
 def parts_with(
     store: Store, table: str, parts: Sequence[str], touched: pl.Expr, columns: Sequence[str]
 ) -> dict[str, int]:
-    """Part -> rows for which `touched` holds, of the parts that have any."""
+    """Part -> number of rows for which `touched` holds, for the parts that have any."""
     rows = {
         part: sum(
             int(some.select(touched.fill_null(False).sum()).item())
@@ -38,23 +48,3 @@ def parts_with(
         for part in parts
     }
     return {part: count for part, count in rows.items() if count}
-
-
-def written_anew(
-    store: Store,
-    table: str,
-    parts: Sequence[str],
-    of_them: Collection[str],
-    change: Callable[[pl.DataFrame], pl.DataFrame],
-) -> list[str]:
-    """The parts of a table after `change` of some of them. Nothing is listed or removed."""
-    kept: list[str] = []
-    for part in parts:
-        if part not in of_them:
-            kept.append(part)
-            continue
-        for rows in store.part_slices(table, part, None, ROWS):
-            left = change(rows)
-            if left.height:
-                kept.append(store.write_part(table, left))
-    return list(dict.fromkeys(kept))

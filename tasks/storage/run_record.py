@@ -1,4 +1,4 @@
-"""The record of a run: settings, what every stage did, where the lines went. Kept in the store's `runs` folder."""
+"""The record of a run: settings, reports of the stages and the funnel. Kept in the store's `runs` folder."""
 
 import json
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from tasks.storage.tables import Store
 
 _FOLDER = "runs"
 _PLACES = {"store", "logs", "images", "presets", "known_hashes", "prices", "task_runner_address"}
-"""Settings that name places on the machine or its network."""
+"""Settings that are left out because they are paths or addresses."""
 
 
 def keep_run_record(store: Store, settings: Settings, reports: Sequence[StageReport], now: datetime) -> str:
-    """Write the record; returns its path relative to the store. Machine paths are left out of it.
+    """Write the record; returns its path relative to the store.
 
-    Where the lines went is part of it when a release was made; until then not every line has a fate.
+    The funnel is recorded only when a release was made, because not every line has a fate before.
     """
     released = bool(reports and reports[-1].result)
     record = {
@@ -38,7 +38,7 @@ def latest_run_record(store: Store) -> str:
 
 
 def earlier_drops(store: Store) -> list[DropCounts]:
-    """What earlier runs that made a release counted, oldest first; records of other versions are passed over."""
+    """Drop counts of earlier runs, oldest first; stages without drop counts are skipped."""
     if not store.fs.isdir(store.at(_FOLDER)):
         return []
     names = sorted(path.rsplit("/", 1)[-1] for path in store.fs.ls(store.at(_FOLDER), detail=False, refresh=True))

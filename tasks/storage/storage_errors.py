@@ -17,7 +17,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 @contextmanager
 def storage_errors(store: Store) -> Iterator[None]:
-    """Raises StoreUnwell for what comes of a full disk or of a store that does not answer; the rest as it is."""
+    """Turn errors of a full disk or an unreachable object store into StoreUnwell; other errors pass unchanged."""
     try:
         yield
     except CurateError:
@@ -32,7 +32,7 @@ def storage_errors(store: Store) -> Iterator[None]:
 
 
 def from_object_store(error: BaseException | None) -> bool:
-    """Whether an error is one of an object store's client, or comes of one; a missing file is none."""
+    """Whether an error, or one that caused it, is from an object store's client; a missing file does not count."""
     while error is not None and not isinstance(error, FileNotFoundError):
         if _package(error) in _CLIENTS:
             return True

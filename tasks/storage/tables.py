@@ -1,7 +1,7 @@
-"""The tables of a store, local or on an object store; `parquet.py` has the loose files.
+"""The tables of a store, in a local folder or on an object store.
 
-A table is a folder of parts and a list of those that count (`parts.json`). Writers add a part first and
-list it last, so a reader never sees half a table, and a killed writer leaves only an unlisted file.
+A table is a folder of Parquet files, its parts, and a list of the parts that count (`parts.json`). Writers write a part
+first and list it last, so readers never see half a table, and a killed writer leaves only an unlisted file.
 """
 
 import hashlib
@@ -28,11 +28,11 @@ _LIST = "parts.json"
 SLICE_ROWS, SLICE_BYTES = 16_384, 16 * 1024 * 1024
 _READ_BYTES = 1024 * 1024
 HOLDS: dict[str, Callable[[], None]] = {}
-"""Path of a store on an object store that this process holds -> what raises when another has taken it over."""
+"""Path of a store whose lease this process holds -> a function that raises when another run has taken it over."""
 
 
 class Store:
-    """A folder, local or on an object store (`s3://…`, `gs://…`), that holds every table of one arena."""
+    """A local folder or an object store address (`s3://…`, `gs://…`) that holds all tables of one arena."""
 
     def __init__(self, root: str) -> None:
         try:
@@ -49,7 +49,7 @@ class Store:
 
     @classmethod
     def open(cls, root: str) -> "Store":
-        """A store that can be written to, made if it does not exist. Raises BadInput otherwise."""
+        """Open a store for writing; it is created if it does not exist. Raises BadInput when it is not writable."""
         store = cls(root)
         try:
             store.write_bytes("tables/.writable", b"")
@@ -63,7 +63,7 @@ class Store:
 
     @classmethod
     def existing(cls, root: str) -> "Store":
-        """A store that holds tables already. Raises BadInput otherwise."""
+        """Open a store that already has tables. Raises BadInput otherwise."""
         store = cls(root)
         try:
             there = store.fs.isdir(store.at("tables"))
@@ -89,7 +89,7 @@ class Store:
             return None
 
     def write_bytes(self, relative: str, content: bytes) -> None:
-        """Write a file so that a reader sees all of it or nothing."""
+        """Write a file atomically: readers see the old content or the new one."""
         target = self.at(relative)
         if isinstance(self.fs, LocalFileSystem):
             self.fs.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
@@ -98,18 +98,18 @@ class Store:
                 self.fs.pipe_file(temporary, content)
                 os.replace(temporary, target)
             except OSError:
-                Path(temporary).unlink(missing_ok=True)  # a full disk has no room for half a file
+                Path(temporary).unlink(missing_ok=True)  # frees room on a full disk
                 raise
-        else:  # without `makedirs`, which would make a bucket of a name that somebody misspelt
+        else:  # without `makedirs`, which would create a bucket when the name is misspelt
             self.require_held()
             self.fs.pipe_file(target, content)
 
     def require_held(self) -> None:
-        """Raises StoreUnwell when this process stood still so long that another holds the store by now."""
+        """Raises StoreUnwell when this process was suspended so long that another run has taken the store over."""
         HOLDS.get(self.path, bool)()
 
     def parts(self, table: str) -> list[str]:
-        """Names of the parts that make up a table now, oldest first."""
+        """Names of the listed parts of a table, oldest first."""
         listed = self.read_bytes(f"tables/{table}/{_LIST}")
         try:
             return [] if listed is None else cast(list[str], json.loads(listed))
@@ -117,34 +117,34 @@ class Store:
             raise self._damaged(table) from None
 
     def read(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """The whole table; an empty frame with its columns when nothing was written yet."""
+        """The whole table; an empty frame with the same columns when nothing was written yet."""
         names = arrow_schema(TABLES[table].row).names if columns is None else columns
         parts = self.parts(table)
-        try:  # part by part: polars copies what Arrow read, and two copies of a whole table are too many
+        try:  # part by part: polars copies what Arrow reads, so memory never holds the whole table twice
             frames = [self.read_part(table, part, names) for part in parts]
-        except FileNotFoundError:  # a writer replaced the table in between: its new parts are listed by now
+        except FileNotFoundError:  # a writer replaced the table meanwhile: read the new list
             if self.parts(table) == parts:
                 raise self._damaged(table) from None
             return self.read(table, columns)
         return pl.concat([self.empty(table, names), *frames])
 
     def empty(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """No rows, with the table's columns."""
+        """An empty frame with the table's columns."""
         empty = pl.DataFrame(schema=frame_schema(TABLES[table].row))
         return empty if columns is None else empty.select(columns)
 
     def height(self, table: str) -> int:
-        """How many rows a table has, from the ends of its parts alone."""
+        """Number of rows of a table. Reads only the footers of its parts."""
         return sum(rows for rows, _ in self.part_sizes(table))
 
     def part_sizes(self, table: str) -> list[tuple[int, int]]:
-        """Rows of each part, and their bytes before compression, from the ends of the parts alone."""
+        """(rows, uncompressed bytes) of each part. Reads only the footers."""
         paths = [self.at(f"tables/{table}/{part}") for part in self.parts(table)]
-        ends = [pq.read_metadata(path, filesystem=self.fs) for path in paths]
-        return [(e.num_rows, sum(e.row_group(n).total_byte_size for n in range(e.num_row_groups))) for e in ends]
+        footers = [pq.read_metadata(path, filesystem=self.fs) for path in paths]
+        return [(f.num_rows, sum(f.row_group(n).total_byte_size for n in range(f.num_row_groups))) for f in footers]
 
     def read_parts(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
-        """The table part by part, so that memory does not grow with it."""
+        """The table one part at a time."""
         for part in self.parts(table):
             try:
                 yield self.read_part(table, part, columns)
@@ -154,14 +154,14 @@ class Store:
     def read_slices(
         self, table: str, columns: Sequence[str] | None = None, rows: int = SLICE_ROWS
     ) -> Iterator[pl.DataFrame]:
-        """The table some rows at a time, of long ones fewer, however large its parts are."""
+        """The table in slices of at most `rows` rows and about 16 MB, however large its parts are."""
         for part in self.parts(table):
             yield from self.part_slices(table, part, columns, rows)
 
     def part_slices(
         self, table: str, part: str, columns: Sequence[str] | None = None, rows: int = SLICE_ROWS
     ) -> Iterator[pl.DataFrame]:
-        """One part some rows at a time; `turns.list.element.text_id` in place of a column is no more than that leaf."""
+        """One part in slices. `columns` may name nested ones: `turns.list.element.text_id` reads nothing else."""
         names = arrow_schema(TABLES[table].row).names if columns is None else list(columns)
         try:
             file = self._opened_in_pieces(table, part)
@@ -177,21 +177,17 @@ class Store:
             raise self._damaged(table) from None
 
     def _opened_in_pieces(self, table: str, part: str) -> pq.ParquetFile | None:
-        """A part of which no more is read than is asked for; None for a small one elsewhere: it is one request."""
+        """A part to read piecewise; None for a small part on an object store, which is read with one request."""
         path = self.at(f"tables/{table}/{part}")
         if not isinstance(self.fs, LocalFileSystem) and self.fs.size(path) <= SLICE_BYTES:
             return None
         return pq.ParquetFile(path, filesystem=self.fs, buffer_size=_READ_BYTES, pre_buffer=False)
 
-    def local_part(self, table: str, part: str) -> str | None:
-        """The file of a part; None when it is not on this machine."""
-        return self.at(f"tables/{table}/{part}") if isinstance(self.fs, LocalFileSystem) else None
-
     def read_part_batches(self, table: str, part: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """One part as Arrow, for images; of a local folder 32 rows at a time."""
-        path = self.local_part(table, part)
-        if path is not None:
-            yield from pq.ParquetFile(path, memory_map=True).iter_batches(32, columns=list(columns), use_threads=False)
+        """One part as Arrow batches; in a local folder 32 rows at a time, because rows with images are large."""
+        if isinstance(self.fs, LocalFileSystem):
+            file = pq.ParquetFile(self.at(f"tables/{table}/{part}"), memory_map=True)
+            yield from file.iter_batches(32, columns=list(columns), use_threads=False)
         else:
             yield from self._read_part(table, part, columns).to_batches()
 
@@ -203,18 +199,16 @@ class Store:
             raise self._damaged(table) from None
 
     def replace(self, table: str, frame: pl.DataFrame) -> None:
-        """Make `frame` the whole content of the table, sorted by the table's key. Nothing else stays on disk."""
-        part = self.write_part(table, frame)
-        self._list(table, [part])
-        self._remove_all_but(table, {part, _LIST})
+        """Make `frame` the whole content of the table, sorted by the table's key; earlier parts are deleted."""
+        self.list_parts(table, [self.write_part(table, frame)])
 
     def append(self, table: str, frame: pl.DataFrame) -> None:
-        """Add the rows of `frame` as one part. The same rows again are the same part."""
+        """Add the rows of `frame` as one part. The same rows give the same part, so adding them again is harmless."""
         if not frame.is_empty():
             self.add_parts(table, [self.write_part(table, frame)])
 
     def write_part(self, table: str, rows: pl.DataFrame | pa.Table) -> str:
-        """Write a part that counts once it is listed; its name. Frames are sorted by the key, Arrow tables are not."""
+        """Write a part without listing it; returns its name. Frames are sorted by the table's key, Arrow tables not."""
         declared = TABLES[table]
         if isinstance(rows, pl.DataFrame):
             rows = conform(rows.sort(declared.sort, maintain_order=True), arrow_schema(declared.row))
@@ -224,29 +218,29 @@ class Store:
         return name
 
     def add_parts(self, table: str, parts: Sequence[str]) -> None:
-        """List more parts, which were written before. What others are writing meanwhile stays on disk."""
+        """Add written parts to the list. Unlisted parts that other threads are writing stay on disk."""
         listed = self.parts(table)
         new = [part for part in parts if part not in listed]
         if new:
             self._list(table, [*listed, *new])
 
     def list_parts(self, table: str, parts: Sequence[str]) -> None:
-        """Make exactly these parts the table. Nothing else stays on disk."""
-        self._list(table, list(parts))
+        """Make exactly these parts the table; all other files of it are deleted."""
+        self._list(table, parts)
         self._remove_all_but(table, {*parts, _LIST})
 
     def purge(self, table: str) -> None:
-        """Remove what killed writers left in a table's folder."""
+        """Delete unlisted files, which killed writers left in a table's folder."""
         if self.fs.isdir(self.at(f"tables/{table}")):
             self._remove_all_but(table, {*self.parts(table), _LIST})
 
     def read_loose(self, relative: str, columns: Sequence[str]) -> pl.DataFrame:
-        """Some columns of a Parquet file of the store that is not part of a table, such as a release's shard."""
+        """Columns of a Parquet file of the store that is not part of a table, such as a shard of a release."""
         read = pq.read_table(self.at(relative), columns=columns, filesystem=self.fs)
         return cast(pl.DataFrame, pl.from_arrow(read.replace_schema_metadata(None)))
 
     def _read_part(self, table: str, part: str, columns: Sequence[str] | None) -> pa.Table:
-        # not `pq.read_table`, which imports datasets and with them pandas: half a second in every process
+        # not `pq.read_table`, which imports pyarrow.dataset and pandas: half a second in every process
         with pq.ParquetFile(self.at(f"tables/{table}/{part}"), filesystem=self.fs, pre_buffer=True) as file:
             names = file.schema_arrow.names if columns is None else list(columns)
             self._require_columns(table, names, file.schema_arrow)
@@ -264,11 +258,11 @@ class Store:
             "copy of the store in its place, or start a new one"
         )
 
-    def _list(self, table: str, parts: list[str]) -> None:
-        self.write_bytes(f"tables/{table}/{_LIST}", json.dumps(parts).encode())
+    def _list(self, table: str, parts: Sequence[str]) -> None:
+        self.write_bytes(f"tables/{table}/{_LIST}", json.dumps(list(parts)).encode())
 
     def _remove_all_but(self, table: str, names: set[str]) -> None:
-        """Old parts, and what killed writers left: content that was replaced is content that is gone."""
+        """Delete replaced parts and what killed writers left, so that removed content is not kept on disk."""
         for path in self.fs.ls(self.at(f"tables/{table}"), detail=False, refresh=True):
             if path.rsplit("/", 1)[-1] not in names:
                 self.fs.rm_file(path)
@@ -281,5 +275,5 @@ def frame_schema(row: type[BaseModel]) -> pl.Schema:
 
 
 def frame_of(row: type[BaseModel], rows: Iterable[BaseModel]) -> pl.DataFrame:
-    """Rows of a declared type as a frame, with the declared columns even when there are no rows."""
+    """Rows of a declared type as a frame; without rows, an empty frame with the declared columns."""
     return pl.DataFrame([each.model_dump() for each in rows], schema=frame_schema(row))

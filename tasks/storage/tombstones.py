@@ -1,4 +1,4 @@
-"""Tombstones: keyed hashes of what was taken down, so that reading the same logs again does not bring it back."""
+"""Tombstones: keyed hashes of ids that were taken down. They keep the same items out when logs are read again."""
 
 import hmac
 from collections.abc import Iterable, Mapping
@@ -10,18 +10,18 @@ from schemas.takedown import TakenDownKind, Tombstone
 from tasks.storage.tables import Store, frame_of
 
 UNFINISHED = "takedown/unfinished"
-"""File of a store that exists while something taken down may still stand in some table."""
+"""File of a store that exists while tables may still contain something that was taken down."""
 _SUFFIX = 9
-"""A conversation that is not the first of its conv_id has a dash and eight hex digits appended."""
+"""Conversations after the first of a conv_id have a dash and eight hex digits appended."""
 
 
-def _conv_ids(conversation_id: str) -> list[str]:
-    """What may be the conv_id of a conversation."""
-    return [conversation_id, conversation_id[:-_SUFFIX]] if conversation_id[-_SUFFIX:][:1] == "-" else [conversation_id]
+def possible_conv_ids(conversation_id: str) -> list[str]:
+    """The conv_ids that a conversation_id may belong to: without the suffix first, if it has one."""
+    return [conversation_id[:-_SUFFIX], conversation_id] if conversation_id[-_SUFFIX:][:1] == "-" else [conversation_id]
 
 
 class Tombstones:
-    """What was taken down from a store. `key` is the store's own, so another store's hashes differ."""
+    """The tombstones of a store. They are hashed with the store's `key`, so hashes of different stores differ."""
 
     def __init__(self, store: Store, key: bytes) -> None:
         self._store, self._key = store, key
@@ -31,20 +31,20 @@ class Tombstones:
         return bool(self._known)
 
     def holds(self, kind: TakenDownKind, ids: Iterable[str | None]) -> set[str]:
-        """Those of `ids` that were taken down."""
+        """The subset of `ids` that was taken down."""
         return {each for each in ids if each is not None and self._hash(kind, each) in self._known}
 
     def conversations(self, ids: Iterable[str]) -> set[str]:
-        """Those of some conversation_ids whose conv_id was taken down."""
+        """The subset of these conversation_ids whose conv_id was taken down."""
         kind = TakenDownKind.CONVERSATION
-        return {each for each in ids if not self._known.isdisjoint(self._hash(kind, name) for name in _conv_ids(each))}
+        return {each for each in ids if any(self._hash(kind, name) in self._known for name in possible_conv_ids(each))}
 
     def add(self, ids: Mapping[TakenDownKind, Iterable[str]], now: datetime) -> None:
-        """Take more down for ever."""
+        """Add tombstones and store them."""
         self._store.append("takedowns", self.add_for_now(ids, now))
 
     def add_for_now(self, ids: Mapping[TakenDownKind, Iterable[str]], now: datetime) -> pl.DataFrame:
-        """Take more down for as long as this object lives. Returns the rows of `takedowns` that are new."""
+        """Add tombstones to this object only. Returns the new rows of `takedowns`, which are not stored."""
         hashed = {self._hash(kind, each): kind for kind, of_kind in ids.items() for each in of_kind}
         new = [
             Tombstone(key=key, kind=kind, taken_down_at=now)

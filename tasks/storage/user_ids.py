@@ -1,4 +1,4 @@
-"""People are keyed hashes of their address: stable over days and runs, and not reversible without the key."""
+"""User ids: keyed hashes of network addresses, stable over days and runs and not reversible without the key."""
 
 import hashlib
 import hmac
@@ -20,14 +20,14 @@ _KEY_BYTES_MIN = 16
 
 
 class Pseudonyms:
-    """Turns addresses into user ids. The address itself is never stored, logged or printed."""
+    """Turns network addresses into user ids. Addresses are never stored, logged or printed."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._cached = lru_cache(maxsize=65_536)(self._hash)
 
     def user_id(self, address: object) -> str | None:
-        """24 hex digits of HMAC-SHA-256, or None when the log holds no address."""
+        """24 hex digits of HMAC-SHA-256; None when the log has no address."""
         return self._cached(address) if isinstance(address, str) else None
 
     def _hash(self, address: str) -> str | None:
@@ -36,9 +36,9 @@ class Pseudonyms:
 
 
 def store_key(store: Store) -> bytes:
-    """The store's key: from the environment, else a random key kept in the store.
+    """The store's key: from the environment, otherwise a random key that is kept in the store.
 
-    Raises BadInput when the key is not the one the store was started with: one person would get two ids.
+    Raises BadInput when it is not the key that the store was started with, because users would get new ids.
     """
     key = given_key() or store.read_bytes(_KEY_FILE) or _new_key(store)
     fingerprint = hashlib.sha256(b"fingerprint" + key).hexdigest()[:16].encode()
@@ -51,7 +51,7 @@ def store_key(store: Store) -> bytes:
 
 
 def given_key() -> bytes:
-    """The key in the environment; empty when there is none. Raises BadInput when it is too short."""
+    """The key of the environment, or b"" when none is set. Raises BadInput when it is too short."""
     given = os.environ.get(KEY_VARIABLE, "").encode()
     if given and len(given) < _KEY_BYTES_MIN:
         raise BadInput(f"{KEY_VARIABLE} has {len(given)} bytes; give at least {_KEY_BYTES_MIN}")
@@ -62,7 +62,7 @@ def _new_key(store: Store) -> bytes:
     if store.read_bytes(_FINGERPRINT_FILE) is not None:
         raise BadInput(f"the key that store {store.root!r} was started with is not in it; set {KEY_VARIABLE} as before")
     key = secrets.token_hex(32).encode()
-    if isinstance(store.fs, LocalFileSystem):  # before the key is in it: a file's own mode would come a moment late
+    if isinstance(store.fs, LocalFileSystem):  # a private folder first: the file's own mode is set after it is written
         Path(store.at(_KEY_FILE)).parent.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
     store.write_bytes(_KEY_FILE, key)
     if isinstance(store.fs, LocalFileSystem):

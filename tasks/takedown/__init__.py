@@ -1,1 +1,1 @@
-"""Forget a conversation, picture or user: gone from every table, cache and built release, and kept out for ever."""
+"""Takedowns: removes conversations, images or users from all tables and built releases, and keeps them out for ever."""

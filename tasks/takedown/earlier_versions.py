@@ -1,4 +1,4 @@
-"""What a bucket keeps of objects that were replaced or removed: earlier versions, and uploads that were cut off."""
+"""Removes what an S3 bucket keeps of replaced or deleted objects: earlier versions and unfinished uploads."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,16 +7,16 @@ from schemas.errors import why_unreadable
 from tasks.storage.tables import Store
 
 _FOLDERS = ("tables", "releases", "exports")
-"""Of a store: what holds texts and pictures."""
+"""Folders of a store with texts and images."""
 _WITHOUT_VERSIONS = {"NotImplemented", "MethodNotAllowed"}
-"""Answers of storage that knows no versions."""
+"""Error codes of object stores without versioning."""
 
 
 def forget_versions(store: Store) -> str:
-    """Remove every earlier version of the objects of a store on S3, and what uploads left that never ended.
+    """Remove all earlier versions of a store's objects on S3, and its unfinished uploads.
 
-    Which of them hold what was taken down cannot be told. Returns what hinders it, for an error line; empty when
-    nothing is left, and for a store elsewhere.
+    All are removed because it is unknown which of them contain what was taken down. Returns the reason why some could
+    not be removed; empty on success and for stores elsewhere.
     """
     if "s3" not in store.fs.protocol:
         return ""
@@ -33,7 +33,7 @@ def forget_versions(store: Store) -> str:
 
 
 def _earlier(fs: Any, bucket: str, prefix: str) -> Iterator[tuple[Any, str, list[dict[str, str]]]]:
-    """Versions that are not what their object is now, and the marks of objects that are no more, page by page."""
+    """Noncurrent versions and delete markers, one page of the listing at a time."""
     after: dict[str, str] = {}
     while True:
         page = fs.call_s3("list_object_versions", Bucket=bucket, Prefix=prefix, **after)
@@ -47,7 +47,7 @@ def _earlier(fs: Any, bucket: str, prefix: str) -> Iterator[tuple[Any, str, list
 
 
 def _remove(fs: Any, bucket: str, versions: list[dict[str, str]]) -> list[str]:
-    """What the server says of those that it does not remove."""
+    """Remove versions; returns the error codes of those that the server does not remove."""
     done = fs.call_s3("delete_objects", Bucket=bucket, Delete={"Objects": versions, "Quiet": True})
     return [str(each["Code"]) for each in done.get("Errors", [])]
 

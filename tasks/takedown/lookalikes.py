@@ -1,4 +1,4 @@
-"""Pictures of a store that look like others: smaller, other format, other quality."""
+"""Finds images of a store that look like others: resized, re-encoded or of other quality."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,14 +9,14 @@ from schemas.takedown import NearCopy
 from tasks.dedup.near_images import near_hashes, near_images
 from tasks.images.decode import ImageRejected, open_image
 from tasks.images.hashes import image_hashes
+from tasks.storage.distinct import Distinct
 from tasks.storage.tables import Store
-from tasks.takedown.live import Ids
 
 _HASHES = ["phash", "pdq", "grey"]
 
 
 def lookalikes(store: Store, content: bytes) -> list[NearCopy]:
-    """Those within the radii of near-duplicates, the nearest first; none where `content` is no picture."""
+    """Stored images that are near-duplicates of an encoded image, nearest first; none if `content` is not an image."""
     try:
         hashed = image_hashes(open_image(content)).model_dump()
     except ImageRejected:
@@ -25,8 +25,8 @@ def lookalikes(store: Store, content: bytes) -> list[NearCopy]:
     return _near(asked, _hashed(store))
 
 
-def near_copies(store: Store, stay: Ids) -> list[NearCopy]:
-    """Pictures that stay and look like one that goes, the nearest first."""
+def near_copies(store: Store, stay: Distinct) -> list[NearCopy]:
+    """Images that stay and are near-duplicates of one that is removed, nearest first."""
     stays = stay.hold(pl.col("image_id"))
     going = [rows.filter(~stays) for rows in _hashed(store)]
     asked = pl.concat(going).unique("image_id", keep="last") if going else pl.DataFrame()
@@ -42,8 +42,8 @@ def _near(asked: pl.DataFrame, stored: Iterable[pl.DataFrame]) -> list[NearCopy]
     nearest: dict[str, int] = {}
     radius, ours = NearImages(), set(asked["image_id"])
     for rows in stored:
-        pictures = pl.concat([asked, rows]).unique("image_id").sort("image_id")
-        pairs = near_images(near_hashes(pictures, radius, rows["image_id"]), pictures, radius)
+        images = pl.concat([asked, rows]).unique("image_id").sort("image_id")
+        pairs = near_images(near_hashes(images, radius, rows["image_id"]), images, radius)
         for a, b, bits in pairs.select("image_a", "image_b", "pdq_distance").iter_rows():
             other = b if a in ours else a
             if other not in ours:

@@ -1,4 +1,4 @@
-"""Built releases that hold removed content: the data is deleted, the manifest stays, so no version is used twice."""
+"""Withdraws built releases with removed content: data is deleted, the manifest stays so that no version is reused."""
 
 import hashlib
 import json
@@ -8,20 +8,20 @@ from collections.abc import Callable, Iterator
 import polars as pl
 
 from schemas.export import Compat
-from schemas.release import CONFIGS
+from schemas.release import KEYS
 from tasks.publish.records import publications
 from tasks.release.build import MANIFEST, WITHDRAWN, staging_folder
+from tasks.storage.distinct import Distinct
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import Tombstones
-from tasks.takedown.live import Ids
 
 _CHECKED = "ingest/known_withdrawn"
 
 
 def withdraw_known(store: Store) -> list[str]:
-    """Withdraw every release that shows a conversation that is quarantined by now; returns the versions.
+    """Withdraw every release with a conversation that is quarantined by now; returns the versions.
 
-    Releases are looked at only after the quarantine has changed.
+    Releases are read only if the quarantine has changed since the last call.
     """
     state = hashlib.sha256(json.dumps(store.parts("quarantine")).encode()).hexdigest().encode()
     if store.read_bytes(_CHECKED) == state:
@@ -34,31 +34,28 @@ def withdraw_known(store: Store) -> list[str]:
 
 
 def _any_of(ids: pl.Series, conv_ids: pl.Series) -> bool:
-    """Whether one of the conversation ids is a conv_id, or one with the suffix that tells conversations apart."""
+    """Whether one of the conversation ids is one of the conv_ids, or one of them with a suffix."""
     stems = ids.str.replace(r"-[0-9a-f]{8}$", "")
     return bool((ids.is_in(conv_ids.implode()) | stems.is_in(conv_ids.implode())).any())
 
 
-_KEYS = {"chat": "conversation_id", "battle": "question_id", "bench": "question_id"}
+def releases_with(store: Store, tombstones: Tombstones, stay: Distinct) -> list[str]:
+    """Versions in the store that contain something taken down, or are half withdrawn.
 
-
-def releases_with(store: Store, tombstones: Tombstones, stay: Ids) -> list[str]:
-    """Versions in the store that hold something taken down, those half withdrawn included.
-
-    `stay` are conversations that were not: most of a release, of which no keyed hash is made for every release anew.
+    `stay` are conversations that were not taken down; keyed hashes are computed only for the others.
     """
     return releases_holding(store, lambda ids: bool(tombstones.conversations(ids.filter(~stay.has(ids)))))
 
 
 def releases_holding(store: Store, any_of: Callable[[pl.Series], bool]) -> list[str]:
-    """Versions with conversation ids of which `any_of` is true, those half withdrawn included."""
+    """Versions with conversation ids for which `any_of` is true, or that are half withdrawn."""
     return sorted(version for version in _versions(store) if _holds(store, version, any_of))
 
 
 def withdraw_releases(store: Store, versions: list[str]) -> None:
-    """Remove everything but the manifests of some versions, their exports in the store, and what killed builds left.
+    """Delete everything but the manifests of some versions, their exports in the store, and what killed builds left.
 
-    That is the staging folder, and of an object store a release that was copied in part and so has no manifest.
+    Killed builds leave the staging folder, and on an object store a partly copied release without a manifest.
     """
     for version in versions:
         store.write_bytes(f"releases/{version}/{WITHDRAWN}", json.dumps({"why": "takedown"}).encode())
@@ -74,7 +71,7 @@ def withdraw_releases(store: Store, versions: list[str]) -> None:
 
 
 def still_published(store: Store, versions: list[str]) -> list[tuple[str, str]]:
-    """(repository, revision) of what the Hub has of these versions, and of those withdrawn earlier."""
+    """(repository, revision) of publications of these versions, and of versions withdrawn earlier."""
     withdrawn = [
         version for version in _versions(store) if store.fs.exists(store.at(f"releases/{version}/{WITHDRAWN}"))
     ]
@@ -83,7 +80,7 @@ def still_published(store: Store, versions: list[str]) -> list[tuple[str, str]]:
 
 
 def perhaps_published(store: Store) -> list[tuple[str, str]]:
-    """(repository, revision) of what the Hub has of versions that are not in the store any more."""
+    """(repository, revision) of publications of versions that are not in the store any more."""
     known = set(_versions(store))
     return [(row.repo, row.revision) for row in publications(store) if row.version not in known]
 
@@ -104,9 +101,5 @@ def _holds(store: Store, version: str, any_of: Callable[[pl.Series], bool]) -> b
     data = store.at(f"releases/{version}")
     if store.fs.exists(f"{data}/{WITHDRAWN}"):
         return any(not path.endswith((MANIFEST, WITHDRAWN)) for path in store.fs.find(data))
-    for config in CONFIGS:
-        for path in store.fs.glob(f"{data}/{config}/data/*.parquet"):
-            ids = store.read_loose(path.removeprefix(f"{store.path}/"), [_KEYS[config]])[_KEYS[config]]
-            if any_of(ids):
-                return True
-    return False
+    paths = [(key, path) for config, key in KEYS.items() for path in store.fs.glob(f"{data}/{config}/data/*.parquet")]
+    return any(any_of(store.read_loose(path.removeprefix(f"{store.path}/"), [key])[key]) for key, path in paths)

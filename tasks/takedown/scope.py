@@ -1,4 +1,4 @@
-"""What people ask to have removed -> conversations, pictures and users of a store."""
+"""Resolves what people ask to have removed to conversations, images and users of a store."""
 
 import errno
 import re
@@ -16,71 +16,67 @@ from tasks.ingest.known_images import FileDigests, file_digests
 from tasks.ingest.presets import logged_name
 from tasks.ingest.quarantine import PRESET, quarantined
 from tasks.storage.tables import Store
-from tasks.storage.tombstones import Tombstones
+from tasks.storage.tombstones import Tombstones, possible_conv_ids
 from tasks.storage.user_ids import Pseudonyms
 from tasks.takedown.lookalikes import lookalikes
 
 _IMAGE_SUFFIXES = (".png", ".jpeg", ".jpg", ".webp", ".gif", ".embedded")
 _DIGEST = re.compile(r"[0-9A-F]{32,64}")
-"""As some systems write them."""
+"""Digests in upper case, as some systems write them."""
 _SHOWN = 20
 
 
 @dataclass
 class Scope:
-    """What goes, by the ids that the tables use."""
+    """What is removed, by the ids that the tables use."""
 
     conversations: set[str] = field(default_factory=set)
     """conv_ids."""
-    pictures: set[str] = field(default_factory=set)
+    images: set[str] = field(default_factory=set)
     """Content ids and logged names."""
     users: set[str] = field(default_factory=set)
     """Keyed hashes."""
 
     def by_kind(self) -> dict[TakenDownKind, set[str]]:
-        """The ids as tombstones take them."""
+        """The ids by kind of tombstone."""
         kinds = (TakenDownKind.CONVERSATION, TakenDownKind.PICTURE, TakenDownKind.USER)
-        return dict(zip(kinds, (self.conversations, self.pictures, self.users), strict=True))
+        return dict(zip(kinds, (self.conversations, self.images, self.users), strict=True))
 
 
 class Known:
-    """What a store has of some ids that may be asked for; nothing is kept of any other."""
+    """What a store has of the requested ids: conversations, users, images and image names."""
 
     def __init__(self, store: Store, asked: Iterable[str]) -> None:
         self._store, wanted = store, set(asked)
         self.image_of = _images_of(store, wanted)
         self.also = _also(store, wanted)
-        pictures = wanted | {self.image(each) for each in wanted}
-        self.image_of |= _images_of(store, _names_of(store, pictures))
+        images = wanted | {self.image(each) for each in wanted}
+        self.image_of |= _images_of(store, _names_of(store, images))
         self.names: set[str] = set()
         self.conversations = _among(store, "quarantine", ["key"], wanted)
         self.users: set[str] = set()
         for rows in store.read_slices("sightings", ["conv_id", "user_id", "pictures"]):
             self.conversations |= _in(rows["conv_id"], wanted)
             self.users |= _in(rows["user_id"], wanted)
-            self.names |= _in(rows["pictures"].explode(), pictures)
+            self.names |= _in(rows["pictures"].explode(), images)
         self.conversations |= _among(store, "conversations", ["conversation_id"], wanted)
         self.users |= _among(store, "conversations", ["user_id"], wanted) | _among(store, "battles", ["judge"], wanted)
-        self.images = _among(store, "images", ["image_id"], pictures)
-        self.images |= _among(store, "picture_files", ["image_id"], pictures)
+        self.image_ids = _among(store, "images", ["image_id"], images)
+        self.image_ids |= _among(store, "picture_files", ["image_id"], images)
 
     def conv_id(self, asked: str) -> str | None:
         """The conv_id of a conversation or battle id."""
-        return next((each for each in _conv_ids(asked) if each in self.conversations), None)
+        return next((each for each in possible_conv_ids(asked) if each in self.conversations), None)
 
     def image(self, asked: str) -> str:
-        """Content id, or the name of what is no picture, of whatever is asked for."""
+        """Content id of a requested image; of a file that is not an image, its name; otherwise the requested id."""
         return self.image_of.get(asked) or self.also.get(asked, asked)
 
-    def pictures(self, asked: str) -> set[str]:
-        """Content id and logged names of a picture that is asked for by any of them; empty when unknown."""
+    def images(self, asked: str) -> set[str]:
+        """Content id and logged names of an image that is requested by any of them; empty when unknown."""
         image_id = self.image(asked)
         names = {name for name, image in self.image_of.items() if image == image_id}
-        return names | {each for each in (asked, image_id) if each in self.names or each in self.images}
-
-
-def _conv_ids(asked: str) -> list[str]:
-    return [asked[:-9], asked] if asked[-9:-8] == "-" else [asked]
+        return names | {each for each in (asked, image_id) if each in self.names or each in self.image_ids}
 
 
 def _in(column: pl.Series, wanted: AbstractSet[str]) -> set[str]:
@@ -93,7 +89,7 @@ def _among(store: Store, table: str, columns: Sequence[str], wanted: AbstractSet
 
 
 def _files(store: Store) -> Iterator[pl.DataFrame]:
-    """key, image_id and digests of picture files; then of presets under the names that logs give them."""
+    """key, image_id and digests of image files; then key and image_id of presets. A key is the logged image name."""
     plain = pl.col("name").str.starts_with(PRESET)
     key = pl.when(plain).then("name").otherwise(pl.col("name").str.replace(r"(?s)^(.+)\.[^.]*$", "${1}"))
     for rows in store.read_slices("picture_files", ["name", "image_id", *FileDigests._fields]):
@@ -102,7 +98,7 @@ def _files(store: Store) -> Iterator[pl.DataFrame]:
 
 
 def _images_of(store: Store, keys: AbstractSet[str]) -> dict[str, str]:
-    """Key -> content id of the picture that it was last."""
+    """Key -> content id of its latest image."""
     wanted, found = sorted(keys), dict[str, str]()
     for rows in _files(store):
         named = rows.filter(pl.col("key").is_in(wanted)).select("key", "image_id")
@@ -110,14 +106,14 @@ def _images_of(store: Store, keys: AbstractSet[str]) -> dict[str, str]:
     return found
 
 
-def _names_of(store: Store, pictures: AbstractSet[str]) -> set[str]:
-    """Keys of files that were ever one of the pictures."""
-    wanted = sorted(pictures)
+def _names_of(store: Store, images: AbstractSet[str]) -> set[str]:
+    """Keys of files that have ever contained one of the images."""
+    wanted = sorted(images)
     return set().union(*(rows.filter(pl.col("image_id").is_in(wanted))["key"] for rows in _files(store)))
 
 
 def _also(store: Store, wanted: AbstractSet[str]) -> dict[str, str]:
-    """Redacted picture, or digest of a file -> content id, or the key of a file that is no picture."""
+    """Redacted image id, or digest of a file -> content id, or the key of a file that is not an image."""
     asked, found = sorted(wanted), dict[str, str]()
     for rows in store.read_slices("redacted_images", ["image_id", "source_image_id"]):
         found |= dict(rows.filter(pl.col("image_id").is_in(asked)).iter_rows())
@@ -132,16 +128,16 @@ def _also(store: Store, wanted: AbstractSet[str]) -> dict[str, str]:
 def find_scope(
     store: Store, asked: Iterable[str], addresses: Iterable[str], key: bytes, tombstones: Tombstones
 ) -> Scope:
-    """Everything that goes with what is asked for. Raises BadInput for an id that this store never had.
+    """Everything that is removed for a request. Raises BadInput for an id that this store never had.
 
-    `asked` has conversation, battle, picture and user ids, logged picture names and picture files; `addresses` are
-    users as the raw logs name them. A vote's other side goes along, since it repeats the prompt; so does every
-    conversation that shows a picture, and every conversation and vote of a user.
+    `asked`: conversation, battle, image and user ids, logged image names and image files. `addresses`: users as the raw
+    logs name them. The other side of a vote is included because it repeats the prompt; so are all conversations that
+    show a removed image, and all conversations and votes of a user.
     """
     people, scope = Pseudonyms(key), Scope()
     spellings = {each: list(_spellings(each)) for each in asked}
     users = [people.user_id(address) for address in addresses]
-    spelled = {name for each in spellings for name in (*_conv_ids(each), *spellings[each])}
+    spelled = {name for each in spellings for name in (*possible_conv_ids(each), *spellings[each])}
     known = Known(store, spelled.union(user for user in users if user))
     for each, names in spellings.items():
         if not _add(each, names, known, scope) and not any(tombstones.holds(kind, names) for kind in TakenDownKind):
@@ -155,37 +151,38 @@ def find_scope(
 
 
 def _unknown(store: Store, asked: str) -> str:
-    """Why nothing of the store is `asked`, and for a picture file what else may be meant by it."""
+    """The message for an unknown id or file; for an image file it lists stored images that look the same."""
     content = _file(asked)
     if content is None:
         return (
-            f"{asked!r} is no conversation, battle, picture or user of this store, nor a picture file; "
+            f"{asked!r} is no conversation, battle, image or user of this store, nor an image file; "
             "`curate explain ID` shows what an id is"
         )
     alike = [copy.image_id for copy in lookalikes(store, content)]
     if alike:
         listed = ", ".join(alike[:_SHOWN]) + (f" and {len(alike) - _SHOWN:,} more" if len(alike) > _SHOWN else "")
-        return f"no picture of this store has the pixels of {asked!r}, but some look the same; give their ids: {listed}"
+        return f"no image of this store has the pixels of {asked!r}, but some look the same; give their ids: {listed}"
     return (
-        f"no picture of this store has the pixels of {asked!r}, and none looks the same; give the file that was "
+        f"no image of this store has the pixels of {asked!r}, and none looks the same; give the file that was "
         "uploaded, the name that the logs give it, or the id of a conversation that shows it"
     )
 
 
 def _add(asked: str, spellings: Iterable[str], known: Known, scope: Scope) -> bool:
-    before = len(scope.conversations) + len(scope.pictures) + len(scope.users)
+    """Add a requested id to the scope. Returns False when it is unknown."""
     if conv_id := known.conv_id(asked):
         scope.conversations.add(conv_id)
-    elif asked in known.users:
+        return True
+    if asked in known.users:
         scope.users.add(asked)
-    else:
-        for spelling in spellings:
-            scope.pictures |= known.pictures(spelling)
-    return len(scope.conversations) + len(scope.pictures) + len(scope.users) > before
+        return True
+    found = set[str]().union(*map(known.images, spellings))
+    scope.images |= found
+    return bool(found)
 
 
 def _spellings(asked: str) -> Iterator[str]:
-    """An id as it may be written: with a file's extension, or as the picture file itself."""
+    """Other ids of the same item: without a file extension, digests in lower case, and the ids of an image file."""
     yield asked
     yield next((asked.removesuffix(s) for s in _IMAGE_SUFFIXES if asked.endswith(s)), asked)
     if _DIGEST.fullmatch(asked):
@@ -201,7 +198,7 @@ def _spellings(asked: str) -> Iterator[str]:
 
 
 def _file(asked: str) -> bytes | None:
-    """The file of that name; None when there is none."""
+    """Content of the file with this path; None when there is no such file."""
     path = Path(asked)
     try:
         return path.read_bytes() if path.is_file() else None
@@ -212,11 +209,11 @@ def _file(asked: str) -> bytes | None:
 
 
 def _conversations(store: Store, scope: Scope) -> Iterator[str]:
-    """conv_ids that go with a scope: of its users, of its pictures, and the other sides of their votes."""
+    """conv_ids that are removed with a scope: those of its users and images, and the other sides of their votes."""
     parts = store.parts("sightings")
     theirs = set(scope.conversations)
     for part in parts if scope.users else ():
         rows = store.read_part("sightings", part, ["conv_id", "user_id"])
         theirs |= set(rows.filter(pl.col("user_id").is_in(sorted(scope.users)))["conv_id"])
-    held = quarantined(store, parts, theirs, scope.pictures)
+    held = quarantined(store, parts, theirs, scope.images)
     yield from held.filter(kind="conversation")["key"]

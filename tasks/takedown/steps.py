@@ -1,4 +1,4 @@
-"""The Prefect skin of takedown."""
+"""Prefect tasks of takedown."""
 
 from datetime import UTC, datetime
 
@@ -15,21 +15,21 @@ from tasks.takedown.take_down import finish
 
 
 def finish_takedowns(settings: Settings) -> list[StageReport]:
-    """Finish what a killed takedown left, or what new lines joined to it; a store without any costs nothing."""
+    """Finish a takedown that was killed, or that new lines extended. Reports nothing when there is none."""
     return [] if Store.open(settings.store).read_bytes(UNFINISHED) is None else [finish_unfinished(settings)]
 
 
 @task(cache_policy=NO_CACHE)
 @timed
 def finish_unfinished(settings: Settings) -> StageReport:
-    """Rows that went, by table."""
+    """Counts of removed rows by table."""
     return StageReport(stage="takedown", counts=finish(Store.open(settings.store), datetime.now(UTC)))
 
 
 @task(cache_policy=NO_CACHE)
 @timed
 def withdraw_known_images(settings: Settings) -> StageReport:
-    """Releases that show what a hash list has named since they were built."""
+    """Withdraw releases with images that a hash list has named since they were built."""
     return StageReport(
         stage="withdraw_known", counts={"releases_withdrawn": len(withdraw_known(Store.open(settings.store)))}
     )

@@ -1,8 +1,9 @@
-"""Removes from every table what was taken down, and what nothing else needs any more.
+"""Removes from all tables what was taken down, and what nothing else needs any more.
 
-A sweep is a function of the tables and the tombstones: one that was killed is finished by the next.
+A sweep depends only on the tables and the tombstones, so the next sweep finishes one that was killed.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 
 import polars as pl
@@ -11,17 +12,18 @@ from schemas.row import arrow_schema
 from schemas.tables import TABLES
 from schemas.takedown import TakenDownKind
 from tasks.ingest.quarantine import withdraw_taken_down
-from tasks.storage.part_rewrite import parts_with, rewritten, written_anew
+from tasks.storage.distinct import Distinct
+from tasks.storage.part_rewrite import parts_with, rewritten
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import Tombstones
-from tasks.takedown.live import Ids, Live, stays
+from tasks.takedown.live import Live, stays
 
 IMPERSONAL = {
     "log_files", "takedowns", "ratings", "style_coefficients", "rank_changes", "pair_records", "win_rates",
     "vote_shares", "elo_ratings", "rule_parity", "bench_funnel", "bench_measures", "bench_agreement",
     "topic_tree", "topic_changes",
 }  # fmt: skip
-"""Tables that hold nothing of any single conversation. Ratings are computed anew by the next `curate rate`."""
+"""Tables without data of single conversations. The next `curate rate` computes ratings anew."""
 _CONVERSATION = ("conversation_id", "conversation_a", "conversation_b", "item_id")
 _DOCUMENTS = ("topics", "topic_model", "hidden", "hidden_changes")
 UNNAMED = "untitled"
@@ -29,30 +31,26 @@ _IMAGE = ("image_id", "image_a", "image_b", "source_image_id")
 
 
 def sweep(store: Store, live: Live, tombstones: Tombstones, now: datetime, dry_run: bool) -> dict[str, int]:
-    """Table -> rows that went, or with `dry_run` would go."""
-    found = {table: _found(store, table, live, tombstones) for table in TABLES if table not in IMPERSONAL}
+    """Table -> number of rows that were removed, or with `dry_run` would be."""
+    personal = [table for table in TABLES if table not in IMPERSONAL]
+    removed: dict[str, int] = {}
+    for table in personal:
+        unwanted = unwanted_rows(table, live, tombstones, store)
+        removed[table] = sum(parts_with(store, table, store.parts(table), unwanted, _columns(unwanted)).values())
     if not dry_run:
         _sweep_lines(store, tombstones, now)
-        _forget_names(store, live)  # while the tables still tell which topics they were in
-        for table, known in found.items():
-            _sweep_table(store, table, live, tombstones, known)
-        _forget_duplicates(store, live)
-    removed = {table: sum(rows.values()) for table, rows in found.items()}
+        _reset_names(store, live)  # before the rows are removed, which say what topics they were in
+        for table in personal:
+            _remove_rows(store, table, unwanted_rows(table, live, tombstones, store))
+        _reset_duplicates(store, live)
     return {table: rows for table, rows in removed.items() if rows}
 
 
-def _found(store: Store, table: str, live: Live, tombstones: Tombstones) -> dict[str, int]:
-    """Part of a table -> rows that go, of all its parts."""
-    unwanted = unwanted_rows(table, live, tombstones, store)
-    parts = store.parts(table)
-    return dict.fromkeys(parts, 0) | parts_with(store, table, parts, unwanted, _read(unwanted))
-
-
 def unwanted_rows(table: str, live: Live, tombstones: Tombstones, store: Store) -> pl.Expr:
-    """Which rows of a table go that is not one of `IMPERSONAL`."""
+    """Which rows of a table are removed; `table` is not one of `IMPERSONAL`."""
     if table == "sightings":
         return pl.col("conv_id").is_in(sorted(live.gone))
-    if table == "rejects":  # those of pictures; a rejected line or name says where it stands and nothing else
+    if table == "rejects":  # rejects of images; those of lines contain only the place of the line
         in_a_line = pl.col("source").is_in(store.read("log_files", ["source"])["source"].implode())
         return pl.col("line").is_null() & ~stays("source", live.names) & ~in_a_line
     if table == "quarantine":
@@ -61,7 +59,7 @@ def unwanted_rows(table: str, live: Live, tombstones: Tombstones, store: Store) 
         return (pl.col("kind") == "conversation") & pl.col("key").is_in(gone)
     columns = arrow_schema(TABLES[table].row).names
     tests = [_gone(name, live.conversations) for name in _CONVERSATION if name in columns]
-    tests += [_gone(name, live.pictures) for name in _IMAGE if name in columns]
+    tests += [_gone(name, live.images) for name in _IMAGE if name in columns]
     tests += [_gone("content_id", live.contents)] if table.startswith("signals/") else []
     tests += [_gone("document_id", live.contents)] if table in _DOCUMENTS else []
     tests += [~live.contents.hold_all(pl.col("document_ids"))] if table == "topic_names" else []
@@ -70,29 +68,16 @@ def unwanted_rows(table: str, live: Live, tombstones: Tombstones, store: Store) 
     return pl.any_horizontal(tests)
 
 
-def _gone(column: str, stay: Ids) -> pl.Expr:
+def _gone(column: str, stay: Distinct) -> pl.Expr:
     return pl.col(column).is_not_null() & ~stay.hold(pl.col(column))
 
 
-def _read(expression: pl.Expr) -> list[str]:
+def _columns(expression: pl.Expr) -> list[str]:
     return sorted(set(expression.meta.root_names()))
 
 
-def _sweep_table(store: Store, table: str, live: Live, tombstones: Tombstones, known: dict[str, int]) -> None:
-    """`known` spares a second look at parts that have not been written since."""
-    unwanted = unwanted_rows(table, live, tombstones, store)
-    parts = store.parts(table)
-    new = [part for part in parts if part not in known]
-    touched = known | parts_with(store, table, new, unwanted, _read(unwanted))
-    touched_parts = [part for part in parts if touched.get(part)]
-    if touched_parts:
-        keep = ~unwanted.fill_null(False)
-        store.list_parts(table, written_anew(store, table, parts, touched_parts, lambda rows: rows.filter(keep)))
-    store.purge(table)
-
-
 def _sweep_lines(store: Store, tombstones: Tombstones, now: datetime) -> None:
-    """Lines become rejects before they leave `sightings`, so that every line keeps a fate."""
+    """Turn removed lines into rejects before they are removed from `sightings`, so that every line keeps a fate."""
     parts = store.parts("sightings")
     kept, rejects = withdraw_taken_down(store, parts, parts, tombstones, now)
     if rejects.height:
@@ -101,24 +86,30 @@ def _sweep_lines(store: Store, tombstones: Tombstones, now: datetime) -> None:
         store.list_parts("sightings", kept)
 
 
-def _forget_names(store: Store, live: Live) -> None:
-    """Topics that something went from have no name until `curate sample` names them anew: it may come from that."""
+def _reset_names(store: Store, live: Live) -> None:
+    """Rename topics with removed documents to `untitled`: names may quote them. `curate sample` names them anew."""
     gone, touched = _gone("document_id", live.contents) & (pl.col("topic") >= 0), set[int]()
     for rows in store.read_slices("topics", ["document_id", "topic"]):
         touched.update(rows.filter(gone)["topic"])
     theirs = pl.col("topic").is_in(sorted(touched))
     named = pl.when(theirs).then(pl.lit(UNNAMED)).otherwise("name").alias("name")
-    _rewrite(store, "topics", theirs, ["topic"], named)
+    _rewrite(store, "topics", theirs, lambda rows: rows.with_columns(named))
 
 
-def _forget_duplicates(store: Store, live: Live) -> None:
-    """What repeated a conversation that went is a duplicate of nothing until `curate decide` says more."""
+def _reset_duplicates(store: Store, live: Live) -> None:
+    """Clear `duplicate_of` where it names a removed conversation; the next `curate decide` sets it anew."""
     stale = _gone("duplicate_of", live.conversations)
-    _rewrite(store, "decisions", stale, ["duplicate_of"], pl.when(~stale).then("duplicate_of").alias("duplicate_of"))
+    kept = pl.when(~stale).then("duplicate_of").alias("duplicate_of")
+    _rewrite(store, "decisions", stale, lambda rows: rows.with_columns(kept))
 
 
-def _rewrite(store: Store, table: str, touched: pl.Expr, columns: list[str], column: pl.Expr) -> None:
+def _remove_rows(store: Store, table: str, unwanted: pl.Expr) -> None:
+    _rewrite(store, table, unwanted, lambda rows: rows.filter(~unwanted.fill_null(False)))
+    store.purge(table)
+
+
+def _rewrite(store: Store, table: str, touched: pl.Expr, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
     parts = store.parts(table)
-    anew = rewritten(store, table, parts, touched, columns, lambda rows: rows.with_columns(column))
-    if anew != parts:
-        store.list_parts(table, anew)
+    new = rewritten(store, table, parts, touched, _columns(touched), change)
+    if new != parts:
+        store.list_parts(table, new)

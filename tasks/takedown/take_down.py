@@ -1,4 +1,4 @@
-"""A takedown from beginning to end. Tombstones come first: from then on nothing of it can be released."""
+"""Runs a takedown. Tombstones are written first; from then on nothing that was taken down can be released."""
 
 import getpass
 import json
@@ -29,17 +29,18 @@ def take_down(
     hear: Callable[[Sequence[str], Sequence[str], Sequence[NearCopy]], None] = lambda *_: None,
     reason: str = "",
 ) -> Removed:
-    """Remove what is asked for and keep it out for ever; with `dry_run` only say what would go.
+    """Remove what is asked for and keep it out for ever; with `dry_run` only report what would be removed.
 
-    `hear` is told of the raw log lines and picture files that hold it, and of pictures that look like its own and stay,
-    before anything goes. Raises BadInput for an id that the store never had, before anything is removed.
+    Before anything is removed, `hear` is called with the raw log lines and image files that still contain it, and with
+    near copies: stored images that stay and look like a removed one. Raises BadInput for an id that the store never
+    had.
     """
     key = store_key(store)
     tombstones = Tombstones(store, key)
     scope = find_scope(store, asked, addresses, key, tombstones)
     new = tombstones.add_for_now(scope.by_kind(), now)
     stay = live(store, tombstones)
-    lines, files, near = _lines(store, scope), _image_files(store, scope), near_copies(store, stay.pictures)
+    lines, files, near = _lines(store, scope), _image_files(store, scope), near_copies(store, stay.images)
     hear(lines, files, near)
     if not dry_run:
         store.write_bytes(UNFINISHED, b"")
@@ -61,7 +62,7 @@ def take_down(
 
 
 def _keep_record(store: Store, removed: Removed, scope: Mapping[str, int], now: datetime, reason: str) -> None:
-    """Who took down how much, when and why; nothing of what it was."""
+    """Write who took down how much, when and why, but not what."""
     counts = removed.model_dump(include={"rows", "releases", "published", "perhaps_published"})
     record = {
         "finished_at": now.isoformat(timespec="seconds"),
@@ -75,12 +76,12 @@ def _keep_record(store: Store, removed: Removed, scope: Mapping[str, int], now: 
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container may have no name for its user
+    except (KeyError, OSError):  # in a container the user may have no name
         return ""
 
 
 def finish(store: Store, now: datetime) -> dict[str, int]:
-    """Finish takedowns that were killed, or that new lines made larger. Table -> rows that went."""
+    """Finish takedowns that were killed, or that new lines extended. Returns removed rows by table."""
     if store.read_bytes(UNFINISHED) is None:
         return {}
     tombstones = Tombstones(store, store_key(store))
@@ -96,7 +97,7 @@ def _remove(
 ) -> tuple[dict[str, int], list[str]]:
     releases = releases_with(store, tombstones, stay.conversations)
     if not dry_run:
-        withdraw_releases(store, releases)  # first: others read them, and parts are written anew in the room they had
+        withdraw_releases(store, releases)  # first: others may read them, and it frees the room to rewrite parts
     rows = sweep(store, stay, tombstones, now, dry_run)
     if not dry_run:
         store.fs.rm_file(store.at(UNFINISHED))
@@ -112,17 +113,17 @@ def _lines(store: Store, scope: Scope) -> list[str]:
 
 
 def _image_files(store: Store, scope: Scope) -> list[str]:
-    """Files of the scope's pictures, and of pictures that only its conversations name."""
+    """Files of the scope's images, and of images that only its conversations name."""
     ours = pl.col("conv_id").is_in(sorted(scope.conversations))
-    theirs = scope.pictures | _named(store, ours)
+    theirs = scope.images | _named(store, ours)
     only = sorted(theirs - _named(store, ~ours, theirs))
-    wanted = pl.col("name").str.replace(r"\.[a-z]+$", "").is_in(only) | pl.col("image_id").is_in(sorted(scope.pictures))
+    wanted = pl.col("name").str.replace(r"\.[a-z]+$", "").is_in(only) | pl.col("image_id").is_in(sorted(scope.images))
     files = [rows.filter(wanted)["name"] for rows in store.read_slices("picture_files", ["name", "image_id"])]
     return sorted(set().union(*files))
 
 
 def _named(store: Store, of: pl.Expr, among: Iterable[str] | None = None) -> set[str]:
-    """Pictures that some sightings name."""
+    """Image names in the sightings for which `of` holds; with `among`, only those."""
     wanted, found = None if among is None else sorted(among), set[str]()
     for rows in store.read_slices("sightings", ["conv_id", "pictures"]):
         named = rows.filter(of)["pictures"].explode().drop_nulls()

@@ -1,1 +1,1 @@
-"""Read-only queries that several stages share: where lines went, features, released names, images, explanations."""
+"""Read-only queries shared by several stages: funnel, conversation features, released names, images, explanations."""

@@ -1,6 +1,5 @@
-"""What the tables of a store say about its topics and its benchmark."""
+"""Tables about the topics and the benchmark of a store, for `curate bench` and the dataset card."""
 
-from itertools import chain
 from typing import Any
 
 import polars as pl
@@ -10,7 +9,7 @@ from tasks.storage.tables import Store
 
 
 def bench_tables(store: Store) -> dict[str, pl.DataFrame]:
-    """Name -> rows: what every filter left, what each topic has, and the hidden split by month, never its prompts."""
+    """Table name -> rows: prompts left by each filter, prompts by topic, measures, hidden split counted by month."""
     topics = store.read("topics", ["topic", "name"]).group_by("topic", "name").agg(prompts=pl.len())
     drawn = store.read("bench", ["topic"]).group_by("topic").agg(drawn=pl.len())
     hidden = store.read("hidden").group_by("first_month", "last_month")
@@ -26,13 +25,13 @@ def bench_tables(store: Store) -> dict[str, pl.DataFrame]:
 
 
 def bench_evidence(store: Store) -> dict[str, list[dict[str, Any]]]:
-    """What a dataset card says of the benchmark: rows of its funnel, its measures and its agreement."""
+    """Rows of bench_funnel, bench_measures and bench_agreement, for the dataset card."""
     names = ("bench_funnel", "bench_measures", "bench_agreement")
     return {name: store.read(name).to_dicts() for name in names}
 
 
 def hidden_changes(store: Store) -> pl.DataFrame:
-    """What the epoch changed about the hidden split, with the first conversation that asked each prompt."""
+    """Changes of the hidden split in its last epoch, each with the first conversation that has the prompt."""
     asked = store.read("conversations", ["conversation_id", "document_id", "tstamp"]).sort("tstamp", "conversation_id")
     first = asked.unique("document_id", keep="first").select("document_id", "conversation_id")
     changes = store.read("hidden_changes").join(first, on="document_id", how="left")
@@ -40,13 +39,13 @@ def hidden_changes(store: Store) -> pl.DataFrame:
 
 
 def topics_fit(store: Store) -> str | None:
-    """Hash of the documents, vectors, engine and settings that were fitted; None where the store keeps no such fit.
+    """Hash of the documents, vectors, engine and settings of the fit that made the topics; None when it is not stored.
 
-    The store keeps every fit that was tried; the topics are those of the one that agrees with them in every document.
+    The store keeps every fit. The one in use is the one whose topics equal the table `topics` in every document.
     """
     database = TemporaryDatabase()
-    for table, columns in (("topics", ["document_id", "topic"]), ("topic_model", ["model", "document_id", "topic"])):
-        database.load(table, chain([store.empty(table, columns)], store.read_slices(table, columns)))
+    database.load_table(store, "topics", ["document_id", "topic"])
+    database.load_table(store, "topic_model", ["model", "document_id", "topic"])
     found = database.read(_FIT)["model"]
     return None if found.is_empty() else str(found[0])
 

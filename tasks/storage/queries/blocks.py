@@ -1,8 +1,7 @@
-"""A store in blocks of rows that follow each other in time, so that memory does not grow with its tables.
+"""Splits a store into blocks of rows ordered by time, so that memory does not grow with its tables.
 
-Every block is a store of its own with the rows of other tables that its rows need, so what is computed of a whole store
-is computed of each block in turn. The rows of all blocks lie in a temporary DuckDB database, whose joins may be larger
-than memory.
+A block is a `Store` with some conversations or battles and the rows of other tables that belong to them, so functions
+that take a store also work on a block. The rows of all blocks are in a temporary DuckDB database.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +16,7 @@ from tasks.storage.tables import Store
 
 BLOCK_ROWS = 16_384
 ROW_BYTES = 4_096
-"""What a row of a block may weigh; of longer conversations fewer make a block, so that its memory has a bound."""
+"""Mean row size above which a block gets fewer than `BLOCK_ROWS` rows, so that its memory is bounded."""
 TEXT_SIGNALS = ("tokens", "code", "refusal", "markdown", "named_entities")
 PROMPT_SIGNALS = ("language",)
 DOCUMENT_SIGNALS = ("categories", "criteria", "taxonomy")
@@ -26,7 +25,7 @@ Wanted = Callable[["Block"], pl.Series]
 
 
 class Block(Store):
-    """Some rows of a store's tables; tables that were not divided are those of the whole store."""
+    """A block of a store. Tables that were not divided are read from the whole store."""
 
     def __init__(self, store: Store, number: int, divided: set[str], database: TemporaryDatabase) -> None:
         self.root, self.fs, self.path = store.root, store.fs, store.path
@@ -42,14 +41,14 @@ class Block(Store):
         return self._database.read(query, self._number).cast(empty.schema)
 
     def read_parts(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
-        """The same as one part."""
+        """The block's rows of a table as one part."""
         yield from [self.read(table, columns)] if table in self._divided else super().read_parts(table, columns)
 
 
 class Blocks:
-    """The rows of `conversations` or `battles` in order of time, about `block_rows` at a time, of long ones fewer.
+    """The rows of `conversations` or `battles` by time, in blocks of about `block_rows`, fewer where rows are long.
 
-    Rows of one microsecond are in one block.
+    Rows with the same time are in the same block.
     """
 
     def __init__(self, store: Store, table: str, block_rows: int = BLOCK_ROWS) -> None:
@@ -62,7 +61,7 @@ class Blocks:
 
     @property
     def number(self) -> int:
-        """How many blocks there are; one at least."""
+        """Number of blocks; at least one."""
         return len(self._starts) + 1
 
     def __iter__(self) -> Iterator[Block]:
@@ -70,7 +69,7 @@ class Blocks:
             yield Block(self._store, number, self._divided, self._database)
 
     def divide(self, tables: Sequence[str], key: str, wanted: Wanted) -> None:
-        """Give every block the rows of `tables` whose `key` is among `wanted` of the block."""
+        """Assign to every block the rows of `tables` whose column `key` is one of the ids `wanted(block)`."""
         self._database.run("CREATE OR REPLACE TABLE wanted (id VARCHAR, block BIGINT)")
         for number, block in enumerate(self):
             ids = pl.DataFrame({"id": wanted(block).drop_nulls().unique()})
@@ -88,7 +87,7 @@ class Blocks:
 
 
 def conversation_blocks(store: Store, block_rows: int = BLOCK_ROWS) -> Blocks:
-    """Conversations with what is decided and measured of them and their parts, but for embeddings."""
+    """Blocks of conversations with their decisions, redactions, topics and signals, except embeddings."""
     blocks = Blocks(store, "conversations", block_rows)
     blocks.divide(["decisions"], "item_id", _column("conversations", "conversation_id"))
     _divide_signals(blocks)
@@ -96,7 +95,7 @@ def conversation_blocks(store: Store, block_rows: int = BLOCK_ROWS) -> Blocks:
 
 
 def battle_blocks(store: Store, block_rows: int = BLOCK_ROWS) -> Blocks:
-    """Battles with their conversations, and what is decided and measured of all."""
+    """Blocks of battles with their conversations, and the decisions, redactions, topics and signals of both."""
     blocks = Blocks(store, "battles", block_rows)
     blocks.divide(["conversations"], "conversation_id", _sides)
     blocks.divide(
@@ -123,7 +122,7 @@ def _column(table: str, name: str) -> Wanted:
 
 
 def _of_both(ids: pl.Expr) -> Wanted:
-    """Ids in conversations as they were taken in and as they are redacted."""
+    """Ids in the original and in the redacted conversations of a block."""
     tables = ("conversations", "redacted_conversations")
     return lambda block: pl.concat([block.read(table).select(ids.alias("id"))["id"] for table in tables])
 
@@ -134,26 +133,26 @@ def _sides(block: Block) -> pl.Series:
 
 
 def _slices(store: Store, table: str) -> Iterator[pl.DataFrame]:
-    """A table some rows at a time, after a frame without rows."""
+    """A table in slices; the first frame is empty, so that there is at least one."""
     yield store.empty(table)
     for rows in store.read_slices(table):
         yield rows.cast(store.empty(table).schema)
 
 
 def _starts(store: Store, table: str, block_rows: int) -> npt.NDArray[np.int64]:
-    """Times at which all blocks begin but the first."""
+    """Start times in microseconds of all blocks but the first."""
     slices = store.read_slices(table, ["tstamp"])
     times = np.concatenate([np.zeros(0, np.int64), *(_microseconds(rows["tstamp"]) for rows in slices)])
     order = np.argsort(times, kind="stable")
-    times, heavy = times[order], np.cumsum(_weights(store, table)[order], dtype=np.float64)
-    full = np.arange(block_rows, heavy[-1] if len(heavy) else 0, block_rows)
-    first = np.searchsorted(heavy, full) + 1
+    times, weight = times[order], np.cumsum(_weights(store, table)[order], dtype=np.float64)
+    full = np.arange(block_rows, weight[-1] if len(weight) else 0, block_rows)
+    first = np.searchsorted(weight, full) + 1
     starts = np.unique(times[first[first < len(times)]])
     return starts[starts > times[:1]] if len(times) else starts
 
 
 def _weights(store: Store, table: str) -> npt.NDArray[np.float32]:
-    """Of each row of a table, in multiples of `ROW_BYTES`, what conversations of its part weigh; of a vote, of all."""
+    """Weight of each row, at least 1: mean conversation size (of its part, or of all for battles) by `ROW_BYTES`."""
     sizes = np.array(store.part_sizes("conversations"), np.int64).reshape(-1, 2)
     if table == "conversations":
         rows, mean = sizes[:, 0], sizes[:, 1] / np.maximum(sizes[:, 0], 1)

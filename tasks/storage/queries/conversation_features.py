@@ -1,6 +1,6 @@
-"""What the descriptive signals say about whole conversations: one row each, for leaderboards, releases and reports.
+"""Signals summarised by conversation, for leaderboards, releases and reports.
 
-Also how often conversations have each tag, and how often two tags meet (VisionArena Fig. 5 and 24).
+Also counts of tags, and how often two tags occur together (VisionArena Fig. 5 and 24).
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ ALL_TAGS = (*TAGS, "code", "refusal", "multi_turn")
 
 
 def conversation_features(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """One row for each row of `conversations`, in its order; null where something was not measured.
+    """Features of each row of `conversations`, in the same order; null where a signal was not measured.
 
     Columns: conversation_id, language, the seven categories, code, refusal, multi_turn, context_tokens and
     assistant_tokens, the ten markdown counts of the assistant's messages, their entities, and headers, list_items
@@ -50,7 +50,7 @@ def _turns(conversations: pl.DataFrame) -> pl.DataFrame:
 
 
 def _over_messages(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """Tokens of both roles, and whether any message holds code."""
+    """Tokens by role, and whether any message contains code."""
     code = facts(store, "code", versions["code"], ["is_code"])
     tokens = facts(store, "tokens", versions["tokens"], ["tokens"])
     turns = _turns(conversations).join(code, on="content_id", how="left").join(tokens, on="content_id", how="left")
@@ -63,7 +63,7 @@ def _over_messages(store: Store, conversations: pl.DataFrame, versions: Versions
 
 
 def _over_answers(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """Refusal in any answer; markdown and named entities summed over answers."""
+    """Whether any answer is a refusal; Markdown elements and named entities summed over the answers."""
     refusal = facts(store, "refusal", versions["refusal"], ["refusal"])
     markdown = facts(store, "markdown", versions["markdown"], list(MARKDOWN))
     named = facts(store, "named_entities", versions["named_entities"], ["entities"])
@@ -75,12 +75,12 @@ def _over_answers(store: Store, conversations: pl.DataFrame, versions: Versions)
 
 
 def _sum(counts: pl.Expr) -> pl.Expr:
-    """The sum, or null where a part was not measured: too short a length is worse than none."""
+    """The sum, or null where a value is missing, because a partial sum would be wrong."""
     return pl.when(counts.is_not_null().all()).then(counts.sum())
 
 
 def with_labels(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """The conversations with their criteria and their place in the taxonomy; null where not measured."""
+    """The conversations with the columns of criteria and taxonomy; null where not measured."""
     for signal, columns in (("criteria", CRITERIA), ("taxonomy", TAXONOMY)):
         known = facts(store, signal, versions[signal], list(columns))
         conversations = conversations.join(
@@ -90,22 +90,22 @@ def with_labels(store: Store, conversations: pl.DataFrame, versions: Versions) -
 
 
 def tallied(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-    """The different values of some columns taken together, and how often each is there (`conversations`).
+    """Each combination of values of `columns`, and the number of rows with it (`conversations`).
 
-    A tally counts for the rows it was made of; tallies of parts of a table may be put one after the other.
+    Tallies of several parts of a table may be concatenated.
     """
     return rows.group_by(columns).agg(conversations=pl.len().cast(pl.Int64))
 
 
 def tag_counts(tally: pl.DataFrame, tags: Sequence[str]) -> list[TagCount]:
-    """One row a tag, most frequent first, of a tally of bool columns."""
+    """The count of each tag, most frequent first, from a tally of Boolean columns."""
     rows = _conversations(tally)
     counts = [_count(tag, _conversations(tally.filter(tag)), _not_told(tally, tag), rows) for tag in tags]
     return sorted(counts, key=lambda row: -row.items)
 
 
 def taxonomy_counts(tally: pl.DataFrame) -> list[TagCount]:
-    """One row a value that occurs, as `Category` and `Category / Subcategory`, first of questions, then of pictures."""
+    """The count of each value that occurs, as `Category` and `Category / Subcategory`; questions first, then images."""
     rows, every = [], _conversations(tally)
     for category, part in (TAXONOMY[:2], TAXONOMY[2:]):
         nulls = _not_told(tally, category)
@@ -116,9 +116,9 @@ def taxonomy_counts(tally: pl.DataFrame) -> list[TagCount]:
 
 
 def overlap(tally: pl.DataFrame, tags: Sequence[str]) -> pl.DataFrame:
-    """Columns `tag` and every tag: of the conversations with the row's tag, the share that has the column's too.
+    """Columns `tag` and every tag: among conversations with the row's tag, the share that also has the column's tag.
 
-    Conversations where either could not be told count in neither number. Null where no conversation has the row's tag.
+    Conversations where one of both is unknown are left out. Null where no conversation has the row's tag.
     """
     rows = [{"tag": row, **{column: _share_within(tally, row, column) for column in tags}} for row in tags]
     return pl.DataFrame(rows, schema={"tag": pl.String, **dict.fromkeys(tags, pl.Float64)})

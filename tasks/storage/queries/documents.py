@@ -1,4 +1,4 @@
-"""The documents that topics and the benchmark are made of: kept prompts with their images, and a vector for each."""
+"""Documents, the unit of topics and the benchmark: a kept prompt with its images, and its vector."""
 
 from collections.abc import Mapping
 
@@ -9,14 +9,14 @@ import polars as pl
 from schemas.errors import BadInput
 from schemas.settings import TopicSettings
 from tasks.storage.queries.released import conversations_as_released
-from tasks.storage.queries.signals import Versions, facts
+from tasks.storage.queries.signals import Versions, embeddings
 from tasks.storage.tables import Store
 
 Vectors = npt.NDArray[np.float32]
 
 
 def kept_conversations(store: Store) -> pl.DataFrame:
-    """Conversations that the policy keeps, as they may leave the store, earliest first, with their preset dataset."""
+    """Conversations that the policy keeps, in released form, earliest first, with their preset dataset."""
     decided = store.read("decisions", ["item_kind", "item_id", "keep", "preset_dataset"])
     kept = decided.filter("keep", item_kind="conversation").select("preset_dataset", conversation_id="item_id")
     return conversations_as_released(store).join(kept, on="conversation_id", maintain_order="left")
@@ -25,27 +25,14 @@ def kept_conversations(store: Store) -> pl.DataFrame:
 def embedded_documents(
     store: Store, documents: pl.DataFrame, versions: Versions, settings: TopicSettings, joint: bool
 ) -> tuple[pl.DataFrame, Vectors]:
-    """Those of `documents` (prompt_id, image_ids) whose prompt has an embedding, and the vectors of these.
+    """The rows of `documents` (prompt_id, image_ids) whose prompt has an embedding, and their vectors.
 
-    Raises BadInput when stored vectors are of several lengths, and as `document_vectors` does.
+    Raises BadInput when stored vectors have several lengths, and as `document_vectors` does.
     """
-    prompts = _embeddings(store, "text_embedding", versions, documents["prompt_id"])
-    images = _embeddings(store, "image_embedding", versions, documents["image_ids"].explode().drop_nulls())
+    prompts = embeddings(store, "text_embedding", versions, documents["prompt_id"])
+    images = embeddings(store, "image_embedding", versions, documents["image_ids"].explode())
     found = documents.filter(pl.col("prompt_id").is_in(list(prompts)))
     return found, document_vectors(found, prompts, images, settings, joint)
-
-
-def _embeddings(store: Store, signal: str, versions: Versions, ids: pl.Series) -> dict[str, Vectors]:
-    """Content id -> vector of one embedding signal. Raises BadInput when the vectors are of several lengths."""
-    stored = facts(store, signal, versions[signal], ["vector"], ids.unique().to_list())
-    widths = sorted(stored["vector"].list.len().unique())
-    if len(widths) > 1 or widths == [0]:
-        raise BadInput(
-            f"{signal}: vectors of version {versions[signal]!r} have {' and '.join(map(str, widths))} dimensions; "
-            "one version has one: remove its facts and run `curate measure` again"
-        )
-    matrix = stored["vector"].explode().to_numpy().astype(np.float32).reshape(stored.height, *widths)
-    return dict(zip(stored["content_id"], matrix, strict=True))
 
 
 def document_vectors(
@@ -57,10 +44,10 @@ def document_vectors(
 ) -> Vectors:
     """float32 (n, dimension), unit length, one row for each row of `documents` (prompt_id, image_ids).
 
-    `joint`: prompt and images share one space, as in CLIP, so that they have a mean (VisionArena sec. 6). Two vectors
-    laid side by side need no common space: the cosine of two documents is then the weighted mean of the cosines of
-    their prompts and of their images. Documents without an image have only a prompt, whatever the settings say.
-    Raises BadInput for a mean, or for images alone, of what shares no space.
+    `joint`: prompts and images are embedded in one space, as in CLIP, so their vectors can be averaged (VisionArena
+    sec. 6). Concatenated vectors need no common space: the cosine of two documents is then the weighted mean of the
+    cosines of their prompts and of their images. Documents without an image use the prompt alone. Raises BadInput when
+    the settings ask for a mean or for images alone and there is no common space.
     """
     if documents.is_empty():
         return np.empty((0, 1), np.float32)

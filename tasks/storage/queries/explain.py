@@ -1,21 +1,25 @@
-"""Why one thing is in or out: its decision, and every signal behind it, from the tables alone."""
+"""Explains why an item is kept or dropped: its decision, and every stored signal behind it, from the tables alone."""
 
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from schemas.tables import SIGNALS
-from tasks.storage.queries.duplicate_match import duplicate_match
 from tasks.storage.queries.funnel import line_fates
 from tasks.storage.queries.released import released_names
 from tasks.storage.queries.signals import table_name
 from tasks.storage.tables import Store
 
 Account = dict[str, Any]
+"""Nested values, printed as JSON by `curate explain`."""
+
+RELATIONS = {"perceptual": "near_pictures", "semantic": "semantic_pictures"}
+"""How two different images can be alike -> the table with such pairs; the closer relation comes first."""
 
 
 def explain_item(store: Store, item: str) -> Account | None:
-    """The account of a conversation, battle, picture or `LOGFILE:LINE`; None when the store has no such thing."""
+    """The explanation of a conversation, battle, image or `LOGFILE:LINE`; None when the store does not have it."""
     return _conversation(store, item) or _battle(store, item) or _image(store, item) or _line(store, item)
 
 
@@ -37,7 +41,7 @@ def _conversation(store: Store, item: str) -> Account | None:
     return {
         "conversation": item,
         "decision": decision,
-        "twin": duplicate_match(store, row, decision["duplicate_of"] if decision else None),
+        "twin": _duplicate_match(store, row, decision["duplicate_of"] if decision else None),
         "near_prompt": _row(store.read("near_prompts").filter(conversation_a=item).drop("conversation_a")),
         "model": row["model"],
         "released_as": released_names(store, frame)["model"].item(),
@@ -53,7 +57,7 @@ def _conversation(store: Store, item: str) -> Account | None:
 
 
 def _battle(store: Store, item: str) -> Account | None:
-    """The battle of this id, which its left side shares, or the one that the conversation is a side of."""
+    """The battle with this id, or the battle that has the conversation with this id as one of its sides."""
     sought = (pl.col("battle_id") == item) | (pl.col("conversation_a") == item) | (pl.col("conversation_b") == item)
     row = _row(store.read("battles").filter(sought))
     if row is None:
@@ -91,10 +95,55 @@ def _line(store: Store, item: str) -> Account | None:
 
 
 def _signals(store: Store, content_id: str) -> Account:
-    """Every stored fact about a picture, text or document, by signal; vectors and pixels are left out."""
+    """Latest stored values of an image, text or document, by signal; vectors and thumbnails are left out."""
     found: Account = {}
     for name in SIGNALS:
         rows = store.read(table_name(name)).filter(content_id=content_id)
         if rows.height:
             found[name] = rows.drop("content_id", "vector", "grey", strict=False).row(-1, named=True)
     return found
+
+
+def _duplicate_match(store: Store, item: Account, match_id: str | None) -> Account | None:
+    """What the conversation `item` and the one that it repeats have in common; None when that is not in the store."""
+    match = _row(store.read("conversations").filter(conversation_id=match_id)) if match_id else None
+    if match is None:
+        return None
+    shown = zip(item["image_ids"], match["image_ids"], strict=False)
+    return {
+        "conversation": match_id,
+        "source": f"{match['source']}:{match['line']}",
+        "pictures": [_alike(store, one, other) for one, other in shown],
+        "same_prompt": item["prompt_id"] == match["prompt_id"],
+        "prompt_cosine": _cosine(store, item["prompt_id"], match["prompt_id"]),
+    }
+
+
+def _alike(store: Store, one: str, other: str) -> Account:
+    """The relation of two images: equal, a stored pair, or both paired with a third image that represents them."""
+    ends = {"picture": one, "twin": other}
+    if one == other:
+        return ends | {"relation": "exact"}
+    near: dict[str, set[str]] = {one: set(), other: set()}
+    for relation, table in RELATIONS.items():
+        pairs = store.read(table)
+        direct = pairs.filter(image_a=min(one, other), image_b=max(one, other))
+        if direct.height:
+            return ends | {"relation": relation} | direct.drop("image_a", "image_b").row(0, named=True)
+        for end, others in near.items():
+            touching = pairs.filter((pl.col("image_a") == end) | (pl.col("image_b") == end))
+            others |= {*touching["image_a"], *touching["image_b"]} - {end}
+    return ends | {"relation": "through", "both_like": sorted(near[one] & near[other])}
+
+
+def _cosine(store: Store, one: str, other: str) -> float | None:
+    """Cosine of the prompts' embeddings, of the latest version that has both; None when there is none."""
+    if one == other:
+        return 1.0
+    rows = store.read(table_name("text_embedding")).filter(pl.col("content_id").is_in([one, other]))
+    both = rows.unique(["content_id", "version"]).group_by("version").agg("vector", pl.col("measured_at").max())
+    known = both.filter(pl.col("vector").list.len() == 2).sort("measured_at")
+    if known.is_empty():
+        return None
+    a, b = known["vector"].to_list()[-1]
+    return round(float(np.dot(a, b)), 4)

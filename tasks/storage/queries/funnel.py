@@ -1,11 +1,9 @@
-"""Where every input line went: kept, dropped or rejected, exactly once, with the first reason, and what reasons mean.
+"""The funnel: every input line is counted once as kept, dropped or rejected, with its first reason.
 
-A chat line stands for its conversation when it holds the final state, a vote line for its battle. A line that a
-later one replaced (a conversation grew, an answer was regenerated, a vote was cast again) is dropped as
-`superseded`; a share line repeats what votes hold and is dropped as `share_record`.
+A chat line that holds the final state of a conversation has the fate of the conversation, a vote line that of its
+battle. A line that a later line replaced (a conversation grew, an answer was regenerated, a vote was cast again) is
+dropped as `superseded`; a share line repeats the content of votes and is dropped as `share_record`.
 """
-
-from collections.abc import Iterator
 
 import polars as pl
 
@@ -20,19 +18,22 @@ REPEATS = {
     SUPERSEDED: "a later line of the same conversation or vote replaced it",
     SHARE: "a shared link; it repeats conversations that other lines hold",
 }
-"""Lines that carry nothing of their own, and what that means."""
+"""Reasons of dropped lines that repeat other lines -> what they mean."""
 _FATES = """
 CREATE TABLE fates AS
 WITH lines AS (
     SELECT source, line, first(record_type ORDER BY place) AS record_type FROM sightings GROUP BY source, line
+), items AS (
+    SELECT 'conversation' AS item_kind, conversation_id AS item_id, source, line FROM conversations
+    UNION ALL SELECT 'battle', battle_id, source, line FROM battles
 ), known AS (
-    SELECT lines.source, lines.line, record_type, item_id, keep, reason, held
+    SELECT lines.source, lines.line, record_type, item_id, keep, reasons[1] AS reason, held
     FROM lines
     LEFT JOIN items ON items.source = lines.source AND items.line = lines.line AND items.item_kind =
         CASE WHEN record_type IN ('leftvote', 'rightvote', 'tievote', 'bothbad_vote')
         THEN 'battle' ELSE 'conversation' END
     LEFT JOIN decisions USING (item_kind, item_id)
-), judged AS (  -- a share line may be all that is known of two conversations; it is kept when either is
+), judged AS (  -- a share line may be the source of two conversations; it is kept when one of them is
     SELECT DISTINCT ON (source, line) * FROM known ORDER BY source, line, keep DESC NULLS LAST, item_id
 )
 SELECT source, line, if(keep, 'kept', 'dropped') AS fate, coalesce(held, false) AS held,
@@ -42,7 +43,6 @@ FROM judged
 UNION ALL
 SELECT source, line, 'rejected', false, reason FROM rejects WHERE line IS NOT NULL
 """
-_LINE = ["source", "line"]
 
 
 def line_fates(store: Store) -> pl.DataFrame:
@@ -51,9 +51,9 @@ def line_fates(store: Store) -> pl.DataFrame:
 
 
 def funnel(store: Store) -> Funnel:
-    """Counts of `line_fates`, and how many lines wait for nothing but a review.
+    """Counts of `line_fates`, and the number of lines that wait only for a review.
 
-    Raises AssertionError when the counts do not add up, because then nothing may be released.
+    Raises AssertionError when the counts do not add up; nothing may be released then.
     """
     database = _fates(store)
     counts = database.read(
@@ -73,29 +73,17 @@ def funnel(store: Store) -> Funnel:
 def _fates(store: Store) -> TemporaryDatabase:
     """A database with the table `fates`."""
     database = TemporaryDatabase()
-    database.load("sightings", _read(store, "sightings", [*_LINE, "record_type"]))
-    database.load("rejects", _read(store, "rejects", [*_LINE, "reason"]))
-    database.load("items", (rows for table in ("conversation", "battle") for rows in _items(store, table)))
-    first = pl.col("reasons").list.first().alias("reason")
-    decided = _read(store, "decisions", ["item_id", "item_kind", "keep", "reasons", "held"])
-    database.load("decisions", (rows.with_columns(first).drop("reasons") for rows in decided))
+    database.load_table(store, "sightings", ["source", "line", "record_type"])
+    database.load_table(store, "rejects", ["source", "line", "reason"])
+    database.load_table(store, "conversations", ["conversation_id", "source", "line"])
+    database.load_table(store, "battles", ["battle_id", "source", "line"])
+    database.load_table(store, "decisions", ["item_id", "item_kind", "keep", "reasons", "held"])
     database.run(_FATES)
     return database
 
 
-def _items(store: Store, kind: str) -> Iterator[pl.DataFrame]:
-    for rows in _read(store, f"{kind}s", [f"{kind}_id", *_LINE]):
-        yield rows.select(pl.lit(kind).alias("item_kind"), pl.col(f"{kind}_id").alias("item_id"), *_LINE)
-
-
-def _read(store: Store, table: str, columns: list[str]) -> Iterator[pl.DataFrame]:
-    """A table some rows at a time, after a frame without rows."""
-    yield store.empty(table, columns)
-    yield from store.read_slices(table, columns)
-
-
 def reason_texts(policy: Policy) -> dict[str, str]:
-    """Reason -> what makes it fire; of rejects as well."""
+    """Reason -> what it means, for the rules of a policy and for rejected lines."""
     texts: dict[str, str] = {}
     for each in policy.rules:
         texts[each.reason] = "; or ".join(filter(None, (texts.get(each.reason), _rule(each))))
@@ -104,11 +92,11 @@ def reason_texts(policy: Policy) -> dict[str, str]:
         for rule in policy.rules
     }
     if (rule := policy.duplicates) is not None:
-        alike = f"the same prompt (cosine {rule.prompt_cosine_min} or more), pictures: {rule.pictures}"
+        alike = f"the same prompt (cosine {rule.prompt_cosine_min} or more), images: {rule.pictures}"
         texts[rule.reason] = f"{alike}; copies kept: {rule.copies_max}"
     if (limit := policy.hot_prompts) is not None:
         kept = limit.copies_max or f"quantile {limit.copies_quantile} of the battles that each prompt has"
-        texts[limit.reason] = f"more battles of the same prompt, pictures: {limit.pictures}; kept: {kept}"
+        texts[limit.reason] = f"more battles of the same prompt, images: {limit.pictures}; kept: {kept}"
     return texts | REPEATS | REJECT_TEXTS
 
 

@@ -1,4 +1,4 @@
-"""Encoded images of a store by content id, read part by part."""
+"""Looks up the stored, encoded images by content id."""
 
 import threading
 from collections import OrderedDict
@@ -11,7 +11,7 @@ PARTS_IN_MEMORY = 3
 
 
 class StoredImage(NamedTuple):
-    """One image as it is stored."""
+    """A row of `images` or `redacted_images`."""
 
     image_id: str
     bytes: bytes
@@ -21,10 +21,9 @@ class StoredImage(NamedTuple):
 
 
 class StoredImages:
-    """Looks images up; keeps the last few parts in memory, so ask for neighbours together.
+    """Stored images by content id. Keeps the last few parts in memory; `ordered` gives the fastest order.
 
-    `tables`: `images`, what was taken in, and `redacted_images`, what was made of it. `part_of` says where each
-    image lies, if that is known already.
+    `tables`: `images` (the default) and `redacted_images`. `part_of`: (table, part) of each image, if already known.
     """
 
     def __init__(self, store: Store, *tables: str, part_of: dict[str, tuple[str, str]] | None = None) -> None:
@@ -39,7 +38,7 @@ class StoredImages:
         }
 
     def ordered(self, image_ids: Iterable[str]) -> list[str]:
-        """The ids that are stored, those of one part together."""
+        """The ids of stored images, grouped by part."""
         return sorted({i for i in image_ids if i in self.part_of}, key=lambda i: (self.part_of[i], i))
 
     def __getitem__(self, image_id: str) -> StoredImage:

@@ -1,4 +1,4 @@
-"""ISO 639 codes -> English names, as arena releases spell languages."""
+"""English names of ISO 639 language codes, as arena datasets spell them."""
 
 from functools import cache
 
@@ -9,7 +9,7 @@ UNKNOWN = "unknown"
 
 @cache
 def english_name(code: str | None) -> str:
-    """English for en; unknown for unknown, missing or unlisted codes."""
+    """The English name of a language code, such as `English` for `en`; `unknown` for a missing or unlisted code."""
     if code is None or code == UNKNOWN:
         return UNKNOWN
     name = Locale("en").languages.get(code)

@@ -1,6 +1,6 @@
-"""Conversations and battles as they may leave the store: redacted where the policy said so, models under its names.
+"""Conversations and battles in the form in which they are released: redacted and with models renamed by the policy.
 
-Later stages see no other form.
+All stages after `decide` use this form.
 """
 
 import json
@@ -18,10 +18,10 @@ _MODELS = ("model", "model_a", "model_b")
 
 
 def conversations_as_released(store: Store) -> pl.DataFrame:
-    """The `conversations` table with every redacted conversation in place of the original, in the table's order.
+    """The table `conversations` with redacted conversations in place of their originals, also those that are dropped.
 
-    Whether a conversation is kept is for `decisions` to say. Raises BadInput when a redaction that a decision tells
-    of is not there, as after a run that was killed between redacting and deciding: nothing may be released then.
+    Raises BadInput when a redaction that a decision names is missing, as after a run that was killed between redacting
+    and deciding; nothing may be released then.
     """
     conversations = store.read("conversations")
     decided = store.read("decisions", ["item_kind", "item_id", "redactions", "policy_hash"])
@@ -37,12 +37,12 @@ def conversations_as_released(store: Store) -> pl.DataFrame:
 
 
 def battles_as_released(store: Store) -> pl.DataFrame:
-    """The `battles` table with the models' released names."""
+    """The table `battles` with the models' released names."""
     return released_names(store, store.read("battles"))
 
 
 def days(store: Store) -> list[date]:
-    """The days of the conversations, in order; those without a time count only where none has one."""
+    """The days of the conversations, sorted. Conversations without a time count only when none has one."""
     dated = pl.col("tstamp") >= UNDATED_BEFORE
     parts = store.read_slices("conversations", ["day", "tstamp"])
     known = pl.concat(
@@ -56,22 +56,22 @@ def days(store: Store) -> list[date]:
 
 
 def decided_policy(store: Store) -> Policy | None:
-    """The policy of the decisions; None where there are none."""
+    """The policy that made the decisions; None when there are no decisions."""
     decided = next((rows["policy_hash"][0] for rows in store.read_slices("decisions", ["policy_hash"], 1)), None)
     stored = None if decided is None else store.read_bytes(f"policies/{decided}.json")
     return None if stored is None else Policy.model_validate(json.loads(stored))
 
 
 def released_names(store: Store, items: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `conversations` or `battles` with their models renamed as the policy of the decisions says."""
+    """Rows of `conversations` or `battles` with models renamed by the policy that made the decisions."""
     policy = decided_policy(store)
     return items if policy is None else renamed(items, policy.renames)
 
 
 def renamed(items: pl.DataFrame, renames: Iterable[Rename]) -> pl.DataFrame:
-    """The rows with every model renamed that has another name at the row's `tstamp`; each name changes once.
+    """The rows with models renamed by the renames that apply at the row's `tstamp`; a name is changed at most once.
 
-    A rename that holds for a time only says nothing about rows without one.
+    Renames with `since` or `until` do not apply to rows without a time.
     """
     renames = list(renames)
     columns = [name for name in _MODELS if name in items.columns]

@@ -1,4 +1,4 @@
-"""Why a row that an earlier release had is not in a later one, from the store as it is now."""
+"""Removal reasons: why a row of an earlier release is not in a later one, from the current store."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -9,15 +9,15 @@ from tasks.storage.tombstones import Tombstones
 from tasks.storage.user_ids import store_key
 
 Reasons = Callable[[str, Sequence[str]], Mapping[str, list[str]]]
-"""Configuration and released ids -> the reasons on record for each id."""
+"""Function of a configuration and released ids that returns the reasons for each id."""
 _OTHERWISE = {"chat": "its prompt is in the benchmark", "bench": "not drawn"}
 
 
 def removal_reasons(store: Store) -> Reasons:
     """A function that looks the reasons up; every call reads the decisions once.
 
-    It raises BadInput for a row that is not in the store when the store's key cannot be had: only with the key can a
-    takedown be told.
+    It raises BadInput when a row is not in the store and the store's key is not available, because the key is needed
+    to recognise what was taken down.
     """
 
     def reasons(config: str, ids: Sequence[str]) -> dict[str, list[str]]:
@@ -38,7 +38,7 @@ def removal_reasons(store: Store) -> Reasons:
 
 
 def _battles(store: Store, ids: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Conversation on the left, which names a released battle, and battle_id."""
+    """(conversation_a, which is the id of a released battle, battle_id)."""
     for rows in store.read_slices("battles", ["conversation_a", "battle_id"]):
         yield from rows.filter(pl.col("conversation_a").is_in(ids)).iter_rows()
 

@@ -1,4 +1,4 @@
-"""Reads the facts that signals left in a store."""
+"""Reads stored signal values (the tables `signals/*`)."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from schemas.errors import BadInput
 from tasks.storage.tables import Store
 
 Versions = Mapping[str, str]
@@ -13,7 +14,7 @@ Versions = Mapping[str, str]
 
 
 def table_name(signal: str) -> str:
-    """Name of the table that holds a signal's facts."""
+    """Name of the table with a signal's values."""
     return f"signals/{signal}"
 
 
@@ -24,9 +25,9 @@ def facts(
     columns: Sequence[str] | None = None,
     content_ids: Collection[str] | None = None,
 ) -> pl.DataFrame:
-    """The stored facts of one signal and version: `content_id` and the columns, one row for each content id.
+    """The stored values of one signal and version: `content_id` and `columns`, one row for each content id.
 
-    With `content_ids` only those are kept in memory.
+    With `content_ids`, only the rows of these.
     """
     names = None if columns is None else ["content_id", "version", *columns]
     wanted = pl.col("version") == version
@@ -42,10 +43,16 @@ def facts(
 
 
 def embeddings(store: Store, signal: str, versions: Versions, ids: pl.Series) -> dict[str, npt.NDArray[np.float32]]:
-    """The vector of each of the content ids that has one, in the order of the ids."""
-    stored = facts(store, signal, versions[signal], ["vector"], ids.to_list())
-    if stored.is_empty():
-        return {}
-    vectors = stored["vector"].explode().to_numpy().astype(np.float32, copy=False).reshape(stored.height, -1)
-    place = {name: row for row, name in enumerate(stored["content_id"])}
-    return {name: vectors[place[name]] for name in ids.sort() if name in place}
+    """Content id -> vector, for the given ids that have an embedding, sorted by id.
+
+    Raises BadInput when the vectors have several lengths.
+    """
+    stored = facts(store, signal, versions[signal], ["vector"], ids.drop_nulls().unique().to_list()).sort("content_id")
+    widths = sorted(stored["vector"].list.len().unique())
+    if len(widths) > 1 or widths == [0]:
+        raise BadInput(
+            f"{signal}: vectors of version {versions[signal]!r} have {' and '.join(map(str, widths))} dimensions, but "
+            "one version must have one; remove its rows and run `curate measure` again"
+        )
+    matrix = stored["vector"].explode().to_numpy().astype(np.float32, copy=False).reshape(stored.height, *widths)
+    return dict(zip(stored["content_id"], matrix, strict=True))

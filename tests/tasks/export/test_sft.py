@@ -156,7 +156,7 @@ def test_a_picture_whose_name_would_be_a_path_is_refused_and_nothing_is_written(
     named = {"images": [{"bytes": b"x", "path": "../../../escaped.png"}]}
     rewrite(strange, CHAT, lambda rows: [row | named for row in rows])
     code, err, out = sft(of=strange)
-    assert (code, "a picture is called '../../../escaped.png'" in err) == (2, True)
+    assert (code, "an image is named '../../../escaped.png'" in err) == (2, True)
     assert not out.exists()
     assert not list(tmp_path.parent.rglob("escaped.png"))
 

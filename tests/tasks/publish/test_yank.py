@@ -105,7 +105,7 @@ def test_a_takedown_lists_published_versions_of_which_it_cannot_tell(hub, curate
     removed = take_down(store, ["c05"], [], NOON, dry_run=True)
     assert (removed.published, removed.perhaps_published) == ([(REPO, "1.1.0")], [(REPO, "1.0.0")])
     out = curate("takedown", "c05", "--store", store.root, "--dry-run")[1]
-    assert f"look whether it holds it, or take it back with: curate yank 1.0.0 --repo {REPO}" in out
+    assert f"check whether it has the content, or take it back with: curate yank 1.0.0 --repo {REPO}" in out
 
 
 def test_a_preview_that_was_published_since_goes_and_the_version_stays_at_the_head(hub, publish, release):

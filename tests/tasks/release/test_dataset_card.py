@@ -208,7 +208,7 @@ def test_boards_of_both_kinds_of_draws_stand_side_by_side(own_store):
 
 
 def test_every_signal_is_listed_with_its_version(card, release):
-    assert dict(_table(card, "## How facts were measured")) == manifest_of(release)["signal_versions"]
+    assert dict(_table(card, "## Versions of the signals")) == manifest_of(release)["signal_versions"]
 
 
 def test_an_embedded_build_says_that_it_must_not_be_published(card):

@@ -28,7 +28,7 @@ def test_a_takedown_says_what_went_and_what_is_left_to_do(curate, store):
     assert (code, err) == (0, "")
     assert "gone         1  conversations" in out
     assert f"gone  release {store.root}/releases/1.0.0" in out
-    raw = "still in the raw logs, to be deleted there: 1 lines, 1 picture files\n  vision-tmp-2024-06-20-conv.json:1\n"
+    raw = "still in the raw logs, to be deleted there: 1 lines, 1 image files\n  vision-tmp-2024-06-20-conv.json:1\n"
     assert out.startswith(f"{raw}  {OWN}.png\n")
 
 

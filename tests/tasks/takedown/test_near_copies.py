@@ -72,7 +72,7 @@ def test_the_command_that_takes_the_copies_down_as_well_is_printed_and_works(sto
     code, out, _ = curate("takedown", "--store", store.root, PHOTO)
     them = f"curate takedown --store {store.root} {IDS[COPY]} {IDS[SMALL]}"
     assert (code, out.count("of 256 bits of their PDQ hashes differ")) == (0, 2)
-    assert f"take those down as well that should go: {them}\n" in out
-    assert out.index("look like one that goes") < out.index("gone")
+    assert f"to take them down as well: {them}\n" in out
+    assert out.index("look like a removed one") < out.index("gone")
     assert curate(*them.split()[1:])[0] == 0
     assert set(store.read("conversations")["conversation_id"]) == {conv_id("other")}

@@ -48,7 +48,7 @@ def test_a_file_with_the_same_pixels_is_the_picture_in_whatever_format(pictures,
     store, _, image_id = pictures
     path = tmp_path / "asked"
     PIL.Image.open(io.BytesIO(FILES[PHOTO])).save(path, file_format, lossless=True)
-    assert scope_of(store, path).pictures == {PHOTO, image_id}
+    assert scope_of(store, path).images == {PHOTO, image_id}
     assert scope_of(store, path).conversations == {conv_id("ann")}
 
 
@@ -56,13 +56,13 @@ def test_a_file_with_the_same_pixels_is_the_picture_in_whatever_format(pictures,
 def test_a_digest_is_taken_as_any_system_writes_it(pictures, kind):
     store, _, image_id = pictures
     digest = hashlib.new(kind, FILES[PHOTO]).hexdigest()
-    assert scope_of(store, digest).pictures == scope_of(store, digest.upper()).pictures == {PHOTO, image_id}
+    assert scope_of(store, digest).images == scope_of(store, digest.upper()).images == {PHOTO, image_id}
 
 
 def test_a_file_that_is_no_picture_is_known_by_its_bytes(pictures):
     store, folder, _ = pictures
     scope = scope_of(store, folder / f"{BROKEN}.png")
-    assert (scope.pictures, scope.conversations) == ({BROKEN}, {conv_id("bob")})
+    assert (scope.images, scope.conversations) == ({BROKEN}, {conv_id("bob")})
 
 
 @pytest.mark.parametrize("saved", [{"format": "JPEG", "quality": 60}, {"format": "PNG"}])

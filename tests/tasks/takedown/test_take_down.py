@@ -139,7 +139,7 @@ def test_a_dry_run_lists_what_would_go_and_touches_nothing(store):
 @pytest.mark.parametrize("asked", ["nonsense", "f" * 32, "", "../../no/such/file", conv_id("ann")[:-1]])
 def test_an_unknown_id_is_one_clear_error_and_nothing_goes(store, asked):
     before = dict(everything(store))
-    with pytest.raises(BadInput, match="is no conversation, battle, picture or user of this store"):
+    with pytest.raises(BadInput, match="is no conversation, battle, image or user of this store"):
         take(store, conv_id("bob"), asked)
     assert dict(everything(store)) == before
 

@@ -3,17 +3,17 @@
 import polars as pl
 import pytest
 
-from tasks.takedown.live import Ids
+from tasks.storage.distinct import Distinct
 
 
-def of(*ids: str | None) -> Ids:
-    made = Ids()
+def of(*ids: str | None) -> Distinct:
+    made = Distinct(7)
     made.add(pl.Series(ids, dtype=pl.String))
     return made
 
 
 def test_it_holds_what_was_added_in_however_many_shares():
-    made = Ids()
+    made = Distinct(7)
     for start in range(0, 600_000, 50_000):
         made.add(pl.Series([f"{number:032x}" for number in range(start, start + 50_000)]))
     asked = pl.Series([f"{number:032x}" for number in range(599_000, 601_000)])
