@@ -63,4 +63,4 @@ def test_a_picture_without_a_label_has_no_face(tmp_path):
     found = {row["bench"]: (row["value"], row["n"]) for row in image_figures(tmp_path, labels, Providers())}
     assert found["faces: recall, at least 32 px"] == (0.0, 1)
     assert found["faces: false alarms"] == (0.0, 1)
-    assert found["nsfw: false alarms on harmless pictures"] == (0.0, 3)
+    assert found["nsfw: false alarms on harmless images"] == (0.0, 3)

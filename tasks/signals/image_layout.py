@@ -12,13 +12,13 @@ _THUMBNAIL = 64
 _FLAT_LEVELS, _INK_LEVELS = 8, 96
 
 
-def image_layout(picture: DecodedImage) -> ImageLayout:
+def image_layout(image: DecodedImage) -> ImageLayout:
     """Measured on the image shrunk to at most 256 pixels a side."""
-    small = picture.fitted(SIDE).reshape(-1, 3).astype(np.int16)
+    small = image.fitted(SIDE).reshape(-1, 3).astype(np.int16)
     codes = _codes(small)
     background = np.median(small[codes == np.bincount(codes).argmax()], axis=0)
     away = np.abs(small - background)
-    thumbnail = picture.resized((_THUMBNAIL, _THUMBNAIL), Filter.NEAREST).reshape(-1, 3)
+    thumbnail = image.resized((_THUMBNAIL, _THUMBNAIL), Filter.NEAREST).reshape(-1, 3)
     return ImageLayout(
         flat_fraction=float((away.max(axis=1) <= _FLAT_LEVELS).mean()),
         colour_count=len(np.unique(_codes(thumbnail))),

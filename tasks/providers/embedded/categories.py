@@ -1,4 +1,4 @@
-"""Categories without a language model: nearest example prompts, words, and how the picture is laid out.
+"""Categories without a language model: nearest example prompts, words, and how the image is laid out.
 
 A stand-in of known quality for machines without keys (docs/tags.md, benchmarks/tags_quality.py). Its examples and words
 are data: `categories.yaml`, `category_words.yaml`.
@@ -20,10 +20,10 @@ from tasks.runtime.yaml_files import read_yaml
 COSINE_MIN, COSINE_MARGIN = 0.5, 0.03
 """How near an example must be, and how much nearer another category's may be."""
 FLAT_FRACTION_MIN, COLOUR_COUNT_MAX = 0.45, 235
-"""What separates drawings and documents from photographs on the labelled pictures."""
+"""What separates drawings and documents from photographs on the labelled images."""
 DIAGRAM_PROBABILITY_MIN = 0.5
 TEXT_AREA_MIN, TEXT_CHARACTERS_MIN = 0.2, 40
-"""From here on a picture is a page, a sign or a receipt, and not a drawing with labels."""
+"""From here on an image is a page, a sign or a receipt, and not a drawing with labels."""
 TASK_WORDS_MIN, TASK_TERMS_MIN = 10, 2
 """A task under a drawing is told at some length, and in the terms of tasks."""
 DIAGRAMS_VERSION = 1
@@ -71,7 +71,7 @@ class WordsAndLayout:
         return Categories(**dict.fromkeys(TAGS) | known)
 
     def _is_diagram(self, document: Document, drawn: bool) -> bool:
-        """By the picture's embedding; by layout alone where the vectors are another embedder's, or missing."""
+        """By the image's embedding; by layout alone where the vectors are another embedder's, or missing."""
         weights, intercept = self._line
         fitting = [vector for vector in document.image_vectors if vector.shape == weights.shape]
         if not fitting:

@@ -32,7 +32,7 @@ SIDE_MIN, SIDE_MAX = 640, 1280
 _SHRINK, _SHRINK_PIECES = 0.6, 0.8
 """Share of an image's size at which it is searched whole, and in pieces."""
 _OVERLAP = 192
-"""Pixels that neighbouring pieces share: a face of up to 240 pixels of the picture is whole in one of them."""
+"""Pixels that neighbouring pieces share: a face of up to 240 pixels of the image is whole in one of them."""
 CONFIDENCE_MIN = 0.2
 """Weaker ones are not recorded; what counts as a face is the policy's business."""
 CANDIDATE_MIN = 0.1
@@ -53,7 +53,7 @@ _INPUT, _OUTPUTS = "input.1", ["537", "538", "539"]
 
 
 class CenterFace:
-    """Face boxes in pixels of the picture, strongest first."""
+    """Face boxes in pixels of the image, strongest first."""
 
     version = f"centerface-deface1.5.0-6of10-{SIDE_MIN}-{SIDE_MAX}-pieces8of10-twice"
 
@@ -64,25 +64,23 @@ class CenterFace:
     def _session(self) -> onnxruntime.InferenceSession:
         return onnxruntime.InferenceSession(_any_size(self._file), one_thread(), providers=["CPUExecutionProvider"])
 
-    def find_faces(self, pictures: Sequence[DecodedImage]) -> list[list[Face]]:
-        """The faces of every picture, in order."""
-        return [self._find(picture) for picture in pictures]
+    def find_faces(self, images: Sequence[DecodedImage]) -> list[list[Face]]:
+        """The faces of every image, in order."""
+        return [self._find(image) for image in images]
 
-    def _find(self, picture: DecodedImage) -> list[Face]:
-        boxes, confidences, large = (
-            np.concatenate(each) for each in zip(*self._first_detections(picture), strict=True)
-        )
+    def _find(self, image: DecodedImage) -> list[Face]:
+        boxes, confidences, large = (np.concatenate(each) for each in zip(*self._first_detections(image), strict=True))
         apart = _strongest_apart(boxes, confidences)
         boxes, confidences, large = boxes[apart], confidences[apart], large[apart]
         for index in np.flatnonzero(confidences < CONFIDENCE_SURE):
-            again = self._detect_again(picture, boxes[index])
+            again = self._detect_again(image, boxes[index])
             confidences[index] = (again + confidences[index]) / 2 if large[index] else again
         kept = sorted(np.flatnonzero(confidences >= CONFIDENCE_MIN), key=lambda index: -confidences[index])
         return [_face(boxes[index], confidences[index]) for index in kept]
 
-    def _first_detections(self, picture: DecodedImage) -> Iterator[tuple[Boxes, Boxes, Boxes]]:
-        """Of the whole picture, then of its pieces: boxes in its pixels, confidences, whether a box is large."""
-        for rgb, left, top, scale in _views(picture):
+    def _first_detections(self, image: DecodedImage) -> Iterator[tuple[Boxes, Boxes, Boxes]]:
+        """Of the whole image, then of its pieces: boxes in its pixels, confidences, whether a box is large."""
+        for rgb, left, top, scale in _views(image):
             boxes, confidences = self._detect(rgb)
             unsure = np.cumsum(confidences < CONFIDENCE_SURE)
             boxes, confidences = boxes[unsure <= LOOKS_MAX], confidences[unsure <= LOOKS_MAX]
@@ -100,9 +98,9 @@ class CenterFace:
         apart = _strongest_apart(boxes, confidences)
         return boxes[apart], confidences[apart]
 
-    def _detect_again(self, picture: DecodedImage, box: Boxes) -> float:
+    def _detect_again(self, image: DecodedImage, box: Boxes) -> float:
         """Confidence, 0 to 1, of a face where the box is and as large, in whichever of four directions it is best."""
-        tile = _tile(picture, box)
+        tile = _tile(image, box)
         upright = self._in_the_middle(tile)
         if not _TURN_FROM <= upright < CONFIDENCE_SURE:
             return upright
@@ -116,16 +114,16 @@ class CenterFace:
         return float(confidences[fits].max(initial=0.0))
 
 
-def _views(picture: DecodedImage) -> Iterator[tuple[Pixels, int, int, tuple[float, float]]]:
-    """Pixels of the whole picture, and of the pieces of a large one: with their left, top, and the scale back."""
-    side = max(picture.width, picture.height)
+def _views(image: DecodedImage) -> Iterator[tuple[Pixels, int, int, tuple[float, float]]]:
+    """Pixels of the whole image, and of the pieces of a large one: with their left, top, and the scale back."""
+    side = max(image.width, image.height)
     sides = [max(round(side * _SHRINK), SIDE_MIN)]
     if sides[0] > SIDE_MAX:
         sides = [min(max(side // 5, SIDE_MIN), SIDE_MAX), round(side * _SHRINK_PIECES)]
     for longer in sides:
-        small = picture.fitted(longer)
+        small = image.fitted(longer)
         height, width, _ = small.shape
-        scale = (picture.width / width, picture.height / height)
+        scale = (image.width / width, image.height / height)
         for (top, bottom), (left, right) in product(_pieces(height), _pieces(width)):
             yield small[top:bottom, left:right], left, top, scale
 
@@ -137,13 +135,13 @@ def _pieces(length: int) -> list[tuple[int, int]]:
     return [(round(piece * step), round((piece + 1) * step) + _OVERLAP) for piece in range(count)]
 
 
-def _tile(picture: DecodedImage, box: Boxes) -> Pixels:
-    """uint8 (160, 160, 3): the square around a box, black outside the picture."""
+def _tile(image: DecodedImage, box: Boxes) -> Pixels:
+    """uint8 (160, 160, 3): the square around a box, black outside the image."""
     left, top, right, bottom = (float(edge) for edge in box)
     half = max(right - left, bottom - top, 2.0) * _MARGIN / 2
     x, y = (left + right) / 2, (top + bottom) / 2
     square = (round(x - half), round(y - half), round(x + half), round(y + half))
-    crop = picture.pil.crop(square)
+    crop = image.pil.crop(square)
     return np.asarray(crop.resize((_TILE, _TILE), PIL.Image.Resampling.BILINEAR))
 
 

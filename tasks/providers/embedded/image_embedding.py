@@ -26,7 +26,7 @@ _SIDE = 224
 
 
 class EfficientNet:
-    """float32 (n, 1280) unit vectors, one picture at a time so that a vector never depends on its neighbours."""
+    """float32 (n, 1280) unit vectors, one image at a time so that a vector never depends on its neighbours."""
 
     version = "efficientnet-lite0-57934424"
 
@@ -37,12 +37,12 @@ class EfficientNet:
             efficientnet_lite0(weights), one_thread(), providers=["CPUExecutionProvider"]
         )
 
-    def embed_images(self, pictures: Sequence[DecodedImage]) -> npt.NDArray[np.float32]:
+    def embed_images(self, images: Sequence[DecodedImage]) -> npt.NDArray[np.float32]:
         """float32 (n, 1280), unit length."""
-        return np.stack([self._embed(picture) for picture in pictures])
+        return np.stack([self._embed(image) for image in images])
 
-    def _embed(self, picture: DecodedImage) -> npt.NDArray[np.float32]:
-        tile = picture.resized((_SIDE, _SIDE), Filter.BICUBIC)
+    def _embed(self, image: DecodedImage) -> npt.NDArray[np.float32]:
+        tile = image.resized((_SIDE, _SIDE), Filter.BICUBIC)
         pixels = (tile.astype(np.float32).transpose(2, 0, 1)[None] - 127) / 128
         features: npt.NDArray[np.float32] = self._session.run(None, {"pixels": pixels})[0][0]
         return features / max(float(np.linalg.norm(features)), 1e-12)

@@ -20,7 +20,7 @@ WINDOW_CHARACTERS, OVERLAP = 100, 20
 
 
 class OpenNsfw:
-    """Probability of pornography; one picture at a time, because a batch is no faster on one core."""
+    """Probability of pornography; one image at a time, because a batch is no faster on one core."""
 
     version = "open-nsfw-onnx-1.0.0"
 
@@ -30,9 +30,9 @@ class OpenNsfw:
 
         return Classifier(intra_op_threads=1)
 
-    def nsfw_probabilities(self, pictures: Sequence[DecodedImage]) -> list[float]:
-        """Probability, 0 to 1, of every picture."""
-        return [self._classifier.score(picture.pil) for picture in pictures]
+    def nsfw_probabilities(self, images: Sequence[DecodedImage]) -> list[float]:
+        """Probability, 0 to 1, of every image."""
+        return [self._classifier.score(image.pil) for image in images]
 
 
 class OffensiveWords:

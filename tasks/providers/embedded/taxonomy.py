@@ -1,6 +1,6 @@
 """A place in the taxonomy without a language model: the nearest example prompts, and where none is near, words.
 
-A stand-in of lower assurance. It does not look at pictures: where the prompt does not name what is shown, the domain
+A stand-in of lower assurance. It does not look at images: where the prompt does not name what is shown, the domain
 is null.
 """
 
@@ -23,7 +23,7 @@ Words = list[tuple[str, re.Pattern[str]]]
 
 
 class NearestPlace:
-    """The question's place is that of the nearest example, the picture's that of the nearest question about one."""
+    """The question's place is that of the nearest example, the image's that of the nearest question about one."""
 
     looks_at_images = False
 
