@@ -1,4 +1,4 @@
-"""Measures that tell drawings, documents and photographs apart: flat colour, number of colours, saturation, ink."""
+"""Measures that distinguish drawings, documents and photographs: flat colour, number of colours, saturation, ink."""
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,6 @@ def image_layout(image: DecodedImage) -> ImageLayout:
 
 
 def _codes(rgb: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
-    """Which of 4,096 colours each pixel of (n, 3) is."""
+    """Pixels (n, 3) -> colour codes (n,), 0 to 4,095."""
     codes: npt.NDArray[np.int64] = (rgb.astype(np.int64) >> 4) @ np.array([256, 16, 1])
     return codes
