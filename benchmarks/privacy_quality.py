@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from scipy.stats import beta
 
 from benchmarks.privacy_spans import pii_figures
 from schemas.policy import Over
@@ -25,6 +24,7 @@ from tasks.policy.policy_file import load_policy
 from tasks.policy.rules import STOPS, fires
 from tasks.providers import Providers
 from tasks.signals import IMAGE_SIGNALS, SCREENING_TEXT_SIGNALS
+from tasks.signals.tag_evaluation import clopper_pearson
 
 LABELS = Path(__file__).with_name("face_labels.csv")
 FACE_PX_MIN = 32
@@ -32,16 +32,10 @@ PICTURES = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
 TEXTS = (Over.MESSAGES, Over.USER_MESSAGES, Over.PROMPT)
 
 
-def interval(hits: int, n: int) -> tuple[float, float]:
-    """95 % interval of a share after Clopper and Pearson (1934)."""
-    low = float(beta.ppf(0.025, hits, n - hits + 1)) if hits else 0.0
-    high = float(beta.ppf(0.975, hits + 1, n - hits)) if hits < n else 1.0
-    return low, high
-
-
 def figure(name: str, hits: int, n: int, failures: Iterable[str] = ()) -> dict[str, Any]:
     """One figure; printed with what went wrong."""
-    low, high = interval(hits, n)
+    share = clopper_pearson(hits, n)
+    low, high = share.ci95_low or 0.0, 1.0 if share.ci95_high is None else share.ci95_high
     print(f"{name:44} {hits:5} of {n:5}  {hits / max(n, 1):7.4f}  [{low:.4f}, {high:.4f}]")
     for failure in failures:
         print(f"    {failure}")

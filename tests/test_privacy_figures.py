@@ -1,9 +1,8 @@
 """The figures about the detectors are counted as they say."""
 
 import PIL.Image
-import pytest
 
-from benchmarks.privacy_quality import image_figures, interval
+from benchmarks.privacy_quality import image_figures
 from benchmarks.privacy_spans import pii_figures
 from schemas.signals import PiiSpan
 from tasks.providers import Providers
@@ -33,13 +32,6 @@ SENTENCE = {
 
 def figures(*spans):
     return {name: (hits, n) for name, hits, n, _ in pii_figures([SENTENCE], Finder(*spans)) if n}
-
-
-@pytest.mark.parametrize(
-    ("hits", "n", "low", "high"), [(0, 10, 0.0, 0.3085), (9, 10, 0.5550, 0.9975), (10, 10, 0.6915, 1.0)]
-)
-def test_intervals_are_those_of_clopper_and_pearson(hits, n, low, high):
-    assert interval(hits, n) == pytest.approx((low, high), abs=5e-5)
 
 
 def test_a_town_beside_its_street_is_right_but_alone_it_is_not():

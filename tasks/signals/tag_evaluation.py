@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from scipy.special import betaincinv
 
 from schemas.tables import SIGNALS
 from schemas.tag_evaluation import Share, TagAgreement, TagDisagreement
@@ -109,9 +108,10 @@ def clopper_pearson(hits: int, n: int) -> Share:
     """A share of n with its 95 % interval after Clopper and Pearson (1934); null when n is 0."""
     if not n:
         return NO_SHARE
-    low = float(betaincinv(hits, n - hits + 1, 0.025)) if hits else 0.0
-    high = float(betaincinv(hits + 1, n - hits, 0.975)) if hits < n else 1.0
-    return Share(value=hits / n, ci95_low=low, ci95_high=high)
+    from scipy.stats import binomtest  # slow to import
+
+    low, high = binomtest(hits, n).proportion_ci(0.95, method="exact")
+    return Share(value=hits / n, ci95_low=float(low), ci95_high=float(high))
 
 
 def _decided(tagger: Labels, reference: Labels, tag: str) -> tuple[list[tuple[Said, Said]], int]:

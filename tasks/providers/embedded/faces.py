@@ -88,7 +88,7 @@ class CenterFace:
             yield (boxes + np.array([left, top] * 2, np.float32)) * np.array(scale * 2, np.float32), confidences, large
 
     def _detect(self, rgb: Pixels) -> tuple[Boxes, Boxes]:
-        """Boxes (n, 4) as left, top, right, bottom and confidences (n,) after non-maximum suppression, strongest first."""
+        """Boxes (n, 4) as left, top, right, bottom and confidences (n,) after suppression, strongest first."""
         height, width, _ = rgb.shape
         padded = np.zeros((-(-height // _STRIDE) * _STRIDE, -(-width // _STRIDE) * _STRIDE, 3), np.float32)
         padded[:height, :width] = rgb

@@ -1,7 +1,7 @@
 """Patterns and checks of identity numbers, account numbers and telephone numbers; check digits by python-stdnum.
 
-A telephone number is accepted when it carries a mark of telephones (+, 00, area code in brackets, extension), when
-it is valid and grouped as in some country, or when a word beside it says what it is and its length is possible (ITU-T E.164).
+A telephone number is accepted if it carries a mark of telephones (+, 00, area code in brackets, extension), if it is
+valid and grouped as in some country, or if a word beside it names it and its length is possible (ITU-T E.164).
 """
 
 import re
