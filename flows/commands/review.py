@@ -1,4 +1,4 @@
-"""`curate review`: what is held, and what somebody decided about it."""
+"""`curate review`: held conversations and reviewers' verdicts."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +12,7 @@ def review(
     store: StoreOption,
     file: Annotated[Path | None, typer.Argument(help="The list with its `verdict` column filled in.")] = None,
 ) -> None:
-    """List what is held as CSV; with a filled-in FILE, take its verdicts (release or drop) for the next decisions."""
+    """Print held conversations as CSV; with a filled-in FILE, store its verdicts for the next decisions."""
     from tasks.policy.review import held_csv, take_verdicts
     from tasks.storage.lock import writing
     from tasks.storage.tables import Store

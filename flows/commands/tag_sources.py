@@ -1,4 +1,4 @@
-"""Where the two sides of `curate tags evaluate` come from: providers, or files of labels."""
+"""Loads the two sides of `curate tags evaluate`: from providers or label files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ _FILES = (".csv", ".jsonl", ".ndjson")
 
 @dataclass
 class Sides:
-    """What was said, by item and label, with the prompts of the items."""
+    """Values of both sides by item and label, and the prompts of the items."""
 
     tagger: Labels
     reference: Labels
@@ -37,7 +37,7 @@ def both_sides(
     tagger: str, reference: str, signal: str, store: str | None, items: Path | None, sample: int,
     settings: Settings, now: datetime,
 ) -> Sides:  # fmt: skip
-    """What both sides say. Raises BadInput for sides, a signal or documents that cannot be used."""
+    """Load both sides. Raises BadInput for sides, a signal or documents that cannot be used."""
     if signal not in DOCUMENT_SIGNALS:
         raise BadInput(f"--signal {known_values(signal, DOCUMENT_SIGNALS)}")
     if store and items:

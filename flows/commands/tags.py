@@ -32,7 +32,7 @@ _FIGURES = ("accuracy", "precision", "recall", "f1", "kappa")
 
 
 def family() -> typer.Typer:
-    """What stands behind `curate tags`."""
+    """The sub-commands of `curate tags`."""
     tags = typer.Typer(no_args_is_help=True, help="How good tags are, and how they are distributed.")
     for command in (evaluate, show):
         tags.command()(command)
@@ -41,7 +41,7 @@ def family() -> typer.Typer:
 
 def evaluate(
     tagger: Annotated[str, typer.Argument(help="Provider of the signal, or a file of labels (CSV, JSONL).")],
-    reference: Annotated[str, typer.Argument(help="What it is held against: another provider, or people's labels.")],
+    reference: Annotated[str, typer.Argument(help="Compared with: another provider, or a file of human labels.")],
     signal: Annotated[str, typer.Option("--signal", help="categories, criteria or taxonomy.")] = "categories",
     store: Annotated[str | None, typer.Option("--store", help="Documents: those that this store keeps.")] = None,
     items: Annotated[
@@ -54,9 +54,9 @@ def evaluate(
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Accuracy, precision, recall, F1 and Cohen's kappa of a tagger against another or against people.
+    """Accuracy, precision, recall, F1 and Cohen's kappa of a tagger against another or against human labels.
 
-    What a provider has not said of a stored document yet is asked, and stored like in any run.
+    Missing tags of stored documents are requested from the provider and stored, as in any run.
     """
     from flows.commands.tag_sources import both_sides
     from tasks.runtime.budget import one_ledger
@@ -105,7 +105,7 @@ def _in_words(share: Share) -> str:
 
 
 def show(store: StoreOption, provider: ProviderOption = None, as_json: JsonOption = False) -> None:
-    """How often kept conversations have each tag, criterion and place, and which tags come together."""
+    """Share of kept conversations with each tag, criterion and taxonomy category, and overlaps of tags."""
     from tasks.storage.queries.conversation_features import (
         ALL_TAGS,
         CRITERIA,

@@ -1,7 +1,7 @@
-"""A policy over the signals of a store -> a decision for every conversation and battle.
+"""Applies a policy to stored signals: one decision for every conversation and battle.
 
-What was redacted is decided on what is left: the same rules are asked about the redacted texts and images. Decisions of
-two policies over the same signals can be compared rule by rule.
+Redacted conversations are decided on their redacted texts and images: redact rules that still fire there drop them.
+`rule_parity` compares two policies on the same signals, rule by rule.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,18 +27,18 @@ _STOPS = pl.col("action").is_in(STOPS)
 
 
 class Verdicts(NamedTuple):
-    """What a policy says."""
+    """Result of applying a policy."""
 
     decisions: pl.DataFrame
     """The `decisions` table."""
     of_battles_alone: pl.DataFrame
-    """item_id of conversations and reason of the rules that fire on them but are about their battle alone."""
+    """item_id (of conversations) and reason of fired rules with scope battle."""
     near_prompts: pl.DataFrame
     """The `near_prompts` table."""
 
 
 def verdicts(known: StoredSignals, policy: Policy) -> Verdicts:
-    """What a policy says of every conversation and battle."""
+    """Apply a policy to every conversation and battle."""
     hits, of_battles_alone = conversation_hits(known, policy)
     hits = reviewed(hits, known.conversations, known.store.read("reviews"))
     hits = pl.concat([hits, _unproven(known, hits, policy)])
@@ -52,7 +52,7 @@ def verdicts(known: StoredSignals, policy: Policy) -> Verdicts:
 
 
 def conversation_hits(known: StoredSignals, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Every rule that fires on a conversation: those about the conversation, and those about its battle alone."""
+    """Rules that fire on conversations: those with scope conversation, and those with scope battle."""
     rules = [rule for rule in policy.rules if rule.over is not Over.BATTLE and known.stands(rule)]
     stated = {Over.CONVERSATION: conversation_columns(known.conversations, policy)}
     hits = fired(rules, known.parts, known.signal, stated)
@@ -61,7 +61,7 @@ def conversation_hits(known: StoredSignals, policy: Policy) -> tuple[pl.DataFram
 
 
 def _of_conversations(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """What becomes of each conversation, and the `near_prompts` among those that are kept."""
+    """The decision on each conversation, and the `near_prompts` table of those that are kept."""
     repeats = _repeats(known, _without(known.conversations, "conversation_id", hits), policy)
     if policy.duplicates:
         hits = pl.concat([hits, _last(repeats, policy, policy.duplicates.reason, policy.duplicates.action)])
@@ -89,9 +89,9 @@ def _repeats(known: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> M
 
 
 def _of_battles(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> pl.DataFrame:
-    """A battle falls with either side, and then by rules of its own; that a side is repeated does not matter.
+    """A battle is dropped when a rule stops either conversation, or by a battle rule. Duplicates do not drop battles.
 
-    A side that is no longer there, because somebody asked for its removal, counts as not measured.
+    A conversation that was removed by a takedown counts as not measured.
     """
     battles = renamed(known.battles, policy.renames)
     rules = [rule for rule in policy.rules if rule.over is Over.BATTLE]
@@ -113,7 +113,7 @@ def _of_battles(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> pl.
 
 
 def _too_many(known: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> pl.DataFrame:
-    """What fires on battles beyond the limit of their prompt."""
+    """Battles beyond the limit for their prompt, as fired rules."""
     rule = policy.hot_prompts
     if rule is None:
         return pl.DataFrame(schema=FIRED)
@@ -124,20 +124,20 @@ def _too_many(known: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> 
 
 
 def _without(items: pl.DataFrame, key: str, hits: pl.DataFrame) -> pl.DataFrame:
-    """The items that nothing drops or holds."""
+    """The items that no rule drops or holds."""
     return items.filter(~pl.col(key).is_in(hits.filter(_STOPS)["item_id"].implode()))
 
 
 def _last(items: Iterable[str], policy: Policy, reason: str, action: Action) -> pl.DataFrame:
-    """What a rule over the set adds to the hits, after every other rule."""
+    """Fired rows of a rule over the whole set (duplicates, prompts), ordered after all other rules."""
     place = 2 * len(policy.rules) + 1
     return pl.DataFrame([(item, place, reason, action.value) for item in sorted(items)], schema=FIRED, orient="row")
 
 
 def _unproven(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> pl.DataFrame:
-    """Why conversations that need redacting may not be released.
+    """Drop reasons of conversations whose redaction is not proven.
 
-    A finder that still finds something is `redaction_failed`; what it has not seen is not measured.
+    `redaction_failed`: a redact rule still fires. `unmeasured_redaction`: there is no redacted form yet.
     """
     redacted = known.redacted(policy)
     left = fired(redact_rules(policy), known.parts_of(redacted), known.signal, {})
@@ -151,13 +151,13 @@ def _unproven(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> pl.Da
         "item_id", reason=pl.lit("unmeasured_redaction"), action=pl.lit(Action.DROP.value)
     )
     dropped = hits.filter(action=Action.DROP.value)
-    unseen = missing.join(dropped, on="item_id", how="anti")  # nobody redacts what is dropped anyway
+    unseen = missing.join(dropped, on="item_id", how="anti")  # dropped conversations are not redacted
     place = pl.lit(len(policy.rules), pl.Int64).alias("place")
     return pl.concat(each.with_columns(place).select(FIRED.names()) for each in (left, unseen))
 
 
 def _redactions(known: StoredSignals, items: pl.DataFrame, policy: Policy) -> pl.Series:
-    """What was taken out of each item."""
+    """The redactions of each item."""
     own = known.redacted(policy).select("redactions", item_id="conversation_id")
     nothing = pl.lit([], dtype=frame_schema(Decision)["redactions"])
     joined = items.select("item_id").join(own, on="item_id", how="left", maintain_order="left")
@@ -177,7 +177,7 @@ def upstream_policy(policy: Policy) -> Policy:
 def rule_parity(ours: Verdicts, upstream: Verdicts) -> pl.DataFrame:
     """The `rule_parity` table of two policies' verdicts on the same items.
 
-    Rules are the same when their reasons are. A rule that is about battles alone is counted on conversations too.
+    Rules are matched by reason. Rules with scope battle are counted on conversations too.
     """
     sides = {"ours": _fired(ours), "upstream": _fired(upstream)}
     flagged = [rows.with_columns(pl.lit(True).alias(side)) for side, rows in sides.items()]
@@ -190,7 +190,7 @@ def rule_parity(ours: Verdicts, upstream: Verdicts) -> pl.DataFrame:
 
 
 def _fired(said: Verdicts) -> pl.DataFrame:
-    """item_kind, reason and item_id of everything that fired, dropping or not, and of everything that was dropped."""
+    """item_kind, reason and item_id of every fired rule, and of every dropped item with reason ALL_DROPS."""
     decisions = said.decisions
     each = [
         decisions.select("item_kind", "item_id", reason=pl.col(column).list.unique()).explode("reason").drop_nulls()

@@ -1,4 +1,4 @@
-"""Whether a reason drops another share of the new conversations than it used to. Pure; the counts are cumulative.
+"""Detects drop reasons whose share of new conversations differs from earlier runs. Input counts are cumulative.
 
 The band around a reason's share p among n new conversations is p ± z · sqrt(p (1 - p) / n + s²): the binomial spread of
 a count, and s, the spread between earlier runs (1.4826 times the median absolute deviation of their shares).
@@ -16,11 +16,11 @@ from schemas.policy import DriftBand
 from schemas.run import DropCounts
 
 _SILENT_EXPECTED = 20
-"""A reason that should have dropped as many and dropped none has gone silent."""
+"""A reason that drops nothing although at least this many drops were expected is reported."""
 
 
 class Share(NamedTuple):
-    """What one reason dropped of what was new in one run."""
+    """New conversations of one run, and how many of them one reason dropped."""
 
     new: int
     dropped: int
@@ -39,7 +39,7 @@ def drop_counts(decisions: Iterable[pl.DataFrame]) -> DropCounts:
 
 
 def drift_lines(earlier: Sequence[DropCounts], now: DropCounts, band: DriftBand | None) -> list[str]:
-    """One line for each reason outside its band, by name. None without a band, or for what was released already."""
+    """One line per reason outside its band, sorted by name. Empty without a band or without new conversations."""
     if earlier and earlier[-1] == now:
         return []
     history = [each for each, later in pairwise([*earlier, now]) if later.conversations > each.conversations]
@@ -53,7 +53,7 @@ def drift_lines(earlier: Sequence[DropCounts], now: DropCounts, band: DriftBand 
 
 
 def _shares(reason: str, counts: Sequence[DropCounts]) -> list[Share]:
-    """Shares of the first run and of what each later one added."""
+    """Shares of the first run and of what each later run added."""
     nothing = DropCounts(policy_hash="", conversations=0, by_reason={})
     return [
         Share(
@@ -66,7 +66,7 @@ def _shares(reason: str, counts: Sequence[DropCounts]) -> list[Share]:
 def _line(reason: str, shares: Sequence[Share], band: DriftBand) -> str | None:
     *earlier, last = shares
     usual = sum(each.dropped for each in earlier) / sum(each.new for each in earlier)
-    shown = max(0.0, last.dropped / last.new)  # less than none when earlier conversations are judged anew
+    shown = max(0.0, last.dropped / last.new)  # negative if earlier conversations are decided anew
     of_runs = np.array([each.dropped / each.new for each in earlier])
     between = 1.4826 * float(np.median(np.abs(of_runs - np.median(of_runs))))
     half = band.z_max * float(np.sqrt(usual * (1 - usual) / last.new + between**2))

@@ -1,4 +1,4 @@
-"""Policy files: found by name or path, checked against the signals that exist before anything is decided."""
+"""Policy files: loaded by name or path and validated against the existing signals."""
 
 import hashlib
 from functools import cache
@@ -44,7 +44,7 @@ _SECTIONS: dict[str, type[Row]] = {
 
 
 def load_policy(name_or_file: str) -> Policy:
-    """A shipped policy by name, or a YAML file. Raises BadPolicy with the first thing that is wrong."""
+    """A shipped policy by name, or a YAML file. Raises BadPolicy with the first problem found."""
     path = _find(name_or_file)
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)  # noqa: S506 - a SafeLoader
@@ -72,7 +72,7 @@ def policy_hash(policy: Policy) -> str:
 
 
 class _UniqueKeys(SafeLoader):
-    """YAML where a key that is given twice is an error; PyYAML would silently forget the first."""
+    """YAML in which duplicate keys are an error; PyYAML keeps the last one silently."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
@@ -94,7 +94,7 @@ def _find(name_or_file: str) -> Path:
 
 
 def _first_problem(error: ValidationError) -> str:
-    """What is wrong; a misspelt key rather than the one that is then lacking."""
+    """Message of the first problem; an unknown key comes before the missing key it probably stands for."""
     problem = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
     place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
@@ -106,7 +106,7 @@ def _first_problem(error: ValidationError) -> str:
 
 
 def _type_of_column(where: str, rule: Rule) -> pl.DataType:
-    """The type of the column that the rule looks at. Raises BadPolicy when there is none on those parts."""
+    """Type of the column that the rule reads. Raises BadPolicy if it does not exist for the rule's `over`."""
     table, _, column = rule.signal.partition(".")
     stated = stated_types()
     if table in stated:
@@ -130,11 +130,11 @@ def _type_of_column(where: str, rule: Rule) -> pl.DataType:
 
 
 _REDACTABLE = ("text_pii.types", "faces.confidence_max", "faces.area_fraction_max")
-"""Signals that say where the thing is that a rule wants out."""
+"""Signals that come with positions, so that their findings can be redacted."""
 
 
 def _check_action(where: str, rule: Rule) -> None:
-    """Raises BadPolicy for an action that the rule cannot have."""
+    """Raises BadPolicy if the rule cannot have its action."""
     if rule.action is Action.REDACT and rule.signal not in _REDACTABLE:
         raise BadPolicy(f"{where}: {rule.signal} cannot be redacted. Known: {', '.join(_REDACTABLE)}.")
     if rule.action is Action.REDACT and rule.scope is Scope.BATTLE:
@@ -145,12 +145,12 @@ def _check_action(where: str, rule: Rule) -> None:
 
 @cache
 def _measured_types() -> dict[str, pl.DataType]:
-    """`<signal>.<column>` -> its type, for all that is measured before anything is decided."""
+    """`<signal>.<column>` -> its type, for all signals that policies can use."""
     return {f"{name}.{c}": dtype for name in MEASURED_ON for c, dtype in frame_schema(SIGNALS[name]).items()}
 
 
 def _check_comparison(where: str, rule: Rule, column: pl.DataType) -> None:
-    """Raises BadPolicy when the rule compares a number, a text, a truth value or a list as something else."""
+    """Raises BadPolicy if the comparison does not fit the column type."""
     fits = {
         "at_least": column.is_numeric(),
         "at_most": column.is_numeric(),

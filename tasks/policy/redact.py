@@ -1,8 +1,7 @@
-"""Conversations as a policy's redact rules let them out: placeholders in texts, boxes of one flat colour in images.
+"""Applies redact rules: placeholders replace spans of texts, black boxes cover regions of images.
 
-Redacted texts and images are measured like any other. Where a finder still finds something, that is redacted as well,
-so each call after a measurement comes nearer to a text in which nothing is found. No byte of a redacted image holds
-what a box held.
+Redacted texts and images are measured again. What is still found is redacted in the next round, up to `ROUNDS` times.
+The pixels under a box do not influence any byte of the redacted file.
 """
 
 import io
@@ -23,14 +22,14 @@ from tasks.policy.rules import Signals, fires
 from tasks.storage.content_id import combined_id, text_id
 
 ROUNDS = 3
-"""How often what is still found is redacted as well, before the conversation is given up."""
+"""Rounds of redacting and measuring; after that the conversation is dropped."""
 REPEATED_CHARACTERS_MIN = 4
-"""Shorter values are replaced only where the finder found them."""
+"""Shorter values are replaced only where the PII finder reported them, not where they are repeated."""
 MARGIN = 0.25
-"""Added on every side, as a share of the box's shorter side: hair and chin, and letters that reach over the line."""
+"""Added on every side, as a share of the box's shorter side, to cover hair, chin and tall letters."""
 MARGIN_PIXELS_MIN = 4
 BLOCK = 16
-"""JPEG's largest block. A block that a box's edge crossed would carry ringing of what was inside it."""
+"""JPEG's largest block. Boxes are aligned to it, because a partly covered block keeps traces of its content."""
 FILL = (0, 0, 0)
 _JPEG = {"quality": 95, "subsampling": 0}
 
@@ -46,7 +45,7 @@ Box = tuple[int, int, int, int]
 
 
 class Span(NamedTuple):
-    """A stretch of text to replace: the characters from `start` up to `end`."""
+    """Characters `start` (inclusive) to `end` (exclusive) to replace."""
 
     start: int
     end: int
@@ -55,26 +54,26 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Findings:
-    """What the redact rules of a policy want out of texts and pictures, by content id; absent where nothing is."""
+    """What to redact in texts and images, by content id. Items with nothing to redact are absent."""
 
     messages: Mapping[str, Mapping[str, list[tuple[str, Span]]]]
     """Role -> text id -> (rule, span)."""
-    pictures: Mapping[str, list[tuple[str, str, list[int]]]]
-    """Picture -> (rule, type or `face`, box x, y, width, height)."""
+    images: Mapping[str, list[tuple[str, str, list[int]]]]
+    """Image id -> (rule, type or `face`, box x, y, width, height)."""
     image_values: Mapping[str, Mapping[str, str]]
-    """Picture -> what was found in its text -> type."""
+    """Image id -> value found in its text -> type."""
 
 
 @dataclass(frozen=True)
 class CoveredImage:
-    """A picture as it is let out."""
+    """An image after redaction."""
 
     image_id: str
-    """Its own id when nothing is filled, else that of the picture with the boxes filled."""
+    """Id of the image with its boxes filled; the original id when there is no box."""
     counts: Counter[tuple[str, str]]
     """Boxes by rule and type."""
     values: Mapping[str, str]
-    """What was found in its text -> type."""
+    """Value found in its text -> type."""
 
 
 def redact_rules(policy: Policy) -> list[Rule]:
@@ -83,27 +82,27 @@ def redact_rules(policy: Policy) -> list[Rule]:
 
 
 def findings(policy: Policy, signals: Signals) -> Findings:
-    """What is known to be wanted out, from the signals of texts and images, redacted ones included."""
+    """Collect what the redact rules find, from signals of original and redacted texts and images."""
     messages: dict[str, dict[str, list[tuple[str, Span]]]] = {"user": {}, "assistant": {}}
-    pictures: dict[str, list[tuple[str, str, list[int]]]] = {}
+    images: dict[str, list[tuple[str, str, list[int]]]] = {}
     values: dict[str, dict[str, str]] = {}
     for rule in redact_rules(policy):
         if rule.over is Over.IMAGES:
             for image_id, boxes in _faces(rule, signals):
-                pictures.setdefault(image_id, []).extend((rule.reason, "face", box) for box in boxes)
+                images.setdefault(image_id, []).extend((rule.reason, "face", box) for box in boxes)
         elif rule.over is Over.IMAGE_TEXTS:
             for image_id, text, kind, boxes in _image_texts(rule, signals):
-                pictures.setdefault(image_id, []).extend((rule.reason, kind, box) for box in boxes)
+                images.setdefault(image_id, []).extend((rule.reason, kind, box) for box in boxes)
                 values.setdefault(image_id, {}).update(text)
         else:
             for found, spans in _spans(rule, signals).items():
                 for role in _ROLES[rule.over]:
                     messages[role].setdefault(found, []).extend((rule.reason, span) for span in spans)
-    return Findings(messages, pictures, values)
+    return Findings(messages, images, values)
 
 
 def _faces(rule: Rule, signals: Signals) -> Iterable[tuple[str, list[list[int]]]]:
-    """Every recorded face, also faint ones, of the pictures on which the rule fires."""
+    """All recorded faces, including low-confidence ones, of images on which the rule fires."""
     column = rule.signal.partition(".")[2]
     hit = signals("faces").with_columns(value=column).filter(fires(rule).fill_null(False))
     for image_id, faces in hit.select("content_id", "faces").iter_rows():
@@ -121,7 +120,7 @@ def _spans(rule: Rule, signals: Signals) -> dict[str, list[Span]]:
 
 
 def _image_texts(rule: Rule, signals: Signals) -> Iterable[tuple[str, dict[str, str], str, list[list[int]]]]:
-    """(picture, what a span holds, its type, boxes that the span touches)."""
+    """(image id, values of a span, its type, boxes of the text lines that the span overlaps)."""
     spans = _spans(rule, signals)
     read = signals("image_text").filter(pl.col("text") != "")
     for image_id, text, boxes in read.select("content_id", "text", "boxes").iter_rows():
@@ -133,15 +132,15 @@ def _image_texts(rule: Rule, signals: Signals) -> Iterable[tuple[str, dict[str, 
 def redacted_image(
     image_id: str, size: tuple[int, int], found: Findings, filled: Callable[[str, tuple[Box, ...]], str]
 ) -> CoveredImage:
-    """The picture with all boxes filled that are known to be wanted out; `size` is its width and height.
+    """Fill all boxes found on the image and on its redacted versions; `size` is (width, height).
 
-    `filled(image_id, boxes)` makes, or knows, the picture with these boxes filled and gives its content id.
+    `filled(image_id, boxes)` returns the content id of the image with these boxes filled, creating it if needed.
     """
     shown, boxes = image_id, set[Box]()
     values: dict[str, str] = {}
     counts: Counter[tuple[str, str]] = Counter()
     for _ in range(ROUNDS):
-        hits = found.pictures.get(shown, ())
+        hits = found.images.get(shown, ())
         fresh = {grown(box, *size) for _, _, box in hits} - boxes
         if not fresh:
             break
@@ -153,13 +152,13 @@ def redacted_image(
 
 
 def redacted(
-    row: Mapping[str, Any], found: Findings, pictures: Mapping[str, CoveredImage], policy_hash: str
+    row: Mapping[str, Any], found: Findings, images: Mapping[str, CoveredImage], policy_hash: str
 ) -> RedactedConversation:
-    """A row of `conversations` with everything taken out that is known to be wanted out."""
-    shown = [pictures.get(image_id) or CoveredImage(image_id, Counter(), {}) for image_id in row["image_ids"]]
-    values = {value: kind for picture in shown for value, kind in picture.values.items()}
+    """The redacted form of a row of `conversations`."""
+    shown = [images.get(image_id) or CoveredImage(image_id, Counter(), {}) for image_id in row["image_ids"]]
+    values = {value: kind for image in shown for value, kind in image.values.items()}
     texts, of_texts = _redact_texts(row["turns"], found, values)
-    image_ids = [picture.image_id for picture in shown]
+    image_ids = [image.image_id for image in shown]
     ids = [text_id(text) for text in texts]
     prompt_id = ids[0] if len(texts) < 3 else text_id("\n\n".join(texts[::2]))
     changed = {
@@ -167,7 +166,7 @@ def redacted(
         "prompt_id": prompt_id,
         "document_id": combined_id("document", [prompt_id, *image_ids]),
         "image_ids": image_ids,
-        "redactions": [*of_texts, *_listed("picture", [picture.counts for picture in shown])],
+        "redactions": [*of_texts, *_listed("picture", [image.counts for image in shown])],
         "policy_hash": policy_hash,
     }
     known = {name: value for name, value in row.items() if name in RedactedConversation.model_fields}
@@ -177,7 +176,7 @@ def redacted(
 def _redact_texts(
     turns: Sequence[Mapping[str, str]], found: Findings, values: Mapping[str, str]
 ) -> tuple[list[str], list[Redaction]]:
-    """What is found in one message is taken out of all of them."""
+    """Redacted texts and counts. A value found in one message is replaced in all of them."""
     texts, values = [turn["content"] for turn in turns], dict(values)
     counts: list[Counter[tuple[str, str]]] = [Counter() for _ in turns]
     reason_of: dict[str, str] = {}
@@ -208,13 +207,13 @@ def placeholder(kind: str) -> str:
 
 
 def values_of(text: str, spans: Iterable[Span]) -> dict[str, str]:
-    """What the spans hold -> its type: it may stand again where the finder does not see it."""
+    """Value -> type of the spans that are long enough to be searched for elsewhere in the conversation."""
     held = ((text[span.start : span.end].strip(), span.type) for span in spans)
     return {value: kind for value, kind in held if len(value) >= REPEATED_CHARACTERS_MIN}
 
 
 def redact_text(text: str, spans: Iterable[Span], values: Mapping[str, str]) -> tuple[str, Counter[str]]:
-    """The text with every span, and every other occurrence of the values, replaced; and how many of each type."""
+    """Replace all spans and all other occurrences of the values. Returns the text and counts by type."""
     pieces: list[str] = []
     counts: Counter[str] = Counter()
     end = 0
@@ -226,7 +225,7 @@ def redact_text(text: str, spans: Iterable[Span], values: Mapping[str, str]) -> 
 
 
 def _repeats(text: str, values: Mapping[str, str]) -> Iterable[Span]:
-    """Where the values stand as whole words, but not as a placeholder."""
+    """Occurrences of the values as whole words, except inside placeholders."""
     for value, kind in values.items():
         if value in text:
             for found in re.finditer(rf"(?<![\w<]){re.escape(value)}(?![\w>])", text):
@@ -234,7 +233,7 @@ def _repeats(text: str, values: Mapping[str, str]) -> Iterable[Span]:
 
 
 def _without_overlaps(spans: Iterable[Span]) -> list[Span]:
-    """Spans in order of position; those that overlap are one, of the type that begins first."""
+    """Spans sorted by position; overlapping spans are merged and get the type of the first."""
     merged: list[Span] = []
     for span in sorted(spans, key=lambda span: (span.start, -span.end, span.type)):
         if merged and span.start < merged[-1].end:
@@ -245,7 +244,7 @@ def _without_overlaps(spans: Iterable[Span]) -> list[Span]:
 
 
 def grown(box: Sequence[int], width: int, height: int) -> Box:
-    """The box x, y, width, height with its margin, out to the next blocks, inside the picture."""
+    """Box (x, y, width, height) plus margin, extended to JPEG blocks and clipped to the image."""
     x, y, wide, high = box
     margin = max(MARGIN_PIXELS_MIN, round(MARGIN * min(wide, high)))
     left, top = (max(0, (edge - margin) // BLOCK * BLOCK) for edge in (x, y))
@@ -253,13 +252,13 @@ def grown(box: Sequence[int], width: int, height: int) -> Box:
     return min(left, width), min(top, height), max(0, min(right, width)), max(0, min(bottom, height))
 
 
-def fill_boxes(picture: DecodedImage, boxes: Iterable[Box]) -> DecodedImage:
-    """A picture of its own, in the same format, whose boxes are black."""
-    rgb = picture.rgb.copy()
+def fill_boxes(image: DecodedImage, boxes: Iterable[Box]) -> DecodedImage:
+    """A copy of the image in the same format with the boxes black."""
+    rgb = image.rgb.copy()
     for left, top, right, bottom in boxes:
         rgb[top:bottom, left:right] = FILL
     sink = io.BytesIO()
-    if picture.format == "jpeg":
+    if image.format == "jpeg":
         PIL.Image.fromarray(rgb).save(sink, "JPEG", **_JPEG)
     else:
         PIL.Image.fromarray(rgb).save(sink, "PNG")

@@ -1,4 +1,4 @@
-"""Decisions to be -> `redacted_conversations` and `redacted_images`."""
+"""Rules that fired with action redact -> tables `redacted_conversations` and `redacted_images`."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -24,14 +24,14 @@ _Keys = dict[tuple[str, tuple[Box, ...]], str]
 def redact_store(
     store: Store, conversations: pl.DataFrame, hits: pl.DataFrame, policy: Policy, signals: Signals, workers: int
 ) -> dict[str, int]:
-    """Redact every conversation that a rule wants redacted and no rule drops. Returns how many of what."""
+    """Redact every conversation that a rule redacts and no rule drops. Returns counts for the stage report."""
     wanted = _items(hits, Action.REDACT) - _items(hits, Action.DROP)
     rows = conversations.filter(pl.col("conversation_id").is_in(sorted(wanted)))
     found = findings(policy, signals) if rows.height else Findings({}, {}, {})
-    pictures = _images(store, rows, found, workers)
-    made = [redacted(row, found, pictures, policy_hash(policy)) for row in rows.iter_rows(named=True)]
+    images = _images(store, rows, found, workers)
+    made = [redacted(row, found, images, policy_hash(policy)) for row in rows.iter_rows(named=True)]
     store.replace("redacted_conversations", frame_of(RedactedConversation, made))
-    return {"redacted_conversations": len(made), "redacted_pictures": sum(p.image_id != i for i, p in pictures.items())}
+    return {"redacted_conversations": len(made), "redacted_pictures": sum(p.image_id != i for i, p in images.items())}
 
 
 def _items(hits: pl.DataFrame, action: Action) -> set[str]:
@@ -39,32 +39,32 @@ def _items(hits: pl.DataFrame, action: Action) -> set[str]:
 
 
 def _images(store: Store, rows: pl.DataFrame, found: Findings, workers: int) -> Mapping[str, CoveredImage]:
-    """Every picture of the conversations as it is let out; new ones are stored before anything refers to them."""
+    """Image id -> redacted form, for every image of the conversations. New images are stored first."""
     shown = rows["image_ids"].explode().drop_nulls().unique()
     if shown.is_empty():
         return {}
     known = _known(store)
     sizes = store.read("images", ["image_id", "width", "height"]).filter(pl.col("image_id").is_in(shown.implode()))
     size_of = {image_id: (width, height) for image_id, width, height in sizes.iter_rows()}
-    images = StoredImages(store)
+    stored = StoredImages(store)
 
     def work(image_id: str) -> tuple[CoveredImage, list[RedactedImage]]:
         made: list[RedactedImage] = []
 
         def filled(source: str, boxes: tuple[Box, ...]) -> str:
             if (source, boxes) not in known:
-                made.append(_fill(images, source, boxes))
+                made.append(_fill(stored, source, boxes))
             return known.get((source, boxes)) or made[-1].image_id
 
         return redacted_image(image_id, size_of[image_id], found, filled), made
 
-    ordered = images.ordered(size_of)
-    with progress("pictures to redact", len(ordered)) as advance:
-        pictures: dict[str, CoveredImage] = {}
-        for image_id, picture in zip(ordered, _stored(store, map_ordered(work, ordered, workers)), strict=True):
-            pictures[image_id] = picture
+    ordered = stored.ordered(size_of)
+    with progress("images to redact", len(ordered)) as advance:
+        images: dict[str, CoveredImage] = {}
+        for image_id, image in zip(ordered, _stored(store, map_ordered(work, ordered, workers)), strict=True):
+            images[image_id] = image
             advance()
-        return pictures
+        return images
 
 
 def _known(store: Store) -> _Keys:
@@ -74,24 +74,24 @@ def _known(store: Store) -> _Keys:
 
 def _fill(images: StoredImages, source: str, boxes: tuple[Box, ...]) -> RedactedImage:
     stored = images[source]
-    picture = fill_boxes(decode_stored(stored.bytes, stored.format, source), boxes)
+    image = fill_boxes(decode_stored(stored.bytes, stored.format, source), boxes)
     return RedactedImage(
-        image_id=picture.image_id,
-        bytes=picture.encoded,
-        format=picture.format,
-        width=picture.width,
-        height=picture.height,
+        image_id=image.image_id,
+        bytes=image.encoded,
+        format=image.format,
+        width=image.width,
+        height=image.height,
         source_image_id=source,
         boxes=[list(box) for box in boxes],
     )
 
 
 def _stored(store: Store, results: Iterable[tuple[CoveredImage, list[RedactedImage]]]) -> Iterator[CoveredImage]:
-    """The redacted pictures, once their bytes are stored."""
+    """Yield each redacted image after its bytes are stored, which happens in parts."""
     waiting: list[CoveredImage] = []
     rows: list[RedactedImage] = []
-    for picture, made in results:
-        waiting.append(picture)
+    for image, made in results:
+        waiting.append(image)
         rows += made
         if len(rows) >= PICTURES_A_PART:
             store.append("redacted_images", frame_of(RedactedImage, rows))

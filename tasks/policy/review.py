@@ -1,4 +1,4 @@
-"""Held conversations, and what reviewers said of them. A verdict holds for the content and reasons that were seen."""
+"""Lists held conversations; takes reviewers' verdicts. A verdict holds for that content and those reasons only."""
 
 import csv
 import io
@@ -18,13 +18,13 @@ COLUMNS = ("conversation_id", "content_id", "reasons", "verdict")
 
 
 def content_of(conversation: Mapping[str, Any]) -> str:
-    """Content id of all messages and pictures of a row of `conversations`: a new turn is a new content."""
+    """Content id of all messages and images of a row of `conversations`; a new turn changes it."""
     texts = [turn["text_id"] for turn in conversation["turns"]]
     return combined_id("reviewed", [*texts, *conversation["image_ids"]])
 
 
 def held(store: Store) -> list[dict[str, str]]:
-    """A row of `COLUMNS` for every conversation that waits for a review, without a verdict."""
+    """One row with `COLUMNS` and an empty verdict for every conversation that waits for review."""
     decisions = store.read("decisions").filter("held", item_kind=ItemKind.CONVERSATION.value)
     waiting = decisions.select("reasons", conversation_id="item_id")
     rows = store.read("conversations").join(waiting, on="conversation_id").sort("conversation_id")
@@ -44,10 +44,10 @@ def held_csv(store: Store) -> str:
 
 
 def take_verdicts(store: Store, file: Path) -> dict[str, int]:
-    """Add the verdicts of a filled-in file to `reviews`; lines without one are left. Returns how many of each.
+    """Add the verdicts of a filled-in file to `reviews`; lines without one are skipped. Returns counts by verdict.
 
-    A later verdict on the same content and reasons replaces the earlier one. Raises BadInput, and takes nothing,
-    when a line cannot be used.
+    A later verdict on the same content and reasons replaces the earlier one. Raises BadInput, without
+    adding anything, if a line cannot be used.
     """
     given = list(_verdicts(file))
     key = ["conversation_id", "content_id", "reasons"]
@@ -83,7 +83,7 @@ def _verdicts(file: Path) -> Iterator[Review]:
 
 
 def reviewed(hits: pl.DataFrame, conversations: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:
-    """`hits` as reviewers see them: a hold that was released is a tag, one that was dropped a drop."""
+    """Apply verdicts to fired rules: a released hold becomes a tag, a dropped hold becomes a drop."""
     rows = conversations.join(reviews, on="conversation_id", how="semi").iter_rows(named=True)
     content = pl.DataFrame(
         [(row["conversation_id"], content_of(row)) for row in rows],

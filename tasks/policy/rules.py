@@ -1,4 +1,4 @@
-"""Rules over signals -> which items they fire on. Pure; every threshold comes from the policy."""
+"""Evaluates rules: which items each rule fires on. Every threshold comes from the policy."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -31,11 +31,11 @@ def fires(rule: Rule) -> pl.Expr:
 def fired(
     rules: Iterable[Rule], parts: Mapping[Over, pl.DataFrame], signals: Signals, stated: Mapping[Over, pl.DataFrame]
 ) -> pl.DataFrame:
-    """Every rule that fires on every item: `item_id`, `place` of the rule, `reason`, `action`.
+    """One row per rule and item it fires on: `item_id`, `place` of the rule, `reason`, `action`.
 
     A rule over parts fires when it fires on any part. A part without a value fires the reason
     `unmeasured_<signal>` with action drop, unless the rule says to ignore it.
-    `stated` holds what tables state of whole conversations and battles, one row an item.
+    `stated` has the table columns of whole conversations and battles, one row per item.
     """
     frames = [pl.DataFrame(schema=FIRED)]
     for place, rule in enumerate(rules):
@@ -52,7 +52,7 @@ def fired(
 def _values(
     rule: Rule, parts: Mapping[Over, pl.DataFrame], signals: Signals, stated: Mapping[Over, pl.DataFrame]
 ) -> pl.DataFrame:
-    """`item_id` and `value` for every part the rule looks at; null where nothing was measured."""
+    """`item_id` and `value` of every part that the rule reads; null if it was not measured."""
     signal, _, column = rule.signal.partition(".")
     if rule.over in stated:
         return stated[rule.over].select("item_id", value=column)

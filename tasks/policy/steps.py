@@ -1,4 +1,4 @@
-"""The Prefect skin of decide: near-duplicate pictures, redaction, a decision for every conversation and battle."""
+"""Prefect tasks of decide: near-duplicate images, redaction, decisions, drift."""
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -22,7 +22,7 @@ from tasks.storage.tables import Store
 @task(cache_policy=NO_CACHE)
 @timed
 def find_near_images(settings: Settings, versions: Versions) -> StageReport:
-    """Hashes -> `near_pictures`, embeddings -> `semantic_pictures`; only what is new is searched for."""
+    """Hashes -> `near_pictures`, embeddings -> `semantic_pictures`; only new images are searched."""
     store, policy = Store.open(settings.store), load_policy(settings.policy)
     counts = update_near_images(store, policy.near_pictures, versions)
     counts |= update_semantic_images(store, policy.semantic_pictures, versions)
@@ -32,7 +32,7 @@ def find_near_images(settings: Settings, versions: Versions) -> StageReport:
 @task(cache_policy=NO_CACHE)
 @timed
 def redact_items(settings: Settings, versions: Versions) -> StageReport:
-    """What redact rules want out, as far as it is known -> `redacted_conversations`, `redacted_images`."""
+    """Apply redact rules to what is measured so far -> `redacted_conversations`, `redacted_images`."""
     store = Store.open(settings.store)
     policy = load_policy(settings.policy)
     known = StoredSignals(store, versions)
@@ -44,7 +44,7 @@ def redact_items(settings: Settings, versions: Versions) -> StageReport:
 @task(cache_policy=NO_CACHE)
 @timed
 def decide_items(settings: Settings, versions: Versions) -> StageReport:
-    """Signals and the policy -> `decisions`; upstream's rules on the same signals beside them -> `rule_parity`."""
+    """Signals and the policy -> `decisions`, `near_prompts`; comparison with the policy `upstream` -> `rule_parity`."""
     store = Store.open(settings.store)
     policy = load_policy(settings.policy)
     known = StoredSignals(store, versions)
@@ -63,9 +63,9 @@ def decide_items(settings: Settings, versions: Versions) -> StageReport:
 @task(cache_policy=NO_CACHE)
 @timed
 def watch_drift(settings: Settings) -> StageReport:
-    """Whether a reason drops another share of what is new than in earlier runs. Raises DriftHeld then.
+    """Raise DriftHeld if a reason drops an unusual share of new conversations, compared with earlier runs.
 
-    What it counts is kept with the run's record, which only a run that was not held has.
+    The counts are stored in the run record, which is written only if the run is not held.
     """
     store = Store.open(settings.store)
     now = drop_counts(store.read_slices("decisions", ["item_kind", "reasons", "policy_hash"]))

@@ -1,4 +1,4 @@
-"""The tables and signals of a store, as policies ask for them."""
+"""Reads the tables and signals of a store that policies need."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -16,7 +16,7 @@ from tasks.storage.tables import Store
 
 
 class StoredSignals:
-    """The tables that decisions rest on, read once; as many policies as one likes can decide over them."""
+    """Tables that decisions use, read once; several policies can be applied to one instance."""
 
     def __init__(self, store: Store, versions: Versions) -> None:
         self.store = store
@@ -25,7 +25,7 @@ class StoredSignals:
 
     @cached_property
     def conversations(self) -> pl.DataFrame:
-        """`conversations` with `preset_dataset`."""
+        """Table `conversations` with the column `preset_dataset`."""
         store = self.store
         conversations, presets = store.read("conversations"), store.read("presets")
         served = store.read("picture_files", ["image_id", "name"])
@@ -47,21 +47,21 @@ class StoredSignals:
         return parts(conversations, text_ids)
 
     def signal(self, name: str, columns: list[str] | None = None) -> pl.DataFrame:
-        """The values of one signal by content id; none when this run does not measure it."""
+        """Values of one signal by content id; empty when this run does not measure it."""
         return facts(self.store, name, self.versions.get(name, ""), columns)
 
     def stands(self, rule: Rule) -> bool:
-        """Whether the rule is in force: not when it waits for a provider that nobody chose."""
+        """Whether the rule applies: rules with `if_chosen` need a chosen provider."""
         return not rule.if_chosen or rule.signal.partition(".")[0] in self.versions
 
     def redacted(self, policy: Policy) -> pl.DataFrame:
-        """What the policy's redact rules made of conversations."""
+        """Conversations as redacted by this policy."""
         return self.store.read("redacted_conversations").filter(policy_hash=policy_hash(policy))
 
     def image_of(self, items: pl.DataFrame, semantic: bool = False) -> Mapping[str, str]:
-        """Picture -> its representative, for items with `image_ids`, `tstamp` and `conversation_id`; earliest first.
+        """Image id -> its representative, for items with `image_ids`, `tstamp` and `conversation_id`; earliest first.
 
-        With `semantic` a picture may also stand for its semantic near-duplicates.
+        With `semantic`, semantic near-duplicates count as duplicates too.
         """
         used = items.sort("tstamp", "conversation_id")["image_ids"].explode().drop_nulls()
         also = self.store.read("semantic_pictures") if semantic else None

@@ -1,4 +1,4 @@
-"""What a policy can ask about: what tables state of conversations and battles, and the parts that signals are of."""
+"""What policy rules can use: columns of conversations and battles, and the parts that signals are measured on."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -36,10 +36,7 @@ CONVERSATION_COLUMNS: dict[str, pl.Expr] = {
     "model_excluded": pl.col("model_excluded"),
     "user_banned": pl.col("user_banned"),
 }
-"""What tables state of a conversation as a whole, by the name policies use.
-
-Those of several turns have no single_turn_prompt_characters.
-"""
+"""Policy name -> expression over a conversation. single_turn_prompt_characters is null for several turns."""
 
 BATTLE_COLUMNS: dict[str, pl.Expr] = {
     "anonymous": pl.col("anonymous"),
@@ -47,7 +44,7 @@ BATTLE_COLUMNS: dict[str, pl.Expr] = {
     "unequal_turns": pl.col("turns_a") != pl.col("turns_b"),
     "winner": pl.col("winner"),
 }
-"""What tables state of a vote, by the name policies use."""
+"""Policy name -> expression over a battle."""
 
 _PARTS = {
     MeasuredOn.IMAGES: (Over.IMAGES,),
@@ -57,14 +54,14 @@ _PARTS = {
 }
 
 MEASURED_ON = {name: _PARTS[entry.on] for name, entry in SIGNAL_ENTRIES.items() if entry.screens}
-"""Signals that are known before anything is decided, and the parts they are measured on."""
+"""Signals that are measured before decisions -> the parts they are measured on."""
 
 
 def conversation_columns(conversations: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """`item_id` and one column for each of CONVERSATION_COLUMNS.
 
-    `conversations` has `preset_dataset` as well, and its models the names of the log; a model is excluded under
-    that name or the one it is renamed to.
+    `conversations` has `preset_dataset` and the models' names from the log; `excluded_models` may use those names or
+    the renamed ones.
     """
     model = pl.col("model").is_in(policy.excluded_models)
     renamed_model = renamed(conversations, policy.renames).select(model).to_series()
@@ -76,13 +73,13 @@ def conversation_columns(conversations: pl.DataFrame, policy: Policy) -> pl.Data
 
 
 def battle_columns(battles: pl.DataFrame) -> pl.DataFrame:
-    """`item_id` and one column for each of BATTLE_COLUMNS. The models have the names of the policy."""
+    """`item_id` and one column for each of BATTLE_COLUMNS. Models have the names of the policy."""
     return battles.select(item_id="battle_id", **BATTLE_COLUMNS)
 
 
 @cache
 def stated_types() -> dict[str, pl.Schema]:
-    """`conversation` and `battle` -> what tables state of one, and its type."""
+    """`conversation` and `battle` -> schema of their policy columns."""
     conversations = frame_of(Conversation, []).with_columns(preset_dataset=pl.lit(None, pl.String))
     return {
         "conversation": conversation_columns(conversations, Policy(name="none", rules=[])).drop("item_id").schema,
@@ -91,10 +88,10 @@ def stated_types() -> dict[str, pl.Schema]:
 
 
 def parts(conversations: pl.DataFrame, image_text_ids: Mapping[str, str]) -> dict[Over, pl.DataFrame]:
-    """For every kind of part: `item_id` and the `content_id` of each part of each conversation.
+    """For each kind of part, one row per part of a conversation: `item_id` and `content_id`.
 
-    `image_text_ids` gives the text id of what was read in a picture, empty for a picture without text; a
-    picture that was not read has a null part, which counts as not measured.
+    `image_text_ids` gives the text id of what was read in an image, empty for an image without text; an
+    image that was not read has a null part, which counts as not measured.
     """
     turns = (
         conversations.select("conversation_id", "turns")

@@ -1,4 +1,4 @@
-"""Prompts of the language models: one Markdown file each. A prompt is its files, word for word.
+"""Prompts of language models, one Markdown file each, used word for word.
 
 `labelling.md` opens every prompt that labels documents; `tags/<tag>.md` defines one tag of `schemas/tags.py`, and
 `labels/<name>.md` a whole set of labels.
@@ -22,12 +22,12 @@ _SECTIONS = {
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a language model is told, apart from the material it is shown."""
+    """Instructions for a language model, without the material to label."""
 
     text: str
-    """All of it."""
+    """The complete text."""
     version: str
-    """Name and the first 8 hex digits of the text's SHA-256: another word is another version."""
+    """Name and the first 8 hex digits of the text's SHA-256: any change gives another version."""
 
 
 @cache
@@ -38,7 +38,7 @@ def load_prompt(name: str) -> Prompt:
 
 @cache
 def tags_prompt(name: str, tags: Sequence[str]) -> Prompt:
-    """The prompt that asks for these tags in one question, each to be decided from what it is defined on."""
+    """The prompt that asks for these tags in one question, grouped by the input that each is decided from."""
     parts = [_read("labelling") + "Each label is `true`, `false` or `null`. Labels are independent.\n"]
     for inputs, opening in _SECTIONS.items():
         of_inputs = [_read(f"tags/{tag}") for tag in tags if sees(tag) is inputs]
@@ -57,14 +57,14 @@ def criteria_prompt() -> Prompt:
 
 @cache
 def taxonomy_prompt() -> Prompt:
-    """The prompt that asks for a place in the taxonomy, whose values come from its file."""
+    """The prompt that asks for a taxonomy category; its values come from `taxonomy.yaml`."""
     known = taxonomy_file()
     body = _read("labels/taxonomy").format(question=known.question.in_words(), image=known.image.in_words())
     return _prompt(f"taxonomy{known.version}", _read("labelling") + body)
 
 
 def untrusted(text: str) -> str:
-    """Text written by others between two lines that it cannot imitate.
+    """Untrusted text between two marker lines that it cannot contain.
 
     The mark in both lines is the text's own hash: a text would have to contain its hash to close the block early.
     """

@@ -9,13 +9,13 @@ from schemas.tags import Taxonomy
 from tasks.runtime.yaml_files import read_yaml
 
 BETWEEN = " / "
-"""Stands between the two parts of a value."""
+"""Separator of category and subcategory."""
 _MEANS = "means"
 
 
 @dataclass(frozen=True)
 class Tree:
-    """One two-level list: categories with what they mean, subcategories with what they mean."""
+    """Categories and subcategories with their meanings."""
 
     means: dict[str, str]
     """Category -> meaning."""
@@ -24,7 +24,7 @@ class Tree:
 
     @property
     def values(self) -> tuple[str, ...]:
-        """Every allowed value, as `Category` or `Category / Subcategory`: a pair that contradicts itself is none."""
+        """Every allowed value, as `Category` or `Category / Subcategory`."""
         return tuple(
             value
             for category, parts in self.within.items()
@@ -64,7 +64,7 @@ def _tree(content: dict[str, dict[str, str]]) -> Tree:
 
 
 def placed(question: str | None, image: str | None) -> Taxonomy:
-    """The four columns of two values of the trees."""
+    """The four columns of `Taxonomy` from two values such as `Category / Subcategory`."""
     category, subcategory = _two(question)
     domain, subdomain = _two(image)
     return Taxonomy(

@@ -1,8 +1,9 @@
-"""Signals: what is measured about images, texts and documents, each once.
+"""Signals: measured properties of images, texts and documents. Each value is measured once and stored.
 
 In: decoded images, texts of conversations, documents (prompts with their images). Out: tables `signals/<name>`, one row
-an item and version. The registry is `SIGNAL_ENTRIES` of `schemas/tables.py`. A signal without a provider is a rule: the
-module of its name in this folder has `VERSION` and a function of the same name. The other folders see the lists below.
+per item and version. The registry is `SIGNAL_ENTRIES` of `schemas/tables.py`. A signal without a provider is a rule: a
+module of this folder with the same name, which has `VERSION` and a function of that name. Other folders use the lists
+below.
 """
 
 import importlib
@@ -26,21 +27,21 @@ RULES = "rules"
 
 @dataclass(frozen=True)
 class Signal(Generic[Item]):
-    """How one thing about images, texts or documents is measured, and under which name and version it is stored."""
+    """A measured property: the function that measures it, and the name and version under which values are stored."""
 
     name: str
     """Name of the stored table and of the entry in `schemas/tables.py`."""
     version: str
-    """Changes with code, model, preprocessing or prompt; another version is measured anew."""
+    """Changes with code, model, preprocessing or prompt. Values of another version are measured again."""
     provider: str
-    """Who measures."""
+    """Name of the chosen provider, `rules`, or the package that brings the signal."""
     measure: Callable[[Sequence[Item]], Sequence[Row | Failed]]
-    """One value, or a failure, for every item in order."""
+    """Takes a batch of items; returns one value or `Failed` per item, in order."""
     model: RemoteModel | None = None
-    """Who is asked and paid by the item, if anybody."""
+    """The paid remote model, or None for signals measured locally."""
 
     def values(self, items: Sequence[Item]) -> list[Row | Failed]:
-        """Measure a batch; an exception makes every item of the batch a failure, never a value."""
+        """Measure a batch. If `measure` raises, every item of the batch is `Failed`."""
         try:
             measured = list(self.measure(items))
         except Exception as error:  # providers fail in their own ways; the type is safe to report, the text is not
@@ -51,11 +52,11 @@ class Signal(Generic[Item]):
 
 
 Make = Callable[[Providers], Signal[Item]]
-"""Makes a signal of the chosen providers; loads no model."""
+"""Builds a signal for the chosen providers. Loads no model."""
 
 
-class _Asked(NamedTuple):
-    """How a provider is asked: a method of its Protocol in `capabilities.py`, and what becomes of each answer."""
+class _Call(NamedTuple):
+    """The provider method to call (see `capabilities.py`) and the function that turns (item, answer) into a row."""
 
     method: str
     version: str = "1"
@@ -81,36 +82,36 @@ def _embedding(_: object, vector: Vectors) -> Embedding:
 
 
 _PROVIDED = {
-    "nsfw": _Asked("nsfw_probabilities", value=lambda _, probability: Nsfw(nsfw_probability=probability)),
-    "faces": _Asked("find_faces", value=_faces),
-    "image_text": _Asked("read", version="2"),
-    "image_embedding": _Asked("embed_images", value=_embedding),
-    "image_moderation": _Asked("moderate_pictures"),
-    "text_pii": _Asked("find_pii", value=_text_pii),
-    "moderation": _Asked("moderate"),
-    "language": _Asked("identify"),
-    "text_embedding": _Asked("embed_texts", value=_embedding),
-    "tokens": _Asked("count_tokens", value=lambda _, count: Tokens(tokens=count)),
-    "categories": _Asked("tag"),
-    "criteria": _Asked("tag"),
-    "taxonomy": _Asked("tag"),
+    "nsfw": _Call("nsfw_probabilities", value=lambda _, probability: Nsfw(nsfw_probability=probability)),
+    "faces": _Call("find_faces", value=_faces),
+    "image_text": _Call("read", version="2"),
+    "image_embedding": _Call("embed_images", value=_embedding),
+    "image_moderation": _Call("moderate_pictures"),
+    "text_pii": _Call("find_pii", value=_text_pii),
+    "moderation": _Call("moderate"),
+    "language": _Call("identify"),
+    "text_embedding": _Call("embed_texts", value=_embedding),
+    "tokens": _Call("count_tokens", value=lambda _, count: Tokens(tokens=count)),
+    "categories": _Call("tag"),
+    "criteria": _Call("tag"),
+    "taxonomy": _Call("tag"),
 }
-"""Signals that the provider of the same name measures."""
+"""Signals measured by the provider of the same name."""
 
 
 def _by_provider(name: str, providers: Providers) -> Signal[Any]:
-    asked, provider = _PROVIDED[name], providers[name]
+    call, provider = _PROVIDED[name], providers[name]
 
     def measure(items: Sequence[Any]) -> list[Row | Failed]:
-        answers = getattr(provider, asked.method)(items)
-        return [a if isinstance(a, Failed) else asked.value(item, a) for item, a in zip(items, answers, strict=True)]
+        answers = getattr(provider, call.method)(items)
+        return [a if isinstance(a, Failed) else call.value(item, a) for item, a in zip(items, answers, strict=True)]
 
-    model = getattr(provider, "model", None) if asked.method == "tag" else None
-    return Signal(name, f"{asked.version}+{provider.version}", providers.names[name], measure, model)
+    model = getattr(provider, "model", None) if call.method == "tag" else None
+    return Signal(name, f"{call.version}+{provider.version}", providers.names[name], measure, model)
 
 
 def by_rule(name: str) -> Signal[Any]:
-    """A signal that a function of one item measures: of the module of its name, or of another package."""
+    """A signal measured by a function of one item: from the module of that name, or from another package."""
     entry = SIGNAL_ENTRIES[name]
     rule, version = (entry.rule, entry.version) if entry.rule else _own_rule(name)
     return Signal(name, version, entry.package or RULES, lambda items: [rule(item) for item in items])
@@ -122,7 +123,7 @@ def _own_rule(name: str) -> tuple[Callable[[Any], Row], str]:
 
 
 def signal_of(name: str, providers: Providers) -> Signal[Any]:
-    """The signal of this name, by its provider or by its rule."""
+    """Build the signal of this name, from its provider or its rule."""
     return _by_provider(name, providers) if name in _PROVIDED else by_rule(name)
 
 
@@ -139,15 +140,15 @@ def _texts(screens: bool) -> dict[str, tuple[MeasuredOn, Make[str]]]:
 
 _OF_IMAGES: dict[str, Make[DecodedImage]] = _on(MeasuredOn.IMAGES, screens=True)
 CHOSEN_IMAGE_SIGNALS = {n: make for n, make in _OF_IMAGES.items() if EMBEDDED not in PROVIDERS.get(n, (EMBEDDED,))}
-"""Measured on every image when a provider is chosen for it: no model of this ships with the install."""
+"""Measured on every image, but only if a provider is chosen: no model for these ships with the install."""
 IMAGE_SIGNALS = {name: make for name, make in _OF_IMAGES.items() if name not in CHOSEN_IMAGE_SIGNALS}
-"""Measured on every image, from one decode."""
+"""Measured on every image. Each image is decoded once for all of them."""
 SCREENING_TEXT_SIGNALS = _texts(screens=True)
-"""Measured on every text: what a policy may need to forbid a release, and what finds duplicates."""
+"""Measured on every text, because policies and duplicate search use them."""
 DESCRIPTIVE_TEXT_SIGNALS = _texts(screens=False)
-"""Measured on the texts of what the policy keeps."""
+"""Measured only on texts of conversations that the policy keeps."""
 DOCUMENT_SIGNALS: dict[str, Make[Document]] = _on(MeasuredOn.DOCUMENTS, screens=False)
-"""Measured on the prompts, with their images, of what the policy keeps."""
+"""Measured only on prompts (with their images) of conversations that the policy keeps."""
 
 
 def image_signals(providers: Providers) -> dict[str, Signal[DecodedImage]]:

@@ -1,7 +1,7 @@
-"""Whether a message contains or asks for program code: FastChat's rule (`code_tagger.py`), and more than its words.
+"""Whether a message contains or asks for program code: FastChat's rule (`code_tagger.py`), extended.
 
-FastChat's words find half of the coding prompts of MT-Bench and Arena-Hard; languages and libraries of today, requests
-for a function or a script, and lines that only a program has find most of the rest (benchmarks/tags_quality.py).
+FastChat's words find half of the coding prompts of MT-Bench and Arena-Hard. Newer languages and libraries, requests for
+a function or a script, and lines of code find most of the rest (benchmarks/tags_quality.py).
 """
 
 import re
@@ -10,7 +10,7 @@ from schemas.signals import Code
 
 VERSION = "2"
 SYNTAX_LINES_MIN = 2
-"""Lines that look like a program's: one may be a sentence about it."""
+"""Least lines that look like code; a single one may be prose about code."""
 
 _PLAIN_FENCE = re.compile(r"```(?:plaintext|markdown|text)\b")
 _SIGNS = re.compile(
@@ -54,7 +54,7 @@ _SYNTAX = re.compile(
 
 
 def code(text: str) -> Code:
-    """True when a sign of code stands in the text and it is not about ASCII art."""
+    """True if the text contains a sign of code and is not about ASCII art."""
     if "ascii art" in text.lower():
         return Code(is_code=False)
     plain = _NOT_A_PROGRAM.sub(" ", _PLAIN_FENCE.sub("", text))

@@ -1,4 +1,4 @@
-"""Documents, prompts with their pictures, as taggers see them."""
+"""Builds documents (prompts with their images) for taggers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -12,7 +12,7 @@ from tasks.storage.tables import Store
 
 
 class Documents:
-    """Builds documents by id from conversations and what is known of their pictures."""
+    """Builds documents by id from conversations and the signals of their images."""
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class Documents:
         images: StoredImages | None,
         vectors: pl.DataFrame | None = None,
     ) -> None:
-        """`conversations` has document_id, image_ids, turns; `images` and `vectors` are None when no tagger looks."""
+        """`conversations`: document_id, image_ids, turns. `images` and `vectors` are None if no tagger uses them."""
         first = conversations.unique("document_id", keep="first", maintain_order=True)
         rows = first.select("document_id", "turns", "image_ids").iter_rows()
         self._rows = {document: (_prompt(turns), image_ids) for document, turns, image_ids in rows}
@@ -37,11 +37,11 @@ class Documents:
             else pl.DataFrame(schema={"content_id": pl.String, "vector": pl.List(pl.Float32)})
         )
         self._vector_row = {image_id: row for row, image_id in enumerate(known["content_id"])}
-        # Half precision: an arena has tens of thousands of pictures, and this is for a rough classifier.
+        # half precision saves memory and is enough for the classifier
         self._vectors = [np.asarray(vector, np.float16) for vector in known["vector"]]
 
     def ordered(self, document_ids: Sequence[str]) -> list[str]:
-        """The documents, those whose first pictures are stored together next to each other."""
+        """The ids, sorted by the part that holds the first image, so that each part is read once."""
         return sorted(document_ids, key=self._place) if self._images else list(document_ids)
 
     def _place(self, document_id: str) -> tuple[tuple[str, str], str]:
@@ -49,7 +49,7 @@ class Documents:
         return (self._images.part_of.get(shown[0], ("", "")) if self._images and shown else ("", "")), document_id
 
     def load(self, document_ids: Sequence[str]) -> list[Document]:
-        """The documents, in order."""
+        """The documents of these ids, in order."""
         return [self._document(document_id) for document_id in document_ids]
 
     def _document(self, document_id: str) -> Document:
@@ -80,7 +80,7 @@ class Documents:
 
 
 def image_vectors(store: Store, conversations: pl.DataFrame, tagger: object, version: str) -> pl.DataFrame | None:
-    """Vectors of the conversations' pictures, if the tagger looks at them."""
+    """Embeddings of the conversations' images, or None if the tagger does not use them."""
     if not getattr(tagger, "looks_at_vectors", False):
         return None
     shown = conversations["image_ids"].explode().drop_nulls().unique()

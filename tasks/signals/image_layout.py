@@ -1,4 +1,4 @@
-"""Measures that tell drawings, documents and photographs apart: flat colour, number of colours, saturation, ink."""
+"""Measures that distinguish drawings, documents and photographs: flat colour, number of colours, saturation, ink."""
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +12,13 @@ _THUMBNAIL = 64
 _FLAT_LEVELS, _INK_LEVELS = 8, 96
 
 
-def image_layout(picture: DecodedImage) -> ImageLayout:
+def image_layout(image: DecodedImage) -> ImageLayout:
     """Measured on the image shrunk to at most 256 pixels a side."""
-    small = picture.fitted(SIDE).reshape(-1, 3).astype(np.int16)
+    small = image.fitted(SIDE).reshape(-1, 3).astype(np.int16)
     codes = _codes(small)
     background = np.median(small[codes == np.bincount(codes).argmax()], axis=0)
     away = np.abs(small - background)
-    thumbnail = picture.resized((_THUMBNAIL, _THUMBNAIL), Filter.NEAREST).reshape(-1, 3)
+    thumbnail = image.resized((_THUMBNAIL, _THUMBNAIL), Filter.NEAREST).reshape(-1, 3)
     return ImageLayout(
         flat_fraction=float((away.max(axis=1) <= _FLAT_LEVELS).mean()),
         colour_count=len(np.unique(_codes(thumbnail))),
@@ -28,6 +28,6 @@ def image_layout(picture: DecodedImage) -> ImageLayout:
 
 
 def _codes(rgb: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
-    """Which of 4,096 colours each pixel of (n, 3) is."""
+    """Pixels (n, 3) -> colour codes (n,), 0 to 4,095."""
     codes: npt.NDArray[np.int64] = (rgb.astype(np.int64) >> 4) @ np.array([256, 16, 1])
     return codes

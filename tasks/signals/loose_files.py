@@ -1,4 +1,4 @@
-"""Files that people name on the command line: images and texts to inspect, prompts to tag, labels of their own."""
+"""Reads files given on the command line: images and texts to inspect, prompts to tag, label files."""
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,9 +25,9 @@ _WORDS: dict[str, Said] = {
 
 
 def inspect_file(file: Path, providers: Providers) -> Iterator[Inspected]:
-    """One object for a picture, or one for each line of a .jsonl file: `item` and `signals`.
+    """One object for an image, or one for each line of a .jsonl file: `item` and `signals`.
 
-    A signal that failed has `error` with the reason; so has every signal of a picture or line that cannot be read.
+    A failed signal has `error` with the reason instead of values; all do if an image or line cannot be read.
     """
     if file.suffix in (".jsonl", ".ndjson"):
         yield from _inspect_texts(file, text_signals(providers))
@@ -63,15 +63,15 @@ def _measured(signals: Mapping[str, Signal[Item]], item: Item) -> dict[str, Any]
 
 
 def read_labels(file: Path, tags: Sequence[str], texts: bool) -> dict[str, dict[str, Said]]:
-    """Item id -> label -> what somebody said. Columns: `id`, and any of `tags`; other columns are left alone.
+    """Item id -> label -> value. Columns: `id`, and any of `tags`; other columns are ignored.
 
-    With `texts` the labels are names, otherwise true, false or empty. Raises BadInput with the line that is wrong.
+    With `texts` the values are names, otherwise true, false or empty. Raises BadInput that names the wrong line.
     """
     labels: dict[str, dict[str, Said]] = {}
     for line, row in _rows(file):
         item = str(row[_ID])
         if item in labels:
-            raise BadInput(f"{str(file)!r} line {line}: id {item!r} stands there twice; give each item one line")
+            raise BadInput(f"{str(file)!r} line {line}: id {item!r} occurs twice; give each item one line")
         labels[item] = {tag: _said(file, line, tag, row[tag], texts) for tag in tags if tag in row}
     if not any(labels.values()):
         raise BadInput(f"{str(file)!r} has no label; give `id` and at least one of {', '.join(tags)}")
@@ -90,10 +90,10 @@ def _said(file: Path, line: int, tag: str, value: Any, texts: bool) -> Said:
 
 
 def read_documents(file: Path, providers: Providers, with_images: bool) -> list[Document]:
-    """Prompts with pictures from a JSONL or CSV file with `id`, `prompt` and optionally `images`.
+    """Prompts with images from a JSONL or CSV file with `id`, `prompt` and optionally `images`.
 
     `images` is a list of files (in CSV, separated by `;`), relative to the file's folder. Text and layout of the
-    pictures are measured here. Raises BadInput for a line or a picture that cannot be used.
+    images are measured here. Raises BadInput for a line or an image that cannot be used.
     """
     documents = []
     for line, row in _rows(file):
@@ -101,8 +101,8 @@ def read_documents(file: Path, providers: Providers, with_images: bool) -> list[
         names = [name for name in images.split(";") if name] if isinstance(images, str) else images
         if not isinstance(row.get("prompt"), str) or not all(isinstance(name, str) for name in names):
             raise BadInput(f"{str(file)!r} line {line}: give `prompt` as text, and `images` as a list of file names")
-        pictures = [_image(file, line, name) for name in names]
-        documents.append(document_of(str(row[_ID]), row["prompt"], pictures, providers, with_images))
+        images = [_image(file, line, name) for name in names]
+        documents.append(document_of(str(row[_ID]), row["prompt"], images, providers, with_images))
     if not documents:
         raise BadInput(f"{str(file)!r} holds no item; give lines with `id`, `prompt` and optionally `images`")
     return documents
@@ -112,39 +112,37 @@ def _image(file: Path, line: int, name: str) -> DecodedImage:
     try:
         return open_image((file.parent / name).read_bytes())
     except OSError:
-        raise BadInput(
-            f"{str(file)!r} line {line}: picture {name!r} cannot be read; paths are relative to it"
-        ) from None
+        raise BadInput(f"{str(file)!r} line {line}: image {name!r} cannot be read; paths are relative to it") from None
     except ImageRejected as rejected:
-        raise BadInput(f"{str(file)!r} line {line}: picture {name!r} cannot be used ({rejected.reason})") from None
+        raise BadInput(f"{str(file)!r} line {line}: image {name!r} cannot be used ({rejected.reason})") from None
 
 
 def document_of(
     item: str,
     prompt: str,
-    pictures: Sequence[DecodedImage],
+    images: Sequence[DecodedImage],
     providers: Providers,
     with_images: bool,
     read_text: bool = True,
 ) -> Document:
-    """A loose document; text, layout and vectors of its pictures are measured here. Reading text takes longest."""
-    layouts = [image_layout(picture) for picture in pictures]
-    read = providers["image_text"].read(pictures) if pictures and read_text else []
+    """A document from decoded images. Measures text (slow; only with `read_text`), layout and embeddings."""
+    layouts = [image_layout(image) for image in images]
+    read = providers["image_text"].read(images) if images and read_text else []
     return Document(
         document_id=item,
         prompt=prompt,
-        picture_count=len(pictures),
-        pictures=tuple((p.format, p.encoded) for p in pictures) if with_images else (),
+        picture_count=len(images),
+        pictures=tuple((p.format, p.encoded) for p in images) if with_images else (),
         picture_text="\n".join(each.text for each in read if not isinstance(each, Failed)),
         flat_fraction=max((layout.flat_fraction for layout in layouts), default=0.0),
         colour_count=min((layout.colour_count for layout in layouts), default=0),
-        image_vectors=tuple(providers["image_embedding"].embed_images(pictures)) if pictures else (),
+        image_vectors=tuple(providers["image_embedding"].embed_images(images)) if images else (),
         text_area_fraction=max((each.area_fraction for each in read if not isinstance(each, Failed)), default=0.0),
     )
 
 
 def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line number and columns of every line. Raises BadInput for what is no such file."""
+    """Line number and columns of every line. Raises BadInput if the file cannot be used."""
     reading = _csv if file.suffix == ".csv" else _jsonl if file.suffix in (".jsonl", ".ndjson") else None
     if reading is None:
         raise BadInput(

@@ -1,4 +1,4 @@
-"""Model and vendor names that reveal who answers. The words are data: `model_names.yaml`."""
+"""Finds model and vendor names that reveal which model answers. The words are data: `model_names.yaml`."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ _INTRODUCTIONS = (
     rf"{_SPEAKER}[^.!?\n]{{0,60}}{_MADE_BY}(?:the\s+)?NAME",
     rf"(?:我|作为|作為|模型)[^。\n]{{0,20}}由\s*NAME[^。\n]{{0,6}}{_MADE_ZH}",
 )
-"""How a speaker says who it is or who made it; NAME stands for an ambiguous name."""
+"""Phrases in which a model introduces itself or its maker; NAME stands for an ambiguous name."""
 
 
 _WORDS: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
@@ -43,5 +43,5 @@ _FORMS = _forms()
 
 
 def model_names(text: str) -> ModelNames:
-    """Names that reveal who answers; FastChat's own rule is the signal `upstream_words`."""
+    """Names that reveal the model. FastChat's own rule is the signal `upstream_words`."""
     return ModelNames(names=sorted({match["name"].lower() for form in _FORMS for match in form.finditer(text)}))

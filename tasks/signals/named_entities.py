@@ -1,10 +1,9 @@
-"""How many different things a message names: its specificity in style control, by rule.
+"""Number of distinct named entities of a message, by rule; style control uses it as specificity.
 
-A heuristic for scripts with upper case. Names are runs of words with a capital, with the numbers that follow; what is
-capitalised for its place or its layout alone is none, and neither is a word that the text also writes small. Texts in
-scripts without case have 0, not null, but for what they write in Latin, Greek or Cyrillic: null would take their
-battles out of style control. German nouns all count. Bare numbers, years and quantities are no names: they would make
-every calculation specific.
+A heuristic for scripts with upper case. A name is a run of capitalised words with the numbers that follow. Words that
+are capitalised only for their position or layout do not count, nor do words that also occur in lower case. All German
+nouns count. Numbers, years and quantities alone do not count. Texts in scripts without case have 0 (apart from Latin,
+Greek or Cyrillic words in them) and not null, because null would exclude their battles from style control.
 """
 
 import re
@@ -25,20 +24,20 @@ _LAYOUT = re.compile(
 _WORD = re.compile(rf"(?:Dr|Mrs?|Ms|Prof|St|Mt)\.(?=\s)|\\?[0-9{_CASED}]+(?:[-'’.&][0-9{_CASED}]+)*|[^\W_0-9{_CASED}]+")
 _SHORT_FORM = re.compile(r"['’](?:s|m|d|t|re|ve|ll)$")
 _START = re.compile(r"[.!?…:;|•\"“”„«»。！？：\n–—]| - ")
-"""What stands between two words when the second starts a sentence, a line, a list item, a table cell or a quotation."""
+"""Text between two words of which the second starts a sentence, line, list item, table cell or quotation."""
 
 
 def named_entities(text: str) -> NamedEntities:
     """Distinct names outside code, headings and bold labels."""
     prose = _LAYOUT.sub("\n", text)
-    ordinary = {word for word in _WORD.findall(prose) if word == word.lower()}  # the text writes them small as well
+    ordinary = {word for word in _WORD.findall(prose) if word == word.lower()}  # also occur in lower case
     names = {tuple(name) for name in _runs(prose) if not ordinary.issuperset(name)}
     ends = {name[-1] for name in names if len(name) > 1}  # Curie is Marie Curie
     return NamedEntities(entities=sum(len(name) > 1 or name[0] not in ends for name in names))
 
 
 def _runs(prose: str) -> Iterator[list[str]]:
-    """The lower-cased words of every run of words with a capital, and of numbers after one."""
+    """Lower-cased words of each run of capitalised words with the numbers after them."""
     run: list[str] = []
     last, end, starts = "", 0, True
     for match in _WORD.finditer(prose):
@@ -57,7 +56,7 @@ def _runs(prose: str) -> Iterator[list[str]]:
 
 
 def _is_name(word: str, starts: bool) -> bool:
-    """Whether the word has a capital that its place does not explain; letters, 100W and LaTeX commands are none."""
+    """Whether the word has a capital that its position does not explain; letters, 100W and LaTeX do not count."""
     shown = _SHORT_FORM.sub("", word)
     unexplained = shown[1:] if starts else shown
     return len(shown) > 1 and shown[0] not in "\\0123456789" and unexplained != unexplained.lower()

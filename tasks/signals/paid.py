@@ -1,7 +1,7 @@
-"""Models that are paid by the item: asking them, and what asking would cost.
+"""Paid models: calling them, and estimating what the calls would cost.
 
-Nothing that was answered is asked again, even after a kill. An estimate counts what has no value yet, sends nothing and
-spends nothing.
+Items with a stored answer are never sent again, even after a killed run. An estimate counts items without a value; it
+sends and spends nothing.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -33,23 +33,23 @@ from tasks.storage.queries.signals import table_name
 from tasks.storage.tables import Store
 
 ANSWERS_A_PART = 32
-"""Answers that are stored at once: what a killed run has to ask again at most, besides the calls under way."""
+"""Answers per stored part. A killed run repeats at most this many calls, plus those in flight."""
 IMAGES_A_REQUEST = 16
-"""Vision's limit."""
+"""Limit of Google Vision."""
 PROMPT_CHARACTERS, PICTURES_MAX, SIDE_MAX = 12_500, 8, 1600
-"""What the taggers show at most (`tasks/providers/production/labels.py`; a test holds them equal)."""
+"""Most that taggers send per document (`tasks/providers/production/labels.py`; a test holds them equal)."""
 MODERATION, PIECE_CHARACTERS, PIECE_OVERLAP, PIECES_A_REQUEST = "openai_moderation", 2000, 200, 16
 """How moderation sends texts (`tasks/providers/production/openai/moderation.py`; a test holds them equal)."""
 TOPIC_TOKENS = 1100
-"""Evidence of one topic: 20 words and 10 prompts of 400 characters, at four characters a token."""
+"""Input tokens per topic: 20 words and 10 prompts of 400 characters, at four characters a token."""
 ANSWER_TOKENS, ANSWER_TOKENS_MAX = 80, 4096
-"""Tokens of an answer: expected without thinking, and at most."""
+"""Expected tokens of an answer without thinking, and the maximum."""
 
 Count = Callable[[str], int]
 
 
 class Asked(NamedTuple, Generic[Item]):
-    """One signal of items that a paid model is asked about."""
+    """A signal, its paid model, and the items to send."""
 
     signal: Signal[Item]
     model: RemoteModel
@@ -58,7 +58,7 @@ class Asked(NamedTuple, Generic[Item]):
 
 
 def measure_one_by_one(store: Store, asked: Asked[Item], *, now: datetime, advance: Advance = silent) -> Measured:
-    """Ask about each item alone, as many at once as the model allows; nothing that was answered is asked again."""
+    """One call per item, `model.calls_at_once` in parallel. Answers are stored as they arrive."""
     signal, model, content_ids, load = asked
     table, total, waiting = table_name(signal.name), Measured(), Rows({signal.name: []})
     before = store.parts(table)
@@ -77,7 +77,7 @@ def measure_one_by_one(store: Store, asked: Asked[Item], *, now: datetime, advan
     finally:
         append_rows(store, waiting)
     new = store.parts(table)[len(before) :]
-    if len(new) > 1:  # one part of the many small ones
+    if len(new) > 1:  # merge small parts
         merged = store.write_part(table, pl.concat([store.read_part(table, part) for part in new]))
         store.list_parts(table, [*before, merged])
     return total
@@ -86,7 +86,7 @@ def measure_one_by_one(store: Store, asked: Asked[Item], *, now: datetime, advan
 def measure_overnight(
     store: Store, work: Sequence[Asked[Item]], *, hours: float, workers: int, now: datetime
 ) -> Measured:
-    """Ask about all items of all signals together: once over them for the questions, once more for the answers."""
+    """Use the vendor's batch API: a first pass over all items collects the questions, a second reads the answers."""
     total, nights = Measured(), []
     with ExitStack() as stack:
         for signal, model, content_ids, load in work:
@@ -107,7 +107,7 @@ def _collect(signal: Signal[Item], load: Load[Item], content_ids: Sequence[str])
 
 
 def estimate_images(known: Store, images: pl.DataFrame, providers: Providers, prices: Prices) -> list[Estimate]:
-    """Cost of the picture signals at Vision: every announced feature of every picture that lacks one is a unit."""
+    """Cost of image signals at Google Vision: one unit per chosen signal and image that lacks a value."""
     signals = [make(providers) for n, make in IMAGE_SIGNALS.items() if providers.names.get(n) == "google_vision"]
     lacking = {image_id for signal in signals for image_id in missing(known, signal, images["image_id"])}
     if not signals:
@@ -120,7 +120,7 @@ def estimate_images(known: Store, images: pl.DataFrame, providers: Providers, pr
 def estimate_moderation(
     known: Store, image_ids: Collection[str], texts: Mapping[str, str], providers: Providers, prices: Prices
 ) -> list[Estimate]:
-    """Cost of OpenAI's moderation of texts, by text id, and of pictures as they were taken in."""
+    """Cost of OpenAI's moderation of texts (text id -> text) and of original images."""
     found = []
     if providers.names["moderation"] == "openai":
         _, make = SCREENING_TEXT_SIGNALS["moderation"]
@@ -152,15 +152,13 @@ def _billed(service: str, signals: str, items: int, calls: int, units: int, pric
 def estimate_documents(
     known: Store, conversations: pl.DataFrame, images: pl.DataFrame, providers: Providers, prices: Prices, count: Count
 ) -> list[Estimate]:
-    """Cost of every document signal at a language model, one by one and as the vendor's batches."""
+    """Cost of document signals at language models, with single calls and with the vendor's batch API."""
     first = conversations.unique("document_id", keep="first", maintain_order=True)
     sizes = {image_id: (w, h) for image_id, w, h in images.select("image_id", "width", "height").iter_rows()}
     found = []
     for name, make in DOCUMENT_SIGNALS.items():
         service, asked = getattr(providers[name], "service", None), getattr(providers[name], "asked", None)
-        if (
-            service is None or asked is None
-        ):  # embedded, or a service of another package, whose questions we do not know
+        if service is None or asked is None:  # embedded, or a provider of another package, whose prompts are unknown
             continue
         wanted = first.filter(pl.col("document_id").is_in(missing(known, make(providers), first["document_id"])))
         price = prices.tokens(service)
@@ -171,7 +169,7 @@ def estimate_documents(
 
 
 def estimate_topic_names(topics_most: int, providers: Providers, prices: Prices, count: Count) -> list[Estimate]:
-    """Cost of naming topics at a language model, one by one: for as many topics as there can be at most."""
+    """Cost of naming at most `topics_most` topics with a language model, one call each."""
     namer = providers["topic_names"]
     service, instructions = getattr(namer, "service", None), getattr(namer, "instructions", None)
     if service is None or instructions is None or not topics_most:
@@ -197,16 +195,18 @@ def _tagging(
 
 
 def _work(asked: Iterable[Any], needs: Sequence[tuple[int, int | None]], count: Count) -> tuple[int, int]:
-    """(calls, tokens sent) of asking these questions about documents of so many prompt and picture tokens."""
+    """(calls, input tokens) of these questions; `needs` has (prompt tokens, image tokens) of each document."""
     calls = tokens = 0
     for each in asked:
-        told = count(each.prompt.text)
-        for prompt, pictures in needs:
-            if pictures is None and each.without_images is not None:
+        instructions = count(each.prompt.text)
+        for prompt, images in needs:
+            if images is None and each.without_images is not None:
                 continue
             calls += 1
             tokens += (
-                told + prompt * (each.sees is not Sees.PICTURES) + (pictures or 0) * (each.sees is not Sees.PROMPT)
+                instructions
+                + prompt * (each.sees is not Sees.PICTURES)
+                + (images or 0) * (each.sees is not Sees.PROMPT)
             )
     return calls, tokens
 
@@ -218,7 +218,7 @@ def _needs(
     price: TokenPrice | None,
     count: Count,
 ) -> tuple[int, int | None]:
-    """Tokens of a document's prompt and of its pictures; None when it has none."""
+    """(prompt tokens, image tokens) of a document; None instead of image tokens when it has no image."""
     prompt = "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user")[:PROMPT_CHARACTERS]
     shown = [sizes[image_id] for image_id in image_ids if image_id in sizes][:PICTURES_MAX]
     tokens = sum(price.image_tokens(*_sent(*size)) for size in shown) if price else 0

@@ -1,4 +1,4 @@
-"""Whether an answer declines: the openings that assistants decline with. The forms are data: `refusal.yaml`."""
+"""Whether an answer refuses, by typical openings of refusals (`refusal.yaml`)."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ from schemas.signals import Refusal
 from tasks.runtime.yaml_files import read_yaml
 
 OPENING_CHARACTERS = 300
-"""Refusals come first; later apologies are usually about a detail."""
+"""Only the start is searched, because later apologies are usually about a detail."""
 
 
 _FORMS: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
@@ -18,5 +18,5 @@ _DECLINES = re.compile("|".join(_FORMS["declines"]), re.I)
 
 
 def refusal(text: str) -> Refusal:
-    """True when the opening of the answer declines to answer."""
+    """True if the start of the answer refuses."""
     return Refusal(refusal=bool(_DECLINES.search(text[:OPENING_CHARACTERS])))

@@ -1,7 +1,7 @@
-"""Measures what is missing, batch by batch, and stores the rows part by part as they come. A value is measured once.
+"""Measures signals that items lack, in batches, and appends the rows to the signal tables in parts.
 
-Batches run on the threads of this process. With a task runner (Dask, Ray) whole shards run in its processes instead: a
-shard holds the batches whose rows make one part, so the parts are the same. Models that are paid by the item: paid.py.
+Batches run on threads of this process. With a task runner (Dask, Ray), shards run in its processes instead; one shard
+writes one part, so the parts are the same either way. For paid models see paid.py.
 """
 
 from collections import Counter
@@ -28,27 +28,27 @@ from tasks.storage.tables import Store, frame_schema
 
 BATCH = 32
 TEXTS_A_PART = 64 * BATCH
-"""Texts or documents whose values are stored at once: what a killed run has to measure again at most."""
+"""Texts or documents per stored part. A killed run has to measure at most this many again."""
 PICTURES_A_PART = 8 * BATCH
-"""The same of images."""
+"""Images per stored part."""
 
 Rows = dict[str, list[dict[str, Any]]]
-"""Signal -> rows of its table."""
+"""Signal name -> rows of its table."""
 Written = tuple[list[tuple[str, str]], "Measured"]
-"""(table, part) that no list names yet, and what was done."""
+"""(table, part) pairs that are written but not yet listed, and the counts of the work."""
 Load = Callable[[Sequence[str]], Sequence[Item]]
-"""Gives items by content id, in order."""
+"""Returns the items of these content ids, in order."""
 
 
 @dataclass
 class Measured:
-    """What a measuring step did: calls and failures by signal name."""
+    """Counts of a measuring step: calls by signal, failures by (signal, reason)."""
 
     calls: Counter[str] = field(default_factory=Counter)
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def add(self, other: "Measured") -> None:
-        """Count what another part of the work did."""
+        """Add the counts of another part of the work."""
         self.calls += other.calls
         self.failures += other.failures
 
@@ -62,7 +62,7 @@ def missing(store: Store, signal: Signal[Any], content_ids: Iterable[str]) -> li
 def measured(
     signals: Iterable[Signal[Item]], content_ids: Sequence[str], items: Sequence[Item], now: datetime
 ) -> tuple[Rows, Measured]:
-    """Measure signals of a batch: the rows to store, and what was done. Failures give no row, so they stay missing."""
+    """Measure signals of one batch. Returns rows and counts; a failure gives no row, so the next run tries it again."""
     rows, done = Rows(), Measured()
     for signal in signals if items else ():
         key = {"version": signal.version, "provider": signal.provider, "measured_at": now}
@@ -79,12 +79,12 @@ def measured(
 def measure_images(
     images: Sequence[DecodedImage], signals: Iterable[Signal[DecodedImage]], now: datetime
 ) -> tuple[Rows, Measured]:
-    """`measured` of decoded images, which know their content ids."""
+    """Like `measured`, for decoded images."""
     return measured(signals, [image.image_id for image in images], images, now)
 
 
 def write_rows(store: Store, rows: Rows) -> list[tuple[str, str]]:
-    """Write rows as parts of the signals' tables; (table, part) of each, which no list names yet."""
+    """Write rows as parts of the signal tables. Returns (table, part) pairs, which are not listed yet."""
     return [
         (table, store.write_part(table, pl.DataFrame(found, schema=frame_schema(TABLES[table].row))))
         for table, found in ((table_name(name), found) for name, found in rows.items() if found)
@@ -108,7 +108,7 @@ def measure_items(
     advance: Advance = silent,
     part_items: int | None = None,
 ) -> Measured:
-    """Measure signals of the items that `load` gives for the content ids, on threads, and store the values."""
+    """Load the items of the content ids, measure the signals on threads, and store the values."""
     several = [signals] if isinstance(signals, Signal) else signals
     parts = _parts(several, content_ids, load, workers, now, part_items or TEXTS_A_PART, advance)
     return _listed(store, ((write_rows(store, rows), done) for rows, done in parts))
@@ -123,7 +123,7 @@ def _parts(
     part_items: int,
     advance: Advance = silent,
 ) -> Iterator[tuple[Rows, Measured]]:
-    """The rows of `part_items` items after the other."""
+    """Yield rows and counts, `part_items` items at a time."""
 
     def work(batch: Sequence[str]) -> tuple[Rows, Measured]:
         return measured(signals, batch, load(batch), now)
@@ -141,7 +141,7 @@ def _parts(
 
 
 def _listed(store: Store, results: Iterable[Written], advance: Advance = silent) -> Measured:
-    """Name the parts in the lists of their tables as they come."""
+    """Add written parts to their tables as results arrive. Returns the summed counts."""
     total = Measured()
     for parts, done in results:
         for table, part in parts:
@@ -152,7 +152,7 @@ def _listed(store: Store, results: Iterable[Written], advance: Advance = silent)
 
 
 def cut(ids: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    """The ids, `size` at a time."""
+    """Split ids into batches of `size`."""
     return (ids[start : start + size] for start in range(0, len(ids), size))
 
 
@@ -163,15 +163,15 @@ class TextItems(NamedTuple):
 
     @property
     def part_items(self) -> int:
-        """Items of one part."""
+        """Items per stored part."""
         return TEXTS_A_PART
 
     def ordered(self, content_ids: Iterable[str]) -> list[str]:
-        """The ids in the order in which they are measured."""
+        """Content ids in measuring order."""
         return sorted(content_ids)
 
     def only(self, content_ids: Sequence[str]) -> "TextItems":
-        """These items alone, to travel to another process."""
+        """A picklable subset with only these items."""
         return TextItems({content_id: self.text_of[content_id] for content_id in content_ids})
 
     def load(self, content_ids: Sequence[str]) -> list[str]:
@@ -180,7 +180,7 @@ class TextItems(NamedTuple):
 
 
 class ImageItems:
-    """Stored images by content id, each decoded once for all signals. `part_of`: content id -> (table, part)."""
+    """Stored images by content id. `part_of`: content id -> (table, part)."""
 
     def __init__(self, store: Store, part_of: dict[str, tuple[str, str]]) -> None:
         self.part_of = part_of
@@ -192,15 +192,15 @@ class ImageItems:
 
     @property
     def part_items(self) -> int:
-        """Items of one part."""
+        """Items per stored part."""
         return PICTURES_A_PART
 
     def ordered(self, content_ids: Iterable[str]) -> list[str]:
-        """The ids that are stored, those of one part together."""
+        """The ids that are stored, grouped by the part that holds them."""
         return self._images.ordered(content_ids)
 
     def only(self, content_ids: Sequence[str]) -> "ImageItems":
-        """These items alone, to travel to another process."""
+        """A picklable subset with only these items."""
         return ImageItems(self._store, {content_id: self.part_of[content_id] for content_id in content_ids})
 
     def load(self, content_ids: Sequence[str]) -> list[DecodedImage]:
@@ -214,7 +214,7 @@ def _image_items(root: str, part_of: dict[str, tuple[str, str]]) -> ImageItems:
 
 
 class Shard(NamedTuple):
-    """Items that lack the same signals and whose rows make one part of each."""
+    """Items that lack the same signals. Their rows make one part per signal."""
 
     signals: tuple[str, ...]
     ids: Sequence[str]
@@ -222,14 +222,14 @@ class Shard(NamedTuple):
 
 
 class Measurer(NamedTuple):
-    """Measures what items lack; travels to the processes of a task runner."""
+    """Measures signals that items lack. It can be pickled, so that task runners can send it to their processes."""
 
     root: str
     providers: Providers
     now: datetime
 
     def measure(self, shard: Shard) -> Written:
-        """One shard, in this process on one thread; its parts are named in no list yet."""
+        """Measure one shard on one thread and write its parts without listing them."""
         chosen, store = [signal_of(name, self.providers) for name in shard.signals], Store(self.root)
         ((rows, done),) = _parts(chosen, shard.ids, shard.items.load, 1, self.now, len(shard.ids) + BATCH)
         return write_rows(store, rows), done
@@ -243,9 +243,9 @@ class Measurer(NamedTuple):
         workers: int,
         runner: ShardRunner | None,
     ) -> Measured:
-        """What each item lacks; items that lack the same signals are loaded once for all of them.
+        """Measure every signal that an item lacks; items that lack the same signals are loaded once.
 
-        Signals that are paid for stay in this process, where the budget is, and so does what fills no more than a part.
+        Paid signals are measured in this process, which holds the budget; so is work of at most one part.
         """
         wanted, lacking, total = list(content_ids), dict[str, list[str]](), Measured()
         for name, signal in signals.items():
@@ -275,10 +275,10 @@ Looked = tuple[Rows, Measured]
 
 
 class MeasuringObserver:
-    """Measures every image signal that is not recorded, on the decode that ingest makes. Loads providers at first use.
+    """Measures image signals during ingest, on the images that ingest decodes. Loads providers at first use.
 
-    A copy in another process leaves out what is paid for: there, no budget and no pace is kept. What was left out is
-    missing, so that `catch_up_pictures` measures it.
+    A copy in another process skips paid signals, because budget and rate limits are kept in the main process only;
+    `catch_up_pictures` measures them later.
     """
 
     def __init__(self, store: Store, providers: Providers, now: datetime, spread: bool = False) -> None:
@@ -296,23 +296,23 @@ class MeasuringObserver:
 
     @cached_property
     def _recorded(self) -> dict[str, set[str]]:
-        """Signal -> ids that have a value while the image is not listed: a run was killed in between."""
+        """Signal -> ids that have a value although the image is not listed, because a run was killed in between."""
         listed = self._store.read("images", ["image_id"])["image_id"].implode()
         known = {each.name: facts(self._store, each.name, each.version, [])["content_id"] for each in self._signals}
         return {name: set(ids.filter(~ids.is_in(listed))) for name, ids in known.items()}
 
-    def look(self, pictures: Sequence[DecodedImage]) -> Looked:
-        """Measure; safe on any thread."""
+    def look(self, images: Sequence[DecodedImage]) -> Looked:
+        """Measure these images. Thread-safe."""
         rows, total = Rows(), Measured()
         for signal in self._signals:
-            new = [picture for picture in pictures if picture.image_id not in self._recorded[signal.name]]
+            new = [image for image in images if image.image_id not in self._recorded[signal.name]]
             of_signal, done = measure_images(new, [signal], self._now)
             rows |= of_signal
             total.add(done)
         return rows, total
 
     def write(self, seen: Sequence[Looked], image_ids: AbstractSet[str]) -> Written:
-        """Write the values of these images; others were measured by another thread at the same moment."""
+        """Write values of the given image ids only: two threads may have measured the same image."""
         rows, total = Rows(), Measured()
         for found, done in seen:
             total.add(done)
@@ -321,11 +321,11 @@ class MeasuringObserver:
         return write_rows(self._store, rows), total
 
     def count(self, done: Measured) -> None:
-        """Count what was done, in this process or another."""
+        """Add counts of this or another process."""
         self.done.add(done)
 
 
 @lru_cache(maxsize=1)
 def _in_this_process(store: str, names: tuple[tuple[str, str], ...], now: datetime) -> MeasuringObserver:
-    """The one that all shards of a run share here."""
+    """The observer that all shards of a run share in this process."""
     return MeasuringObserver(Store(store), Providers(dict(names)), now, spread=True)

@@ -1,4 +1,4 @@
-"""Texts of the serving software that stand where a message should be (FastChat `constants.py` and its workers)."""
+"""Error texts of the serving software in place of a message (FastChat `constants.py` and its workers)."""
 
 import re
 

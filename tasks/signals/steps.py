@@ -1,4 +1,4 @@
-"""The Prefect skin of measure: images that lack a signal, then texts and documents."""
+"""Prefect tasks that measure signals of images, texts and documents."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -35,10 +35,10 @@ from tasks.storage.queries.signals import Versions, facts
 from tasks.storage.tables import Store
 
 OF_ORIGINALS = frozenset({"nsfw", "image_hash", "image_moderation"})
-"""Image signals that nobody asks of a redacted image: rules and duplicates look at what was taken in."""
+"""Image signals that are not measured on redacted images, because rules and duplicate search use the originals."""
 
 TextsOn = Mapping[MeasuredOn, Mapping[str, str]]
-"""What texts are -> text id -> text."""
+"""Kind of text -> text id -> text."""
 
 
 def signal_versions(providers: Providers) -> Versions:
@@ -51,7 +51,7 @@ def signal_versions(providers: Providers) -> Versions:
 @task(cache_policy=NO_CACHE)
 @timed
 def catch_up_pictures(settings: Settings, providers: Providers) -> StageReport:
-    """Image signals that stored images lack: after a new signal, another provider, or a failure."""
+    """Measure image signals that stored images lack: a new signal, another provider, or an earlier failure."""
     store = Store.open(settings.store)
     items = ImageItems(store, StoredImages(store).part_of)
     done = _measure_missing(settings, store, providers, items, image_signals(providers), items.part_of)
@@ -61,7 +61,7 @@ def catch_up_pictures(settings: Settings, providers: Providers) -> StageReport:
 @task(cache_policy=NO_CACHE)
 @timed
 def measure_texts(settings: Settings, providers: Providers, stage: str, kept_only: bool) -> StageReport:
-    """Text signals: screening on every conversation, or descriptive ones on what the policy keeps."""
+    """Measure text signals: screening ones on all conversations, or descriptive ones on those the policy keeps."""
     store = Store.open(settings.store)
     texts = texts_of(_conversations(store, kept_only))
     if not kept_only:
@@ -72,7 +72,7 @@ def measure_texts(settings: Settings, providers: Providers, stage: str, kept_onl
 @task(cache_policy=NO_CACHE)
 @timed
 def measure_redacted(settings: Settings, providers: Providers) -> StageReport:
-    """What is said of redacted images and texts: whether something is left to find, and what later stages need."""
+    """Measure redacted images and texts, to check that nothing is left to redact and for later stages."""
     store = Store.open(settings.store)
     redacted = store.read("redacted_conversations")
     items = ImageItems(store, StoredImages(store, "redacted_images").part_of)
@@ -109,7 +109,7 @@ def _measure_missing(
 @task(cache_policy=NO_CACHE)
 @timed
 def measure_documents(settings: Settings, providers: Providers) -> StageReport:
-    """Document signals on what the policy keeps."""
+    """Measure document signals of the conversations that the policy keeps."""
     store, now, total = Store.open(settings.store), datetime.now(UTC), Measured()
     kept = _conversations(store, kept_only=True)
     versions = signal_versions(providers)
@@ -145,13 +145,13 @@ def _measure_documents(
 
 
 def report(stage: str, done: Measured) -> StageReport:
-    """What a measuring step did, as a report."""
+    """The stage report of a measuring step."""
     failures = {f"{signal}: {reason}": count for (signal, reason), count in sorted(done.failures.items())}
     return StageReport(stage=stage, model_calls=dict(sorted(done.calls.items())), failures=failures)
 
 
 def texts_of(conversations: pl.DataFrame) -> dict[MeasuredOn, dict[str, str]]:
-    """Text id -> text of all messages, assistant messages and prompts of some conversations."""
+    """Text id -> text of all messages, of assistant messages, and of prompts."""
     messages: dict[str, str] = {}
     answers: dict[str, str] = {}
     prompts: dict[str, str] = {}
@@ -165,7 +165,7 @@ def texts_of(conversations: pl.DataFrame) -> dict[MeasuredOn, dict[str, str]]:
 
 
 def conversations_to_describe(source: Store, known: Store) -> pl.DataFrame:
-    """What `source` holds and `known` has not dropped: kept conversations as released, undecided ones as logged."""
+    """Conversations of `source` that `known` has not dropped: kept ones as released, undecided ones as logged."""
     decisions = known.read("decisions", ["item_kind", "item_id", "keep"]).filter(item_kind="conversation")
     dropped = decisions.filter(~pl.col("keep"))["item_id"]
     conversations = conversations_as_released(source)
@@ -181,6 +181,6 @@ def _conversations(store: Store, kept_only: bool) -> pl.DataFrame:
 
 
 def _image_texts(store: Store, providers: Providers) -> dict[str, str]:
-    """Text id -> text that was read in images."""
+    """Text id -> text recognised in images."""
     read = facts(store, "image_text", IMAGE_SIGNALS["image_text"](providers).version, ["text"])["text"]
     return {text_id(text): text for text in read if text}

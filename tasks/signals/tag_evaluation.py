@@ -1,6 +1,6 @@
-"""Tags of two taggers, or of a tagger and people, on the same documents: what each says, and how far they agree.
+"""Compares tags of two taggers, or of a tagger and human labels, on the same documents.
 
-What a provider has not said of a stored document is asked and stored; loose documents are asked, and nothing is kept.
+Missing tags of stored documents are measured and stored; tags of documents from files are measured and not stored.
 """
 
 import hashlib
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from scipy.special import betaincinv
 
 from schemas.tables import SIGNALS
 from schemas.tag_evaluation import Share, TagAgreement, TagDisagreement
@@ -28,7 +27,7 @@ from tasks.storage.tables import Store
 
 Said = bool | str | None
 Labels = Mapping[str, Mapping[str, Said]]
-"""Item id -> label -> what was said; null and missing are the same here."""
+"""Item id -> label -> value; null and missing mean undecided."""
 Spoken = dict[str, dict[str, Said]]
 NO_SHARE = Share(value=None, ci95_low=None, ci95_high=None)
 PROMPT_CHARACTERS = 100
@@ -40,7 +39,7 @@ def labels_of(signal: str) -> tuple[str, ...]:
 
 
 def drawn(document_ids: Iterable[str], size: int, seed: int) -> list[str]:
-    """At most `size` of the documents, the same for the same seed whatever else there is."""
+    """A sample of at most `size` documents, drawn by hash of seed and id."""
     keyed = sorted({(hashlib.sha256(f"{seed}:{each}".encode()).digest(), each) for each in document_ids})
     return [each for _, each in keyed[:size]]
 
@@ -49,7 +48,7 @@ def spoken_in_store(
     store: Store, conversations: pl.DataFrame, signal: str, providers: Providers, wanted: Sequence[str],
     *, workers: int, now: datetime,
 ) -> tuple[Spoken, Measured]:  # fmt: skip
-    """What the chosen provider says of stored documents. What the store lacks is asked, and stored."""
+    """The chosen provider's tags of stored documents. Missing ones are measured and stored."""
     made = DOCUMENT_SIGNALS[signal](providers)
     asked = missing(store, made, wanted)
     documents = stored_documents(store, conversations, signal, providers)
@@ -60,7 +59,7 @@ def spoken_in_store(
 
 
 def stored_documents(store: Store, conversations: pl.DataFrame, signal: str, providers: Providers) -> Documents:
-    """The documents of some conversations, as the chosen provider of the signal must see them."""
+    """Documents of these conversations, with the inputs that the chosen provider needs."""
     names = ("image_text", "image_layout", "image_embedding")
     text, layout, vectors = (IMAGE_SIGNALS[name](providers).version for name in names)
     images = StoredImages(store, "images", "redacted_images") if providers[signal].looks_at_images else None
@@ -74,7 +73,7 @@ def stored_documents(store: Store, conversations: pl.DataFrame, signal: str, pro
 
 
 def spoken_of(documents: Sequence[Document], signal: str, providers: Providers) -> tuple[Spoken, Measured]:
-    """What the chosen provider says of loose documents; nothing is kept."""
+    """The chosen provider's tags of documents from files; nothing is stored."""
     made = DOCUMENT_SIGNALS[signal](providers)
     spoken, done = Spoken(), Measured()
     for document, value in zip(documents, made.values(documents), strict=True):
@@ -89,14 +88,14 @@ def spoken_of(documents: Sequence[Document], signal: str, providers: Providers) 
 def agreements(
     tagger: Labels, reference: Labels, tags: Sequence[str], *, bootstraps: int = 1000, seed: int = 0
 ) -> list[TagAgreement]:
-    """One row a label, over the items that both know."""
+    """One row per label, over the items that both have."""
     return [_agreement(tag, *_decided(tagger, reference, tag), bootstraps, seed) for tag in tags]
 
 
 def disagreements(
     tagger: Labels, reference: Labels, tags: Sequence[str], prompts: Mapping[str, str]
 ) -> Iterator[TagDisagreement]:
-    """Every item and label on which the two differ, by label, then by item."""
+    """Every item and label on which the two differ, sorted by label, then item."""
     for tag in tags:
         for item in sorted(tagger.keys() & reference.keys()):
             ours, theirs = tagger[item].get(tag), reference[item].get(tag)
@@ -109,13 +108,14 @@ def clopper_pearson(hits: int, n: int) -> Share:
     """A share of n with its 95 % interval after Clopper and Pearson (1934); null when n is 0."""
     if not n:
         return NO_SHARE
-    low = float(betaincinv(hits, n - hits + 1, 0.025)) if hits else 0.0
-    high = float(betaincinv(hits + 1, n - hits, 0.975)) if hits < n else 1.0
-    return Share(value=hits / n, ci95_low=low, ci95_high=high)
+    from scipy.stats import binomtest  # slow to import
+
+    low, high = binomtest(hits, n).proportion_ci(0.95, method="exact")
+    return Share(value=hits / n, ci95_low=float(low), ci95_high=float(high))
 
 
 def _decided(tagger: Labels, reference: Labels, tag: str) -> tuple[list[tuple[Said, Said]], int]:
-    """What both said of each item that both know and decided, and how many they did not both decide."""
+    """Pairs of values on items that both decided, and the number of items that at least one left undecided."""
     pairs = [(tagger[item].get(tag), reference[item].get(tag)) for item in sorted(tagger.keys() & reference.keys())]
     decided = [pair for pair in pairs if None not in pair]
     return decided, len(pairs) - len(decided)
@@ -162,7 +162,7 @@ def _resampled(table: npt.NDArray[np.int64], bootstraps: int, seed: int) -> npt.
 
 
 def _f1(tables: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """float64 (n,) of int64 (n, 2, 2); NaN where nobody said yes."""
+    """float64 (n,) of int64 (n, 2, 2); NaN where neither has a positive."""
     hits, said = tables[:, 1, 1], tables[:, 1].sum(1) + tables[:, :, 1].sum(1)
     return _divided(2.0 * hits, said)
 

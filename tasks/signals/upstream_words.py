@@ -1,4 +1,4 @@
-"""What FastChat's cleaner finds in a text: plain substrings, so that its counts can be set beside ours."""
+"""Words that FastChat's cleaner searches for, as plain substrings, to compare its counts with ours."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ VERSION = f"1.{_WORDS['version']}"
 
 
 def upstream_words(text: str) -> UpstreamWords:
-    """The words of each list that stand anywhere in the lower-cased text, in the order of the file."""
+    """The words of each list that occur in the lower-cased text, in the order of the file."""
     lowered = text.lower()
     kinds = UpstreamWords.model_fields
     return UpstreamWords(**{kind: [word for word in _WORDS[kind] if word in lowered] for kind in kinds})

@@ -111,7 +111,7 @@ def test_what_cannot_be_used_is_one_clear_line(curate, tmp_path, monkeypatch, gi
     ("text", "told"),
     [
         ("id,ocr\na,perhaps\n", "line 2: ocr is 'perhaps'"),
-        ("id,ocr\na,yes\na,no\n", "stands there twice"),
+        ("id,ocr\na,yes\na,no\n", "occurs twice"),
         ("name,ocr\na,yes\n", "no `id`"),
         ("id,mood\na,yes\n", "has no label"),
         ("id,ocr\n", "has no label"),

@@ -1,6 +1,6 @@
-"""Defaults: real models that ship inside installed packages. Deterministic, no network, no keys, no torch.
+"""Default providers: models that ship inside installed packages. Deterministic; no network, no keys, no torch.
 
-In: decoded images, texts, documents. Out: what the Protocols of `capabilities.py` promise.
+In: decoded images, texts, documents. Out: the return types of the Protocols in `capabilities.py`.
 """
 
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def one_thread() -> "onnxruntime.SessionOptions":
-    """Options of every embedded ONNX session: one thread a call, because as many calls run as there are cores."""
+    """Options of every embedded ONNX session: one thread per call, because one call runs per core."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

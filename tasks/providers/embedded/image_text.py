@@ -1,4 +1,4 @@
-"""Text in pictures by RapidOCR (PP-OCR weights in the wheel), at the size that is fast on photographs."""
+"""OCR by RapidOCR (PP-OCR weights in the wheel), at a size that is fast on photographs."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -13,16 +13,16 @@ from schemas.signals import ImageText, TextBox
 from tasks.images.decode import DecodedImage, Pixels
 
 SIDE = 640
-"""Longer side of the picture as text is looked for; RapidOCR's own default enlarges small pictures."""
+"""Longer side in pixels for text detection. RapidOCR's default would enlarge small images."""
 LETTER = 5
-"""Pixels: what is narrower shows no letter."""
+"""Images with a side below this many pixels are skipped."""
 PIECE, SLENDER = 2000, 100
-"""A picture longer than this many pixels, and this many times its width, is read in pieces: RapidOCR shrinks longer
+"""An image longer than this many pixels, and this many times its width, is read in pieces: RapidOCR shrinks longer
 ones to this length, and of the width nothing would be left."""
 
 
 class RapidOcr:
-    """All lines, top to bottom, and the share of the picture they cover."""
+    """Reads all lines, top to bottom, and the share of the image that they cover."""
 
     version = f"rapidocr-3.10.0-max{SIDE}"
 
@@ -30,14 +30,14 @@ class RapidOcr:
         logging.getLogger("RapidOCR").setLevel(logging.ERROR)
         self._idle: SimpleQueue[Any] = SimpleQueue()
 
-    def read(self, pictures: Sequence[DecodedImage]) -> list[ImageText]:
-        """The text of every picture."""
-        return [self._read(picture) for picture in pictures]
+    def read(self, images: Sequence[DecodedImage]) -> list[ImageText]:
+        """The text of every image."""
+        return [self._read(image) for image in images]
 
-    def _read(self, picture: DecodedImage) -> ImageText:
+    def _read(self, image: DecodedImage) -> ImageText:
         with self._engine() as engine:
-            lines = [line for left, top, piece in _pieces(picture.rgb) for line in _lines(engine, left, top, piece)]
-        fraction = min(1.0, sum(_area(corners) for _, corners in lines) / (picture.width * picture.height))
+            lines = [line for left, top, piece in _pieces(image.rgb) for line in _lines(engine, left, top, piece)]
+        fraction = min(1.0, sum(_area(corners) for _, corners in lines) / (image.width * image.height))
         ends = accumulate(len(line) + 1 for line, _ in lines)  # the newline between two lines belongs to neither
         boxes = [
             TextBox(box=_around(corners), start=end - 1 - len(line), end=end - 1)
@@ -48,7 +48,7 @@ class RapidOcr:
 
     @contextmanager
     def _engine(self) -> Iterator[Any]:
-        """An engine that no other thread uses meanwhile: an engine keeps state between calls."""
+        """Borrow an engine for exclusive use, because engines keep state between calls."""
         try:
             engine = self._idle.get_nowait()
         except Empty:
@@ -60,7 +60,7 @@ class RapidOcr:
 
 
 def _new_engine() -> Any:
-    from rapidocr import RapidOCR  # a second to import, and only when there is something to read
+    from rapidocr import RapidOCR  # slow to import (about a second)
 
     return RapidOCR(
         params={
@@ -75,7 +75,7 @@ def _new_engine() -> Any:
 
 
 def _pieces(rgb: Pixels) -> Iterator[tuple[int, int, Pixels]]:
-    """Left, top and pixels of what is read at a time: all of the picture, unless it is thin."""
+    """Left, top and pixels of each piece to read: the whole image, unless it is long and thin."""
     height, width = rgb.shape[:2]
     if min(height, width) < LETTER:
         return
@@ -87,7 +87,7 @@ def _pieces(rgb: Pixels) -> Iterator[tuple[int, int, Pixels]]:
 
 
 def _lines(engine: Any, left: int, top: int, rgb: Pixels) -> list[tuple[str, np.ndarray]]:
-    """The lines of a piece, with their corners float64 (n, 2) in the picture."""
+    """Text lines of a piece and their corners, float64 (n, 2) in image pixels."""
     found = engine(np.ascontiguousarray(rgb[:, :, ::-1]))
     if found.txts is None or found.boxes is None:
         return []

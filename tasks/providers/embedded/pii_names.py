@@ -1,6 +1,6 @@
-"""Persons and addresses in texts of any length, put together from the words that a model labels (rampart.py).
+"""Finds persons and addresses in texts of any length, from words labelled by a model (rampart.py).
 
-Long texts are read in overlapping windows, without sentences that cannot name anybody.
+Long texts are split into overlapping windows; sentences that cannot contain a name are skipped.
 """
 
 import itertools
@@ -27,7 +27,7 @@ Stretch = tuple[int, int]
 
 
 class Word(NamedTuple):
-    """A word, and the probability that it belongs to a person's name, to an address, and to the name of a street."""
+    """A word and its probabilities of being part of a person's name, of an address, and of a street name."""
 
     start: int
     end: int
@@ -37,7 +37,7 @@ class Word(NamedTuple):
 
 
 class NameFinder:
-    """Persons, and addresses that hold at least a street."""
+    """Finds persons, and addresses that contain at least a street."""
 
     version = f"3+{VERSION}"
 
@@ -71,11 +71,11 @@ class NameFinder:
 
 
 Window = tuple[int, int, Stretch]
-"""Start and end of what the model sees, and the stretch of it whose words are taken from this window."""
+"""Start and end of the model input, and the interval whose words are taken from this window."""
 
 
 def windows(start: int, end: int) -> Iterator[Window]:
-    """Overlapping windows; each character belongs to the one that sees more of what stands around it."""
+    """Overlapping windows; each character is assigned to the window with more context around it."""
     half = OVERLAP_CHARACTERS // 2
     first = start
     while True:
@@ -87,10 +87,10 @@ def windows(start: int, end: int) -> Iterator[Window]:
 
 
 def telling(text: str) -> list[Stretch]:
-    """The stretches that may name somebody or some place: all of a short text, and of a long one what is not plain.
+    """Intervals that may contain a name or address: all of a short text, and of a long one what is not plain.
 
-    A sentence is plain when it is written with a capital, holds no other capital, digit or letter beyond ASCII, and
-    the text writes its first word small elsewhere.
+    A plain sentence has a first word that occurs in lower case elsewhere in the text, and no other capital letter,
+    digit or non-ASCII letter.
     """
     if len(text) <= WINDOW_CHARACTERS:
         return [(0, len(text))]
@@ -106,7 +106,7 @@ def _plain(sentence: str, small: set[str]) -> bool:
 
 
 def _merged(stretches: Iterable[Stretch]) -> Iterator[Stretch]:
-    """Stretches that touch, as one."""
+    """Merge adjacent intervals."""
     current: Stretch | None = None
     for start, end in stretches:
         if current and start == current[1]:
@@ -120,7 +120,7 @@ def _merged(stretches: Iterable[Stretch]) -> Iterator[Stretch]:
 
 
 def _joined(text: str, offsets: Sequence[Stretch], chances: Chances) -> Iterator[Word]:
-    """Words of the text, each with the mean of its tokens; `chances` is float32 (tokens, 3)."""
+    """Words with the mean probabilities of their tokens; `chances` is float32 (tokens, 3)."""
     shown = [index for index, (start, end) in enumerate(offsets) if end > start]
     firsts = [at for at, index in enumerate(shown) if not at or _apart(text, offsets[shown[at - 1]], offsets[index])]
     if not firsts:
@@ -136,7 +136,7 @@ def _apart(text: str, left: Stretch, right: Stretch) -> bool:
 
 
 SURE, MAYBE, SURE_SMALL = 0.5, 0.25, 0.8
-"""Probability of a word that starts an entity, of one that only continues it, and of a name of one small word."""
+"""Least probability of one word of an entity, of every other word, and of a name of a single lower-case word."""
 
 _INITIAL = r"[^\W\d_]\.?"
 _PERSON_GAP = re.compile(rf"[^\S\n]?['.\u2019-]?[^\S\n]?(?:{_INITIAL}[^\S\n]){{0,2}}")
@@ -153,15 +153,15 @@ _PARTS = re.compile(
     r"|\bp\.?[^\S\n]?o\.?[^\S\n]?box[^\S\n]{0,2}\d{1,6}\b",
     re.I,
 )
-"""Units, boxes and military post, which the model knows badly."""
+"""Units, boxes and military post, which the model often misses."""
 _LETTERS = re.compile(r"[^\W\d_]{2}")
-"""What the name of a street has; the model takes scores and populations for streets."""
+"""A street name must have two letters in a row; the model takes scores and populations for streets."""
 _MODEL = re.compile(
     r"(?:llama|mistral|mixtral|qwen|gemma|gemini|claude|gpt|phi|falcon|vicuna|alpaca|deepseek|yi|olmo|grok)"
     r"[ -]?(?:v?\d|opus|sonnet|haiku|pro\b|ultra|flash|nano|large|medium|small)",
     re.I,
 )
-"""Language models; their size and version look like house numbers."""
+"""Names of language models, whose sizes and versions look like house numbers."""
 _WHOLE = re.compile(r"box|[afd]po", re.I)
 _STREET_WORDS = (
     r"street|st|road|rd|avenue|ave|boulevard|blvd|lane|ln|drive|dr|court|ct|square|sq|terrace|crescent|highway|hwy"
@@ -176,7 +176,7 @@ _OTHER_STREET = re.compile(r"\.?(?:[^\S\n]st\.?)?[^\S\n]and[^\S\n]\S+(?:[^\S\n][
 
 
 def persons(text: str, words: Sequence[Word]) -> Iterator[PiiSpan]:
-    """Names: neighbouring words on one line, with the initials between and behind them."""
+    """Person spans: adjacent words on one line, with initials between and after them."""
     likely = [word for word in words if word.person > word.address]
     chances = [(word, word.person) for word in likely if word.person >= SURE or text[word.start].isupper()]
     for run in _runs(text, chances, _PERSON_GAP):
@@ -189,7 +189,7 @@ def persons(text: str, words: Sequence[Word]) -> Iterator[PiiSpan]:
 
 
 def addresses(text: str, words: Sequence[Word]) -> Iterator[PiiSpan]:
-    """Stretches that hold a street with something else, a box or a military post, with all that belongs to them."""
+    """Address spans: a street with a number or a corner, a box, or military post, with adjacent address words."""
     chances = [(word, word.address) for word in words if word.address > word.person]
     formed = [Word(*found.span(), 0, 0.8, 0.8 * bool(_WHOLE.search(found.group()))) for found in _PARTS.finditer(text)]
     formed += [Word(*found.span(), 0, 0.8, 0.8) for found in _STREETS.finditer(text)]
@@ -207,7 +207,7 @@ def addresses(text: str, words: Sequence[Word]) -> Iterator[PiiSpan]:
 
 
 def _runs(text: str, chances: Sequence[tuple[Word, float]], gap: re.Pattern[str]) -> Iterator[list[Word]]:
-    """Neighbours of which one at least is sure; the ends are never less likely than MAYBE."""
+    """Runs of adjacent words with at least MAYBE each, of which at least one has SURE."""
     run: list[Word] = []
     sure = False
     for word, chance in chances:

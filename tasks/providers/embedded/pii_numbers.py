@@ -1,7 +1,7 @@
-"""Numbers that identify persons, accounts and telephones: their forms, and check digits by python-stdnum.
+"""Patterns and checks of identity numbers, account numbers and telephone numbers; check digits by python-stdnum.
 
-A telephone number counts when it carries a mark of telephones (+, 00, area code in brackets, extension), when it is
-grouped and valid as in some country, or when a word beside it says what it is and its length is possible (ITU-T E.164).
+A telephone number is accepted if it carries a mark of telephones (+, 00, area code in brackets, extension), if it is
+valid and grouped as in some country, or if a word beside it names it and its length is possible (ITU-T E.164).
 """
 
 import re
@@ -27,11 +27,11 @@ NAMED, MARKED, SHAPED = 0.9, 0.8, 0.6
 Check = Callable[[str], bool]
 
 LETTERS = r"0-9A-Za-z_\u00c0-\u1fff"
-"""What makes a word with its neighbours; Chinese and Japanese characters stand beside a number without a space."""
+"""Word characters. Chinese and Japanese are left out: they use no space next to a number."""
 
 
 def beside_characters(form: str) -> str:
-    """The form, with Chinese and Japanese characters allowed before and behind it."""
+    """The pattern with word boundaries that allow Chinese and Japanese characters next to a match."""
     edge = f"(?:(?<![{LETTERS}])(?=[{LETTERS}])|(?<=[{LETTERS}])(?![{LETTERS}]))"
     return form.replace(r"[\w", f"[{LETTERS}").replace(r"(?!\w)", f"(?![{LETTERS}])").replace(r"\b", edge)
 
@@ -57,7 +57,7 @@ def iban(text: str) -> bool:
 
 
 def cpf(text: str) -> bool:
-    """Brazil's CPF; one digit repeated passes its checksum and is none."""
+    """Brazil's CPF; a single repeated digit passes the checksum but is not valid."""
     return len(set(digits_of(text))) > 1 and bool(brazil.is_valid(digits_of(text)))
 
 
@@ -98,7 +98,7 @@ FORMS: tuple[tuple[str, Check | None], ...] = (
     (r"(?<![\w.-])\d{1,2}\.\d{3}\.\d{3}-[\dkK](?![\w-])", lambda text: chile.is_valid(ascii_digits(text))),
     (r"\b[A-Z]{4}\d{6}[HMX][A-Z]{5}[0-9A-Z]\d\b", None),  # Mexico, CURP
 )
-"""Form, and the check it must pass."""
+"""Pattern, and the check that a match must pass, if any."""
 
 _NUMBER = r"(?:[ -]?(?:number|no\.?|nr\.?|nummer|num[ée]ro|n[°º]))?"
 NAMES = (
@@ -121,11 +121,11 @@ NAMED_ID = (
     rf"(?i)(?:(?<!\w)(?:{NAMES})(?!\w)|(?:{NAMES_UNSPACED})[は是为:：]{{0,2}}){_LINK}{{0,2}}\W{{0,6}}"
     rf"(?P<data>{_PART}(?:[ ./-]?{_PART}){{0,8}})(?![{LETTERS}])"
 )
-"""A number that the text calls an identity number, in the words of many countries."""
+"""A number after a word for identity number, in many languages."""
 
 
 def named(text: str) -> float | None:
-    """Confidence that a number so called is one: 6 to 18 letters and digits, of which 5 digits at least."""
+    """LIKELY for a match of NAMED_ID with 6 to 18 letters and digits and enough digits (4 or 5), else None."""
     size, digits = len(re.sub(r"[\W_]", "", text)), len(digits_of(text))
     return LIKELY if 6 <= size <= 18 and digits >= 5 - (size > 12) else None
 
@@ -163,24 +163,24 @@ _OTHER = re.compile(
     r"(?:[^\S\n](?:number|num|no|nr|nummer|n°|code|is|was|lautet|ist|est|es))*[\s:.=\"'(-]{0,4}#?|#)\Z",
     re.I,
 )
-"""Words that say that a number is something else."""
+"""Words before a number that is not a telephone number."""
 _AFTER = re.compile(r"[^\S\n,;-]{0,2}-?\(?(?:office|home|work|mobile|cell|fax|desk|phone|tel|direct)\b", re.I)
 _MARKS = re.compile(r"^\+|^00[1-9]|^06-\d\d?/|\(\+?\d{1,5}\)|\d[^\S\n]{0,2}(?:x|ext)")
 _WITHOUT_TRUNK = ("US", "IN", "ES", "IT", "PL", "CN", "BR")
-"""Where a full number need not begin with 0."""
+"""Countries where a full number need not begin with 0."""
 _REGIONS = (*_WITHOUT_TRUNK, "GB", "DE", "FR", "AU", "JP", "ZA", "CH", "AT", "NL", "BE", "SE", "HU")
 _DATE = re.compile(  # and the hour of a time that may follow
     r"(?:(?:19|20)\d\d[-/. ]\d{1,2}[-/. ]\d{1,2}|\d{1,2}[-/. ]\d{1,2}[-/. ](?:19|20)\d\d)(?: \d\d?)?"
 )
 _YEARS = re.compile(r"(?:1[5-9]|20)\d\d\s?[-–/]\s?(?:1[5-9]|20)\d\d")
 _QUANTITY = re.compile(r"[1-9](?:[\s.]\d{3}){2,3}|[1-9]\d{0,2}(?:[\s.]\d{3})*(?:[\s.]000){2}")
-"""Thousands set apart. Nobody's number is one digit and groups of three, or ends in six noughts."""
+"""Numbers with thousands separators."""
 _DECIMAL = re.compile(r"\d{1,3}\.\d{3,}")
 _SSN = re.compile(r"\d{3}-\d{2}-\d{4}")
 
 
 def phone_confidence(match: re.Match[str]) -> float | None:
-    """How sure a match of `PHONE` is a telephone number; None when it is something else."""
+    """Confidence that a match of `PHONE` is a telephone number; None if it is something else."""
     text = match.group()
     number = re.sub(r"\D", "", re.sub(r"(?:x|ext).*", "", text))
     if not 6 <= len(number) <= 15 or len(set(number)) < 3 or _something_else(text, number):
@@ -208,7 +208,7 @@ def _named(match: re.Match[str]) -> bool:
 
 
 def _shaped(text: str, number: str) -> bool:
-    """Whether the digits are a valid number somewhere, and stand as numbers stand there."""
+    """Whether the number is valid in some country and grouped as is usual there."""
     groups = re.findall(r"\d+", text)
     if max(map(len, groups)) < 3 and not number.startswith("0"):  # times and coordinates
         return False

@@ -1,6 +1,6 @@
-"""Personal data by regular expression: what has a form, with checksums, and names that a phrase introduces.
+"""Finds personal data by regular expressions: formatted data with checksums, and names introduced by a phrase.
 
-Names and addresses of China and Japan are here because the model (pii_names.py) reads Latin script only.
+Names and addresses in other scripts are matched here because the model (pii_names.py) reads Latin script only.
 """
 
 import ipaddress
@@ -16,11 +16,11 @@ Confidence = Callable[[re.Match[str]], float | None]
 
 
 class Pattern(NamedTuple):
-    """A form, and how sure a match is; None when the match is something else after all."""
+    """A regular expression, and a function for the confidence of a match; None means that the match is not personal."""
 
     type: str
     form: re.Pattern[str]
-    """The group `data`, where there is one, is the personal part of a match."""
+    """If there is a group `data`, only that part of the match is personal."""
     confidence: Confidence
 
 
@@ -65,7 +65,7 @@ _VERSION = re.compile(
     r"(?: (?:is|to|from|of|no\.?|number))?\s?[:=]?\s?v?|(?<![A-Za-z])v\.?|[A-Za-z]/|==|>=|<=|~=)\s?\Z",
     re.I,
 )
-"""What stands before four numbers that say how new a program is, or which part of a book is meant."""
+"""Text before four numbers that are a software version or a section number, not an IP address."""
 _SPELT_AT = r"(?:\[ ?at ?\]|\( ?at ?\)|\{ ?at ?\}|<at>)"
 _SPELT_DOT = r"(?: ?[.] ?| ?[\[({] ?dot ?[\])}] ?| dot )"
 _EMAIL_SPELT = (
@@ -75,7 +75,7 @@ _EMAIL_SPELT = (
     r"[\w+-]{2,40}(?:(?:\.| dot )[\w+-]{1,40}){0,3} at (?!(?:the|a|an|my|our|this)\b)[\w-]{1,63}"
     r"(?:(?:\.| dot )[\w-]{1,63}){0,3} dot (?:com|org|net|edu|gov|info|app|dev|[a-z]{2})\b"
 )
-"""An address spelt out so that machines pass it by: (at), [at], or `at` with `dot`."""
+"""Obfuscated e-mail addresses: (at), [at], or `at` with `dot`."""
 _IPV4 = r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d]|\.\d)"
 _IPV6 = r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}(?![\w:])"
 _API_KEY = (
@@ -112,11 +112,11 @@ PATTERNS = (
     Pattern("passport", _form(_PASSPORT), _always(LIKELY)),
     Pattern("phone", pii_numbers.PHONE, pii_numbers.phone_confidence),
 )
-"""In the order of precedence: a stretch of text belongs to the first pattern that claims it."""
+"""In order of precedence: overlapping text belongs to the first pattern that matches it."""
 
 
 def find_patterns(text: str) -> Iterator[PiiSpan]:
-    """Every stretch of the text that has one of the forms, in the order of the patterns; stretches may overlap."""
+    """All matches, in the order of the patterns; they may overlap."""
     for kind, form, confidence in PATTERNS:
         part = "data" if "data" in form.groupindex else 0
         for match in form.finditer(text):
@@ -174,7 +174,7 @@ _ADDRESSES = tuple(
 
 
 def introduced(text: str) -> Iterator[PiiSpan]:
-    """Addresses, then names, by their own form and by the words that introduce them."""
+    """East Asian addresses, then names after an introducing phrase."""
     for kind, forms in (("address", _ADDRESSES), ("person", _NAMES)):
         for form in forms:
             part = "data" if "data" in form.groupindex else 0
@@ -183,6 +183,6 @@ def introduced(text: str) -> Iterator[PiiSpan]:
 
 
 def titled(text: str) -> Iterator[PiiSpan]:
-    """Names behind a title; a word behind `Dr` may as well be the town behind a drive, so addresses go first."""
+    """Names after a title. Use after addresses, because `Dr` may also be a drive, followed by a town."""
     for match in _TITLED.finditer(text):
         yield PiiSpan(type="person", start=match.start("data"), end=match.end("data"), confidence=INTRODUCED)

