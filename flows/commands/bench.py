@@ -1,4 +1,4 @@
-"""`curate bench`: what the benchmark holds, what a month changes about its hidden split, and who has seen it."""
+"""`curate bench`: show the benchmark, draw it again for a month, and check datasets for its questions."""
 
 import json
 import sys
@@ -29,15 +29,17 @@ _SHOWN, _FILE_WIDTH = 20, 160
 
 
 def family() -> typer.Typer:
-    """What stands behind `curate bench`."""
-    bench = typer.Typer(no_args_is_help=True, help="The benchmark: what is in it, what stays hidden, who has seen it.")
+    """The commands of `curate bench`."""
+    bench = typer.Typer(
+        no_args_is_help=True, help="Show the benchmark, refresh its hidden split, and check datasets for its questions."
+    )
     for command in (show, refresh, check):
         bench.command()(command)
     return bench
 
 
 def show(store: StoreOption, as_json: JsonOption = False) -> None:
-    """What the filters left, topic by topic what was drawn, how well it stands for the arena, and the hidden split."""
+    """Prompts after each filter, prompts drawn per topic, how well they represent the arena, and the hidden split."""
     from tasks.storage.queries.bench import bench_tables
     from tasks.storage.tables import Store
 
@@ -48,7 +50,8 @@ def show(store: StoreOption, as_json: JsonOption = False) -> None:
 def refresh(
     store: StoreOption,
     epoch: Annotated[
-        str | None, typer.Option("--epoch", help="Month that begins, YYYY-MM.", show_default="that of the last data")
+        str | None,
+        typer.Option("--epoch", help="Month of the hidden split, YYYY-MM.", show_default="that of the last data"),
     ] = None,
     bench: BenchOption = None,
     bench_size: BenchSizeOption = None,
@@ -56,7 +59,7 @@ def refresh(
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw both splits anew and say which hidden prompts enter, which retire, and why. Months only go forward."""
+    """Draw both splits again and list the hidden prompts that enter or retire, with reasons. Months only go forward."""
     from tasks.storage.queries.bench import hidden_changes
     from tasks.storage.tables import Store
 
@@ -68,10 +71,8 @@ def refresh(
 
 def check(
     dataset: Annotated[Path, typer.Argument(help="JSONL, CSV or Parquet file, or a folder of Parquet files.")],
-    store: Annotated[
-        str | None, typer.Option("--store", help="Store whose benchmark, public and hidden, is meant.")
-    ] = None,
-    release: Annotated[Path | None, typer.Option("--release", help="Release whose benchmark is meant.")] = None,
+    store: Annotated[str | None, typer.Option("--store", help="Store with the benchmark, public and hidden.")] = None,
+    release: Annotated[Path | None, typer.Option("--release", help="Release with the benchmark.")] = None,
     column: Annotated[
         str | None, typer.Option("--column", help="Column of texts or messages.", show_default="all known ones")
     ] = None,
@@ -83,12 +84,12 @@ def check(
     ] = 0.5,
     as_json: JsonOption = False,
 ) -> None:
-    """Questions of the benchmark in any dataset, each with its row. Exit 0: none; 1: some are there; 2: bad input."""
+    """Find questions of the benchmark in any dataset. Exit 0: none found; 1: some found; 2: bad input."""
     from tasks.bench.contamination.check import Checker, bench_of_release, bench_of_store
     from tasks.storage.tables import Store
 
     if (store is None) == (release is None):
-        raise BadInput("give either --store DIR or --release DIR: whose benchmark is meant")
+        raise BadInput("give either --store DIR or --release DIR, the one that holds the benchmark")
     bench = bench_of_store(Store.existing(store)) if store else bench_of_release(release or Path())
     if bench.is_empty():
         raise BadInput(f"{store or str(release)!r} has no benchmark; draw one with `curate sample`")
@@ -102,7 +103,7 @@ def check(
     matches = ", ".join(f"{name} {count:,}" for name, count in counted.matches.items())
     print(
         f"{counted.rows:,} rows hold {counted.questions_found:,} of {counted.questions:,} questions: {matches}; "
-        f"{counted.short:,} short ones without their picture",
+        f"{counted.short:,} short ones without their image",
         file=sys.stderr if as_json else sys.stdout,
     )
     if counted.questions_found:
