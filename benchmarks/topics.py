@@ -1,10 +1,10 @@
-"""Topics of planted embeddings: umap and evoc against BERTopic's default pipeline. Purity on real images; memory.
+"""Topic engines umap and evoc against BERTopic's default pipeline on planted topics; purity on images; memory.
 
     python -m benchmarks.topics                    # 2,000 documents; 20,000 as well with `20000`
     python -m benchmarks.topics fit 100000         # one fit of the default engine: seconds and peak memory
-    python -m benchmarks.topics purity DIR…        # every folder of images is a set: how pure are the topics
+    python -m benchmarks.topics purity DIR…        # one set of images per folder: are topics of one set?
 
-Seconds are CPU seconds of the second fit in a process: the first compiles. Ours include the map, BERTopic's do not.
+Seconds are CPU seconds of the second fit in a process; the first one compiles. Ours include the map, BERTopic's do not.
 """
 
 import json
@@ -38,7 +38,7 @@ def planted(n: int, draw: int = 0) -> tuple[Vectors, Labels]:
     """Unit vectors float32 (n, 384) and their topics, of uneven size, some alike; -1 for strays.
 
     40 centres under 8 parents, sizes falling with rank ** 0.7, noise in 12 directions of each topic's own and in all.
-    Every draw is of the same topics.
+    All draws share the same topics.
     """
     random = np.random.default_rng(0)
     parents = random.normal(size=(8, DIMENSION))[random.integers(0, 8, TOPICS)]
@@ -58,12 +58,12 @@ def planted(n: int, draw: int = 0) -> tuple[Vectors, Labels]:
 
 
 def ours(vectors: Vectors, engine: str) -> Labels:
-    """Topics, and the map."""
+    """Topics of our engine; the map is computed too."""
     return cluster(vectors, TopicSettings.model_validate({"engine": engine}), seed=0).labels
 
 
 def theirs(vectors: Vectors) -> Labels:
-    """BERTopic as it comes, without a map."""
+    """Topics of BERTopic's default pipeline, without a map."""
     warnings.simplefilter("ignore")
     from bertopic import BERTopic
 
@@ -72,7 +72,7 @@ def theirs(vectors: Vectors) -> Labels:
 
 
 def run(n: int = SIZE) -> list[dict[str, Any]]:
-    """A row for each engine of ours beside BERTopic, and what 1 % new documents do to the labels of the old."""
+    """One row per engine against BERTopic, and one row on how 1 % new documents change the labels of the old ones."""
     vectors, owner = planted(n)
     finders = {"umap": lambda v: ours(v, "umap"), "evoc": lambda v: ours(v, "evoc"), PEER: theirs}
     warm = planted(SIZE)[0]
@@ -100,12 +100,12 @@ def run(n: int = SIZE) -> list[dict[str, Any]]:
 
 
 def stability(n: int) -> dict[str, Any]:
-    """1 % new rows: the labels of the old ones when the new are assigned, and when all are fitted anew."""
+    """Adds 1 % new documents: how old labels change when the new are assigned, and when all are fitted again."""
     vectors, owner = planted(n + n // 100)
     old, fresh = vectors[:n], vectors[n:]
     model = cluster(old, TopicSettings(), seed=0)
     started = time.process_time()
-    assigned = assign(old, model, reach_of(old, 1), fresh, 1)
+    assigned, _ = assign(old, model, reach_of(old, 1), fresh, 1)
     seconds = time.process_time() - started
     anew = ours(vectors, "umap")
     return {
@@ -114,7 +114,7 @@ def stability(n: int) -> dict[str, Any]:
         "ours_s": round(seconds, 4),
         "adjusted_rand_of_old": 1.0,
         "adjusted_rand_of_old_if_fitted_anew": round(float(adjusted_rand_score(model.labels, anew[:n])), 3),
-        "adjusted_rand_of_new": round(float(adjusted_rand_score(owner[n:], assigned.found.labels)), 3),
+        "adjusted_rand_of_new": round(float(adjusted_rand_score(owner[n:], assigned.labels)), 3),
     }
 
 

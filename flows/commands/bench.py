@@ -1,4 +1,4 @@
-"""`curate bench`: show the benchmark, refresh its hidden split, and find its questions in other datasets."""
+"""`curate bench`: show the benchmark, draw it again for a month, and check datasets for its questions."""
 
 import json
 import sys
@@ -29,9 +29,9 @@ _SHOWN, _FILE_WIDTH = 20, 160
 
 
 def family() -> typer.Typer:
-    """The subcommands of `curate bench`."""
+    """The commands of `curate bench`."""
     bench = typer.Typer(
-        no_args_is_help=True, help="Show the benchmark, refresh its hidden split, find its questions in other datasets."
+        no_args_is_help=True, help="Show the benchmark, refresh its hidden split, and check datasets for its questions."
     )
     for command in (show, refresh, check):
         bench.command()(command)
@@ -39,7 +39,7 @@ def family() -> typer.Typer:
 
 
 def show(store: StoreOption, as_json: JsonOption = False) -> None:
-    """Show the filters, the prompts drawn per topic, how representative they are, and the hidden split."""
+    """Prompts after each filter, prompts drawn per topic, how well they represent the arena, and the hidden split."""
     from tasks.storage.queries.bench import bench_tables
     from tasks.storage.tables import Store
 
@@ -50,7 +50,8 @@ def show(store: StoreOption, as_json: JsonOption = False) -> None:
 def refresh(
     store: StoreOption,
     epoch: Annotated[
-        str | None, typer.Option("--epoch", help="New month, YYYY-MM.", show_default="month of the last data")
+        str | None,
+        typer.Option("--epoch", help="Month of the hidden split, YYYY-MM.", show_default="that of the last data"),
     ] = None,
     bench: BenchOption = None,
     bench_size: BenchSizeOption = None,
@@ -58,7 +59,7 @@ def refresh(
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw both splits again and list which hidden prompts enter or retire, and why. Months only go forward."""
+    """Draw both splits again and list the hidden prompts that enter or retire, with reasons. Months only go forward."""
     from tasks.storage.queries.bench import hidden_changes
     from tasks.storage.tables import Store
 
@@ -70,8 +71,8 @@ def refresh(
 
 def check(
     dataset: Annotated[Path, typer.Argument(help="JSONL, CSV or Parquet file, or a folder of Parquet files.")],
-    store: Annotated[str | None, typer.Option("--store", help="Store with the benchmark (public and hidden).")] = None,
-    release: Annotated[Path | None, typer.Option("--release", help="Release with the benchmark (public only).")] = None,
+    store: Annotated[str | None, typer.Option("--store", help="Store with the benchmark, public and hidden.")] = None,
+    release: Annotated[Path | None, typer.Option("--release", help="Release with the benchmark.")] = None,
     column: Annotated[
         str | None, typer.Option("--column", help="Column of texts or messages.", show_default="all known ones")
     ] = None,
@@ -83,12 +84,12 @@ def check(
     ] = 0.5,
     as_json: JsonOption = False,
 ) -> None:
-    """Find benchmark questions in any dataset, with their rows. Exit 0: none; 1: some found; 2: bad input."""
+    """Find questions of the benchmark in any dataset. Exit 0: none found; 1: some found; 2: bad input."""
     from tasks.bench.contamination.check import Checker, bench_of_release, bench_of_store
     from tasks.storage.tables import Store
 
     if (store is None) == (release is None):
-        raise BadInput("give either --store DIR or --release DIR: the benchmark to look for")
+        raise BadInput("give either --store DIR or --release DIR, the one that holds the benchmark")
     bench = bench_of_store(Store.existing(store)) if store else bench_of_release(release or Path())
     if bench.is_empty():
         raise BadInput(f"{store or str(release)!r} has no benchmark; draw one with `curate sample`")

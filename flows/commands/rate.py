@@ -1,4 +1,4 @@
-"""`curate rate`: leaderboards and their tables from any battle table, or the rating stage of a store."""
+"""`curate rate`: rating tables from any battle table, or the rating stage of a store."""
 
 import json
 import sys
@@ -50,15 +50,15 @@ SlicesOption = Annotated[
     list[str] | None, typer.Option("--slice", help="Slice such as language:English, or all; repeatable.")
 ]
 AgainstOption = Annotated[
-    Path | None, typer.Option("--against", help="Agreement of the board with this one: a table of ratings.")
+    Path | None, typer.Option("--against", help="Print the agreement with this board, a table of ratings.")
 ]
-ReferenceOption = Annotated[str | None, typer.Option("--reference", help="Model that win rates are against.")]
-IntervalOption = Annotated[Interval, typer.Option("--interval", help="How 95 % intervals are made.")]
+ReferenceOption = Annotated[str | None, typer.Option("--reference", help="Model that win rates are computed against.")]
+IntervalOption = Annotated[Interval, typer.Option("--interval", help="Method of the 95 % intervals.")]
 BothBadOption = Annotated[BothBad, typer.Option("--both-bad", help="What both-bad votes count as.")]
 StyleOption = Annotated[StylePreset, typer.Option("--style", help="Normalisation and penalty of style control.")]
 EloOption = Annotated[float, typer.Option("--elo-k", help="Rating points one vote can move in elo_ratings.")]
 OutliersOption = Annotated[
-    bool, typer.Option("--exclude-outliers", help="Leave out voters that contradict everybody else.")
+    bool, typer.Option("--exclude-outliers", help="Leave out voters whose votes contradict those of others.")
 ]
 SinceVoteOption = Annotated[str | None, typer.Option("--since", help="First day of votes, YYYY-MM-DD (UTC).")]
 UntilVoteOption = Annotated[str | None, typer.Option("--until", help="Last day of votes, YYYY-MM-DD (UTC).")]
@@ -84,7 +84,7 @@ def rate(
     seed: SeedOption = 0,
     provider: ProviderOption = None,
 ) -> None:
-    """Bradley-Terry ratings with 95 % intervals, and the tables beside them."""
+    """Bradley-Terry ratings with 95 % intervals, and related tables."""
     if (battles is None) == (store is None):
         raise BadInput("give either a battle table or --store DIR")
     settings = settings_of(
@@ -111,7 +111,7 @@ def rate(
 
 @dataclass(frozen=True)
 class _View:
-    """What to print of a battle table: its rows, or how they agree with the board `against`."""
+    """What to print: rows of `table`, or their agreement with the board `against`."""
 
     table: str = "ratings"
     slices: tuple[str, ...] = ()
@@ -141,7 +141,7 @@ def _rate_table(battles: Path, settings: Settings, view: _View, window: tuple[da
 
 
 def _print_table(rows: Sequence[Row], table: str, as_json: bool, only_stable: bool) -> None:
-    """The rows; as JSON a plain board has its six stable columns only, and what would mislead goes to stderr."""
+    """Print rows. With `only_stable`, JSON rows have the six stable columns and flags go to stderr."""
     if not as_json:
         print_rows(table, rows)
         return
@@ -167,7 +167,7 @@ def _print_agreement(tables: "RatingTables", table: str, against: Path, as_json:
 
 
 def _warn(rows: list[Rating]) -> None:
-    """The plain JSON rows have no flags: what would mislead is said on stderr."""
+    """Print flags to stderr, because plain JSON rows have no column for them."""
     for flag in ("only_wins", "only_losses", "unbounded", "separate_group"):
         models = [one_line(row.model) for row in rows if flag in row.flags]
         if models:

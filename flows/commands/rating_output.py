@@ -1,4 +1,4 @@
-"""Rating tables as people read them."""
+"""Prints rating tables for people."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -48,7 +48,7 @@ def _is_text(value: object) -> bool:
 
 
 def _text(column: str, value: object) -> str:
-    """A cell; names of models are a stranger's text, which must not steer a terminal."""
+    """A cell. Model names are untrusted text and must not contain terminal control characters."""
     if isinstance(value, float):
         return f"{value:.{_DIGITS.get(column, 3)}f}"
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The draw of both splits: seats for every topic, the documents that get them, and the hidden split of a month."""
+"""Draws both splits: seats per topic, the documents that get them, and the hidden split of a month."""
 
 import hashlib
 import math
@@ -11,14 +11,14 @@ from schemas.settings import BenchSettings
 from tasks.bench.contamination.reserve import month_name
 
 _HIDDEN_SEED = 0
-"""The hidden split does not change with the seed of a run."""
+"""Fixed, so that the hidden split does not depend on the seed of a run."""
 
 
 def quotas(sizes: Mapping[int, int], total: int) -> dict[int, int]:
-    """Seats for each topic: equal shares, topics smaller than their share leave the rest to the others.
+    """Seats for each topic: equal shares; what a small topic cannot fill is shared by the others.
 
-    Two topics with documents to spare differ by one seat at most. Seats that do not divide evenly go to the largest
-    topics, then to the lower numbers.
+    Two topics with documents left over differ by at most one seat. Remaining seats go to the largest topics, then to
+    lower topic numbers.
     """
     seats, left = {}, min(total, sum(sizes.values()))
     for place, topic in enumerate(sorted(sizes, key=lambda t: (sizes[t], -t))):
@@ -28,10 +28,10 @@ def quotas(sizes: Mapping[int, int], total: int) -> dict[int, int]:
 
 
 def proportional_quotas(sizes: Mapping[int, int], total: int) -> dict[int, int]:
-    """Seats for each topic by its size, one at least while there are as many (divisor method of Webster, 1832).
+    """Seats for each topic in proportion to its size, at least one while seats last (Webster's divisor method, 1832).
 
-    Seat by seat to the topic with the largest size / (2 seats + 1), of equals to the lower number. That is above
-    a half for a topic with prompts to spare and below for one without, so none gets more seats than it has prompts.
+    Each seat goes to the topic with the largest size / (2 seats + 1), on a tie to the lower number. The ratio is above
+    1/2 for a topic with documents left and below 1/2 for one without, so no topic gets more seats than documents.
     """
     seats = dict.fromkeys(sizes, 0)
     for _ in range(min(total, sum(sizes.values()))):
@@ -46,10 +46,10 @@ def draw(
     weights: Mapping[str, float] | None = None,
     seats_of: Callable[[Mapping[int, int], int], dict[int, int]] = quotas,
 ) -> dict[int, list[str]]:
-    """Documents drawn from each topic, `total` in all or as many as there are; none twice.
+    """Draw `total` documents without replacement (all, if there are fewer); topic -> its drawn documents.
 
-    Which ones is decided by a hash of seed and document, so that tomorrow's new documents move few of today's.
-    Within a topic a document of twice the weight is twice as likely to come first (Efraimidis and Spirakis 2006).
+    A hash of seed and document decides, so new documents replace few of those drawn before. Within a topic, a document
+    with twice the weight is twice as likely to come first (Efraimidis and Spirakis 2006).
     """
     seats = seats_of({topic: len(members) for topic, members in documents.items()}, total)
     heavy = weights or {}
@@ -60,17 +60,17 @@ def draw(
 
 
 def by_topic(prompts: pl.DataFrame, column: str = "document_id") -> dict[int, list[str]]:
-    """Topic -> the documents of its prompts."""
+    """Topic -> ids of its documents."""
     return {topic: list(ids) for topic, ids in prompts.group_by("topic").agg(column).sort("topic").iter_rows()}
 
 
 def lot(document: str, seed: int) -> str:
-    """32 hex digits; sorting by them is a draw."""
+    """32 hex digits; sorting documents by them shuffles them."""
     return hashlib.blake2b(f"{seed}/{document}".encode(), digest_size=16).hexdigest()
 
 
 def _place(document: str, seed: int, weight: float) -> tuple[float, str]:
-    """What a document is sorted by: exponential with rate `weight`."""
+    """Sort key of a document: exponentially distributed with rate `weight`."""
     drawn = lot(document, seed)
     return -math.log1p(-int(drawn[:13], 16) / 2**52) / weight, drawn
 
@@ -78,10 +78,10 @@ def _place(document: str, seed: int, weight: float) -> tuple[float, str]:
 def hidden_items(
     kept: pl.DataFrame, secret: pl.DataFrame, hideable: pl.DataFrame, bench: BenchSettings, epoch: int
 ) -> list[HiddenItem]:
-    """Every reserved prompt that was kept, and which of them the epoch's split has.
+    """Every reserved prompt that was kept, with `drawn` for those in the split of `epoch`.
 
-    `secret` has document_id and first_month of what is reserved; `hideable` are the eligible ones among them; both
-    `kept` and `hideable` have asked_id, and `hideable` topic.
+    `secret` has document_id and first_month of the reserved prompts; `hideable` has asked_id and topic of those that
+    are eligible; `kept` has asked_id.
     """
     drawn = _split(hideable, secret, bench, epoch)
     topic = dict(hideable.select("asked_id", "topic").iter_rows())
@@ -99,7 +99,7 @@ def hidden_items(
 
 
 def _split(hideable: pl.DataFrame, months: pl.DataFrame, bench: BenchSettings, epoch: int) -> set[str]:
-    """asked_id of the hidden split: of prompts first asked in the epoch's months, uniformly over topics."""
+    """asked_id of the hidden split: drawn evenly over topics from prompts first asked in the epoch's months."""
     within = pl.col("first_month").is_between(epoch - bench.hidden_months + 1, epoch)
     dated = hideable.join(months.filter(within), left_on="asked_id", right_on="document_id")
     drawn = draw(by_topic(dated, "asked_id"), bench.hidden_size, _HIDDEN_SEED)
@@ -109,9 +109,9 @@ def _split(hideable: pl.DataFrame, months: pl.DataFrame, bench: BenchSettings, e
 def hidden_changes(
     hideable: pl.DataFrame, months: pl.DataFrame, bench: BenchSettings, epoch: int
 ) -> Iterator[HiddenChange]:
-    """Which prompts the epoch brings in and takes out, compared with the month before it, by what is known now.
+    """Prompts that enter or retire in `epoch`, compared with the month before; both splits are drawn from today's data.
 
-    `months` reaches back to the prompts that retire with the epoch.
+    `months` also covers the prompts that retire.
     """
     before, after = (_split(hideable, months, bench, month) for month in (epoch - 1, epoch))
     month_of = dict(months.select("document_id", "first_month").iter_rows())

@@ -1,4 +1,4 @@
-"""Which kept prompts may be in the benchmark: one filter after the other, how many each left, and what each counts."""
+"""Selects the kept prompts that may be in the benchmark: filters in order, with counts, and weights for the draw."""
 
 from dataclasses import dataclass
 
@@ -13,30 +13,30 @@ from tasks.storage.queries.signals import Versions, facts
 from tasks.storage.tables import Store
 
 CRITERIA = "criteria"
-"""The signal that says which of BenchBuilder's seven criteria a prompt meets (Li et al. 2024, "From crowdsourced data
-to high-quality benchmarks"): a bool column each, null where it could not be told."""
+"""Signal with a bool column for each of BenchBuilder's seven criteria (Li et al. 2024, "From crowdsourced data to
+high-quality benchmarks"): whether the prompt meets it; null where undecided."""
 
 
 @dataclass
 class Pool:
-    """Prompts that are left, each as its first conversation, in the order in which they were asked."""
+    """The remaining prompts, each with its first conversation, earliest first."""
 
     prompts: pl.DataFrame
-    """conversation_id, document_id, prompt_id, topic, user_id and whatever else the conversations have."""
+    """Columns of the conversations, among them conversation_id, document_id, prompt_id, topic and user_id."""
     funnel: list[BenchFilter]
-    """What each filter left."""
+    """Number of prompts after each filter."""
 
     def keep(self, name: str, prompts: pl.DataFrame) -> None:
-        """Go on with these, and count them."""
+        """Replace the prompts by those that passed the filter `name`, and count them."""
         self.prompts = prompts
         step = BenchFilter(step=len(self.funnel), filter=name, prompts=prompts["document_id"].n_unique())
         self.funnel.append(step)
 
 
 def eligible(conversations: pl.DataFrame, bench: BenchSettings) -> Pool:
-    """What is left of kept conversations after every filter that looks at one alone; `conversations` in time's order.
+    """Apply the filters that look at one conversation at a time; `conversations` are kept ones, earliest first.
 
-    They have preset_dataset, language and topic (null where there is none) beside the columns of the table.
+    Besides the columns of the table they have preset_dataset, language and topic, null where unknown.
     """
     pool = Pool(conversations, [])
     pool.keep("kept", conversations)
@@ -55,7 +55,7 @@ def eligible(conversations: pl.DataFrame, bench: BenchSettings) -> Pool:
 
 
 def first_of_alike(prompts: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
-    """The prompts that repeat no earlier one that stays. `pairs` has document_id and other_id, in any order."""
+    """Drop prompts that are alike to an earlier one that stays. `pairs` has document_id and other_id, in any order."""
     beside: dict[str, list[str]] = {}
     for a, b in pairs.select("document_id", "other_id").iter_rows():
         beside.setdefault(a, []).append(b)
@@ -67,9 +67,9 @@ def first_of_alike(prompts: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def capped(prompts: pl.DataFrame, per_user_max: int, seed: int) -> pl.DataFrame:
-    """At most so many prompts of each user, those of the smallest topics first; all of unknown users.
+    """At most `per_user_max` prompts of each user, those of the smallest topics first; null users are not capped.
 
-    Capping before the draw leaves as many prompts as any benchmark under the cap can have, so the draw is exact.
+    Capping before the draw leaves as many prompts as any benchmark under the cap can have, so the draw gets its size.
     """
     order = pl.struct(
         pl.len().over("topic"),
@@ -80,10 +80,10 @@ def capped(prompts: pl.DataFrame, per_user_max: int, seed: int) -> pl.DataFrame:
 
 
 def draw_weights(store: Store, prompts: pl.DataFrame, versions: Versions, quality_weight: float) -> dict[str, float]:
-    """document_id -> weight in the draw, (1 + criteria met) ** quality_weight; empty when all count alike.
+    """document_id -> weight in the draw, (1 + criteria met) ** quality_weight; empty when all weights are equal.
 
-    A prompt whose criteria were not measured or could not be told meets none. Raises BadInput when quality is asked
-    for and is known of no prompt.
+    Criteria that are unmeasured or undecided count as not met. Raises BadInput when `quality_weight` is set and no
+    prompt has the signal.
     """
     if quality_weight == 0 or prompts.is_empty():
         return {}

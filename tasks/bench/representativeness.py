@@ -1,4 +1,4 @@
-"""How well a benchmark stands for the prompts it was drawn from, beside random samples of the same size."""
+"""Measures how well a benchmark represents its pool of prompts, against random samples of the same size."""
 
 from collections.abc import Callable
 
@@ -13,13 +13,13 @@ Labels = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int64]
 RANDOM_SAMPLES = 100
 POOL_MAX = 2000
-"""Prompts of the pool that distances are measured against, drawn with the seed."""
+"""Most prompts of the pool that distances are measured to; a random sample of larger pools."""
 
 
 def measures(topics: Labels, vectors: Vectors, drawn: Rows, seed: int) -> list[BenchMeasure]:
-    """Every measure of the benchmark and of random samples of the pool; none where one of them is empty.
+    """Every measure of the benchmark and of random samples of the pool; empty when nothing was drawn.
 
-    `topics` int64 (n,) and unit `vectors` float32 (n, dimension) are of the pool, `drawn` are the rows drawn from it.
+    `topics` int64 (n,) and unit `vectors` float32 (n, dimension) describe the pool; `drawn` are the benchmark's rows.
     """
     if not len(drawn):
         return []
@@ -68,5 +68,5 @@ def _measures(topics: Labels, vectors: Vectors, others: Rows) -> dict[str, Calla
 
 
 def _distance(cosines: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """Euclidean distance of unit vectors."""
+    """Euclidean distance of unit vectors with these cosines."""
     return np.sqrt(np.maximum(0.0, 2 - 2 * cosines.astype(np.float64)))

@@ -1,17 +1,101 @@
-"""The Prefect task of the benchmark: `topics` -> `bench` and `hidden`."""
+"""The Prefect task of the benchmark: `topics` -> a public split, drawn evenly over topics, and a hidden one."""
 
+import numpy as np
+import polars as pl
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from schemas.bench import BenchFilter, BenchItem, BenchMeasure, HiddenChange, HiddenItem
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.bench.build import write_bench
+from tasks.bench.contamination.alike import ALIKE_OVERLAP, alike_in_store, original_documents
+from tasks.bench.contamination.reserve import epoch_of, reserved
+from tasks.bench.draw import by_topic, draw, hidden_changes, hidden_items, proportional_quotas, quotas
+from tasks.bench.pool import capped, draw_weights, eligible, first_of_alike
+from tasks.bench.representativeness import measures
 from tasks.runtime.timing import timed
-from tasks.storage.queries.signals import Versions
+from tasks.storage.queries.documents import embedded_documents, kept_conversations
+from tasks.storage.queries.released import days
+from tasks.storage.queries.signals import Versions, facts
+from tasks.storage.tables import Store, frame_of
+
+SIZE = 500
+"""VisionArena-Bench has 500 prompts."""
+SHARE = 5
+"""By default the benchmark has at most one in five eligible prompts."""
+REPEAT_OVERLAP = 0.8
+"""A prompt that holds this share of an earlier one's runs of four words repeats it."""
 
 
 @task(cache_policy=NO_CACHE)
 @timed
 def draw_bench(settings: Settings, versions: Versions) -> StageReport:
-    """`topics` -> `bench`, uniformly over topics of what the filters leave, and `hidden`, which nothing releases."""
-    return write_bench(settings, versions)
+    """Write `bench`, `bench_funnel`, `bench_measures`, `hidden` and `hidden_changes`.
+
+    The result depends only on tables and settings. Raises BadInput when `quality_weight` is set and the criteria were
+    not measured.
+    """
+    store, bench = Store.open(settings.store), settings.bench
+    kept = _kept(store, versions)
+    of_days = days(store)
+    epoch = epoch_of(bench, of_days[-1]) if of_days else 0
+    lately = reserved(store.read("conversations", ["document_id", "day"]), bench, epoch - 1)
+    secret = lately.filter(pl.col("first_month") > epoch - bench.hidden_months)
+    pool = eligible(kept, bench)
+    if not bench.repeats:
+        documents = original_documents(store, pool.prompts)
+        repeats = alike_in_store(store, versions, documents, documents, REPEAT_OVERLAP)
+        pool.keep("no_repeat", first_of_alike(pool.prompts, repeats))
+    hideable = pool.prompts.filter(pl.col("asked_id").is_in(lately["document_id"].implode()))
+    asked_again = alike_in_store(
+        store, versions, original_documents(store, hideable), original_documents(store, kept), ALIKE_OVERLAP
+    )
+    hideable = hideable.filter(~pl.col("document_id").is_in(asked_again["other_id"].implode()))
+    hidden = hidden_items(kept, secret, hideable, bench, epoch)
+    pool.keep("not_reserved", pool.prompts.filter(~pl.col("asked_id").is_in(secret["document_id"].implode())))
+    if bench.per_user_max is not None:
+        pool.keep("per_user_max", capped(pool.prompts, bench.per_user_max, settings.seed))
+    asked = min(SIZE, pool.prompts.height // SHARE) if bench.size is None else bench.size
+    before = pool.prompts
+    pool.keep("drawn", _drawn(store, before, asked, settings, versions))
+    items = pool.prompts.select("conversation_id", "document_id", "topic")
+    changes = hidden_changes(hideable, lately, bench, epoch)
+    store.replace("bench", frame_of(BenchItem, (BenchItem(**row) for row in items.iter_rows(named=True))))
+    store.replace("bench_funnel", frame_of(BenchFilter, pool.funnel))
+    store.replace("bench_measures", frame_of(BenchMeasure, _measured(store, before, pool.prompts, settings, versions)))
+    store.replace("hidden", frame_of(HiddenItem, hidden))
+    store.replace("hidden_changes", frame_of(HiddenChange, changes))
+    counts = {step.filter: step.prompts for step in pool.funnel}
+    short = {"asked": asked, "short": asked - items.height} if asked > items.height else {"asked": asked}
+    split = {"reserved": len(hidden), "hidden": sum(item.drawn for item in hidden)}
+    return StageReport(stage="bench", counts=counts | short | {"topics": items["topic"].n_unique()} | split)
+
+
+def _kept(store: Store, versions: Versions) -> pl.DataFrame:
+    """Kept conversations, earliest first, with language, topic and asked_id (the document id before redaction)."""
+    asked = store.read("conversations", ["conversation_id", "document_id"]).rename({"document_id": "asked_id"})
+    topics = store.read("topics", ["document_id", "topic"])
+    spoken = facts(store, "language", versions["language"], ["language"])
+    return (
+        kept_conversations(store)
+        .join(asked, on="conversation_id", how="left", maintain_order="left")
+        .join(topics, on="document_id", how="left", maintain_order="left")
+        .join(spoken, left_on="prompt_id", right_on="content_id", how="left", maintain_order="left")
+        .sort("tstamp", "conversation_id")
+    )
+
+
+def _drawn(store: Store, prompts: pl.DataFrame, size: int, settings: Settings, versions: Versions) -> pl.DataFrame:
+    weights = draw_weights(store, prompts, versions, settings.bench.quality_weight)
+    seats = proportional_quotas if settings.bench.seats == "proportional" else quotas
+    chosen = draw(by_topic(prompts), size, settings.seed, weights, seats)
+    return prompts.filter(pl.col("document_id").is_in([document for some in chosen.values() for document in some]))
+
+
+def _measured(
+    store: Store, pool: pl.DataFrame, drawn: pl.DataFrame, settings: Settings, versions: Versions
+) -> list[BenchMeasure]:
+    beside = settings.topics.model_copy(update={"document": "concatenated"})
+    ordered, vectors = embedded_documents(store, pool.sort("document_id"), versions, beside, joint=False)
+    places = np.flatnonzero(ordered["document_id"].is_in(drawn["document_id"].implode()).to_numpy())
+    return measures(ordered["topic"].cast(pl.Int64).to_numpy(), vectors, places, settings.seed)

@@ -1,5 +1,5 @@
 """Leaderboards.
 
-In: battles (a published battle table, or the kept anonymous battles of a store) with the votes on them. Out: ratings
-with 95 % intervals and ranks, per slice and under style control, and the tables beside them (`schemas/rating.py`).
+In: battles with their votes, from a published battle table or the kept anonymous battles of a store. Out: ratings with
+95 % intervals and ranks, per slice and under style control, and related tables (`schemas/rating.py`).
 """

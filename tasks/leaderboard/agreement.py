@@ -1,8 +1,8 @@
-"""How far two leaderboards agree (Arena-Hard's metrics), also those of the benchmark's topics and of the whole arena.
+"""Agreement of two leaderboards (Arena-Hard's metrics), and of the benchmark's topics with the whole arena.
 
-For the latter, boards are computed of as many battles as the benchmark has prompts: drawn topic by topic as its
-prompts are, or from all battles alike. Both are compared with two references, because a benchmark that weighs topics
-evenly and an arena where a few topics hold most battles answer different questions.
+For the benchmark, sample boards are computed from as many battles as it has prompts: drawn per topic in proportion to
+its prompts, or uniformly from all battles. Both samples are compared with two reference boards: all battles, and all
+topics with equal weight. The references differ where a few topics hold most battles.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,10 +24,10 @@ _OF_ORDER = ("spearman", "kendall")
 
 
 def agreement(board: Sequence[Rating], reference: Sequence[Rating]) -> Agreement:
-    """Agreement of a board with a reference, over the models that both rate.
+    """Agreement of a board with a reference over their common models.
 
-    A metric that is not defined, such as a correlation of equal ratings, is null. Raises BadInput when the boards
-    share fewer than two models.
+    An undefined metric, such as a correlation of equal ratings, is null. Raises BadInput when fewer than two models are
+    common.
     """
     ours, theirs = ({row.model: row for row in rows} for rows in (board, reference))
     models = sorted(ours.keys() & theirs.keys())
@@ -52,19 +52,19 @@ def agreement(board: Sequence[Rating], reference: Sequence[Rating]) -> Agreement
 
 
 def _numbers(row: Rating) -> tuple[float, float, float]:
-    """Rating and interval; an end that does not exist is infinite."""
+    """Rating, lower and upper end of the interval; a missing end is infinite."""
     low, high = row.ci95_low, row.ci95_high
     return row.rating, -np.inf if low is None else low, np.inf if high is None else high
 
 
 def _order(first: Matrix, second: Matrix) -> Vector:
-    """1 where the first's interval lies wholly above the second's, -1 below, 0 where they overlap."""
+    """1 where the first interval lies entirely above the second, -1 where below, 0 where they overlap."""
     above, below = first[:, 1] > second[:, 2], first[:, 2] < second[:, 1]
     return above.astype(np.float64) - below
 
 
 def _brier(first: Matrix, second: Matrix, better: Vector) -> float | None:
-    """Intervals stand for normal distributions: 95 % are 2 * 1.96 standard deviations wide."""
+    """Brier score of win chances, taking ratings as normal with 95 % intervals 2 * 1.96 standard deviations wide."""
     variance = ((first[:, 2] - first[:, 1]) ** 2 + (second[:, 2] - second[:, 1]) ** 2) / (2 * NORMAL95) ** 2
     gap = first[:, 0] - second[:, 0]
     known = (variance > 0) & (better != 0)
@@ -77,9 +77,9 @@ def _mean(values: Vector) -> float | None:
 
 
 def bench_agreement(votes: Votes, topic: Numbers, seats: dict[int, int], seed: int) -> list[BenchAgreement]:
-    """Every metric of both samples against both references; none where no vote is on a topic of the benchmark.
+    """Every metric of both samples against both references; empty when no vote is on a topic of the benchmark.
 
-    `topic` int64 (votes,) is the topic of each vote's prompt, -1 for none; `seats` are the benchmark's prompts of each.
+    `topic` int64 (votes,) is the topic of each vote's prompt, -1 for none; `seats` maps topic -> benchmark prompts.
     """
     known = np.flatnonzero(topic >= 0)
     of_topic = {number: np.flatnonzero(topic == number) for number in seats}
@@ -100,19 +100,19 @@ def bench_agreement(votes: Votes, topic: Numbers, seats: dict[int, int], seed: i
         boards = [_board(votes, drawn()) for _ in range(SAMPLES)]
         for name, reference in references.items():
             compared = [agreement(board, reference) for board in boards if _comparable(board, reference)]
-            metrics = METRICS if name == "all_battles" else _OF_ORDER  # intervals of weighted votes mean nothing
+            metrics = METRICS if name == "all_battles" else _OF_ORDER  # intervals of weighted votes are not valid
             about = {"reference": name, "sample": sample, "battles": size, "of_battles": len(known), "flags": flags}
             found += [BenchAgreement(metric=m, **about, **numbers) for m, numbers in _summed(compared, metrics)]
     return found
 
 
 def _some(rows: Numbers, count: int, generator: np.random.Generator) -> Numbers:
-    """So many rows; none twice unless there are too few."""
+    """Draw `count` rows, with replacement only when there are fewer."""
     return np.asarray(generator.choice(rows, count, replace=count > len(rows)))
 
 
 def _board(votes: Votes, rows: Numbers, weight: Vector | None = None) -> list[Rating]:
-    """The board of some votes, or, when weighted, the one on which all topics have the same weight."""
+    """The board of the votes `rows`, each counted `weight` times."""
     counts = np.bincount(votes.cell[rows], weight, 3 * len(votes.pairs)).reshape(-1, 3).astype(np.float64)
     return rate(votes.models, votes.pairs, counts, "bench", RatingMethod())
 

@@ -1,7 +1,7 @@
-"""Battle tables and leaderboards as files -> frames and rows with our column names.
+"""Reads battle tables and leaderboards from files into our column names.
 
 Known battle tables: our own releases, VisionArena-Battle, arena-human-preference (33k to 140k), FastChat's clean
-battles, and plain tables with model_a, model_b and winner. Only the columns that are needed are read, never images.
+battles, and plain tables with model_a, model_b and winner. Only needed columns are read, never images.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
@@ -28,7 +28,7 @@ _BATTLE = {
     "is_preset": ("is_preset",),
     "code": ("is_code", "code"),
 }
-"""Our column -> its names elsewhere; the first that is found counts."""
+"""Our column -> its names in published tables; the first one present is used."""
 _BOARD = {
     "model": ("model", "competitor", "name"),
     "rating": ("rating",),
@@ -44,7 +44,7 @@ _STYLE = {
     "bold": ("bold_count_{}", "bold_{}"),
     "entities": ("entity_count_{}", "entities_{}"),
 }
-"""Covariate -> its names elsewhere, with the side in braces; counts may be split by kind (h1 … h6)."""
+"""Covariate -> its names in published tables, {} for the side; counts may be structs by kind (h1 … h6)."""
 _SOURCES = {name for names in _BATTLE.values() for name in names} | {*_ONE_HOT, *_CATEGORIES, "conv_metadata"}
 _SOURCES |= {name.format(side) for names in _STYLE.values() for name in names for side in ("a", "b")}
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
@@ -53,9 +53,9 @@ _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 def read_battles(path: Path) -> pl.DataFrame:
     """The battles of a file, or of every Parquet file below a folder, one row each.
 
-    Columns: model_a, model_b and winner as text, and where the table has them judge, language, tstamp (UTC), refusal,
-    is_preset, `category:<name>` (bool), and `<covariate>_a`, `<covariate>_b` (float64). Raises BadInput with what is
-    wrong and what is allowed.
+    Columns: model_a, model_b and winner as text, and if the table has them judge, language, tstamp (UTC), refusal,
+    is_preset, `category:<name>` (bool), and `<covariate>_a`, `<covariate>_b` (float64). Raises BadInput for a file that
+    is not such a table.
     """
     raw = _read_table(path, _SOURCES)
     if "winner" not in raw.columns and set(_ONE_HOT) <= set(raw.columns):
@@ -73,10 +73,10 @@ def read_battles(path: Path) -> pl.DataFrame:
 
 
 def read_board(path: Path, slice_name: str) -> list[Rating]:
-    """One board of a file; where the file has a column `slice`, the rows of `slice_name`.
+    """The board in a file; if the file has a column `slice`, only the rows of `slice_name`.
 
-    Raises BadInput when a column is missing, a rating or an interval is no number, or a model is rated twice. An end
-    of an interval may be null: it does not exist.
+    Raises BadInput when a column is missing, a rating or interval is not a number, or a model is rated twice. The end
+    of an interval may be null.
     """
     raw = _read_table(path, {name for names in _BOARD.values() for name in names} | {"slice"})
     if "slice" in raw.columns:
@@ -94,7 +94,7 @@ def read_board(path: Path, slice_name: str) -> list[Rating]:
         column.null_count() > known or not column.drop_nulls().is_finite().all()
         for column, known in zip(numbers, null, strict=True)
     ):
-        raise BadInput(f"board {str(path)!r} has a rating or an interval that is no number")
+        raise BadInput(f"board {str(path)!r} has a rating or an interval that is not a number")
     if models.is_duplicated().any():
         raise BadInput(f"board {str(path)!r} rates {models.filter(models.is_duplicated())[0]!r} twice")
     return [
@@ -104,13 +104,13 @@ def read_board(path: Path, slice_name: str) -> list[Rating]:
 
 
 def _chosen(raw: pl.DataFrame, names: Mapping[str, tuple[str, ...]]) -> dict[str, pl.Series]:
-    """Our column -> the first of its names that the table has."""
+    """Our column -> the table's column with the first matching name."""
     found = {name: next((n for n in elsewhere if n in raw.columns), None) for name, elsewhere in names.items()}
     return {name: raw[source] for name, source in found.items() if source is not None}
 
 
 def _flags(raw: pl.DataFrame, columns: Mapping[str, pl.Series]) -> Iterator[tuple[str, pl.Series]]:
-    """Yes-or-no columns by our names; the last of a name counts."""
+    """Bool columns under our names; of several with one name, the last is used."""
     for struct in _CATEGORIES:
         if struct in raw.columns:
             for name, leaf in _leaves(raw[struct]):
@@ -138,7 +138,7 @@ def _style(raw: pl.DataFrame) -> Iterator[tuple[str, pl.Series]]:
 
 
 def _total(counts: pl.Series) -> pl.Series:
-    """A count, or the sum of counts by kind."""
+    """A count; for a struct of counts by kind, their sum."""
     if counts.dtype != pl.Struct:
         return counts
     total = pl.DataFrame([leaf for _, leaf in _fields(counts)]).sum_horizontal()
@@ -156,33 +156,33 @@ def _leaves(struct: pl.Series) -> Iterator[tuple[str, pl.Series]]:
         yield from _leaves(field) if field.dtype == pl.Struct else [(name, field)]
 
 
-def _flag(told: pl.Series) -> pl.Series:
-    if told.dtype != pl.String:
-        return told.cast(pl.Boolean)
-    return told.str.to_lowercase().replace_strict(_TRUTHS, default=None, return_dtype=pl.Boolean)
+def _flag(column: pl.Series) -> pl.Series:
+    if column.dtype != pl.String:
+        return column.cast(pl.Boolean)
+    return column.str.to_lowercase().replace_strict(_TRUTHS, default=None, return_dtype=pl.Boolean)
 
 
-def _times(told: pl.Series, path: Path) -> pl.Series:
+def _times(column: pl.Series, path: Path) -> pl.Series:
     """UTC times of seconds since 1970, dates and times, or their text. Raises BadInput when one is none of these."""
-    if told.dtype == pl.String:
-        seconds = told.cast(pl.Float64, strict=False)
-        if seconds.null_count() > told.null_count():
-            parsed = told.str.to_datetime(time_zone="UTC", strict=False)
-            if parsed.null_count() > told.null_count():
+    if column.dtype == pl.String:
+        seconds = column.cast(pl.Float64, strict=False)
+        if seconds.null_count() > column.null_count():
+            parsed = column.str.to_datetime(time_zone="UTC", strict=False)
+            if parsed.null_count() > column.null_count():
                 raise BadInput(f"{str(path)!r}: a time of vote is neither seconds since 1970 nor an ISO 8601 time")
             return parsed.dt.cast_time_unit("us")
-        told = seconds
-    if told.dtype.is_numeric():
-        return (told.cast(pl.Float64) * 1e6).cast(pl.Int64).cast(pl.Datetime("us", "UTC"))
-    if told.dtype == pl.Null:
-        return told.cast(pl.Datetime("us", "UTC"))
-    if isinstance(told.dtype, pl.Datetime) and told.dtype.time_zone:
-        return told.dt.convert_time_zone("UTC").dt.cast_time_unit("us")
-    return told.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+        column = seconds
+    if column.dtype.is_numeric():
+        return (column.cast(pl.Float64) * 1e6).cast(pl.Int64).cast(pl.Datetime("us", "UTC"))
+    if column.dtype == pl.Null:
+        return column.cast(pl.Datetime("us", "UTC"))
+    if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone:
+        return column.dt.convert_time_zone("UTC").dt.cast_time_unit("us")
+    return column.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
 
 
 def _read_table(path: Path, wanted: Set[str]) -> pl.DataFrame:
-    """The wanted columns of a file or folder, those it has; its names without rows when it has none of them."""
+    """The wanted columns that a file or folder has; if it has none, all its column names without rows."""
     if not path.exists():
         raise BadInput(f"table {str(path)!r} does not exist")
     files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
@@ -194,7 +194,7 @@ def _read_table(path: Path, wanted: Set[str]) -> pl.DataFrame:
         return pl.concat([_READERS[file.suffix](file, wanted) for file in files], how="vertical_relaxed")
     except BadInput:
         raise
-    except Exception as error:  # each reader has its own errors for a broken file
+    except Exception as error:  # each library raises its own errors for a broken file
         reason = " ".join(str(error).split())[:200]
         raise BadInput(f"{str(path)!r} cannot be read as a table ({type(error).__name__}: {reason})") from None
 
@@ -206,38 +206,33 @@ def _parquet(path: Path, wanted: Set[str]) -> pl.DataFrame:
 
 
 def _csv(path: Path, wanted: Set[str]) -> pl.DataFrame:
-    """Everything as text: a model may be called 007."""
+    """All columns as text, so that a model named 007 keeps its name."""
     table = pl.read_csv(path, infer_schema=False)
     return table.select(name for name in table.columns if name in wanted) if wanted & {*table.columns} else table
 
 
 def _json(path: Path, wanted: Set[str]) -> pl.DataFrame:
-    """A JSON array, or one object a line."""
+    """A JSON array of objects, or JSON Lines."""
     content = path.read_bytes()
     if content.lstrip().startswith(b"["):
-        return _frame(orjson.loads(content), wanted)
-    return _frame((_object(line, n) for n, line in enumerate(content.splitlines(), 1) if line.strip()), wanted)
+        rows = orjson.loads(content)
+    else:
+        rows = [_json_line(line, n) for n, line in enumerate(content.splitlines(), 1) if line.strip()]
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict):
+            raise BadInput(f"row {number} is not an object; write one object a line")
+    names = dict.fromkeys(name for row in rows for name in row)
+    kept = [name for name in names if name in wanted]
+    if not kept:
+        return _no_rows(names)
+    return pl.DataFrame([{name: row.get(name) for name in kept} for row in rows], infer_schema_length=None)
 
 
-def _object(line: bytes, number: int) -> Any:
+def _json_line(line: bytes, number: int) -> Any:
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
         raise BadInput(f"line {number} is not JSON; write one object a line") from None
-
-
-def _frame(rows: Iterable[Any], wanted: Set[str]) -> pl.DataFrame:
-    kept: list[dict[str, Any]] = []
-    seen: dict[str, None] = {}
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, dict):
-            raise BadInput(f"row {number} is no object; write one object a line")
-        seen |= dict.fromkeys(row)
-        kept.append({name: value for name, value in row.items() if name in wanted})
-    names = [name for name in seen if name in wanted]
-    if not names:
-        return _no_rows(seen)
-    return pl.DataFrame([{name: row.get(name) for name in names} for row in kept], infer_schema_length=None)
 
 
 def _no_rows(names: Iterable[str]) -> pl.DataFrame:

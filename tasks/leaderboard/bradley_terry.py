@@ -1,41 +1,94 @@
-"""Bradley-Terry by maximum likelihood on aggregated counts (VisionArena eq. 1; ties are half a win each).
+"""Bradley-Terry by maximum likelihood on counts per pair (VisionArena eq. 1; ties are half a win each).
 
-The probability that model i beats model j is 1 / (1 + exp(s_j - s_i)) for log-strengths s. Newton's method on the
-counts of every pair finds the optimum whatever the number of votes.
+The probability that model i beats model j is 1 / (1 + exp(s_j - s_i)) for log-strengths s, fitted by Newton's method.
 
-The optimum is finite only for models that chains of wins connect both ways, the strongly connected ones (Ford 1957).
-The largest such set of each group (the core) is fitted by itself, exactly. Any other model, such as one that never
-lost, has no finite rating. Given the ratings of the core it gets the one that half a win and half a loss against an
-average model imply; this changes no other rating.
+Only models in one strongly connected component of the graph of wins have finite estimates (Ford 1957). The largest
+component of each group of models that met (the core) is fitted by itself. Any other model, such as one that never
+lost, has no finite rating; given the core, it is fitted with an added half win and half loss against an average model,
+which changes no other rating.
 """
 
+from typing import NamedTuple
+
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.special import expit
 
-from tasks.leaderboard.connected import Structure, structure
-from tasks.leaderboard.votes import TIED, WON, Matrix, Numbers, Vector
+from tasks.leaderboard.votes import LOST, TIED, WON, Mask, Matrix, Numbers, Vector
 
 SCALE = 400 / np.log(10)
 """Rating points for each unit of log-strength: 400 points are odds of ten to one."""
 _STEPS_MAX = 500
 _STEP_MIN = 3e-5
-"""The error after a Newton step is about its square: 1e-9, a ten-millionth of a rating point."""
+"""Stop when a Newton step is smaller. The remaining error is about its square: 1e-9, or 2e-7 rating points."""
 _FULL_STEP_MAX = 0.5
-"""Newton steps that change log-odds by more are shortened."""
+"""Newton steps that change a log-odds by more are shortened."""
 _PRIOR_WINS, _PRIOR_GAMES = 0.5, 1.0
 
 
+class Structure(NamedTuple):
+    """Connected components of the graph of wins; all arrays are (models,)."""
+
+    group: Numbers
+    """Component of the graph of battles; 0 has the most battles, -1 marks models without a battle."""
+    core: Mask
+    """Whether the model is in its group's core, the largest strongly connected set in the graph of wins."""
+    bounded_below: Mask
+    """Whether a chain of wins leads from the model to its core, so that its rating has a finite lower bound."""
+    bounded_above: Mask
+    """Whether a chain of wins leads from its core to the model, so that its rating has a finite upper bound."""
+
+
+def structure(pairs: Numbers, counts: Matrix, models: int) -> Structure:
+    """The structure of votes in counts (pairs, 3). A tie counts as a win for each side (Ford 1957)."""
+    wins = _win_graph(pairs, counts, models)
+    group, core = _groups_and_core(wins, pairs, counts)
+    below, above = core.copy(), core.copy()
+    if not core.all():
+        for number in range(group.max(initial=-1) + 1):
+            inside = np.flatnonzero(core & (group == number))
+            if len(inside):
+                above[breadth_first_order(wins, inside[0], return_predecessors=False)] = True
+                below[breadth_first_order(wins.T, inside[0], return_predecessors=False)] = True
+    return Structure(group, core, below, above)
+
+
+def _win_graph(pairs: Numbers, counts: Matrix, models: int) -> csr_array:
+    """(models, models): an edge from the winner to the loser of every pair, both ways for a tie."""
+    first, second = pairs.T
+    forth, back = counts[:, WON] + counts[:, TIED] > 0, counts[:, LOST] + counts[:, TIED] > 0
+    winner, loser = np.concatenate([first[forth], second[back]]), np.concatenate([second[forth], first[back]])
+    return csr_array((np.ones(len(winner)), (winner, loser)), shape=(models, models))
+
+
+def _groups_and_core(wins: csr_array, pairs: Numbers, counts: Matrix) -> tuple[Numbers, Mask]:
+    models, games = wins.shape[0], counts.sum(axis=1)
+    battles = np.bincount(pairs.ravel(), np.repeat(games, 2), models)
+    label = connected_components(wins, directed=False)[1]
+    strong = connected_components(wins, directed=True, connection="strong")[1]
+    sizes = np.bincount(strong, minlength=1)
+    held = np.bincount(label, battles, minlength=1)
+    group, core = np.full(models, -1), np.zeros(models, bool)
+    for number, found in enumerate(np.argsort(-held, kind="stable")[: np.count_nonzero(held)]):
+        members = np.flatnonzero(label == found)
+        largest = strong[members[sizes[strong[members]].argmax()]]
+        group[members] = number
+        core[members] = (strong[members] == largest) & (sizes[largest] > 1)
+    return group, core
+
+
 def wins_and_games(counts: Matrix) -> tuple[Vector, Vector]:
-    """Wins of the first model, ties counting half, and battles of each pair, from counts (pairs, 3)."""
+    """Wins of the first model (ties count half) and battles of each pair, from counts (pairs, 3)."""
     return counts[:, WON] + counts[:, TIED] / 2, counts.sum(axis=1)
 
 
 def log_strengths(
     pairs: Numbers, counts: Matrix, models: int, start: Vector | None = None, known: Structure | None = None
 ) -> Vector:
-    """Log-strengths float64 (models,) of counts (pairs, 3); NaN for models without a battle.
+    """Log-strengths float64 (models,) from counts (pairs, 3), with mean 0 over each core; NaN without a battle.
 
-    Their mean over the core of each group is zero. `start` is a first guess; `known` is the structure, if computed.
+    `start` is the initial guess; `known` is the structure, if it was computed before.
     """
     wins, games = wins_and_games(counts)
     group, core, *_ = structure(pairs, counts, models) if known is None else known
@@ -52,7 +105,7 @@ def log_strengths(
 
 
 def _fit_core(pairs: Numbers, wins: Vector, games: Vector, inside: Numbers, guess: Vector) -> Vector:
-    """Strengths of strongly connected models from their battles with each other; the last is fixed at 0 meanwhile."""
+    """Strengths of the core, from battles within it; the last model is fixed at 0 during the fit."""
     place = np.full(len(guess), -1)
     place[inside] = np.arange(len(inside))
     ends = place[pairs]
@@ -63,8 +116,8 @@ def _fit_core(pairs: Numbers, wins: Vector, games: Vector, inside: Numbers, gues
 
 
 def _fit_rest(pairs: Numbers, wins: Vector, games: Vector, rest: Numbers, fitted: Vector) -> Vector:
-    """Strengths of the rest, given those of the fitted, with a prior against an average model of strength 0."""
-    place = np.full(len(fitted), len(rest))  # everyone else is the fixed model, at the offset of their strength
+    """Strengths of the models outside the core, given the others', with a prior against a model of strength 0."""
+    place = np.full(len(fitted), len(rest))  # other models are the fixed model, with their strength as the offset
     place[rest] = np.arange(len(rest))
     used = ((place[pairs] < len(rest)).any(axis=1)) & (games > 0)
     known = np.nan_to_num(fitted)
@@ -81,14 +134,14 @@ def _fit_rest(pairs: Numbers, wins: Vector, games: Vector, rest: Numbers, fitted
 
 
 def _newton(ends: Numbers, offset: Vector, wins: Vector, games: Vector, start: Vector) -> Vector:
-    """Strengths of the free models 0 … n-1 that maximise the likelihood; model n is fixed at 0."""
+    """Maximum-likelihood strengths of models 0 … n-1; model n is fixed at 0."""
     free, (first, second) = len(start), ends.T
     strengths = np.append(start, 0.0)
     for _ in range(_STEPS_MAX):
         chance = expit(strengths[first] - strengths[second] + offset)
         hessian = laplacian(ends, games * chance * (1 - chance), free + 1)[:free, :free]
         gradient = ends_difference(ends, wins - games * chance, free + 1)[:free]
-        jitter = 1e-12 * hessian.diagonal().max(initial=1e-300)  # chances near 0 or 1 leave no curvature
+        jitter = 1e-12 * hessian.diagonal().max(initial=1e-300)  # chances near 0 or 1 make it singular
         step = np.append(np.linalg.solve(hessian + jitter * np.eye(free), gradient), 0.0)
         reach = float(np.abs(step[first] - step[second]).max(initial=0))
         strengths += step * shortened(reach)
@@ -98,12 +151,12 @@ def _newton(ends: Numbers, offset: Vector, wins: Vector, games: Vector, start: V
 
 
 def shortened(reach: float) -> float:
-    """The share of a Newton step to take when it changes a log-odds by `reach`: log(1 + r) / r never overshoots."""
+    """Fraction of a Newton step to take when it changes a log-odds by `reach` = r: log(1 + r) / r never overshoots."""
     return 1.0 if reach < _FULL_STEP_MAX else float(np.log1p(reach) / reach)
 
 
 def ends_difference(pairs: Numbers, value: Vector, models: int) -> Vector:
-    """float64 (models,): the sum of `value` over pairs for their first model, less that for their second."""
+    """float64 (models,): sum of `value` over pairs with the model first, minus the sum over pairs with it second."""
     first, second = pairs.T
     return np.asarray(np.bincount(first, value, models) - np.bincount(second, value, models))
 
@@ -118,7 +171,7 @@ def laplacian(pairs: Numbers, weight: Vector, models: int) -> Matrix:
 
 
 def fixed_models(known: Structure, anchor: int | None) -> list[tuple[Numbers, Numbers]]:
-    """Of each group its models, and those whose mean rating is given: the anchor, or the core, or where none is all."""
+    """(all models, fixed models) of each group. The fixed ones set its mean: the anchor, else the core, else all."""
     groups = [np.flatnonzero(known.group == number) for number in range(known.group.max(initial=-1) + 1)]
     cores = [members[known.core[members]] for members in groups]
     return [
@@ -128,15 +181,15 @@ def fixed_models(known: Structure, anchor: int | None) -> list[tuple[Numbers, Nu
 
 
 def place(strengths: Matrix, known: Structure, anchor: int | None, wanted: Vector) -> Matrix:
-    """Log-strengths (…, models) on the rating scale: the mean of each group's fixed models is that of `wanted`.
+    """Ratings (…, models) of log-strengths, shifted so that the mean of each group's fixed models is that of `wanted`.
 
-    Models without a strength (NaN) stay without a rating and count in no mean.
+    NaN strengths stay NaN and are ignored in means.
     """
     scaled = SCALE * strengths
     for members, fixed in fixed_models(known, anchor):
         gap = wanted[fixed] - scaled[..., fixed]
-        there = ~np.isnan(gap)
-        count = there.sum(axis=-1, keepdims=True)
-        mean = np.where(there, gap, 0).sum(axis=-1, keepdims=True) / count.clip(1)
+        present = ~np.isnan(gap)
+        count = present.sum(axis=-1, keepdims=True)
+        mean = np.where(present, gap, 0).sum(axis=-1, keepdims=True) / count.clip(1)
         scaled[..., members] += np.where(count > 0, mean, np.nan)
     return np.asarray(scaled)

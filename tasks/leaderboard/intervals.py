@@ -1,4 +1,4 @@
-"""95 % intervals, by the sandwich (the default) or by bootstrap, and ranks that respect them."""
+"""95 % intervals, by sandwich covariance (the default) or bootstrap, and ranks from intervals."""
 
 from collections.abc import Iterator
 
@@ -6,20 +6,19 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, log_expit
 
-from tasks.leaderboard.bradley_terry import fixed_models, laplacian, log_strengths
-from tasks.leaderboard.connected import Structure
+from tasks.leaderboard.bradley_terry import Structure, fixed_models, laplacian, log_strengths
 from tasks.leaderboard.votes import LOST, TIED, WON, Mask, Matrix, Numbers, Vector
 
 NORMAL95 = 1.959963984540054
 """97.5 % quantile of the normal distribution."""
 _DROP95 = NORMAL95**2 / 2
-"""How far the log-likelihood falls from its maximum to the ends of a 95 % profile-likelihood interval."""
+"""Drop of the log-likelihood from its maximum to the ends of a 95 % profile-likelihood interval."""
 _FAR = 60.0
-"""Log-odds beyond which a chance is 0 or 1 in double precision."""
+"""Log-odds beyond which a probability is 0 or 1 in double precision."""
 
 
 def resampled(counts: Matrix, rounds: int, seed: int) -> Iterator[Matrix]:
-    """Counts (pairs, 3) of as many votes drawn with replacement, round by round: these are multinomial."""
+    """Bootstrap samples of counts (pairs, 3): votes drawn with replacement, which is one multinomial draw a round."""
     generator = np.random.default_rng(seed)
     total = int(counts.sum())
     for _ in range(rounds):
@@ -27,16 +26,16 @@ def resampled(counts: Matrix, rounds: int, seed: int) -> Iterator[Matrix]:
 
 
 def bootstrap_strengths(pairs: Numbers, counts: Matrix, point: Vector, rounds: int, seed: int) -> Matrix:
-    """Log-strengths float64 (rounds, models) of resampled votes; NaN where a model was in none of a round's."""
+    """Log-strengths float64 (rounds, models) of resampled votes; NaN where a round drew no vote on a model."""
     rounds_of_counts = resampled(counts, rounds, seed)
     return np.array([log_strengths(pairs, drawn, len(point), point) for drawn in rounds_of_counts])
 
 
 def quantiles95(samples: Matrix, point: Vector) -> tuple[Vector, Vector]:
-    """Quantiles at (rounds + 1) p, p = 0.025 and 0.975, over the rounds (first axis) that have a value.
+    """Quantiles at (rounds + 1) p, p = 0.025 and 0.975, over the rounds (first axis), ignoring NaN.
 
-    The quantiles that NumPy takes by default are too narrow by about one in a hundred rounds (Davison and Hinkley,
-    "Bootstrap Methods and their Application", 1997, sec. 5.2). Where no round has a value, the point.
+    NumPy's default quantiles give intervals that are too narrow with few rounds (Davison and Hinkley, "Bootstrap
+    Methods and their Application", 1997, sec. 5.2). Where all rounds are NaN, both ends are `point`.
     """
     filled = np.where(np.isnan(samples).all(axis=0), point, samples)
     low, high = np.nanquantile(filled, [0.025, 0.975], axis=0, method="weibull")
@@ -46,9 +45,9 @@ def quantiles95(samples: Matrix, point: Vector) -> tuple[Vector, Vector]:
 def sandwich_covariance(pairs: Numbers, counts: Matrix, point: Vector, core: Mask) -> Matrix:
     """Covariance float64 (models, models) of the core's log-strengths: H^-1 (sum of g g') H^-1; 0 for other models.
 
-    Holds when battles do not follow the model exactly (White, "Maximum likelihood estimation of misspecified
-    models", 1982); g is the gradient of one vote. Their number less that of parameters divides, as in HC1 (MacKinnon
-    and White 1985): without it intervals of a few hundred votes are too narrow.
+    g is the gradient of one vote. Valid also when battles do not follow the model exactly (White, "Maximum likelihood
+    estimation of misspecified models", 1982). With the HC1 correction (MacKinnon and White 1985); without it intervals
+    from a few hundred votes are too narrow.
     """
     inside = core[pairs].all(axis=1)
     pairs, counts = pairs[inside], counts[inside]
@@ -61,12 +60,12 @@ def sandwich_covariance(pairs: Numbers, counts: Matrix, point: Vector, core: Mas
 
 
 def few_votes_factor(votes: float, parameters: int) -> float:
-    """What HC1 multiplies a covariance by: n / (n - p), at most 2."""
+    """HC1 factor of a covariance: n / (n - p), at most 2."""
     return float(votes / max(votes - parameters, votes / 2, 1))
 
 
 def placed_deviation(covariance: Matrix, known: Structure, anchor: int | None) -> Vector:
-    """Standard deviation (models,) of strengths after the mean of each group's fixed models has been fixed."""
+    """Standard deviation (models,) of strengths, given that the mean of each group's fixed models is known."""
     models = len(known.group)
     shift = np.zeros((models, models))
     for members, fixed in fixed_models(known, anchor):
@@ -78,10 +77,10 @@ def placed_deviation(covariance: Matrix, known: Structure, anchor: int | None) -
 def open_intervals(
     ends: Numbers, wins: Vector, games: Vector, extra: Vector, strengths: Vector, known: Structure
 ) -> tuple[Vector, Vector]:
-    """Ends (models,) of the log-strengths of models outside the core; NaN for an end that does not exist.
+    """Lower and upper ends (models,) of log-strengths outside the core; NaN for an infinite end and for core models.
 
-    The finite end is that of the profile likelihood, all other strengths held. Each row of `ends` (rows, 2) has been
-    won `wins` of `games` times by its first model; `extra` (rows,) is what else adds to its log-odds.
+    The finite end is that of the profile likelihood with all other strengths fixed. Row i of `ends` (rows, 2) names two
+    models; the first won `wins[i]` of `games[i]` battles, and `extra[i]` is added to its log-odds.
     """
     low, high = np.full((2, len(strengths)), np.nan)
     log_odds = strengths[ends[:, 0]] - strengths[ends[:, 1]] + extra
@@ -97,7 +96,7 @@ def open_intervals(
 
 
 def _profile_end(offset: Vector, wins: Vector, games: Vector, side: int) -> float:
-    """The lower (side -1) or upper (1) strength at which the likelihood of a model's battles has fallen far enough."""
+    """The lower (side -1) or upper (1) strength where the log-likelihood is `_DROP95` below its maximum."""
 
     def likelihood(strength: float) -> float:
         return float(wins @ log_expit(strength + offset) + (games - wins) @ log_expit(-strength - offset))
@@ -114,10 +113,9 @@ def _profile_end(offset: Vector, wins: Vector, games: Vector, side: int) -> floa
 
 
 def rank_upper_bound(low: Vector, high: Vector, known: Structure) -> list[int | None]:
-    """1 + number of models whose interval lies wholly above one's own (FastChat's final_ranking).
+    """1 + the number of models whose interval lies entirely above the model's own (FastChat's final_ranking).
 
-    Models outside the core have no rank and count in no other model's. Models that no battles connect are not ranked
-    against each other.
+    Models outside the core have no rank and do not affect other ranks. Models in different groups are not compared.
     """
     comparable = (known.group[None, :] == known.group[:, None]) & known.core[None, :]
     ranks = 1 + ((low[None, :] > high[:, None]) & comparable).sum(axis=1)

@@ -1,4 +1,4 @@
-"""Votes -> leaderboards of slices: ratings, intervals, ranks, and flags for what may mislead."""
+"""Votes -> leaderboards of slices: ratings, intervals, ranks, and flags for misleading rows."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -8,8 +8,7 @@ import polars as pl
 
 from schemas.errors import BadInput, known_values
 from schemas.rating import Interval, Rating, RatingMethod
-from tasks.leaderboard.bradley_terry import SCALE, log_strengths, place, wins_and_games
-from tasks.leaderboard.connected import Structure, structure
+from tasks.leaderboard.bradley_terry import SCALE, Structure, log_strengths, place, structure, wins_and_games
 from tasks.leaderboard.intervals import (
     NORMAL95,
     bootstrap_strengths,
@@ -23,10 +22,10 @@ from tasks.leaderboard.votes import LOST, TIED, WON, Mask, Matrix, Numbers, Vect
 from tasks.runtime.blas_threads import one_blas_thread
 
 FEW_BATTLES = 100
-"""Boards mark models with fewer battles, as VisionArena Fig. 7 does."""
+"""Models with fewer battles are flagged, as in VisionArena Fig. 7."""
 OVERALL = "overall"
 CATEGORY = "category:"
-"""Prefix of the bool columns that name categories, and of their slices."""
+"""Prefix of the bool columns of categories, and of their slices."""
 
 
 class Counted(NamedTuple):
@@ -41,20 +40,20 @@ class Counted(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """Log-strengths of the models of one board, and what their intervals are made of."""
+    """Log-strengths of the models of one board, and the inputs of their intervals."""
 
     strengths: Vector
     spread: Matrix
-    """Covariance (models, models), or with the bootstrap strengths (rounds, models)."""
+    """Sandwich: covariance (models, models). Bootstrap: log-strengths (rounds, models)."""
     opened: tuple[Vector, Vector]
     """`open_intervals`."""
 
 
 def slice_masks(battles: pl.DataFrame) -> dict[str, Mask]:
-    """Slice name -> bool (battles,), of every slice the columns allow; slices without battles are left out.
+    """Slice name -> bool (battles,) for every slice that the columns allow, without empty slices.
 
-    `battles` is as `rateable` gives it, with bool columns `category:<name>`, language, refusal, is_preset and tstamp
-    where known. A battle with a null there stays in overall and in the exclusions, but is in no slice of the column.
+    `battles` comes from `rateable`, with optional columns `category:<name>` (bool), language, refusal, is_preset and
+    tstamp. A battle with a null is in no slice of that column; it stays in overall and in the exclude_* slices.
     """
     slices = {OVERALL: pl.lit(True), "exclude_ties": ~pl.col("winner").is_in(["tie", "tie_bothbad"])}
     for name, without in (("exclude_refusal", "refusal"), ("exclude_preset", "is_preset")):
@@ -73,10 +72,10 @@ def slice_masks(battles: pl.DataFrame) -> dict[str, Mask]:
 
 @one_blas_thread()
 def slice_boards(votes: Votes, slices: Mapping[str, Mask], method: RatingMethod) -> list[Rating]:
-    """A leaderboard of every slice, all on one scale; a slice without votes has none.
+    """One leaderboard per slice that has votes, all on the scale of the overall board.
 
-    The scale is the overall board's: in a slice the anchor has its rating, and where the slice lacks the anchor, or
-    none is chosen, its models have the mean that they have overall. Raises BadInput for an anchor nobody voted on.
+    In each slice the anchor keeps its rating. Without an anchor, or in a slice without it, the mean rating of the
+    slice's models is their mean on the overall board. Raises BadInput for an anchor without votes.
     """
     if method.anchor_model is not None and method.anchor_model not in votes.models:
         raise BadInput(f"anchor model {known_values(method.anchor_model, votes.models)}")
@@ -96,7 +95,7 @@ def slice_boards(votes: Votes, slices: Mapping[str, Mask], method: RatingMethod)
 
 
 def leaderboard(votes: Votes, slice_name: str = OVERALL, method: RatingMethod | None = None) -> list[Rating]:
-    """Ratings of every model in the votes, best first; empty when there are no votes."""
+    """The board of all votes, best model first; empty without votes."""
     return slice_boards(votes, {slice_name: np.ones(len(votes.pair), bool)}, method or RatingMethod())
 
 
@@ -108,22 +107,22 @@ def rate(
     method: RatingMethod,
     level: Mapping[str, float] | None = None,
 ) -> list[Rating]:
-    """Rows of one board, best first, from counts (pairs, 3); `level` is the mean to keep, model by model."""
-    told = counted(names, pairs, counts)
-    return board(told, _fitted(told, method), slice_name, method, level) if told.models else []
+    """Rows of one board, best first, from counts (pairs, 3); `level` gives ratings whose mean is kept."""
+    of_board = counted(names, pairs, counts)
+    return board(of_board, _fitted(of_board, method), slice_name, method, level) if of_board.models else []
 
 
 def counted(names: list[str], pairs: Numbers, counts: Matrix) -> Counted:
-    """The counts without pairs and models that have no votes."""
+    """Drop pairs and models without votes."""
     used = counts.sum(axis=1) > 0
     numbers, ends = np.unique(pairs[used], return_inverse=True)
     pairs, counts = ends.reshape(-1, 2), counts[used]
     return Counted([names[number] for number in numbers], pairs, counts, structure(pairs, counts, len(numbers)))
 
 
-def _fitted(told: Counted, method: RatingMethod) -> Fitted:
-    _, pairs, counts, known = told
-    strengths = log_strengths(pairs, counts, len(told.models), known=known)
+def _fitted(of_board: Counted, method: RatingMethod) -> Fitted:
+    models, pairs, counts, known = of_board
+    strengths = log_strengths(pairs, counts, len(models), known=known)
     if method.interval is Interval.SANDWICH:
         spread = sandwich_covariance(pairs, counts, strengths, known.core)
     else:
@@ -133,12 +132,12 @@ def _fitted(told: Counted, method: RatingMethod) -> Fitted:
 
 
 def board(
-    told: Counted, fitted: Fitted, slice_name: str, method: RatingMethod, level: Mapping[str, float] | None
+    of_board: Counted, fitted: Fitted, slice_name: str, method: RatingMethod, level: Mapping[str, float] | None
 ) -> list[Rating]:
-    """Rows of a leaderboard, best first; `level` is the mean to keep, model by model, by default 1000."""
-    known, (strengths, spread, opened) = told.known, fitted
-    anchor = told.models.index(method.anchor_model) if method.anchor_model in told.models else None
-    wanted = np.array([level[name] for name in told.models]) if level else np.full(len(told.models), 1000.0)
+    """Rows of a leaderboard, best first; `level` gives ratings whose mean is kept, by default 1000 each."""
+    known, (strengths, spread, opened) = of_board.known, fitted
+    anchor = of_board.models.index(method.anchor_model) if method.anchor_model in of_board.models else None
+    wanted = np.array([level[name] for name in of_board.models]) if level else np.full(len(of_board.models), 1000.0)
     if anchor is not None:
         wanted[anchor] = method.anchor_rating
     point = place(strengths, known, anchor, wanted)
@@ -151,8 +150,11 @@ def board(
         np.where(known.core, end, point + SCALE * (open_end - strengths))
         for end, open_end in zip(ends, opened, strict=True)
     )
-    rank, battles = rank_upper_bound(low, high, known), np.bincount(told.pairs.ravel(), told.counts.sum(1).repeat(2))
-    flags = _flags(told, method.anchor_model is not None and anchor is None)
+    rank, battles = (
+        rank_upper_bound(low, high, known),
+        np.bincount(of_board.pairs.ravel(), of_board.counts.sum(1).repeat(2)),
+    )
+    flags = _flags(of_board, method.anchor_model is not None and anchor is None)
     rows = [
         Rating(
             slice=slice_name,
@@ -164,7 +166,7 @@ def board(
             battles=round(float(battles[n])),
             flags=flags[n],
         )
-        for n, model in enumerate(told.models)
+        for n, model in enumerate(of_board.models)
     ]
     return sorted(rows, key=lambda row: (-row.rating, row.model))
 
@@ -173,9 +175,9 @@ def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _flags(told: Counted, no_anchor: bool) -> list[list[str]]:
-    """Why the rating of each model may mislead; see `Rating.flags`."""
-    models, (first, second), counts = len(told.models), told.pairs.T, told.counts
+def _flags(of_board: Counted, no_anchor: bool) -> list[list[str]]:
+    """`Rating.flags` of each model."""
+    models, (first, second), counts = len(of_board.models), of_board.pairs.T, of_board.counts
     won = np.bincount(first, counts[:, WON], models) + np.bincount(second, counts[:, LOST], models)
     lost = np.bincount(first, counts[:, LOST], models) + np.bincount(second, counts[:, WON], models)
     tied = np.bincount(first, counts[:, TIED], models) + np.bincount(second, counts[:, TIED], models)
@@ -183,8 +185,8 @@ def _flags(told: Counted, no_anchor: bool) -> list[list[str]]:
         "few_battles": won + lost + tied < FEW_BATTLES,
         "only_wins": lost + tied == 0,
         "only_losses": won + tied == 0,
-        "unbounded": ~told.known.core,
-        "separate_group": told.known.group != 0,
+        "unbounded": ~of_board.known.core,
+        "separate_group": of_board.known.group != 0,
         "anchor_missing": np.full(models, no_anchor),
     }
     return [[name for name, holds in marks.items() if holds[n]] for n in range(models)]

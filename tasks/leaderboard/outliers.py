@@ -1,10 +1,10 @@
-"""Voters whose votes contradict everybody else's: the sequential test of FastChat's `outlier_detect`.
+"""Finds voters whose votes contradict those of others: the sequential test of FastChat's `outlier_detect`.
 
-Each vote gets two p-values: how often the decisive votes on the same pair are at most, and at least, as favourable.
-Products of 1 / (2 p) over a voter's votes grow when the voter keeps being extreme; above 1 / 0.05 the voter is an
-outlier. A p-value is (1 + k) / (1 + n) of n decisive votes, as in the paper of Chatbot Arena (arXiv 2403.04132, sec.
-5.1, eq. 10, which then goes on with Fisher's method). FastChat's code leaves the ones out, so that one tie on a pair
-whose decisive votes all agree has p = 0 and makes an outlier by itself.
+Each vote gets two p-values: the share of decisive votes on the same pair that are at most, and at least, as favourable
+to the first model. A voter is an outlier when the product of 1 / (2 p) over the votes exceeds 1 / 0.05 at any point.
+A p-value is (1 + k) / (1 + n) for n decisive votes, as in the Chatbot Arena paper (arXiv 2403.04132, sec. 5.1, eq. 10;
+the paper then uses Fisher's method). FastChat's code uses k / n: a single tie on a pair whose decisive votes all agree
+then has p = 0 and makes the voter an outlier.
 """
 
 import numpy as np
@@ -20,13 +20,13 @@ EVIDENCE_MIN = 20.0
 
 
 def outlier_judges(votes: Votes, judges: pl.Series) -> list[OutlierJudge]:
-    """Outliers among voters with at least 5 votes, strongest evidence first. `judges` names each vote's voter."""
+    """Outliers among voters with at least 5 votes, strongest evidence first. `judges` is the voter of each vote."""
     counts = votes.counts()
     lost, won = counts[votes.pair, LOST], counts[votes.pair, WON]
     at_most = (1 + np.where(votes.result == WON, lost + won, lost)) / (1 + lost + won)
     at_least = (1 + np.where(votes.result == LOST, lost + won, won)) / (1 + lost + won)
-    told = pl.DataFrame({"judge": judges, "at_most": -np.log(2 * at_most), "at_least": -np.log(2 * at_least)})
-    tested = told.drop_nulls("judge").filter(pl.len().over("judge") >= VOTES_MIN)
+    tests = pl.DataFrame({"judge": judges, "at_most": -np.log(2 * at_most), "at_least": -np.log(2 * at_least)})
+    tested = tests.drop_nulls("judge").filter(pl.len().over("judge") >= VOTES_MIN)
     evidence = (
         tested.group_by("judge", maintain_order=True)
         .head(VOTES_MAX)
@@ -41,6 +41,6 @@ def outlier_judges(votes: Votes, judges: pl.Series) -> list[OutlierJudge]:
 
 
 def without_outliers(battles: pl.DataFrame, outliers: list[OutlierJudge]) -> pl.DataFrame:
-    """Battles whose voter is none of the outliers."""
+    """Battles without the votes of outliers."""
     names = [outlier.judge for outlier in outliers]
     return battles.filter(~pl.col("judge").is_in(names).fill_null(False))

@@ -1,4 +1,4 @@
-"""Every table about a set of battles, computed when it is asked for."""
+"""All rating tables of a set of battles, each computed on first use."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,46 +22,46 @@ ALL_SLICES = "all"
 
 @dataclass(frozen=True)
 class RatingTables:
-    """What can be said about `battles`, which have the columns of `battle_columns`."""
+    """Rating tables of `battles`, which have the columns that `read_battles` returns."""
 
     battles: pl.DataFrame
     method: RatingMethod
     slices: Sequence[str] = (OVERALL,)
-    """Names of slices, or `all`."""
+    """Names of slices, or `all` for every slice."""
     reference: str | None = None
-    """Model that win rates are against."""
+    """Model that win rates are computed against."""
     exclude_outliers: bool = False
-    """Whether the votes of outliers are left out."""
+    """Whether votes of outlier judges are left out."""
     measured_only: bool = False
-    """Whether battles with an unmeasured covariate are left out of style control; otherwise they are an error."""
+    """Whether style control leaves out battles with an unmeasured covariate; otherwise they are an error."""
 
     @cached_property
     def outliers(self) -> list[OutlierJudge]:
-        """Voters that the outlier test finds. Raises BadInput when no column names the voters."""
+        """Voters that the outlier test finds. Raises BadInput without a column `judge`."""
         if "judge" not in self.battles.columns:
             raise BadInput("the table names no voters; outlier judges need a column judge")
-        told = rateable(self.battles)
-        return outlier_judges(votes(told), told["judge"])
+        battles = rateable(self.battles)
+        return outlier_judges(votes(battles), battles["judge"])
 
     @property
     def same_model(self) -> int:
-        """Battles of a model with itself, which say nothing and are left out."""
+        """Number of battles of a model with itself, which are left out."""
         return self.battles.filter(pl.col("model_a") == pl.col("model_b")).height
 
     @cached_property
-    def told(self) -> pl.DataFrame:
-        """The battles that count, before both-bad votes are left out."""
-        told = rateable(self.battles)
-        return without_outliers(told, self.outliers) if self.exclude_outliers else told
+    def valid(self) -> pl.DataFrame:
+        """Battles between different models, without excluded outliers; both-bad votes included."""
+        battles = rateable(self.battles)
+        return without_outliers(battles, self.outliers) if self.exclude_outliers else battles
 
     @cached_property
     def rated(self) -> pl.DataFrame:
-        """The battles that boards are made of."""
-        return rateable(self.told, self.method.both_bad)
+        """The battles that boards are computed from."""
+        return rateable(self.valid, self.method.both_bad)
 
     @cached_property
     def ratings(self) -> list[Rating]:
-        """Boards of the chosen slices. Raises BadInput for a slice that has no battles."""
+        """Boards of the chosen slices. Raises BadInput for a slice without battles."""
         known = slice_masks(self.rated)
         unknown = [name for name in self.slices if name not in (*known, ALL_SLICES, OVERALL)]
         if unknown:
@@ -89,15 +89,15 @@ class RatingTables:
 
     @cached_property
     def changes(self) -> list[RankChange]:
-        """Ranks with and without style control, of the same battles."""
+        """Ranks with and without style control, from the same battles."""
         same = self.measured.height == self.rated.height
         plain = self.overall if same else leaderboard(votes(self.measured), method=self.method)
         return rank_changes(plain, self.styled[0])
 
     @cached_property
     def records(self) -> list[PairRecord]:
-        """How every two models fared."""
-        return pair_records(self.told)
+        """Record of every pair of models."""
+        return pair_records(self.valid)
 
     def rows(self, table: str) -> Sequence[Row]:
         """Rows of one of `TABLES`."""
@@ -111,15 +111,15 @@ TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
     "rank_changes": lambda of: of.changes,
     "pair_records": lambda of: of.records,
     "win_rates": lambda of: win_rates(of.records, of.reference),
-    "vote_shares": lambda of: vote_shares(of.told, slice_masks(of.told)),
+    "vote_shares": lambda of: vote_shares(of.valid, slice_masks(of.valid)),
     "elo_ratings": lambda of: _both_orders(of),
     "outlier_judges": lambda of: of.outliers,
 }
-"""Name -> how to compute it."""
+"""Table name -> function that computes its rows."""
 
 
 def method_of(settings: Settings) -> RatingMethod:
-    """The part of the settings that says how votes become ratings."""
+    """The rating method that the settings choose."""
     return RatingMethod(
         bootstraps=settings.bootstraps,
         seed=settings.seed,
@@ -133,7 +133,7 @@ def method_of(settings: Settings) -> RatingMethod:
 
 
 def within(battles: pl.DataFrame, since: date | None, until: date | None) -> pl.DataFrame:
-    """Battles voted on from `since` to `until` (UTC days, both included). Raises BadInput when there are none."""
+    """Battles with votes from `since` to `until` (UTC days, both included). Raises BadInput when there are none."""
     if since is None and until is None:
         return battles
     if "tstamp" not in battles.columns:
@@ -147,5 +147,5 @@ def within(battles: pl.DataFrame, since: date | None, until: date | None) -> pl.
 
 
 def _both_orders(of: RatingTables) -> Sequence[Row]:
-    told = votes(of.rated)
-    return [*elo_ratings(told, k=of.method.elo_k), *elo_ratings(told, of.method.seed, of.method.elo_k)]
+    rated = votes(of.rated)
+    return [*elo_ratings(rated, k=of.method.elo_k), *elo_ratings(rated, of.method.seed, of.method.elo_k)]

@@ -1,4 +1,4 @@
-"""Tables that need no Bradley-Terry fit: pair records, win rates, shares of votes and sequential Elo."""
+"""Tables computed without a Bradley-Terry fit: pair records, win rates, vote shares and sequential Elo."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,9 +14,9 @@ _ELO_SCALE, _ELO_START = 400.0, 1000.0
 
 
 def pair_records(battles: pl.DataFrame, slice_name: str = "overall") -> list[PairRecord]:
-    """How every two models of `rateable` battles fared, in both orders; sides do not matter.
+    """Wins, losses and ties of every pair of models in `rateable` battles, listed in both orders.
 
-    Battle counts and win fractions are the matrices of VisionArena Fig. 12 and WildVision, row by row.
+    Battle counts and win fractions are the matrices of VisionArena Fig. 12 and WildVision.
     """
     winner = pl.col("winner")
     left = battles.select(
@@ -44,9 +44,9 @@ def pair_records(battles: pl.DataFrame, slice_name: str = "overall") -> list[Pai
 
 
 def win_rates(records: Sequence[PairRecord], reference: str | None = None) -> list[WinRate]:
-    """Average win rate of every model, and its win rate against `reference`, best first.
+    """Average win rate over opponents, and win rate against `reference`, of every model, best first.
 
-    Raises BadInput for a reference that is not among the models.
+    Raises BadInput when `reference` is not among the models.
     """
     models = sorted({record.model for record in records})
     if reference is not None and reference not in models:
@@ -75,30 +75,31 @@ def _fraction(part: float, whole: int) -> float | None:
 
 
 def vote_shares(battles: pl.DataFrame, slices: Mapping[str, Mask]) -> list[VoteShare]:
-    """What people voted in each slice, largest first."""
+    """Shares of decisive votes, ties and both-bad votes in each slice, largest slice first."""
     winner = battles["winner"].to_numpy()
     rows = []
     for name, chosen in slices.items():
-        told = winner[chosen]
-        tie, both_bad = float((told == "tie").mean()), float((told == "tie_bothbad").mean())
+        cast = winner[chosen]
+        tie, both_bad = float((cast == "tie").mean()), float((cast == "tie_bothbad").mean())
         rows.append(
             VoteShare(
                 slice=name,
-                battles=len(told),
+                battles=len(cast),
                 decisive_fraction=1 - tie - both_bad,
                 tie_fraction=tie,
                 both_bad_fraction=both_bad,
-                flags=["few_battles"] if len(told) < FEW_BATTLES else [],
+                flags=["few_battles"] if len(cast) < FEW_BATTLES else [],
             )
         )
     return sorted(rows, key=lambda row: (-row.battles, row.slice))
 
 
 def elo_ratings(votes: Votes, shuffle_seed: int | None = None, k: float = 4.0) -> list[EloRating]:
-    """Sequential Elo ratings, best first; ties and both-bad votes are half a win. They depend on the order of votes.
+    """Sequential Elo ratings, best first; ties and both-bad votes are half a win. The order of votes matters.
 
-    Votes are taken in their order (online Elo: FastChat, WildVision), or, given a seed, in a random order, as
-    VisIT-Bench does. Start 1000; the expectation is 1 / (1 + 10^((r_b - r_a) / 400)); `k` is FastChat's by default.
+    Votes are processed in the given order (online Elo: FastChat, WildVision) or, with a seed, in a random order (as in
+    VisIT-Bench). Ratings start at 1000; the expectation is 1 / (1 + 10^((r_b - r_a) / 400)); the default `k` is
+    FastChat's.
     """
     order = np.arange(len(votes.pair))
     if shuffle_seed is not None:

@@ -1,4 +1,4 @@
-"""The Prefect skin of rate: leaderboards of the kept anonymous battles, per slice and under style control."""
+"""The Prefect task of ratings: leaderboards of the kept anonymous battles, per slice and under style control."""
 
 import polars as pl
 from prefect import task
@@ -19,13 +19,13 @@ from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store, frame_of
 
 _FEATURES = {"assistant_tokens": "tokens", **{name: name for name in ("headers", "list_items", "bold", "entities")}}
-"""What is known of a side's answers -> the style covariate it is."""
+"""Column of `conversation_features` -> style covariate."""
 
 
 @task(cache_policy=NO_CACHE)
 @timed
 def rate_models(settings: Settings, versions: Versions) -> StageReport:
-    """`battles` and `decisions` -> `ratings` and the tables beside it."""
+    """Write `ratings`, the other rating tables and `bench_agreement`."""
     store = Store.open(settings.store)
     tables = RatingTables(
         rated_battles(store, versions),
@@ -49,7 +49,7 @@ def rate_models(settings: Settings, versions: Versions) -> StageReport:
 
 
 def _bench_agreement(store: Store, rated: pl.DataFrame, seed: int) -> list[BenchAgreement]:
-    """How far the benchmark's topics rank the models as all battles do."""
+    """How well models are ranked by battles on the benchmark's topics."""
     asked = conversations_as_released(store).select("conversation_id", "document_id")
     topics = asked.join(store.read("topics", ["document_id", "topic"]), on="document_id").select(
         "conversation_id", "topic"
@@ -60,7 +60,7 @@ def _bench_agreement(store: Store, rated: pl.DataFrame, seed: int) -> list[Bench
 
 
 def rated_battles(store: Store, versions: Versions) -> pl.DataFrame:
-    """Kept anonymous battles in the order of their votes, with the columns that slices and style control need."""
+    """Kept anonymous battles, earliest first, with the columns that slices and style control need."""
     decisions = store.read("decisions", ["item_kind", "item_id", "keep", "preset_dataset"])
     kept = decisions.filter("keep", item_kind="battle").select(battle_id="item_id")
     battles = battles_as_released(store).join(kept, on="battle_id", maintain_order="left").filter("anonymous")

@@ -1,10 +1,10 @@
-"""Leaderboards under style control: ratings when answers look alike (VisionArena eq. 2, sec. 4.4).
+"""Leaderboards under style control: ratings adjusted for length and markdown of answers (VisionArena eq. 2, sec. 4.4).
 
 Log-strengths and style coefficients are fitted jointly on the votes, with a ridge penalty.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -20,18 +20,18 @@ from tasks.runtime.blas_threads import one_blas_thread
 
 STYLE_CONTROL = "style_control"
 COVARIATES = ("tokens", "headers", "list_items", "bold", "entities")
-"""Length, markdown and specificity (named entities); each is a column `<name>_a` and `<name>_b`, where measured."""
+"""Length, markdown and named entities of an answer; in columns `<name>_a` and `<name>_b`, if measured."""
 _PAIR_VOTES_MIN = 50
 _STEPS_MAX = 200
 _STEP_MIN = 1e-5
-"""The error after a Newton step is about its square."""
+"""Stop when a Newton step is smaller; the remaining error is about its square."""
 
 
 @dataclass(frozen=True)
 class _Preset:
     ridge_strengths: float
     ridge_coefficients: float
-    """Fixed, or for each vote where `per_vote`."""
+    """Multiplied by the number of votes if `per_vote`."""
     per_vote: bool
     pairs_weigh_the_same: bool
 
@@ -39,42 +39,42 @@ class _Preset:
 _PRESETS = {
     # rating_systems.py: half of 0.5 times the squares of coefficients and of ratings in units of 400 points.
     StylePreset.FASTCHAT: _Preset(0.5 / np.log(10) ** 2, 0.5, per_vote=False, pairs_weigh_the_same=False),
-    # contextual_bradley_terry.py: the penalty stands beside the mean log-likelihood; votes of a pair share one weight.
+    # contextual_bradley_terry.py: penalised mean log-likelihood; votes of a pair share one weight.
     StylePreset.ARENA_RANK: _Preset(1e-5, 1.0, per_vote=True, pairs_weigh_the_same=True),
 }
 
 
 @dataclass(frozen=True)
 class StyledVotes:
-    """Votes with their covariates, from the first model of each pair, and the penalty of the fit."""
+    """Votes with covariates, both from the view of the first model of each pair, and the penalty of the fit."""
 
     models: int
     pairs: Numbers
     """int64 (pairs, 2)."""
     pair: Numbers
-    """int64 (votes,): which pair."""
+    """int64 (votes,): row of `pairs`."""
     score: Vector
-    """(votes,): 1 where the pair's first model won, 0.5 for a tie, 0."""
+    """(votes,): 1 where the first model won, 0.5 for a tie, else 0."""
     style: Matrix
-    """float64 (votes, covariates): the pair's first model against the second."""
+    """float64 (votes, covariates): standardised difference, first model minus second."""
     weight: Vector
-    """(votes,): how much each counts."""
+    """(votes,): weights."""
     penalty: Vector
-    """(models + covariates,): half of it times the square of each parameter is subtracted from the log-likelihood."""
+    """(models + covariates,): penalty p of each parameter x; p x^2 / 2 is subtracted from the log-likelihood."""
 
     def chances(self, parameters: Vector) -> Vector:
-        """(votes,): of the first model to win."""
+        """(votes,): probability that the first model wins."""
         strengths = parameters[: self.models]
         gap = strengths[self.pairs[:, 0]] - strengths[self.pairs[:, 1]]
         return np.asarray(expit(gap[self.pair] + self.style @ parameters[self.models :]))
 
     def gradient(self, value: Vector) -> Vector:
-        """(models + covariates,): the sum of `value` (votes,) times x, the +1, -1 and covariates of a vote."""
+        """(models + covariates,): sum of `value` (votes,) times x, a vote's design row: +1, -1 and covariates."""
         ends = ends_difference(self.pairs, self._by_pair(value), self.models)
         return np.concatenate([ends, self.style.T @ value])
 
     def information(self, value: Vector) -> Matrix:
-        """(parameters, parameters): the sum of `value` (votes,) times x x'."""
+        """(parameters, parameters): sum of `value` (votes,) times x x'."""
         models = self.models
         found = np.empty((len(self.penalty), len(self.penalty)))
         found[:models, :models] = laplacian(self.pairs, self._by_pair(value), models)
@@ -88,14 +88,14 @@ class StyledVotes:
 
 
 def measured_covariates(battles: pl.DataFrame) -> tuple[str, ...]:
-    """The covariates that both sides have a column for."""
+    """Covariates with a column for both sides."""
     return tuple(name for name in COVARIATES if {f"{name}_a", f"{name}_b"} <= set(battles.columns))
 
 
 def style_differences(battles: pl.DataFrame, covariates: Sequence[str]) -> Matrix:
-    """float64 (battles, covariates): (a - b) / (a + b + 1), less its mean, over its standard deviation.
+    """float64 (battles, covariates): (a - b) / (a + b + 1), standardised to mean 0 and standard deviation 1.
 
-    A covariate that never differs is zero. Raises BadInput for counts that are missing, negative or no numbers.
+    A constant covariate is 0. Raises BadInput for counts that are missing, negative or not finite.
     """
     sides = []
     for side in ("a", "b"):
@@ -103,7 +103,9 @@ def style_differences(battles: pl.DataFrame, covariates: Sequence[str]) -> Matri
         for column in counts:
             wrong = int((column.is_null() | ~column.is_finite() | (column < 0)).fill_null(True).sum())
             if wrong:
-                raise BadInput(f"{column.name} is missing, negative or no number in {wrong} of {len(column)} battles")
+                raise BadInput(
+                    f"{column.name} is missing, negative or not a number in {wrong} of {len(column)} battles"
+                )
         sides.append(counts.to_numpy())
     a, b = sides
     difference = (a - b) / (a + b + 1)
@@ -112,36 +114,32 @@ def style_differences(battles: pl.DataFrame, covariates: Sequence[str]) -> Matri
     return np.where(varies, (difference - difference.mean(axis=0)) / np.where(varies, spread, 1), 0.0)
 
 
-def styled(told: Votes, style: Matrix, preset: StylePreset = StylePreset.FASTCHAT) -> StyledVotes:
-    """`style` float64 (votes, covariates) of the left side against the right."""
-    chosen, count, weight = _PRESETS[preset], len(told.pair), np.ones(len(told.pair))
+def styled(cast: Votes, style: Matrix, preset: StylePreset = StylePreset.FASTCHAT) -> StyledVotes:
+    """Votes with `style` float64 (votes, covariates), the differences model_a minus model_b, under a preset."""
+    chosen, count, weight = _PRESETS[preset], len(cast.pair), np.ones(len(cast.pair))
     if chosen.pairs_weigh_the_same:
-        weight = 1 / np.maximum(np.bincount(told.pair), _PAIR_VOTES_MIN)[told.pair]
+        weight = 1 / np.maximum(np.bincount(cast.pair), _PAIR_VOTES_MIN)[cast.pair]
         weight /= weight.mean()
     ridge = [chosen.ridge_strengths, chosen.ridge_coefficients * (count if chosen.per_vote else 1)]
     return StyledVotes(
-        len(told.models),
-        told.pairs,
-        told.pair,
-        told.result / WON,
-        np.where(told.swapped, -1.0, 1.0)[:, None] * style,
+        len(cast.models),
+        cast.pairs,
+        cast.pair,
+        cast.result / WON,
+        np.where(cast.swapped, -1.0, 1.0)[:, None] * style,
         weight,
-        np.repeat(ridge, [len(told.models), style.shape[1]]),
+        np.repeat(ridge, [len(cast.models), style.shape[1]]),
     )
 
 
-def fit(data: StyledVotes, start: Vector | None = None, times: Vector | None = None) -> Vector:
-    """Parameters float64 (models + covariates,) that maximise the penalised likelihood, by Newton's method.
-
-    `times` (votes,) says how often each vote counts; `start` is a first guess.
-    """
+def fit(data: StyledVotes, start: Vector | None = None) -> Vector:
+    """Parameters float64 (models + covariates,) that maximise the penalised likelihood, by Newton's method."""
     parameters = np.zeros(len(data.penalty)) if start is None else start
-    weight = data.weight if times is None else data.weight * times
     furthest = np.abs(data.style).max(axis=0, initial=0)
     for _ in range(_STEPS_MAX):
         chance = data.chances(parameters)
-        hessian = data.information(weight * chance * (1 - chance)) + np.diag(data.penalty)
-        gradient = data.gradient(weight * (data.score - chance)) - data.penalty * parameters
+        hessian = data.information(data.weight * chance * (1 - chance)) + np.diag(data.penalty)
+        gradient = data.gradient(data.weight * (data.score - chance)) - data.penalty * parameters
         step = np.linalg.solve(hessian, gradient)
         size = np.abs(step)
         reach = 2 * size[: data.models].max() + float(size[data.models :] @ furthest)
@@ -152,10 +150,10 @@ def fit(data: StyledVotes, start: Vector | None = None, times: Vector | None = N
 
 
 def bootstrap_fits(data: StyledVotes, point: Vector, rounds: int, seed: int) -> Matrix:
-    """Parameters float64 (rounds, models + covariates) of votes drawn with replacement; NaN for models not drawn."""
+    """Parameters float64 (rounds, models + covariates) from resampled votes; NaN for models without a drawn vote."""
     found = []
     for times in draws(len(data.pair), rounds, seed):
-        parameters = fit(data, point, times)
+        parameters = fit(replace(data, weight=data.weight * times), point)
         drawn = np.bincount(data.pairs[data.pair].ravel(), times.repeat(2), data.models) > 0
         parameters[: data.models][~drawn] = np.nan
         found.append(parameters)
@@ -163,7 +161,7 @@ def bootstrap_fits(data: StyledVotes, point: Vector, rounds: int, seed: int) -> 
 
 
 def draws(votes: int, rounds: int, seed: int) -> Iterator[Vector]:
-    """float64 (votes,), round by round: how often each vote was drawn, of as many draws with replacement."""
+    """Bootstrap samples: float64 (votes,), how often each vote was drawn."""
     generator = np.random.default_rng(seed)
     for _ in range(rounds):
         yield np.bincount(generator.integers(0, votes, votes), minlength=votes).astype(np.float64)
@@ -181,20 +179,18 @@ def sandwich(data: StyledVotes, point: Vector) -> Matrix:
 def style_board(
     battles: pl.DataFrame, method: RatingMethod, level: Mapping[str, float] | None = None
 ) -> tuple[list[Rating], list[StyleCoefficient]]:
-    """The board under style control and the coefficients, of `rateable` battles with covariate columns.
+    """The board under style control and the coefficients, from `rateable` battles with covariate columns.
 
-    `level` holds the ratings whose mean is kept. Raises BadInput when there is no covariate to control.
+    `level` gives ratings whose mean is kept. Raises BadInput without a covariate.
     """
     covariates = measured_covariates(battles)
     if not covariates:
         raise BadInput(f"no style covariate; give one or more of {', '.join(COVARIATES)}, as tokens_a and tokens_b")
     if battles.is_empty():
         return [], []
-    told = votes(battles)
-    data, of_board = (
-        styled(told, style_differences(battles, covariates), method.style),
-        counted(told.models, told.pairs, told.counts()),
-    )
+    cast = votes(battles)
+    data = styled(cast, style_differences(battles, covariates), method.style)
+    of_board = counted(cast.models, cast.pairs, cast.counts())
     models, parameters = data.models, fit(data)
     strengths, coefficients = parameters[:models], parameters[models:]
     if method.interval is Interval.SANDWICH:
@@ -229,7 +225,7 @@ def _coefficients(
 
 
 def rank_changes(plain: Sequence[Rating], under_control: Sequence[Rating]) -> list[RankChange]:
-    """What style control does to the rank of each model that both boards have (VisionArena Fig. 8), largest first."""
+    """Rank changes of the models on both boards (VisionArena Fig. 8), largest change first."""
     before = {row.model: row for row in plain}
     rows = []
     for row in under_control:

@@ -1,4 +1,4 @@
-"""Battles -> votes as numbers: every vote is one of three results of one pair of models."""
+"""Battles -> votes as arrays: each vote is a pair of models and one of three results."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +16,7 @@ Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 LOST, TIED, WON = 0, 1, 2
-"""Results of the first model of a pair: twice its score."""
+"""Result for the first model of a pair: twice its score."""
 
 _LABELS = {
     "model_a": ("model_a", "left", "leftvote"),
@@ -25,26 +25,26 @@ _LABELS = {
     "tie_bothbad": ("tie_bothbad", "tie (bothbad)", "both_bad", "bothbad", "bothbad_vote"),
 }
 WINNERS = {label: winner for winner, labels in _LABELS.items() for label in labels}
-"""Every spelling of a verdict that published arenas use, and nothing else -> ours."""
+"""Winner labels of published arenas -> ours; other labels are an error."""
 _RESULTS = {"model_a": WON, "model_b": LOST, "tie": TIED, "tie_bothbad": TIED}
 
 
 @dataclass(frozen=True)
 class Votes:
-    """Votes on pairs of models; a pair is named in the order of its models' numbers, whichever side they were on."""
+    """Votes on pairs of models. The models of a pair are ordered by number, whichever side they were on."""
 
     models: list[str]
-    """Names, sorted; their places are the numbers."""
+    """Sorted names; a model's number is its index."""
     pairs: Numbers
-    """int64 (pairs, 2): the smaller and the larger number of every pair that met, in order."""
+    """int64 (pairs, 2): the smaller and the larger model number of every pair with votes, sorted."""
     pair: Numbers
-    """int64 (votes,): which pair."""
+    """int64 (votes,): row of `pairs`."""
     result: Numbers
-    """int64 (votes,): LOST, TIED or WON, for the first model of the pair."""
+    """int64 (votes,): LOST, TIED or WON for the first model of the pair."""
     both_bad: Mask
-    """bool (votes,): whether a tie was a vote that both answers are bad."""
+    """bool (votes,): whether the vote was that both answers are bad; the result is TIED."""
     swapped: Mask
-    """bool (votes,): whether the first model of the pair was on the right-hand side."""
+    """bool (votes,): whether the first model of the pair was model_b."""
 
     @cached_property
     def cell(self) -> Numbers:
@@ -52,29 +52,29 @@ class Votes:
         return 3 * self.pair + self.result
 
     def counts(self, chosen: Mask | None = None) -> Matrix:
-        """float64 (pairs, 3): votes of each pair that were lost, tied and won; of the chosen votes only."""
+        """float64 (pairs, 3): lost, tied and won votes of each pair; with `chosen`, of these votes only."""
         cells = self.cell if chosen is None else self.cell[chosen]
         return np.bincount(cells, minlength=3 * len(self.pairs)).reshape(-1, 3).astype(np.float64)
 
 
 def rateable(battles: pl.DataFrame, both_bad: BothBad = BothBad.TIE) -> pl.DataFrame:
-    """Battles that say something, their verdicts in our spelling: two different models, both-bad votes as told.
+    """Battles between two different models with our winner labels; both-bad votes are kept or dropped as chosen.
 
-    Raises BadInput for verdicts that are not known (guessing would bend the ranking) and for missing names.
+    Raises BadInput for unknown winner labels (a guess would bias the ranking) and for missing model names.
     """
     unknown = sorted({str(label) for label in battles["winner"].unique()} - set(WINNERS))
     if unknown:
         raise BadInput(f"unknown winner label {known_values(', '.join(unknown[:5]), WINNERS)}")
     if battles["model_a"].null_count() or battles["model_b"].null_count():
         raise BadInput("a battle lacks a model name; every row needs model_a and model_b")
-    told = battles.filter(pl.col("model_a") != pl.col("model_b")).with_columns(
+    different = battles.filter(pl.col("model_a") != pl.col("model_b")).with_columns(
         pl.col("winner").replace_strict(WINNERS, return_dtype=pl.String)
     )
-    return told.filter(pl.col("winner") != "tie_bothbad") if both_bad is BothBad.EXCLUDE else told
+    return different.filter(pl.col("winner") != "tie_bothbad") if both_bad is BothBad.EXCLUDE else different
 
 
 def votes(battles: pl.DataFrame) -> Votes:
-    """Every row of `rateable` battles as a vote, in their order."""
+    """One vote per row of `rateable` battles, in order."""
     models = sorted({*battles["model_a"].unique(), *battles["model_b"].unique()})
     names = pl.Enum(models)
     left, right = (battles[side].cast(names).to_physical().to_numpy().astype(np.int64) for side in _SIDES)

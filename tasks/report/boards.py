@@ -1,4 +1,4 @@
-"""Sections about votes and the benchmark: leaderboards, who met whom, style, and what the benchmark stands for."""
+"""Sections about votes and the benchmark: leaderboards, pairs of models, style, and the benchmark's quality."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -12,53 +12,53 @@ from tasks.storage.queries.language_names import english_name
 from tasks.storage.tables import Store
 
 MODELS_MAX = 40
-"""Models of a matrix: those with the most battles or the best ranks; its table holds all."""
+"""Most models in a matrix: those with the most battles or the best ranks; its table lists all."""
 _RANK = (
-    "Rank is 1 + the number of models whose 95 % interval lies wholly above. A model that only wins or only loses has "
-    "an interval with one end, and no rank."
+    "Rank is 1 + the number of models whose 95 % interval lies entirely above. A model that only wins or only loses "
+    "has an interval open on one side, and no rank."
 )
 _BOARDS = {
     "overall": ("Leaderboard", f"Bradley-Terry ratings from kept anonymous battles. {_RANK}"),
     "style_control": (
         "Leaderboard under style control",
-        f"The same with length and markdown of the answers held equal. {_RANK}",
+        f"Ratings adjusted for length and markdown of the answers. {_RANK}",
     ),
 }
 _RATING = "Bradley-Terry rating with its 95 % interval"
 _FUNNEL = (
-    "Distinct kept prompts, with their images, that each filter left, in this order; the last are the benchmark. "
-    "What is reserved for the hidden split is in nothing that is released."
+    "Distinct kept prompts (with their images) that remain after each filter, in this order; the last row is the "
+    "benchmark. Prompts reserved for the hidden split are not released."
 )
 _MEASURES = (
     "Points: the benchmark. Bars: 95 % of 100 random samples of the same size from the same pool. Larger is better for "
-    "topic coverage and nearest cosine, smaller for distances. Drawn evenly over topics, a benchmark is near even "
-    "topics; a random sample is near the pool's."
+    "topic coverage and nearest cosine, smaller for distances. A benchmark drawn evenly over topics is close to even "
+    "topic shares; a random sample is close to the pool's shares."
 )
 _AGREEMENT = (
-    "Boards of as many battles as the benchmark has prompts on topics with battles, drawn topic by topic as its "
-    "prompts are (bench) or from all alike (random), against the board of all battles on topics and, in order only, "
-    "the board on which every topic weighs the same. Bars: 95 % of 100 draws. Agreement counts pairs that the "
-    "reference separates: 1 same order, 0.5 not separated, 0 reversed (Arena-Hard's notebook); strict counts them 1, 0 "
-    "and -1 (its paper). Separability is the share of pairs whose 95 % intervals do not overlap."
+    "Boards from as many battles as the benchmark has prompts on topics with battles, drawn per topic like its prompts "
+    "(bench) or uniformly (random), compared with the board of all battles on topics and, by order only, with the "
+    "board that weighs all topics equally. Bars: 95 % of 100 draws. Agreement scores each pair of models that the "
+    "reference separates: 1 same order, 0.5 not separated, 0 reversed (Arena-Hard's notebook), or if strict 1, 0 and "
+    "-1 (its paper). Separability is the share of pairs whose 95 % intervals do not overlap."
 )
 _CAVEATS = {
-    "few_battles": "There are fewer than ten times as many battles, so draws share many and agree too well.",
+    "few_battles": "There are fewer than ten times as many battles as prompts, so draws overlap and agree too well.",
     "few_models": "There are fewer than five models.",
-    "few_votes": "A draw has fewer than ten battles a model, so its order is mostly chance.",
+    "few_votes": "A draw has fewer than ten battles per model, so its order is mostly chance.",
     "repeats": "Some topics have fewer battles than prompts, so some battles count more than once.",
 }
 
 
 def bench_parts(store: Store) -> list[Part | None]:
-    """Sections about the benchmark in reading order; None for those without data."""
+    """Sections about the benchmark, in reading order; None without data."""
     makers = {"bench_funnel": _bench_funnel, "bench_measures": _bench_measures, "bench_agreement": _bench_agreement}
     return _made(store, makers)
 
 
 def battle_parts(store: Store, pairs: pl.DataFrame) -> list[Part | None]:
-    """Sections about votes in reading order; None for those without data.
+    """Sections about votes, in reading order; None without data.
 
-    `pairs` tallies kept battles by model_a, model_b and winner.
+    `pairs` counts kept battles by model_a, model_b and winner.
     """
     ratings = store.read("ratings")
     boards = [_board(ratings.filter(slice=key), key) for key in _BOARDS]
@@ -83,12 +83,13 @@ def _board(ratings: pl.DataFrame, key: str) -> Part | None:
 
 
 def _ranks(ratings: pl.DataFrame) -> Part | None:
-    """Ranks on the boards of categories and languages, models in the order of the overall board."""
+    """Ranks on the overall board and on those of categories and languages that rank any model."""
     boards = ratings.filter(pl.col("slice").str.contains(r"^(?:overall$|category:|language:)"))
     if boards.filter(slice="overall").is_empty() or boards["slice"].n_unique() == 1:
         return None
     order = boards.filter(slice="overall").sort("rating", "model", descending=[True, False])["model"].to_list()
-    sizes = boards.group_by("slice").agg(pl.col("battles").sum()).sort("battles", "slice", descending=[True, False])
+    ranked = boards.filter(pl.col("rank").is_not_null().any().over("slice"))
+    sizes = ranked.group_by("slice").agg(pl.col("battles").sum()).sort("battles", "slice", descending=[True, False])
     names = ["overall", *sizes.filter(pl.col("slice") != "overall")["slice"].head(MODELS_MAX)]
     table = boards.filter(pl.col("slice").is_in(names)).select("model", "slice", "rank")
     wide = table.pivot("slice", index="model", values="rank").select("model", *names)
@@ -96,7 +97,7 @@ def _ranks(ratings: pl.DataFrame) -> Part | None:
     places = {(model, name): rank for model, name, rank in table.iter_rows()}
     shown = order[:MODELS_MAX]
     figure = matrix(shown, [_slice_title(name) for name in names], _values(shown, names, places), low_is_dark=True)
-    about = "Ranks on the board of each category and language, those with most battles first. Empty: no rank there."
+    about = "Ranks on the board of each category and language, those with most battles first. Empty: no rank."
     return Part("ranks", "Ranks by category and language", about, wide, figure)
 
 
@@ -113,7 +114,11 @@ def _votes(votes: pl.DataFrame) -> Part:
     parts = {name.replace("_", " "): shown[f"{name}_fraction"].to_list() for name in ("decisive", "tie", "both_bad")}
     figure = shares([_slice_title(name) for name in shown["slice"]], parts)
     return Part(
-        "votes", "Votes", "What people voted, slice by slice, largest first (VisionArena Table 2).", table, figure
+        "votes",
+        "Votes",
+        "Shares of decisive votes, ties and both-bad votes in each slice, largest first (VisionArena Table 2).",
+        table,
+        figure,
     )
 
 
@@ -136,7 +141,7 @@ def _pairs(battles: pl.DataFrame) -> list[Part | None]:
         ("battle_counts", "Battles of each pair", met,
          "How often each pair of models met in kept battles (VisionArena Fig. 12)."),
         ("win_rates", "Win rates of each pair", beaten,
-         "Of the votes for one side, the percentage that went to the model of the row. Empty: no such vote."),
+         "Percentage of decisive votes that went to the model of the row. Empty: no decisive vote."),
     )  # fmt: skip
     return [
         Part(k, title, about, table, matrix(names, names, _values(names, names, v))) for k, title, v, about in sections
@@ -151,17 +156,17 @@ def _values(
 
 
 def _coefficients(table: pl.DataFrame) -> Part:
-    about = "How many more votes an answer gets for being longer or having more markdown or names (VisionArena Fig. 6)."
-    unit = "change of log-odds for one standard deviation, with its 95 % interval"
+    about = "Effect of length, markdown and named entities of an answer on votes (VisionArena Fig. 6)."
+    unit = "change of log-odds per standard deviation, with its 95 % interval"
     figure = _intervals(table["covariate"], table, ("coefficient", "ci95_low", "ci95_high"), unit)
-    return Part("style_coefficients", "What style is worth", about, _rounded(table, 4), figure, show_table=True)
+    return Part("style_coefficients", "Effect of style", about, _rounded(table, 4), figure, show_table=True)
 
 
 def _rank_changes(table: pl.DataFrame) -> Part:
     shown = table.sort("rank", "rating", descending=[False, True], nulls_last=True).with_columns(
         pl.col(pl.Float64).round(1)
     )
-    about = "Ranks of the same battles without and with style control (VisionArena Fig. 8). Empty: no rank."
+    about = "Ranks from the same battles without and with style control (VisionArena Fig. 8). Empty: no rank."
     ranks = shown.head(MODELS_MAX)
     values = ranks.select(pl.col("rank", "rank_style").cast(pl.Float64)).to_numpy()
     figure = matrix(ranks["model"].to_list(), ["without", "with control"], values, low_is_dark=True)
@@ -179,7 +184,7 @@ def _bench_measures(table: pl.DataFrame) -> Part:
     figure = _intervals(
         names, shown, ("value", "random_low", "random_high"), "benchmark, and random samples of its size"
     )
-    title = "How well the benchmark stands for its pool"
+    title = "How well the benchmark represents its pool"
     return Part("bench_measures", title, _MEASURES, shown, figure, show_table=True)
 
 
@@ -203,6 +208,6 @@ def _intervals(names: Iterable[str], table: pl.DataFrame, columns: tuple[str, st
 
 
 def _rounded(table: pl.DataFrame, digits: int) -> pl.DataFrame:
-    """For people: rounded, and flags as text."""
+    """For display: numbers rounded, flags as text."""
     flags = [pl.col("flags").list.join(" ")] if "flags" in table.columns else []
     return table.with_columns(pl.col(pl.Float64).round(digits), *flags)

@@ -1,4 +1,4 @@
-"""What the report shows, computed from the tables of a store."""
+"""Builds the sections of the report from the tables of a store."""
 
 from collections.abc import Mapping, Sequence
 
@@ -28,21 +28,21 @@ from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
 MOST = 20
-"""Rows of a bar chart; the table holds all."""
+"""Most rows of a bar chart; the table lists all."""
 _PARITY = (
-    "How many conversations and battles each rule fires on, dropping or not, and how many FastChat's cleaner finds "
-    "(policy upstream, the same signals, with or without images; its rules about votes are counted on conversations "
-    "too). Rules are the same when their names are. The figure splits what either finds, for rules that upstream has."
+    "Conversations and battles that each rule of our policy matches, and that FastChat's cleaner matches (policy "
+    "upstream, on the same signals; its rules about votes are counted on conversations too). Rules are paired by name. "
+    "The figure shows the rules that upstream has, and splits what either finds."
 )
-_EMBEDDED = "The embedded default goes by words and layout, and is of lower assurance."
+_EMBEDDED = "The embedded default uses keywords and layout only and is less accurate."
 _TAGS = {
     "categories": "Kept conversations of each category; one may have several (VisionArena Fig. 5).",
     "criteria": f"Kept conversations whose prompt meets each criterion; not measured includes undecided. {_EMBEDDED}",
-    "taxonomy": f"Kept conversations at each place of WildVision's taxonomy, {MOST} in the figure. {_EMBEDDED}",
+    "taxonomy": f"Kept conversations by WildVision's taxonomy, the {MOST} largest classes in the figure. {_EMBEDDED}",
 }
 _OVERLAP = (
-    "Of the kept conversations with the category of the row, % that have the category of the column as well "
-    "(VisionArena Fig. 24); empty where none has it."
+    "Percentage of the kept conversations with the row's category that also have the column's category (VisionArena "
+    "Fig. 24). Empty: no conversation has the row's category."
 )
 
 
@@ -71,7 +71,7 @@ def report_content(store: Store, versions: Versions) -> Content:
 
 
 def _numbers(kept: Kept, battles: int, topics: pl.DataFrame, prompts: int) -> dict[str, int]:
-    """What the head of the page says, in its order."""
+    """Counts at the head of the page, in order."""
     codes = kept.tallies["language",]["language"]
     return {
         "conversations": kept.rows,
@@ -86,15 +86,15 @@ def _numbers(kept: Kept, battles: int, topics: pl.DataFrame, prompts: int) -> di
 
 
 def _spoken(codes: pl.DataFrame) -> pl.DataFrame:
-    """A tally of languages by their English names."""
+    """Replace language codes by English names."""
     named = [english_name(code or "") for code in codes["language"]]
     return codes.select("conversations", languages=pl.Series(named, dtype=pl.String))
 
 
 def _removed(gone: Funnel, policy: Policy | None) -> Part | None:
-    texts = reason_texts(policy) if policy else REPEATS
+    meanings = reason_texts(policy) if policy else REPEATS
     by_fate = {"dropped": gone.dropped_by, "rejected": gone.rejected_by}
-    rows = [(fate, r, n, texts.get(r, "")) for fate, counts in by_fate.items() for r, n in counts.items()]
+    rows = [(fate, r, n, meanings.get(r, "")) for fate, counts in by_fate.items() for r, n in counts.items()]
     if not rows:
         return None
     table = pl.DataFrame(rows, schema=["fate", "reason", "lines", "means"], orient="row")
@@ -102,17 +102,17 @@ def _removed(gone: Funnel, policy: Policy | None) -> Part | None:
     counts = {f"{reason} ({fate})": lines for fate, reason, lines, _ in shown.head(MOST).iter_rows()}
     repeats = sum(n for reason, n in gone.dropped_by.items() if reason in REPEATS)
     about = (
-        "Input lines that are not in the release, by the first reason in the policy's order. "
-        f"Lines that only repeat what other lines hold ({', '.join(REPEATS)}: {repeats:,}) are not in the figure."
-        + (f" {gone.held:,} of the dropped lines only wait for a review." if gone.held else "")
+        "Input lines that are not in the release, each by its first reason in the policy's order. "
+        f"Lines that repeat other lines ({', '.join(REPEATS)}: {repeats:,}) are not in the figure."
+        + (f" {gone.held:,} of the dropped lines are waiting for review." if gone.held else "")
     )
     return Part("removed", "What was removed, and why", about, table, bars(counts, "lines", RED))
 
 
 def redactions_part(store: Store) -> Part | None:
-    """Kept conversations by what was taken out of their messages and images; None when nothing was."""
+    """Number of kept conversations by type of redaction; None without redactions."""
     slices = store.read_slices("decisions", ["item_kind", "item_id", "keep", "redactions"])
-    parts = [_redacted(rows) for rows in slices]  # each of other items
+    parts = [_redacted(rows) for rows in slices]  # an item is in one slice only
     redacted = sum(conversations for conversations, _ in parts)
     if redacted == 0:
         return None
@@ -124,14 +124,14 @@ def redactions_part(store: Store) -> Part | None:
     )
     figure = bars({f"{kind} ({part})": n for part, kind, n, _ in table.iter_rows()}, "conversations")
     about = (
-        f"Personal data that was taken out of {redacted:,} kept conversations: stretches of messages "
-        "that became placeholders, boxes of images that were filled. The finders found none of it afterwards."
+        f"Personal data removed from {redacted:,} kept conversations: text replaced by placeholders, and image regions "
+        "filled. The detectors ran again afterwards and found none of it."
     )
     return Part("redactions", "What was redacted", about, table, figure)
 
 
 def _redacted(decisions: pl.DataFrame) -> tuple[int, pl.DataFrame]:
-    """Of some decisions: how many conversations were redacted, and what of them."""
+    """Number of redacted conversations in some decisions, and counts by part and type."""
     kept = decisions.filter("keep", item_kind="conversation").select("item_id", "redactions")
     each = kept.explode("redactions").drop_nulls("redactions").unnest("redactions")
     conversations, replaced = pl.col("item_id").n_unique().cast(pl.Int64), pl.col("count").sum().cast(pl.Int64)
@@ -140,7 +140,7 @@ def _redacted(decisions: pl.DataFrame) -> tuple[int, pl.DataFrame]:
 
 
 def _parity(table: pl.DataFrame) -> Part | None:
-    """The policy's counts beside those of FastChat's cleaner."""
+    """Matches of our rules next to those of FastChat's cleaner."""
     if table.is_empty():
         return None
     larger, last = pl.max_horizontal("ours", "upstream"), pl.col("reason") == ALL_DROPS
@@ -163,12 +163,12 @@ def _days(conversations: pl.DataFrame, battles: pl.DataFrame) -> Part | None:
     if table.is_empty():
         return None
     series = {name: table[name].to_list() for name in ("conversations", "battles")}
-    about = "Kept conversations and battles of each UTC day on which there were any."
+    about = "Kept conversations and battles per UTC day."
     return Part("days", "Days", about, table, days(table["day"].to_list(), series))
 
 
 def _counts(key: str, title: str, about: str, tally: pl.DataFrame) -> Part | None:
-    """Of a tally of one column."""
+    """A section with a bar chart of a tally of one column."""
     (column,) = set(tally.columns) - {"conversations"}
     table = (
         tally.group_by(pl.col(column).alias(key))
@@ -182,15 +182,16 @@ def _counts(key: str, title: str, about: str, tally: pl.DataFrame) -> Part | Non
 
 
 def _tags(tallies: Mapping[tuple[str, ...], pl.DataFrame]) -> list[Part]:
-    """Sections of tags, their overlap, criteria and taxonomy, without those that nothing was measured for."""
+    """Sections on categories, their overlap, criteria and taxonomy, if measured."""
     tags, met = tallies[ALL_TAGS], tallies[CRITERIA]
     if tags.is_empty():
         return []
     table = overlap(tags, ALL_TAGS)
     percent = 100 * table.drop("tag").fill_null(float("nan")).to_numpy()
-    figure = matrix(ALL_TAGS, ALL_TAGS, percent)
-    parts = [_tag_counts("categories", "Categories", tag_counts(tags, ALL_TAGS), "category")]
-    parts.append(Part("overlap", "Overlap of categories", _OVERLAP, table, figure))
+    parts = [
+        _tag_counts("categories", "Categories", tag_counts(tags, ALL_TAGS), "category"),
+        Part("overlap", "Overlap of categories", _OVERLAP, table, matrix(ALL_TAGS, ALL_TAGS, percent)),
+    ]
     places, criteria = taxonomy_counts(tallies[TAXONOMY]), tag_counts(met, CRITERIA)
     if any(row.not_told < met["conversations"].sum() for row in criteria):
         parts.append(_tag_counts("criteria", "BenchBuilder's criteria", criteria, "criterion"))

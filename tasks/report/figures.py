@@ -1,7 +1,8 @@
 """Figures as SVG text, drawn by matplotlib: the same bytes for the same data.
 
-Text stays text, so it can be selected, and the browser finds glyphs for any script. Names come from logs: they are
-never read as math (`$`), lose the characters that XML forbids, and are escaped by matplotlib. Lengths are points.
+Text stays text, so it can be selected, and the browser chooses fonts for any script. Names come from logs: they are
+never parsed as math (`$`), characters that XML forbids are removed, and matplotlib escapes the rest. Lengths are in
+points.
 """
 
 import io
@@ -27,20 +28,20 @@ _TOPIC_COLOURS = [
     "#1f77b4", "#aec7e8", "#ff7f0e", "#ffbb78", "#2ca02c", "#98df8a", "#d62728", "#ff9896", "#9467bd",
     "#c5b0d5", "#8c564b", "#c49c94", "#e377c2", "#f7b6d2", "#bcbd22", "#dbdb8d", "#17becf", "#9edae5",
 ]  # fmt: skip
-"""Tableau's twenty, without the greys: outliers are grey."""
-LABEL_CHARACTERS = 34
+"""Tableau 20 without its greys, which mark outliers."""
+LABEL_CHARACTERS = 52
 NAMED_TOPICS, NUMBERED_TOPICS = 20, 80
 _WIDTH = 633.6
-"""What the page's column is wide."""
+"""Width of the page's column."""
 _TEXT, _SMALL = 9.0, 8.0
 _EDGE, _BELOW, _ROW = 6.0, 36.0, 17.3
-"""Free space around a figure, below an axis with its unit, and from one row to the next."""
+"""Margin of a figure, space below for an axis with its unit, and height of a row."""
 _CELL_WIDTH, _CELL_HEIGHT = 30.0, 21.6
 _DAYS_HEIGHT, _MAP_WIDTH = 92.0, 300.0
 _INK, _LINE = "#1c2733", "#8a94a3"
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _NO_DEJAVU = re.compile("[^\x20-\u052f\u2010-\u2122]")
-"""Characters to be measured as wide as a W: mostly scripts that the font does not have."""
+"""Characters measured as wide as a W: mostly scripts that the font lacks."""
 _style = mpl.rc_context(
     {
         "font.family": "sans-serif",
@@ -66,7 +67,7 @@ _style = mpl.rc_context(
 
 @_style
 def bars(counts: Mapping[str, float], unit: str, colour: str = BLUE) -> str:
-    """Horizontal bars, the first on top."""
+    """Horizontal bars, first on top."""
     figure = _figure(_rows_height(len(counts)))
     _bars(figure, _EDGE, _labels(counts), list(counts.values()), [colour] * len(counts), unit)
     return _svg(figure)
@@ -74,7 +75,7 @@ def bars(counts: Mapping[str, float], unit: str, colour: str = BLUE) -> str:
 
 @_style
 def days(when: Sequence[date], series: Mapping[str, Sequence[int]]) -> str:
-    """Counts of each day, one panel a series."""
+    """Counts per day, one panel per series."""
     figure = _figure(len(series) * (_DAYS_HEIGHT + 3 * _EDGE) + _BELOW)
     for number, (name, counts) in enumerate(series.items()):
         top = _EDGE + number * (_DAYS_HEIGHT + 3 * _EDGE)
@@ -100,9 +101,9 @@ def rating_intervals(
     high: Sequence[float | None],
     unit: str,
 ) -> str:
-    """Ratings, or other numbers, as points with their 95 % intervals, the first on top.
+    """Ratings, or other numbers, as points with their 95 % intervals, first on top.
 
-    An interval with one end ends in an arrow at the edge; one without ends is not drawn.
+    An interval open on one side ends in an arrow at the edge; one open on both sides is not drawn.
     """
     labels, row = _labels(models), np.arange(len(models))
     numbers = np.array([rating, low, high], np.float64)
@@ -127,7 +128,7 @@ def rating_intervals(
 
 @_style
 def shares(names: Sequence[str], parts: Mapping[str, Sequence[float]], unit: str = "% of votes") -> str:
-    """Horizontal bars of one length, cut into parts; every part has one fraction (0 to 1) for each name."""
+    """Stacked horizontal bars; each of three parts has a fraction (0 to 1) per name."""
     labels = _labels(names)
     figure = _figure(_rows_height(len(names)) + 18)
     axes = _panel(figure, _EDGE + _beside(labels), 3 * _EDGE, _EDGE + 18, _BELOW)
@@ -151,7 +152,7 @@ def topic_map(
     names: Mapping[int, str],
     sizes: Mapping[int, int],
 ) -> str:
-    """Documents as points and the topics' numbers at their centres; beside it, the largest topics by name and size."""
+    """Documents as points with topic numbers at their centres, and a bar chart of the largest topics."""
     figure = _figure(_rows_height(NAMED_TOPICS))
     axes = _panel(figure, _EDGE, _WIDTH - _MAP_WIDTH, _EDGE, _EDGE)
     axes.set_axis_off()
@@ -160,15 +161,15 @@ def topic_map(
         _dots(axes, x, y, (topic >= 0) & (topic % len(_TOPIC_COLOURS) == number), colour, 3.2)
     for number in sorted(names)[:NUMBERED_TOPICS]:
         here = topic == number
-        if here.any():  # some of its documents may be among the points that are left out
+        if here.any():  # the sample may hold none of its documents
             axes.text(
                 float(np.median(x[here])), float(np.median(y[here])), str(number), ha="center", va="center",
                 fontsize=_SMALL, fontweight="bold",
             )  # fmt: skip
     largest = sorted(names)[:NAMED_TOPICS]
-    labels = [f"{_label(names[number])}  {number}" for number in largest]
+    labels = [f"{_label(names[number], 34)}  {number}" for number in largest]
     colours = [_TOPIC_COLOURS[number % len(_TOPIC_COLOURS)] for number in largest]
-    _bars(figure, _MAP_WIDTH + _EDGE, labels, [sizes[number] for number in largest], colours, "documents", NAMED_TOPICS)
+    _bars(figure, _MAP_WIDTH + _EDGE, labels, [sizes[number] for number in largest], colours, "documents")
     return _svg(figure)
 
 
@@ -176,7 +177,7 @@ def topic_map(
 def matrix(
     rows: Sequence[str], columns: Sequence[str], values: npt.NDArray[np.float64], low_is_dark: bool = False
 ) -> str:
-    """A table as colours with its numbers; NaN stays empty."""
+    """A heat map with numbers; NaN cells are empty."""
     down, across = [_label(name, 22) for name in rows], [_label(name, 22) for name in columns]
     left, below = _EDGE + _beside(down), _EDGE + _beside(across)
     size = _CELL_WIDTH * len(across), _CELL_HEIGHT * len(down)
@@ -202,7 +203,7 @@ def matrix(
 def merges(tree: Sequence[tuple[int, int, float]], names: Sequence[str], most: int) -> str:
     """A dendrogram. Row i of `tree` (two nodes and their distance) makes node len(names) + i, as in scipy.
 
-    Of more than `most` leaves only the last merges are drawn, and a leaf may stand for several.
+    With more than `most` leaves only the last merges are drawn, and a leaf may represent several topics.
     """
     sizes = [1] * len(names)
     for left, right, _ in tree:
@@ -226,7 +227,7 @@ def _figure(height: float, width: float = _WIDTH) -> Figure:
 
 
 def _panel(figure: Figure, left: float, right: float, top: float, below: float) -> Axes:
-    """Axes with free space around them."""
+    """Axes with these margins."""
     width, height = figure.get_size_inches() * 72
     wide, high = max(width - left - right, 1) / width, max(height - top - below, 1) / height
     return figure.add_axes((left / width, below / height, wide, high))
@@ -235,7 +236,7 @@ def _panel(figure: Figure, left: float, right: float, top: float, below: float) 
 def _svg(figure: Figure) -> str:
     text = io.StringIO()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from")  # the browser has them
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # the browser has other fonts
         figure.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     return text.getvalue()[text.getvalue().index("<svg") :]
 
@@ -247,10 +248,10 @@ def _bars(
     values: Sequence[float],
     colours: list[str],
     unit: str,
-    rows: int | None = None,
 ) -> None:
-    """Bars with their names to the left and their values to the right, from `left` to the edge of the figure."""
-    axes = _panel(figure, left + _beside(labels), 2 * _EDGE, _EDGE, _BELOW)
+    """Bars with names on the left and values on the right, from `left` to the right edge, at the top of the figure."""
+    below = figure.get_figheight() * 72 - _rows_height(len(labels)) + _BELOW
+    axes = _panel(figure, left + _beside(labels), 2 * _EDGE, _EDGE, below)
     most = max([1.0, *values])
     drawn = axes.barh(range(len(values)), values, 0.7, color=colours)
     axes.bar_label(drawn, fmt="{:,.0f}", padding=3, fontsize=_SMALL)
@@ -258,12 +259,12 @@ def _bars(
     axes.set_xlim(0, most / (1 - min(0.5, (_text_width(f"{most:,.0f}") + 4) / wide)))  # room for the longest value
     axes.xaxis.set_major_locator(MaxNLocator(6 if wide > 250 else 3, integer=True))
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    _name_rows(axes, labels, unit, rows)
+    _name_rows(axes, labels, unit)
 
 
-def _name_rows(axes: Axes, labels: list[str], unit: str, rows: int | None = None) -> None:
+def _name_rows(axes: Axes, labels: list[str], unit: str) -> None:
     axes.set_yticks(range(len(labels)), labels)
-    axes.set_ylim(max(1, rows or len(labels)) - 0.5, -0.5)
+    axes.set_ylim(max(1, len(labels)) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(unit)
 
@@ -288,7 +289,7 @@ def _label(name: str, characters_max: int = LABEL_CHARACTERS) -> str:
 
 
 def _beside(labels: Sequence[str]) -> float:
-    """The space that names beside an axis take."""
+    """Width of the longest label beside an axis, with a gap."""
     return max(map(_text_width, labels), default=0) + 8
 
 
@@ -298,7 +299,7 @@ def _text_width(text: str) -> float:
 
 
 def _darkness(values: npt.NDArray[np.float64], low_is_dark: bool) -> npt.NDArray[np.float64]:
-    """0 (light) to 1 (dark), from the lowest to the highest value or, where most are low, from half dark to light."""
+    """Shade of each cell, 0 (light) to 1 (dark): by value, or with `low_is_dark` from 0.5 (lowest) to 0 (highest)."""
     known = values[np.isfinite(values)]
     span = np.ptp(known) if len(known) else 0.0
     share = (values - known.min()) / span if span else np.where(np.isfinite(values), 0.0, np.nan)

@@ -1,6 +1,6 @@
-"""What the report counts of kept conversations and battles: tallies, which do not grow with the rows."""
+"""Counts of kept conversations and battles for the report, computed block by block with bounded memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -24,17 +24,17 @@ _OF_BATTLES = ("day",), ("model_a", "model_b", "winner")
 
 
 class Kept(NamedTuple):
-    """Kept conversations, as they are released."""
+    """Counts of kept conversations in their released form."""
 
     rows: int
     tallies: dict[tuple[str, ...], pl.DataFrame]
-    """Columns -> their tally: each of day, model, language (a code) and num_turns, the tags, criteria and taxonomy."""
+    """Columns -> number of conversations per combination of their values, for each entry of `_TALLIED`."""
     users: int
     images: int
 
 
 def kept_conversations(store: Store, versions: Versions, block_rows: int = BLOCK_ROWS) -> Kept:
-    """What there is of them. Memory holds one block of texts and 8 bytes a user and an image."""
+    """Count kept conversations. Memory holds one block of texts and 8 bytes per user and image."""
     rows, users, images, tally = 0, Distinct(), Distinct(), _Tally(_TALLIED)
     for block in conversation_blocks(store, block_rows):
         kept = _kept(block, versions)
@@ -46,19 +46,15 @@ def kept_conversations(store: Store, versions: Versions, block_rows: int = BLOCK
 
 
 def kept_battles(store: Store, block_rows: int = BLOCK_ROWS) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Tallies of the battles that are released: of their day, and of model_a, model_b and winner."""
+    """Number of kept battles by day, and by model_a, model_b and winner."""
     tally = _Tally(_OF_BATTLES)
-    for block in _battle_blocks(store, block_rows):
+    blocks = Blocks(store, "battles", block_rows)
+    blocks.divide(["decisions"], "item_id", lambda block: block.read("battles", ["battle_id"])["battle_id"])
+    for block in blocks:
         kept = block.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="battle")
         tally.add(battles_as_released(block).join(kept.select(battle_id="item_id"), on="battle_id"))
     days, pairs = (tally.found[columns] for columns in _OF_BATTLES)
     return days.rename({"conversations": "battles"}), pairs.rename({"conversations": "battles"})
-
-
-def _battle_blocks(store: Store, block_rows: int) -> Iterator[Store]:
-    blocks = Blocks(store, "battles", block_rows)
-    blocks.divide(["decisions"], "item_id", lambda block: block.read("battles", ["battle_id"])["battle_id"])
-    return iter(blocks)
 
 
 def _kept(block: Store, versions: Versions) -> pl.DataFrame:
@@ -71,7 +67,7 @@ def _kept(block: Store, versions: Versions) -> pl.DataFrame:
 
 
 class _Tally:
-    """Tallies of frames that are added one after the other."""
+    """Sums `tallied` counts over the frames that are added."""
 
     def __init__(self, columns: Sequence[tuple[str, ...]]) -> None:
         self.found: dict[tuple[str, ...], pl.DataFrame] = {}

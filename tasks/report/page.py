@@ -1,4 +1,4 @@
-"""Writes the report: index.html, one file that opens offline; figures as SVG; tables as CSV."""
+"""Writes the report: index.html (one file that opens offline), figures as SVG, tables as CSV."""
 
 import base64
 from collections.abc import Mapping
@@ -20,31 +20,31 @@ class Part:
     """One section: a table that is also a CSV file, and a figure that is also an SVG file."""
 
     key: str
-    """Name of the files and of the anchor."""
+    """Name of the CSV and SVG files, and of the anchor in the page."""
     title: str
     about: str
-    """One or two sentences: what is counted, and what the words mean."""
+    """One or two sentences that explain the figure and the table."""
     table: pl.DataFrame
     figure: str
     """SVG text."""
     show_table: bool = False
-    """Whether the table is unfolded."""
+    """Whether the table is shown without a click."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a report shows."""
+    """Everything that a report shows."""
 
     funnel: Funnel
-    """Where the input lines went."""
+    """Numbers of input lines kept, dropped and rejected."""
     numbers: Mapping[str, int]
-    """How much of what is released, for the head of the page."""
+    """Label -> count, for the head of the page."""
     parts: list[Part]
     """Sections in reading order."""
 
 
 def write_report(folder: Path, content: Content, about: Mapping[str, Any]) -> None:
-    """`about` has first_day, last_day, policy, policy_hash and embedded (list of capabilities)."""
+    """Write the files. `about` has first_day, last_day, policy, policy_hash and embedded (list of capabilities)."""
     for name in ("figures", "tables"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     for part in content.parts:
@@ -58,7 +58,7 @@ def write_report(folder: Path, content: Content, about: Mapping[str, Any]) -> No
 
 
 def _shown(part: Part) -> dict[str, Any]:
-    """A part as the template sees it. The figure is an image of its own, where nothing can run or load."""
+    """Template variables of a part. The figure is embedded as an image, where scripts and links do not work."""
     head = part.table.head(ROWS_MAX)
     return {
         "part": part,

@@ -1,4 +1,4 @@
-"""The Prefect skin of report."""
+"""The Prefect task of the report."""
 
 from pathlib import Path
 
@@ -17,8 +17,8 @@ from tasks.storage.tables import Store
 @task(cache_policy=NO_CACHE)
 @timed
 def report_release(settings: Settings, providers: Providers, versions: Versions, staging: Path) -> StageReport:
-    """The report of the release that is being built in `staging`."""
-    from tasks.report.content import report_content  # matplotlib and Jinja load for a report only
+    """Write the report of the release that is being built in `staging`."""
+    from tasks.report.content import report_content  # imported late: matplotlib and Jinja are slow to load
     from tasks.report.page import write_report
 
     store = Store.open(settings.store)

@@ -1,17 +1,12 @@
-"""What topics are about: class TF-IDF words, central documents, names, and the tree by which they merge.
-
-Words and central documents are by BERTopic's definitions.
-"""
+"""Describes topics: class TF-IDF words and central documents (as BERTopic defines them), names, and the merge tree."""
 
 import hashlib
 import json
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from scipy.cluster.hierarchy import linkage
-from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import CountVectorizer
 
 from schemas.topic import TopicMerge, TopicName
@@ -21,7 +16,7 @@ from tasks.topics.engines import Labels, Rows, Vectors
 
 WORDS, EXEMPLARS = 10, 5
 CHARACTERS = 2000
-"""How much of a document's text is counted."""
+"""Characters of each document that are counted."""
 _WORD = r"(?u)\b[^\W\d_]{2,}\b"
 NAMES = "topic_names"
 KEYWORDS = 4
@@ -29,31 +24,31 @@ OUTLIERS = "outliers"
 
 
 def topic_evidence(texts: Sequence[str], labels: Labels, vectors: Vectors) -> list[TopicEvidence]:
-    """Evidence for topics 0, 1, …; outliers describe nothing, and nothing describes a topic that lost all documents."""
+    """Keywords and exemplar documents of topics 0, 1, …; empty for a topic without documents. Outliers are ignored."""
     members = [np.flatnonzero(labels == n) for n in range(int(labels.max(initial=-1)) + 1)]
     words = _class_tf_idf([" ".join(texts[row][:CHARACTERS] for row in rows.tolist()) for rows in members])
-    return [TopicEvidence(words[n], _central(texts, vectors, rows)) for n, rows in enumerate(members)]
+    return [TopicEvidence(words[n], _exemplars(texts, vectors, rows)) for n, rows in enumerate(members)]
 
 
 def _class_tf_idf(topics: Sequence[str]) -> list[tuple[str, ...]]:
-    """Strongest words of each topic's text: term frequency in it times log(1 + mean words a topic / frequency)."""
+    """Top words of each topic by (term frequency in the topic) * log(1 + mean words per topic / total frequency)."""
     vectorizer = CountVectorizer(token_pattern=_WORD, stop_words="english", max_features=20_000)
     try:
         counts = vectorizer.fit_transform(topics).tocsr()
-    except ValueError:  # no words at all
+    except ValueError:  # the texts hold no words
         return [() for _ in topics]
     names = vectorizer.get_feature_names_out()
     rarity = np.log1p(counts.sum() / len(topics) / np.asarray(counts.sum(axis=0)).ravel())
-    return [_strongest(counts[[n]], rarity, names) for n in range(len(topics))]
+    found = []
+    for row in counts:
+        weights = row.data / row.data.sum() * rarity[row.indices]
+        strongest = row.indices[np.lexsort((row.indices, -weights))[:WORDS]]
+        found.append(tuple(str(word) for word in names[strongest]))
+    return found
 
 
-def _strongest(row: csr_matrix, rarity: npt.NDArray[np.float64], names: npt.NDArray[np.str_]) -> tuple[str, ...]:
-    weight = row.data / max(1, row.data.sum()) * rarity[row.indices]
-    order = np.lexsort((row.indices, -weight))[:WORDS]
-    return tuple(str(names[row.indices[place]]) for place in order)
-
-
-def _central(texts: Sequence[str], vectors: Vectors, members: Rows) -> tuple[str, ...]:
+def _exemplars(texts: Sequence[str], vectors: Vectors, members: Rows) -> tuple[str, ...]:
+    """Distinct texts of the documents nearest to the topic's centroid."""
     if not len(members):
         return ()
     cosine = vectors[members] @ vectors[members].mean(axis=0)
@@ -65,11 +60,11 @@ def _central(texts: Sequence[str], vectors: Vectors, members: Rows) -> tuple[str
 def topic_names(
     store: Store, evidence: Sequence[TopicEvidence], ids: pl.Series, labels: Labels, namer: TopicNamer
 ) -> dict[int, str]:
-    """Topic -> name, -1 included; `ids` and `labels` are those of the fitted documents.
+    """Topic -> name, including -1. `ids` and `labels` are those of the fitted documents.
 
-    A provider is shown the same evidence once: the table `topic_names` keeps its answer with a hash of the evidence
-    and with the topic's documents, so that a takedown of one of them removes it. A topic that the provider could not
-    name has its words, and is asked again; one that a takedown left without a document has no name.
+    Names are cached in the table `topic_names` by a hash of the evidence, so the provider is asked once. The row lists
+    the topic's documents, so that a takedown of one of them removes it. A topic that the provider failed to name is
+    named by its keywords and asked again on the next run; a topic without documents gets no name.
     """
     kept = store.read(NAMES).filter(version=namer.version)
     known = dict(kept.select("evidence", "name").iter_rows())
@@ -95,10 +90,10 @@ def _key(evidence: TopicEvidence) -> str:
 
 
 def topic_tree(vectors: Vectors, labels: Labels) -> pl.DataFrame:
-    """Rows of the `topic_tree` table: average linkage of the cosine distances between the centroids of topics.
+    """Rows of the `topic_tree` table: average linkage on cosine distances between topic centroids.
 
-    `vectors` float32 (n, dimension) of the fitted documents, `labels` int32 (n,). Merge i makes the node `topics` + i,
-    as in scipy; topics that a takedown left without a document have a number and no place in the tree.
+    `vectors` float32 (n, dimension) and `labels` int32 (n,) are of the fitted documents. With k topics, merge i makes
+    node k + i, as in scipy. Topics that takedowns left without documents count in k but are not in the tree.
     """
     count = int(labels.max(initial=-1)) + 1
     topics = np.unique(labels[labels >= 0])

@@ -1,7 +1,6 @@
-"""The engines that find topics in vectors: one interface, chosen by name (`topics.engine`).
+"""Topic engines: unit vectors of documents -> a `Clustering`, by the engine named in `topics.engine`.
 
-In: unit vectors of documents. Out: a `Clustering`. umap-learn, hdbscan and evoc are imported when something is fitted:
-nights without a new fit do not wait for them.
+umap-learn, hdbscan and evoc are imported when a model is fitted, so a night without a new fit does not wait for them.
 """
 
 import importlib
@@ -21,6 +20,8 @@ from tasks.runtime.parallel import map_ordered
 Vectors = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int64]
+Neighbours = tuple[Rows, Vectors]
+"""Row numbers int64 (n, k), nearest first, and cosine distances float32 (n, k), 0 to 2."""
 
 ENGINES = {
     "umap": "tasks.topics.engines:UmapHdbscan",
@@ -28,13 +29,13 @@ ENGINES = {
     "bertopic": "tasks.providers.production.topic_engines:BerTopic",
     "cuml": "tasks.providers.production.topic_engines:Cuml",
 }
-"""Name -> where the class lives."""
+"""Name -> module and class."""
 EPOCHS, MAP_EPOCHS = 200, 50
-"""Rounds of a layout for clustering (umap-learn's number beyond 10,000 documents) and for the map."""
+"""UMAP epochs of the layout that is clustered (umap-learn's default beyond 10,000 documents) and of the map."""
 BLOCK = 1 << 24
-"""Cosines that are in memory at a time for each thread (64 MB, and twice that to sort them)."""
+"""Cosines that a thread holds in memory at a time (64 MB, and twice that to sort them)."""
 ROUNDING = np.float32(1e-6)
-"""Equal unit vectors of float32 are at most this far apart; umap-learn needs exactly 0 for them."""
+"""Smaller distances are rounding errors of equal float32 vectors; umap-learn needs exactly 0 there."""
 
 
 @dataclass(frozen=True)
@@ -49,31 +50,22 @@ class Clustering:
     """(n, 2) for the map."""
 
 
-@dataclass(frozen=True)
-class Graph:
-    """The nearest neighbours of n documents by cosine, each document among its own."""
-
-    vectors: Vectors
-    """float32 (n, dimension), unit length."""
-    rows: Rows
-    """(n, k), nearest first."""
-    distances: Vectors
-    """(n, k) cosine distances, 0 to 2."""
-
-
 class TopicEngine(Protocol):
-    """Finds topics."""
+    """A clustering method."""
 
     version: str
-    """Changes when the same vectors may get other topics."""
+    """Changes whenever the same vectors may get different topics."""
 
     def fit(self, vectors: Vectors, members_min: int, settings: TopicSettings, seed: int, workers: int) -> Clustering:
-        """Topics of unit vectors float32 (n, dimension), any labels 0 and up; the same for the same seed."""
+        """Fit topics on unit vectors float32 (n, dimension); topics are numbered from 0 in any order.
+
+        The same vectors and seed give the same topics.
+        """
         ...
 
 
 def engine(name: str) -> TopicEngine:
-    """The engine of that name. Raises MissingProvider with the way to get it."""
+    """The engine of that name. Raises MissingProvider, which says how to install it."""
     module, _, kind = ENGINES[name].partition(":")
     try:
         return cast(TopicEngine, getattr(importlib.import_module(module), kind)())
@@ -84,18 +76,18 @@ def engine(name: str) -> TopicEngine:
         raise MissingProvider(f"topic engine {name!r} cannot be loaded ({error.name}); it needs {get}") from None
 
 
-def nearest(vectors: Vectors, queries: Vectors, count: int, workers: int = 1) -> tuple[Rows, Vectors]:
-    """The `count` rows of `vectors` nearest to each query, or as many as there are, and their cosine distances.
+def nearest(vectors: Vectors, queries: Vectors, count: int, workers: int = 1) -> Neighbours:
+    """The `count` rows of `vectors` nearest to each query (all rows if there are fewer), by exact search.
 
-    Both are unit vectors, float32 (n, dimension) and (m, dimension); the answers have shape (m, count), nearest first.
-    All pairs are compared, in blocks of one BLAS thread each: the number of workers changes nothing.
+    Both are unit vectors, float32 (n, dimension) and (m, dimension). Pairs are compared in blocks, each on one BLAS
+    thread, so the result does not depend on the number of workers.
     """
     count = min(count, len(vectors))
     if not len(queries) or not count:
         return np.empty((len(queries), count), np.int64), np.empty((len(queries), count), np.float32)
     size = max(1, BLOCK // len(vectors))
 
-    def of_block(top: int) -> tuple[Rows, Vectors]:
+    def of_block(top: int) -> Neighbours:
         apart = queries[top : top + size] @ vectors.T
         np.subtract(np.float32(1), apart, out=apart)
         rows = np.argpartition(apart, count - 1, axis=1)[:, :count]
@@ -109,62 +101,58 @@ def nearest(vectors: Vectors, queries: Vectors, count: int, workers: int = 1) ->
     return rows, np.where(distances < ROUNDING, np.float32(0), distances)
 
 
-def exact_graph(vectors: Vectors, neighbours: int, workers: int) -> Graph:
-    """The graph of all pairs, with at most `neighbours` neighbours of each document."""
-    return Graph(vectors, *nearest(vectors, vectors, neighbours, workers))
+def layout(vectors: Vectors, neighbours: Neighbours, dimensions: int, epochs: int, seed: int) -> Vectors:
+    """umap-learn's layout, float32 (n, dimensions), given each row's neighbours (its own row first).
 
-
-def layout(graph: Graph, dimensions: int, epochs: int, seed: int) -> Vectors:
-    """umap-learn's layout of a graph, float32 (n, dimensions), on one thread: the same for the same seed.
-
-    It starts from the principal components: cheaper than umap-learn's spectral start, and no worse here.
+    It runs on one thread, so the same seed gives the same layout. It starts from principal components, which is
+    faster than umap-learn's spectral start and no worse here.
     """
     with warnings.catch_warnings(), one_blas_thread():
-        warnings.simplefilter("ignore")  # that a graph cannot take new points, and that optional packages are missing
+        warnings.simplefilter("ignore")  # about new points with a given graph, and about optional packages
         from umap import UMAP
 
         reducer = UMAP(
-            n_neighbors=graph.rows.shape[1],
-            n_components=min(dimensions, *graph.vectors.shape),
+            n_neighbors=neighbours[0].shape[1],
+            n_components=min(dimensions, *vectors.shape),
             n_epochs=epochs,
             min_dist=0.0,
             metric="cosine",
             init="pca",
             random_state=seed,
             n_jobs=1,
-            precomputed_knn=(graph.rows, graph.distances),
-            force_approximation_algorithm=True,  # without it a graph of fewer than 4,096 documents is ignored
+            precomputed_knn=neighbours,
+            force_approximation_algorithm=True,  # otherwise precomputed_knn is ignored below 4,096 documents
         )
-        return np.asarray(reducer.fit_transform(graph.vectors), np.float32)
+        return np.asarray(reducer.fit_transform(vectors), np.float32)
 
 
 class UmapHdbscan:
-    """umap-learn and the package hdbscan (VisionArena sec. 4.2); one exact graph serves both layouts."""
+    """umap-learn and the package hdbscan (VisionArena sec. 4.2); one exact neighbour search serves both layouts."""
 
     def __init__(self) -> None:
         self.version = f"umap-learn-{version('umap-learn')}+hdbscan-{version('hdbscan')}"
 
     def fit(self, vectors: Vectors, members_min: int, settings: TopicSettings, seed: int, workers: int) -> Clustering:
-        """Dense groups of the layout."""
-        graph = exact_graph(vectors, settings.neighbours, workers)
-        reduced = layout(graph, settings.dimensions, EPOCHS, seed)
+        """Cluster a layout of `settings.dimensions` dimensions."""
+        neighbours = nearest(vectors, vectors, settings.neighbours, workers)
+        reduced = layout(vectors, neighbours, settings.dimensions, EPOCHS, seed)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # scikit-learn's renamed arguments, which the package has not followed
+            warnings.simplefilter("ignore")  # hdbscan uses arguments that scikit-learn has renamed
             from hdbscan import HDBSCAN
 
             found = HDBSCAN(min_cluster_size=members_min, core_dist_n_jobs=1).fit(reduced.astype(np.float64))
         labels, strengths = found.labels_.astype(np.int32), found.probabilities_.astype(np.float32)
-        return Clustering(labels, strengths, layout(graph, 2, MAP_EPOCHS, seed))
+        return Clustering(labels, strengths, layout(vectors, neighbours, 2, MAP_EPOCHS, seed))
 
 
 class Evoc:
-    """EVoC: its own approximate graph and density clustering; the map is umap-learn's, from the same graph."""
+    """EVoC: its own approximate neighbours and density clustering; the map is umap-learn's, from these neighbours."""
 
     def __init__(self) -> None:
         self.version = f"evoc-{version('evoc')}"
 
     def fit(self, vectors: Vectors, members_min: int, settings: TopicSettings, seed: int, workers: int) -> Clustering:
-        """The layer of its clustering that persists most."""
+        """Take EVoC's most persistent cluster layer."""
         from evoc import EVoC
 
         found = EVoC(
@@ -175,6 +163,6 @@ class Evoc:
         ).fit(vectors)
         labels = np.asarray(found.labels_, np.int32)
         strengths = np.where(labels < 0, 0, found.membership_strengths_).astype(np.float32)
-        distances = (1 - np.exp2(-found.nn_dists_)).astype(np.float32)  # it gives -log2 of cosines
-        graph = Graph(vectors, found.nn_inds_, np.where(distances < ROUNDING, np.float32(0), distances))
-        return Clustering(labels, strengths, layout(graph, 2, MAP_EPOCHS, seed))
+        distances = (1 - np.exp2(-found.nn_dists_)).astype(np.float32)  # nn_dists_ is -log2 of the cosine
+        neighbours = found.nn_inds_, np.where(distances < ROUNDING, np.float32(0), distances)
+        return Clustering(labels, strengths, layout(vectors, neighbours, 2, MAP_EPOCHS, seed))

@@ -1,9 +1,9 @@
-"""Stability over nights: which documents are fitted, the fit that the store keeps, and when topics have drifted.
+"""Keeps topics stable from night to night: chooses which documents to fit, caches the fit, and refits after drift.
 
-In: days, ids and vectors of all documents. Out: `Topics`. Which documents are fitted is a function of the documents and
-their days alone, never of earlier runs. The table `topic_model` is a cache: its rows are found by what they depend on,
-and without them the same topics are fitted again. But for takedowns: they remove rows of a fit, and what is left stays
-the fit of the other documents, so that forgetting somebody does not change the topics of everybody.
+In: days, ids and vectors of all documents. Out: `Topics`. Which documents are fitted depends only on the documents and
+their days, never on earlier runs. The table `topic_model` caches fits by a hash of their inputs; without it the same
+topics are fitted again. Takedowns are the exception: they delete rows of a cached fit, and the remaining rows stay in
+use, so that removing one person does not change everybody's topics.
 """
 
 import hashlib
@@ -29,24 +29,24 @@ class Topics:
 
     found: Clustering
     rows: Rows
-    """The rows that were fitted; all others were assigned."""
+    """int64 (fitted,): the rows that were fitted; the others were assigned."""
     fit: pl.DataFrame
-    """The fitted documents, as the `topic_model` table keeps them."""
+    """Rows of the `topic_model` table."""
     new: bool
-    """Whether they were fitted now, and not read from the store."""
+    """Whether the fit was computed now, not read from the store."""
     far: npt.NDArray[np.bool_]
-    """(n,) whether a document was assigned and lies far from all fitted ones."""
+    """(n,) whether a document was assigned and lies beyond `reach` of the fitted ones."""
     drifted: float = 0.0
-    """Share of the documents after the fit day that lie far from all documents fitted up to it."""
+    """Share of documents after the fit day that lie beyond `reach`."""
     tried: tuple[pl.DataFrame, ...] = ()
-    """Every fit that was looked at: what the table `topic_model` has to hold."""
+    """All fits used to decide; the table `topic_model` must keep each of them."""
 
 
 def fit_and_assign(store: Store, days: pl.Series, ids: pl.Series, vectors: Vectors, settings: Settings) -> Topics:
-    """Fit on the documents up to the fit day, assign the others; fit on all when these have drifted away.
+    """Fit the documents up to the fit day and assign the others; fit all documents when the others have drifted.
 
-    `ids` are sorted. They are hashes, so the first `fit_max` are a random sample that only changes with its members.
-    Raises BadInput when a vector is not finite or has no length.
+    `ids` are sorted hashes, so the first `fit_max` are a random sample that changes little from fit to fit.
+    Raises BadInput when a vector is zero or not finite.
     """
     check_vectors(vectors)
     chosen, everything = settings.topics, np.arange(len(vectors))
@@ -62,10 +62,10 @@ def fit_and_assign(store: Store, days: pl.Series, ids: pl.Series, vectors: Vecto
 
 
 def fit_day_rows(days: pl.Series, growth: float) -> Rows:
-    """The rows up to the fit day, int64; `days` is the day of each document.
+    """int64 rows of the documents up to the fit day; `days` is the day of each document.
 
-    The fit day is the first on which there were as many documents as the largest step, of a ladder that grows by
-    `growth`, that today's count has reached. So nights that add little are fitted on the same documents.
+    The fit day is the first day on which the number of documents reached `largest_step(count today, growth)`. Nights
+    that add few documents therefore fit the same documents.
     """
     if days.is_empty():
         return np.empty(0, np.int64)
@@ -74,7 +74,7 @@ def fit_day_rows(days: pl.Series, growth: float) -> Rows:
 
 
 def largest_step(count: int, growth: float) -> int:
-    """The largest number not above `count` of the ladder 1, …, n, max(n + 1, ceil(growth n)), …."""
+    """The largest term up to `count` of the sequence 1, …, n, max(n + 1, ceil(growth * n)), …."""
     step = 1
     while (following := max(step + 1, math.ceil(growth * step))) <= count:
         step = following
@@ -93,7 +93,7 @@ def _topics(store: Store, rows: Rows, ids: pl.Series, vectors: Vectors, settings
     new = fit is None
     if fit is None:
         fit = _fit(recipe, wanted, vectors[rows], settings)
-    found, far = _with_the_others(fit, rows, vectors, settings.workers)
+    found, far = _fitted_and_assigned(fit, rows, vectors, settings.workers)
     return Topics(found, rows, fit, new, far)
 
 
@@ -119,38 +119,38 @@ def _fit(recipe: str, documents: pl.DataFrame, vectors: Vectors, settings: Setti
     )
 
 
-def _with_the_others(
+def _fitted_and_assigned(
     fit: pl.DataFrame, rows: Rows, vectors: Vectors, workers: int
 ) -> tuple[Clustering, npt.NDArray[np.bool_]]:
-    """Topics of the fitted documents and of all others, which are assigned; and which of these are far."""
+    """Topics of all documents, fitted or assigned, and bool (n,): which assigned ones lie beyond `reach`."""
     model = Clustering(fit["topic"].to_numpy(), fit["probability"].to_numpy(), fit.select("x", "y").to_numpy())
     others = np.setdiff1d(np.arange(len(vectors)), rows)
     far = np.zeros(len(vectors), bool)
     if not len(others):
         return model, far
-    assigned = assign(vectors[rows], model, fit["reach"][0], vectors[others], workers)
-    far[others] = assigned.far
+    assigned, far[others] = assign(vectors[rows], model, fit["reach"][0], vectors[others], workers)
     order = np.argsort(np.concatenate([rows, others]))
     columns = ("labels", "probabilities", "positions")
-    both = ([getattr(part, name) for part in (model, assigned.found)] for name in columns)
+    both = ([getattr(part, name) for part in (model, assigned)] for name in columns)
     return Clustering(*(np.concatenate(parts)[order] for parts in both)), far
 
 
 def _rows_after_takedowns(kept: list[pl.DataFrame], documents: pl.DataFrame, rows: Rows) -> Rows:
-    """`rows`, those to fit; in a store with takedowns those of a kept fit that holds all of them, and all still there.
+    """Rows to fit in a store with takedowns: those of a cached fit that contains all of `rows`, if there is one.
 
-    A takedown may have moved the first day of a document that others asked as well, and so what is to be fitted.
+    All documents of that fit must still exist. A takedown can move the first day of a document that others asked too,
+    and with it the fit day.
     """
-    there = documents.with_row_index()
+    present = documents.with_row_index()
     for fit in kept:
-        known = fit.join(there, on=list(_KEY), maintain_order="left")["index"].to_numpy()
+        known = fit.join(present, on=list(_KEY), maintain_order="left")["index"].to_numpy()
         if len(known) == fit.height and np.isin(rows, known).all():
             return known.astype(np.int64)
     return rows
 
 
 def _recipe(vectors: Vectors, settings: Settings) -> str:
-    """A hash of everything that topics depend on, but for the documents."""
+    """Hash of everything that topics depend on besides the documents."""
     chosen = settings.topics.model_dump(include={"members_min", "neighbours", "dimensions"})
     version = engine(settings.topics.engine).version
     return _digest(json.dumps([version, chosen, settings.seed, vectors.shape[1]]).encode(), 8)

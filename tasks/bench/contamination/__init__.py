@@ -1,1 +1,1 @@
-"""Prompts that say what another prompt says: found in a store, and between the benchmark and any outside data."""
+"""Finds prompts that ask the same thing: within a store, and between the benchmark and any outside dataset."""

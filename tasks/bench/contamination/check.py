@@ -1,4 +1,4 @@
-"""Which rows of any dataset hold a benchmark question."""
+"""Finds the rows of any dataset that contain a benchmark question."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,29 +17,29 @@ _ORDER = ("exact", "normalised", "near")
 
 
 def bench_of_store(store: Store) -> pl.DataFrame:
-    """question_id, split (public or hidden), prompt and picture of every question of a store's benchmark."""
+    """question_id, split (public or hidden), prompt and image of every benchmark question of a store."""
     bench = store.read("bench", ["conversation_id"]).with_columns(split=pl.lit("public"))
     hidden = store.read("hidden").filter("drawn").select("document_id", split=pl.lit("hidden"))
     conversations = store.read("conversations")
     asked = [conversations.join(bench, on="conversation_id"), conversations.join(hidden, on="document_id")]
     rows = pl.concat([frame.select(*conversations.columns, "split") for frame in asked])
     first = rows.sort("tstamp", "conversation_id").unique("document_id", keep="first", maintain_order=True)
-    shown = first.select("document_id", "split", question_id="conversation_id")
-    return documents_of(first).join(shown, on="document_id", maintain_order="left")
+    splits = first.select("document_id", "split", question_id="conversation_id")
+    return documents_of(first).join(splits, on="document_id", maintain_order="left")
 
 
 def bench_of_release(folder: Path) -> pl.DataFrame:
-    """The same of a release, which has no hidden split."""
+    """The same columns from a release, which has no hidden split. Raises BadInput when it has no benchmark."""
     files = sorted((folder / "bench" / "data").glob("train-*.parquet"))
     if not files:
         raise BadInput(f"{str(folder)!r} is not a release with a benchmark: it has no bench/data/train-*.parquet")
-    said = pl.element().struct.field("content")
+    content = pl.element().struct.field("content")
     return pl.concat(
         group.select(
             "question_id",
             split=pl.lit("public"),
-            prompt=pl.col("turns").list.eval(said).list.join("\n\n"),
-            picture=pl.col("images").list.first().struct.field("path").str.split(".").list.first().fill_null(""),
+            prompt=pl.col("turns").list.eval(content).list.join("\n\n"),
+            image=pl.col("images").list.first().struct.field("path").str.split(".").list.first().fill_null(""),
         )
         for file in files
         for group in read_parquet_groups(file, ["question_id", "turns", "images"])
@@ -47,7 +47,7 @@ def bench_of_release(folder: Path) -> pl.DataFrame:
 
 
 class Checker:
-    """Finds the questions of `bench` (question_id, split, prompt, picture) in a dataset, and counts."""
+    """Finds and counts the questions of `bench` (question_id, split, prompt, image) in a dataset."""
 
     def __init__(self, bench: pl.DataFrame, overlap_min: float) -> None:
         self._bench = bench.with_columns(words=words(bench["prompt"]).list.len()).to_dicts()
@@ -58,11 +58,11 @@ class Checker:
         self._questions: set[str] = set()
 
     def overlaps(self, path: Path, column: str | None = None) -> Iterator[Overlap]:
-        """Every match, in the order of the rows; memory does not grow with the dataset. Raises BadInput."""
+        """Yield every match in row order. Memory does not grow with the dataset. Raises BadInput."""
         for rows in read_outside(path, column):
-            yield from self._of(rows)
+            yield from self._batch(rows)
 
-    def _of(self, rows: list[OutsideRow]) -> Iterator[Overlap]:
+    def _batch(self, rows: list[OutsideRow]) -> Iterator[Overlap]:
         self._rows += len(rows)
         owner = [row for row in rows for _ in row.texts]
         texts = pl.Series([text for row in rows for text in row.texts], dtype=pl.String)
@@ -74,11 +74,16 @@ class Checker:
             if known is None or (_ORDER.index(match), -overlap) < (_ORDER.index(known.match), -known.overlap):
                 best[row.number, number] = found
         for key in sorted(best):
-            self._count(best[key])
-            yield best[key]
+            found = best[key]
+            if found.contaminated:
+                self._matches[found.match] += 1
+                self._questions.add(found.question_id)
+            else:
+                self._short += 1
+            yield found
 
     def _overlap(self, row: OutsideRow, question: dict[str, object], match: str, overlap: float) -> Overlap:
-        same = question["picture"] != "" and question["picture"] in row.pictures
+        same = question["image"] != "" and question["image"] in row.images
         return Overlap(
             row=row.number,
             question_id=str(question["question_id"]),
@@ -89,16 +94,9 @@ class Checker:
             contaminated=same or int(str(question["words"])) >= DISTINCTIVE_WORDS,
         )
 
-    def _count(self, found: Overlap) -> None:
-        if not found.contaminated:
-            self._short += 1
-            return
-        self._matches[found.match] += 1
-        self._questions.add(found.question_id)
-
     @property
     def counted(self) -> OverlapCount:
-        """What was found so far."""
+        """Counts of the matches found so far."""
         return OverlapCount(
             rows=self._rows,
             questions=len(self._bench),

@@ -1,6 +1,5 @@
-"""What of a store must stay out of a release because of the benchmark, its public and its hidden split."""
+"""Finds the conversations of a store that must stay out of a release because of the benchmark's two splits."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,7 +7,14 @@ import polars as pl
 
 from schemas.settings import BenchSettings
 from schemas.tables import TABLES
-from tasks.bench.contamination.alike import ALIKE_OVERLAP, Alike, Vectors, alike, as_taken_in, documents_of
+from tasks.bench.contamination.alike import (
+    ALIKE_OVERLAP,
+    Vectors,
+    alike,
+    cosine_min_of,
+    documents_of,
+    original_documents,
+)
 from tasks.bench.contamination.reserve import epoch_of, may_be_reserved, reserved
 from tasks.storage.parquet import compact
 from tasks.storage.queries.released import days
@@ -21,19 +27,19 @@ class Withheld:
     """Ids of kept conversations."""
 
     bench: frozenset[str]
-    """Those that show a prompt of the public split or one that is alike: not in chat, marked in battles."""
+    """On a prompt of the public split, or one alike: left out of chat and marked in battles."""
     hidden: frozenset[str]
-    """Those that show a prompt reserved for the hidden split, or one alike to the split: in nothing."""
+    """On a prompt that is reserved for the hidden split, or alike to one drawn for it: left out of everything."""
 
 
 class Guard:
-    """What of kept conversations, in the form in which they are released, the benchmark withholds.
+    """Finds kept conversations, in their released form, that the benchmark withholds from a release.
 
-    Conversations come in blocks, stores of some of them, three times: every block to `learn`, then to `look`, then
-    `withheld` tells of each. Memory grows with the benchmark and with what is alike to it.
+    The caller passes blocks (stores with some of the conversations) in three rounds: every block to `learn`, then every
+    block to `look`, then each to `withheld`. Memory grows with the benchmark and with the prompts alike to it.
 
-    The table `hidden` is as old as the last `sample`. What came in or was let in since, and will be reserved by the
-    next one, is withheld too: once it is out it cannot be hidden.
+    Prompts that arrived since the last `sample`, and that the next one will reserve, are not in the table `hidden` yet.
+    They are withheld too, because a prompt that was released cannot be hidden later.
     """
 
     def __init__(self, store: Store, versions: Versions, bench: BenchSettings) -> None:
@@ -42,93 +48,84 @@ class Guard:
         self._public = store.read("bench", ["conversation_id"])["conversation_id"]
         hidden = store.read("hidden", ["document_id", "drawn"])
         self._drawn = hidden.filter("drawn")["document_id"]
-        self._secret = pl.concat([hidden["document_id"], _reserved_now(store, bench)]).unique()
-        self._splits = {"bench": _Split(), "hidden": _Split()}
+        self._reserved = pl.concat([hidden["document_id"], _reserved_now(store, bench)]).unique()
+        nothing = documents_of(pl.DataFrame(schema=frame_schema(TABLES["conversations"].row)))
+        self._prompts = {"bench": nothing, "hidden": nothing}
+        self._alike: dict[str, set[str]] = {"bench": set(), "hidden": set()}
+        """Split -> ids of documents that are alike to its prompts."""
 
     def learn(self, block: Store, kept: pl.DataFrame) -> None:
-        """The prompts of both splits that a block's kept conversations show."""
-        self._splits["bench"].add(block, kept.filter(pl.col("conversation_id").is_in(self._public.implode())))
-        self._splits["hidden"].add(block, _conversations_on(self._drawn, block, kept))
+        """Collect the prompts of both splits from a block's kept conversations."""
+        public = kept.filter(pl.col("conversation_id").is_in(self._public.implode()))
+        for split, drawn in (("bench", public), ("hidden", _conversations_on(self._drawn, block, kept))):
+            both = pl.concat([self._prompts[split], compact(original_documents(block, drawn))])
+            self._prompts[split] = both.unique("document_id", keep="first", maintain_order=True)
 
     def compared(self, block: Store, kept: pl.DataFrame) -> pl.Series:
-        """Prompt ids whose embeddings `look` asks for: those on a picture of a prompt's or near to one, and these."""
-        documents = documents_of(as_taken_in(block, kept))
-        splits = [split for split in self._splits.values() if split.prompts.height]
-        of_splits = [split.prompts["prompt_id"] for split in splits]
-        shown = [documents.filter(pl.col("picture").is_in(self._images(split).implode())) for split in splits]
-        return pl.concat([documents["prompt_id"][:0], *of_splits, *(each["prompt_id"] for each in shown)])
+        """Ids of prompts whose embeddings `look` needs: those of both splits, and those on the same or near images."""
+        documents = original_documents(block, kept)
+        on_images = [
+            documents.filter(pl.col("image").is_in(self._images(prompts).implode()))
+            for prompts in self._prompts.values()
+        ]
+        return pl.concat([each["prompt_id"] for each in (*self._prompts.values(), *on_images)])
 
     def look(self, block: Store, kept: pl.DataFrame) -> None:
-        """Find what a block's kept conversations show that is alike to what was learnt."""
-        documents = documents_of(as_taken_in(block, kept))
+        """Find documents of a block's kept conversations that are alike to the collected prompts."""
+        documents = original_documents(block, kept)
 
         def embedded(ids: pl.Series) -> Vectors:
             return embeddings(block, "text_embedding", self._versions, ids)
 
-        for split in self._splits.values():
-            if split.prompts.height:
-                found = alike(split.prompts, documents, self._near, embedded, self._cosine_min, ALIKE_OVERLAP)
-                split.shown.update(found["document_id"])
+        for split, prompts in self._prompts.items():
+            if prompts.height:
+                found = alike(prompts, documents, self._near, embedded, self._cosine_min, ALIKE_OVERLAP)
+                self._alike[split].update(found["document_id"])
 
     def withheld(self, block: Store, kept: pl.DataFrame) -> Withheld:
-        """What of a block's kept conversations is withheld."""
-        bench, hidden = (self._showing(split, kept) for split in self._splits.values())
-        return Withheld(bench, hidden | {*_conversations_on(self._secret, block, kept)["conversation_id"]})
+        """The block's kept conversations that are withheld."""
+        ids = (
+            pl.Series([*self._alike[split], *prompts["document_id"]], dtype=pl.String).implode()
+            for split, prompts in self._prompts.items()
+        )
+        bench, hidden = (kept.filter(pl.col("document_id").is_in(each))["conversation_id"] for each in ids)
+        reserved_too = _conversations_on(self._reserved, block, kept)["conversation_id"]
+        return Withheld(frozenset(bench), frozenset({*hidden, *reserved_too}))
 
     @cached_property
     def _near(self) -> pl.DataFrame:
-        """Near pictures of those that the prompts show."""
-        shown = pl.concat([split.prompts["picture"] for split in self._splits.values()]).implode()
-        wanted = pl.any_horizontal(pl.col("image_a", "image_b").is_in(shown))
+        """Rows of `near_pictures` with an image of a collected prompt."""
+        images = pl.concat([prompts["image"] for prompts in self._prompts.values()]).implode()
+        wanted = pl.any_horizontal(pl.col("image_a", "image_b").is_in(images))
         names = ["image_a", "image_b"]
         parts = (compact(part.filter(wanted)) for part in self._store.read_slices("near_pictures", names))
         return pl.concat([self._store.empty("near_pictures", names), *parts])
 
     @cached_property
     def _cosine_min(self) -> float:
-        return Alike(self._store, self._versions).cosine_min
+        return cosine_min_of(self._store)
 
-    def _images(self, split: "_Split") -> pl.Series:
-        """Pictures on which another prompt may be alike to one of the split's by its embedding."""
-        own = split.prompts["picture"]
+    def _images(self, prompts: pl.DataFrame) -> pl.Series:
+        """Ids of the prompts' images and of images near to them."""
+        own = prompts["image"]
         a, b = (self._near.filter(pl.col(end).is_in(own.implode())) for end in ("image_a", "image_b"))
         found = pl.concat([own, a["image_b"], b["image_a"]]).unique()
         return found.filter(found != "")
 
-    def _showing(self, split: "_Split", kept: pl.DataFrame) -> frozenset[str]:
-        shown = pl.Series([*split.shown, *split.prompts["document_id"]], dtype=pl.String)
-        return frozenset(kept.filter(pl.col("document_id").is_in(shown.implode()))["conversation_id"])
-
-
-class _Split:
-    """The prompts of a split that are shown in kept conversations, and what is alike to them."""
-
-    def __init__(self) -> None:
-        self.shown: set[str] = set()
-        """Documents that are alike."""
-        self.prompts = documents_of(_NO_CONVERSATIONS)
-
-    def add(self, block: Store, drawn: pl.DataFrame) -> None:
-        documents = compact(documents_of(as_taken_in(block, drawn)))
-        self.prompts = pl.concat([self.prompts, documents]).unique("document_id", keep="first", maintain_order=True)
-
-
-_NO_CONVERSATIONS = pl.DataFrame(schema=frame_schema(TABLES["conversations"].row))
-
 
 def _reserved_now(store: Store, bench: BenchSettings) -> pl.Series:
-    """Documents that the next `sample` reserves."""
+    """Documents that the next `sample` will reserve."""
     of_days = days(store)
-    chosen: Iterator[pl.DataFrame] = iter(())
-    if of_days and bench.hidden_size:
-        parts = store.read_slices("conversations", ["document_id", "day"])
-        chosen = (compact(part.filter(may_be_reserved(bench))) for part in parts)
-    asked = pl.concat([store.empty("conversations", ["document_id", "day"]), *chosen])
-    return reserved(asked, bench, epoch_of(bench, of_days[-1]) if of_days else 0)["document_id"]
+    if not of_days or not bench.hidden_size:
+        return pl.Series(dtype=pl.String)
+    names = ["document_id", "day"]
+    chosen = (compact(part.filter(may_be_reserved(bench))) for part in store.read_slices("conversations", names))
+    asked = pl.concat([store.empty("conversations", names), *chosen])
+    return reserved(asked, bench, epoch_of(bench, of_days[-1]))["document_id"]
 
 
 def _conversations_on(documents: pl.Series, block: Store, kept: pl.DataFrame) -> pl.DataFrame:
-    """Kept conversations on documents as they were taken in."""
-    asked = block.read("conversations", ["conversation_id", "document_id"])
-    on = asked.filter(pl.col("document_id").is_in(documents.implode()))
+    """Kept conversations whose document, before redaction, is one of `documents`."""
+    original = block.read("conversations", ["conversation_id", "document_id"])
+    on = original.filter(pl.col("document_id").is_in(documents.implode()))
     return kept.join(on, on="conversation_id", how="semi")

@@ -1,4 +1,4 @@
-"""Rows of any dataset -> what its users asked: JSONL, CSV and Parquet in the shapes that chat data is published in."""
+"""Reads user messages from any chat dataset: JSONL, CSV or Parquet in the shapes that such data is published in."""
 
 import csv
 from collections.abc import Iterable, Iterator
@@ -16,28 +16,28 @@ COLUMNS = (
     "messages", "conversation", "conversations", "conversation_a", "turns",
     "prompt", "question", "instruction", "query", "text", "content", "input",
 )  # fmt: skip
-"""Columns that are looked at, those that a dataset has of them."""
+"""Columns that are searched, as far as a dataset has them."""
 _IMAGES = ("images", "image")
 _USER = {"user", "human", "prompter"}
 _CELL_MAX = 1 << 28
-"""Characters of a CSV cell; Python's own limit is shorter than some conversations."""
+"""Characters in a CSV cell; Python's default limit is too short for some conversations."""
 
 
 class OutsideRow(NamedTuple):
     """One row of a dataset."""
 
     number: int
-    """1-based: a line of a JSONL file, a row after the header of a CSV file or of a table."""
+    """1-based: the line of a JSONL file, or the row of a table without its header."""
     texts: list[str]
-    """What the user said: every message, and all of them with a blank line between."""
-    pictures: set[str]
-    """Names of its pictures without extension, where they are told."""
+    """Every user message, and all of them joined by blank lines."""
+    images: set[str]
+    """File names of its images without extension, where the dataset has them."""
 
 
 def read_outside(path: Path, column: str | None = None) -> Iterator[list[OutsideRow]]:
-    """The rows of a file, or of the Parquet files below a folder, some thousand at a time; pictures are not read.
+    """Yield the rows of a file, or of the Parquet files below a folder, 10,000 at a time. Image bytes are not read.
 
-    Raises BadInput for files that are none of these or hold no text, and for lines that cannot be read.
+    Raises BadInput for other kinds of files, files without a known column, and lines that cannot be read.
     """
     if not path.exists():
         raise BadInput(f"dataset {str(path)!r} does not exist")
@@ -65,18 +65,18 @@ def _batches(rows: Iterable[dict[str, Any]], path: Path, column: str | None) -> 
             yield [_outside_row(number, row, names) for number, row in some]
     except (BadInput, MemoryError):
         raise
-    except Exception as error:  # each reader has its own errors for a broken file
+    except Exception as error:  # each library raises its own errors for a broken file
         reason = " ".join(str(error).split())[:200]
         raise BadInput(f"{str(path)!r} cannot be read ({type(error).__name__}: {reason})") from None
 
 
 def _outside_row(number: int, row: dict[str, Any], names: Iterable[str]) -> OutsideRow:
     texts = dict.fromkeys(text for name in names if name in row for text in _asked(row[name]))
-    return OutsideRow(number, list(texts), {_stem(picture) for name in _IMAGES for picture in _listed(row.get(name))})
+    return OutsideRow(number, list(texts), {_stem(image) for name in _IMAGES for image in _listed(row.get(name))})
 
 
 def _asked(value: Any) -> list[str]:
-    """What the user says in a cell: a text, a list of messages, a list of lists of them, or JSON of these."""
+    """User messages of a cell: a text, a list of messages, a list of lists of messages, or JSON of these."""
     if isinstance(value, str) and value.lstrip()[:2] in ("[{", "[[", '["'):
         try:
             value = orjson.loads(value)
@@ -105,8 +105,8 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _stem(picture: Any) -> str:
-    name = picture.get("path") if isinstance(picture, dict) else picture
+def _stem(image: Any) -> str:
+    name = image.get("path") if isinstance(image, dict) else image
     return Path(name).stem if isinstance(name, str) and len(name) < 256 else ""
 
 
@@ -118,7 +118,7 @@ def _json_lines(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
             except orjson.JSONDecodeError:
                 raise BadInput(f"{str(path)!r} line {number} is not JSON; write one object a line") from None
             if not isinstance(row, dict):
-                raise BadInput(f"{str(path)!r} line {number} is no object; write one object a line")
+                raise BadInput(f"{str(path)!r} line {number} is not an object; write one object a line")
             yield row
 
 
@@ -129,7 +129,7 @@ def _csv(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
 
 
 def _parquet(path: Path, column: str | None) -> Iterator[dict[str, Any]]:
-    """The columns of text, and the paths of pictures without their bytes."""
+    """Text columns, and the paths of images without their bytes."""
     schema = read_parquet_schema(path)
     wanted = [name for name in ((column,) if column else COLUMNS) if name in schema.names]
     if not wanted:

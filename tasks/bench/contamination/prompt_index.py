@@ -1,4 +1,4 @@
-"""Which of many texts hold one of a set of prompts: the same words, or most of its runs of four words."""
+"""Finds the texts that contain one of a set of prompts: the same words, or most of its runs of four words."""
 
 from collections.abc import Iterator
 
@@ -6,35 +6,36 @@ import numpy as np
 import polars as pl
 
 DISTINCTIVE_WORDS = 13
-"""A text of so many words stands for itself; a shorter one, such as `describe this picture`, says nothing without its
-picture. 13 words are the unit of GPT-3's contamination test (Brown et al. 2020, appendix C)."""
+"""Texts with fewer words, such as `describe this picture`, are too common to identify a prompt without its image.
+GPT-3's contamination test also uses 13 words (Brown et al. 2020, appendix C)."""
 RUN_WORDS = 4
-"""One word changed in a text of 13 leaves 6 of its 10 runs."""
+"""Words per run. Changing one word in a text of 13 leaves 6 of its 10 runs."""
 PIECE_BYTES = 4 * 1024 * 1024
-"""Of texts whose words are in memory at a time, about: words take ten times the memory of their text."""
+"""Text processed at a time, about: as words it takes ten times the memory."""
 _WORD = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]|[\p{L}\p{M}\p{N}_]+"
-"""Where scripts write no blanks, a character is a word."""
+"""In scripts without spaces, every character is a word."""
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _FOUND = {"row": pl.UInt32, "prompt": pl.UInt32, "match": pl.String, "overlap": pl.Float64}
 
 
 def words(texts: pl.Series) -> pl.Series:
-    """The words of each text, list[str]: lower case, compatible forms as one (NFKC), no punctuation."""
+    """The words of each text, list[str]: lower case, NFKC-normalised, without punctuation."""
     return texts.str.normalize("NFKC").str.to_lowercase().str.extract_all(_WORD)
 
 
 def normalised(texts: pl.Series) -> pl.Series:
-    """Each text as its words with a blank between: equal for texts that differ in case, blanks and punctuation."""
+    """Each text's words joined by spaces: equal for texts that differ only in case, spaces and punctuation."""
     joined = [words(some).list.join(" ") for _, some in _pieces(texts)]
     return pl.concat([pl.Series([], dtype=pl.String), *joined])
 
 
 class PromptIndex:
-    """Prompts that are looked for. Exact: nothing above the threshold is missed, and nothing is compared to all.
+    """Index of prompts for exact search: it finds every text above the threshold without comparing all pairs.
 
-    Of a prompt with n runs, at least m = ceil(overlap_min * n) must be in a text. So one of any n - m + 1 is: looking
-    up the rarest ones proposes few pairs, and these are counted (Chaudhuri, Ganti and Kaushik, "A primitive operator
-    for similarity joins in data cleaning", 2006).
+    A text matches a prompt with n runs if it holds at least m = ceil(overlap_min * n) of them. Such a text holds at
+    least one of any n - m + 1 runs of the prompt, so only the rarest n - m + 1 are looked up; then the shared runs of
+    each candidate are counted (Chaudhuri, Ganti and Kaushik, "A primitive operator for similarity joins in data
+    cleaning", 2006).
     """
 
     def __init__(self, prompts: pl.Series, overlap_min: float) -> None:
@@ -54,16 +55,16 @@ class PromptIndex:
         )
 
     def find(self, texts: pl.Series) -> pl.DataFrame:
-        """row, prompt, match and overlap of every text that holds a prompt, by row and prompt; the best match of each.
+        """row, prompt, match and overlap of every text that holds a prompt, sorted by row and prompt.
 
-        match is exact (equal text), normalised (equal words) or near; overlap the share of the prompt's runs in the
-        text, 1 where their words are equal.
+        match is exact (equal text), normalised (equal words) or near, whichever is the best; overlap is the share of
+        the prompt's runs that the text holds, 1 where the words are equal.
         """
         found = [self._find(some).with_columns(pl.col("row") + first) for first, some in _pieces(texts)]
         return pl.concat([pl.DataFrame(schema=_FOUND), *found])
 
     def find_distinctive(self, texts: pl.Series) -> pl.DataFrame:
-        """The same for prompts of at least 13 words."""
+        """Like `find`, for prompts of at least 13 words only."""
         return self.find(texts).join(self._sizes, on="prompt", how="semi", maintain_order="left")
 
     def _find(self, texts: pl.Series) -> pl.DataFrame:
@@ -78,11 +79,11 @@ class PromptIndex:
         return best.sort("row", "prompt")
 
     def _near(self, listed: pl.Series) -> pl.DataFrame:
-        there = _runs(listed).join(self._runs, on="run", how="semi").unique()
-        proposed = there.join(self._rarest, on="run").select("row", "prompt").unique()
+        known = _runs(listed).join(self._runs, on="run", how="semi").unique()
+        candidates = known.join(self._rarest, on="run").select("row", "prompt").unique()
         counted = (
-            proposed.join(self._runs, on="prompt")
-            .join(there, on=["row", "run"], how="semi")
+            candidates.join(self._runs, on="prompt")
+            .join(known, on=["row", "run"], how="semi")
             .group_by("row", "prompt")
             .len("shared")
             .join(self._sizes, on="prompt")
@@ -92,7 +93,7 @@ class PromptIndex:
 
 
 def _pieces(texts: pl.Series) -> Iterator[tuple[int, pl.Series]]:
-    """Texts that follow each other, of `PIECE_BYTES` in all or a little more, each with the row it begins at."""
+    """Consecutive slices of about `PIECE_BYTES`, each with the number of its first row."""
     numbers = (texts.str.len_bytes().cast(pl.Int64).cum_sum() // PIECE_BYTES).rle()
     first = 0
     for count in numbers.struct.field("len"):
@@ -101,9 +102,9 @@ def _pieces(texts: pl.Series) -> Iterator[tuple[int, pl.Series]]:
 
 
 def _runs(listed: pl.Series) -> pl.DataFrame:
-    """Runs of `RUN_WORDS` words of every distinctive text: row UInt32, run UInt64 (a hash of this process).
+    """Runs of `RUN_WORDS` words of every text with at least 13 words: row UInt32, run UInt64 (a hash).
 
-    `listed` are the words of each text; a run that a text holds twice is there twice.
+    `listed` holds the words of each text. Repeated runs are repeated.
     """
     lengths = listed.list.len().to_numpy()
     rows = np.flatnonzero(lengths >= DISTINCTIVE_WORDS)

@@ -1,7 +1,7 @@
-"""The prompts that are reserved for the hidden split: by a hash of what was asked, for some months.
+"""Reserves prompts for the hidden split: by a hash of the prompt, for some months after it was first asked.
 
-Nobody's earlier choice is needed to say what is reserved: it depends on the prompt, the month it was first asked in and
-the month it is now. So nights and a backfill reserve the same, and nothing that is hidden was in an earlier release.
+Whether a prompt is reserved depends only on the prompt, the month it was first asked in and the current month, not on
+earlier runs. So nightly runs and a backfill reserve the same prompts, and no hidden prompt was in an earlier release.
 """
 
 import hashlib
@@ -23,15 +23,15 @@ def month_name(number: int) -> str:
 
 
 def epoch_of(bench: BenchSettings, last_day: date) -> int:
-    """The month of the hidden split: as set, or that of the last day of the data."""
+    """The month of the hidden split: the setting `hidden_epoch`, or the month of the last day of the data."""
     return month_number(date.fromisoformat(f"{bench.hidden_epoch}-01") if bench.hidden_epoch else last_day)
 
 
 def reserved(conversations: pl.DataFrame, bench: BenchSettings, epoch: int) -> pl.DataFrame:
-    """document_id and first_month (a number) of every prompt that is reserved in `epoch`.
+    """document_id and first_month (a month number) of every prompt that is reserved in `epoch`.
 
-    `conversations` are all there are, kept or not, as they were taken in: what a policy drops or redacts, which may
-    change, moves nothing in or out.
+    `conversations` are all ingested conversations before redaction, kept or not, so that a change of policy does not
+    change what is reserved.
     """
     if bench.hidden_size == 0:
         return pl.DataFrame(schema={"document_id": pl.String, "first_month": pl.Int64})
@@ -42,10 +42,13 @@ def reserved(conversations: pl.DataFrame, bench: BenchSettings, epoch: int) -> p
 
 
 def may_be_reserved(bench: BenchSettings) -> pl.Expr:
-    """Whether a row's `document_id` is reserved in some months."""
-    return pl.col("document_id").map_elements(lambda d: _lot(d) < bench.hidden_fraction, return_dtype=pl.Boolean)
+    """Whether a row's `document_id` is among those reserved for some months.
 
+    A hash without a seed decides, so that running with another seed does not release reserved prompts.
+    """
 
-def _lot(document: str) -> float:
-    """0 to 1. No seed: another seed of a run must not release what was reserved."""
-    return int.from_bytes(hashlib.blake2b(f"hidden/{document}".encode(), digest_size=6).digest()) / 2**48
+    def chosen(document: str) -> bool:
+        digest = hashlib.blake2b(f"hidden/{document}".encode(), digest_size=6).digest()
+        return int.from_bytes(digest) / 2**48 < bench.hidden_fraction
+
+    return pl.col("document_id").map_elements(chosen, return_dtype=pl.Boolean)

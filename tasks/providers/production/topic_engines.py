@@ -1,17 +1,17 @@
-"""Topic engines of packages that are not in the core install: BERTopic, and RAPIDS cuML on a GPU."""
+"""Topic engines that need packages outside the core install: BERTopic, and RAPIDS cuML on a GPU."""
 
 import warnings
 
 import numpy as np
 
 from schemas.settings import TopicSettings
-from tasks.topics.engines import MAP_EPOCHS, Clustering, Vectors, exact_graph, layout
+from tasks.topics.engines import MAP_EPOCHS, Clustering, Vectors, layout, nearest
 
 
 class BerTopic:
-    """BERTopic with its default pipeline, smallest topic and seed set (VisionArena sec. 4.2).
+    """BERTopic's default pipeline with our minimum topic size and seed (VisionArena sec. 4.2).
 
-    It looks at the vectors alone; `descriptions.py` makes words and exemplars of topics by BERTopic's definitions.
+    It clusters the given vectors and sees no text; `tasks/topics/descriptions.py` computes words and exemplars.
     """
 
     def __init__(self) -> None:
@@ -20,11 +20,11 @@ class BerTopic:
         self.version = f"bertopic-{bertopic.__version__}"
 
     def fit(self, vectors: Vectors, members_min: int, settings: TopicSettings, seed: int, workers: int) -> Clustering:
-        """BERTopic's topics; the map is umap-learn's."""
+        """Fit BERTopic on the vectors; the map is laid out separately by umap-learn."""
         neighbours = min(settings.neighbours, len(vectors) - 1)
         dimensions = min(settings.dimensions, len(vectors) - 2)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of its own dependencies
+            warnings.simplefilter("ignore")  # raised by its dependencies
             from bertopic import BERTopic
             from umap import UMAP
 
@@ -32,13 +32,13 @@ class BerTopic:
                 neighbours, n_components=dimensions, min_dist=0.0, metric="cosine", random_state=seed, n_jobs=1
             )
             model = BERTopic(umap_model=reducer, min_topic_size=members_min)
-            topics, probabilities = model.fit_transform(["one document"] * len(vectors), vectors)  # two words at least
-        plane = layout(exact_graph(vectors, neighbours, workers), 2, MAP_EPOCHS, seed)
+            topics, probabilities = model.fit_transform(["one document"] * len(vectors), vectors)  # it needs some text
+        plane = layout(vectors, nearest(vectors, vectors, neighbours, workers), 2, MAP_EPOCHS, seed)
         return Clustering(np.asarray(topics, np.int32), np.asarray(probabilities, np.float32), plane)
 
 
 class Cuml:
-    """UMAP and HDBSCAN of RAPIDS cuML. Untested: it needs a CUDA machine and a package that is not in any extra."""
+    """UMAP and HDBSCAN of RAPIDS cuML. Untested: it needs a CUDA machine, and cuML is in none of our extras."""
 
     def __init__(self) -> None:
         import cuml
@@ -46,7 +46,7 @@ class Cuml:
         self.version = f"cuml-{cuml.__version__}"
 
     def fit(self, vectors: Vectors, members_min: int, settings: TopicSettings, seed: int, workers: int) -> Clustering:
-        """Dense groups of cuML's layout."""
+        """Cluster cuML's layout of `settings.dimensions` dimensions."""
         from cuml.cluster import HDBSCAN
         from cuml.manifold import UMAP
 

@@ -149,7 +149,7 @@ WRONG = [
     ("v.csv", b"x,y\n1,2\n", "lacks model_a, model_b, winner; its columns are x, y"),
     ("v.csv", b"", "cannot be read"),
     ("v.jsonl", b'{"model_a": "A", "model_b": "B", "winner": "tie"}\n{oops\n', "line 2 is not JSON"),
-    ("v.jsonl", b"[1, 2]\n", "row 1 is no object"),
+    ("v.jsonl", b"[1, 2]\n", "row 1 is not an object"),
     ("v.parquet", b"PAR1 not really", "cannot be read"),
     ("v.xlsx", b"", "unknown kind of table"),
     ("v.csv", b"model_a,model_b,winner,tstamp\nA,B,tie,yesterday\n", "neither seconds since 1970"),
@@ -183,5 +183,5 @@ def test_a_board_of_ours_or_others_is_read(tmp_path):
     with pytest.raises(BadInput, match=r"no slice 'y'\. Known: overall, x"):
         read_board(tmp_path / "b.jsonl", "y")
     (tmp_path / "b.csv").write_text("model,rating,ci95_low,ci95_high\nA,many,1,2\n")
-    with pytest.raises(BadInput, match="no number"):
+    with pytest.raises(BadInput, match="not a number"):
         read_board(tmp_path / "b.csv", "overall")

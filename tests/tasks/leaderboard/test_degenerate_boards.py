@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.rating import Interval, RatingMethod
-from tasks.leaderboard.bradley_terry import SCALE, log_strengths
-from tasks.leaderboard.connected import structure
+from tasks.leaderboard.bradley_terry import SCALE, log_strengths, structure
 from tasks.leaderboard.leaderboard import leaderboard
 from tasks.leaderboard.votes import rateable, votes
 from tests.tasks.leaderboard.battle_tables import LABELS, beats, drawn, games

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from schemas.rating import Interval, RatingMethod
-from tasks.leaderboard.bradley_terry import SCALE, log_strengths
-from tasks.leaderboard.connected import Structure
+from tasks.leaderboard.bradley_terry import SCALE, Structure, log_strengths
 from tasks.leaderboard.intervals import bootstrap_strengths, quantiles95, rank_upper_bound, resampled
 from tasks.leaderboard.leaderboard import leaderboard
 from tasks.leaderboard.votes import votes

@@ -143,7 +143,7 @@ def test_a_covariate_that_is_no_number_is_one_clear_line(curate, table):
     bad = pl.read_csv(table).with_columns(tokens_a=pl.lit("many"))
     bad.write_csv(table)
     code, _, err = curate(table, "--table", "style_coefficients")
-    assert code == 2 and "tokens_a is missing, negative or no number in 400 of 400 battles" in err
+    assert code == 2 and "tokens_a is missing, negative or not a number in 400 of 400 battles" in err
 
 
 def test_tables_without_voters_or_covariates_say_what_is_lacking(curate, tmp_path):

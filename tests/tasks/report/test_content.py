@@ -200,4 +200,4 @@ def test_of_many_topics_documents_the_map_shows_some_and_the_table_counts_all(re
     rows = whole.table["documents"].sum()
     assert part.table.equals(whole.table)
     assert points(whole) - points(part) == rows - -(-rows // 3)
-    assert part.about == f"{whole.about} The map has a point for one prompt in 3."
+    assert part.about == f"{whole.about} The map shows one prompt in 3."

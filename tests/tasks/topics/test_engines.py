@@ -13,7 +13,7 @@ from flows.commands.options import settings_of
 from schemas.errors import BadInput, MissingProvider
 from schemas.settings import TopicSettings
 from tasks.topics.cluster import cluster
-from tasks.topics.engines import ENGINES, engine, exact_graph, nearest
+from tasks.topics.engines import ENGINES, engine, nearest
 
 SETTINGS = TopicSettings(members_min=10)
 ROOT = Path(__file__).parents[3]
@@ -94,7 +94,7 @@ def test_neighbours_are_those_of_all_pairs_in_order_with_their_distances(planted
 
 
 def test_fewer_vectors_than_neighbours_have_as_many_as_there_are(planted):
-    assert exact_graph(planted[0][:5], 15, 1).rows.shape == (5, 5)
+    assert nearest(planted[0][:5], planted[0][:5], 15)[0].shape == (5, 5)
     assert nearest(planted[0][:5], planted[0][:0], 15)[0].shape == (0, 5)
 
 
@@ -107,7 +107,7 @@ def test_an_engine_that_is_not_installed_says_how_to_get_it():
 
 def test_a_night_without_a_fit_imports_no_engine():
     code = """
-import sys, tasks.topics.find, tasks.topics.engines
+import sys, tasks.topics.steps, tasks.topics.engines
 tasks.topics.engines.engine("umap"), tasks.topics.engines.engine("evoc")
 print([name for name in ("umap", "hdbscan", "evoc", "bertopic") if name in sys.modules])
 """

@@ -17,7 +17,7 @@ from tasks.topics.steps import find_topics
 from tests.builders import NOON, VERSIONS, conversation, decision, measure_clean, store_with
 
 PROVIDERS = Providers()
-ONE_TOPIC = "one topic: fewer than 15 different documents are nothing to tell apart"
+ONE_TOPIC = "one topic: clustering needs at least 15 different documents"
 WORDS = ("giraffe savanna", "receipt total", "triangle angle")
 
 

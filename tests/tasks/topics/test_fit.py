@@ -149,8 +149,8 @@ def test_only_the_first_fitted_documents_vote(monkeypatch):
     model = Clustering(np.arange(300, dtype=np.int32), np.ones(300, np.float32), np.zeros((300, 2), np.float32))
     monkeypatch.setattr("tasks.topics.cluster.REFERENCE_MAX", 100)
     monkeypatch.setattr("tasks.topics.cluster.VOTERS", 1)
-    assert assign(vectors, model, np.inf, vectors, 1).found.labels.tolist()[:100] == list(range(100))
-    assert assign(vectors, model, np.inf, vectors, 1).found.labels.max() == 99
+    assert assign(vectors, model, np.inf, vectors, 1)[0].labels.tolist()[:100] == list(range(100))
+    assert assign(vectors, model, np.inf, vectors, 1)[0].labels.max() == 99
 
 
 def test_votes_weigh_by_cosine_and_the_winners_give_probability_and_place():
@@ -158,7 +158,7 @@ def test_votes_weigh_by_cosine_and_the_winners_give_probability_and_place():
     fitted = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
     places = np.array([[100, 100], [10, 0], [20, 0]], np.float32)
     model = Clustering(np.array([1, 0, 0], np.int32), np.ones(3, np.float32), places)
-    found = assign(fitted, model, np.inf, fitted[:1], 1).found
+    found = assign(fitted, model, np.inf, fitted[:1], 1)[0]
     near, far = np.cos(angles[1:])
     assert found.labels.tolist() == [0]  # two to one, though the one is nearest
     assert found.probabilities[0] == pytest.approx((near + far) / (1 + near + far))

@@ -70,7 +70,7 @@ def test_what_a_model_says_is_no_contamination(bench, tmp_path):
 
 
 def test_a_short_question_is_evidence_only_with_its_picture(bench, tmp_path):
-    short = bench.with_columns(prompt=pl.lit("What is it?"), picture=pl.lit("1" * 32)).head(1)
+    short = bench.with_columns(prompt=pl.lit("What is it?"), image=pl.lit("1" * 32)).head(1)
     path = tmp_path / "short.jsonl"
     rows = [{"text": "what is it"}, {"text": "What is it?", "images": [{"path": "1" * 32 + ".png"}]}]
     path.write_text("\n".join(map(json.dumps, rows)))
@@ -98,7 +98,7 @@ def test_rows_are_read_some_at_a_time_and_keep_their_numbers(bench, tmp_path, mo
         ("none.jsonl", None, "does not exist"),
         ("data.xlsx", "x", "unknown kind of dataset"),
         ("bad.jsonl", '{"text": "a"}\n{"text"', "line 2 is not JSON"),
-        ("list.jsonl", "[1, 2]", "line 1 is no object"),
+        ("list.jsonl", "[1, 2]", "line 1 is not an object"),
         ("odd.jsonl", '{"body": "a"}', "--column"),
         ("odd.csv", "body,other\na,b\n", "--column: it has body, other"),
         ("bad.parquet", "PAR1", "cannot be read"),
