@@ -1,4 +1,4 @@
-"""The Prefect skin of ingest: read log lines, take pictures in, assemble conversations and battles."""
+"""The Prefect tasks of ingest: read log lines, take images in, assemble conversations and battles."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
@@ -44,7 +44,7 @@ from tasks.storage.user_ids import store_key
 @task(cache_policy=NO_CACHE)
 @timed
 def read_log_lines(settings: Settings) -> StageReport:
-    """Files of the window -> `sightings`, `rejects`, `quarantine`. Only what is new in them is read."""
+    """Read the new lines of the log files in the window into `sightings`, `rejects` and `quarantine`."""
     store, logs = Store.open(settings.store), _log_folder(settings)
     files = source_files(logs, settings.format, settings.since, settings.until)
     tell(described(files, settings.format))
@@ -54,10 +54,10 @@ def read_log_lines(settings: Settings) -> StageReport:
 @task(cache_policy=NO_CACHE)
 @timed
 def take_in_pictures(settings: Settings, observer: ImageObserver, pdq: Callable[[Pixels], str]) -> StageReport:
-    """Image files that the sightings name -> `images`, `picture_files`, `rejects`; and the presets.
+    """Read the image files that the sightings name, and the presets, into `images`, `picture_files` and `rejects`.
 
-    What is on a list of known hashes (`pdq` hashes pixels for it) goes to `quarantine` instead, with its lines.
-    `observer` measures every new image on the decode that gives it its identity.
+    Images on a list of known hashes go to `quarantine` instead, with their lines; `pdq` computes PDQ hashes of pixels.
+    `observer` measures every new image while it is decoded.
     """
     store = Store.open(settings.store)
     listed = load_known_hashes(settings.known_hashes)
@@ -103,7 +103,7 @@ def _taken_in(
 ) -> ImageParts:
     known_ids = image_ids_of(store)
     parts = ImageParts(store, taker.observer, known_ids)
-    with progress("pictures", count) as advance:
+    with progress("images", count) as advance:
         runner = shard_runner(settings)
         if runner is not None and count > take_in.FILES_A_SHARD:
             shards = take_in.take_in_shards(sources, taker, runner, advance)
@@ -135,7 +135,7 @@ def _image_folders(settings: Settings) -> list[Path]:
     if settings.images is None:
         return image_folders(_log_folder(settings))
     if not Path(settings.images).is_dir():
-        raise BadInput(f"picture folder {settings.images!r} does not exist or is not a folder")
+        raise BadInput(f"image folder {settings.images!r} does not exist or is not a folder")
     return [Path(settings.images)]
 
 
