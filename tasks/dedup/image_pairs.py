@@ -24,12 +24,13 @@ NEW_AT_ONCE = 50_000
 def update_near_images(store: Store, radius: NearImages, versions: Versions) -> dict[str, int]:
     """`image_hash` -> `near_pictures`. Returns counts of images, searched images and pairs."""
     version = versions["image_hash"]
-    images = _with_image_id(facts(store, "image_hash", version, ["phash", "pdq"])).sort("image_id")
+    named = {"content_id": "image_id"}
+    images = facts(store, "image_hash", version, ["phash", "pdq"]).rename(named).sort("image_id")
 
     def find(searched: pl.Series) -> pl.DataFrame:
         found = near_hashes(images, radius, searched)
         ends = pl.concat([found["image_a"], found["image_b"]]).unique()
-        return near_images(found, _with_image_id(facts(store, "image_hash", version, ["grey"], ends)), radius)
+        return near_images(found, facts(store, "image_hash", version, ["grey"], ends).rename(named), radius)
 
     return _update(store, "near_pictures", "searched_pictures", images["image_id"], _key(radius, version), find)
 
@@ -110,10 +111,6 @@ def _parts(store: Store, version: str, ids: pl.Series) -> Iterator[tuple[pl.Seri
         known = part.filter(wanted)
         if known.height:
             yield known["content_id"], _matrix(known["vector"])
-
-
-def _with_image_id(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.rename({"content_id": "image_id"})
 
 
 def _matrix(vectors: pl.Series) -> Vectors:

@@ -4,7 +4,7 @@ A pair must pass pHash, PDQ and thumbnail correlation, because different receipt
 pHashes. Embeddings are not used.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -96,22 +96,16 @@ def representatives(
     There are no chains: an image that is paired with a member but not with its representative starts its own group.
     If several representatives match, the nearest by PDQ is used, then the nearest by embedding, then the lowest id.
     """
-    neighbours = _neighbours(pairs, semantic)
+    near_pairs = [pairs.select("image_a", "image_b", distance=pl.col("pdq_distance").cast(pl.Float64))]
+    if semantic is not None:
+        distance = PDQ_BITS + 1 - pl.col("cosine").cast(pl.Float64)  # after every perceptual pair
+        near_pairs.append(semantic.select("image_a", "image_b", distance=distance))
+    neighbours: dict[str, list[tuple[float, str]]] = {}
+    for a, b, bits in pl.concat(near_pairs).iter_rows():
+        neighbours.setdefault(a, []).append((bits, b))
+        neighbours.setdefault(b, []).append((bits, a))
     chosen: dict[str, str] = {}
     for image_id in ordered_ids:
         near = [(d, other) for d, other in neighbours.get(image_id, ()) if chosen.get(other) == other]
         chosen[image_id] = min(near)[1] if near else image_id
     return chosen
-
-
-def _neighbours(pairs: pl.DataFrame, semantic: pl.DataFrame | None) -> Mapping[str, list[tuple[float, str]]]:
-    """Image id -> distance and id of each neighbour: PDQ bits, or for semantic pairs PDQ_BITS + 1 - cosine."""
-    near = [pairs.select("image_a", "image_b", distance=pl.col("pdq_distance").cast(pl.Float64))]
-    if semantic is not None:
-        beyond = PDQ_BITS + 1 - pl.col("cosine").cast(pl.Float64)
-        near.append(semantic.select("image_a", "image_b", distance=beyond))
-    neighbours: dict[str, list[tuple[float, str]]] = {}
-    for a, b, distance in pl.concat(near).iter_rows():
-        neighbours.setdefault(a, []).append((distance, b))
-        neighbours.setdefault(b, []).append((distance, a))
-    return neighbours

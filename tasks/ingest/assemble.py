@@ -10,10 +10,9 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 import duckdb
 import polars as pl
@@ -47,8 +46,8 @@ def assemble_store(store: Store, workers: int) -> dict[str, int]:
             store.list_parts("battles", list(battles))
             files = store.read("picture_files").unique("name", keep="last")
             last = (with_images(rows, files) for rows in _slices(database, "conversations"))
-            writer = ConversationWriter(store.root, parts)
-            store.list_parts("conversations", list(map_ordered(writer.write, last, workers)))
+            write = partial(_write_conversations, store.root, parts)
+            store.list_parts("conversations", list(map_ordered(write, last, workers)))
         store.write_bytes(_MADE_FROM, made_from)
     return {table: store.height(table) for table in ("conversations", "battles")}
 
@@ -91,18 +90,14 @@ def _slices(database: duckdb.DuckDBPyConnection, table: str) -> Iterator[pl.Data
         yield rows.with_columns(pl.from_epoch(pl.col("tstamp", "first_tstamp"), "us").dt.replace_time_zone("UTC"))
 
 
-class ConversationWriter(NamedTuple):
-    """Writes parts of `conversations`; called on several threads."""
+def _write_conversations(root: str, parts: Sequence[str], last: pl.DataFrame) -> str:
+    """Write the conversations of some last sightings as a part; called on several threads.
 
-    store: str
-    sightings: Sequence[str]
-    """Parts of the `sightings` table."""
-
-    def write(self, last: pl.DataFrame) -> str:
-        """Write the conversations of some last sightings as a part; `last` has `image_ids` and `image_problems`."""
-        store = Store(self.store)
-        rows = with_turns(last.with_columns(texts=_texts(store, self.sightings, last)))
-        return store.write_part("conversations", _as_rows(rows, Conversation))
+    `parts` are those of `sightings`; `last` has `image_ids` and `image_problems`.
+    """
+    store = Store(root)
+    rows = with_turns(last.with_columns(texts=_texts(store, parts, last)))
+    return store.write_part("conversations", _as_rows(rows, Conversation))
 
 
 def _as_rows(rows: pl.DataFrame, row: type[Battle] | type[Conversation]) -> pl.DataFrame:

@@ -119,22 +119,19 @@ def file_stamp(file: Path) -> tuple[int, int]:
 def embedded_images(files: Iterable[tuple[LogFile, str]], wanted: Iterable[str]) -> Iterator[ImageSource]:
     """The wanted images that rows of `files`, which are (file, format), hold: each once, in row order."""
     missing = set(wanted)
-    for file, name in files:
-        shape = None if name == ARENA_LOGS else adapter(name)
-        if shape is None or shape.image_column is None:
+    for file, format_name in files:
+        shape = None if format_name == ARENA_LOGS else adapter(format_name)
+        if shape is None or shape.image_column is None or not missing:
             continue
-        for place, row in _rows(file, shape.image_column) if missing else ():
-            for found, content in _contents(row, shape, place):
+        is_table = file.path.suffix in TABLES
+        rows = (
+            enumerate(table_rows(file.path, [shape.image_column], image_bytes=True), 1) if is_table else line_rows(file)
+        )
+        for number, row in rows:
+            for found, content in _contents(row, shape, Place(file.source, number)):
                 if found in missing:
                     missing.discard(found)
                     yield ImageSource(found + EMBEDDED, file.path, content)
-
-
-def _rows(file: LogFile, column: str) -> Iterator[tuple[Place, Any]]:
-    is_table = file.path.suffix in TABLES
-    rows = enumerate(table_rows(file.path, [column], image_bytes=True), 1) if is_table else line_rows(file)
-    for number, row in rows:
-        yield Place(file.source, number), row
 
 
 def _contents(row: Any, shape: FormatAdapter, place: Place) -> Iterator[tuple[str, bytes]]:

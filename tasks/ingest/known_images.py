@@ -178,7 +178,8 @@ def apply_lists(store: Store, listed: KnownHashes) -> None:
 
     No file is opened: stored digests, image ids and PDQ hashes are compared with the lists.
     """
-    named = {name for part in store.read_parts("sightings", ["pictures"]) for name in _listed_names(part, listed)}
+    logged = (part["pictures"].explode().drop_nulls() for part in store.read_parts("sightings", ["pictures"]))
+    named = {name for names in logged for name in names if listed.holds_name(name)}
     if named or store.read_bytes(_UNFINISHED) is not None:
         hold_images(store, named)
     if store.read_bytes(_APPLIED) != listed.digest.encode():
@@ -196,10 +197,6 @@ def _apply(store: Store, listed: KnownHashes) -> None:
     if names or ids:
         hold_images(store, names)
         _purge(store, ids, names)
-
-
-def _listed_names(part: pl.DataFrame, listed: KnownHashes) -> Iterable[str]:
-    return filter(listed.holds_name, part["pictures"].explode().drop_nulls().unique())
 
 
 def _by_pixels(store: Store, listed: KnownHashes) -> set[str]:

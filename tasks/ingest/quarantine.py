@@ -109,8 +109,8 @@ def withdraw(
     store: Store,
     parts: Sequence[str],
     held: pl.DataFrame,
-    reason: RejectReason = RejectReason.CSAM_FLAGGED,
-    evidence: str = "shares a conversation or image with a flagged one",
+    reason: RejectReason,
+    evidence: str,
 ) -> tuple[list[str], pl.DataFrame]:
     """(parts without the lines that share a conversation or image with `held`, rejects of those lines)."""
     if held.is_empty():
