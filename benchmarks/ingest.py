@@ -3,8 +3,8 @@
 The peer follows FastChat's published steps (`monitor/clean_battle_data.py`): read every line with `json`, keep the
 votes, sort them, then for each: anonymity rule, language of the first prompt, all messages lower-cased and searched for
 model names and error texts, tokens of every message. It accepts list content, on which upstream crashes, and writes
-nothing. Ours writes tables with every conversation, not only those with votes. The peer runs in one process, ours in the
-default number of processes.
+nothing. Ours writes tables with every conversation, not only those with votes. The peer runs in one process, ours in
+the default number of processes.
 """
 
 import json

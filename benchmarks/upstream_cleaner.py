@@ -1,7 +1,7 @@
 """FastChat's cleaning of votes and chats, reimplemented from its description to compare counts.
 
-The outcome of a line that upstream can read: `monitor/clean_battle_data.py` (one outcome a vote, the first that applies)
-and `monitor/clean_chat_data.py`. Three of its errors are not reproduced: it stops at a broken line, at content
+The outcome of a line that upstream can read: `monitor/clean_battle_data.py` (one outcome a vote, the first rule that
+applies) and `monitor/clean_chat_data.py`. Three of its errors are not reproduced: it stops at a broken line, at content
 that is not text, and at an empty result.
 """
 
