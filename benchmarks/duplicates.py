@@ -12,7 +12,7 @@ from tasks.dedup.hamming import hamming_pairs
 RADIUS = 8
 MIDDLE, LARGE = 100_000, 1_000_000
 QUERIES = 1_000
-"""Rows that faiss searches for; its seconds are scaled to all rows, for it compares all with all."""
+"""Rows that faiss searches for; its seconds are scaled to all rows, because it compares all with all."""
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -27,7 +27,7 @@ def random_hashes(n: int) -> Hashes:
 
 
 def skewed_hashes(n: int) -> Hashes:
-    """Hashes as uneven as those of screenshots and documents.
+    """Hashes with the uneven bits of screenshots and documents.
 
     One in ten of 1,000 layouts, with 4 to 16 bits changed and the same 20 bits never set, one in a hundred of ten
     blank pages; the rest uniform.

@@ -1,4 +1,4 @@
-"""How well duplicates are found: recall by what happened to the copy, and what is paired that should not be.
+"""How well duplicates are found: recall for each kind of change, and wrong pairs.
 
     python -m benchmarks.duplicates_quality DATA
 
@@ -35,7 +35,7 @@ from tasks.signals import IMAGE_SIGNALS
 
 PICTURES = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
 EVERY = 2
-"""Copies are made of every second picture."""
+"""Copies are made of every second image."""
 PEER = "imagehash"
 HARD = ("ocr-documents", "charts-maps-diagrams", "ui-screens")
 Image = PIL.Image.Image
@@ -83,7 +83,7 @@ COPIES: dict[str, Callable[[Image], Image]] = {
 
 
 class Seen(NamedTuple):
-    """What is known of some pictures, by name, sorted."""
+    """Hashes and vectors of some images, sorted by name."""
 
     images: dict[str, str]
     """Name -> content id."""
@@ -128,7 +128,7 @@ def _paired(seen: Seen, pairs: Pairs, one: str, other: str) -> bool:
 
 
 def recall(name: str, seen: Seen, wanted: Sequence[tuple[str, str]], listed: bool = True) -> list[dict[str, Any]]:
-    """A row for each relation: how many of the wanted pairs it finds, and which not."""
+    """A row for each relation: how many of the wanted pairs it finds, and which it misses."""
     rows = []
     for relation, pairs in relations(seen).items():
         missed = [pair for pair in wanted if not _paired(seen, pairs, *pair)]
@@ -138,7 +138,7 @@ def recall(name: str, seen: Seen, wanted: Sequence[tuple[str, str]], listed: boo
 
 
 def copies(data: Path, providers: Providers) -> Iterator[dict[str, Any]]:
-    """Recall on copies of photographs and paintings, by what was done to them."""
+    """Recall on copies of photographs and paintings, for each kind of change."""
     originals = dict(list(_opened(data, "photos", "art"))[::EVERY])
     for name, change in COPIES.items():
         made = {f"copy of {each}": _again(change(picture.pil)) for each, picture in originals.items()}
@@ -148,7 +148,7 @@ def copies(data: Path, providers: Providers) -> Iterator[dict[str, Any]]:
 
 
 def labelled(data: Path, providers: Providers) -> Iterator[dict[str, Any]]:
-    """Recall on pairs that people labelled, and what is paired of different pictures."""
+    """Recall on pairs that people labelled, and pairs of different images."""
     folder = data / "near-dup"
     pairs = [(row["image"], row["duplicate"], row["same_picture"]) for row in _rows(folder / "labelled-pairs.csv")]
     figures = [(row["image"], row["duplicate"]) for row in _rows(folder / "diagram-pairs.csv")]
@@ -162,7 +162,7 @@ def labelled(data: Path, providers: Providers) -> Iterator[dict[str, Any]]:
 
 
 def _unlabelled(seen: Seen, known: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """What is paired that nobody labelled, to look at."""
+    """Pairs without a label, to check by eye."""
     names = {image_id: name for name, image_id in seen.images.items()}
     ends = {frozenset((seen.images[a], seen.images[b])) for a, b in known if {a, b} <= seen.images.keys()}
     found = [pair for pair in sorted(relations(seen)["perceptual"]) if frozenset(pair) not in ends]
@@ -172,7 +172,7 @@ def _unlabelled(seen: Seen, known: Iterable[tuple[str, str]]) -> dict[str, Any]:
 
 
 def different(data: Path, providers: Providers) -> Iterator[dict[str, Any]]:
-    """What is paired of different pictures that look alike; the peer's and semantic pairs are counted, ours listed."""
+    """Pairs of different images that look alike: counts for every relation, and a list of the perceptual ones."""
     seen = look(_opened(data, *HARD), providers)
     found = relations(seen)
     names = {image_id: name for name, image_id in seen.images.items()}
@@ -204,7 +204,7 @@ def _again(image: Image) -> DecodedImage:
 
 
 def _opened(data: Path, *folders: str) -> Iterator[tuple[str, DecodedImage]]:
-    """Name below DATA and picture of every usable file."""
+    """Name below DATA and decoded image of every usable file."""
     for file in sorted(
         each for folder in folders for each in (data / folder).rglob("*") if each.suffix.lower() in PICTURES
     ):

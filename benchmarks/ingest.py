@@ -2,9 +2,9 @@
 
 The peer follows FastChat's published steps (`monitor/clean_battle_data.py`): read every line with `json`, keep the
 votes, sort them, then for each: anonymity rule, language of the first prompt, all messages lower-cased and searched for
-model names and error texts, tokens of every message. It is given list content, which upstream crashes on. It writes
-nothing; ours writes tables that hold every conversation, not only the voted ones. The peer runs in one process, ours in
-as many as by default.
+model names and error texts, tokens of every message. It accepts list content, on which upstream crashes, and writes
+nothing. Ours writes tables with every conversation, not only those with votes. The peer runs in one process, ours in
+the default number of processes.
 """
 
 import json
@@ -31,16 +31,16 @@ _ERRORS = ("network error", "$moderation$ your input", "api request error", "▌
 
 
 class Taken(NamedTuple):
-    """What a piece of work took, child processes included."""
+    """Time and memory of some work, child processes included."""
 
     wall_s: float
     cpu_s: float
     memory_mb: float
-    """At most, of this process and as many others as there are workers besides it."""
+    """Peak of this process plus that of the largest child for each further worker."""
 
 
 def run() -> list[dict[str, Any]]:
-    """One drawn log of LINES lines and one of a quarter of them; ours runs in a process of its own."""
+    """Measure a drawn log of LINES lines and one of a quarter of them, each in a new process."""
     ours = {}
     with tempfile.TemporaryDirectory() as folder:
         for lines in (LINES // 4, LINES):
@@ -68,14 +68,14 @@ def run() -> list[dict[str, Any]]:
 
 
 def _in_new_process(call: str) -> Taken:
-    """Workers import the main module of their parent, so that it should be a small one."""
+    """Run `call` in a new process with a small main module, because worker processes import it too."""
     program = f"import benchmarks.ingest as b; {call}"
     done = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE, text=True)
     return Taken(*json.loads(done.stdout))
 
 
 def ingest_once(logs: str) -> None:
-    """Read `logs` into a new store and assemble it. Prints what it took."""
+    """Read `logs` into a new store and assemble it. Prints time and memory."""
 
     def ingest() -> None:
         store = Store.open(root)
@@ -88,7 +88,7 @@ def ingest_once(logs: str) -> None:
 
 
 def fastchat_once(logs: str) -> None:
-    """FastChat's reading and cleaning of `logs`. Prints what it took."""
+    """FastChat's reading and cleaning of `logs`. Prints time and memory."""
     _print_taken(lambda: _fastchat(Path(logs)), 0)
 
 
@@ -130,7 +130,7 @@ def _cleaned(record: dict[str, Any]) -> dict[str, Any] | None:
 
 @cache
 def _annotators() -> tuple[Any, Any]:
-    """Language and tokens; both faster than upstream's own."""
+    """Language detection and tokenizer; both are faster than upstream's."""
     import bpe_openai
 
     from tasks.providers.embedded.texts import FastText

@@ -1,4 +1,4 @@
-"""Pictures against a list of known PDQ hashes: ours against the exact index that Meta's matcher is built on."""
+"""Images against a list of known PDQ hashes: ours against the exact faiss index that Meta's matcher uses."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ LISTED, PICTURES = 100_000, 500
 
 
 def run() -> list[dict[str, Any]]:
-    """CPU seconds for all pictures; one in ten is a listed one with 20 bits changed. One thread each."""
+    """CPU seconds for all images, one thread each; one in ten is a listed hash with 20 bits changed."""
     generator = np.random.default_rng(0)
     listed = generator.integers(0, 2**64, (LISTED, 4), dtype=np.uint64)
     pictures = generator.integers(0, 2**64, (PICTURES, 4), dtype=np.uint64)
@@ -33,5 +33,5 @@ def run() -> list[dict[str, Any]]:
 
 
 def _bytes(hashes: np.ndarray) -> np.ndarray:
-    """uint8 (n, 32) in an order of bits that is the same for both sides."""
+    """uint8 (n, 32) with the same order of bits for both sides."""
     return np.ascontiguousarray(hashes).view(np.uint8).reshape(len(hashes), 32)

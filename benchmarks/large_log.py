@@ -1,4 +1,4 @@
-"""A large raw log, drawn fast: battles and chats of one to four turns, 2 kB a line on average, no pictures on disk."""
+"""A large raw log, drawn fast: battles and chats of one to four turns, 2 kB a line on average, without image files."""
 
 import random
 from collections.abc import Iterator

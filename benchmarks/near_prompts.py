@@ -1,7 +1,7 @@
-"""Prompts that were asked before in nearly the same letters: speed, and how many are found.
+"""Near-duplicate prompts: speed, and how many are found.
 
-`python -m benchmarks.near_prompts [FILE.jsonl…]`: with FILEs, each line with `prompt`, `instruction` or `turns`, also
-how many changed copies of these prompts are found, by what was changed.
+`python -m benchmarks.near_prompts [FILE.jsonl…]`: with FILEs, whose lines have `prompt`, `instruction` or `turns`,
+also the share of changed copies of these prompts that is found, for each kind of change.
 """
 
 import json
@@ -54,7 +54,7 @@ def _grams(text: str) -> list[str]:
 
 
 def exact_ties(n: int, pairs: set[tuple[int, int]]) -> set[int]:
-    """Rows that an exact search ties to an earlier representative."""
+    """Rows that an exact search matches to an earlier representative."""
     earlier: dict[int, list[int]] = {}
     for i, j in pairs:
         earlier.setdefault(j, []).append(i)

@@ -1,8 +1,8 @@
-"""FastChat's cleaning of votes and chats, written anew from a description of it, so that our counts can be set beside.
+"""FastChat's cleaning of votes and chats, reimplemented from its description to compare counts.
 
-What upstream does with a line it can read: `monitor/clean_battle_data.py` (one outcome a vote, the first that applies)
-and `monitor/clean_chat_data.py`. Three of its faults are left out, because they are no rules: it stops at a broken
-line, at content that is not text, and at an empty result.
+The outcome of a line that upstream can read: `monitor/clean_battle_data.py` (one outcome a vote, the first rule that
+applies) and `monitor/clean_chat_data.py`. Three of its errors are not reproduced: it stops at a broken line, at content
+that is not text, and at an empty result.
 """
 
 import re
@@ -42,7 +42,7 @@ def is_text_only(record: dict[str, Any]) -> bool:
 
 
 def battle_outcome(record: dict[str, Any], excluded: frozenset[str] = frozenset()) -> str:
-    """What becomes of a vote: kept, invalid, or the rule that drops it."""
+    """The outcome of a vote: kept, invalid, or the rule that drops it."""
     states, shown = record["states"], [re.sub(r"^<h3>.*?: |</h3>\n$", "", name) for name in record["models"]]
     hidden = [state["model_name"] for state in states]
     if (shown[0] == "") != (shown[1] == ""):
@@ -68,7 +68,7 @@ def battle_outcome(record: dict[str, Any], excluded: frozenset[str] = frozenset(
 
 
 def chat_outcome(record: dict[str, Any]) -> str:
-    """What becomes of a chat line."""
+    """The outcome of a chat line."""
     state = record["state"]
     texts = [text for _, text in state["messages"][state["offset"] :]]
     if not texts or not all(isinstance(text, str) for text in texts) or not isinstance(record["model"], str):

@@ -1,8 +1,8 @@
-"""Upstream's cleaning beside policy `upstream`, line by line, on what upstream can read of a log: its text-only lines.
+"""Compares upstream's cleaning with policy `upstream`, line by line, on the text-only lines of a log.
 
 python -m benchmarks.upstream_parity LOGS
 
-The peer is `upstream_cleaner.py`, a rewriting of upstream's scripts that shares no code with ours.
+The peer is `upstream_cleaner.py`, a reimplementation that shares no code with ours.
 """
 
 import sys
@@ -39,9 +39,9 @@ Outcomes = Iterable[tuple[str, str]]
 
 
 def text_only_records(logs: Path, words_alone: bool = False) -> Records:
-    """What upstream can read of a log folder, in order of file and line; nothing of what a server flagged.
+    """The records of a log folder that upstream can read, by file and line, without flagged ones.
 
-    With `words_alone` every turn with a picture counts by its words, as a text arena would have logged it.
+    With `words_alone`, turns with an image are included with their text alone, as a text arena would have logged them.
     """
     records = []
     for file in (file for file in log_files(logs) if not file.csam):

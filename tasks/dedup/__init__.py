@@ -1,6 +1,7 @@
 """Duplicate pairs and groups of images and of prompts.
 
 In: `signals/image_hash`, `signals/image_embedding`, `signals/text_embedding`, `conversations`, `images`, or a folder of
-image files. Out: the pairs of `near_pictures`, `semantic_pictures` and `near_prompts`, and which conversation repeats
-which. Uses pHash, PDQ and thumbnail correlation for images and MinHash for prompts; thresholds come from the policy.
+image files. Out: the pairs of `near_pictures`, `semantic_pictures` and `near_prompts`, and the conversations that
+repeat another one. Images are compared by pHash, PDQ and thumbnail correlation, prompts by MinHash; thresholds come
+from the policy.
 """

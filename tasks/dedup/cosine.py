@@ -8,22 +8,22 @@ Rows = npt.NDArray[np.int64]
 
 ROWS, COLUMNS = 1024, 8192
 ROUNDING = 1e-4
-"""The products of a matrix multiplication may be off by this; pairs near the limit are computed again."""
+"""Largest error of a matrix product; pairs near the limit are computed again one by one."""
 
 
 def cosine_pairs(vectors: Vectors, cosine_min: float) -> tuple[Rows, Rows, Vectors]:
-    """Every pair i < j of rows of float32 (n, dimension) within the cosine, in order, as `close_rows` gives them."""
+    """All pairs i < j of rows of float32 (n, dimension) with at least this cosine, returned as by `close_rows`."""
     i, j, cosines = close_rows(vectors, vectors, cosine_min)
     once = i < j
     return i[once], j[once], cosines[once]
 
 
 def close_rows(a: Vectors, b: Vectors, cosine_min: float) -> tuple[Rows, Rows, Vectors]:
-    """Every row of one matrix with every row of another whose inner product is at least `cosine_min`; recall is 1.
+    """All pairs of a row of `a` and a row of `b` whose inner product is at least `cosine_min`; the search is exact.
 
     Returns:
-        int64 (pairs,) rows of `a`, int64 (pairs,) rows of `b`, in order, and their cosines, float32 (pairs,), which do
-        not depend on what else is in the matrices.
+        int64 (pairs,) rows of `a`, int64 (pairs,) rows of `b`, sorted, and their cosines, float32 (pairs,). A cosine
+        does not depend on the other rows.
     """
     found = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))]
     for top in range(0, len(a), ROWS):

@@ -1,8 +1,8 @@
 """Exact search for all pairs of 64-bit hashes within a Hamming radius, by multi-index hashing.
 
 Cut two hashes into bands with radii r_b so that sum(r_b + 1) = T + 1. If they differ in at most T bits, then in at
-least one band b they differ in at most r_b (pigeonhole; Norouzi, Punjani and Fleet, CVPR 2012). So hashes are sorted
-by the bits of each band in turn, and only groups whose bits are that close are compared.
+least one band b they differ in at most r_b (pigeonhole; Norouzi, Punjani and Fleet, CVPR 2012). So for each
+band the hashes are grouped by its bits, and only groups that differ in at most r_b bits are compared.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ Fresh = npt.NDArray[np.bool_]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 LOOKUP_NS, COMPARISON_NS = 8.0, 0.28
-"""Measured: nanoseconds to look up a group, and to compare with one hash of it."""
+"""Measured nanoseconds to look up a group, and to compare two hashes."""
 
 
 class Band(NamedTuple):
@@ -31,13 +31,13 @@ class Band(NamedTuple):
     width: int
     """Number of bits, 0 to 24; 0 puts all hashes into one group."""
     radius: int
-    """Two hashes of a pair differ here in at most so many bits; -1 where the other bands find every pair."""
+    """Largest number of differing bits in this band; -1 when the other bands already find every pair."""
 
 
 def compiled(function: Function) -> Function:
-    """`function` as machine code, cached beside this file, in NUMBA_CACHE_DIR or in the user's cache folder.
+    """Compile `function` with numba; the cache is beside this file, in NUMBA_CACHE_DIR or in the user's cache folder.
 
-    Where none of them can be written, every process compiles it again.
+    If none of these can be written, every process compiles it again.
     """
     try:
         made: Any = numba.njit(cache=True, nogil=True)(function)
@@ -53,12 +53,12 @@ def hashes_from_hex(digits: Sequence[str]) -> Hashes:
 
 
 def hamming_pairs(hashes: Hashes, radius: int, fresh: Fresh | None = None) -> Pairs:
-    """Every pair (i, j), i < j, of 64-bit hashes that differ in at most `radius` bits, in order; recall is 1.
+    """All pairs (i, j), i < j, of 64-bit hashes that differ in at most `radius` bits, sorted; the search is exact.
 
     Args:
         hashes: uint64 (n,).
         radius: 0 to 64 bits.
-        fresh: bool (n,); only pairs with at least one fresh row are searched for. All are fresh if None.
+        fresh: bool (n,), rows not compared before; pairs of two other rows are left out. None: all rows are fresh.
 
     Returns:
         int64 (pairs, 2).
@@ -74,7 +74,7 @@ def hamming_pairs(hashes: Hashes, radius: int, fresh: Fresh | None = None) -> Pa
 
 
 def cheapest_bands(total: int, fresh: int, radius: int) -> list[Band]:
-    """The cut that is fastest for `fresh` random hashes among `total`; one band of no bits compares all with all."""
+    """The bands with the lowest estimated time for `fresh` of `total` random hashes. A band of 0 bits compares all."""
     cuts = [[Band(0, 0, 0)], *(_equal_bands(count, radius) for count in range(3, 17))]
     return min(cuts, key=lambda bands: sum(_nanoseconds(total, fresh, band) for band in bands))
 
@@ -92,9 +92,9 @@ def _nanoseconds(total: int, fresh: int, band: Band) -> float:
 
 
 def _spread_bits(hashes: Hashes, count: int) -> Hashes:
-    """The hashes with every count-th bit side by side.
+    """The hashes with their bits reordered, so that a band consists of every count-th bit.
 
-    Neighbouring bits of a DCT hash are correlated: a band of neighbours would have few and large groups.
+    Neighbouring bits of a DCT hash are correlated, so bands of neighbouring bits would give few, large groups.
     """
     order = [bit for start in range(count) for bit in range(start, 64, count)]
     moved = np.zeros_like(hashes)
@@ -104,7 +104,7 @@ def _spread_bits(hashes: Hashes, count: int) -> Hashes:
 
 
 def _pairs_of_band(hashes: Hashes, fresh: Fresh, bands: list[Band], place: int, radius: int) -> Pairs:
-    """The pairs that this band finds and no earlier one."""
+    """The pairs that this band finds and earlier bands do not."""
     band, groups = bands[place], 2 ** bands[place].width
     if band.radius < 0:
         return np.empty((0, 2), np.int64)
@@ -138,7 +138,7 @@ def _bit_count(value: np.uint64) -> np.uint64:
 
 @compiled
 def _any_near(group: Hashes, value: np.uint64, radius: np.uint64) -> bool:
-    """Whether any hash of the group is within the radius. The loop has no branch, so that it is vectorised."""
+    """Whether any hash of the group is within the radius. The loop has no branch, so numba vectorises it."""
     near = 0
     for place in range(group.size):
         near += int(_bit_count(group[place] ^ value) <= radius)
@@ -147,7 +147,7 @@ def _any_near(group: Hashes, value: np.uint64, radius: np.uint64) -> bool:
 
 @compiled
 def _in_earlier_band(difference: np.uint64, earlier: Pairs) -> bool:
-    """Whether a band before this one finds a pair with these differing bits."""
+    """Whether an earlier band finds a pair with these differing bits."""
     for band in range(len(earlier)):
         bits = (difference >> np.uint64(earlier[band, 0])) & (
             (np.uint64(1) << np.uint64(earlier[band, 1])) - np.uint64(1)
@@ -168,11 +168,11 @@ def _join(
     radius: np.uint64,
     pairs: Pairs,
 ) -> int:
-    """Write the pairs whose keys differ by a mask, as far as there is room, and return how many there are.
+    """Write the pairs whose keys differ by a mask into `pairs` until it is full; returns the number of all such pairs.
 
-    `hashes` are sorted by key and `rows` says whose they are. Those of key k lie from starts[k] to starts[k + 1], the
-    fresh ones first, up to fresh_ends[k]. Every key is visited with every mask, so each pair of groups is met from both
-    sides: a fresh row is compared with the rows of the other group that come later or are not fresh.
+    `hashes` are sorted by key; `rows` has their original row numbers. Key k has starts[k] to starts[k + 1], its fresh
+    rows first, up to fresh_ends[k]. Each pair of groups is visited from both sides, so a fresh row is compared with the
+    whole other group if its key is larger, else only with the rows in it that are not fresh.
     """
     count = 0
     for key in range(len(starts) - 1):

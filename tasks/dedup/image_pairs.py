@@ -1,6 +1,6 @@
-"""Keeps the tables of image pairs up to date: `near_pictures` from hashes, `semantic_pictures` from embeddings.
+"""Updates the tables of image pairs: `near_pictures` from hashes, `semantic_pictures` from embeddings.
 
-A night compares only its new images with all others; the result is the table that one search over everything gives.
+Only new images are compared with all others; the tables are the same as after a search over all images.
 """
 
 import hashlib
@@ -18,18 +18,19 @@ from tasks.storage.tables import Store, frame_schema
 
 EMBEDDING = "image_embedding"
 NEW_AT_ONCE = 50_000
-"""New images whose vectors are in memory together; the stored ones are read part by part."""
+"""Number of new vectors held in memory; stored ones are read part by part."""
 
 
 def update_near_images(store: Store, radius: NearImages, versions: Versions) -> dict[str, int]:
-    """`image_hash` -> `near_pictures`. Returns how many images there are, how many were searched for, and pairs."""
+    """`image_hash` -> `near_pictures`. Returns counts of images, searched images and pairs."""
     version = versions["image_hash"]
-    images = _with_image_id(facts(store, "image_hash", version, ["phash", "pdq"])).sort("image_id")
+    named = {"content_id": "image_id"}
+    images = facts(store, "image_hash", version, ["phash", "pdq"]).rename(named).sort("image_id")
 
     def find(searched: pl.Series) -> pl.DataFrame:
         found = near_hashes(images, radius, searched)
         ends = pl.concat([found["image_a"], found["image_b"]]).unique()
-        return near_images(found, _with_image_id(facts(store, "image_hash", version, ["grey"], ends)), radius)
+        return near_images(found, facts(store, "image_hash", version, ["grey"], ends).rename(named), radius)
 
     return _update(store, "near_pictures", "searched_pictures", images["image_id"], _key(radius, version), find)
 
@@ -37,8 +38,7 @@ def update_near_images(store: Store, radius: NearImages, versions: Versions) -> 
 def update_semantic_images(store: Store, radius: SemanticImages | None, versions: Versions) -> dict[str, int]:
     """`image_embedding` -> `semantic_pictures`, empty without a radius.
 
-    New vectors are in memory 50,000 at a time, stored ones part by part. Returns how many images were searched for, and
-    how many pairs there are.
+    Returns counts of searched images and pairs.
     """
     version = versions[EMBEDDING]
     ids = _embedded(store, version) if radius else pl.Series([], dtype=pl.String)
@@ -56,8 +56,8 @@ def _update(
 ) -> dict[str, int]:
     """Bring a table of image pairs up to date.
 
-    `ledger` is the table of the images whose pairs are known, `ids` are all images, sorted, and `search` stands for
-    everything else that a pair depends on. `find` gives the pairs that hold an image beyond those already searched.
+    `ledger` is the table of images that were searched before, `ids` are all images, sorted, and `search` is a key for
+    everything else that a pair depends on. `find` takes the images searched before and returns the pairs of the others.
     """
     before, after = store.read(ledger), pl.DataFrame({"image_id": ids}).with_columns(search=pl.lit(search))
     searched = before.join(after, on=["image_id", "search"], how="semi")["image_id"]
@@ -66,27 +66,27 @@ def _update(
     if len(searched) < len(ids):
         known = known.vstack(find(searched))
     if not (known.equals(pairs) and after.equals(before)):
-        store.replace(ledger, store.empty(ledger))  # a run killed from here on searches for all again
+        store.replace(ledger, store.empty(ledger))  # after a kill from here on, all images are searched again
         store.replace(table, known)
         store.replace(ledger, after)
     return {"pictures": len(ids), "searched": len(ids) - len(searched), "pairs": known.height}
 
 
 def _key(radius: Row | None, version: str) -> str:
-    """16 hex digits for everything that a pair depends on besides the two images."""
+    """16 hex digits for what a pair depends on besides its images: radius and signal version."""
     basis = [radius.model_dump_json() if radius else "", version]
     return hashlib.blake2b("\n".join(basis).encode(), digest_size=8).hexdigest()
 
 
 def _embedded(store: Store, version: str) -> pl.Series:
-    """Sorted ids of the images that have a vector, without the redacted ones that a policy made."""
+    """Sorted ids of the images that have a vector, without copies that a policy redacted."""
     known = facts(store, EMBEDDING, version, [])["content_id"]
     made, logged = (store.read(table, ["image_id"])["image_id"].implode() for table in ("redacted_images", "images"))
     return known.filter(~known.is_in(made) | known.is_in(logged)).sort()
 
 
 def _close_images(store: Store, version: str, ids: pl.Series, new: pl.Series, cosine_min: float) -> pl.DataFrame:
-    """The rows of `semantic_pictures` of which at least one image is new."""
+    """The rows of `semantic_pictures` with at least one new image."""
     found = [pl.DataFrame(schema=frame_schema(SemanticImage))]
     for start in range(0, len(new), NEW_AT_ONCE):
         rows = facts(store, EMBEDDING, version, ["vector"], new[start : start + NEW_AT_ONCE].to_list())
@@ -111,10 +111,6 @@ def _parts(store: Store, version: str, ids: pl.Series) -> Iterator[tuple[pl.Seri
         known = part.filter(wanted)
         if known.height:
             yield known["content_id"], _matrix(known["vector"])
-
-
-def _with_image_id(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.rename({"content_id": "image_id"})
 
 
 def _matrix(vectors: pl.Series) -> Vectors:

@@ -1,4 +1,4 @@
-"""Duplicate images of a folder, found by the same comparison as a release's, without a store."""
+"""Finds duplicate images in a folder, with the same comparison as for a release but without a store."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from tasks.runtime.progress import progress
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp"}
 UNREAD = {".avif", ".heic", ".heif", ".ico", ".jp2", ".jxl", ".svg", ".tif", ".tiff"}
-"""Images too; what is not really one of the others is reported as left out."""
+"""Image formats that cannot be read: such files are reported as rejected unless their content has a format above."""
 _HASHES = {"image_id": pl.String, "phash": pl.String, "pdq": pl.String, "grey": pl.String}
 
 
@@ -30,25 +30,25 @@ class Pair(NamedTuple):
     a: str
     b: str
     relation: str
-    """exact: equal pixels; perceptual: they look the same; semantic: neither, but their embeddings are close."""
+    """exact: equal pixels; perceptual: near-duplicates; semantic: only their embeddings are close."""
     distance: float
     """0 for equal pixels; bits between the 64-bit DCT hashes; for semantic pairs 1 - cosine of the embeddings."""
 
 
 @dataclass(frozen=True)
 class LooseDuplicates:
-    """What was found in a folder; names are relative to it."""
+    """Duplicates in a folder; file names are relative to it."""
 
     pictures: int
     pairs: list[Pair]
-    """Every two files that show the same image, also where several files hold the same pixels."""
+    """All pairs of files."""
     groups: list[list[str]]
-    """Images that are the same or look the same, each group's representative first. Semantic pairs group nothing."""
+    """Files with exact or perceptual matches, each group's representative first; semantic pairs are not grouped."""
     rejected: list[tuple[str, str]]
     """(file, reject reason) of files that are not usable images."""
 
 
-class _Seen(NamedTuple):
+class _Measured(NamedTuple):
     """One decoded file."""
 
     image_id: str
@@ -62,12 +62,12 @@ def loose_duplicates(
 ) -> LooseDuplicates:
     """All duplicate pairs and groups of the images below `folder`; semantic pairs too when a radius is given."""
     files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES | UNREAD and path.is_file())
-    look = _looker(providers, embed=semantic is not None)
+    measure = _measurer(providers, embed=semantic is not None)
     names: dict[str, list[str]] = {}
-    seen: dict[str, _Seen] = {}
+    seen: dict[str, _Measured] = {}
     rejected: list[tuple[str, str]] = []
-    with progress("pictures", len(files)) as advance:
-        for file, found in zip(files, map_ordered(look, files, workers), strict=True):
+    with progress("images", len(files)) as advance:
+        for file, found in zip(files, map_ordered(measure, files, workers), strict=True):
             name = file.relative_to(folder).as_posix()
             if isinstance(found, str):
                 rejected.append((name, found))
@@ -85,28 +85,28 @@ def loose_duplicates(
     return LooseDuplicates(len(files) - len(rejected), sorted(pairs), _groups(names, near), rejected)
 
 
-def _looker(providers: Providers, embed: bool) -> Callable[[Path], _Seen | str]:
-    """Hashes, and the embedding if asked for, of one file; or why it is no usable image."""
+def _measurer(providers: Providers, embed: bool) -> Callable[[Path], _Measured | str]:
+    """A function that returns hashes, and with `embed` the embedding, of a file, or the reason why it is rejected."""
 
-    def look(file: Path) -> _Seen | str:
+    def measure(file: Path) -> _Measured | str:
         try:
             image = open_image(file.read_bytes())
         except ImageRejected as rejected:
             return rejected.reason
         hashes = image_hashes(image)
         vector = providers["image_embedding"].embed_images([image])[0] if embed else None
-        return _Seen(image.image_id, (image.image_id, hashes.phash, hashes.pdq, hashes.grey), vector)
+        return _Measured(image.image_id, (image.image_id, hashes.phash, hashes.pdq, hashes.grey), vector)
 
-    return look
+    return measure
 
 
-def _near(seen: Mapping[str, _Seen]) -> pl.DataFrame:
+def _near(seen: Mapping[str, _Measured]) -> pl.DataFrame:
     radius = NearImages()
     images = pl.DataFrame([each.hashes for each in seen.values()], schema=_HASHES, orient="row").sort("image_id")
     return near_images(near_hashes(images, radius), images, radius)
 
 
-def _semantic(seen: Mapping[str, _Seen], radius: SemanticImages) -> pl.DataFrame:
+def _semantic(seen: Mapping[str, _Measured], radius: SemanticImages) -> pl.DataFrame:
     ids = sorted(seen)
     vectors = np.array([seen[image_id].vector for image_id in ids], np.float32).reshape(len(ids), -1)
     i, j, cosines = cosine_pairs(vectors, radius.cosine_min)

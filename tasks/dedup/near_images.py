@@ -1,10 +1,10 @@
-"""Images that look the same: all pairs within three bounds, and a representative for each group.
+"""Near-duplicate images: pairs, and a representative for each group.
 
-A pair must be within the radius of pHash, of PDQ and of the thumbnails' correlation, because different receipts, maps
-and pages of text can have equal pHashes; embeddings are not used.
+A pair must pass pHash, PDQ and thumbnail correlation, because different receipts, maps and pages of text can have equal
+pHashes. Embeddings are not used.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -21,17 +21,17 @@ GREY_PIXELS = 32 * 32
 PDQ_BITS = 256
 PAIRS_AT_ONCE = 16_384
 FLAT_SPREAD_MAX = 1.0
-"""Grey levels: an image whose brightness varies less is one flat colour."""
+"""Grey levels. An image with a lower standard deviation counts as one flat colour."""
 FLAT_STEP_MAX = 4.0
-"""Grey levels by which two flat images may differ."""
+"""Largest difference in grey levels between two flat images of a pair."""
 _HASH_PAIR = {"image_a": pl.String, "image_b": pl.String, "phash_distance": pl.Int32, "pdq_distance": pl.Int32}
 
 
 def near_hashes(images: pl.DataFrame, radius: NearImages, searched: Iterable[str] = ()) -> pl.DataFrame:
     """Pairs whose pHash and PDQ are within the radius: image_a, image_b, phash_distance, pdq_distance, sorted.
 
-    `images` has image_id, phash and pdq (hex digits), sorted by image_id. Pairs of two images that are both among
-    `searched` are left out.
+    `images` has image_id, phash and pdq (hex digits), sorted by image_id. Pairs of two images in `searched` are left
+    out.
     """
     if images.is_empty():
         return pl.DataFrame(schema=_HASH_PAIR)
@@ -48,7 +48,7 @@ def near_hashes(images: pl.DataFrame, radius: NearImages, searched: Iterable[str
 
 
 def near_images(hash_pairs: pl.DataFrame, greys: pl.DataFrame, radius: NearImages) -> pl.DataFrame:
-    """The rows of `near_pictures`: those of `hash_pairs` whose thumbnails correlate as well.
+    """The rows of `near_pictures`: `hash_pairs` whose thumbnails correlate too.
 
     `greys` has image_id and grey (hex digits of the 32 x 32 thumbnail) for every image of a pair.
     """
@@ -72,7 +72,7 @@ def _distances(hashes: npt.NDArray[np.uint64], i: Rows, j: Rows) -> Rows:
 def correlations(pixels: npt.NDArray[np.uint8], i: Rows, j: Rows) -> npt.NDArray[np.float32]:
     """Pearson correlation, float32 (pairs,), of rows i and j of thumbnails uint8 (n, 1024).
 
-    Two flat images have none: 1 if they are about equally bright, else 0.
+    For two flat images it is undefined: 1 if they are about equally bright, else 0.
     """
     mean = pixels.mean(axis=1, dtype=np.float32)
     spread = pixels.std(axis=1, dtype=np.float32)
@@ -93,25 +93,19 @@ def representatives(
 ) -> dict[str, str]:
     """Each image's representative: itself, or an earlier representative that it is directly paired with.
 
-    There are no chains: an image near a member but not near its representative starts a group of its own.
-    Of several representatives the nearest by PDQ is taken, then the nearest by embedding, then the lowest id.
+    There are no chains: an image that is paired with a member but not with its representative starts its own group.
+    If several representatives match, the nearest by PDQ is used, then the nearest by embedding, then the lowest id.
     """
-    neighbours = _neighbours(pairs, semantic)
+    near_pairs = [pairs.select("image_a", "image_b", distance=pl.col("pdq_distance").cast(pl.Float64))]
+    if semantic is not None:
+        distance = PDQ_BITS + 1 - pl.col("cosine").cast(pl.Float64)  # after every perceptual pair
+        near_pairs.append(semantic.select("image_a", "image_b", distance=distance))
+    neighbours: dict[str, list[tuple[float, str]]] = {}
+    for a, b, bits in pl.concat(near_pairs).iter_rows():
+        neighbours.setdefault(a, []).append((bits, b))
+        neighbours.setdefault(b, []).append((bits, a))
     chosen: dict[str, str] = {}
     for image_id in ordered_ids:
         near = [(d, other) for d, other in neighbours.get(image_id, ()) if chosen.get(other) == other]
         chosen[image_id] = min(near)[1] if near else image_id
     return chosen
-
-
-def _neighbours(pairs: pl.DataFrame, semantic: pl.DataFrame | None) -> Mapping[str, list[tuple[float, str]]]:
-    """Image id -> distance and id of each neighbour: PDQ bits, or for semantic pairs PDQ_BITS + 1 - cosine."""
-    near = [pairs.select("image_a", "image_b", distance=pl.col("pdq_distance").cast(pl.Float64))]
-    if semantic is not None:
-        beyond = PDQ_BITS + 1 - pl.col("cosine").cast(pl.Float64)
-        near.append(semantic.select("image_a", "image_b", distance=beyond))
-    neighbours: dict[str, list[tuple[float, str]]] = {}
-    for a, b, distance in pl.concat(near).iter_rows():
-        neighbours.setdefault(a, []).append((distance, b))
-        neighbours.setdefault(b, []).append((distance, a))
-    return neighbours

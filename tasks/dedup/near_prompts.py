@@ -1,8 +1,8 @@
-"""Prompts that are nearly the same: each is tied to one earlier prompt that shares most of its character 5-grams.
+"""Near-duplicate prompts: each is matched to one earlier prompt that shares most of its character 5-grams.
 
-MinHash LSH (Broder 1997) proposes candidates; the Jaccard index of each is then computed exactly, so no wrong prompt is
-tied. A pair at the limit is found with a probability of at least 0.999; the signatures are seeded, so that the same
-prompts always give the same table.
+MinHash LSH (Broder 1997) proposes candidates; the Jaccard index of each is then computed exactly, so there are no wrong
+matches. A pair at the limit is found with a probability of at least 0.999. Signatures are seeded: the same prompts give
+the same table.
 """
 
 from functools import lru_cache
@@ -16,25 +16,25 @@ from schemas.decision import NearPrompt
 from tasks.storage.tables import frame_schema
 
 GRAM = 5
-"""Characters of an n-gram. Shorter ones are so common that every text shares some with every other."""
+"""Characters of an n-gram. Shorter ones occur in almost every text."""
 PERMUTATIONS, SEED = 128, 1
 RECALL_MIN = 0.999
-"""Least probability with which a pair at the limit becomes a candidate."""
+"""Minimum probability that a pair at the limit becomes a candidate."""
 ESTIMATE_MARGIN = 0.2
-"""How far below the limit a candidate's estimated Jaccard index may be: 5 standard deviations or more."""
+"""How far below the limit the estimated Jaccard index of a candidate may be: at least 5 standard deviations."""
 SETS_KEPT = 10_000
-"""Sets of n-grams that stay in memory; others are made again."""
+"""Number of n-gram sets that are cached."""
 _ROUNDING = 1e-9
 _WITHOUT_BLANKS = r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}])"
-"""A character of these scripts says as much as several letters, so it is written twice."""
+"""Scripts written without spaces. Their characters are doubled, because each means as much as several letters."""
 _PADDING = "  "
 _OUTSIDE_WORDS = r"[^\p{L}\p{M}\p{N}]+"
 
 
 def near_prompts(conversations: pl.DataFrame, jaccard_min: float) -> pl.DataFrame:
-    """The `near_prompts` table of some conversations: those whose prompt is nearly that of an earlier one.
+    """The `near_prompts` table: conversations whose prompt is a near-duplicate of an earlier one.
 
-    A prompt is tied to the most similar earlier representative, or becomes one; there are no chains.
+    A prompt is matched to the most similar earlier representative, or becomes one itself; there are no chains.
     """
     asked = conversations.sort("tstamp", "conversation_id").select("conversation_id", "prompt_id", "turns")
     first = asked.unique("prompt_id", keep="first", maintain_order=True)
@@ -52,16 +52,16 @@ def near_prompts(conversations: pl.DataFrame, jaccard_min: float) -> pl.DataFram
 
 
 def _prompts(conversations: pl.DataFrame) -> pl.Series:
-    """What the user said, turn after turn."""
+    """All user messages of each conversation, joined by blank lines."""
     turn = pl.element().struct
     said = pl.col("turns").list.eval(pl.element().filter(turn.field("role") == "user").struct.field("content"))
     return conversations.select(said.list.join("\n\n")).to_series()
 
 
 def near_texts(texts: pl.Series, jaccard_min: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """For each text the row of the representative it is tied to, -1 for representatives, and their Jaccard index.
+    """The row of the representative that each text is matched to, -1 for none, and their Jaccard index.
 
-    Rows come in order of rank. A text without letters and digits is tied to nothing.
+    Earlier rows become representatives first. A text without letters and digits is never matched.
 
     Returns:
         int64 (n,) and float32 (n,), 0 to 1.
@@ -93,7 +93,7 @@ def _bands(jaccard_min: float) -> int:
 
 
 def _padded(texts: pl.Series) -> list[str]:
-    """Lower case without punctuation, with blanks around; empty where nothing is left."""
+    """The texts in lower case without punctuation, padded with spaces; empty if nothing is left."""
     plain = texts.str.normalize("NFKC").str.to_lowercase().str.replace_all(_OUTSIDE_WORDS, " ").str.strip_chars()
     spread = plain.str.replace_all(_WITHOUT_BLANKS, "${1}${1}")
     return spread.str.replace(r"^(.+)$", f"{_PADDING}${{1}}{_PADDING}").to_list()

@@ -16,10 +16,10 @@ Vectors = npt.NDArray[np.float32]
 def preset_datasets(
     conversations: pl.DataFrame, sightings: pl.DataFrame, presets: pl.DataFrame, pairs: pl.DataFrame
 ) -> pl.Series:
-    """Dataset of the preset collection that each conversation's first image comes from, null for uploads.
+    """The dataset of each conversation's first image if it is a preset, null for uploads.
 
-    A preset is recognised by equal pixels or as a near-duplicate; where the conversation's image is lost, by the name
-    that the server logs for it. Only there: one conv_id can hold an upload and, after a reset, a preset.
+    A preset is recognized by equal pixels or as a near-duplicate. Only if the conversation's image is missing, the
+    logged name is used, because one conv_id can hold an upload and, after a reset, a preset.
     """
     by_image: dict[str, str] = {}
     for dataset, image_id in presets.drop_nulls("image_id").select("dataset", "image_id").iter_rows():
@@ -39,8 +39,8 @@ def duplicates_of(
 ) -> dict[str, str]:
     """conversation_id -> the conversation it repeats, for every conversation beyond `copies_max`.
 
-    `vectors` gives the prompt's embedding by prompt_id, `image_of` the representative of an image. Voted
-    conversations come first and are never repeats; then the earliest represents the others.
+    `vectors` has the embedding of each prompt_id, `image_of` the representative of each image. Voted conversations
+    come first and are never repeats; the others are ordered by time, and the first of a group represents it.
     """
     ordered = conversations.sort(["voted", "tstamp", "conversation_id"], descending=[True, False, False])
     of_image: dict[tuple[str, ...], list[tuple[str, str, bool]]] = {}
@@ -70,7 +70,7 @@ def near_prompts(prompt_ids: Iterable[str], vectors: Mapping[str, Vectors], cosi
 def _repeats(
     members: Iterable[tuple[str, str, bool]], near: Mapping[str, list[str]], copies_max: int
 ) -> dict[str, str]:
-    """Groups around representatives: whoever joins no earlier group starts one. `members` are in order of rank."""
+    """Each member, in order, joins the first group with a similar prompt or becomes the representative of a new one."""
     place: dict[str, int] = {}
     representatives: list[str] = []
     copies: list[int] = []
@@ -89,7 +89,7 @@ def _repeats(
 
 
 def image_key(image_ids: list[str], image_of: Mapping[str, str], pictures: str) -> tuple[str, ...]:
-    """What of the images must be equal: all (`same`), their representatives (`near`, `semantic`), none (`ignore`)."""
+    """What must be equal: all image ids (`same`), their representatives (`near`, `semantic`) or nothing (`ignore`)."""
     if pictures == "ignore":
         return ()
     if pictures == "same":
@@ -101,7 +101,7 @@ def hot_battles(battles: pl.DataFrame, image_of: Mapping[str, str], rule: HotPro
     """battle_ids, sorted, of the battles that exceed the limit of their prompt.
 
     `battles` has battle_id and the left side's prompt_id and image_ids; `image_of` gives the representative of an
-    image. The battles with the smallest hashes of their ids are kept: a fair draw that new battles hardly change.
+    image. The battles with the smallest hashes of their ids are kept, a random draw that new battles hardly change.
     """
     of_prompt: dict[tuple[str, ...], list[str]] = {}
     for battle_id, prompt_id, image_ids in battles.select("battle_id", "prompt_id", "image_ids").iter_rows():
@@ -112,7 +112,7 @@ def hot_battles(battles: pl.DataFrame, image_of: Mapping[str, str], rule: HotPro
 
 
 def _limit(counts: list[int], rule: HotPromptRule) -> int:
-    """Battles of a prompt that are kept. A quantile is over the prompts and rounds down to at least 1, as upstream."""
+    """Battles to keep for each prompt. A quantile over the prompts is rounded down to at least 1, as upstream does."""
     if rule.copies_quantile is None:
         return rule.copies_max or 1
     return max(1, int(np.quantile(counts, rule.copies_quantile))) if counts else 1

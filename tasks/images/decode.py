@@ -1,7 +1,7 @@
-"""An image, decoded once; every signal takes its pixels from here.
+"""Decodes an image file once; every signal is computed from the result.
 
-Identity is the decoded RGB pixels with orientation applied and transparency composited on white, so the
-same image under two names, containers or EXIF orientations is one image.
+An image is identified by its RGB pixels with EXIF orientation applied and transparency composited on white, so copies
+with other file names, containers or EXIF orientations are the same image.
 """
 
 import io
@@ -32,13 +32,13 @@ _TO_UPRIGHT = {
     7: PIL.Image.Transpose.TRANSVERSE,
     8: PIL.Image.Transpose.ROTATE_90,
 }
-"""EXIF orientation -> what turns the stored pixels upright. 1 is upright."""
+"""EXIF orientation -> the transpose that turns the stored pixels upright; 1 is upright already."""
 
 PIL.Image.MAX_IMAGE_PIXELS = None  # the header is checked against PIXELS_MAX before anything is decoded
 
 
 class ImageRejected(Exception):
-    """An image that cannot be used, with the reject reason and a few words that hold no personal data."""
+    """An image that cannot be used, with the reject reason and a short explanation without personal data."""
 
     def __init__(self, reason: RejectReason, evidence: str) -> None:
         super().__init__(f"{reason}: {evidence}")
@@ -79,7 +79,7 @@ class DecodedImage:
         return np.asarray(self.pil.resize(size, method))
 
     def fitted(self, side_max: int) -> Pixels:
-        """uint8 (height, width, 3): shrunk, never enlarged, until the longer side is at most `side_max` pixels."""
+        """uint8 (height, width, 3), shrunk if needed so that the longer side is at most `side_max` pixels."""
         scale = side_max / max(self.width, self.height)
         if scale >= 1:
             return self.rgb
@@ -87,7 +87,7 @@ class DecodedImage:
 
 
 def open_image(content: bytes) -> DecodedImage:
-    """Decode an untrusted file, once. Raises ImageRejected for anything that is not one whole, still image."""
+    """Decode an untrusted file. Raises ImageRejected unless it is one complete, still image."""
     if not content:
         raise ImageRejected(RejectReason.IMAGE_EMPTY, "0 bytes")
     header = _header(content)
@@ -100,7 +100,7 @@ def open_image(content: bytes) -> DecodedImage:
 
 
 def decode_stored(encoded: bytes, stored_format: str, stored_id: str) -> DecodedImage:
-    """An image of the `images` table, decoded again because a signal was added later."""
+    """Decode an image of the `images` table again, for a signal that was added later."""
     return DecodedImage(stored_id, encoded, stored_format, _decode(encoded, 1))
 
 
@@ -108,7 +108,7 @@ def _header(content: bytes) -> PIL.Image.Image:
     try:
         header = PIL.Image.open(io.BytesIO(content), formats=FORMATS)
         frames = getattr(header, "n_frames", 1)
-    except Exception as error:  # decoders raise whatever they like on hostile bytes
+    except Exception as error:  # decoders raise errors of any type on hostile bytes
         raise ImageRejected(RejectReason.IMAGE_NOT_A_PICTURE, type(error).__name__) from None
     width, height = header.size
     if width * height > PIXELS_MAX:
@@ -124,7 +124,7 @@ def _header(content: bytes) -> PIL.Image.Image:
 def _orientation(header: PIL.Image.Image) -> int:
     try:
         value = header.getexif().get(0x0112, 1)
-    except Exception:  # broken EXIF says nothing about orientation, and is not kept
+    except Exception:  # the EXIF data is broken; it is not kept anyway
         return 1
     return value if value in _TO_UPRIGHT else 1
 

@@ -11,17 +11,19 @@ from tasks.images.decode import DecodedImage, Filter, Pixels
 PDQ_SIDE_MIN = 512
 """PDQ is computed on the image reduced by a whole factor that leaves at least this longer side, in pixels.
 
-Its authors recommend 512 pixels. Of 14 photographs none then differs in more than 6 of 256 bits from the hash of the
-full size; shrunk to exactly 512 they differ in up to 18, and known images are matched within 31.
+Its authors recommend 512 pixels. For 14 photographs the hash then differs from that of the full size in at most 6 of
+256 bits; shrunk to exactly 512 pixels it differs in up to 18. Known images are matched within 31 bits.
 """
 THUMBNAIL_SIDE = 32
 
 
-def image_hashes(picture: DecodedImage) -> ImageHash:
-    """All three, of one image."""
-    thumbnail = picture.pil.convert("L").resize((THUMBNAIL_SIDE, THUMBNAIL_SIDE), Filter.LANCZOS)
-    phash = imagehash.phash(thumbnail)  # it shrinks to 32 x 32 in the same way, so this is the hash of the whole image
-    pdq, quality = _pdq(picture.pil)
+def image_hashes(image: DecodedImage) -> ImageHash:
+    """The three hashes of one image."""
+    thumbnail = image.pil.convert("L").resize((THUMBNAIL_SIDE, THUMBNAIL_SIDE), Filter.LANCZOS)
+    phash = imagehash.phash(
+        thumbnail
+    )  # imagehash shrinks to 32 x 32 in the same way, so the hash is that of the whole image
+    pdq, quality = _pdq(image.pil)
     return ImageHash(phash=str(phash), pdq=pdq, pdq_quality=quality, grey=thumbnail.tobytes().hex())
 
 

@@ -1,4 +1,4 @@
-"""Removes metadata from encoded images without loss: only what decoding the pixels needs is kept.
+"""Removes metadata from PNG and JPEG files without re-encoding: only what is needed to decode the pixels is kept.
 
 EXIF, GPS, XMP, IPTC, ICC profiles, comments, thumbnails, animation frames and bytes after the end are removed.
 """
@@ -14,13 +14,13 @@ _APPLICATION_OR_COMMENT = {*range(0xE0, 0xF0), 0xFE}
 
 
 def strip_metadata(content: bytes, file_format: str) -> bytes | None:
-    """The image without metadata, or None when its container cannot be rewritten without loss."""
+    """The image without metadata, or None when that needs re-encoding: another format or a broken file."""
     try:
         if file_format == "PNG":
             return _strip_png(content)
         if file_format == "JPEG":
             return _strip_jpeg(content)
-    except (IndexError, ValueError):  # a broken container: the pixels are encoded anew instead
+    except (IndexError, ValueError):  # a broken file: the caller encodes the pixels anew
         return None
     return None
 
@@ -68,9 +68,9 @@ def _strip_jpeg(content: bytes) -> bytes:
 
 
 def _kept_segment(marker: int, segment: bytes) -> bytes:
-    """The whole marker segment as it is kept; empty when it is metadata."""
+    """The marker segment without metadata; empty when all of it is metadata."""
     if marker == _APP0_JFIF and segment.startswith(b"JFIF\0"):
-        segment = segment[: _JFIF_BYTES - 2] + b"\0\0"  # the thumbnail goes, its size becomes 0 x 0
+        segment = segment[: _JFIF_BYTES - 2] + b"\0\0"  # without thumbnail: size 0 x 0
     elif marker == _APP14_ADOBE and segment.startswith(b"Adobe"):
         segment = segment[:_ADOBE_BYTES]  # the colour transform is needed to decode
     elif marker in _APPLICATION_OR_COMMENT:
@@ -79,7 +79,7 @@ def _kept_segment(marker: int, segment: bytes) -> bytes:
 
 
 def _scan_end(content: bytes, at: int) -> int:
-    """Where the entropy-coded data that starts at `at` ends: the next marker that is neither escape nor restart."""
+    """End of the entropy-coded data that starts at `at`: the next marker that is neither an escape nor a restart."""
     while True:
         at = content.index(b"\xff", at)
         following = content[at + 1]

@@ -1,1 +1,1 @@
-"""Raw log lines and picture files -> conversations, battles, images and rejects."""
+"""Raw log lines and image files -> conversations, battles, images and rejects."""

@@ -1,18 +1,18 @@
 """Tables `sightings` and `picture_files` -> `conversations` and `battles`.
 
-Lines accumulate: turn 3 repeats turns 1 and 2, a regenerated answer repeats the rest, a vote repeats both sides. The
-last sighting of a conversation wins; the order in which sightings were read does not matter. DuckDB joins the sightings
-without their texts in a temporary file, so memory does not grow with the log; texts are fetched for one part of
-`conversations` at a time.
+A sighting is one conversation as one log line shows it. Later lines repeat earlier ones (turn 3 repeats turns 1 and 2,
+a vote repeats both sides), so the last sighting of a conversation is its final state, in whatever order lines are read.
+DuckDB joins the sightings without their texts and spills to a temporary folder beyond MEMORY_LIMIT; texts are read for
+one part of `conversations` at a time.
 """
 
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 import duckdb
 import polars as pl
@@ -26,7 +26,7 @@ from tasks.storage.tables import Store, frame_schema
 
 ROWS_A_PART = 16_384
 MEMORY_LIMIT = "1200MB"
-"""Of DuckDB; more is written to the temporary folder."""
+"""Memory limit of DuckDB; it writes the rest to the temporary folder."""
 _MADE_FROM = "ingest/assembled_from"
 _SQL = Path(__file__).with_name("assemble.sql")
 _COLUMNS = [
@@ -36,7 +36,7 @@ _COLUMNS = [
 
 
 def assemble_store(store: Store, workers: int) -> dict[str, int]:
-    """Write both tables, unless they were made from just these parts. Returns how many rows they have."""
+    """Write both tables, unless they were already made from the same input parts. Returns the rows of each."""
     parts = store.parts("sightings")
     seen = json.dumps([parts, store.parts("picture_files")])
     made_from = hashlib.blake2b(seen.encode()).hexdigest().encode()
@@ -46,18 +46,18 @@ def assemble_store(store: Store, workers: int) -> dict[str, int]:
             store.list_parts("battles", list(battles))
             files = store.read("picture_files").unique("name", keep="last")
             last = (with_images(rows, files) for rows in _slices(database, "conversations"))
-            writer = ConversationWriter(store.root, parts)
-            store.list_parts("conversations", list(map_ordered(writer.write, last, workers)))
+            write = partial(_write_conversations, store.root, parts)
+            store.list_parts("conversations", list(map_ordered(write, last, workers)))
         store.write_bytes(_MADE_FROM, made_from)
     return {table: store.height(table) for table in ("conversations", "battles")}
 
 
 @contextmanager
 def _joined(store: Store, parts: Sequence[str], workers: int) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database with the tables `conversations` (without texts) and `battles`, each numbered in order by `place`."""
-    with TemporaryDirectory() as folder, duckdb.connect(f"{folder}/sightings.duckdb") as database:
+    """A database with the tables `conversations` (without texts) and `battles`; `place` numbers their rows from 1."""
+    with TemporaryDirectory() as folder, duckdb.connect() as database:
         database.execute("SET enable_progress_bar = false")  # it would go to the standard output
-        database.execute("SET preserve_insertion_order = false")  # every query says its order
+        database.execute("SET preserve_insertion_order = false")  # queries that need an order have ORDER BY
         database.execute("SET memory_limit = $1", [MEMORY_LIMIT])
         database.execute("SET threads = $1", [workers])
         database.execute("SET temp_directory = $1", [folder])
@@ -70,19 +70,19 @@ def _joined(store: Store, parts: Sequence[str], workers: int) -> Iterator[duckdb
 
 
 def _numbered(rows: pl.DataFrame, part: int) -> pa.Table:
-    """Sightings with the part and the row they stand in, and their time in microseconds."""
+    """Sightings with their part number and row number, and their time as microseconds."""
     return (
         rows.with_row_index("row").with_columns(pl.col("tstamp").dt.epoch("us"), part=pl.lit(part, pl.Int32)).to_arrow()
     )
 
 
-def _opening_suffix(opening_id: str, picture: str) -> str:
-    """What tells a later conversation under one conv_id from the first one."""
-    return combined_id("opening", [opening_id + picture])[:8]
+def _opening_suffix(opening_id: str, image: str) -> str:
+    """8 hex digits that are appended to the conv_id of every conversation but the first one under it."""
+    return combined_id("opening", [opening_id + image])[:8]
 
 
 def _slices(database: duckdb.DuckDBPyConnection, table: str) -> Iterator[pl.DataFrame]:
-    """The rows of a table in order, as many as make a part; one slice at least."""
+    """The rows of a table in order, ROWS_A_PART at a time; an empty table gives one empty slice."""
     ((count,),) = database.table(table).count("place").fetchall()
     for start in range(0, max(count, 1), ROWS_A_PART):
         wanted = f"place BETWEEN {start + 1} AND {start + ROWS_A_PART}"
@@ -90,28 +90,24 @@ def _slices(database: duckdb.DuckDBPyConnection, table: str) -> Iterator[pl.Data
         yield rows.with_columns(pl.from_epoch(pl.col("tstamp", "first_tstamp"), "us").dt.replace_time_zone("UTC"))
 
 
-class ConversationWriter(NamedTuple):
-    """Writes parts of `conversations`; called on several threads."""
+def _write_conversations(root: str, parts: Sequence[str], last: pl.DataFrame) -> str:
+    """Write the conversations of some last sightings as a part; called on several threads.
 
-    store: str
-    sightings: Sequence[str]
-    """Parts of the `sightings` table."""
-
-    def write(self, last: pl.DataFrame) -> str:
-        """Write the conversations of some last sightings as a part; `last` has `image_ids` and `image_problems`."""
-        store = Store(self.store)
-        rows = with_turns(last.with_columns(texts=_texts(store, self.sightings, last)))
-        return store.write_part("conversations", _as_rows(rows, Conversation))
+    `parts` are those of `sightings`; `last` has `image_ids` and `image_problems`.
+    """
+    store = Store(root)
+    rows = with_turns(last.with_columns(texts=_texts(store, parts, last)))
+    return store.write_part("conversations", _as_rows(rows, Conversation))
 
 
 def _as_rows(rows: pl.DataFrame, row: type[Battle] | type[Conversation]) -> pl.DataFrame:
-    """The columns of a table, typed as it declares them."""
+    """The columns that the table declares, cast to their types."""
     rows = rows.with_columns(day=pl.col("first_tstamp").dt.date())
     return rows.select(pl.col(name).cast(kind) for name, kind in frame_schema(row).items())
 
 
 def _texts(store: Store, parts: Sequence[str], last: pl.DataFrame) -> pl.Series:
-    """The messages of every row's sighting; null where the log held null."""
+    """The messages of each row's sighting; a message is null where the log held null."""
     found = [pl.DataFrame(schema={"part": pl.Int32, "row": pl.UInt32, "texts": pl.List(pl.String)})]
     for (part,), rows in last.select("part", "row").partition_by("part", as_dict=True).items():
         found.append(rows.with_columns(texts=_texts_at(store, parts[int(str(part))], rows["row"])))
@@ -120,14 +116,14 @@ def _texts(store: Store, parts: Sequence[str], last: pl.DataFrame) -> pl.Series:
 
 
 def _texts_at(store: Store, part: str, rows: pl.Series) -> pl.Series:
-    """The texts of some rows of a part: in the row, or in the next one of its source and conv_id that has texts."""
+    """The texts of some rows of a part. A row without texts takes them from the next row of its source and conv_id."""
     seen = store.read_part("sightings", part, ["source", "conv_id", "texts"]).with_row_index("row")
     holder = pl.when(pl.col("texts").is_not_null()).then("row").backward_fill().over("source", "conv_id")
     return seen["texts"].gather(seen.select(holder).to_series().gather(rows))
 
 
 def with_turns(rows: pl.DataFrame) -> pl.DataFrame:
-    """`rows` with the columns that follow from `texts` and `image_ids`."""
+    """Add the columns computed from `texts` and `image_ids`: turns, null_turns, num_turns, prompt_id, document_id."""
     is_user = pl.col("place") % 2 == 0
     messages = (
         rows.select("conversation_id", "texts")
@@ -135,7 +131,8 @@ def with_turns(rows: pl.DataFrame) -> pl.DataFrame:
         .with_columns(place=pl.int_range(pl.len()).over("conversation_id"), content=pl.col("texts").fill_null(""))
         .with_columns(role=pl.when(is_user).then(pl.lit(Role.USER.value)).otherwise(pl.lit(Role.ASSISTANT.value)))
     )
-    messages = messages.with_columns(text_id=pl.Series(map(text_id, messages["content"]), dtype=pl.String))
+    id_of = cache(text_id)  # both sides of a battle have the same prompt, which is often the only user message
+    messages = messages.with_columns(text_id=pl.Series(map(id_of, messages["content"]), dtype=pl.String))
     by_conversation = messages.group_by("conversation_id", maintain_order=True).agg(
         turns=pl.struct("role", "content", "text_id"),
         null_turns=pl.col("place").filter(pl.col("texts").is_null()),
@@ -143,15 +140,15 @@ def with_turns(rows: pl.DataFrame) -> pl.DataFrame:
         prompt=pl.col("content").filter(is_user).str.join("\n\n"),
     )
     rows = rows.join(by_conversation, on="conversation_id", how="left", maintain_order="left")
-    rows = rows.with_columns(prompt_id=pl.Series(map(text_id, rows["prompt"]), dtype=pl.String))
+    rows = rows.with_columns(prompt_id=pl.Series(map(id_of, rows["prompt"]), dtype=pl.String))
     documents = [combined_id("document", [p, *ids]) for p, ids in rows.select("prompt_id", "image_ids").iter_rows()]
     return rows.with_columns(document_id=pl.Series(documents, dtype=pl.String))
 
 
-def with_images(last: pl.DataFrame, picture_files: pl.DataFrame) -> pl.DataFrame:
-    """`last` with `image_ids` and `image_problems` by the names its sightings hold."""
+def with_images(last: pl.DataFrame, image_files: pl.DataFrame) -> pl.DataFrame:
+    """Add `image_ids` and `image_problems`, looked up in table `picture_files` by the logged image names."""
     best = (
-        picture_files.with_columns(
+        image_files.with_columns(
             pictures=pl.col("name").str.replace(r"\.[a-z]+$", ""), exact=pl.col("name").str.ends_with(".png")
         )
         .sort("exact", "name", descending=[True, False])

@@ -1,15 +1,16 @@
 -- `seen` (sightings without texts) -> `conversations` and `battles`.
 
--- Sightings in order of time, which decides what comes last.
+-- Sightings numbered by time; the highest `seq` of a conversation is its last.
 CREATE TABLE ordered AS
 SELECT *, row_number() OVER (ORDER BY tstamp, source, line, side) AS seq, pictures[1] AS picture,
     record_type IN ('leftvote', 'rightvote', 'tievote', 'bothbad_vote') AS is_vote
 FROM seen;
 DROP TABLE seen;
 
--- Within one conv_id, conversations differ by their opening text and first picture. A sighting without a picture (an
--- early-era vote) belongs to the conversation with the same opening that has one. A chat without a picture does not when
--- the chat with a picture before it is as long, or the one after it is no longer: lines grow, unless the user began anew.
+-- Conversations under one conv_id are told apart by their first user text and first image. A sighting without an image
+-- (an early-era vote) joins the conversation with the same first text that has one. Exception: a chat line without an
+-- image is a conversation of its own when it is not longer than the line with an image before it, or not shorter than
+-- the one after it, because the lines of one conversation only grow.
 CREATE TABLE opened AS
 WITH around AS (
     SELECT seq, conv_id, opening_id, picture, num_messages, record_type,
@@ -53,7 +54,7 @@ DROP TABLE ordered;
 DROP TABLE opened;
 DROP TABLE named;
 
--- `source` and `line` say where the final state stands: the last line of its own, else the last vote or share.
+-- `source` and `line` point to the last line of the conversation that is not a vote or share, else to the last of those.
 CREATE TABLE conversations AS
 WITH last AS (
     SELECT conversation_id,

@@ -1,8 +1,8 @@
 """Whether a log line or dataset row says that the server flagged it as child abuse.
 
-The flag is the key `has_csam_image`, wherever it stands: in the record, its states, nested objects and lists, twice in
-one object, spelled with escapes, or in JSON that is itself a string. Any value but a plain false or null means yes.
-What a user or a model writes about the flag does not count.
+The flag is the key `has_csam_image`. It is found at any depth: in the record, its states, nested objects and lists, as
+a repeated key, spelled with escapes, or in JSON inside a string. Any value except false and null counts as flagged.
+Message texts that mention the flag do not count.
 """
 
 import json
@@ -12,18 +12,18 @@ from typing import Any
 
 _FLAG = "has_csam_image"
 _FLAG_SET = re.compile(rb'has_csam_image(?!\\*"\s*:\s*(?:false|null)\b)')
-"""The flag, followed by anything but a plain no."""
+"""The flag with any value except false and null."""
 _BACKSLASHES = re.compile(rb"\\+")
 _ESCAPE = re.compile(rb"\\u00([3-7][0-9a-fA-F])")
 _ESCAPED_AGAIN_MAX = 8
 _NAME = re.compile(rb"[0-9a-f]{32}")
 _NOTABLE = re.compile(rb"[0-9a-f]{32}|has_csam_image[^,}]{0,32}")
 _TEXT_KEYS = frozenset({"messages", "conversation", "conversation_a", "conversation_b", "content", "text"})
-"""Strings below these keys are what people and models wrote, not JSON of the server."""
+"""Strings below these keys were written by people and models; they are not searched as JSON."""
 
 
 def line_is_flagged(raw: bytes) -> bool:
-    """Whether a flag is set anywhere in a line. Of a line that is not JSON, whether it looks as if one were."""
+    """Whether a flag is set anywhere in a line. Lines that are not JSON are searched as text."""
     if b"\\u00" not in raw and not _FLAG_SET.search(raw):
         return False
     try:
@@ -38,9 +38,9 @@ def row_is_flagged(row: Any) -> bool:
 
 
 def ids_in(raw: bytes) -> tuple[set[str], set[str]]:
-    """(conversation ids, picture names) in a flagged line: too much is better than too little here.
+    """(conversation ids, image names) in a flagged line. Everything that looks like an image name is taken as one.
 
-    In a line too broken to tell its conversations, whatever looks like a name is both.
+    In a line that cannot be parsed, every such name is taken as a conversation id too.
     """
     names = {name.decode() for name in _NAME.findall(_unescaped(raw))}
     try:
@@ -51,17 +51,17 @@ def ids_in(raw: bytes) -> tuple[set[str], set[str]]:
 
 
 def notable(part: bytes) -> bytes:
-    """What of a part of an overlong line has to be known of it: everything that may be a name or a flag."""
+    """Everything that may be an image name or a flag in a piece of an overlong line."""
     return b" ".join([b"", *_NOTABLE.findall(_unescaped(part))])
 
 
 def _parsed(raw: bytes) -> Any:
-    """JSON with objects as lists of (key, value), so that a key that stands twice in one object is seen twice."""
+    """JSON with objects as lists of (key, value), so that repeated keys are all kept."""
     return json.loads(raw, object_pairs_hook=list)
 
 
 def _values(key: str, value: Any, is_text: bool = False) -> Iterator[Any]:
-    """Every value under a key, at any depth. Strings are looked into where they hold JSON, unless they `is_text`."""
+    """Every value under a key, at any depth, also in strings that hold JSON; with `is_text`, strings are skipped."""
     if isinstance(value, dict):
         value = list(value.items())
     if isinstance(value, list):
@@ -81,13 +81,13 @@ def _values(key: str, value: Any, is_text: bool = False) -> Iterator[Any]:
 
 
 def _looks_flagged(raw: bytes) -> bool:
-    """Whether text that is not JSON holds the flag without a plain no behind it, or is escaped too often to tell."""
+    """Whether text that is not JSON holds a set flag, or is escaped too many times to tell."""
     plain = _unescaped(raw)
     return _FLAG_SET.search(plain) is not None or _ESCAPE.search(plain) is not None
 
 
 def _unescaped(raw: bytes) -> bytes:
-    """The bytes with escaped ASCII characters as themselves, also those in strings that hold JSON."""
+    """The bytes with escaped ASCII characters decoded, also in JSON inside strings."""
     for _ in range(_ESCAPED_AGAIN_MAX):
         raw = _BACKSLASHES.sub(rb"\\", raw)
         if not _ESCAPE.search(raw):

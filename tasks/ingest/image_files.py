@@ -1,4 +1,4 @@
-"""Image names in the tables -> image files beside the logs or in dataset rows, and rejects of unusable ones."""
+"""Finds the image file, or the dataset row, of every image name that the sightings hold. Unusable ones are rejects."""
 
 import os
 import re
@@ -19,22 +19,22 @@ from tasks.ingest.quarantine import EMBEDDED, rows_without
 from tasks.storage.tables import Store, frame_of
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".avif", ".heic", ".heif", ".tif", ".tiff", ".svg")
-"""In the order of preference: the server's PNG holds the exact upload, its older JPEG does not. After .bmp come those
-that nothing here reads, so that such a file is rejected for its format and not called missing."""
+"""In order of preference: the server's PNG holds the exact upload, its older JPEG does not. Formats after .bmp cannot
+be read; they are listed so that such a file is rejected for its format instead of as missing."""
 _WILDVISION = re.compile(r"(input_image_(?P<conv_id>[0-9A-Za-z-]{8,64})_(?P<tstamp>\d+(?:\.\d+)?))\.(?:png|jpe?g)")
 
 LinkedImages = Mapping[str, Sequence[tuple[float, str]]]
-"""conv_id -> (seconds, image name) of the images that only their file names link to it, in time order."""
+"""conv_id -> (seconds, image name) in time order, for images that are linked by their file names alone."""
 
 
 class ImageSource(NamedTuple):
-    """An image and the name it goes by in the store."""
+    """An image file and its name in the store."""
 
     name: str
     file: Path
-    """The image's file, or the data file that carries it."""
+    """The image's file, or the data file with a row that holds it."""
     content: bytes | None = None
-    """The encoded image, when it is not a file of its own."""
+    """The encoded image, when it comes from a row of a data file."""
 
     def read(self) -> bytes:
         """The encoded image."""
@@ -67,15 +67,15 @@ def _linked(folders: Sequence[tuple[Path, int]]) -> LinkedImages:
 
 
 def image_at(images: Sequence[tuple[float, str]], seconds: float) -> str:
-    """The image a line of that time is about: the last one saved before, else the first."""
+    """The image a log line of that time refers to: the last one saved before it, else the first."""
     return next((name for saved, name in reversed(images) if saved <= seconds + 1), images[0][1])
 
 
 def find_files(folders: Sequence[Path], names: Iterable[str]) -> tuple[list[ImageSource], list[Reject]]:
     """The file of every image name, sorted by name, and a reject for each name without a usable file.
 
-    The first folder that has a file counts: two servers give images the same name only when they are equal.
-    A link that leads out of its folder is refused: names come from logs that users write into.
+    The first folder that has the file is used: names are hashes, so files of two servers with one name are equal.
+    Symbolic links out of the folder are rejected, because users can influence the names in a log.
     """
     present: dict[str, os.DirEntry[str]] = {}
     for folder in folders:
@@ -87,7 +87,7 @@ def find_files(folders: Sequence[Path], names: Iterable[str]) -> tuple[list[Imag
         if file is None:
             rejects.append(_reject(name, RejectReason.IMAGE_MISSING, "no such file"))
         elif _leads_out(present[file]):
-            rejects.append(_reject(file, RejectReason.IMAGE_PATH_ESCAPE, "a link out of the picture folder"))
+            rejects.append(_reject(file, RejectReason.IMAGE_PATH_ESCAPE, "a link out of the image folder"))
         elif not present[file].is_file():
             rejects.append(_reject(file, RejectReason.IMAGE_NOT_A_PICTURE, "not a file"))
         else:
@@ -117,24 +117,21 @@ def file_stamp(file: Path) -> tuple[int, int]:
 
 
 def embedded_images(files: Iterable[tuple[LogFile, str]], wanted: Iterable[str]) -> Iterator[ImageSource]:
-    """Each wanted image that a row of `files`, which are (file, format), carries: once, in row order."""
+    """The wanted images that rows of `files`, which are (file, format), hold: each once, in row order."""
     missing = set(wanted)
-    for file, name in files:
-        shape = None if name == ARENA_LOGS else adapter(name)
-        if shape is None or shape.image_column is None:
+    for file, format_name in files:
+        shape = None if format_name == ARENA_LOGS else adapter(format_name)
+        if shape is None or shape.image_column is None or not missing:
             continue
-        for place, row in _rows(file, shape.image_column) if missing else ():
-            for found, content in _contents(row, shape, place):
+        is_table = file.path.suffix in TABLES
+        rows = (
+            enumerate(table_rows(file.path, [shape.image_column], image_bytes=True), 1) if is_table else line_rows(file)
+        )
+        for number, row in rows:
+            for found, content in _contents(row, shape, Place(file.source, number)):
                 if found in missing:
                     missing.discard(found)
                     yield ImageSource(found + EMBEDDED, file.path, content)
-
-
-def _rows(file: LogFile, column: str) -> Iterator[tuple[Place, Any]]:
-    is_table = file.path.suffix in TABLES
-    rows = enumerate(table_rows(file.path, [column], image_bytes=True), 1) if is_table else line_rows(file)
-    for number, row in rows:
-        yield Place(file.source, number), row
 
 
 def _contents(row: Any, shape: FormatAdapter, place: Place) -> Iterator[tuple[str, bytes]]:
@@ -148,10 +145,10 @@ def _contents(row: Any, shape: FormatAdapter, place: Place) -> Iterator[tuple[st
 def store_image_rejects(
     store: Store, missing: Sequence[Reject], present: Sequence[str], taken_in: pl.DataFrame
 ) -> None:
-    """Replace the rejects of images: `missing`, those of `present` files that are broken, and unusable names.
+    """Replace all rejects of images: `missing` ones, `present` files that cannot be decoded, and invalid names.
 
-    They have no line, because every line is kept or rejected by itself. `taken_in` is the newest row of
-    `picture_files` for every file.
+    These rejects have no line number: the log line itself is kept. `taken_in` has the newest row of `picture_files` for
+    every file.
     """
     broken = taken_in.filter(pl.col("name").is_in(present) & pl.col("problem").is_not_null())
     rows = [_reject(row["name"], row["problem"], row["evidence"]) for row in broken.iter_rows(named=True)]
@@ -161,8 +158,8 @@ def store_image_rejects(
 
 
 def _bad_names(store: Store) -> Iterator[Reject]:
-    """Image names in log lines that are not valid; they are not quoted, because a user may have chosen them."""
+    """Rejects of invalid image names in log lines. The name is not quoted, because a user may have chosen it."""
     for part in store.read_parts("sightings", ["source", "line", "picture_problems"]):
         found = part.explode("picture_problems").drop_nulls("picture_problems").unique().sort(part.columns)
         for source, line, reason in found.iter_rows():
-            yield _reject(source, reason, f"a picture name on line {line}")
+            yield _reject(source, reason, f"an image name on line {line}")

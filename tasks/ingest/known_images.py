@@ -1,7 +1,7 @@
 """Images that may not be used: on the operator's hash lists, or flagged after they were taken in.
 
-In: hash lists, names of images. Out: the images and their lines in quarantine, and all that was known of them removed.
-What a list says is never printed.
+In: hash lists, names of images. Out: the images and their log lines in `quarantine`, and every row about them removed.
+The content of a list is never printed.
 """
 
 import hashlib
@@ -36,11 +36,11 @@ _APPLIED = "ingest/known_hashes"
 _UNFINISHED = "ingest/holding"
 _IDS = ("image_id", "source_image_id", "image_a", "image_b", "content_id", "document_id")
 _LAST = ("presets", "picture_files", "signals/image_hash")
-"""What a killed purge needs to find the same images again goes last."""
+"""Tables to purge last: a killed purge needs them to find the same images again."""
 
 
 class FileDigests(NamedTuple):
-    """Digests of a file's bytes, taken before anything decodes them."""
+    """Digests of a file's bytes, computed before the image is decoded."""
 
     md5: str
     sha1: str
@@ -54,7 +54,7 @@ def file_digests(content: bytes) -> FileDigests:
 
 @dataclass(frozen=True)
 class KnownHashes:
-    """The operator's lists, together."""
+    """All of the operator's lists."""
 
     exact: dict[str, frozenset[str]]
     """Kind -> hexadecimal digits; every kind but pdq."""
@@ -63,7 +63,7 @@ class KnownHashes:
     pdq_distance: npt.NDArray[np.uint8]
     """uint8 (n,): how many bits an image may differ in from each."""
     digest: str
-    """Changes with the lists; says nothing of what is on them."""
+    """Hash of all lists."""
 
     def __bool__(self) -> bool:
         return bool(len(self.pdq_distance) or any(self.exact.values()))
@@ -77,11 +77,11 @@ class KnownHashes:
         return any(value in self.exact[kind] for kind, value in zip(FileDigests._fields, digests, strict=True))
 
     def holds_image(self, image_id: str, pdq: Callable[[], str]) -> bool:
-        """Whether decoded pixels are; `pdq` gives their 64 digits and is called only when a list has any."""
+        """Whether decoded pixels are on a list. `pdq` returns their PDQ hash and is called only if needed."""
         return image_id in self.exact["pixels"] or (len(self.pdq_distance) > 0 and bool(self.near([pdq()])[0]))
 
     def near(self, digits: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Which of m PDQ hashes are within its distance of a listed one, bool (m,), whatever their quality."""
+        """Which of m PDQ hashes are close enough to a listed one, bool (m,). PDQ quality is not considered."""
         if not len(self.pdq_distance) or not len(digits):
             return np.zeros(len(digits), bool)
         apart = (np.bitwise_count(self.pdq ^ words[:, None]).sum(axis=0) for words in _words(digits))
@@ -91,7 +91,7 @@ class KnownHashes:
 def load_known_hashes(files: Iterable[str]) -> KnownHashes:
     """All lists: a line is `KIND HASH`, for pdq with a distance if it is not 31; `#` begins a comment.
 
-    Raises BadInput for a file or line that cannot be used. The line's number is told, never what it says.
+    Raises BadInput for a file or line that cannot be used. The error names the line number, never its content.
     """
     exact: dict[str, set[str]] = {kind: set() for kind in DIGITS}
     near: dict[tuple[str, int], None] = {}
@@ -142,7 +142,7 @@ def _words(digits: Sequence[str]) -> Hashes:
 
 
 def hold_images(store: Store, names: Iterable[str], cause: QuarantineCause = QuarantineCause.KNOWN_HASH) -> None:
-    """Quarantine images by file name, with every line that shows them. Killed, it is finished by the next call."""
+    """Quarantine images by file name, with every log line that shows them. The next call finishes a killed one."""
     store.write_bytes(_UNFINISHED, b"")
     known, parts = store.read("quarantine"), store.parts("sightings")
     images = {key_of(name) for name in names}
@@ -155,13 +155,13 @@ def hold_images(store: Store, names: Iterable[str], cause: QuarantineCause = Qua
 
 
 def not_held(store: Store, presets: Sequence[PresetFile]) -> list[PresetFile]:
-    """Presets that are not quarantined, and so may be opened."""
+    """Presets that are not quarantined; only these may be opened."""
     held = set(store.read("quarantine").filter(kind="picture")["key"])
     return [preset for preset in presets if PRESET + preset.path not in held]
 
 
 def purge_flagged(store: Store) -> None:
-    """Remove all that is known of images that a server flagged after they were taken in, under whatever name."""
+    """Remove every row about images that were flagged after they were taken in, under all their names."""
     flagged = set(store.read("quarantine").filter(kind="picture", cause=QuarantineCause.FLAGGED.value)["key"])
     files = store.read("picture_files", ["name", "image_id"])
     named = files.filter(files["name"].map_elements(key_of, return_dtype=pl.String).is_in(sorted(flagged)))
@@ -174,17 +174,18 @@ def purge_flagged(store: Store) -> None:
 
 
 def apply_lists(store: Store, listed: KnownHashes) -> None:
-    """Hold what was taken in before a list named it, and remove all that is known of it; logged names first.
+    """Quarantine images that were taken in before a list named them, and remove every row about them.
 
-    Nothing is opened: files are known by the digests they were taken in with, pixels by their id and PDQ hash.
+    No file is opened: stored digests, image ids and PDQ hashes are compared with the lists.
     """
-    named = {name for part in store.read_parts("sightings", ["pictures"]) for name in _listed_names(part, listed)}
+    logged = (part["pictures"].explode().drop_nulls() for part in store.read_parts("sightings", ["pictures"]))
+    named = {name for names in logged for name in names if listed.holds_name(name)}
     if named or store.read_bytes(_UNFINISHED) is not None:
         hold_images(store, named)
     if store.read_bytes(_APPLIED) != listed.digest.encode():
         if listed:
             _apply(store, listed)
-        store.write_bytes(_APPLIED, listed.digest.encode())  # also of no list: what comes in now was not checked
+        store.write_bytes(_APPLIED, listed.digest.encode())  # also without lists: images taken in now are not checked
 
 
 def _apply(store: Store, listed: KnownHashes) -> None:
@@ -198,10 +199,6 @@ def _apply(store: Store, listed: KnownHashes) -> None:
         _purge(store, ids, names)
 
 
-def _listed_names(part: pl.DataFrame, listed: KnownHashes) -> Iterable[str]:
-    return filter(listed.holds_name, part["pictures"].explode().drop_nulls().unique())
-
-
 def _by_pixels(store: Store, listed: KnownHashes) -> set[str]:
     ids = {image_id for part in store.read_parts("images", ["image_id"]) for image_id in part["image_id"]}
     found = ids & listed.exact["pixels"]
@@ -211,7 +208,7 @@ def _by_pixels(store: Store, listed: KnownHashes) -> set[str]:
 
 
 def _purge(store: Store, images: set[str], names: set[str]) -> None:
-    """Remove every row that is about the images, what was made of them, their text, or prompts that show them."""
+    """Remove every row about the images, their redacted copies, their text, and prompts that show them."""
     made = store.read("redacted_images", ["image_id", "source_image_id"])
     images = images | set(made.filter(pl.col("source_image_id").is_in(sorted(images)))["image_id"])
     shown = pl.col("image_ids").list.set_intersection(sorted(images)).list.len() > 0

@@ -1,4 +1,4 @@
-"""Which log files a run reads, and their bytes."""
+"""Finds the log files of a run and reads their lines."""
 
 import gzip
 import io
@@ -18,12 +18,12 @@ from tasks.ingest.csam_flags import notable
 _NAME = re.compile(r"(?:vision-(?P<kind>tmp|csam)-)?(?P<day>\d{4}-\d{2}-\d{2})-conv\.jsonl?(?:\.gz|\.zst)?")
 _COMPRESSED = (".gz", ".zst")
 IMAGE_FOLDERS = ("serve_images", "input_images")
-"""What a server calls the folders of its images, beside its logs."""
+"""Names of the image folders beside a server's logs."""
 LINE_BYTES_MAX = 16 * 1024 * 1024
 """Longer lines are rejected unread: a state of 50 turns of 30,000 characters is below 8 MB."""
 READ_BYTES = 256 * 1024
 _OVERLAP = 256
-"""Bytes of an overlong line that are looked at twice, lest something is cut in two."""
+"""Bytes by which the pieces of an overlong line overlap, so that no name or flag is cut in two."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -48,8 +48,8 @@ class LogFile:
 def log_files(folder: Path, since: date | None = None, until: date | None = None) -> list[LogFile]:
     """Log files below `folder` whose day lies in the window, both ends included, in name order.
 
-    Those of flagged conversations are read whatever their day: what they hold may have been shown on any other.
-    Other files beside them, such as the web server's own logs, are ignored. Several servers' folders may lie below.
+    Files of flagged conversations are always included: their images may also appear on other days. Files with other
+    names, such as the web server's own logs, are ignored. Every folder below `folder` is searched.
     Raises BadInput when the folder is missing, holds no log file, or none in the window.
     """
     if not folder.is_dir():
@@ -70,7 +70,7 @@ def log_files(folder: Path, since: date | None = None, until: date | None = None
 
 
 def arena_logs(folder: Path) -> list[LogFile]:
-    """Every arena log below `folder`, in name order. Of a file and its compressed copy, the file."""
+    """Every arena log below `folder`, in name order; a compressed copy of a file that is also there is left out."""
     by_source: dict[str, LogFile] = {}
     for file in sorted(_found(folder), key=lambda file: file.path):
         by_source.setdefault(file.source, file)  # in name order, so the file comes before its compressed copy
@@ -101,18 +101,18 @@ def server_folders(logs: Path) -> Iterator[Path]:
 
 
 def source_name(path: Path, folder: Path) -> str:
-    """What a file is called in the tables."""
+    """A file's name in the tables: its path relative to `folder`, without .gz or .zst."""
     relative = path.relative_to(folder)
     return (relative.with_suffix("") if path.suffix in _COMPRESSED else relative).as_posix()
 
 
 def without_mark(raw: bytes, number: int) -> bytes:
-    """A line without the mark of the byte order, which the first one may begin with."""
+    """A line without the byte order mark that the first line may begin with."""
     return raw.removeprefix(_BYTE_ORDER_MARK) if number == 1 else raw
 
 
 def open_stream(path: Path) -> io.BufferedReader:
-    """The file's content, decompressed when its name says so. A broken or cut-off archive ends in a zero byte."""
+    """The file's content, decompressed if it is .gz or .zst. A broken or cut-off archive ends in a zero byte."""
     blocks = {".gz": _gzip_blocks, ".zst": _zstd_blocks}.get(path.suffix)
     raw = _BlockStream(_until_broken(blocks(path))) if blocks else io.FileIO(path)
     return io.BufferedReader(raw, READ_BYTES)
@@ -138,7 +138,7 @@ def _zstd_blocks(path: Path) -> Iterator[bytes]:
 
 
 def _until_broken(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """The blocks of an archive, and a byte that no JSON may hold where it breaks off."""
+    """The blocks of an archive; where it breaks off, a zero byte, which makes the last line invalid JSON."""
     try:
         yield from blocks
     except (EOFError, OSError, zlib.error, zstandard.ZstdError):
@@ -157,7 +157,7 @@ class _BlockStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Fill the buffer as far as there is content; 0 at the end."""
+        """Copy the next bytes into the buffer; 0 at the end."""
         while not self._rest:
             block = next(self._blocks, None)
             if block is None:
@@ -169,10 +169,10 @@ class _BlockStream(io.RawIOBase):
 
 
 def raw_lines(stream: io.BufferedReader) -> Iterator[bytes]:
-    """The lines from here on, with their ends.
+    """The remaining lines, with their line ends.
 
-    Of one that is too long, the beginning and whatever in the rest may be a name or a flag: more bytes than allowed.
-    The last line may have no end, when a server is about to write the rest.
+    Of an overlong line, the first LINE_BYTES_MAX + 2 bytes and, from the rest, only possible image names and flags.
+    The last line may have no line end, when the server has not finished it.
     """
     longest = LINE_BYTES_MAX + 2  # a line end, and one byte too many
     while raw := stream.readline(longest):
@@ -182,7 +182,7 @@ def raw_lines(stream: io.BufferedReader) -> Iterator[bytes]:
 
 
 def _notable_rest(stream: io.BufferedReader, before: bytes) -> Iterator[bytes]:
-    """What `csam_flags` looks for in the rest of a line."""
+    """Possible image names and flags in the rest of a line."""
     while rest := stream.readline(READ_BYTES):
         yield notable(before + rest)
         if rest.endswith(b"\n"):

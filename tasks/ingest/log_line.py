@@ -1,4 +1,4 @@
-"""One raw line -> the conversation states it shows, or a named reject. Facts: FastChat `serve/`, all three eras."""
+"""Parses one raw log line (FastChat `serve/`, all eras) into conversation states, or rejects it with a reason."""
 
 import re
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _REVEALED = re.compile(r"\s*(?:<h3>|#{1,4})\s*Model [AB]\s*(?::|$)")
 _SURROGATE = re.compile(
     rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
-"""An escaped backslash, a whole pair, or half a pair."""
+"""An escaped backslash, a surrogate pair, or a lone surrogate (group `lone`)."""
 _FIRST_SECOND, _LAST_SECOND = 1_672_531_200, 4_102_444_800  # 2023-01-01 to 2100-01-01
 _MODEL_CHARACTERS_MAX = 200
 Record = dict[str, Any]
@@ -37,7 +37,7 @@ _opening_id = lru_cache(maxsize=1024)(text_id)
 
 
 class LineRejected(Exception):
-    """A line that cannot be used. The evidence names what was seen, never text from the line."""
+    """A line that cannot be used. The evidence describes the problem and never quotes the line."""
 
     def __init__(self, reason: RejectReason, evidence: str) -> None:
         super().__init__(f"{reason}: {evidence}")
@@ -53,7 +53,7 @@ class Place(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A `schemas.conversation.Sighting` before it is a row; a tuple, because there are millions."""
+    """A `schemas.conversation.Sighting` as a tuple, because validating millions of rows would be slow."""
 
     source: str
     line: int
@@ -84,7 +84,7 @@ def parse_json(raw: bytes) -> Record:
 
 
 def _parse_again(raw: bytes, error: orjson.JSONDecodeError) -> Any:
-    """Half a surrogate pair, which Python's own JSON writes without complaint, becomes U+FFFD."""
+    """Parse again with lone surrogates, which Python's `json` writes, replaced by U+FFFD."""
     if not raw.strip():
         raise LineRejected(RejectReason.BLANK_LINE, "nothing on the line") from None
     if "surrogate" in error.msg:
@@ -123,7 +123,7 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
 
 
 def _named(state: dict[str, Any], model: object) -> tuple[str, str]:
-    """The conversation's id and the model's name, as they may stand in a table. Raises LineRejected otherwise."""
+    """(conversation id, model name). Raises LineRejected when one of them is not valid."""
     conv_id = state.get("conv_id")
     if type(conv_id) is not str or not _CONV_ID(conv_id):
         evidence = f"{type(conv_id).__name__}, not 8 to 64 letters and digits"
@@ -142,7 +142,7 @@ def _microseconds(value: object) -> int:
 
 
 def states_of(record: Record) -> list[Any]:
-    """The states, whether nested or, as the remote logger posts them, turned into JSON strings."""
+    """The states of a record. The remote logger writes them as JSON strings; other logs nest them."""
     if "states" in record:
         states = _unstringified(record["states"])
         return [_unstringified(state) for state in states] if type(states) is list else []
@@ -150,7 +150,7 @@ def states_of(record: Record) -> list[Any]:
 
 
 def _unstringified(value: Any) -> Any:
-    """The JSON value that a string holds; anything else as it is."""
+    """The parsed value of a string that is JSON; any other value unchanged."""
     if type(value) is not str:
         return value
     try:
@@ -160,21 +160,21 @@ def _unstringified(value: Any) -> Any:
 
 
 def _images_beside(record: Record) -> list[Any]:
-    """Early logs name the images beside the state, not in it."""
+    """Image names of early logs, which have them in the record instead of the state."""
     images = _unstringified(record.get("images"))
     return images if type(images) is list else []
 
 
 @lru_cache(maxsize=4096)
 def _is_name(value: str) -> bool:
-    """Whether a model may be called so."""
+    """Whether the value is a valid model name."""
     return 0 < len(value) <= _MODEL_CHARACTERS_MAX and value.isprintable()
 
 
 def image_names(logged: Sequence[object]) -> tuple[list[str], list[str]]:
-    """(names of 32 hex digits in order of first use, reject reasons of the others).
+    """(valid names in order of first use, reject reasons of the invalid ones).
 
-    A name is the MD5 of the decoded pixels; an early-era line may hold the bucket's address instead.
+    A valid name is 32 hex digits, the MD5 of the decoded pixels, or in early logs a URL that ends with them.
     """
     names: dict[str, None] = {}
     problems: list[str] = []
@@ -190,7 +190,7 @@ def image_names(logged: Sequence[object]) -> tuple[list[str], list[str]]:
 
 
 def _messages_of(state: Record) -> tuple[list[str | None], list[Any]]:
-    """The texts after the template's few-shot examples, and all image names in them as logged."""
+    """(texts after the template's few-shot examples, all image names in these messages as logged)."""
     messages, offset = state.get("messages"), state.get("offset", 0)
     if type(messages) is not list:
         raise LineRejected(RejectReason.BAD_MESSAGES, f"messages are a {type(messages).__name__}")
@@ -208,7 +208,7 @@ def _messages_of(state: Record) -> tuple[list[str | None], list[Any]]:
             content, names = content
             logged += names
         if content is not None and type(content) is not str:
-            evidence = f"content is neither text nor [text, pictures]: {type(content).__name__}"
+            evidence = f"content is neither text nor [text, images]: {type(content).__name__}"
             raise LineRejected(RejectReason.BAD_MESSAGES, evidence)
         texts.append(content)
     return texts, logged
@@ -217,8 +217,8 @@ def _messages_of(state: Record) -> tuple[list[str | None], list[Any]]:
 def _names_hidden(record: Record, states: list[Record]) -> bool:
     """Whether the names were hidden until the vote.
 
-    Hidden: empty, `Model A`, or revealed after the vote as `<h3>Model A: name</h3>` or `### Model A: name`
-    (upstream's rule calls the last spelling named; WildVision-Arena writes two marks). Named: the plain model name.
+    Hidden: empty, `Model A`, or revealed after the vote as `<h3>Model A: name</h3>` or `### Model A: name` (FastChat's
+    cleaner counts the last form as named; WildVision-Arena writes it with `##`). Named: the plain model name.
     """
     shown = _unstringified(record.get("models"))
     if type(shown) is not list or len(shown) != 2 or not all(type(name) is str for name in shown):

@@ -1,8 +1,8 @@
-"""The server's preset collection, whose pictures its "random example" button offers.
+"""The server's preset collection: the example images of its "random example" button.
 
-Nothing in a log says that a picture came from the button. A preset file passes through the server's own upload
-path (RGBA, longest edge at most 1024, PNG of at most 3.3 MB, MD5 of the pixels), so the same path is run here; servers
-with another limit are met by comparing the pictures themselves (`decide/duplicates.py`).
+A log does not say that an image came from the button. The server treats a preset like an upload (RGBA, longest edge at
+most 1024, PNG of at most 3.3 MB, MD5 of the pixels), so the same steps here give the name it logs. Presets of servers
+with other limits are recognized by their pixels (`tasks/dedup/repeats.py`).
 """
 
 import hashlib
@@ -22,7 +22,7 @@ INDEX = "presets.json"
 
 
 class PresetFile(NamedTuple):
-    """One picture of the preset collection."""
+    """One image of the preset collection."""
 
     path: str
     dataset: str
@@ -30,9 +30,9 @@ class PresetFile(NamedTuple):
 
 
 def preset_files(folder: Path) -> list[PresetFile]:
-    """Every picture of the preset collection's index.
+    """Every image in the preset collection's index.
 
-    Raises BadInput when the index cannot be read or names a picture outside the folder.
+    Raises BadInput when the index cannot be read or names an image outside the folder.
     """
     index = folder / INDEX
     try:
@@ -49,13 +49,13 @@ def find_presets(logs: Path) -> Path | None:
     return next((folder for folder in (logs / "presets", logs.parent / "presets") if (folder / INDEX).is_file()), None)
 
 
-def logged_name(picture: Path) -> str:
+def logged_name(file: Path) -> str:
     """The name the server logs for an upload of this file: 32 hex digits."""
     try:
-        with PIL.Image.open(picture) as opened:
+        with PIL.Image.open(file) as opened:
             image = opened.convert("RGBA")
     except OSError as error:
-        raise BadInput(f"preset picture {picture.name!r} cannot be read ({why_unreadable(error)})") from None
+        raise BadInput(f"preset image {file.name!r} cannot be read ({why_unreadable(error)})") from None
     if (size := _server_size(*image.size)) != image.size:
         image = image.resize(size)
     if image.width * image.height * len(image.getbands()) > _PNG_BYTES_MAX:  # a PNG is smaller than its pixels
@@ -64,7 +64,7 @@ def logged_name(picture: Path) -> str:
 
 
 def _server_size(width: int, height: int) -> tuple[int, int]:
-    """FastChat's own rounding: 3000 x 2000 becomes 1023 x 682, and 61 x 7, which is small enough, 60 x 7."""
+    """Size after FastChat's resize, which rounds down: 3000 x 2000 becomes 1023 x 682, and 61 x 7 becomes 60 x 7."""
     aspect = max(width, height) / min(width, height)
     shortest = int(min(_EDGE_MAX / aspect, _EDGE_MAX, min(width, height)))
     longest = int(shortest * aspect)
@@ -74,7 +74,7 @@ def _server_size(width: int, height: int) -> tuple[int, int]:
 
 
 def _below_bytes_max(image: PIL.Image.Image) -> PIL.Image.Image:
-    """What is still too large as a PNG is shrunk once more, in proportion to the root of its bytes."""
+    """An image whose PNG is still too large, shrunk by the square root of the excess."""
     sink = io.BytesIO()
     image.save(sink, "PNG")
     if sink.tell() <= _PNG_BYTES_MAX:
@@ -84,7 +84,7 @@ def _below_bytes_max(image: PIL.Image.Image) -> PIL.Image.Image:
 
 
 def _inside(folder: Path, path: str) -> Path:
-    picture = (folder / path).resolve()
-    if folder.resolve() not in picture.parents:
+    file = (folder / path).resolve()
+    if folder.resolve() not in file.parents:
         raise BadInput(f"preset path {path!r} leads out of {str(folder)!r}")
-    return picture
+    return file

@@ -1,7 +1,7 @@
-"""Withdraws log lines that touch something flagged, on a hash list, or taken down.
+"""Removes log lines that share a conversation or image with one that is flagged, on a hash list, or taken down.
 
-In: conversation ids and image names. Out: the `quarantine` table, and parts of `sightings` without those lines, which
-become rejects.
+In: conversation ids and image names. Out: the `quarantine` table, parts of `sightings` without the lines, and their
+rejects.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,14 +16,14 @@ from tasks.storage.tables import Store, frame_of
 from tasks.storage.tombstones import UNFINISHED, Tombstones
 
 PRESET = "preset:"
-"""Begins the name of an image of the preset collection."""
+"""Prefix of the name of a preset image."""
 EMBEDDED = ".embedded"
-"""Ends the name of an image that a row of a dataset carries."""
+"""Suffix of the name of an image that a row of a dataset holds."""
 _KEYS = ["source", "line", "conv_id", "pictures"]
 EVIDENCE = "taken down on request"
 _REASONS: dict[QuarantineCause, tuple[RejectReason, str]] = {
-    QuarantineCause.FLAGGED: (RejectReason.CSAM_FLAGGED, "shares a conversation or picture with a flagged one"),
-    QuarantineCause.KNOWN_HASH: (RejectReason.KNOWN_HASH, "shares a conversation or picture with a known one"),
+    QuarantineCause.FLAGGED: (RejectReason.CSAM_FLAGGED, "shares a conversation or image with a flagged one"),
+    QuarantineCause.KNOWN_HASH: (RejectReason.KNOWN_HASH, "shares a conversation or image with a known one"),
 }
 
 
@@ -37,9 +37,9 @@ def key_of(name: str) -> str:
 def rows_without(
     store: Store, table: str, parts: Sequence[str], unwanted: pl.Expr, columns: Sequence[str]
 ) -> list[str]:
-    """Parts of the table with no row for which `unwanted`, an expression over `columns`, holds.
+    """Names of the table's parts after deleting the rows for which `unwanted`, an expression over `columns`, is true.
 
-    Parts without such a row are kept as they are. Nothing is listed or removed.
+    Only parts with such rows are rewritten. The list of parts does not change and no file is deleted.
     """
     return rewritten(store, table, parts, unwanted, columns, lambda rows: rows.filter(~unwanted.fill_null(False)))
 
@@ -53,19 +53,19 @@ def hold(
     conversations: Iterable[str] = (),
     images: Iterable[str] = (),
 ) -> tuple[list[str], list[str], pl.DataFrame, pl.DataFrame]:
-    """Withdraw lines from parts of `sightings` for one cause; of `earlier` ones only when more is held than before.
+    """Remove quarantined lines from parts of `sightings`; from `earlier` parts only when something new is quarantined.
 
-    `known` is the `quarantine` table so far, to which conv_ids and image names are added.
+    `known` is the `quarantine` table so far; `conversations` and `images` are the conv_ids and image names to add.
 
     Returns:
-        (earlier parts, new parts, rows of `quarantine` for the cause, rejects of withdrawn lines)
+        (earlier parts, new parts, rows of `quarantine` for the cause, rejects of removed lines)
     """
     known = known.filter(cause=cause.value)
     keys = {kind: set(known.filter(kind=kind)["key"]) for kind in ("conversation", "picture")}
     added = (keys["conversation"].union(conversations), keys["picture"].union(images))
     held = quarantined(store, new, *added, cause)
     rejects = [frame_of(Reject, [])]
-    if held.height != known.height:  # what earlier runs read was withdrawn by them
+    if held.height != known.height:  # otherwise earlier runs have removed their lines
         held = quarantined(store, earlier + new, *added, cause)
         earlier, withdrawn = withdraw(store, earlier, held, *_REASONS[cause])
         rejects.append(withdrawn)
@@ -80,9 +80,9 @@ def quarantined(
     images: Iterable[str],
     cause: QuarantineCause = QuarantineCause.FLAGGED,
 ) -> pl.DataFrame:
-    """All that is quarantined when these conv_ids and image names are: rows of the `quarantine` table.
+    """Rows of the `quarantine` table for these conv_ids and image names, and every conversation that shares a line.
 
-    A vote line that shows a flagged conversation takes its other side along, and so on.
+    If one side of a vote is quarantined, so is the other, and then every line of the other, and so on.
     """
     held, named = set(conversations), set(images)
     grown = bool(held or named)
@@ -109,10 +109,10 @@ def withdraw(
     store: Store,
     parts: Sequence[str],
     held: pl.DataFrame,
-    reason: RejectReason = RejectReason.CSAM_FLAGGED,
-    evidence: str = "shares a conversation or picture with a flagged one",
+    reason: RejectReason,
+    evidence: str,
 ) -> tuple[list[str], pl.DataFrame]:
-    """(parts without the lines that touch what is held, the rejects of those lines)."""
+    """(parts without the lines that share a conversation or image with `held`, rejects of those lines)."""
     if held.is_empty():
         return list(parts), frame_of(Reject, [])  # unread
     keys = {kind: set(held.filter(kind=kind)["key"]) for kind in ("conversation", "picture")}
@@ -130,22 +130,22 @@ def withdraw(
 def withdraw_taken_down(
     store: Store, parts: list[str], new: Iterable[str], tombstones: Tombstones, now: datetime
 ) -> tuple[list[str], pl.DataFrame]:
-    """(parts of `sightings` without what was taken down, the rejects of its lines); only `new` parts may hold any.
+    """(parts of `sightings` without lines that were taken down, rejects of those lines). Only `new` parts are searched.
 
-    A new line that shows a conversation taken down together with another takes that one down too.
+    A conversation that shares a new line with one that was taken down is taken down too.
     """
     touched = taken_down_in(store, list(new), tombstones) if tombstones else set()
     if not touched:
         return parts, frame_of(Reject, [])
     held = quarantined(store, parts, touched, ())
     if set(held["key"]) != touched:
-        store.write_bytes(UNFINISHED, b"")  # facts and pictures of the other one go when ingest ends
+        store.write_bytes(UNFINISHED, b"")  # signals and images of the other one are removed when ingest ends
     tombstones.add({TakenDownKind.CONVERSATION: held["key"]}, now)
     return withdraw(store, parts, held, RejectReason.TAKEN_DOWN, EVIDENCE)
 
 
 def keep_names_out(store: Store, names: Iterable[str], tombstones: Tombstones, now: datetime) -> None:
-    """Images that were taken down came under other names: these, and lines that show them, go when ingest ends."""
+    """Take down new names of images that were taken down, and the lines that show them, when ingest ends."""
     keys = {key_of(name) for name in names}
     if keys - tombstones.holds(TakenDownKind.PICTURE, keys):
         store.write_bytes(UNFINISHED, b"")
@@ -154,7 +154,7 @@ def keep_names_out(store: Store, names: Iterable[str], tombstones: Tombstones, n
 
 
 def taken_down_in(store: Store, parts: Sequence[str], tombstones: Tombstones) -> set[str]:
-    """conv_ids in some parts of `sightings` that were taken down, or show such a picture, or are of such a user."""
+    """conv_ids in some parts of `sightings` whose conversation, image or user was taken down."""
     found: set[str] = set()
     for part in parts:
         rows = store.read_part("sightings", part, ["conv_id", "pictures", "user_id"])

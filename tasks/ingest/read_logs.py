@@ -1,6 +1,6 @@
-"""Log lines and dataset rows -> rows of `sightings` and `rejects`, and what is flagged.
+"""Turns log lines and dataset rows into rows of `sightings` and `rejects`, and collects what is flagged.
 
-Every line or row ends in exactly one of sightings and rejects; nothing in one can stop the reading.
+Every line or row becomes either sightings or one reject; no content of a line can stop the reading.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ Texts = list[str | None]
 
 @dataclass
 class LogContent:
-    """What some lines hold."""
+    """The sightings, rejects and flagged names of some lines."""
 
     line_count: int = 0
     sightings: list[Seen] = field(default_factory=list)
@@ -61,14 +61,14 @@ class LogContent:
         self.rejects.append(Reject(**place._asdict(), reason=rejected.reason, evidence=rejected.evidence))
 
     def _hold(self, raw: bytes) -> LineRejected:
-        """Quarantine every conversation and image that a flagged line names."""
+        """Note every conversation and image of a flagged line for quarantine; returns the rejection to raise."""
         conv_ids, images = ids_in(raw)
         self.flagged_conv_ids |= conv_ids
         self.flagged_images |= images
         return LineRejected(RejectReason.CSAM_FLAGGED, "flagged by the server; not read any further")
 
     def _hold_row(self, row: Any, place: Place, adapter: FormatAdapter) -> LineRejected:
-        """Quarantine what a flagged row names, also under the names that its record gives them."""
+        """The same for a dataset row, also with the ids and names that its record gives them."""
         raw = row if isinstance(row, bytes) else orjson.dumps(row, default=str)
         with suppress(LineRejected):
             raw = orjson.dumps([raw.decode("utf-8", "replace"), _record(row, place, adapter)], default=str)
@@ -92,7 +92,7 @@ def _record(row: Any, place: Place, adapter: FormatAdapter) -> Record:
 
 
 def _with_linked(seen: list[Seen], linked: LinkedImages) -> list[Seen]:
-    """The sightings with the images that only their file names link to them."""
+    """The sightings with images that are linked by their file names alone."""
     return [
         each._replace(pictures=[image_at(linked[each.conv_id], each.tstamp / 1e6)])
         if not each.pictures and each.conv_id in linked

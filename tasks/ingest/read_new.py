@@ -1,4 +1,4 @@
-"""New bytes of a store's input -> `sightings`, `rejects`, `quarantine` and `log_files`, whatever was read before."""
+"""Reads the new bytes of a store's input into `sightings`, `rejects`, `quarantine` and `log_files`."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,14 +28,14 @@ from tasks.storage.tombstones import Tombstones
 from tasks.storage.user_ids import Pseudonyms, store_key
 
 BATCHES_ALONE = 6
-"""So many batches are read in this process before other processes would have started."""
+"""Up to this many batches are read in this process: starting others would take longer."""
 _TABLE_ROW_BYTES = 2048
-"""What a row of a table counts for."""
+"""Assumed size of a row of a table."""
 _UNFINISHED = "ingest/unfinished"
 
 
 class PartsRead(NamedTuple):
-    """What one batch of pieces became."""
+    """Result of reading one batch of pieces."""
 
     sightings: list[str]
     """Parts of the table, not yet listed."""
@@ -51,7 +51,7 @@ class PartsRead(NamedTuple):
 
 
 class PieceReader(NamedTuple):
-    """Reads batches of pieces; travels to other processes."""
+    """Reads batches of pieces; it is pickled for worker processes."""
 
     store: str
     key: bytes
@@ -96,7 +96,7 @@ class _Chunk(NamedTuple):
 
 
 def _chunks(batch: Sequence[Piece]) -> Iterator[_Chunk]:
-    """Pieces; of archives and tables, which are read as a whole, about PIECE_BYTES at a time."""
+    """The pieces; archives and tables, which cannot be cut, in chunks of about PIECE_BYTES."""
     for piece in batch:
         line, rows, size = piece.lines_before + 1, [], 0
         for row in _rows(piece):
@@ -109,7 +109,7 @@ def _chunks(batch: Sequence[Piece]) -> Iterator[_Chunk]:
 
 
 def _content(chunk: _Chunk, people: Pseudonyms, linked: LinkedImages) -> LogContent:
-    """What the rows of a chunk hold."""
+    """The sightings, rejects and flagged names of a chunk."""
     content, file = LogContent(), chunk.piece.file
     shape = None if chunk.piece.format == ARENA_LOGS else adapter(chunk.piece.format)
     for number, row in enumerate(chunk.rows, chunk.first_line):
@@ -131,7 +131,7 @@ def _rows(piece: Piece) -> Iterator[Any]:
 
 
 def _read_batches(reader: PieceReader, batches: Iterable[Sequence[Piece]], workers: int) -> Iterator[PartsRead]:
-    """What became of each batch, in order; more than a few are read by `workers` processes."""
+    """The result of each batch, in order; more than BATCHES_ALONE are read by `workers` processes."""
     ahead = iter(batches)
     first = list(islice(ahead, BATCHES_ALONE + 1))
     if workers == 1 or len(first) <= BATCHES_ALONE:
@@ -141,10 +141,10 @@ def _read_batches(reader: PieceReader, batches: Iterable[Sequence[Piece]], worke
 
 
 def read_new(store: Store, files: Sequence[tuple[LogFile, str]], logs: Path, workers: int) -> dict[str, int]:
-    """Read what is new in `files`, which are (file, format). Returns counts of files, lines and rejects.
+    """Read the new lines of `files`, which are (file, format). Returns counts of files, lines and rejects.
 
-    `lines_replaced`, when there are any, are lines of files that were read before and are read again from the
-    beginning. Tables list new parts last, so a killed run is as if it had not read anything.
+    `lines_replaced`, if any, counts the old lines of files that are read again from the beginning. New parts are listed
+    last, so a killed run leaves the tables as they were.
     """
     before = {row["source"]: LogFileRead(**row) for row in store.read("log_files").iter_rows(named=True)}
     reader = PieceReader(store.root, store_key(store), logs)
@@ -177,7 +177,7 @@ def _list(
     before: Mapping[str, LogFileRead],
     tombstones: Tombstones,
 ) -> None:
-    """Make what was read part of the tables: without lines read again, and without what is held or taken down."""
+    """List the new parts in the tables, without lines that were replaced, quarantined or taken down."""
     interrupted = store.read_bytes(_UNFINISHED) is not None
     again = {each.read.source: each.lines_kept for each in plans if interrupted or each.read.source in before}
     store.write_bytes(_UNFINISHED, b"")
@@ -198,7 +198,7 @@ def _list(
 
 
 def _earlier(store: Store, table: str, kept_lines: Mapping[str, int]) -> list[str]:
-    """Parts of earlier runs without lines that are read again: of rewritten files, and unfinished last lines."""
+    """Parts of earlier runs without the lines that were read again: rewritten files and unfinished last lines."""
     parts = store.parts(table)
     if not kept_lines:
         return parts
@@ -221,6 +221,6 @@ def _quarantine(
 
 
 def _with_lines(each: FilePlan, lines: Counter[str]) -> LogFileRead:
-    """Files that are read as a whole are counted by their reader."""
+    """The row of `log_files`; lines of files that are read as a whole are counted by their reader."""
     whole = any(piece.stop is None for piece in each.pieces)
     return each.read.model_copy(update={"lines": lines[each.read.source]}) if whole else each.read

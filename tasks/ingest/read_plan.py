@@ -1,7 +1,7 @@
-"""Which bytes of which files are new, cut into pieces that can be read at the same time.
+"""Finds the new bytes of each file and cuts them into pieces that can be read in parallel.
 
-Unchanged files are skipped; appended files resume at the last offset, after a hash of the old bytes shows that they are
-as they were. Rewritten files, archives and tables are read from the beginning.
+Unchanged files are skipped. Appended files resume at the last offset if the hash of the old bytes is the same.
+Rewritten files, archives and tables are read from the beginning.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,9 +14,9 @@ from tasks.ingest.formats.data_files import TABLES
 from tasks.ingest.log_files import LogFile
 
 PIECE_BYTES = 8 * 1024 * 1024
-"""What one reader has in memory at a time; longer where a line is longer."""
+"""Bytes that a reader holds in memory; more if a line is longer."""
 PART_BYTES = 4 * PIECE_BYTES
-"""What one reader reads in one go and writes as one part."""
+"""Bytes that a reader reads in one batch and writes as one part."""
 
 
 class Piece(NamedTuple):
@@ -40,12 +40,12 @@ class Piece(NamedTuple):
 
 
 class FilePlan(NamedTuple):
-    """What is to be read of one file."""
+    """The pieces of one file to read."""
 
     read: LogFileRead
     """The row of `log_files` when it has been read; files read as a whole get their lines then."""
     lines_kept: int
-    """Lines of the file that earlier runs read and that are still the same."""
+    """Lines that earlier runs read and that have not changed."""
     pieces: list[Piece]
 
 
@@ -61,7 +61,7 @@ def _is_known(file: LogFile, name: str, known: LogFileRead | None) -> bool:
 
 
 def plan(file: LogFile, name: str, known: LogFileRead | None) -> FilePlan:
-    """What is to be read of a file, in format `name`, that earlier runs read as `known`."""
+    """Plan the reading of a file in format `name`; `known` says how far earlier runs read it."""
     status = file.path.stat()
     row = LogFileRead(
         source=file.source, format=name, size_bytes=status.st_size, modified_ns=status.st_mtime_ns,
@@ -77,7 +77,7 @@ def plan(file: LogFile, name: str, known: LogFileRead | None) -> FilePlan:
 
 
 def _unchanged(stream: BinaryIO, known: LogFileRead) -> xxh3_128 | None:
-    """The digest of the bytes before the offset if they are still as they were read."""
+    """The digest of the bytes before the offset, or None if they have changed."""
     digest, left = xxh3_128(), known.offset
     while left and (content := stream.read(min(PIECE_BYTES, left))):
         digest.update(content)
@@ -86,7 +86,7 @@ def _unchanged(stream: BinaryIO, known: LogFileRead) -> xxh3_128 | None:
 
 
 def _plan_rest(stream: BinaryIO, row: LogFileRead, first: Piece, digest: xxh3_128) -> FilePlan:
-    """Whole lines in pieces from `first` on. An unfinished last line is by itself: it will be read again."""
+    """Cut the rest of the file into pieces of whole lines. An unfinished last line is a piece of its own."""
     pieces: list[Piece] = []
     start, position, lines, whole = first.start, first.start, first.lines_before, digest.copy()
     while content := stream.read(PIECE_BYTES):
@@ -106,7 +106,7 @@ def _plan_rest(stream: BinaryIO, row: LogFileRead, first: Piece, digest: xxh3_12
 
 
 def batches(plans: Iterable[FilePlan]) -> Iterator[list[Piece]]:
-    """Pieces that together make about one part; many small files make one too."""
+    """Group pieces, also of different files, into batches of about PART_BYTES."""
     waiting: list[Piece] = []
     waiting_bytes = 0
     for piece in (piece for each in plans for piece in each.pieces):

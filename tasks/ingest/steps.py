@@ -1,4 +1,4 @@
-"""The Prefect skin of ingest: read log lines, take pictures in, assemble conversations and battles."""
+"""The Prefect tasks of ingest: read log lines, take images in, assemble conversations and battles."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
@@ -44,7 +44,7 @@ from tasks.storage.user_ids import store_key
 @task(cache_policy=NO_CACHE)
 @timed
 def read_log_lines(settings: Settings) -> StageReport:
-    """Files of the window -> `sightings`, `rejects`, `quarantine`. Only what is new in them is read."""
+    """Read the new lines of the log files in the window into `sightings`, `rejects` and `quarantine`."""
     store, logs = Store.open(settings.store), _log_folder(settings)
     files = source_files(logs, settings.format, settings.since, settings.until)
     tell(described(files, settings.format))
@@ -54,28 +54,29 @@ def read_log_lines(settings: Settings) -> StageReport:
 @task(cache_policy=NO_CACHE)
 @timed
 def take_in_pictures(settings: Settings, observer: ImageObserver, pdq: Callable[[Pixels], str]) -> StageReport:
-    """Image files that the sightings name -> `images`, `picture_files`, `rejects`; and the presets.
+    """Read the image files that the sightings name, and the presets, into `images`, `picture_files` and `rejects`.
 
-    What is on a list of known hashes (`pdq` hashes pixels for it) goes to `quarantine` instead, with its lines.
-    `observer` measures every new image on the decode that gives it its identity.
+    Images on a list of known hashes go to `quarantine` instead, with their lines; `pdq` computes PDQ hashes of pixels.
+    `observer` measures every new image while it is decoded.
     """
     store = Store.open(settings.store)
     listed = load_known_hashes(settings.known_hashes)
     purge_flagged(store)
     apply_lists(store, listed)
-    preset_folder = _preset_folder(settings)
+    preset_folder = Path(settings.presets) if settings.presets else find_presets(_log_folder(settings))
     presets = not_held(store, preset_files(preset_folder) if preset_folder else [])
     preset_sources = [ImageSource(f"{PRESET}{preset.path}", preset.file) for preset in presets]
-    logged = {name for part in store.read_parts("sightings", ["pictures"]) for name in _names(part)}
+    logged = {
+        n for part in store.read_parts("sightings", ["pictures"]) for n in part["pictures"].explode().drop_nulls()
+    }
     found, missing = find_files(_image_folders(settings), logged)
     known_files = store.read("picture_files")
     new = not_taken_in([*found, *preset_sources], known_files)
     carried = {row.source for row in missing} - {name.removesuffix(EMBEDDED) for name in known_files["name"]}
     sources = chain(new, embedded_images(_data_files(settings), carried))
     parts = _taken_in(settings, store, sources, len(new) + len(carried), _taker(settings, store, listed, observer, pdq))
-    known = parts.known
-    if known:
-        hold_images(store, known)
+    if parts.known:
+        hold_images(store, parts.known)
         presets = not_held(store, presets)
     if parts.taken_down:
         keep_names_out(store, parts.taken_down, Tombstones(store, store_key(store)), datetime.now(UTC))
@@ -85,7 +86,7 @@ def take_in_pictures(settings: Settings, observer: ImageObserver, pdq: Callable[
     carried_names = {name for name in taken_in["name"] if name.endswith(EMBEDDED)}
     missing = [row for row in missing if row.source + EMBEDDED not in carried_names]
     store_image_rejects(store, missing, [*carried_names, *(source.name for source in found)], taken_in)
-    counts = {"named": len(logged), **parts.counts, "known": len(known), "missing": len(missing)}
+    counts = {"named": len(logged), **parts.counts, "known": len(parts.known), "missing": len(missing)}
     counts |= {"taken_down": len(parts.taken_down)} if parts.taken_down else {}
     return StageReport(stage="take_in_pictures", counts=counts)
 
@@ -103,7 +104,7 @@ def _taken_in(
 ) -> ImageParts:
     known_ids = image_ids_of(store)
     parts = ImageParts(store, taker.observer, known_ids)
-    with progress("pictures", count) as advance:
+    with progress("images", count) as advance:
         runner = shard_runner(settings)
         if runner is not None and count > take_in.FILES_A_SHARD:
             shards = take_in.take_in_shards(sources, taker, runner, advance)
@@ -135,16 +136,8 @@ def _image_folders(settings: Settings) -> list[Path]:
     if settings.images is None:
         return image_folders(_log_folder(settings))
     if not Path(settings.images).is_dir():
-        raise BadInput(f"picture folder {settings.images!r} does not exist or is not a folder")
+        raise BadInput(f"image folder {settings.images!r} does not exist or is not a folder")
     return [Path(settings.images)]
-
-
-def _names(part: pl.DataFrame) -> pl.Series:
-    return part["pictures"].explode().drop_nulls().unique()
-
-
-def _preset_folder(settings: Settings) -> Path | None:
-    return Path(settings.presets) if settings.presets else find_presets(_log_folder(settings))
 
 
 def _store_presets(store: Store, presets: Sequence[PresetFile], taken_in: pl.DataFrame) -> None:

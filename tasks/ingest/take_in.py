@@ -1,7 +1,7 @@
-"""Takes image files in: one decode each, which gives the image its identity and is measured by the observer.
+"""Reads image files: each is decoded once, identified by its pixels and measured by an observer.
 
-In: image files. Out: parts of `images`, `picture_files` and of whatever the observer measured, listed shard by shard.
-Shards are taken in by threads of this process or by the worker processes of a task runner.
+In: image files. Out: parts of `images`, `picture_files` and the observer's tables, listed one shard of files at a time.
+Shards are read by threads of this process or by the worker processes of a task runner.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,18 +28,18 @@ from tasks.storage.tombstones import Tombstones
 
 FILES_AT_ONCE = 16
 FILE_BYTES_MAX = 256 * 1024 * 1024
-"""Larger image files are not read into memory: a server keeps 3.3 MB of each."""
+"""Larger image files are not read; a server stores at most 3.3 MB for each."""
 PIXELS_AT_ONCE = 32_000_000
-"""Decoded pixels a worker holds before it looks at them: 96 MB."""
+"""Decoded pixels that a worker holds before it measures them: 96 MB."""
 FILES_A_SHARD = 16 * FILES_AT_ONCE
-"""Whole batches. A shard's files are rows of one part at most, and about two minutes of one core."""
+"""A multiple of FILES_AT_ONCE. A shard takes about two minutes of one core and writes one part a table."""
 Written = tuple[list[tuple[str, str]], Any]
-"""(parts, what the observer counts): parts are (table, part), no list names them yet, and their rows have the image's
-id as `content_id`."""
+"""(parts, what the observer counts). Parts are (table, part) and not listed yet; their rows have the image's id as
+`content_id`."""
 
 
 class ImageObserver(Protocol):
-    """Measures freshly decoded images. Travels to other processes, which load their own models."""
+    """Measures newly decoded images. It is pickled for worker processes, which load their own models."""
 
     def look(self, pictures: Sequence[DecodedImage]) -> Any:
         """Measure some images; safe on any thread."""
@@ -95,17 +95,17 @@ class Intake(NamedTuple):
     look: Callable[[Sequence[DecodedImage]], Any]
     """`ImageObserver.look`."""
     listed: KnownHashes
-    """What it holds by its bytes is not decoded, and by its pixels not looked at."""
+    """Files on a list are not decoded; images on a list are not measured."""
     pdq: Callable[[Pixels], str]
     """PDQ hash of pixels, for `listed`."""
     taken_down: Callable[[str], bool]
-    """Whether the image with a content id was taken down: then nothing of it is kept but its name."""
+    """Whether the image with this content id was taken down; then only its name is kept."""
 
 
 def take_in(
     files: Iterable[ImageSource], known_ids: AbstractSet[str], intake: Intake, workers: int
 ) -> Iterator[TakenIn]:
-    """Decode `files`, some at a time, in order. Images in `known_ids` are linked but not measured again."""
+    """Decode `files` in batches, in order. Images in `known_ids` get a row in `picture_files` but are not measured."""
     seen_ids = set(known_ids)
 
     def work(batch: Sequence[ImageSource]) -> TakenIn:
@@ -179,23 +179,23 @@ def _hand_over(fresh: dict[str, DecodedImage], result: TakenIn, intake: Intake) 
 
 
 class WrittenShard(NamedTuple):
-    """What one shard became. No list names its parts yet."""
+    """Result of one shard. Its parts are not listed yet."""
 
     image_ids: list[str]
     files: int
     """Files that were taken in."""
     parts: list[tuple[str, str]]
-    """(table, part), measurements before images: a run killed in between measures again, and leaves no gap."""
+    """(table, part), measurements before images: after a kill in between, the images are measured again."""
     known: list[str]
     """Names of images that are on a list of known hashes."""
     taken_down: list[str]
     """Names of images that were taken down."""
     done: Any
-    """What the observer counts."""
+    """The observer's counts."""
 
 
 def write_shard(store: Store, taken: TakenIn, observer: ImageObserver) -> WrittenShard:
-    """Write what a shard of files became."""
+    """Write the parts of one shard."""
     image_ids = [image.image_id for image in taken.images]
     parts, done = observer.write(taken.seen, set(image_ids))
     if taken.images:
@@ -206,7 +206,7 @@ def write_shard(store: Store, taken: TakenIn, observer: ImageObserver) -> Writte
 
 
 class ImageParts:
-    """Lists shards in their order: every image once, in the part of the first shard that has it."""
+    """Lists the parts of shards in order. An image is kept only in the first shard that has it."""
 
     def __init__(self, store: Store, observer: ImageObserver, known_ids: set[str]) -> None:
         self.known: list[str] = []
@@ -220,7 +220,7 @@ class ImageParts:
         self._ids = known_ids
 
     def add(self, shard: WrittenShard) -> None:
-        """List a shard's parts, without images that were listed before: shards do not know of each other."""
+        """List a shard's parts, without images of earlier shards: shards are read independently."""
         new = [image_id for image_id in shard.image_ids if image_id not in self._ids]
         again = sorted(self._ids.intersection(shard.image_ids))
         for table, part in shard.parts:
@@ -247,22 +247,22 @@ class ImageParts:
 
 
 class ShardTaker(NamedTuple):
-    """Takes shards of image files in, and writes their parts; travels to other processes."""
+    """Reads shards of image files and writes their parts; it is pickled for worker processes."""
 
     store: str
     known_hashes: tuple[str, ...]
-    """Files of the operator's lists, which every worker reads for itself."""
+    """Files of the operator's lists; every worker reads them."""
     lists_digest: str
-    """What the lists must say there."""
+    """Expected `KnownHashes.digest` of these lists."""
     key: SecretBytes | None
-    """The store's key, where something was taken down."""
+    """The store's key; null when nothing was taken down."""
     run: str
-    """Differs between runs: what a process has loaded serves one."""
+    """Id of the run: a worker loads lists and known ids once for each run."""
     observer: ImageObserver
     pdq: Callable[[Pixels], str]
 
     def take_in(self, files: Sequence[ImageSource]) -> WrittenShard:
-        """One shard. Images that were listed when this process took its first one are linked, not measured."""
+        """Read one shard. Images that were listed when this process read its first shard are not measured."""
         known_ids, intake = _loaded(self)
         taken = TakenIn()
         for batch in take_in(files, known_ids, intake, workers=1):
@@ -270,7 +270,7 @@ class ShardTaker(NamedTuple):
         return write_shard(Store(self.store), taken, self.observer)
 
     def intake(self) -> Intake:
-        """What is done with every file. Raises BadInput when the lists are not what they are at the caller's."""
+        """How files are checked and measured. Raises BadInput if this worker reads other hash lists than the caller."""
         listed = load_known_hashes(self.known_hashes)
         if listed.digest != self.lists_digest:
             raise BadInput("--known-hashes: a worker reads other lists than this process; give it the same files")
@@ -290,7 +290,7 @@ def image_ids_of(store: Store) -> set[str]:
 def take_in_shards(
     files: Iterable[ImageSource], taker: ShardTaker, runner: ShardRunner, advance: Advance
 ) -> Iterator[WrittenShard]:
-    """Every shard of `files`, in order, by the workers of a task runner."""
+    """Read `files` shard by shard with the workers of a task runner; results are in order."""
     ahead = iter(files)
     shards = iter(lambda: list(islice(ahead, FILES_A_SHARD)), [])
     for written in runner.map_ordered(taker.take_in, shards):
@@ -301,7 +301,7 @@ def take_in_shards(
 def take_in_here(
     files: Iterable[ImageSource], taker: ShardTaker, known_ids: set[str], workers: int, advance: Advance
 ) -> Iterator[WrittenShard]:
-    """The same shards by threads of this process, which go on over the end of a shard."""
+    """Read `files` shard by shard with threads of this process; threads do not wait at the end of a shard."""
     store, taken = Store(taker.store), TakenIn()
     for number, batch in enumerate(take_in(files, known_ids, taker.intake(), workers), 1):
         advance(len(batch.files) + len(batch.known))
@@ -316,7 +316,7 @@ _of_run: dict[str, tuple[set[str], Intake]] = {}
 
 
 def _loaded(taker: ShardTaker) -> tuple[set[str], Intake]:
-    """What a run's shards share in this process."""
+    """(known image ids, intake) of a run, loaded once in this process."""
     if taker.run not in _of_run:
         _of_run.clear()
         _of_run[taker.run] = image_ids_of(Store(taker.store)), taker.intake()

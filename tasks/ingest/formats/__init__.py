@@ -1,34 +1,24 @@
-"""Input formats: an arena server's own logs, and one adapter for each published dataset.
+"""Input formats: an arena server's own logs, and a format adapter for each kind of dataset.
 
 In: the name of a format, or the columns of a data file. Out: the adapter that turns its rows into log records. Other
-installed packages add formats by entry points of the group `arena_curation.formats`; each names a FormatAdapter.
+packages add formats by entry points of the group `arena_curation.formats`; each names a FormatAdapter.
 """
 
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from schemas.errors import BadInput, known_values
-from tasks.ingest.formats import human_preference, lmsys_chat, openai_messages, vision_arena, wildvision
+from tasks.ingest.formats import openai_messages
 from tasks.ingest.formats.adapter import FormatAdapter
+from tasks.ingest.formats.published import PUBLISHED
 
 ARENA_LOGS = "arena-logs"
 GROUP = "arena_curation.formats"
-BUILT_IN: dict[str, FormatAdapter] = {
-    adapter.name: adapter
-    for adapter in (
-        vision_arena.CHAT,
-        vision_arena.BATTLE,
-        wildvision.CHAT,
-        wildvision.BATTLE,
-        human_preference.ADAPTER,
-        lmsys_chat.ADAPTER,
-        openai_messages.ADAPTER,
-    )
-}
+BUILT_IN: dict[str, FormatAdapter] = {each.name: each for each in (*PUBLISHED, openai_messages.ADAPTER)}
 
 
 def format_names() -> list[str]:
-    """What `--format` may be; nothing is loaded for it."""
+    """The values of `--format`. No other package is loaded."""
     return [ARENA_LOGS, *BUILT_IN, *sorted(set(_installed()) - {ARENA_LOGS, *BUILT_IN})]
 
 
@@ -42,7 +32,7 @@ def adapter(name: str) -> FormatAdapter:
 
 
 def matching_adapter(columns: frozenset[str]) -> FormatAdapter | None:
-    """Of the adapters whose columns are all there, the one with the most. Loads those of other packages."""
+    """The adapter with the most columns among those whose columns are all there. Loads adapters of other packages."""
     fitting = [each for each in map(adapter, format_names()[1:]) if each.columns <= columns]
     return max(fitting, key=lambda each: len(each.columns), default=None)
 
@@ -56,7 +46,7 @@ def _loaded(point: EntryPoint) -> FormatAdapter:
     package = point.dist.name if point.dist else point.value
     try:
         found = point.load()
-    except Exception as error:  # whatever the code of another package raises
+    except Exception as error:  # code of another package may raise anything
         raise _broken(point, package, f"{type(error).__name__}: {error}") from None
     if not isinstance(found, FormatAdapter):
         raise _broken(point, package, f"{point.value} is a {type(found).__name__}, not a FormatAdapter")

@@ -1,4 +1,4 @@
-"""What a format adapter is, and what adapters share: dataset rows become the records that an arena server would log."""
+"""Format adapters: they turn dataset rows into the records that an arena server would log."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ Row = Mapping[str, Any]
 Record = dict[str, Any]
 
 UNDATED_SECONDS = 1_672_531_200
-"""2023-01-01: stands for the time of rows without one, which keep their order by microseconds (UNDATED_BEFORE)."""
+"""2023-01-01: rows without a time get this time plus one microsecond a row, before UNDATED_BEFORE."""
 _VOTES = {
     "model_a": "leftvote",
     "model_b": "rightvote",
@@ -34,18 +34,18 @@ def no_images(row: Row) -> Sequence[Row]:
 
 
 class FormatAdapter(NamedTuple):
-    """One shape of rows: how it is recognized, and how a row becomes a log record."""
+    """One dataset format: how it is recognized, and how a row becomes a log record."""
 
     name: str
-    """What `--format` calls it."""
+    """Its value of `--format`."""
     columns: frozenset[str]
-    """Columns that must be there; of several adapters that fit, the one with the most columns is taken."""
+    """Columns that must be there. If several adapters fit, the one with the most columns is used."""
     record: Callable[[Row, Place], Record]
-    """The record of a row. May raise LineRejected, or whatever a row of another shape leads to."""
+    """The record of a row. May raise LineRejected, or errors such as KeyError for a row of another shape."""
     images: Callable[[Row], Sequence[Row]] = no_images
     """{bytes, path} of the row's images, in order; bytes are absent while only lines are read."""
     image_column: str | None = None
-    """The column that holds them."""
+    """The column with the images."""
 
 
 def chat(row: Row, place: Place, images: Sequence[Row] = (), *, id_column: str = "conversation_id") -> Record:
@@ -75,7 +75,7 @@ def battle(row: Row, place: Place, images: Sequence[Row] = (), *, id_column: str
 def messages(conversation: Any, place: Place, images: Sequence[Row]) -> list[list[Any]]:
     """[role, content] of {role, content} messages, which some releases wrap in one-item lists.
 
-    Images go to the first user message. System messages are the operator's and left out.
+    Images go to the first user message. System messages are left out.
     Raises LineRejected unless user and assistant take turns, the user first.
     """
     found: list[list[Any]] = []
@@ -92,7 +92,7 @@ def messages(conversation: Any, place: Place, images: Sequence[Row]) -> list[lis
 
 
 def text_of(content: Any) -> Any:
-    """The text of a message; of a list of typed parts, its text parts a line each."""
+    """The text of a message; text parts of a list of typed parts are joined by line breaks."""
     if not isinstance(content, list):
         return content
     texts = [part["text"] for part in content if part["type"] in ("text", "input_text", "output_text")]
@@ -100,13 +100,13 @@ def text_of(content: Any) -> Any:
 
 
 def image_name(place: Place, index: int, image: Row) -> str:
-    """32 hex digits: the file's own name where it is one, else a hash of where the image stands."""
+    """32 hex digits: the file name if it has this form, else a hash of source, line and index."""
     stem = PurePosixPath(str(image.get("path") or "")).stem
     return stem if _HASH_NAME.fullmatch(stem) else text_id(f"{place.source}:{place.line}:{index}")
 
 
 def seconds(row: Row, place: Place) -> Any:
-    """The row's time in seconds since the epoch; it is checked with the rest of the record."""
+    """The row's time in seconds since the epoch; the value is checked with the record."""
     keys = ("tstamp", "timestamp", "created", "created_at")
     value = next((row[key] for key in keys if row.get(key) is not None), None)
     if value is None:
@@ -119,7 +119,7 @@ def seconds(row: Row, place: Place) -> Any:
 
 
 def person(row: Row) -> str | None:
-    """The user, as the release names them; stored as a keyed hash only, like an address."""
+    """The user's name in the dataset; like an address, it is only stored as a keyed hash."""
     keys = ("judge", "judge_hash", "user_id", "user", "evaluation_session_id")
     return next((str(row[key]) for key in keys if row.get(key) is not None), None)
 

@@ -1,4 +1,4 @@
-"""Which files a run reads and in which format; rows of Parquet, `datasets` folders (Arrow) and JSON Lines."""
+"""Finds the files of a run and their format; reads rows of Parquet, `datasets` folders (Arrow) and JSON Lines."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,10 +19,10 @@ TABLES = (".parquet", ".arrow")
 _LINES = (".jsonl", ".json")
 _ROWS_AT_ONCE = 256
 _LINES_TRIED = 100
-"""If so many lines are broken, the file is not taken for JSON Lines."""
+"""If this many first lines are broken, the file is not JSON Lines."""
 _COLUMNS_SHOWN = 8
 _INFO = ("dataset_info.json", "dataset_infos.json", "state.json", "dataset_dict.json")
-"""Beside the data of a dataset."""
+"""Metadata files beside the data of a dataset."""
 
 
 def source_files(
@@ -50,11 +50,11 @@ def source_files(
 
 
 def described(files: Sequence[tuple[LogFile, str]], given: str | None) -> str:
-    """What will be read, and as what; `given` is the format that was asked for."""
+    """A message about the files and formats to read; `given` is the value of `--format`."""
     counts = Counter(name for _, name in files)
     shapes = ", ".join(f"{n:,} {'file' if n == 1 else 'files'} as {name}" for name, n in sorted(counts.items()))
     guessed = given is None and set(counts) != {ARENA_LOGS}
-    return f"reading {shapes}{', known by their columns (--format says otherwise)' if guessed else ''}"
+    return f"reading {shapes}{', recognized by their columns (--format overrides)' if guessed else ''}"
 
 
 def _data_files(folder: Path) -> Iterator[Path]:
@@ -71,7 +71,7 @@ def _format_of(file: LogFile) -> str:
         return fitting.name
     seen = ", ".join(sorted(columns)[:_COLUMNS_SHOWN]) or "none; JSON Lines hold an object a line"
     raise BadInput(
-        f"{file.path.name!r} holds no log and is no dataset that is known (columns: {seen}). "
+        f"{file.path.name!r} is neither a log nor a known dataset (columns: {seen}). "
         f"Give --format: {', '.join(format_names())}"
     )
 
@@ -101,7 +101,7 @@ def _unreadable(path: Path, error: Exception) -> BadInput:
 def table_rows(path: Path, columns: Sequence[str] | None = None, *, image_bytes: bool) -> Iterator[dict[str, Any]]:
     """Rows of a Parquet or Arrow file. Raises BadInput when it cannot be read.
 
-    Without `image_bytes`, whatever is called `bytes` is left out, and in Parquet not even read.
+    Without `image_bytes`, fields called `bytes` are left out; in Parquet they are not read.
     """
     try:
         for batch in _batches(path, columns, image_bytes):
@@ -131,7 +131,7 @@ def _without_bytes(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _paths_only(column: pa.Array) -> pa.Array:
-    """An image column, or a list of images, with an empty place for the bytes."""
+    """A column of images, or of lists of images, without the field `bytes`."""
     if pa.types.is_list(column.type):
         return pa.ListArray.from_arrays(column.offsets, _paths_only(column.values), mask=column.is_null())
     if pa.types.is_struct(column.type) and {field.name for field in column.type} == {"bytes", "path"}:
@@ -140,7 +140,7 @@ def _paths_only(column: pa.Array) -> pa.Array:
 
 
 def line_rows(file: LogFile, most: int | None = None) -> Iterator[tuple[int, Any]]:
-    """(line number, JSON value) of every line that is JSON, of the first `most`."""
+    """(line number, JSON value) of every line that is JSON among the first `most`."""
     for number, raw in islice(lines(file), most):
         try:
             yield number, orjson.loads(without_mark(raw, number))

@@ -1,7 +1,7 @@
 """OpenAI-style rows: `messages` of {role, content}, content a text or typed parts; images as data: URIs.
 
-Optional: `id`, `model`, `user`, and a time in `created`, `created_at` or `timestamp`. Images elsewhere on the
-network are not fetched; their rows keep their text and a missing image.
+Optional: `id`, `model`, `user`, and a time in `created`, `created_at` or `timestamp`. Images at
+other addresses are not fetched; their rows keep the text and a missing image.
 """
 
 import base64
@@ -20,7 +20,7 @@ def _images(row: Row) -> Sequence[Row]:
 
 
 def _image(address: Any) -> Row:
-    """{bytes} of a data: URI; nothing of an address on the network."""
+    """{bytes} of a data: URI, {} for other addresses."""
     url = address["url"] if isinstance(address, dict) else address
     head, comma, content = url.partition(",")
     if not head.startswith("data:") or not comma or not head.endswith(";base64"):

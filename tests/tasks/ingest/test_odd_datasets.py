@@ -39,7 +39,7 @@ def test_what_is_read_and_as_what_is_said_before_it_is(tmp_path, capsys):
     (data / "more.jsonl").write_text(json.dumps(BATTLE))
     ingested(data, tmp_path / "store")
     both = "reading 1 file as human-preference, 1 file as openai-messages"
-    assert capsys.readouterr().err.splitlines() == [f"{both}, known by their columns (--format says otherwise)"]
+    assert capsys.readouterr().err.splitlines() == [f"{both}, recognized by their columns (--format overrides)"]
     ingested(data / "rows.jsonl", tmp_path / "other", format="openai-messages")
     assert capsys.readouterr().err.splitlines() == ["reading 1 file as openai-messages"]
 

@@ -102,8 +102,8 @@ def test_a_picture_name_that_is_none_is_a_reject_that_says_where_it_stands_and_c
         rejects = store.read("rejects").sort("reason").to_dicts()
         assert [(row["source"], row["line"], row["reason"], row["evidence"]) for row in rejects] == [
             (P, None, "image_missing", "no such file"),
-            (DAY, None, "image_name_invalid", "a picture name on line 2"),
-            (DAY, None, "image_path_escape", "a picture name on line 1"),
+            (DAY, None, "image_name_invalid", "an image name on line 2"),
+            (DAY, None, "image_path_escape", "an image name on line 1"),
         ]
     assert [row["image_problems"] for row in store.read("conversations").to_dicts()] == [
         ["image_path_escape"],

@@ -1,0 +1,55 @@
+"""Adapters of published datasets: VisionArena, WildVision, lmsys-chat-1m and the arena's human preference releases.
+
+In a chat dataset a row is one conversation, in a battle dataset one vote on two.
+"""
+
+from collections.abc import Callable, Sequence
+
+from tasks.ingest.formats.adapter import FormatAdapter, Record, Row, battle, chat
+from tasks.ingest.log_line import Place
+
+Images = Callable[[Row], Sequence[Row]]
+_CHAT = {"model", "conversation"}
+_BATTLE = {"model_a", "model_b", "winner", "conversation_a", "conversation_b"}
+
+
+def _chats(name: str, id_column: str, image_column: str, images: Images) -> FormatAdapter:
+    def record(row: Row, place: Place) -> Record:
+        return chat(row, place, images(row), id_column=id_column)
+
+    return FormatAdapter(name, frozenset({id_column, image_column, *_CHAT}), record, images, image_column)
+
+
+def _battles(name: str, image_column: str, images: Images) -> FormatAdapter:
+    def record(row: Row, place: Place) -> Record:
+        return battle(row, place, images(row))
+
+    return FormatAdapter(name, frozenset({"question_id", image_column, *_BATTLE}), record, images, image_column)
+
+
+def _images(row: Row) -> Sequence[Row]:
+    return row["images"] or ()
+
+
+def _one_image(row: Row) -> Sequence[Row]:
+    return (row["image"],) if row["image"] else ()
+
+
+def _missing_images(row: Row) -> Sequence[Row]:
+    """The preference releases hold no images; a message with one keeps its text and a missing image."""
+    contents = [message["content"] for message in row["conversation_a"] if isinstance(message["content"], list)]
+    return [{} for content in contents for part in content if part["type"] == "image"]
+
+
+def _preference(row: Row, place: Place) -> Record:
+    return battle(row, place, _missing_images(row), id_column="question_id" if "question_id" in row else "id")
+
+
+PUBLISHED = (
+    _chats("vision-arena-chat", "conversation_id", "images", _images),
+    _battles("vision-arena-battle", "images", _images),
+    _chats("wildvision-chat", "question_id", "image", _one_image),
+    _battles("wildvision-battle", "image", _one_image),
+    FormatAdapter("human-preference", frozenset(_BATTLE), _preference, _missing_images),
+    FormatAdapter("lmsys-chat", frozenset({"conversation_id", *_CHAT}), chat),
+)
