@@ -8,7 +8,7 @@ import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, cast
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -68,7 +68,7 @@ class TemporaryDatabase:
 
     def read(self, query: str, *values: Any) -> pl.DataFrame:
         """The rows of a query."""
-        return cast(pl.DataFrame, self._connection.sql(query, params=list(values)).pl())
+        return self._connection.sql(query, params=list(values)).pl()
 
     def read_batches(self, query: str, rows: int) -> Iterator[pl.DataFrame]:
         """The rows of a query, at most `rows` at a time."""

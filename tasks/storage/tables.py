@@ -165,10 +165,9 @@ class Store:
         names = arrow_schema(TABLES[table].row).names if columns is None else list(columns)
         try:
             file = self._opened_in_pieces(table, part)
-            if file is None:
+            if file is None or not {*top_columns(names)} <= {*file.schema_arrow.names}:
                 yield from self.read_part(table, part, names).iter_slices(rows)
                 return
-            self._require_columns(table, names, file.schema_arrow)
             some_rows = min(rows, rows_in(SLICE_BYTES, file.metadata, names))
             for batch in file.iter_batches(some_rows, columns=names, use_threads=False):
                 some = pa.table(batch).replace_schema_metadata(None).select(top_columns(names))
@@ -243,14 +242,22 @@ class Store:
         # not `pq.read_table`, which imports pyarrow.dataset and pandas: half a second in every process
         with pq.ParquetFile(self.at(f"tables/{table}/{part}"), filesystem=self.fs, pre_buffer=True) as file:
             names = file.schema_arrow.names if columns is None else list(columns)
-            self._require_columns(table, names, file.schema_arrow)
-            return file.read(names).replace_schema_metadata(None).select(top_columns(names))
+            there = [name for name in names if top_columns([name])[0] in file.schema_arrow.names]
+            rows = file.read(there).replace_schema_metadata(None)
+        if len(there) < len(names):
+            rows = self._with_nulls(table, rows, top_columns(names))
+        return rows.select(top_columns(names))
 
-    def _require_columns(self, table: str, names: Sequence[str], part: pa.Schema) -> None:
-        if not {*top_columns(names)} <= {*part.names}:
+    def _with_nulls(self, table: str, rows: pa.Table, names: Sequence[str]) -> pa.Table:
+        """Columns of signals that a part does not have are null: they were added later, such as a new tag."""
+        if not table.startswith("signals/"):
             raise BadInput(
                 f"store {self.root!r} was written by another version: table {table!r} lacks a column; start a new store"
             )
+        for field in arrow_schema(TABLES[table].row):
+            if field.name in names and field.name not in rows.column_names:
+                rows = rows.append_column(field.name, pa.nulls(rows.num_rows, field.type))
+        return rows
 
     def _damaged(self, table: str) -> StoreUnwell:
         return StoreUnwell(
