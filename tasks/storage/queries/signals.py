@@ -51,8 +51,8 @@ def embeddings(store: Store, signal: str, versions: Versions, ids: pl.Series) ->
     widths = sorted(stored["vector"].list.len().unique())
     if len(widths) > 1 or widths == [0]:
         raise BadInput(
-            f"{signal}: vectors of version {versions[signal]!r} have {' and '.join(map(str, widths))} dimensions, but "
-            "one version must have one; remove its rows and run `curate measure` again"
+            f"{signal}: vectors of version {versions[signal]!r} have {' and '.join(map(str, widths))} dimensions; "
+            "one version has one: remove its rows and run `curate measure` again"
         )
     matrix = stored["vector"].explode().to_numpy().astype(np.float32, copy=False).reshape(stored.height, *widths)
     return dict(zip(stored["content_id"], matrix, strict=True))
