@@ -104,7 +104,7 @@ def test_compiled_code_stays_within_its_arrays():
         "    hamming_pairs(h[:n], radius); hamming_pairs(h[:n], radius, np.arange(n) % 7 == 0)"
     )
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": ""}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
 
 
 def test_an_install_that_cannot_be_written_still_works(monkeypatch):
