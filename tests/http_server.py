@@ -1,6 +1,7 @@
 """A server on 127.0.0.1 that answers the vendors' SDKs over HTTP with the replies that a test sets."""
 
 import json
+import sys
 import threading
 from collections import deque
 from dataclasses import dataclass, field, replace
@@ -21,8 +22,13 @@ class Reply:
     silent_seconds: float = 0.0
 
 
-class _Server(ThreadingHTTPServer):
+class LoopbackServer(ThreadingHTTPServer):
     request_queue_size = 128  # at the default of 5, connections are reset when many threads call at once
+
+    def handle_error(self, request, client_address):
+        """A client that was killed is no error of the server; anything else is printed."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class HttpServer:
@@ -40,7 +46,7 @@ class HttpServer:
             def log_message(self, *_):
                 pass
 
-        self._server = _Server(("127.0.0.1", 0), Handler)
+        self._server = LoopbackServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()

@@ -6,10 +6,11 @@ hub = LoopbackHub(); hub.fail("POST", "/commit/", 503, times=2); hub.repos["org/
 import json
 import re
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from threading import Event, Thread
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from tests.http_server import LoopbackServer
 from tests.hub_files import FileAnswers
 from tests.hub_refs import RefAnswers
 from tests.hub_repo import Repo
@@ -48,7 +49,7 @@ class LoopbackHub:
             pass
 
         Handler.hub = hub
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = LoopbackServer(("127.0.0.1", 0), Handler)
         self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         self._thread.start()
