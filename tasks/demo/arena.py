@@ -1,23 +1,25 @@
 """Draws a demo arena: logs, images and presets in the format of FastChat's server, and the list of planted problems."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
 
 from schemas.errors import BadInput
-from tasks.demo.images import ImageFolder, ImagePool, PresetFolder
-from tasks.demo.log_writer import LogLine, LogWriter, write_server_log
-from tasks.demo.people import Crowd, Phrasebook
+from tasks.demo.images import ImageFolder, PresetFolder, image_pool
 from tasks.demo.problems import PLANTERS
-from tasks.demo.records import OPEN_SECONDS, OPENS_SECONDS, LogDay, Moment, log_days, models
-from tasks.demo.traffic import Scene, Stage, battle, direct_chat
+from tasks.demo.records import OPEN_SECONDS, OPENS_SECONDS, LogDay, LogLine, LogWriter, Moment, log_days, models
+from tasks.demo.traffic import Crowd, Phrasebook, Scene, Stage, battle, direct_chat
 from tasks.demo.words import chance
 from tasks.runtime.progress import Advance, progress
 
 EXPECTED = "expected.jsonl"
 """File of planted problems, one JSON object per line."""
+SERVER_LOG, SERVER_LINES_A_DAY = "gradio_web_server.log", 20
+"""The web server's own text log, which lies beside the conversation logs and must be ignored."""
+_ACTIONS = ["load_demo", "add_text", "bot_response", "regenerate", "clear_history", "leftvote (anony)"]
 IMAGES_MIN, IMAGES_A_ROOT = 24, 7
 """Ordinary images grow with the square root of the conversations: 260 for 1,400."""
 ONE_ROUND = 1_000
@@ -42,7 +44,7 @@ def generate_arena(
     _check(folder, conversations, battles, images_max)
     days, total = log_days(), conversations + 2 * battles
     images = ImageFolder(folder / "logs" / "serve_images")
-    pool = ImagePool(images, min(images_max, max(IMAGES_MIN, int(IMAGES_A_ROOT * math.sqrt(total)))), seed)
+    pool = image_pool(images, min(images_max, max(IMAGES_MIN, int(IMAGES_A_ROOT * math.sqrt(total)))), seed)
     stage = Stage(images, PresetFolder(folder / "presets"), pool, Phrasebook(), Crowd(total))
     found = _planted(stage, total, seed) if problems else {}
     writer = LogWriter(folder / "logs", folder / EXPECTED)
@@ -55,7 +57,7 @@ def generate_arena(
         for day, scenes in planned.items():
             writer.write_day(_lines(day, scenes, chance(seed, day.date), advance))
     stage.presets.close()
-    write_server_log(folder / "logs", days, stage.crowd, chance(seed, "server"))
+    _write_server_log(folder / "logs", days, stage.crowd, chance(seed, "server"))
     writer.close()
 
 
@@ -96,3 +98,13 @@ def _lines(day: LogDay, scenes: list[Scene], rng: Random, advance: Advance) -> I
         at = day.start + OPENS_SECONDS + (number + rng.random()) / len(scenes) * OPEN_SECONDS
         yield from scene(rng, Moment(day, at))
         advance()
+
+
+def _write_server_log(logs: Path, days: Iterable[LogDay], crowd: Crowd, rng: Random) -> None:
+    """Write some lines for every day."""
+    with (logs / SERVER_LOG).open("w", encoding="utf-8") as stream:
+        for day in days:
+            for number in range(SERVER_LINES_A_DAY):
+                clock = timedelta(seconds=6 * 3600 + number * 3000 + rng.randint(0, 2999))
+                action, address = rng.choice(_ACTIONS), crowd.anybody(rng).address
+                stream.write(f"{day.date} {clock!s:0>8} | INFO | gradio_web_server | {action}. ip: {address}\n")

@@ -110,22 +110,16 @@ class PoolImage(NamedTuple):
     """Words for the slots of prompts and answers."""
 
 
-class ImagePool:
-    """The images of ordinary traffic; each is saved once and used in many conversations."""
-
-    def __init__(self, folder: ImageFolder, size: int, seed: int) -> None:
-        self._early: list[PoolImage] = []
-        self._late: list[PoolImage] = []
-        for number, (topic, drawing) in enumerate(_drawings(size, seed)):
-            both, early = number % _BOTH_EVERY == 0, number % _EARLY_EVERY == 1
-            if both or early:
-                self._early.append(PoolImage(folder.save(drawing.image, Era.JPG), topic, drawing.facts))
-            if both or not early:
-                self._late.append(PoolImage(folder.save(drawing.image, Era.PNG), topic, drawing.facts))
-
-    def of(self, era: Era) -> list[PoolImage]:
-        """The images that the server of an era has."""
-        return self._late if era is Era.PNG else self._early
+def image_pool(folder: ImageFolder, size: int, seed: int) -> dict[Era, list[PoolImage]]:
+    """The images of ordinary traffic that the server of each era has; each is saved once, for many conversations."""
+    early, late = [], []
+    for number, (topic, drawing) in enumerate(_drawings(size, seed)):
+        both, only_early = number % _BOTH_EVERY == 0, number % _EARLY_EVERY == 1
+        if both or only_early:
+            early.append(PoolImage(folder.save(drawing.image, Era.JPG), topic, drawing.facts))
+        if both or not only_early:
+            late.append(PoolImage(folder.save(drawing.image, Era.PNG), topic, drawing.facts))
+    return {Era.TEXT: early, Era.JPG: early, Era.PNG: late}
 
 
 def _drawings(size: int, seed: int) -> Iterator[tuple[str, Drawing]]:

@@ -3,19 +3,161 @@
 A new kind is one line in `EXPECTATIONS`, with the check of its outcome.
 """
 
+import hashlib
 import io
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from hashlib import sha256
 from itertools import chain, combinations
 from pathlib import Path
+from typing import Any
 
 import PIL.Image
 import polars as pl
 
 from schemas.errors import BadInput, known_values
 from schemas.planted import PlantedScore
-from tasks.demo.evidence import Evidence, Fact, read_facts
 from tasks.storage.tables import Store
+
+Fact = dict[str, Any]
+"""One line of `expected.jsonl`."""
+Place = tuple[str, int]
+"""Log file, line number."""
+
+_CONV_ID = r"^(.+?)(?:-[0-9a-f]{8})?$"
+"""A conversation_id is the server's conv_id; later conversations with the same conv_id have eight digits appended."""
+
+
+def read_facts(expected: Path) -> dict[str, list[Fact]]:
+    """Planted facts by kind, in file order. Raises BadInput for a line that is not a JSON object with `kind`."""
+    found: dict[str, list[Fact]] = {}
+    with expected.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                fact = json.loads(line)
+                found.setdefault(fact["kind"], []).append(fact)
+            except (ValueError, KeyError, TypeError):
+                raise BadInput(f"{str(expected)!r}, line {number}: give a JSON object with `kind`") from None
+    return found
+
+
+class Evidence:
+    """Lookups of planted items; each table is read once, and only the rows of planted items are kept in memory."""
+
+    def __init__(self, store: Store, facts: Iterable[Fact], logs: Path) -> None:
+        self._store, self._logs = store, logs
+        self._facts = list(facts)
+        self._planted = {fact[key] for fact in self._facts for key in ("conversation_id", "battle") if key in fact}
+
+    @cached_property
+    def _conversations(self) -> dict[str, list[Fact]]:
+        columns = ["conversation_id", "turns", "num_turns", "image_ids", "image_problems", "tstamp"]
+        found: dict[str, list[Fact]] = {}
+        for part in self._store.read_parts("conversations", columns):
+            named = part.with_columns(conv_id=pl.col("conversation_id").str.extract(_CONV_ID))
+            for row in named.filter(pl.col("conv_id").is_in(self._planted)).sort("tstamp").iter_rows(named=True):
+                found.setdefault(row["conv_id"], []).append(row)
+        return found
+
+    def conversations(self, fact: Fact) -> list[Fact]:
+        """The conversations with the fact's conv_id, earliest first."""
+        return self._conversations.get(fact.get("conversation_id", ""), [])
+
+    @cached_property
+    def _decisions(self) -> dict[tuple[str, str], Fact]:
+        columns = ["item_kind", "item_id", "keep", "reasons", "tags", "duplicate_of", "preset_dataset"]
+        planted = pl.col("item_id").str.extract(_CONV_ID).is_in(self._planted)
+        rows = self._store.read("decisions", columns).filter(planted)
+        return {(row["item_kind"], row["item_id"]): row for row in rows.iter_rows(named=True)}
+
+    def decision(self, fact: Fact) -> Fact:
+        """The decision on the fact's battle or conversation; empty when there is none."""
+        kind, key = ("battle", "battle") if "battle" in fact else ("conversation", "conversation_id")
+        return self._decisions.get((kind, fact[key]), {})
+
+    def kept(self, fact: Fact) -> bool:
+        """Whether the conversation or battle is released."""
+        return bool(self.decision(fact).get("keep"))
+
+    def removed(self, fact: Fact, *reasons: str) -> bool:
+        """Whether the item has a decision and is not released, or is tagged with one of the reasons."""
+        decision = self.decision(fact)
+        return bool(decision) and (not decision["keep"] or not set(reasons).isdisjoint(decision["tags"]))
+
+    @cached_property
+    def _battles(self) -> dict[str, Fact]:
+        rows = self._store.read("battles").filter(pl.col("battle_id").is_in(self._planted))
+        return {row["battle_id"]: row for row in rows.iter_rows(named=True)}
+
+    def battle(self, fact: Fact) -> Fact:
+        """The fact's vote; empty when there is none."""
+        return self._battles.get(fact.get("battle", ""), {})
+
+    @cached_property
+    def rejected_lines(self) -> set[Place]:
+        """(file, line number) of every rejected line."""
+        return set(self._store.read("rejects", ["source", "line"]).drop_nulls("line").iter_rows())
+
+    @cached_property
+    def quarantined(self) -> set[str]:
+        """Quarantined conv_ids and image names."""
+        return set(self._store.read("quarantine", ["key"])["key"])
+
+    @cached_property
+    def opened_images(self) -> set[str]:
+        """Logged names of the image files that were opened."""
+        return {name.partition(".")[0] for name in self._store.read("picture_files", ["name"])["name"]}
+
+    @cached_property
+    def _near(self) -> set[frozenset[str]]:
+        return {frozenset(pair) for pair in self._store.read("near_pictures", ["image_a", "image_b"]).iter_rows()}
+
+    def same_image(self, fact: Fact, other: Fact) -> bool:
+        """Whether the first images of two conversations are equal or near-duplicates of each other."""
+        first, second = self._first_image(fact), self._first_image(other)
+        return None not in (first, second) and (first == second or frozenset((first, second)) in self._near)
+
+    def _first_image(self, fact: Fact) -> str | None:
+        rows = self.conversations(fact)
+        return rows[0]["image_ids"][0] if rows and rows[0]["image_ids"] else None
+
+    def stored_images(self, fact: Fact) -> list[bytes]:
+        """The stored image files of a conversation."""
+        wanted = [image_id for row in self.conversations(fact) for image_id in row["image_ids"]]
+        found: list[bytes] = []
+        for part in self._store.read_parts("images", ["image_id", "bytes"]) if wanted else ():
+            found += part.filter(pl.col("image_id").is_in(wanted))["bytes"].to_list()
+        return found
+
+    def count(self, where: pl.Expr) -> int:
+        """How many conversations of the whole store meet a condition."""
+        columns = ["turns", "image_ids", "image_problems"]
+        return sum(part.filter(where).height for part in self._store.read_parts("conversations", columns))
+
+    def ratings(self) -> dict[str, Fact]:
+        """Model -> its row of the overall leaderboard; empty before models were rated."""
+        rows = self._store.read("ratings").filter(pl.col("slice") == "overall")
+        return {row["model"]: row for row in rows.iter_rows(named=True)}
+
+    def places(self, fact: Fact) -> Sequence[Place]:
+        """(file, line number) of a planted line, from its number or the hash of its bytes."""
+        if "line" in fact:
+            return [(fact["file"], fact["line"])]
+        return self._places_by_hash.get((fact["file"], fact["sha256"]), [])
+
+    @cached_property
+    def _places_by_hash(self) -> dict[tuple[str, str], list[Place]]:
+        wanted = {(fact["file"], fact["sha256"]) for fact in self._facts if fact["kind"] == "bad_line"}
+        found: dict[tuple[str, str], list[Place]] = {}
+        for name in sorted({file for file, _ in wanted if (self._logs / file).is_file()}):
+            with (self._logs / name).open("rb") as lines:
+                for number, line in enumerate(lines, 1):
+                    key = (name, hashlib.sha256(line.rstrip(b"\r\n")).hexdigest())
+                    if key in wanted:
+                        found.setdefault(key, []).append((name, number))
+        return found
+
 
 Check = Callable[[Evidence, Fact], bool]
 Verdict = tuple[int, list[str]]
@@ -34,15 +176,11 @@ def score_planted(expected: Path, store: Store) -> list[PlantedScore]:
         if kind not in EXPECTATIONS:
             raise BadInput(f"{str(expected)!r}: unknown kind {known_values(kind, EXPECTATIONS)}")
     evidence = Evidence(store, chain.from_iterable(by_kind.values()), expected.parent / "logs")
-    scores = []
-    for kind, judge in EXPECTATIONS.items():
-        if kind in by_kind:
-            planted, missed = judge(evidence, by_kind[kind])
-            caught = planted - len(missed)
-            scores.append(
-                PlantedScore(kind=kind, planted=planted, caught=caught, missed=len(missed), missed_ids=missed)
-            )
-    return scores
+    verdicts = {kind: judge(evidence, by_kind[kind]) for kind, judge in EXPECTATIONS.items() if kind in by_kind}
+    return [
+        PlantedScore(kind=kind, planted=planted, caught=planted - len(ids), missed=len(ids), missed_ids=ids)
+        for kind, (planted, ids) in verdicts.items()
+    ]
 
 
 def _fact_id(fact: Fact) -> str:
@@ -70,21 +208,14 @@ def _text_survives(evidence: Evidence, fact: Fact) -> bool:
     return evidence.kept(fact) and fact.get("prompt_sha256") in (None, sha256(prompt.encode()).hexdigest())
 
 
-def _image_refused(evidence: Evidence, fact: Fact) -> bool:
-    """Whether the image is rejected and the conversation is not released."""
-    problems = any(row["image_problems"] for row in evidence.conversations(fact))
-    return problems and evidence.removed(fact, "image_unusable")
-
-
 def _without_metadata(evidence: Evidence, fact: Fact) -> bool:
     """Whether the image is stored without EXIF."""
     stored = evidence.stored_images(fact)
-    return bool(stored) and not any(_has_exif(content) for content in stored)
-
-
-def _has_exif(content: bytes) -> bool:
-    with PIL.Image.open(io.BytesIO(content)) as image:
-        return len(image.getexif()) > 0 or b"Exif\0\0" in content
+    for content in stored:
+        with PIL.Image.open(io.BytesIO(content)) as image:
+            if len(image.getexif()) > 0 or b"Exif\0\0" in content:
+                return False
+    return bool(stored)
 
 
 def _never_opened(evidence: Evidence, fact: Fact) -> bool:
@@ -93,47 +224,6 @@ def _never_opened(evidence: Evidence, fact: Fact) -> bool:
     held = conv_id in evidence.quarantined and (image is None or image in evidence.quarantined)
     known = evidence.conversations({"conversation_id": conv_id}) or evidence.battle({"battle": conv_id})
     return held and not known and not evidence.decision(fact) and image not in evidence.opened_images
-
-
-def _line_rejected(evidence: Evidence, fact: Fact) -> bool:
-    """Whether the bad line is among the rejects, with its file and line number."""
-    places = evidence.places(fact)
-    return bool(places) and evidence.rejected_lines.issuperset(places)
-
-
-def _preset_known(evidence: Evidence, fact: Fact) -> bool:
-    """Whether the image is recognised as a preset."""
-    decision = evidence.decision(fact)
-    dataset = decision["preset_dataset"] if decision else None
-    return dataset is not None and fact.get("dataset", dataset) == dataset
-
-
-def _anonymous(evidence: Evidence, fact: Fact) -> bool:
-    """Whether the vote is stored as anonymous."""
-    vote = evidence.battle(fact)
-    return vote is not None and bool(vote["anonymous"])
-
-
-def _named(evidence: Evidence, fact: Fact) -> bool:
-    """Whether the vote is stored as not anonymous and is not released."""
-    vote = evidence.battle(fact)
-    return vote is not None and not vote["anonymous"] and evidence.removed(fact, "named_battle")
-
-
-def _turns_counted(evidence: Evidence, fact: Fact) -> bool:
-    """Whether there is one vote with all turns on both sides."""
-    vote = evidence.battle(fact)
-    return vote is not None and {vote["turns_a"], vote["turns_b"]} == {fact["num_turns"]}
-
-
-def _last_answer_kept(evidence: Evidence, fact: Fact) -> bool:
-    """Whether a conversation with this id ends with the last generated answer."""
-    return fact["keep_answer"] in [row["turns"][-1]["content"] for row in evidence.conversations(fact)]
-
-
-def _separated(evidence: Evidence, fact: Fact) -> bool:
-    """Whether the number of conversations with this conv_id is right."""
-    return len(evidence.conversations(fact)) == int(fact["conversations"])
 
 
 def _one_conversation(evidence: Evidence, fact: Fact) -> bool:
@@ -147,15 +237,9 @@ def _without_image(evidence: Evidence, fact: Fact) -> bool:
     """Whether a text-only conversation, or `count` of them, came through."""
     if "count" in fact:
         no_image = (pl.col("image_ids").list.len() == 0) & (pl.col("image_problems").list.len() == 0)
-        return evidence.count_conversations(no_image) >= int(fact["count"])
+        return evidence.count(no_image) >= int(fact["count"])
     rows = evidence.conversations(fact)
     return bool(rows) and not rows[0]["image_ids"] and evidence.kept(fact)
-
-
-def _hot_prompt_found(evidence: Evidence, fact: Fact) -> bool:
-    """Whether all conversations that open with the prompt are there."""
-    opening = pl.col("turns").list.first().struct.field("content")
-    return evidence.count_conversations(opening == fact["text"]) >= int(fact["count"])
 
 
 def _one_of_each_group(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
@@ -210,6 +294,16 @@ def _groups(facts: Sequence[Fact]) -> list[list[Fact]]:
     return list(found.values())
 
 
+def _opens_with(text: str) -> pl.Expr:
+    return pl.col("turns").list.first().struct.field("content") == text
+
+
+_IMAGE_REFUSED = _each(
+    lambda evidence, fact: (
+        any(row["image_problems"] for row in evidence.conversations(fact)) and evidence.removed(fact, "image_unusable")
+    )
+)
+
 EXPECTATIONS: dict[str, Judge] = {
     "face": _removed("face"),
     "nsfw_probe": _removed("nsfw_image"),
@@ -226,24 +320,43 @@ EXPECTATIONS: dict[str, Judge] = {
     "exact_duplicate": _one_of_each_group,
     "near_duplicate_picture": _versions_recognised,
     "not_near_duplicate": _look_alikes_survive,
-    "hot_prompt": _each(_hot_prompt_found),
-    "preset": _each(_preset_known),
+    "hot_prompt": _each(lambda evidence, fact: evidence.count(_opens_with(fact["text"])) >= int(fact["count"])),
+    "preset": _each(
+        lambda evidence, fact: (
+            (dataset := evidence.decision(fact).get("preset_dataset")) is not None
+            and fact.get("dataset", dataset) == dataset
+        )
+    ),
     "exif_gps": _each(_without_metadata),
-    **dict.fromkeys(("image_corrupt", "image_missing", "image_bomb", "image_animated"), _each(_image_refused)),
-    **dict.fromkeys(("animated_picture", "image_path_escape"), _each(_image_refused)),
+    **dict.fromkeys(("image_corrupt", "image_missing", "image_bomb", "image_animated"), _IMAGE_REFUSED),
+    **dict.fromkeys(("animated_picture", "image_path_escape"), _IMAGE_REFUSED),
     "csam_flag": _each(_never_opened),
-    "bad_line": _each(_line_rejected),
-    "named_battle": _each(_named),
-    "anonymous_revealed": _each(_anonymous),
+    "bad_line": _each(
+        lambda evidence, fact: bool(places := evidence.places(fact)) and evidence.rejected_lines.issuperset(places)
+    ),
+    "named_battle": _each(
+        lambda evidence, fact: (
+            evidence.battle(fact).get("anonymous") is False and evidence.removed(fact, "named_battle")
+        )
+    ),
+    "anonymous_revealed": _each(lambda evidence, fact: evidence.battle(fact).get("anonymous") is True),
     "same_model_both_sides": _removed("same_model"),
     "unequal_sides": _removed("unequal_sides"),
-    "multi_turn_battle": _each(_turns_counted),
-    "vote_without_chat": _each(lambda evidence, fact: evidence.battle(fact) is not None and evidence.kept(fact)),
-    "regenerated": _each(_last_answer_kept),
-    "image_reset_same_conv_id": _each(_separated),
-    "crosses_midnight": _each(_one_conversation),
-    "stringified_record": _each(_one_conversation),
-    "few_shot_offset": _each(_one_conversation),
+    "multi_turn_battle": _each(
+        lambda evidence, fact: (
+            {evidence.battle(fact).get(side) for side in ("turns_a", "turns_b")} == {fact["num_turns"]}
+        )
+    ),
+    "vote_without_chat": _each(lambda evidence, fact: bool(evidence.battle(fact)) and evidence.kept(fact)),
+    "regenerated": _each(
+        lambda evidence, fact: any(
+            row["turns"][-1]["content"] == fact["keep_answer"] for row in evidence.conversations(fact)
+        )
+    ),
+    "image_reset_same_conv_id": _each(
+        lambda evidence, fact: len(evidence.conversations(fact)) == int(fact["conversations"])
+    ),
+    **dict.fromkeys(("crosses_midnight", "stringified_record", "few_shot_offset"), _each(_one_conversation)),
     "text_only": _each(_without_image),
     "model_strengths": _order_recovered,
 }

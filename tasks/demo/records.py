@@ -1,12 +1,17 @@
-"""Raw records in the format of FastChat's `serve/`, for three eras of that format, and the days of each era."""
+"""Raw records in the format of FastChat's `serve/`, for three eras of that format, and the log files they go to."""
 
-from collections.abc import Sequence
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from functools import cache
+from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from schemas.row import Row
 from tasks.demo.words import load
@@ -160,3 +165,80 @@ def vote(kind: str, talks: Sequence[Talk], shown: Sequence[str], era: Era, at: f
     """The log line of a vote between two conversations; `shown` are the model names displayed on the page."""
     states = [state(talk, era) for talk in talks]
     return {"tstamp": round(at, 4), "type": kind, "models": list(shown), "states": states, "ip": address}
+
+
+Fact = dict[str, Any]
+
+VISION_FILES_SINCE = date(2024, 5, 9)
+
+
+class Channel(StrEnum):
+    """Which of the server's logs a line goes to."""
+
+    VISION = "vision"
+    TEXT = "text"
+    CSAM = "csam"
+
+
+class LogLine(NamedTuple):
+    """One line to write."""
+
+    at: float
+    """Seconds since the epoch: decides the order and the file."""
+    content: bytes
+    """The line without its end."""
+    channel: Channel = Channel.VISION
+    facts: tuple[Fact, ...] = ()
+    """Planted facts to write with this line."""
+    ended: bool = True
+    """False for the incomplete last line of a crashed server."""
+
+
+def record_line(record: dict[str, Any], channel: Channel = Channel.VISION, facts: tuple[Fact, ...] = ()) -> LogLine:
+    """A record as the server dumps it."""
+    return LogLine(record["tstamp"], json.dumps(record).encode(), channel, facts)
+
+
+def file_name(at: float, channel: Channel) -> str:
+    """The log file for a line written at that time."""
+    day = datetime.fromtimestamp(at, UTC).date()
+    if channel is Channel.CSAM:
+        return f"vision-csam-{day}-conv.json"
+    if channel is Channel.VISION and day >= VISION_FILES_SINCE:
+        return f"vision-tmp-{day}-conv.json"
+    return f"{day}-conv.json"
+
+
+class LogWriter:
+    """Writes lines day by day, and the facts about them."""
+
+    def __init__(self, logs: Path, expected: Path) -> None:
+        self._logs = logs
+        self._expected = expected
+        self._facts = expected.with_suffix(".partial").open("w", encoding="utf-8")
+        self._lines: Counter[str] = Counter()
+
+    def write_day(self, lines: Iterable[LogLine]) -> None:
+        """Write lines in the order of their times."""
+        with ExitStack() as stack:
+            files: dict[str, BinaryIO] = {}
+            for line in sorted(lines, key=lambda line: line.at):
+                name = file_name(line.at, line.channel)
+                if name not in files:
+                    files[name] = stack.enter_context((self._logs / name).open("ab"))
+                files[name].write(line.content + b"\n" * line.ended)
+                self._lines[name] += 1
+                for fact in line.facts:
+                    if fact["kind"] == "bad_line":
+                        digest = hashlib.sha256(line.content).hexdigest()
+                        fact = fact | {"file": name, "line": self._lines[name], "sha256": digest}
+                    self.write_fact(fact)
+
+    def write_fact(self, fact: Fact) -> None:
+        """Write one planted fact."""
+        self._facts.write(json.dumps(fact, ensure_ascii=False) + "\n")
+
+    def close(self) -> None:
+        """Rename the file of facts to its final name; without it an arena is unfinished."""
+        self._facts.close()
+        Path(self._facts.name).replace(self._expected)

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from tasks.demo.evidence import read_facts
-from tasks.demo.planted import score_planted
+from tasks.demo.planted import read_facts, score_planted
 
 
 @pytest.fixture(scope="module")

@@ -7,22 +7,25 @@ from hashlib import sha256
 from random import Random
 from typing import Any
 
-from tasks.demo.log_writer import Fact, LogLine
-from tasks.demo.problems.plan import Planter, Problem, about, repeated, texts
-from tasks.demo.records import Moment, Talk, Turn
+from tasks.demo.problems.plan import Planter, Problem, about, texts
+from tasks.demo.records import Fact, LogLine, Moment, Talk, Turn
 from tasks.demo.traffic import Stage
 
-_IN_BATTLES_EVERY = 3
-"""Every third planted message is in a battle, the others in direct chats."""
+_KINDS = (
+    "pii_text", "not_pii_text", "leaked_identity", "not_leaked_identity", "service_error", "unfinished", "hostile_text",
+    "empty_answer",
+)  # fmt: skip
+_IN_BATTLES_EVERY, _IN_CHATS = 3, {"not_pii_text", "not_leaked_identity", "hostile_text", "empty_answer"}
+"""Every third planted message is in a battle and the others in direct chats; those of some kinds are all in chats."""
 
 
-def planter(kind: str, in_battles: bool = True) -> Planter:
+def planter(kind: str) -> Planter:
     """Plants each text of a kind in a conversation of its own."""
 
     def plant(stage: Stage, rng: Random) -> Iterator[Problem]:
         for number, text in enumerate(texts(kind)):
-            play = _in_battle if in_battles and number % _IN_BATTLES_EVERY == 2 else _in_chat
-            yield Problem(partial(play, stage, kind, text))
+            in_battle = kind not in _IN_CHATS and number % _IN_BATTLES_EVERY == 2
+            yield Problem(partial(_in_battle if in_battle else _in_chat, stage, kind, text))
 
     return plant
 
@@ -39,12 +42,6 @@ def _in_battle(stage: Stage, kind: str, text: dict[str, Any], rng: Random, momen
     left = _with_text(left, text)
     talks = (left, right) if rng.random() < 0.5 else (right, left)
     return stage.battle(rng, moment, talks, _fact(kind, left, text))
-
-
-def _emptied(stage: Stage, answer: tuple[str, str | None], rng: Random, moment: Moment) -> list[LogLine]:
-    talk = stage.any_talk(rng, moment)
-    talk = replace(talk, turns=(Turn(talk.turns[0].prompt, answer[1]),))
-    return stage.chat(rng, moment, talk, about("empty_answer", talk, detail=answer[0]))
 
 
 def _with_text(talk: Talk, text: dict[str, Any]) -> Talk:
@@ -65,14 +62,5 @@ def _fact(kind: str, talk: Talk, text: dict[str, Any]) -> Fact:
     return about(kind, talk, **more)
 
 
-PLANTERS: dict[str, Planter] = {
-    "pii_text": planter("pii_text"),
-    "not_pii_text": planter("not_pii_text", in_battles=False),
-    "leaked_identity": planter("leaked_identity"),
-    "not_leaked_identity": planter("not_leaked_identity", in_battles=False),
-    "service_error": planter("service_error"),
-    "unfinished": planter("unfinished"),
-    "hostile_text": planter("hostile_text", in_battles=False),
-    "empty_answer": repeated(_emptied, ("null", None), ("empty", ""), ("blank", "  \n")),
-}
+PLANTERS: dict[str, Planter] = {kind: planter(kind) for kind in _KINDS}
 """Kind -> function that plants it."""

@@ -9,8 +9,7 @@ import PIL.Image
 
 from tasks.demo.drawings.canvas import Drawing
 from tasks.demo.images import PoolImage
-from tasks.demo.log_writer import Fact
-from tasks.demo.records import Era, Talk
+from tasks.demo.records import Era, Fact, Talk
 from tasks.demo.traffic import Scene, Stage
 from tasks.demo.words import chance, load
 

@@ -12,10 +12,8 @@ import PIL.Image
 import pytest
 
 from schemas.errors import BadInput
-from tasks.demo.arena import generate_arena
-from tasks.demo.evidence import read_facts
-from tasks.demo.log_writer import SERVER_LOG
-from tasks.demo.planted import EXPECTATIONS
+from tasks.demo.arena import SERVER_LOG, generate_arena
+from tasks.demo.planted import EXPECTATIONS, read_facts
 from tasks.demo.problems import PLANTERS
 from tasks.demo.problems.lines import SPOILERS
 from tasks.ingest.log_files import lines, log_files

@@ -1,7 +1,8 @@
-"""The probes: fake personal data in texts and on a drawn card, a photograph of a face, listed images; and their arena.
+"""Harmless probes that every run must catch before it releases anything, planted in a small arena with its own store.
 
-Nothing here is real: addresses end in example.org, numbers are the ones that card networks, telephone authorities and
-ISO 13616 publish for examples, and the photograph is NASA's portrait of an astronaut that scikit-image ships.
+They are fake personal data in texts and on a drawn card, a photograph of a face, and listed images. Nothing is real:
+addresses end in example.org, numbers are the ones that card networks, telephone authorities and ISO 13616 publish for
+examples, and the photograph is NASA's portrait of an astronaut that scikit-image ships.
 """
 
 import hashlib
@@ -11,16 +12,20 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import PIL.Image
 import PIL.ImageDraw
 
-from schemas.policy import Over
+from schemas.policy import Action, Over, Policy, Rule
 from schemas.settings import THREADS, Settings
 from tasks.demo.drawings.canvas import font
 from tasks.demo.images import photographs, view
 from tasks.images.hashes import pdq_digits
+from tasks.storage.queries.images import StoredImages
+from tasks.storage.queries.released import conversations_as_released
+from tasks.storage.tables import Store
 
 EMAIL, CARD = "canary.probe@example.org", "4111 1111 1111 1111"
 PHONE, IBAN = "+1 202-555-0143", "GB82 WEST 1234 5698 7654 32"
@@ -28,6 +33,8 @@ NOON = 1_718_884_800
 """2024-06-20 12:00 UTC: a fixed file time, so that a second run finds the files unchanged."""
 STORE = "canaries"
 """Folder of the probes' store inside the store of the run."""
+FLAT = 8
+"""Levels of 255 by which pixels of a filled box may differ, because of JPEG artefacts at its edges."""
 
 
 @dataclass(frozen=True)
@@ -111,39 +118,82 @@ def _png(image: PIL.Image.Image) -> bytes:
 
 def plant(probes: Sequence[Probe], folder: Path, settings: Settings) -> Settings:
     """Write the arena of the probes below `folder`; returns the settings of the run with it and a store of its own."""
-    logs, images = folder / "arena" / "logs", folder / "arena" / "pictures"
-    for made in (logs, images):
-        made.mkdir(parents=True)
+    logs, images, known = folder / "arena" / "logs", folder / "arena" / "pictures", folder / "known.txt"
     lines = [json.dumps(_record(place, probe)) for place, probe in enumerate(probes)]
-    _write(logs / "vision-tmp-2024-06-20-conv.json", ("\n".join(lines) + "\n").encode())
-    for probe in probes:
-        if probe.image is not None:
-            _write(images / f"{probe.image_name}.png", probe.image)
-    _write(folder / "known.txt", "\n".join(probe.listed for probe in probes).encode())
+    files = {
+        logs / "vision-tmp-2024-06-20-conv.json": ("\n".join(lines) + "\n").encode(),
+        **{images / f"{probe.image_name}.png": probe.image for probe in probes if probe.image is not None},
+        known: "\n".join(probe.listed for probe in probes).encode(),
+    }
+    for file, content in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        os.utime(file, (NOON, NOON))
     own = {
         "store": f"{settings.store}/{STORE}",
         "logs": str(logs),
         "images": str(images),
-        "known_hashes": [*settings.known_hashes, str(folder / "known.txt")],
+        "known_hashes": [*settings.known_hashes, str(known)],
         "task_runner": THREADS,  # the folder is this machine's
         **dict.fromkeys(("format", "presets", "since", "until")),
     }
     return settings.model_copy(update=own)
 
 
-def _write(file: Path, content: bytes) -> None:
-    file.write_bytes(content)
-    os.utime(file, (NOON, NOON))
-
-
 def _record(place: int, probe: Probe) -> dict[str, object]:
-    state = {
-        "conv_id": probe.conv_id,
-        "model_name": "canary",
-        "offset": 0,
-        "messages": [
-            ["user", probe.question if probe.image is None else [probe.question, [probe.image_name]]],
-            ["assistant", probe.answer],
-        ],
-    }
+    question = probe.question if probe.image is None else [probe.question, [probe.image_name]]
+    messages = [["user", question], ["assistant", probe.answer]]
+    state = {"conv_id": probe.conv_id, "model_name": "canary", "offset": 0, "messages": messages}
     return {"tstamp": NOON + place, "type": "chat", "model": "canary", "ip": "192.0.2.1", "state": state}
+
+
+def escaped(store: Store, probes: Sequence[Probe], policy: Policy) -> dict[str, str]:
+    """Name of each probe that was not caught -> what is wrong; empty when all were caught."""
+    decided = {row["item_id"]: row for row in store.read("decisions").to_dicts()}
+    released = {row["conversation_id"]: row for row in conversations_as_released(store).to_dicts()}
+    wrong = {each.name: _wrong(store, each, policy, decided, released) for each in probes}
+    return {name: what for name, what in wrong.items() if what}
+
+
+def _wrong(
+    store: Store, probe: Probe, policy: Policy, decided: dict[str, dict[str, Any]], released: dict[str, dict[str, Any]]
+) -> str | None:
+    """Why a probe was not caught; None when it was, or when no rule is about it."""
+    decision = decided.get(probe.conv_id)
+    if probe.listed:
+        taken_in = probe.conv_id in released or decision is not None
+        return "its image is on a list of known hashes and was taken in" if taken_in else None
+    if decision is None:
+        return "it was never decided"
+    rules = rules_about(probe, policy)
+    actions = {rule.action for rule in rules}
+    if not decision["keep"] or not rules:
+        return None
+    if actions & {Action.DROP, Action.HOLD}:
+        return "it is kept"
+    if Action.REDACT in actions:
+        return _left(store, probe, released[probe.conv_id])
+    return None if any(rule.reason in decision["tags"] for rule in rules) else "it is not tagged"
+
+
+def rules_about(probe: Probe, policy: Policy) -> list[Rule]:
+    """The rules that should catch the probe."""
+    return [
+        rule
+        for rule in policy.rules
+        if rule.signal.partition(".")[0] == probe.signal
+        and rule.over in probe.over
+        and (not rule.contains_any or probe.types & set(rule.contains_any))
+    ]
+
+
+def _left(store: Store, probe: Probe, released: dict[str, Any]) -> str | None:
+    """What its redacted form still contains, or None."""
+    if any(secret in turn["content"] for secret in probe.secrets for turn in released["turns"]):
+        return "its text is released as it was"
+    if probe.box is None:
+        return None
+    images = StoredImages(store, "images", "redacted_images")
+    with PIL.Image.open(io.BytesIO(images[released["image_ids"][0]].bytes)) as opened:
+        inside = np.asarray(opened.convert("RGB").crop(probe.box))
+    return None if np.ptp(inside, axis=(0, 1)).max() <= FLAT else "its image is released as it was"
