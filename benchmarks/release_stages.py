@@ -13,7 +13,7 @@ from tasks.release.gather import Gathered
 from tasks.release.steps import Built, build_release, seal_release
 from tasks.release.verify import verify_release
 from tasks.report.steps import report_release
-from tasks.storage.queries.removal_reasons import removal_reasons
+from tasks.storage.queries.explain import removal_reasons
 from tasks.storage.tables import Store
 
 _built: list[Built] = []

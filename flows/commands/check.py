@@ -48,7 +48,7 @@ def diff(
     """Compare two releases: rules, columns, rows added, removed and changed, and the version bump."""
     from tasks.release.diff import diff_releases
     from tasks.release.fetched import fetched
-    from tasks.storage.queries.removal_reasons import removal_reasons
+    from tasks.storage.queries.explain import removal_reasons
     from tasks.storage.tables import Store
 
     known = {"why": removal_reasons(Store.existing(store))} if store else {}

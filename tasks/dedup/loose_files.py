@@ -1,7 +1,8 @@
 """Finds duplicate images in a folder, with the same comparison as for a release but without a store."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations, product
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from schemas.policy import NearImages, SemanticImages
+from schemas.signals import ImageHash
 from tasks.dedup.cosine import Vectors, cosine_pairs
 from tasks.dedup.near_images import near_hashes, near_images, representatives
 from tasks.images.decode import ImageRejected, open_image
@@ -22,6 +24,9 @@ SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp"}
 UNREAD = {".avif", ".heic", ".heif", ".ico", ".jp2", ".jxl", ".svg", ".tif", ".tiff"}
 """Image formats that cannot be read: such files are reported as rejected unless their content has a format above."""
 _HASHES = {"image_id": pl.String, "phash": pl.String, "pdq": pl.String, "grey": pl.String}
+
+Measured = tuple[str, ImageHash, Vectors | None]
+"""Image id, hashes, and the embedding if semantic pairs are wanted."""
 
 
 class Pair(NamedTuple):
@@ -48,23 +53,14 @@ class LooseDuplicates:
     """(file, reject reason) of files that are not usable images."""
 
 
-class _Measured(NamedTuple):
-    """One decoded file."""
-
-    image_id: str
-    hashes: tuple[str, str, str, str]
-    """image_id, phash, pdq, grey."""
-    vector: Vectors | None
-
-
 def loose_duplicates(
     folder: Path, providers: Providers, workers: int, semantic: SemanticImages | None = None
 ) -> LooseDuplicates:
     """All duplicate pairs and groups of the images below `folder`; semantic pairs too when a radius is given."""
     files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES | UNREAD and path.is_file())
-    measure = _measurer(providers, embed=semantic is not None)
+    measure = partial(_measured, providers=providers if semantic else None)
     names: dict[str, list[str]] = {}
-    seen: dict[str, _Measured] = {}
+    seen: dict[str, Measured] = {}
     rejected: list[tuple[str, str]] = []
     with progress("images", len(files)) as advance:
         for file, found in zip(files, map_ordered(measure, files, workers), strict=True):
@@ -72,8 +68,8 @@ def loose_duplicates(
             if isinstance(found, str):
                 rejected.append((name, found))
             else:
-                seen[found.image_id] = found
-                names.setdefault(found.image_id, []).append(name)
+                seen[found[0]] = found
+                names.setdefault(found[0], []).append(name)
             advance()
     exact = [Pair(a, b, "exact", 0) for same in names.values() for a, b in combinations(same, 2)]
     near = _near(seen)
@@ -85,30 +81,25 @@ def loose_duplicates(
     return LooseDuplicates(len(files) - len(rejected), sorted(pairs), _groups(names, near), rejected)
 
 
-def _measurer(providers: Providers, embed: bool) -> Callable[[Path], _Measured | str]:
-    """A function that returns hashes, and with `embed` the embedding, of a file, or the reason why it is rejected."""
-
-    def measure(file: Path) -> _Measured | str:
-        try:
-            image = open_image(file.read_bytes())
-        except ImageRejected as rejected:
-            return rejected.reason
-        hashes = image_hashes(image)
-        vector = providers["image_embedding"].embed_images([image])[0] if embed else None
-        return _Measured(image.image_id, (image.image_id, hashes.phash, hashes.pdq, hashes.grey), vector)
-
-    return measure
+def _measured(file: Path, providers: Providers | None) -> Measured | str:
+    """A file's image id, hashes and, with `providers`, embedding; or the reason why it is rejected."""
+    try:
+        image = open_image(file.read_bytes())
+    except ImageRejected as rejected:
+        return rejected.reason
+    vector = providers["image_embedding"].embed_images([image])[0] if providers else None
+    return image.image_id, image_hashes(image), vector
 
 
-def _near(seen: Mapping[str, _Measured]) -> pl.DataFrame:
-    radius = NearImages()
-    images = pl.DataFrame([each.hashes for each in seen.values()], schema=_HASHES, orient="row").sort("image_id")
+def _near(seen: Mapping[str, Measured]) -> pl.DataFrame:
+    radius, rows = NearImages(), [{"image_id": image_id, **dict(hashes)} for image_id, hashes, _ in seen.values()]
+    images = pl.DataFrame(rows, schema=_HASHES).sort("image_id")
     return near_images(near_hashes(images, radius), images, radius)
 
 
-def _semantic(seen: Mapping[str, _Measured], radius: SemanticImages) -> pl.DataFrame:
+def _semantic(seen: Mapping[str, Measured], radius: SemanticImages) -> pl.DataFrame:
     ids = sorted(seen)
-    vectors = np.array([seen[image_id].vector for image_id in ids], np.float32).reshape(len(ids), -1)
+    vectors = np.array([seen[image_id][2] for image_id in ids], np.float32).reshape(len(ids), -1)
     i, j, cosines = cosine_pairs(vectors, radius.cosine_min)
     distances = [round(1 - cosine, 4) for cosine in cosines.tolist()]
     return pl.DataFrame({"image_a": [ids[n] for n in i], "image_b": [ids[n] for n in j], "distance": distances})

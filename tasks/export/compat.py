@@ -23,7 +23,7 @@ from tasks.release.layout import CARD
 from tasks.release.shards import feature_schema, shards
 from tasks.release.verify import read_manifest
 from tasks.signals.markdown import markdown
-from tasks.storage.parquet import ParquetFile, read_parquet_groups
+from tasks.storage.parquet import parquet_writer, read_parquet_groups
 from tasks.storage.tables import Store
 
 Row = Mapping[str, Any]
@@ -183,7 +183,7 @@ def _config(release: Path, folder: Path, config: str) -> int:
     schema, rows = feature_schema(FEATURES[config]), 0
     (folder / config / "data").mkdir(parents=True)
     for shard in shards(release, config):
-        with ParquetFile(folder / config / "data" / shard.name, schema) as file:
+        with parquet_writer(folder / config / "data" / shard.name, schema) as file:
             for group in read_parquet_groups(shard):
                 shown = [ROWS[config](row) for row in group.iter_rows(named=True) if row["images"]]
                 file.write(pa.Table.from_pylist(shown, schema))

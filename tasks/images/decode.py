@@ -95,7 +95,9 @@ def open_image(content: bytes) -> DecodedImage:
     encoded = strip_metadata(content, file_format) if orientation == 1 else None
     rgb = _decode(content if encoded is None else encoded, orientation)
     if encoded is None:
-        encoded, file_format = _png(rgb), "PNG"
+        sink = io.BytesIO()
+        PIL.Image.fromarray(rgb).save(sink, "PNG")
+        encoded, file_format = sink.getvalue(), "PNG"
     return DecodedImage(image_id(rgb), encoded, file_format.lower(), rgb)
 
 
@@ -130,20 +132,16 @@ def _orientation(header: PIL.Image.Image) -> int:
 
 
 def _decode(content: bytes, orientation: int) -> Pixels:
-    rgb = _rgb(_loaded(content))
-    if orientation != 1:
-        rgb = np.asarray(PIL.Image.fromarray(rgb).transpose(_TO_UPRIGHT[orientation]))
-    rgb.flags.writeable = False
-    return rgb
-
-
-def _loaded(content: bytes) -> PIL.Image.Image:
     try:
         image: PIL.Image.Image = PIL.Image.open(io.BytesIO(content), formats=FORMATS)
         image.load()
     except Exception as error:
         raise ImageRejected(RejectReason.IMAGE_TRUNCATED, type(error).__name__) from None
-    return image
+    rgb = _rgb(image)
+    if orientation != 1:
+        rgb = np.asarray(PIL.Image.fromarray(rgb).transpose(_TO_UPRIGHT[orientation]))
+    rgb.flags.writeable = False
+    return rgb
 
 
 def _rgb(image: PIL.Image.Image) -> Pixels:
@@ -158,9 +156,3 @@ def _rgb(image: PIL.Image.Image) -> Pixels:
         image = PIL.Image.new("RGBA", layer.size, "white")
         image.alpha_composite(layer)
     return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
-
-
-def _png(rgb: Pixels) -> bytes:
-    sink = io.BytesIO()
-    PIL.Image.fromarray(rgb).save(sink, "PNG")
-    return sink.getvalue()

@@ -20,9 +20,7 @@ THUMBNAIL_SIDE = 32
 def image_hashes(image: DecodedImage) -> ImageHash:
     """The three hashes of one image."""
     thumbnail = image.pil.convert("L").resize((THUMBNAIL_SIDE, THUMBNAIL_SIDE), Filter.LANCZOS)
-    phash = imagehash.phash(
-        thumbnail
-    )  # imagehash shrinks to 32 x 32 in the same way, so the hash is that of the whole image
+    phash = imagehash.phash(thumbnail)  # it shrinks to 32 x 32 in the same way: the hash of the whole image
     pdq, quality = _pdq(image.pil)
     return ImageHash(phash=str(phash), pdq=pdq, pdq_quality=quality, grey=thumbnail.tobytes().hex())
 

@@ -1,4 +1,4 @@
-"""Prompts of language models, one Markdown file each, used word for word.
+"""Prompts of language models, one Markdown file each, used word for word, and WildVision's taxonomy (`taxonomy.yaml`).
 
 `labelling.md` opens every prompt that labels documents; `tags/<tag>.md` defines one tag of `schemas/tags.py`, and
 `labels/<name>.md` a whole set of labels.
@@ -9,9 +9,50 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from schemas.tags import Sees, sees
-from tasks.prompts.taxonomy import taxonomy_file
+from schemas.tags import Sees, Taxonomy, sees
+from tasks.runtime.yaml_files import read_yaml
+
+BETWEEN = " / "
+"""Separator of category and subcategory."""
+
+
+@dataclass(frozen=True)
+class TaxonomyFile:
+    """The whole file; a value is `Category` or `Category / Subcategory`."""
+
+    version: str
+    """Version of the file."""
+    question: dict[str, str]
+    """Question category or subcategory -> meaning."""
+    image: dict[str, str]
+    """Image domain or subdomain -> meaning."""
+
+
+@cache
+def taxonomy_file() -> TaxonomyFile:
+    """The shipped taxonomy."""
+    content: dict[str, Any] = read_yaml(Path(__file__).with_name("taxonomy.yaml"))
+    return TaxonomyFile(str(content["version"]), _meanings(content["question"]), _meanings(content["image"]))
+
+
+def _meanings(content: dict[str, dict[str, str]]) -> dict[str, str]:
+    return {
+        value: text
+        for category, parts in content.items()
+        for value, text in (
+            (category, parts["means"]),
+            *((f"{category}{BETWEEN}{part}", text) for part, text in parts.items() if part != "means"),
+        )
+    }
+
+
+def placed(question: str | None, image: str | None) -> Taxonomy:
+    """The four columns of `Taxonomy` from two values such as `Category / Subcategory`."""
+    places = [part or None for value in (question, image) for part in (value or "").partition(BETWEEN)[::2]]
+    return Taxonomy(**dict(zip(Taxonomy.model_fields, places, strict=True)))
+
 
 _SECTIONS = {
     Sees.PROMPT: "Decide these from the prompt alone, without looking at the pictures:",
@@ -59,7 +100,9 @@ def criteria_prompt() -> Prompt:
 def taxonomy_prompt() -> Prompt:
     """The prompt that asks for a taxonomy category; its values come from `taxonomy.yaml`."""
     known = taxonomy_file()
-    body = _read("labels/taxonomy").format(question=known.question.in_words(), image=known.image.in_words())
+    trees = {"question": known.question, "image": known.image}
+    listed = {name: "\n".join(f"  * `{value}`: {text}" for value, text in tree.items()) for name, tree in trees.items()}
+    body = _read("labels/taxonomy").format(**listed)
     return _prompt(f"taxonomy{known.version}", _read("labelling") + body)
 
 

@@ -8,64 +8,16 @@ import importlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from schemas.errors import BadInput, CurateError, MissingProvider, known_values
 from tasks.providers.capabilities import PROTOCOLS, Foreign, lacks
+from tasks.runtime.yaml_files import read_yaml
 
 EMBEDDED = "embedded"
-_OPENAI, _GEMINI = "production.openai.chat:OpenAiChat -> ", "production.gemini:GeminiChat -> "
-_LABELS = "production.labels:"
-
-PROVIDERS: dict[str, dict[str, str]] = {
-    "nsfw": {
-        EMBEDDED: "embedded.safety:OpenNsfw",
-        "google_vision": "production.google_vision:VisionSafeSearch",
-        "opennsfw2": "production.opennsfw2:OpenNsfw2",
-    },
-    "faces": {EMBEDDED: "embedded.faces:CenterFace", "google_vision": "production.google_vision:VisionFaces"},
-    "image_text": {EMBEDDED: "embedded.image_text:RapidOcr", "google_vision": "production.google_vision:VisionText"},
-    "image_embedding": {
-        EMBEDDED: "embedded.image_embedding:EfficientNet",
-        "open_clip": "production.openclip:OpenClip",
-    },
-    "text_embedding": {
-        EMBEDDED: "embedded.text_embedding:sentence_encoder",
-        "open_clip": "production.openclip:OpenClip",
-    },
-    "text_pii": {EMBEDDED: "embedded.text_pii:PatternsAndNames"},
-    "moderation": {
-        EMBEDDED: "embedded.safety:OffensiveWords",
-        "openai": "production.openai.moderation:OpenAiModeration",
-    },
-    "image_moderation": {"openai": "production.openai.moderation:OpenAiImageModeration"},
-    "language": {EMBEDDED: "embedded.texts:FastText"},
-    "tokens": {EMBEDDED: "embedded.texts:Cl100k"},
-    "categories": {
-        EMBEDDED: "embedded.categories:WordsAndLayout",
-        "gemini": f"{_GEMINI}{_LABELS}categories",
-        "gemini_each_tag": f"{_GEMINI}{_LABELS}categories_each_tag",
-        "openai": f"{_OPENAI}{_LABELS}categories",
-        "openai_each_tag": f"{_OPENAI}{_LABELS}categories_each_tag",
-    },
-    "criteria": {
-        EMBEDDED: "embedded.criteria:Wording",
-        "gemini": f"{_GEMINI}{_LABELS}criteria",
-        "openai": f"{_OPENAI}{_LABELS}criteria",
-    },
-    "taxonomy": {
-        EMBEDDED: "embedded.taxonomy:NearestPlace",
-        "gemini": f"{_GEMINI}{_LABELS}taxonomy",
-        "openai": f"{_OPENAI}{_LABELS}taxonomy",
-    },
-    "topic_names": {
-        EMBEDDED: "embedded.texts:Keywords",
-        "gemini": f"{_GEMINI}{_LABELS}TopicNames",
-        "openai": f"{_OPENAI}{_LABELS}TopicNames",
-    },
-}
-"""Capability -> provider name -> import path of its class. `A -> B` calls B with the result of A. A capability without
-an embedded provider is available only when a provider is chosen."""
+PROVIDERS: dict[str, dict[str, str]] = read_yaml(Path(__file__).with_name("providers.yaml"))
+"""Capability -> provider name -> import path of its class."""
 OPTIONAL = frozenset({"criteria", "taxonomy"})
 """Capabilities without a released column: their embedded models are in the manifest but do not block publishing."""
 
@@ -107,7 +59,7 @@ class Providers:
         path = PROVIDERS[capability].get(name)
         with _LOCK:
             if path is None:
-                return _checked(capability, name, _once_per_process(name, lambda: _foreign(capability, name)))
+                return _foreign_for(capability, name)
             if path.startswith(_LOCAL):
                 return _once_per_process(path, lambda: _own(capability, name, path))
             if path not in self._loaded:
@@ -171,7 +123,9 @@ def _foreign(capability: str, name: str) -> Foreign:
         ) from None
 
 
-def _checked(capability: str, name: str, provider: Foreign) -> Foreign:
+def _foreign_for(capability: str, name: str) -> Foreign:
+    """A provider of another package, loaded once per process. Raises BadInput when it lacks a method."""
+    provider: Foreign = _once_per_process(name, lambda: _foreign(capability, name))
     if missing := lacks(capability, provider):
         protocol = PROTOCOLS[capability].__name__
         raise BadInput(

@@ -9,7 +9,7 @@ from schemas.rating import Rating
 from schemas.row import arrow_schema
 from tasks.release.declared import READ_ERRORS, sound_groups
 from tasks.runtime.untrusted import csv_cell
-from tasks.storage.parquet import ParquetFile, conform
+from tasks.storage.parquet import conform, parquet_writer
 
 BOARDS = {
     "overall": pl.col("slice").is_in(["overall", "exclude_ties", "exclude_refusal", "exclude_preset"]),
@@ -27,7 +27,7 @@ def write_leaderboards(ratings: pl.DataFrame, folder: Path) -> None:
     schema = arrow_schema(Rating)
     for name, chosen in BOARDS.items():
         board = ratings.filter(chosen).sort("slice", "rating", "model", descending=[False, True, False])
-        with ParquetFile(folder / f"{name}.parquet", schema) as file:
+        with parquet_writer(folder / f"{name}.parquet", schema) as file:
             file.write(conform(board, schema))
         (folder / f"{name}.csv").write_text(_csv(board), encoding="utf-8")
 

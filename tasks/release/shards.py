@@ -12,7 +12,7 @@ from datasets import Features, Image, List
 
 from schemas.release import CONFIGS
 from schemas.row import arrow_schema
-from tasks.storage.parquet import ParquetFile
+from tasks.storage.parquet import parquet_writer
 from tasks.storage.tables import Store
 
 LAYOUT = 5
@@ -163,7 +163,7 @@ class _ShardWriter:
 
     def _open(self) -> None:
         self._paths.append(self._folder / f"{len(self._paths):05d}.parquet")
-        self._file, self._shard_bytes = ParquetFile(self._paths[-1], self._schema), 0
+        self._file, self._shard_bytes = parquet_writer(self._paths[-1], self._schema), 0
 
     def _write_group(self) -> None:
         if self._group_bytes:

@@ -1,26 +1,40 @@
-"""The write lock of a store: one command or flow writes at a time."""
+"""The write lock of a store: one command or flow writes at a time.
 
+In a local folder it is a lock file, which ends with its process. On an object store it is a lease: a file that its
+writer renews and that expires otherwise. The age of a lease is measured by the object store's clock, so the clocks of
+machines do not matter. A run that takes over an expired lease waits a few seconds and checks that no other run did the
+same. A run that finds another run's lease in place of its own stops.
+"""
+
+import _thread
 import re
+import signal
+import sys
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
 
 from filelock import FileLock, Timeout
 from fsspec.implementations.local import LocalFileSystem
 
-from schemas.errors import BadInput
+from schemas.errors import BadInput, StoreUnwell
 from schemas.tables import TABLES
-from tasks.storage.lease import leased
-from tasks.storage.tables import Store
+from tasks.storage.tables import HOLDS, Store
 
-_FILE, _SINCE = "writing.lock", "writing.since"
+_FILE, _SINCE, _PROBE = "writing.lock", "writing.since", "writing.probe"
 _HALF = re.compile(r"\.\d+\.tmp$")
 """Suffix of a file in a local folder until it is completely written."""
-_HOLDERS: dict[str, int] = {}
-"""Stores locked by this process -> number of nested `writing` blocks: a flow, and the stages it calls."""
-_HOLDS: dict[str, ExitStack] = {}
+_HELD: dict[str, list[ExitStack]] = {}
+"""Stores locked by this process -> one entry for each nested `writing` block (a flow, and the stages it calls).
+
+The first entry holds the lock.
+"""
 _GUARD = threading.Lock()
 
 
@@ -31,22 +45,20 @@ def writing(root: str) -> Iterator[Store]:
     On a local folder the lock ends with the process, even if it is killed. On an object store it is a lease, which
     expires 10 minutes after a killed writer.
     """
-    store = Store.open(root)
+    store, stack = Store.open(root), ExitStack()
     key = f"{type(store.fs).__name__}:{store.path}"
     with _GUARD:
-        if key not in _HOLDERS:
-            stack = ExitStack()
-            stack.enter_context(_hold(store))
-            _HOLDS[key] = stack
-        _HOLDERS[key] = _HOLDERS.get(key, 0) + 1
+        if key not in _HELD:
+            stack.enter_context(_local(store) if isinstance(store.fs, LocalFileSystem) else leased(store))
+        _HELD.setdefault(key, []).append(stack)
     try:
         yield store
     finally:
         with _GUARD:
-            _HOLDERS[key] -= 1
-            if not _HOLDERS[key]:
-                del _HOLDERS[key]
-                _HOLDS.pop(key).close()
+            if len(_HELD[key]) > 1:
+                _HELD[key].pop()
+            else:
+                _HELD.pop(key)[0].close()
 
 
 def sweep(store: Store) -> None:
@@ -58,10 +70,6 @@ def sweep(store: Store) -> None:
     tables = {path.removeprefix(f"{store.path}/tables/").rsplit("/", 1)[0] for path in found}
     for table in sorted(tables & TABLES.keys()):
         store.purge(table)
-
-
-def _hold(store: Store) -> AbstractContextManager[None]:
-    return _local(store) if isinstance(store.fs, LocalFileSystem) else leased(store)
 
 
 @contextmanager
@@ -80,3 +88,111 @@ def _local(store: Store) -> Iterator[None]:
         raise BadInput(
             f"another run has been writing to store {store.root!r} since {began or 'just now'}; wait for it to end"
         ) from None
+
+
+class Terms(NamedTuple):
+    """Times of a lease, in seconds."""
+
+    renewed_every: float = 60.0
+    """Time between two renewals."""
+    expires_after: float = 600.0
+    """Time without a renewal after which another run may take over."""
+    settles_in: float = 3.0
+    """Time within which every run that found the same expired lease has tried to take it."""
+
+
+@contextmanager
+def leased(store: Store, terms: Terms | None = None) -> Iterator[None]:
+    """Hold the store's lease. Raises BadInput when another run holds it; interrupts this run if it loses the lease."""
+    terms, own = terms or Terms(), f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC {uuid4().hex}".encode()
+    _take(store, own, terms)
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # shells make background processes ignore it
+    ended, renewed_at = threading.Event(), [_now()]
+    renewing = threading.Thread(target=_renew, args=(store, own, terms, ended, renewed_at), daemon=True)
+    renewing.start()
+    HOLDS[store.path] = partial(_require_held, store, own, terms, renewed_at)
+    try:
+        yield
+    finally:
+        del HOLDS[store.path]
+        ended.set()
+        renewing.join()
+        with suppress(Exception):  # if the store does not answer, the lease expires
+            if store.read_bytes(_FILE) == own:
+                store.fs.rm_file(store.at(_FILE))
+
+
+def _take(store: Store, own: bytes, terms: Terms) -> None:
+    if _created(store, own):
+        return
+    if _age_seconds(store) >= terms.expires_after:
+        store.fs.rm_file(store.at(_FILE))
+        if _created(store, own):
+            time.sleep(terms.settles_in)
+            if store.read_bytes(_FILE) == own:
+                return
+    since = (store.read_bytes(_FILE) or b"").decode()[: len("2026-01-01 00:00:00 UTC")]
+    raise BadInput(
+        f"another run has been writing to store {store.root!r} since {since or 'just now'}; wait for it to end. "
+        f"If it was killed, its hold ends by itself {terms.expires_after / 60:.0f} minutes after it"
+    )
+
+
+def _created(store: Store, own: bytes) -> bool:
+    try:
+        store.fs.pipe_file(store.at(_FILE), own, mode="create")
+    except FileExistsError:
+        return False
+    return True
+
+
+def _age_seconds(store: Store) -> float:
+    """Seconds since the lease was renewed, by the object store's clock; 0 when there is no lease file any more."""
+    store.fs.pipe_file(store.at(_PROBE), b"")
+    store.fs.invalidate_cache()
+    try:
+        age = store.fs.modified(store.at(_PROBE)) - store.fs.modified(store.at(_FILE))
+        return float(age.total_seconds())
+    except FileNotFoundError:
+        return 0.0
+    finally:
+        store.fs.rm_file(store.at(_PROBE))
+
+
+def _now() -> float:
+    """A monotonic clock in seconds that also runs while the machine is suspended."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def _renew(store: Store, own: bytes, terms: Terms, ended: threading.Event, renewed_at: list[float]) -> None:
+    while not ended.wait(terms.renewed_every):
+        if _lost(store, own, renewed_at):
+            sys.stderr.write(f"curate: another run has taken store {store.root!r} over; this one stops\n")
+            _thread.interrupt_main()
+            return
+
+
+def _require_held(store: Store, own: bytes, terms: Terms, renewed_at: list[float]) -> None:
+    """Raises StoreUnwell when another run holds the lease.
+
+    The lease file is read only when it may have expired since the last renewal, as after a suspend.
+    """
+    if _now() - renewed_at[0] > terms.expires_after - terms.renewed_every and _lost(store, own, renewed_at):
+        raise StoreUnwell(
+            f"store {store.root!r} was taken over by another run while this one stood still; nothing more is written. "
+            "Run it again when the other has ended"
+        )
+
+
+def _lost(store: Store, own: bytes, renewed_at: list[float]) -> bool:
+    """Renew the lease. True when another run holds it; False also when the store does not answer."""
+    began = _now()
+    try:
+        if store.read_bytes(_FILE) != own:
+            return True
+        store.fs.pipe_file(store.at(_FILE), own)
+    except Exception:  # every object store has its own errors; the run itself meets and reports the same one
+        return False
+    renewed_at[0] = began
+    return False

@@ -3,8 +3,7 @@
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import polars as pl
 import pyarrow as pa
@@ -36,34 +35,15 @@ def encode_parquet(table: pa.Table, codec: str = "zstd") -> bytes:
     return cast(bytes, sink.getvalue().to_pybytes())
 
 
-class ParquetFile:
-    """Writes a Parquet file one row group at a time, with a layout suited to the Hub.
+def parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """A writer with a layout suited to the Hub; each call of `write` adds one row group.
 
     Pages are small and their size is checked after every value, so an image of 32 KB or more has its own page. Its
     bytes then do not depend on its neighbours, and the Hub, which stores content-defined chunks, does not need them
     again when the image moves (benchmarks/release_versions.py). There is no page index, so that `curate verify` can
     account for every byte.
     """
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        pages = {"data_page_size": PAGE_BYTES, "write_batch_size": 1}
-        self._writer = pq.ParquetWriter(path, schema, **pages, **parquet_options(schema))
-
-    def write(self, table: pa.Table) -> None:
-        """Add one row group."""
-        self._writer.write_table(table, row_group_size=max(1, table.num_rows))
-
-    def close(self) -> None:
-        """Write the footer."""
-        self._writer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    return pq.ParquetWriter(path, schema, data_page_size=PAGE_BYTES, write_batch_size=1, **parquet_options(schema))
 
 
 def read_parquet_schema(path: Path) -> pa.Schema:

@@ -33,14 +33,14 @@ def keep_run_record(store: Store, settings: Settings, reports: Sequence[StageRep
 
 def latest_run_record(store: Store) -> str:
     """Path of the newest record, relative to the store."""
-    paths = store.fs.ls(store.at(_FOLDER), detail=False)
-    return f"{_FOLDER}/{max(path.rsplit('/', 1)[-1] for path in paths)}"
+    return _paths(store)[-1]
 
 
 def earlier_drops(store: Store) -> list[DropCounts]:
     """Drop counts of earlier runs, oldest first; stages without drop counts are skipped."""
-    if not store.fs.isdir(store.at(_FOLDER)):
-        return []
-    names = sorted(path.rsplit("/", 1)[-1] for path in store.fs.ls(store.at(_FOLDER), detail=False, refresh=True))
-    stages = [stage for name in names for stage in json.loads(store.read_bytes(f"{_FOLDER}/{name}") or b"{}")["stages"]]
+    stages = [stage for path in _paths(store) for stage in json.loads(store.read_bytes(path) or b"{}")["stages"]]
     return [DropCounts(**stage["drops"]) for stage in stages if stage.get("drops")]
+
+
+def _paths(store: Store) -> list[str]:
+    return sorted(path.removeprefix(f"{store.path}/") for path in store.fs.find(store.at(_FOLDER)))

@@ -23,7 +23,7 @@ def storage_errors(store: Store) -> Iterator[None]:
     except CurateError:
         raise
     except Exception as error:  # Parquet writers and object stores have errors of their own
-        what = _full(error) or (_lost(error) if from_object_store(error) else _out_of_reach(store))
+        what = _full(error) or _out_of_reach(store, error)
         if what is None:
             raise
         raise StoreUnwell(
@@ -44,10 +44,6 @@ def _package(error: BaseException) -> str:
     return type(error).__module__.partition(".")[0]
 
 
-def _lost(error: Exception) -> str:
-    return f"cannot be reached ({why_unreadable(error)})"
-
-
 def _full(error: BaseException | None) -> str | None:
     while error is not None:
         if isinstance(error, OSError) and error.errno in _FULL:
@@ -58,14 +54,17 @@ def _full(error: BaseException | None) -> str | None:
     return None
 
 
-def _out_of_reach(store: Store) -> str | None:
-    if isinstance(store.fs, LocalFileSystem):
-        return None
-    try:
-        store.fs.invalidate_cache()
-        store.fs.exists(store.at("tables")) or store.fs.info(store.at("tables"))
-    except FileNotFoundError:
-        return None
-    except Exception as error:  # every object store has its own errors
-        return _lost(error)
-    return None
+def _out_of_reach(store: Store, error: Exception) -> str | None:
+    """What to say of an object store that does not answer: by the error, or by asking it now."""
+    if not from_object_store(error):
+        if isinstance(store.fs, LocalFileSystem):
+            return None
+        try:
+            store.fs.invalidate_cache()
+            store.fs.exists(store.at("tables")) or store.fs.info(store.at("tables"))
+            return None
+        except FileNotFoundError:
+            return None
+        except Exception as unreachable:  # every object store has its own errors
+            error = unreachable
+    return f"cannot be reached ({why_unreadable(error)})"

@@ -163,8 +163,10 @@ class Store:
     ) -> Iterator[pl.DataFrame]:
         """One part in slices. `columns` may name nested ones: `turns.list.element.text_id` reads nothing else."""
         names = arrow_schema(TABLES[table].row).names if columns is None else list(columns)
+        path = self.at(f"tables/{table}/{part}")
         try:
-            file = self._opened_in_pieces(table, part)
+            piecewise = isinstance(self.fs, LocalFileSystem) or self.fs.size(path) > SLICE_BYTES  # else one request
+            file = pq.ParquetFile(path, filesystem=self.fs, buffer_size=_READ_BYTES) if piecewise else None
             if file is None or not {*top_columns(names)} <= {*file.schema_arrow.names}:
                 yield from self.read_part(table, part, names).iter_slices(rows)
                 return
@@ -174,13 +176,6 @@ class Store:
                 yield cast(pl.DataFrame, pl.from_arrow(some))
         except (pa.ArrowInvalid, FileNotFoundError):
             raise self._damaged(table) from None
-
-    def _opened_in_pieces(self, table: str, part: str) -> pq.ParquetFile | None:
-        """A part to read piecewise; None for a small part on an object store, which is read with one request."""
-        path = self.at(f"tables/{table}/{part}")
-        if not isinstance(self.fs, LocalFileSystem) and self.fs.size(path) <= SLICE_BYTES:
-            return None
-        return pq.ParquetFile(path, filesystem=self.fs, buffer_size=_READ_BYTES, pre_buffer=False)
 
     def read_part_batches(self, table: str, part: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """One part as Arrow batches; in a local folder 32 rows at a time, because rows with images are large."""
@@ -226,12 +221,16 @@ class Store:
     def list_parts(self, table: str, parts: Sequence[str]) -> None:
         """Make exactly these parts the table; all other files of it are deleted."""
         self._list(table, parts)
-        self._remove_all_but(table, {*parts, _LIST})
+        self.purge(table)
 
     def purge(self, table: str) -> None:
-        """Delete unlisted files, which killed writers left in a table's folder."""
-        if self.fs.isdir(self.at(f"tables/{table}")):
-            self._remove_all_but(table, {*self.parts(table), _LIST})
+        """Delete replaced parts and what killed writers left, so that removed content is not kept on disk."""
+        listed = {*self.parts(table), _LIST}
+        if not self.fs.isdir(self.at(f"tables/{table}")):
+            return
+        for path in self.fs.ls(self.at(f"tables/{table}"), detail=False, refresh=True):
+            if path.rsplit("/", 1)[-1] not in listed:
+                self.fs.rm_file(path)
 
     def read_loose(self, relative: str, columns: Sequence[str]) -> pl.DataFrame:
         """Columns of a Parquet file of the store that is not part of a table, such as a shard of a release."""
@@ -267,12 +266,6 @@ class Store:
 
     def _list(self, table: str, parts: Sequence[str]) -> None:
         self.write_bytes(f"tables/{table}/{_LIST}", json.dumps(list(parts)).encode())
-
-    def _remove_all_but(self, table: str, names: set[str]) -> None:
-        """Delete replaced parts and what killed writers left, so that removed content is not kept on disk."""
-        for path in self.fs.ls(self.at(f"tables/{table}"), detail=False, refresh=True):
-            if path.rsplit("/", 1)[-1] not in names:
-                self.fs.rm_file(path)
 
 
 @cache

@@ -15,7 +15,7 @@ import pytest
 import s3fs
 
 from schemas.settings import Settings
-from tasks.storage.lease import Terms
+from tasks.storage.lock import Terms
 from tests.builders import USER_KEY
 from tests.cut_off import cut_off_at
 from tests.s3_server import s3_client, s3_server

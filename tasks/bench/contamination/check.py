@@ -63,36 +63,32 @@ class Checker:
             yield from self._batch(rows)
 
     def _batch(self, rows: list[OutsideRow]) -> Iterator[Overlap]:
+        """The best match of each row and question, in their order."""
         self._rows += len(rows)
-        owner = [row for row in rows for _ in row.texts]
-        texts = pl.Series([text for row in rows for text in row.texts], dtype=pl.String)
-        best: dict[tuple[int, int], Overlap] = {}
-        for place, number, match, overlap in self._index.find(texts).iter_rows():
-            row = owner[place]
-            found = self._overlap(row, self._bench[number], match, overlap)
-            known = best.get((row.number, number))
-            if known is None or (_ORDER.index(match), -overlap) < (_ORDER.index(known.match), -known.overlap):
-                best[row.number, number] = found
-        for key in sorted(best):
-            found = best[key]
-            if found.contaminated:
-                self._matches[found.match] += 1
-                self._questions.add(found.question_id)
+        owner = pl.Series([place for place, row in enumerate(rows) for _ in row.texts], dtype=pl.UInt32)
+        found = self._index.find(pl.Series([text for row in rows for text in row.texts], dtype=pl.String))
+        found = found.with_columns(row=owner.gather(found["row"]), match=pl.col("match").cast(pl.Enum(_ORDER)))
+        best = found.sort("row", "prompt", "match", -pl.col("overlap")).unique(
+            ["row", "prompt"], keep="first", maintain_order=True
+        )
+        for place, number, match, overlap in best.iter_rows():
+            row, question = rows[place], self._bench[number]
+            same = question["image"] != "" and question["image"] in row.images
+            contaminated = same or question["words"] >= DISTINCTIVE_WORDS
+            if contaminated:
+                self._matches[match] += 1
+                self._questions.add(question["question_id"])
             else:
                 self._short += 1
-            yield found
-
-    def _overlap(self, row: OutsideRow, question: dict[str, object], match: str, overlap: float) -> Overlap:
-        same = question["image"] != "" and question["image"] in row.images
-        return Overlap(
-            row=row.number,
-            question_id=str(question["question_id"]),
-            split=str(question["split"]),
-            match=match,
-            overlap=round(overlap, 4),
-            same_picture=same,
-            contaminated=same or int(str(question["words"])) >= DISTINCTIVE_WORDS,
-        )
+            yield Overlap(
+                row=row.number,
+                question_id=question["question_id"],
+                split=question["split"],
+                match=match,
+                overlap=round(overlap, 4),
+                same_picture=same,
+                contaminated=contaminated,
+            )
 
     @property
     def counted(self) -> OverlapCount:

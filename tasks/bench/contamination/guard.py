@@ -43,8 +43,7 @@ class Guard:
     """
 
     def __init__(self, store: Store, versions: Versions, bench: BenchSettings) -> None:
-        self._store = store
-        self._versions = versions
+        self._store, self._versions, self._cosine_min = store, versions, cosine_min_of(store)
         self._public = store.read("bench", ["conversation_id"])["conversation_id"]
         hidden = store.read("hidden", ["document_id", "drawn"])
         self._drawn = hidden.filter("drawn")["document_id"]
@@ -100,10 +99,6 @@ class Guard:
         names = ["image_a", "image_b"]
         parts = (compact(part.filter(wanted)) for part in self._store.read_slices("near_pictures", names))
         return pl.concat([self._store.empty("near_pictures", names), *parts])
-
-    @cached_property
-    def _cosine_min(self) -> float:
-        return cosine_min_of(self._store)
 
     def _images(self, prompts: pl.DataFrame) -> pl.Series:
         """Ids of the prompts' images and of images near to them."""

@@ -14,6 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 import onnx
@@ -156,18 +157,9 @@ def _boxes(heat: Boxes, scale: Boxes, offset: Boxes) -> tuple[Boxes, Boxes]:
 
 
 def _strongest_apart(boxes: Boxes, confidences: Boxes) -> list[int]:
-    """Greedy non-maximum suppression: indices of boxes that overlap no stronger kept box by more than 0.3."""
-    areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
-    order = np.argsort(-confidences, kind="stable")
-    kept: list[int] = []
-    while order.size:
-        best, rest = order[0], order[1:]
-        kept.append(int(best))
-        low = np.maximum(boxes[best, :2], boxes[rest, :2])
-        high = np.minimum(boxes[best, 2:], boxes[rest, 2:])
-        shared = np.prod(np.clip(high - low, 0, None), axis=1)
-        order = rest[shared <= _OVERLAP_MAX * (areas[best] + areas[rest] - shared)]
-    return kept
+    """Indices, strongest first, of boxes that overlap no stronger kept box by more than 0.3."""
+    corners_and_sizes = np.hstack([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]]).astype(np.float64)
+    return [int(kept) for kept in cv2.dnn.NMSBoxes(corners_and_sizes.tolist(), confidences.tolist(), 0.0, _OVERLAP_MAX)]
 
 
 def _face(box: Boxes, confidence: Any) -> Face:

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tasks.images.decode import DecodedImage, Filter
 from tasks.providers.embedded import one_thread
 
+Tensor = npt.NDArray[Any]
 _SIDE = 224
 
 
@@ -48,31 +49,22 @@ class EfficientNet:
         return features / max(float(np.linalg.norm(features)), 1e-12)
 
 
-BLOCKS = (
-    (1, 3, 1, 1, 16),
-    (2, 3, 2, 6, 24),
-    (2, 5, 2, 6, 40),
-    (3, 3, 2, 6, 80),
-    (3, 5, 1, 6, 112),
-    (4, 5, 2, 6, 192),
-    (1, 3, 1, 6, 320),
-)
-"""Repeats, kernel, stride of the first repeat, expansion, output channels."""
-STEM_CHANNELS = 32
-FEATURES = 1280
+BLOCKS = ((1, 1, 1, 16), (2, 2, 6, 24), (2, 2, 6, 40), (3, 2, 6, 80), (3, 1, 6, 112), (4, 2, 6, 192), (1, 1, 6, 320))
+"""Repeats, stride of the first repeat, expansion, output channels."""
+STEM_CHANNELS, FEATURES, CLASSES = 32, 1280, 1000
 _BATCH_NORM_EPSILON = 1e-3
 
 
 class _Graph:
     """Builds the ONNX graph layer by layer; weights are taken in file order."""
 
-    def __init__(self, weights: dict[str, npt.NDArray[Any]]) -> None:
+    def __init__(self, weights: dict[str, Tensor]) -> None:
         self.kernels = iter([name for name, value in weights.items() if value.ndim == 4])
         self.weights = weights
         self.nodes: list[Any] = []
         self.tensors: list[Any] = []
 
-    def constant(self, name: str, value: npt.NDArray[Any]) -> str:
+    def constant(self, name: str, value: Tensor) -> str:
         self.tensors.append(numpy_helper.from_array(np.asarray(value, np.float32, order="C"), name))
         return name
 
@@ -88,7 +80,7 @@ class _Graph:
         out = self.node("Conv", inputs, strides=[stride] * 2, group=groups, auto_pad="SAME_UPPER")
         return self.node("Clip", [out, "zero", "six"]) if relu else out
 
-    def _folded(self, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    def _folded(self, name: str) -> tuple[Tensor, Tensor]:
         """Kernel and bias with the batch norm that follows the convolution folded in."""
         names = list(self.weights)
         norm = names[names.index(name) + 1].rsplit(".", 1)[0]
@@ -106,54 +98,26 @@ def efficientnet_lite0(weight_file: Path) -> bytes:
     graph.constant("zero", np.array(0.0))
     graph.constant("six", np.array(6.0))
     current, channels = graph.convolution("pixels", stride=2), STEM_CHANNELS
-    for repeats, _kernel, first_stride, expansion, out_channels in BLOCKS:
+    for repeats, first_stride, expansion, out_channels in BLOCKS:
         for repeat in range(repeats):
             stride = first_stride if repeat == 0 else 1
-            wide = channels * expansion
             inner = graph.convolution(current) if expansion != 1 else current
-            inner = graph.convolution(inner, stride=stride, groups=wide)
+            inner = graph.convolution(inner, stride=stride, groups=channels * expansion)
             inner = graph.convolution(inner, relu=False)
             joins = stride == 1 and channels == out_channels
             current = graph.node("Add", [inner, current]) if joins else inner
             channels = out_channels
-    pooled = graph.node("GlobalAveragePool", [graph.convolution(current)])
-    features = graph.node("Flatten", [pooled])
-    return bytes(_model(graph, features, weights).SerializeToString())
-
-
-def _model(graph: _Graph, features: str, weights: dict[str, npt.NDArray[Any]]) -> Any:
-    last_weight, last_bias = list(weights)[-2:]
-    inputs = [features, graph.constant("head.w", weights[last_weight]), graph.constant("head.b", weights[last_bias])]
-    logits = graph.node("Gemm", inputs, transB=1)
-    outputs = [
-        helper.make_tensor_value_info(features, TensorProto.FLOAT, [1, FEATURES]),
-        helper.make_tensor_value_info(logits, TensorProto.FLOAT, [1, 1000]),
-    ]
-    pixels = helper.make_tensor_value_info("pixels", TensorProto.FLOAT, [1, 3, 224, 224])
+    features = graph.node("Flatten", [graph.node("GlobalAveragePool", [graph.convolution(current)])])
+    head = [graph.constant(name, weights[name]) for name in list(weights)[-2:]]
+    shapes = {features: [1, FEATURES], graph.node("Gemm", [features, *head], transB=1): [1, CLASSES]}
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    pixels = helper.make_tensor_value_info("pixels", TensorProto.FLOAT, [1, 3, _SIDE, _SIDE])
     built = helper.make_graph(graph.nodes, "efficientnet_lite0", [pixels], outputs, graph.tensors)
-    return helper.make_model(built, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    model = helper.make_model(built, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    return bytes(model.SerializeToString())
 
-
-Tensor = npt.NDArray[Any]
 
 _DTYPES: dict[str, np.dtype[Any]] = {"FloatStorage": np.dtype("<f4"), "LongStorage": np.dtype("<i8")}
-
-
-class _Storage(NamedTuple):
-    key: str
-    dtype: np.dtype[Any]
-
-
-class _View(NamedTuple):
-    storage: _Storage
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    """In elements. Weights converted from other frameworks are often not contiguous."""
-
-
-def _rebuild(storage: _Storage, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: object) -> _View:
-    return _View(storage, offset, shape, strides)
 
 
 class _Unpickler(pickle.Unpickler):
@@ -161,38 +125,37 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Callable[..., Any] | str:
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
-            return _rebuild
+            return lambda *given: given[:4]  # storage, offset, shape, strides; the last three in elements
         if (module, name) == ("collections", "OrderedDict"):
             return OrderedDict
         if module == "torch" and name in _DTYPES:
             return name
         raise pickle.UnpicklingError(f"{module}.{name} is not allowed in a weight file")
 
-    def persistent_load(self, pid: Any) -> _Storage:
-        return _Storage(key=str(pid[2]), dtype=_DTYPES[pid[1]])
+    def persistent_load(self, pid: Any) -> tuple[str, np.dtype[Any]]:
+        return str(pid[2]), _DTYPES[pid[1]]
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Name -> array of every tensor in the file, in the file's own types and shapes."""
+    """Name -> array of every tensor in the file, in the file's own types and shapes.
+
+    Raises ValueError for a tensor that reaches beyond its storage.
+    """
     with path.open("rb") as stream:
         for _ in range(3):
             _Unpickler(stream).load()
-        views: dict[str, _View] = _Unpickler(stream).load()
-        keys: list[str] = _Unpickler(stream).load()
-        dtypes = {view.storage.key: view.storage.dtype for view in views.values()}
-        storages = {key: _storage(stream, dtypes[key]) for key in map(str, keys)}
-    return {name: _array(view, storages) for name, view in views.items()}
+        views: dict[str, Any] = _Unpickler(stream).load()
+        dtypes = {key: dtype for (key, dtype), *_ in views.values()}
+        storages = {}
+        for key in map(str, _Unpickler(stream).load()):
+            count = int.from_bytes(stream.read(8), "little")
+            storages[key] = stream.read(count * dtypes[key].itemsize)
+    return {name: _tensor(storages[key], dtype, *view) for name, ((key, dtype), *view) in views.items()}
 
 
-def _storage(stream: BinaryIO, dtype: np.dtype[Any]) -> Tensor:
-    count = int.from_bytes(stream.read(8), "little")
-    return np.frombuffer(stream.read(count * dtype.itemsize), dtype)
-
-
-def _array(view: _View, storages: dict[str, Tensor]) -> Tensor:
-    flat = storages[view.storage.key][view.offset :]
-    strides = tuple(stride * flat.itemsize for stride in view.strides)
-    reach = sum((size - 1) * stride for size, stride in zip(view.shape, view.strides, strict=True))
-    if reach >= flat.size:
-        raise ValueError("a tensor reaches beyond its storage")
-    return np.ascontiguousarray(np.lib.stride_tricks.as_strided(flat, view.shape, strides)).reshape(view.shape)
+def _tensor(
+    storage: bytes, dtype: np.dtype[Any], offset: int, shape: tuple[int, ...], strides: tuple[int, ...]
+) -> Tensor:
+    """A contiguous copy: weights converted from other frameworks are often not contiguous. NumPy checks the bounds."""
+    steps = [step * dtype.itemsize for step in strides]
+    return np.ascontiguousarray(np.ndarray(shape, dtype, storage, offset * dtype.itemsize, steps)).reshape(shape)

@@ -1,19 +1,31 @@
-"""The interface of vendors' batch APIs, and the stored records of unfinished batches."""
+"""Questions asked through a vendor's batch API: slower and cheaper than single calls.
+
+Each question is named by a hash of its request. The store records which batch holds which questions before the batch is
+created, so a killed run or one that stopped waiting is continued by the next run, and nothing is paid twice.
+"""
 
 import hashlib
+import itertools
 import json
 import secrets
+import tempfile
+import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from tasks.providers.production.calls import CallFailed
+from schemas.run import Use
+from tasks.providers.production.calls import CallFailed, Service
+from tasks.runtime.budget import Bill, ledger
+from tasks.runtime.progress import progress
 from tasks.storage.tables import Store
 
 Request = dict[str, Any]
@@ -186,3 +198,172 @@ class BatchRecords:
         """Delete the record: the batch does not exist, or its answers are stored."""
         self._store.fs.rm_file(self._store.at(f"{FOLDER}/{record.token}.json"))
         del self.open[record.token]
+
+
+WAITING = "waiting_for_batch"
+FIRST_POLL = 10
+"""The first poll comes after this many first retry waits."""
+
+
+class BatchQueue:
+    """The questions of one model: collected, sent as batches, and answered from the results."""
+
+    def __init__(self, api: BatchApi, service: Service, store: Store, hours: float) -> None:
+        self._api, self._service = api, service
+        self._records = BatchRecords(store, service.name)
+        self._bills: dict[str, Bill] = {}
+        self._outcomes: dict[str, Outcome] = {}
+        self._asked: set[str] = set()
+        self._collecting, self._lock = True, threading.Lock()
+        self._folder = tempfile.TemporaryDirectory(prefix="curate-batch-")
+        self._file = Path(self._folder.name) / "questions.jsonl"
+        self._in_file: list[str] = []
+        self._ended: list[tuple[BatchRecord, Sequence[str]]] = []
+        self._until = time.monotonic() + hours * 3600
+        self._find_again()
+
+    def answer(self, request: Request, most_usd: float | None) -> str:
+        """The answer to one question. Raises CallFailed, with reason WAITING while questions are collected."""
+        name = question_name(request)
+        with self._lock:
+            if self._collecting and name not in self._asked:
+                self._collect(name, request, most_usd)
+            outcome = self._outcomes.get(name, Outcome(failure=WAITING))
+        if outcome.failure:
+            raise CallFailed(outcome.failure)
+        return outcome.text
+
+    def _collect(self, name: str, request: Request, most_usd: float | None) -> None:
+        """Add a question to the request file, unless a batch of an earlier run has it or the budget has no room."""
+        self._asked.add(name)
+        if name in self._outcomes or any(name in record.names for record in self._records.open.values()):
+            return
+        bill = ledger().reserve(self._service.name, most_usd, wait=False)
+        if bill is None:
+            self._outcomes[name] = Outcome(failure="budget_reached")
+            return
+        self._bills[name] = bill
+        line = self._api.line(name, request)
+        size = self._file.stat().st_size if self._in_file else 0
+        if len(self._in_file) >= self._api.requests_max or size + len(line) > self._api.bytes_max:
+            self._send()
+        with self._file.open("ab") as file:
+            file.write(line)
+        self._in_file.append(name)
+
+    def send(self) -> None:
+        """Send the last batch and stop collecting."""
+        with self._lock:
+            if self._in_file:
+                self._send()
+            self._collecting = False
+
+    def _send(self) -> None:
+        """Create a batch of the request file, after its record is stored."""
+        names, self._in_file = self._in_file, []
+        record = self._records.begin(names)
+        try:
+            self._records.made(record, self._service.again(self._make(record)))
+        except CallFailed as failure:
+            if failure.unbilled:
+                self._records.forget(record)
+            self._close(names, failure.reason, billed=not failure.unbilled)
+        finally:
+            self._file.unlink()
+
+    def _make(self, record: BatchRecord) -> Callable[[], str]:
+        """A call that creates the batch. Retries first look for it, since the response to the creation may be lost."""
+        attempts = itertools.count()
+
+        def make() -> str:
+            found = self._api.find(record.token, record.created_at) if next(attempts) else None
+            return found or self._api.make(self._file, record.token)
+
+        return make
+
+    def _find_again(self) -> None:
+        """Look up batches of earlier runs that were killed before they stored the vendor's id."""
+        for record in [record for record in self._records.open.values() if not record.batch_id]:
+            try:
+                found = self._service.again(partial(self._api.find, record.token, record.created_at))
+            except CallFailed as failure:  # the batch may be running: do not ask its questions again
+                self._close(record.names, failure.reason, billed=True)
+                continue
+            if found:
+                self._records.made(record, found)
+            else:
+                self._records.forget(record)
+
+    def wait(self) -> None:
+        """Poll the batches until all have ended or the hours are over."""
+        running = [
+            each for each in self._records.open.values() if each.batch_id and not self._asked.isdisjoint(each.names)
+        ]
+        pause = FIRST_POLL * self._service.first_seconds
+        with progress("answers of batches", sum(len(record.names) for record in running)) as advance:
+            while running := [record for record in running if not self._has_ended(record)]:
+                advance(0)
+                left = self._until - time.monotonic()
+                if left <= 0:
+                    break
+                time.sleep(min(left, pause))
+                pause = min(self._service.longest_seconds, pause * 1.5)
+        for record in running:
+            self._close(record.names, "batch_unfinished", billed=True)
+
+    def _has_ended(self, record: BatchRecord) -> bool:
+        """Whether a batch has ended; if so, takes its outcomes. False while the vendor cannot be reached."""
+        try:
+            ended = self._service.again(lambda: self._api.ended(record.batch_id))
+        except CallFailed as failure:
+            if failure.may_pass or failure.reason in ("http_401", "http_403"):
+                return False
+            ended = Ended(reason="batch_lost")
+        if ended is None:
+            return False
+        self._take(record.names, ended.outcomes)
+        self._close(record.names, ended.reason, billed=ended.billed)
+        self._ended.append((record, ended.files))
+        return True
+
+    def _take(self, names: frozenset[str], found: Sequence[tuple[str, Outcome]]) -> None:
+        """Take the outcomes of the batch's questions. Two outcomes of one question are a failure."""
+        seen = set[str]()
+        for name, outcome in found:
+            if name in seen:
+                self._outcomes[name] = Outcome(failure="contradictory_answer")
+            elif name in names:
+                self._outcomes[name] = outcome
+                self._pay(name, outcome)
+                seen.add(name)
+
+    def _pay(self, name: str, outcome: Outcome) -> None:
+        price = ledger().prices.tokens(self._service.name)
+        with self._bills.pop(name, None) or ledger().late_bill(self._service.name) as bill:
+            if outcome.unbilled:
+                bill.nothing()
+            elif outcome.input_tokens is not None and outcome.output_tokens is not None:
+                usd = price.batch_usd(outcome.input_tokens, outcome.output_tokens) if price else 0.0
+                used = {"input_tokens": outcome.input_tokens, "output_tokens": outcome.output_tokens}
+                bill.settle(Use(calls=1, usd=usd, **used))
+
+    def _close(self, names: Iterable[str], reason: str, *, billed: bool) -> None:
+        """Record a failure for every question without an outcome."""
+        for name in names:
+            if name in self._outcomes:
+                continue
+            self._outcomes[name] = Outcome(failure=reason)
+            if bill := self._bills.pop(name, None):
+                with bill:
+                    if not billed:
+                        bill.nothing()
+
+    def close(self, *, stored: bool) -> None:
+        """Release unused reservations. When the answers are `stored`, delete the records and the vendor's files."""
+        for bill in self._bills.values():
+            with bill:
+                bill.nothing()
+        for record, files in self._ended if stored else ():
+            self._records.forget(record)
+            self._api.remove(files)
+        self._folder.cleanup()

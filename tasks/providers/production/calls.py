@@ -7,7 +7,7 @@ quota is exhausted.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import tenacity
@@ -15,6 +15,7 @@ import tenacity
 from tasks.runtime.budget import Bill, ledger
 
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 CALLS_AT_ONCE = 8
 """Concurrent calls at first."""
@@ -178,6 +179,22 @@ class Pace:
                 if failure.wait_seconds <= self._longest_seconds:
                     self._not_before = max(self._not_before, time.monotonic() + failure.wait_seconds)
             self._changed.notify_all()
+
+
+def in_batches(
+    items: Iterable[Item], size_of: Callable[[Item], int], size_max: int, count_max: int
+) -> Iterator[list[Item]]:
+    """Items in order, in requests of at most `count_max` and `size_max`; a larger item is a request of its own."""
+    batch: list[Item] = []
+    size = 0
+    for item in items:
+        if batch and (len(batch) == count_max or size + size_of(item) > size_max):
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        size += size_of(item)
+    if batch:
+        yield batch
 
 
 def http_failure(status: int, wait_seconds: float) -> CallFailed:

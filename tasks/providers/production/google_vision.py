@@ -7,12 +7,15 @@ CURATE_VISION_ENDPOINT=host:port calls a server on this machine instead, without
 import ipaddress
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
+import cv2
 import grpc  # type: ignore[import-untyped]
+import numpy as np
+import numpy.typing as npt
 from google.api_core import exceptions
 from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
 from google.cloud.vision_v1 import (
@@ -33,7 +36,7 @@ from schemas.run import Use
 from schemas.signals import Face, ImageText, TextBox
 from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
-from tasks.providers.production.calls import CallFailed, Service
+from tasks.providers.production.calls import CallFailed, Service, in_batches
 from tasks.providers.production.upload import SIDE_MAX, Upload, for_upload
 from tasks.runtime.budget import Bill, ledger
 from tasks.runtime.parallel import map_ordered
@@ -113,7 +116,9 @@ class VisionClient:
             kept = {image.image_id: self._kept.get(image.image_id) for image in images}
         answers: Answers = {key: answer for key, answer in kept.items() if answer and feature in answer.features}
         unknown = {image.image_id: image for image in images if image.image_id not in answers}
-        for some in map_ordered(self._ask, _batches(unknown.values()), REQUESTS_AT_ONCE):
+        uploads = ((image, for_upload(image)) for image in unknown.values())
+        batches = in_batches(uploads, lambda each: len(each[1].content), REQUEST_BYTES_MAX, IMAGES_MAX)
+        for some in map_ordered(self._ask, batches, REQUESTS_AT_ONCE):
             answers |= some
         return [answers[image.image_id] for image in images]
 
@@ -181,21 +186,6 @@ def _on_this_machine(endpoint: str) -> str:
     return endpoint
 
 
-def _batches(images: Iterable[DecodedImage]) -> Iterator[Batch]:
-    """Encoded images in requests within both limits."""
-    batch: Batch = []
-    size = 0
-    for image in images:
-        upload = for_upload(image)
-        if batch and (len(batch) == IMAGES_MAX or size + len(upload.content) > REQUEST_BYTES_MAX):
-            yield batch
-            batch, size = [], 0
-        batch.append((image, upload))
-        size += len(upload.content)
-    if batch:
-        yield batch
-
-
 def _annotated(
     image: DecodedImage, upload: Upload, features: frozenset[int], response: AnnotateImageResponse
 ) -> Annotated | Failed:
@@ -211,18 +201,18 @@ def _annotated(
     return Annotated(features, faces, _text(response.text_annotations, image, upload), adult)
 
 
+def _corners(polygon: BoundingPoly) -> npt.NDArray[np.int32]:
+    """int32 (n, 2) in pixels as sent."""
+    vertices: Iterable[Any] = polygon.vertices
+    return np.array([(vertex.x, vertex.y) for vertex in vertices] or [(0, 0)], np.int32)
+
+
 def _box(polygon: BoundingPoly, image: DecodedImage, upload: Upload) -> list[int]:
-    """x, y, width, height in the image's own pixels."""
-    corners = _corners(polygon)
-    left, right = _span((x for x, _ in corners), image.width / upload.width, image.width)
-    top, bottom = _span((y for _, y in corners), image.height / upload.height, image.height)
+    """x, y, width, height in the image's own pixels, inside the image; Vision's boxes may reach beyond its edges."""
+    scaled = _corners(polygon) * (image.width / upload.width, image.height / upload.height)
+    inside = np.clip(np.rint(scaled).astype(int), 0, (image.width, image.height))
+    (left, top), (right, bottom) = inside.min(axis=0).tolist(), inside.max(axis=0).tolist()
     return [left, top, right - left, bottom - top]
-
-
-def _span(values: Iterable[int], scale: float, limit: int) -> tuple[int, int]:
-    """First and last pixel along one axis, inside the image; Vision's boxes may reach beyond its edges."""
-    inside = [min(max(round(value * scale), 0), limit) for value in values] or [0]
-    return min(inside), max(inside)
 
 
 def _text(found: Sequence[EntityAnnotation], image: DecodedImage, upload: Upload) -> ImageText:
@@ -232,7 +222,9 @@ def _text(found: Sequence[EntityAnnotation], image: DecodedImage, upload: Upload
     return ImageText(
         text=text,
         line_count=len(lines),
-        area_fraction=min(1.0, sum(map(_area, words)) / (upload.width * upload.height)),
+        area_fraction=min(
+            1.0, sum(cv2.contourArea(_corners(word.bounding_poly)) for word in words) / (upload.width * upload.height)
+        ),
         boxes=_word_boxes(text, words, image, upload),
     )
 
@@ -246,18 +238,6 @@ def _word_boxes(text: str, words: Sequence[EntityAnnotation], image: DecodedImag
         end = end if start < 0 else span[1]
         boxes.append(TextBox(box=_box(word.bounding_poly, image, upload), start=span[0], end=span[1]))
     return boxes
-
-
-def _corners(polygon: BoundingPoly) -> list[tuple[int, int]]:
-    vertices: Iterable[Any] = polygon.vertices
-    return [(vertex.x, vertex.y) for vertex in vertices]
-
-
-def _area(word: EntityAnnotation) -> float:
-    """Area of its polygon by the shoelace formula."""
-    corners = _corners(word.bounding_poly)
-    following = corners[1:] + corners[:1]
-    return abs(sum(x * next_y - next_x * y for (x, y), (next_x, next_y) in zip(corners, following, strict=True))) / 2
 
 
 _shared: WeakValueDictionary[str, VisionClient] = WeakValueDictionary()

@@ -10,8 +10,16 @@ from pydantic import create_model
 from schemas.row import Row
 from schemas.tags import TAGS, Categories, Criteria, Sees, Taxonomy, sees
 from tasks.images.decode import ImageRejected, decode_stored
-from tasks.prompts import Prompt, criteria_prompt, load_prompt, tags_prompt, taxonomy_prompt, untrusted
-from tasks.prompts.taxonomy import placed, taxonomy_file
+from tasks.prompts import (
+    Prompt,
+    criteria_prompt,
+    load_prompt,
+    placed,
+    tags_prompt,
+    taxonomy_file,
+    taxonomy_prompt,
+    untrusted,
+)
 from tasks.providers.capabilities import Document, Failed, TopicEvidence
 from tasks.providers.production.calls import CALLS_AT_ONCE
 from tasks.providers.production.language_model import LanguageModel, Question
@@ -125,7 +133,7 @@ def taxonomy(model: LanguageModel) -> LanguageModelTagger[Taxonomy]:
     """A place in WildVision's taxonomy (`tasks/prompts/taxonomy.yaml`)."""
     known = taxonomy_file()
     kinds = {"question": known.question, "image": known.image}
-    fields: dict[str, Any] = {name: (Literal[tree.values] | None, ...) for name, tree in kinds.items()}
+    fields: dict[str, Any] = {name: (Literal[tuple(tree)] | None, ...) for name, tree in kinds.items()}
     asked = Asked(taxonomy_prompt(), create_model("Place", __base__=Row, **fields))
     return LanguageModelTagger(model, [asked], placed)
 

@@ -13,9 +13,8 @@ from schemas.errors import BadInput
 from schemas.row import Row
 from schemas.run import Use
 from tasks.providers.capabilities import Failed
-from tasks.providers.production.batches import BatchApi, Request
+from tasks.providers.production.batches import BatchApi, BatchQueue, Request
 from tasks.providers.production.calls import CallFailed, Service, seconds
-from tasks.providers.production.overnight import BatchQueue
 from tasks.providers.production.upload import Upload
 from tasks.runtime.budget import Bill, ledger
 from tasks.storage.tables import Store

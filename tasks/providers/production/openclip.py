@@ -33,6 +33,7 @@ DEFAULT_MODEL, DEFAULT_PRETRAINED = "ViT-B-32", "laion2b_s34b_b79k"
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 BATCH = 64
 LOCAL_DIR = "local-dir:"
+Encode = Callable[[torch.Tensor], torch.Tensor]
 SLENDER = 16
 """Side ratio above which only the middle of an image is passed to the transform."""
 
@@ -56,8 +57,8 @@ class Replica:
     """The model on one device."""
 
     device: torch.device
-    encode_image: Callable[[torch.Tensor], torch.Tensor]
-    encode_text: Callable[[torch.Tensor], torch.Tensor]
+    encode_image: Encode
+    encode_text: Encode
     prepare: Callable[[PIL.Image.Image], torch.Tensor]
     tokenize: Callable[[list[str]], torch.Tensor]
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -101,40 +102,30 @@ class OpenClip:
 
     def embed_images(self, images: Sequence[DecodedImage]) -> Vectors:
         """float32 (n, dimension), unit length."""
-        return self._embed(images, self._images)
+        return self._embed(images, lambda on, some: (on.encode_image, torch.stack([on.prepare(i.pil) for i in some])))
 
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
         """float32 (n, dimension), unit length. Most architectures read the first 77 tokens."""
-        return self._embed(texts, self._texts)
+        return self._embed(texts, lambda on, some: (on.encode_text, on.tokenize(list(some))))
 
-    def _embed(self, items: Sequence[Any], embed: Callable[[Replica, Sequence[Any]], torch.Tensor]) -> Vectors:
+    def _embed(self, items: Sequence[Any], prepared: Callable[[Replica, Sequence[Any]], tuple[Encode, Any]]) -> Vectors:
+        """`prepared` gives the encoder of a replica and its input for some items."""
         if not items:
             return np.zeros((0, 0), np.float32)
         batches = []
         for start in range(0, len(items), BATCH):
             replica = self.replicas[next(self._turn) % len(self._devices)]
-            batches.append(embed(replica, items[start : start + BATCH]))
+            encode, batch = prepared(replica, items[start : start + BATCH])
+            autocast = torch.autocast(replica.device.type, self._dtype, enabled=self._dtype is not torch.float32)
+            with replica.lock, torch.inference_mode(), autocast:
+                batches.append(_in_halves(encode, batch.to(replica.device)))
         vectors = torch.cat(batches)
         if not torch.isfinite(vectors).all():
             raise ValueError("a vector is not finite")  # its distances would be meaningless
         return vectors.numpy()
 
-    def _images(self, replica: Replica, images: Sequence[DecodedImage]) -> torch.Tensor:
-        batch = torch.stack([replica.prepare(image.pil) for image in images])
-        return self._forward(replica, replica.encode_image, batch)
 
-    def _texts(self, replica: Replica, texts: Sequence[str]) -> torch.Tensor:
-        return self._forward(replica, replica.encode_text, replica.tokenize(list(texts)))
-
-    def _forward(
-        self, replica: Replica, encode: Callable[[torch.Tensor], torch.Tensor], batch: torch.Tensor
-    ) -> torch.Tensor:
-        autocast = torch.autocast(replica.device.type, self._dtype, enabled=self._dtype is not torch.float32)
-        with replica.lock, torch.inference_mode(), autocast:
-            return _in_halves(encode, batch.to(replica.device))
-
-
-def _in_halves(encode: Callable[[torch.Tensor], torch.Tensor], batch: torch.Tensor) -> torch.Tensor:
+def _in_halves(encode: Encode, batch: torch.Tensor) -> torch.Tensor:
     """Unit vectors on the CPU; a batch that is too large for the device's memory is split."""
     try:
         return torch.nn.functional.normalize(encode(batch).float(), dim=-1).cpu()
@@ -165,7 +156,10 @@ def find_checkpoint(model: str, pretrained: str) -> Checkpoint:
     name = f"open_clip-{open_clip.__version__}-{model}"
     tag = open_clip.get_pretrained_cfg(model, pretrained)
     if tag:
-        file = _from_hub(tag["hf_hub"])
+        repository, _, file_name = tag["hf_hub"].rpartition("/")
+        usual = [HF_SAFE_WEIGHTS_NAME, HF_WEIGHTS_NAME]  # when the address `org/name/file` has no file name
+        names = [file_name.replace(".bin", ".safetensors"), file_name] if file_name else usual
+        file = hub_file(repository, names)
         return Checkpoint(f"{name}-{pretrained}-{fingerprint([file])}", model, file, _settings(tag))
     file = Path(pretrained)
     if file.is_file():
@@ -188,13 +182,6 @@ def _settings(tag: dict[str, Any]) -> dict[str, Any]:
     """What open_clip takes from a tag, and the activation, of which it only warns when the tag's differs."""
     preparation = {f"image_{key}": tag[key] for key in ("mean", "std", "interpolation", "resize_mode")}
     return preparation | {"force_quick_gelu": tag.get("quick_gelu", False)}
-
-
-def _from_hub(address: str) -> Path:
-    """The file of an `org/name/file` address; without a file name, open_clip's usual ones."""
-    repository, _, file = address.rpartition("/")
-    names = [file.replace(".bin", ".safetensors"), file] if file else [HF_SAFE_WEIGHTS_NAME, HF_WEIGHTS_NAME]
-    return hub_file(repository, names)
 
 
 def _devices() -> list[torch.device]:

@@ -31,7 +31,7 @@ class OpenNsfw2:
     """Probability of pornography, on the GPU when there is one."""
 
     def __init__(self) -> None:
-        self._file = _given() or _default()
+        self._file = _weights()
         self.version = f"opennsfw2-{version('opennsfw2')}-{fingerprint([self._file])}"
         self._one_at_a_time = threading.Lock()
 
@@ -54,17 +54,12 @@ class OpenNsfw2:
         return [float(probability) for probability in probabilities]
 
 
-def _given() -> Path | None:
-    if not os.environ.get(WEIGHTS):
-        return None
-    file = Path(os.environ[WEIGHTS])
-    if not file.is_file():
+def _weights() -> Path:
+    """The given file, or the package's own, which is downloaded by building its model. Raises MissingProvider."""
+    if given := os.environ.get(WEIGHTS):
+        if Path(given).is_file():
+            return Path(given)
         raise MissingProvider(f"nsfw: {WEIGHTS} names no file; give the path of open_nsfw_weights.h5, or unset it")
-    return file
-
-
-def _default() -> Path:
-    """The package's own weight file, downloaded by building its model. Raises MissingProvider."""
     home = Path(os.environ.get("OPENNSFW2_HOME") or Path.home())
     file = home / ".opennsfw2" / "weights" / "open_nsfw_weights.h5"
     try:

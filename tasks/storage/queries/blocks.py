@@ -5,10 +5,7 @@ that take a store also work on a block. The rows of all blocks are in a temporar
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from tasks.storage.database import TemporaryDatabase
@@ -17,11 +14,17 @@ from tasks.storage.tables import Store
 BLOCK_ROWS = 16_384
 ROW_BYTES = 4_096
 """Mean row size above which a block gets fewer than `BLOCK_ROWS` rows, so that its memory is bounded."""
-TEXT_SIGNALS = ("tokens", "code", "refusal", "markdown", "named_entities")
-PROMPT_SIGNALS = ("language",)
-DOCUMENT_SIGNALS = ("categories", "criteria", "taxonomy")
+_OF_TEXTS = [f"signals/{name}" for name in ("tokens", "code", "refusal", "markdown", "named_entities")]
+_OF_DOCUMENTS = [f"signals/{name}" for name in ("categories", "criteria", "taxonomy")]
 
 Wanted = Callable[["Block"], pl.Series]
+
+
+def _columns(table: str, *names: str) -> Wanted:
+    return lambda block: pl.concat(block.read(table, names).get_columns())
+
+
+_CONVERSATION = _columns("conversations", "conversation_id")
 
 
 class Block(Store):
@@ -53,16 +56,12 @@ class Blocks:
 
     def __init__(self, store: Store, table: str, block_rows: int = BLOCK_ROWS) -> None:
         self._store, self._divided, self._database = store, {table}, TemporaryDatabase()
-        self._starts = _starts(store, table, block_rows)
+        starts = _starts(store, table, block_rows)
+        self.number = len(starts) + 1
         self._database.run(
             f'CREATE TABLE "{table}" AS SELECT * FROM given ORDER BY block, place',  # noqa: S608
-            given=(rows.with_columns(block=self._block_of(rows["tstamp"])) for rows in _slices(store, table)),
+            given=(r.with_columns(block=starts.search_sorted(r["tstamp"], "right")) for r in _slices(store, table)),
         )
-
-    @property
-    def number(self) -> int:
-        """Number of blocks; at least one."""
-        return len(self._starts) + 1
 
     def __iter__(self) -> Iterator[Block]:
         for number in range(self.number):
@@ -82,54 +81,36 @@ class Blocks:
             )
         self._divided |= {*tables}
 
-    def _block_of(self, times: pl.Series) -> pl.Series:
-        return pl.Series(np.searchsorted(self._starts, _microseconds(times), side="right"), dtype=pl.Int64)
+    def divide_signals(self) -> None:
+        """Divide redactions, topics and signals, except embeddings, by the conversations of the blocks."""
+        self.divide(["redacted_conversations"], "conversation_id", _CONVERSATION)
+        self.divide(_OF_TEXTS, "content_id", _of_both(pl.col("turns").explode().struct.field("text_id")))
+        self.divide(["signals/language"], "content_id", _of_both(pl.col("prompt_id")))
+        self.divide(_OF_DOCUMENTS, "content_id", _of_both(pl.col("document_id")))
+        self.divide(["topics"], "document_id", _of_both(pl.col("document_id")))
 
 
 def conversation_blocks(store: Store, block_rows: int = BLOCK_ROWS) -> Blocks:
     """Blocks of conversations with their decisions, redactions, topics and signals, except embeddings."""
     blocks = Blocks(store, "conversations", block_rows)
-    blocks.divide(["decisions"], "item_id", _column("conversations", "conversation_id"))
-    _divide_signals(blocks)
+    blocks.divide(["decisions"], "item_id", _CONVERSATION)
+    blocks.divide_signals()
     return blocks
 
 
 def battle_blocks(store: Store, block_rows: int = BLOCK_ROWS) -> Blocks:
     """Blocks of battles with their conversations, and the decisions, redactions, topics and signals of both."""
     blocks = Blocks(store, "battles", block_rows)
-    blocks.divide(["conversations"], "conversation_id", _sides)
-    blocks.divide(
-        ["decisions"], "item_id", lambda block: pl.concat([block.read("battles")["battle_id"], _sides(block)])
-    )
-    _divide_signals(blocks)
+    blocks.divide(["conversations"], "conversation_id", _columns("battles", "conversation_a", "conversation_b"))
+    blocks.divide(["decisions"], "item_id", _columns("battles", "battle_id", "conversation_a", "conversation_b"))
+    blocks.divide_signals()
     return blocks
-
-
-def _divide_signals(blocks: Blocks) -> None:
-    blocks.divide(["redacted_conversations"], "conversation_id", _column("conversations", "conversation_id"))
-    blocks.divide(_tables(TEXT_SIGNALS), "content_id", _of_both(pl.col("turns").explode().struct.field("text_id")))
-    blocks.divide(_tables(PROMPT_SIGNALS), "content_id", _of_both(pl.col("prompt_id")))
-    blocks.divide(_tables(DOCUMENT_SIGNALS), "content_id", _of_both(pl.col("document_id")))
-    blocks.divide(["topics"], "document_id", _of_both(pl.col("document_id")))
-
-
-def _tables(signals: Sequence[str]) -> list[str]:
-    return [f"signals/{name}" for name in signals]
-
-
-def _column(table: str, name: str) -> Wanted:
-    return lambda block: block.read(table, [name])[name]
 
 
 def _of_both(ids: pl.Expr) -> Wanted:
     """Ids in the original and in the redacted conversations of a block."""
     tables = ("conversations", "redacted_conversations")
     return lambda block: pl.concat([block.read(table).select(ids.alias("id"))["id"] for table in tables])
-
-
-def _sides(block: Block) -> pl.Series:
-    battles = block.read("battles", ["conversation_a", "conversation_b"])
-    return pl.concat([battles["conversation_a"], battles["conversation_b"]])
 
 
 def _slices(store: Store, table: str) -> Iterator[pl.DataFrame]:
@@ -139,27 +120,19 @@ def _slices(store: Store, table: str) -> Iterator[pl.DataFrame]:
         yield rows.cast(store.empty(table).schema)
 
 
-def _starts(store: Store, table: str, block_rows: int) -> npt.NDArray[np.int64]:
-    """Start times in microseconds of all blocks but the first."""
-    slices = store.read_slices(table, ["tstamp"])
-    times = np.concatenate([np.zeros(0, np.int64), *(_microseconds(rows["tstamp"]) for rows in slices)])
-    order = np.argsort(times, kind="stable")
-    times, weight = times[order], np.cumsum(_weights(store, table)[order], dtype=np.float64)
-    full = np.arange(block_rows, weight[-1] if len(weight) else 0, block_rows)
-    first = np.searchsorted(weight, full) + 1
-    starts = np.unique(times[first[first < len(times)]])
-    return starts[starts > times[:1]] if len(times) else starts
+def _starts(store: Store, table: str, block_rows: int) -> pl.Series:
+    """The times at which the blocks after the first start.
 
-
-def _weights(store: Store, table: str) -> npt.NDArray[np.float32]:
-    """Weight of each row, at least 1: mean conversation size (of its part, or of all for battles) by `ROW_BYTES`."""
-    sizes = np.array(store.part_sizes("conversations"), np.int64).reshape(-1, 2)
-    if table == "conversations":
-        rows, mean = sizes[:, 0], sizes[:, 1] / np.maximum(sizes[:, 0], 1)
-    else:
-        rows, mean = np.array([store.height(table)]), np.array([sizes[:, 1].sum() / max(1, sizes[:, 0].sum())])
-    return np.repeat(np.maximum(mean / ROW_BYTES, 1).astype(np.float32), rows)
-
-
-def _microseconds(times: pl.Series) -> npt.NDArray[Any]:
-    return times.dt.timestamp("us").to_numpy()
+    A row weighs as much as the mean conversation by `ROW_BYTES`: of its part, or of all for battles; at least 1.
+    """
+    sizes = store.part_sizes("conversations")
+    if table != "conversations":
+        rows, size = (sum(each) for each in zip((0, 0), *sizes, strict=True))
+        sizes = [(rows, size)] * len(store.parts(table))
+    frames = [store.empty(table, ["tstamp"]).with_columns(weight=pl.lit(1.0))]
+    for part, (rows, size) in zip(store.parts(table), sizes, strict=True):
+        weight = max(1.0, size / max(1, rows) / ROW_BYTES)
+        frames.append(store.read_part(table, part, ["tstamp"]).with_columns(weight=pl.lit(weight)))
+    times = pl.concat(frames).group_by("tstamp").agg(pl.col("weight").sum()).sort("tstamp")
+    block = (pl.col("weight").cum_sum() - pl.col("weight")) // block_rows
+    return times.filter(block > block.shift())["tstamp"]

@@ -17,6 +17,14 @@ CATEGORIES = tuple(Categories.model_fields)
 MARKDOWN = tuple(Markdown.model_fields)
 CRITERIA = tuple(Criteria.model_fields)
 TAXONOMY = tuple(Taxonomy.model_fields)
+_OF_TEXTS = {
+    "code": ["is_code"],
+    "tokens": ["tokens"],
+    "refusal": ["refusal"],
+    "markdown": [*MARKDOWN],
+    "named_entities": ["entities"],
+}
+"""Signal of a text -> its columns that are summarised."""
 ALL_TAGS = (*TAGS, "code", "refusal", "multi_turn")
 """Tags of the report's distribution and overlap; the last three need no tagger."""
 
@@ -34,8 +42,9 @@ def conversation_features(store: Store, conversations: pl.DataFrame, versions: V
     joined = base.join(language, left_on="prompt_id", right_on="content_id", how="left", maintain_order="left").join(
         categories, left_on="document_id", right_on="content_id", how="left", maintain_order="left"
     )
-    for part in (_over_messages(store, conversations, versions), _over_answers(store, conversations, versions)):
-        joined = joined.join(part, on="conversation_id", how="left", maintain_order="left")
+    joined = joined.join(
+        _over_turns(store, conversations, versions), on="conversation_id", how="left", maintain_order="left"
+    )
     return joined.drop("prompt_id", "document_id").with_columns(
         headers=pl.sum_horizontal((f"h{level}" for level in range(1, 7)), ignore_nulls=False),
         list_items=pl.col("ordered") + pl.col("unordered"),
@@ -43,35 +52,25 @@ def conversation_features(store: Store, conversations: pl.DataFrame, versions: V
     )
 
 
-def _turns(conversations: pl.DataFrame) -> pl.DataFrame:
+def _over_turns(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+    """Whether any message is code and any answer a refusal; tokens by role; Markdown and entities of the answers.
+
+    What is about answers is null for a conversation without one.
+    """
     turn = pl.col("turns").struct
-    exploded = conversations.select("conversation_id", "turns").explode("turns")
-    return exploded.select("conversation_id", role=turn.field("role"), content_id=turn.field("text_id"))
-
-
-def _over_messages(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """Tokens by role, and whether any message contains code."""
-    code = facts(store, "code", versions["code"], ["is_code"])
-    tokens = facts(store, "tokens", versions["tokens"], ["tokens"])
-    turns = _turns(conversations).join(code, on="content_id", how="left").join(tokens, on="content_id", how="left")
-    counted = pl.col("tokens").cast(pl.Int64)
+    turns = conversations.select("conversation_id", "turns").explode("turns")
+    turns = turns.select("conversation_id", role=turn.field("role"), content_id=turn.field("text_id"))
+    for signal, columns in _OF_TEXTS.items():
+        turns = turns.join(facts(store, signal, versions[signal], columns), on="content_id", how="left")
+    tokens, asked, answer = pl.col("tokens").cast(pl.Int64), pl.col("role") == "user", pl.col("role") == "assistant"
+    of_answers = {name: _sum(pl.col(name).cast(pl.Int64).filter(answer)) for name in (*MARKDOWN, "entities")}
+    of_answers = {"refusal": pl.col("refusal").filter(answer).any(ignore_nulls=False)} | of_answers
     return turns.group_by("conversation_id").agg(
         code=pl.col("is_code").any(ignore_nulls=False),
-        context_tokens=_sum(counted.filter(pl.col("role") == "user")),
-        assistant_tokens=_sum(counted.filter(pl.col("role") == "assistant")),
+        context_tokens=_sum(tokens.filter(asked)),
+        assistant_tokens=_sum(tokens.filter(answer)),
+        **{name: pl.when(answer.any()).then(value) for name, value in of_answers.items()},
     )
-
-
-def _over_answers(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """Whether any answer is a refusal; Markdown elements and named entities summed over the answers."""
-    refusal = facts(store, "refusal", versions["refusal"], ["refusal"])
-    markdown = facts(store, "markdown", versions["markdown"], list(MARKDOWN))
-    named = facts(store, "named_entities", versions["named_entities"], ["entities"])
-    answers = _turns(conversations).filter(pl.col("role") == "assistant")
-    for measured in (refusal, markdown, named):
-        answers = answers.join(measured, on="content_id", how="left")
-    counts = [_sum(pl.col(name).cast(pl.Int64)) for name in (*MARKDOWN, "entities")]
-    return answers.group_by("conversation_id").agg(pl.col("refusal").any(ignore_nulls=False), *counts)
 
 
 def _sum(counts: pl.Expr) -> pl.Expr:

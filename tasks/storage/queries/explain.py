@@ -1,5 +1,6 @@
-"""Explains why an item is kept or dropped: its decision, and every stored signal behind it, from the tables alone."""
+"""Explains from the tables alone why an item is kept or dropped, and why a released row is not in a later release."""
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from tasks.storage.queries.funnel import line_fates
 from tasks.storage.queries.released import released_names
 from tasks.storage.queries.signals import table_name
 from tasks.storage.tables import Store
+from tasks.storage.tombstones import Tombstones
+from tasks.storage.user_ids import store_key
 
 Account = dict[str, Any]
 """Nested values, printed as JSON by `curate explain`."""
@@ -147,3 +150,46 @@ def _cosine(store: Store, one: str, other: str) -> float | None:
         return None
     a, b = known["vector"].to_list()[-1]
     return round(float(np.dot(a, b)), 4)
+
+
+Reasons = Callable[[str, Sequence[str]], Mapping[str, list[str]]]
+"""Function of a configuration and released ids that returns the reasons for each id."""
+_OTHERWISE = {"chat": "its prompt is in the benchmark", "bench": "not drawn"}
+
+
+def removal_reasons(store: Store) -> Reasons:
+    """A function that looks the reasons up; every call reads the decisions once.
+
+    It raises BadInput when a row is not in the store and the store's key is not available, because the key is needed
+    to recognise what was taken down.
+    """
+
+    def reasons(config: str, ids: Sequence[str]) -> dict[str, list[str]]:
+        battles = dict(_battles(store, ids)) if config == "battle" else {}
+        decided = dict(_decided(store, [*ids, *battles.values()]))
+        gone = [key for key in ids if ("conversation", key) not in decided]
+        known = gone and store.parts("takedowns")
+        taken = Tombstones(store, store_key(store)).conversations(gone) if known else set()
+        found = {}
+        for key in ids:
+            own = decided.get(("conversation", key))
+            if own is None:
+                found[key] = ["taken down" if key in taken else "not in the store"]
+            else:
+                of_vote = decided.get(("battle", battles.get(key, "")), [])
+                found[key] = list(dict.fromkeys([*of_vote, *own])) or [_OTHERWISE.get(config, "kept")]
+        return found
+
+    return reasons
+
+
+def _battles(store: Store, ids: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """(conversation_a, which is the id of a released battle, battle_id)."""
+    for rows in store.read_slices("battles", ["conversation_a", "battle_id"]):
+        yield from rows.filter(pl.col("conversation_a").is_in(ids)).iter_rows()
+
+
+def _decided(store: Store, ids: Sequence[str]) -> Iterator[tuple[tuple[str, str], list[str]]]:
+    for rows in store.read_slices("decisions", ["item_kind", "item_id", "reasons"]):
+        for kind, key, reasons in rows.filter(pl.col("item_id").is_in(ids)).iter_rows():
+            yield (kind, key), reasons

@@ -5,6 +5,8 @@ battle. A line that a later line replaced (a conversation grew, an answer was re
 dropped as `superseded`; a share line repeats the content of votes and is dropped as `share_record`.
 """
 
+from pathlib import Path
+
 import polars as pl
 
 from schemas.policy import Policy, Rule
@@ -19,30 +21,7 @@ REPEATS = {
     SHARE: "a shared link; it repeats conversations that other lines hold",
 }
 """Reasons of dropped lines that repeat other lines -> what they mean."""
-_FATES = """
-CREATE TABLE fates AS
-WITH lines AS (
-    SELECT source, line, first(record_type ORDER BY place) AS record_type FROM sightings GROUP BY source, line
-), items AS (
-    SELECT 'conversation' AS item_kind, conversation_id AS item_id, source, line FROM conversations
-    UNION ALL SELECT 'battle', battle_id, source, line FROM battles
-), known AS (
-    SELECT lines.source, lines.line, record_type, item_id, keep, reasons[1] AS reason, held
-    FROM lines
-    LEFT JOIN items ON items.source = lines.source AND items.line = lines.line AND items.item_kind =
-        CASE WHEN record_type IN ('leftvote', 'rightvote', 'tievote', 'bothbad_vote')
-        THEN 'battle' ELSE 'conversation' END
-    LEFT JOIN decisions USING (item_kind, item_id)
-), judged AS (  -- a share line may be the source of two conversations; it is kept when one of them is
-    SELECT DISTINCT ON (source, line) * FROM known ORDER BY source, line, keep DESC NULLS LAST, item_id
-)
-SELECT source, line, if(keep, 'kept', 'dropped') AS fate, coalesce(held, false) AS held,
-    CASE WHEN coalesce(keep, false) THEN NULL WHEN reason IS NOT NULL THEN reason
-    WHEN record_type = 'share' THEN 'share_record' ELSE 'superseded' END AS reason
-FROM judged
-UNION ALL
-SELECT source, line, 'rejected', false, reason FROM rejects WHERE line IS NOT NULL
-"""
+_FATES = Path(__file__).with_name("line_fates.sql")
 
 
 def line_fates(store: Store) -> pl.DataFrame:
@@ -78,7 +57,7 @@ def _fates(store: Store) -> TemporaryDatabase:
     database.load_table(store, "conversations", ["conversation_id", "source", "line"])
     database.load_table(store, "battles", ["battle_id", "source", "line"])
     database.load_table(store, "decisions", ["item_id", "item_kind", "keep", "reasons", "held"])
-    database.run(_FATES)
+    database.run(_FATES.read_text())
     return database
 
 
@@ -101,12 +80,11 @@ def reason_texts(policy: Policy) -> dict[str, str]:
 
 
 def _rule(rule: Rule) -> str:
+    comparison = f"is {str(rule.equals).lower()}"
     if rule.at_least is not None:
         comparison = f"{rule.at_least} or more"
     elif rule.at_most is not None:
         comparison = f"{rule.at_most} or less"
     elif rule.contains_any is not None:
         comparison = f"holds {'any of ' + ', '.join(rule.contains_any) if rule.contains_any else 'anything'}"
-    else:
-        comparison = f"is {str(rule.equals).lower()}"
     return f"{rule.signal} of the {rule.over.replace('_', ' ')}: {comparison}"

@@ -1,8 +1,8 @@
 """Looks up the stored, encoded images by content id."""
 
 import threading
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from tasks.storage.tables import Store
@@ -27,9 +27,8 @@ class StoredImages:
     """
 
     def __init__(self, store: Store, *tables: str, part_of: dict[str, tuple[str, str]] | None = None) -> None:
-        self._store = store
-        self._parts: OrderedDict[tuple[str, str], dict[str, StoredImage]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._store, self._lock = store, threading.Lock()
+        self._part = lru_cache(PARTS_IN_MEMORY)(self._read)
         self.part_of = part_of or {
             image_id: (table, part)
             for table in tables or ("images",)
@@ -43,15 +42,9 @@ class StoredImages:
 
     def __getitem__(self, image_id: str) -> StoredImage:
         """The image. Raises KeyError when it is not stored."""
-        part = self.part_of[image_id]
         with self._lock:
-            if part not in self._parts:
-                self._parts[part] = {image.image_id: image for image in self._read(*part)}
-                while len(self._parts) > PARTS_IN_MEMORY:
-                    self._parts.popitem(last=False)
-            self._parts.move_to_end(part)
-            return self._parts[part][image_id]
+            return self._part(*self.part_of[image_id])[image_id]
 
-    def _read(self, table: str, part: str) -> Iterator[StoredImage]:
-        columns = list(StoredImage._fields)
-        return map(StoredImage._make, self._store.read_part(table, part, columns).iter_rows())
+    def _read(self, table: str, part: str) -> dict[str, StoredImage]:
+        rows = self._store.read_part(table, part, StoredImage._fields).iter_rows()
+        return {image.image_id: image for image in map(StoredImage._make, rows)}

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 import tasks.prompts
 from schemas.tags import TAGS, Criteria
-from tasks.prompts import criteria_prompt, load_prompt, tags_prompt, taxonomy_prompt, untrusted
-from tasks.prompts.taxonomy import taxonomy_file
+from tasks.prompts import criteria_prompt, load_prompt, tags_prompt, taxonomy_file, taxonomy_prompt, untrusted
 
 FILES = sorted(Path(tasks.prompts.__file__).parent.glob("*.md"))
 
@@ -48,7 +47,7 @@ def test_a_tag_is_defined_alone_and_beside_the_others_in_the_same_words(tag):
 def test_criteria_and_taxonomy_prompts_define_every_value():
     assert [name for name in Criteria.model_fields if f"* `{name}`:" not in criteria_prompt().text] == []
     known = taxonomy_file()
-    values = [*known.question.values, *known.image.values]
+    values = [*known.question, *known.image]
     assert [value for value in values if f"* `{value}`: " not in taxonomy_prompt().text] == []
 
 

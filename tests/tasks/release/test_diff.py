@@ -10,7 +10,7 @@ from schemas.errors import BadInput
 from schemas.release_diff import Bump
 from tasks.release import diff
 from tasks.release.diff import diff_releases
-from tasks.storage.queries.removal_reasons import removal_reasons
+from tasks.storage.queries.explain import removal_reasons
 from tests.small_store import manifest_of
 from tests.tampered_release import write_manifest
 

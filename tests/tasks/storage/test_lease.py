@@ -8,8 +8,7 @@ import fsspec
 import pytest
 
 from schemas.errors import BadInput, StoreUnwell
-from tasks.storage.lease import Terms, leased
-from tasks.storage.lock import writing
+from tasks.storage.lock import Terms, leased, writing
 from tasks.storage.tables import Store
 
 QUICK = Terms(renewed_every=0.02, expires_after=600.0, settles_in=0.2)

@@ -9,10 +9,10 @@ from schemas.reject import Reject
 from schemas.release import ReleasedConversation
 from schemas.row import arrow_schema
 from tasks.storage.parquet import (
-    ParquetFile,
     conform,
     encode_parquet,
     parquet_options,
+    parquet_writer,
     read_parquet_groups,
     read_parquet_schema,
 )
@@ -63,7 +63,7 @@ def test_pictures_are_stored_plain_and_everything_else_compressed():
 
 def test_a_file_is_read_in_the_groups_it_was_written_in(tmp_path):
     path = tmp_path / "x.parquet"
-    with ParquetFile(path, SCHEMA) as file:
+    with parquet_writer(path, SCHEMA) as file:
         for lines in ([1, 2], [3]):
             file.write(conform(frame_of(Reject, [_reject(line) for line in lines]), SCHEMA))
     assert [group["line"].to_list() for group in read_parquet_groups(path, ["line"])] == [[1, 2], [3]]

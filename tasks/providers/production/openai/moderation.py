@@ -4,7 +4,7 @@ CURATE_OPENAI_MODERATION_MODEL names another model.
 """
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated
 
 from openai.types.moderation import CategoryScores
@@ -15,7 +15,7 @@ from schemas.run import Use
 from schemas.signals import CategoryScore, Moderation
 from tasks.images.decode import DecodedImage
 from tasks.providers.capabilities import Failed
-from tasks.providers.production.calls import CALLS_AT_ONCE, CallFailed, Service
+from tasks.providers.production.calls import CALLS_AT_ONCE, CallFailed, Service, in_batches
 from tasks.providers.production.openai.client import connect, data_url, failures
 from tasks.providers.production.upload import SIDE_MAX, for_upload
 from tasks.providers.text_windows import windows
@@ -85,7 +85,7 @@ class OpenAiModeration(_Moderation):
     def moderate(self, texts: Sequence[str]) -> list[Moderation | Failed]:
         """Moderation of every text, in order."""
         pieces = [list(windows(text, WINDOW_CHARACTERS, OVERLAP)) if text.strip() else [] for text in texts]
-        groups = map_ordered(self._moderate, _groups(pieces), CALLS_AT_ONCE)
+        groups = map_ordered(self._moderate, in_batches(pieces, len, PIECES_MAX, len(pieces)), CALLS_AT_ONCE)
         return [value for group in groups for value in group]
 
     def _moderate(self, group: Sequence[list[str]]) -> list[Moderation | Failed]:
@@ -113,10 +113,7 @@ class OpenAiImageModeration(_Moderation):
         return list(map_ordered(self._moderate, images, CALLS_AT_ONCE))
 
     def _moderate(self, image: DecodedImage) -> Moderation | Failed:
-        piece: ModerationMultiModalInputParam = {
-            "type": "image_url",
-            "image_url": {"url": data_url(for_upload(image))},
-        }
+        piece: ModerationMultiModalInputParam = {"type": "image_url", "image_url": {"url": data_url(for_upload(image))}}
         try:
             (result,) = self._ask([piece])
         except CallFailed as failure:
@@ -126,18 +123,6 @@ class OpenAiImageModeration(_Moderation):
         if not applied or not applied <= result.category_scores.keys():
             return Failed("picture_not_looked_at")  # a text-only model, or a proxy that drops the image
         return _strongest([result], applied | flagged)
-
-
-def _groups(texts: Sequence[list[str]]) -> Iterator[list[list[str]]]:
-    """Groups of texts, as pieces, that fit one request; a longer text is a group of its own."""
-    group: list[list[str]] = []
-    for text in texts:
-        if group and sum(map(len, group)) + len(text) > PIECES_MAX:
-            yield group
-            group = []
-        group.append(text)
-    if group:
-        yield group
 
 
 def _results(body: bytes, count: int) -> list[Result]:

@@ -1,18 +1,21 @@
-"""Categories without a language model: nearest example prompts, words, and image layout.
+"""Categories, criteria and taxonomy without a language model: nearest example prompts, words, lengths and image layout.
 
-The default where no API key is set; quality is measured in docs/tags.md (benchmarks/tags_quality.py). Examples and
-words are in `categories.yaml` and `category_words.yaml`.
+The default where no API key is set; quality is measured in docs/tags.md (benchmarks/tags_quality.py). Criteria and
+taxonomy are of lower assurance and not evaluated against human labels: criteria judge the wording of a prompt, not what
+an answer needs, and the image domain is null unless the prompt names what is shown. Examples and words are in the YAML
+files beside this one.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from schemas.tags import TAGS, Categories
+from schemas.tags import TAGS, Categories, Criteria, Taxonomy
+from tasks.prompts import placed, taxonomy_file
 from tasks.providers.capabilities import Document, Vectors
 from tasks.providers.embedded.text_embedding import PROMPT_CHARACTERS, NearestExamples
 from tasks.runtime.yaml_files import read_yaml
@@ -97,3 +100,77 @@ class WordsAndLayout:
 
 def _any_of(forms: Sequence[str]) -> re.Pattern[str]:
     return re.compile("|".join(forms), re.I | re.S)
+
+
+_WORDS: dict[str, Any] = read_yaml(_HERE / "criteria_words.yaml")
+_FORMS = {name: re.compile("|".join(forms), re.I | re.M) for name, forms in _WORDS.items() if name != "version"}
+LONG_WORDS, DETAILED_WORDS = 60, 14
+PARTS_MIN, JOINED_MIN = 2, 2
+
+
+class Wording:
+    """Criteria of documents from the wording of the prompt."""
+
+    version = f"criteria-words-{_WORDS['version']}"
+    looks_at_images = False
+
+    def tag(self, documents: Sequence[Document]) -> list[Criteria]:
+        """Criteria of every document."""
+        return [_judge(document.prompt) for document in documents]
+
+
+def _judge(prompt: str) -> Criteria:
+    if not prompt.strip():
+        return Criteria(**dict.fromkeys(Criteria.model_fields))
+    words = len(prompt.split())
+    counts = {name: len(form.findall(prompt)) for name, form in _FORMS.items()}
+    return Criteria(
+        specificity=words >= DETAILED_WORDS or (counts["asks"] > 0 and not counts["open"]),
+        domain_knowledge=counts["field"] > 0,
+        complexity=words >= LONG_WORDS or counts["parts"] >= PARTS_MIN or counts["joined"] >= JOINED_MIN,
+        problem_solving=counts["solves"] > 0,
+        creativity=counts["invents"] > 0,
+        technical_accuracy=not counts["invents"] and counts["field"] > 0 and counts["exact"] + counts["solves"] > 0,
+        real_world=counts["needs"] > 0 and not counts["puzzle"],
+    )
+
+
+Words = list[tuple[str, re.Pattern[str]]]
+
+
+class NearestPlace:
+    """Question category by nearest example question; image domain by nearest example question about an image."""
+
+    looks_at_images = False
+
+    def __init__(self) -> None:
+        self._question = NearestExamples(_HERE / "taxonomy_question.yaml")
+        self._image = NearestExamples(_HERE / "taxonomy_image.yaml")
+        words: dict[str, Any] = read_yaml(_HERE / "taxonomy_words.yaml")
+        self._words = {
+            tree: [(value, _any_of([form])) for value, form in words[tree]] for tree in ("question", "image")
+        }
+        examples = f"{self._question.version}+{self._image.version}"
+        self.version = f"taxonomy{taxonomy_file().version}+words-{words['version']}+{examples}"
+
+    def tag(self, documents: Sequence[Document]) -> list[Taxonomy]:
+        """Taxonomy of every document."""
+        return [self._tag(document) for document in documents]
+
+    def _tag(self, document: Document) -> Taxonomy:
+        prompt = document.prompt[:PROMPT_CHARACTERS]
+        if not prompt.strip():
+            return placed(None, None)
+        question = _nearest(self._question.cosines(prompt)) or _named(self._words["question"], prompt)
+        if not document.picture_count:
+            return placed(question, None)
+        return placed(question, _nearest(self._image.cosines(prompt)) or _named(self._words["image"], prompt))
+
+
+def _nearest(cosines: Mapping[str, float]) -> str | None:
+    name, cosine = max(cosines.items(), key=lambda item: item[1])
+    return name if cosine >= COSINE_MIN else None
+
+
+def _named(words: Words, prompt: str) -> str | None:
+    return next((value for value, form in words if form.search(prompt)), None)
