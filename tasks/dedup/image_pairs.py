@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator
 
 import polars as pl
 
-from schemas.image import SemanticImage
 from schemas.policy import NearImages, SemanticImages
 from schemas.row import Row
 from tasks.dedup.cosine import Vectors, close_rows
 from tasks.dedup.near_images import near_hashes, near_images
 from tasks.storage.queries.signals import Versions, facts, table_name
-from tasks.storage.tables import Store, frame_schema
+from tasks.storage.tables import Store
 
 EMBEDDING = "image_embedding"
 NEW_AT_ONCE = 50_000
@@ -87,21 +86,16 @@ def _embedded(store: Store, version: str) -> pl.Series:
 
 def _close_images(store: Store, version: str, ids: pl.Series, new: pl.Series, cosine_min: float) -> pl.DataFrame:
     """The rows of `semantic_pictures` with at least one new image."""
-    found = [pl.DataFrame(schema=frame_schema(SemanticImage))]
+    found = [pl.DataFrame(schema={"one": pl.String, "other": pl.String, "cosine": pl.Float32})]
     for start in range(0, len(new), NEW_AT_ONCE):
         rows = facts(store, EMBEDDING, version, ["vector"], new[start : start + NEW_AT_ONCE].to_list())
         block, vectors = rows["content_id"], _matrix(rows["vector"])
         for others, their_vectors in _parts(store, version, ids):
             i, j, cosines = close_rows(vectors, their_vectors, cosine_min)
-            found.append(_in_order(block.gather(i), others.gather(j), cosines))
-    return pl.concat(found).unique(["image_a", "image_b"]).sort("image_a", "image_b")
-
-
-def _in_order(one: pl.Series, other: pl.Series, cosines: Vectors) -> pl.DataFrame:
-    """Pairs with the smaller id first, without pairs of an image and itself."""
-    pairs = pl.DataFrame({"one": one, "other": other, "cosine": cosines}).filter(pl.col("one") != pl.col("other"))
+            found.append(pl.DataFrame({"one": block.gather(i), "other": others.gather(j), "cosine": cosines}))
+    pairs = pl.concat(found).filter(pl.col("one") != pl.col("other"))
     ends = {"image_a": pl.min_horizontal("one", "other"), "image_b": pl.max_horizontal("one", "other")}
-    return pairs.select(**ends, cosine="cosine")
+    return pairs.select(**ends, cosine="cosine").unique(["image_a", "image_b"]).sort("image_a", "image_b")
 
 
 def _parts(store: Store, version: str, ids: pl.Series) -> Iterator[tuple[pl.Series, Vectors]]:
