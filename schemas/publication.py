@@ -34,6 +34,11 @@ class UploadPlan(Row):
     manifest_sha256: str
     """SHA-256 of the manifest, which has the checksum of every other file; an approval names it."""
 
+    @property
+    def revision(self) -> str:
+        """Tag, or branch of a preview, to load it by."""
+        return self.tag or self.branch
+
 
 class Publication(Row):
     """One version of a dataset on the Hub."""

@@ -1,5 +1,7 @@
 """Run records: one report per stage, kept in the store's `runs` folder."""
 
+from collections.abc import Iterator
+
 from pydantic import computed_field
 
 from schemas.row import Row
@@ -105,6 +107,11 @@ class Funnel(Row):
     """Rejected lines by reason; sums to `rejected`."""
     held: int = 0
     """Dropped lines that only wait for a review."""
+
+    def reasons(self) -> Iterator[tuple[str, str, int]]:
+        """(dropped or rejected, reason, lines)."""
+        for fate, counts in (("dropped", self.dropped_by), ("rejected", self.rejected_by)):
+            yield from ((fate, reason, lines) for reason, lines in counts.items())
 
 
 class Estimate(Row):

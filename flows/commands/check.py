@@ -21,8 +21,8 @@ _SHOWN = 10
 
 def verify(release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")]) -> None:
     """Check checksums, columns, counts, image metadata, identifiers, leaks and the card. Exit 1 on problems."""
+    from tasks.release.build import MANIFEST_DIGITS, manifest_sha256
     from tasks.release.fetched import fetched, store_of
-    from tasks.release.layout import MANIFEST_DIGITS, manifest_sha256
     from tasks.release.verify import verify_release
     from tasks.runtime.untrusted import one_line
 

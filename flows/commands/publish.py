@@ -35,9 +35,8 @@ def publish(
     embedded stand-ins, releases that do not verify, exports, and existing versions. If interrupted, run it again.
     """
     from tasks.publish.hub import hub_api, quiet_client
-    from tasks.publish.plan import plan_upload, require_allowed
+    from tasks.publish.plan import plan_lines, plan_upload, require_allowed, summary_lines
     from tasks.publish.push import check_hub, publish_release
-    from tasks.publish.summary import plan_lines, summary_lines
     from tasks.release.fetched import fetched_of_store
     from tasks.release.verify import read_manifest
 

@@ -1,16 +1,17 @@
 """Exports training data: draws conversations of the best models and writes them with their images."""
 
-import hashlib
 import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
-from datasets import Features, List, Value
+import yaml
+from datasets import Features
 
 from schemas.errors import BadInput
 from schemas.export import FileFormat, SftSelection, SftStyle
@@ -26,10 +27,7 @@ _COLUMNS = ["conversation_id", "model", "topic", "conversation"]
 
 
 def top_models(release: Path, chat: pl.DataFrame, count: int) -> list[str]:
-    """The `count` best models of the overall leaderboard that have conversations in `chat`, best first.
-
-    Raises BadInput when no model with conversations is rated.
-    """
+    """The `count` best rated models that have conversations in `chat`, best first. Raises BadInput without any."""
     board = release / "leaderboard" / "overall.parquet"
     rated = (
         pl.concat(read_parquet_groups(board))
@@ -52,28 +50,22 @@ def select(release: Path, selection: SftSelection) -> list[str]:
     chat = pl.concat(compact(group.select(named)) for group in groups)  # without the texts, to save memory
     models = top_models(release, chat, selection.models)
     rows = chat.filter(pl.col("answered") & pl.col("model").is_in(models)).drop("answered")
-    drawn = sorted(rows.iter_rows(), key=lambda row: _place(selection.seed, row[0]))
+    drawn = sorted(  # at random, but a conversation's place depends only on the seed and the conversation
+        rows.iter_rows(), key=lambda row: blake2b(f"{selection.seed} {row[0]}".encode(), digest_size=16).digest()
+    )
     chosen: list[str] = []
     of_model: Counter[str] = Counter()
     of_topic: Counter[str | None] = Counter()
     for conversation_id, model, topic in drawn:
         if len(chosen) == selection.conversations:
             break
-        if _full(of_model[model], selection.per_model) or _full(of_topic[topic], selection.per_topic):
+        taken = ((of_model[model], selection.per_model), (of_topic[topic], selection.per_topic))
+        if any(most is not None and count >= most for count, most in taken):
             continue
         chosen.append(conversation_id)
         of_model[model] += 1
         of_topic[topic] += 1
     return chosen
-
-
-def _full(count: int, limit: int | None) -> bool:
-    return limit is not None and count >= limit
-
-
-def _place(seed: int, conversation_id: str) -> bytes:
-    """A random sort key that depends only on the seed and the conversation."""
-    return hashlib.blake2b(f"{seed} {conversation_id}".encode(), digest_size=16).digest()
 
 
 _MARK = "<image>"
@@ -115,18 +107,8 @@ def _about(row: Mapping[str, Any]) -> Example:
     return {"model": row["model"], "language": row["language"], "topic": row["topic"]}
 
 
-_TEXT = Value("string")
-_ABOUT = {"model": _TEXT, "language": _TEXT, "topic": _TEXT}
-FEATURES: dict[SftStyle, Features] = {
-    SftStyle.MESSAGES: Features(
-        {"id": _TEXT, "messages": List({"role": _TEXT, "content": List({"type": _TEXT, "text": _TEXT})})}
-        | {"images": List(_TEXT)}
-        | _ABOUT
-    ),
-    SftStyle.LLAVA: Features(
-        {"id": _TEXT, "image": List(_TEXT), "conversations": List({"from": _TEXT, "value": _TEXT})} | _ABOUT
-    ),
-}
+_SCHEMAS = yaml.safe_load(Path(__file__).with_name("sft.yaml").read_text(encoding="utf-8"))
+FEATURES = {style: Features.from_dict(_SCHEMAS[style]) for style in SftStyle}
 """Style -> the columns of its Parquet file."""
 EXAMPLES: dict[SftStyle, Callable[[Mapping[str, Any], Sequence[str]], Example]] = {
     SftStyle.MESSAGES: messages_example,

@@ -2,27 +2,24 @@
 
 import json
 import re
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from huggingface_hub import HfApi
 from huggingface_hub.hf_api import RepoFile
 
 from schemas.errors import BadInput, HubError
-from tasks.publish.hub import KIND, TOKEN_VARIABLE, Remote, Wait
-from tasks.release.build import MANIFEST
-from tasks.release.layout import CARD
+from tasks.publish.hub import TOKEN_VARIABLE, Remote
+from tasks.release.build import CARD, MANIFEST
 
 _READERS = ("read", "no_access")
 """Roles in an organisation that may not create repositories."""
 
 
-def require_write(api: HfApi, repo: str, exists: bool, wait: Wait = time.sleep) -> None:
+def require_write(remote: Remote, exists: bool) -> None:
     """Raises HubError when the token may not write to the repository, or may not create it."""
-    remote = Remote(api, repo, wait)
+    api, repo = remote.api, remote.repo
     if exists:
-        remote.with_retries(lambda: api.auth_check(repo, repo_type=KIND, write=True), "asking for write access to")
+        remote.ask(api.auth_check, "asking for write access to", write=True)
         return
     account = remote.with_retries(lambda: api.whoami(cache=True), "asking whose token may make")
     for why in _refusals(account, repo.partition("/")[0]):
@@ -70,7 +67,8 @@ _OF_A_RELEASE = {"version", "software", "policy_hash", "files"}
 def require_ours(remote: Remote) -> None:
     """Raises BadInput for a repository with another dataset or a handwritten card, which a release would replace."""
     there = remote.with_retries(lambda: remote.tree("main"), "looking at")
-    if _holds_release(remote, there) or _card(remote, there) == WITHDRAWN_CARD:
+    card = _read(remote, there, CARD)
+    if _holds_release(remote, there) or card == WITHDRAWN_CARD:
         return
     others = sorted(path for path in there if path != CARD and not _HOUSEKEEPING.fullmatch(path))
     if others:
@@ -78,7 +76,8 @@ def require_ours(remote: Remote) -> None:
             f"{remote.repo} holds another dataset already ({others[0]!r} and no {MANIFEST} of a release); "
             "give another --repo"
         )
-    if _has_text(_card(remote, there)):
+    # the Hub itself writes only front matter
+    if re.sub(rb"\A---\r?\n.*?(\r?\n)?---[ \t]*(\r?\n|\Z)", b"", card, flags=re.DOTALL).strip():
         raise BadInput(
             f"{remote.repo} has a {CARD} that somebody wrote and no release; delete it there, or give another --repo"
         )
@@ -92,15 +91,6 @@ def _holds_release(remote: Remote, there: Mapping[str, RepoFile]) -> bool:
     return isinstance(manifest, dict) and manifest.keys() >= _OF_A_RELEASE
 
 
-def _card(remote: Remote, there: Mapping[str, RepoFile]) -> bytes:
-    return _read(remote, there, CARD)
-
-
 def _read(remote: Remote, there: Mapping[str, RepoFile], path: str) -> bytes:
     """Content of a file; b"" when it is missing or larger than a manifest or card can be."""
     return remote.read(path, "main") if path in there and there[path].size <= _READ_BYTES_MAX else b""
-
-
-def _has_text(card: bytes) -> bool:
-    """Whether a card has text beside its front matter; the Hub itself only writes front matter."""
-    return bool(re.sub(rb"\A---\r?\n.*?(\r?\n)?---[ \t]*(\r?\n|\Z)", b"", card, flags=re.DOTALL).strip())

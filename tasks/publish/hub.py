@@ -109,6 +109,10 @@ class Remote:
                 self._wait(min(_WAIT_SECONDS_MAX, max(seconds, 2.0**attempt)))
         raise HubError(f"{doing}: {failure} {ATTEMPTS} times; {_LATER}")
 
+    def ask(self, request: Callable[..., T], doing: str, **words: Any) -> T:
+        """Call a method of the client about this repository, with retries."""
+        return self.with_retries(lambda: request(self.repo, repo_type=KIND, **words), doing)
+
     def private(self) -> bool | None:
         """Whether it is private; None when there is no such repository."""
 
@@ -128,19 +132,17 @@ class Remote:
 
     def tags(self) -> Mapping[str, str]:
         """Tag -> commit."""
-        refs = self.with_retries(lambda: self.api.list_repo_refs(self.repo, repo_type=KIND), "reading the tags of")
+        refs = self.ask(self.api.list_repo_refs, "reading the tags of")
         return {tag.name: tag.target_commit for tag in refs.tags}
 
     def previews(self) -> Mapping[str, str]:
         """Preview branch -> commit."""
-        refs = self.with_retries(lambda: self.api.list_repo_refs(self.repo, repo_type=KIND), "reading the branches of")
+        refs = self.ask(self.api.list_repo_refs, "reading the branches of")
         return {branch.name: branch.target_commit for branch in refs.branches if branch.name.startswith(PREVIEW)}
 
     def commit_of(self, version: str) -> str | None:
         """The commit on main that published a version, also when the version has no tag."""
-        commits = self.with_retries(
-            lambda: self.api.list_repo_commits(self.repo, repo_type=KIND), "reading the history of"
-        )
+        commits = self.ask(self.api.list_repo_commits, "reading the history of")
         return next((each.commit_id for each in commits if each.title == commit_title(version)), None)
 
     def tree(self, revision: str) -> dict[str, RepoFile]:

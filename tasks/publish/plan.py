@@ -1,19 +1,27 @@
-"""Plans an upload and checks that the release may be published. Reads only the release; sends no request."""
+"""Plans an upload, checks that the release may be published, and describes the plan for approval.
 
-from collections.abc import Mapping
+Reads only releases and the store; sends no request.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 
-from schemas.errors import BadInput, ReleaseConflict
+from schemas.errors import BadInput, CurateError, ReleaseConflict
 from schemas.policy import Policy
 from schemas.publication import RepoUpload, UploadPlan
 from schemas.release import CONFIGS, Manifest
+from schemas.release_diff import ReleaseDiff
+from schemas.run import Funnel
 from tasks.publish.hub import PREVIEW
-from tasks.release.build import MANIFEST
+from tasks.publish.records import previous
+from tasks.release.build import CARD, MANIFEST, MANIFEST_DIGITS, is_release_file, manifest_sha256
 from tasks.release.dataset_card import front_matter, split_card
-from tasks.release.layout import CARD, is_release_file, manifest_sha256
+from tasks.release.diff import diff_releases
+from tasks.release.fetched import fetched
 from tasks.release.verify import read_manifest, verify_release
 from tasks.storage.tables import Store
 
@@ -46,12 +54,14 @@ def plan_upload(
     _check_tag(manifest.version)
     if not listing:
         require_allowed(release, manifest, public)
-    _check_whole(release, store)
+    if problems := verify_release(release, store):
+        raise BadInput(f"{str(release)!r} does not verify: {problems[0]} ({len(problems)} in all; see `curate verify`)")
     if manifest_sha256(release) != sealed:
         raise ReleaseConflict(f"{str(release)!r} changed while it was verified; run the same command again")
     known = {name: file.sha256 for name, file in manifest.files.items()} | {MANIFEST: sealed}
     goes = {*manifest.files, MANIFEST}  # verified: all of them are files that a release has
-    layout = {f"{repo}-{config}": _of_config(goes, config) for config in CONFIGS} if per_config else {repo: _same(goes)}
+    whole = {repo: {name: name for name in sorted(goes)}}
+    layout = {f"{repo}-{config}": _of_config(goes, config) for config in CONFIGS} if per_config else whole
     return UploadPlan(
         version=manifest.version,
         uploads=[_upload(release, name, files, known) for name, files in layout.items()],
@@ -110,16 +120,6 @@ def require_allowed(release: Path, manifest: Manifest, public: bool) -> None:
         raise BadInput(f"{str(release)!r} names the users that its policy bans; build it again, and they stay here")
 
 
-def _check_whole(release: Path, store: Store | None) -> None:
-    problems = verify_release(release, store)
-    if problems:
-        raise BadInput(f"{str(release)!r} does not verify: {problems[0]} ({len(problems)} in all; see `curate verify`)")
-
-
-def _same(names: set[str]) -> dict[str, str]:
-    return {name: name for name in sorted(names)}
-
-
 def _of_config(names: set[str], config: str) -> dict[str, str]:
     """Path in the repository -> file of the release, for one configuration; battle includes leaderboards and report."""
     own = {name.removeprefix(f"{config}/"): name for name in names if name.startswith(f"{config}/")}
@@ -134,12 +134,56 @@ def _upload(release: Path, repo: str, files: Mapping[str, str], known: Mapping[s
 
 
 def card_of_config(card: str, config: str) -> str:
-    """The release's card for a repository of one configuration: its front matter names only that one's files.
-
-    The text is unchanged and describes the whole release.
-    """
+    """The release's card for a repository of one configuration: only its front matter is changed."""
     about, text = split_card(card)
     (chosen,) = [each for each in about["configs"] if each["config_name"] == config]
     files = [each | {"path": each["path"].removeprefix(f"{config}/")} for each in chosen["data_files"]]
     about["configs"] = [chosen | {"data_files": files, "default": True}]
     return front_matter(about) + text
+
+
+def plan_lines(plan: UploadPlan) -> Iterator[str]:
+    """Every file with its repository."""
+    for upload in plan.uploads:
+        visible = "public" if plan.public else "private"
+        where = f"tag {plan.tag}" if plan.tag else f"branch {plan.branch}"
+        files = f"{len(upload.files):,} files, {upload.size_bytes:,} bytes"
+        yield f"{upload.repo} ({visible}), one commit on {plan.branch}, {where}: {files}"
+        yield from (f"  {path}" for path in upload.files)
+
+
+def summary_lines(release: Path, plan: UploadPlan, store: Store | None) -> Iterator[str]:
+    """Counts, licence, the funnel, and the difference to the version published before."""
+    manifest = read_manifest(release)
+    gone = Funnel.model_validate(manifest.funnel)
+    counts = ", ".join(f"{name} {rows:,}" for name, rows in manifest.counts.items())
+    yield f"version {manifest.version}, manifest {plan.manifest_sha256[:MANIFEST_DIGITS]}: {counts}"
+    yield f"licence {manifest.policy.get('licence') or 'not chosen: the policy names one (`licence`)'}"
+    yield f"in {gone.lines:,} = kept {gone.kept:,} + dropped {gone.dropped:,} + rejected {gone.rejected:,}"
+    yield from (f"  {fate} {count:,} {reason}" for fate, reason, count in gone.reasons())
+    yield from _changes(release, plan, store)
+
+
+def _changes(release: Path, plan: UploadPlan, store: Store | None) -> Iterator[str]:
+    before = previous(store, [upload.repo for upload in plan.uploads], plan.version) if store else None
+    if store is None or before is None:
+        yield "no earlier version of it is on record"
+        return
+    try:
+        with fetched(f"{store.root}/releases/{before}") as earlier:
+            found = diff_releases(earlier, release)
+    except CurateError as error:
+        yield f"no difference to {before} can be shown: {error}"
+        return
+    yield f"since version {before}:"
+    yield from diff_lines(found)
+
+
+def diff_lines(found: ReleaseDiff) -> Iterator[str]:
+    """A difference without its rows."""
+    yield from (f"  {line}" for line in [*found.rules, *found.schema_changes])
+    yield from (f"  {name} {count:,}" for name, count in sorted(found.rows.items()) if not name.endswith("same"))
+    columns = sum((Counter(counts) for counts in found.columns.values()), Counter[str]())
+    if columns:
+        yield "  changed columns: " + ", ".join(f"{name} {count:,}" for name, count in columns.most_common())
+    yield f"  suggested version bump: {found.bump}"

@@ -13,8 +13,7 @@ from tasks.publish.checks import require_ours, require_write
 from tasks.publish.hub import KIND, Content, Remote, Wait, commit_title, digest
 from tasks.publish.plan import card_of_config, managed
 from tasks.publish.records import begin, end, unfinished
-from tasks.release.build import WITHDRAWN
-from tasks.release.layout import CARD
+from tasks.release.build import CARD, WITHDRAWN
 from tasks.runtime.progress import progress
 from tasks.storage.tables import Store
 
@@ -55,22 +54,18 @@ class Push:
         withdrawn: Callable[[], bool] = lambda: False,
     ) -> None:
         self._plan, self._release, self._sha256, self.repo = plan, release, upload.sha256, upload.repo
-        self._remote, self._wait = Remote(api, upload.repo, wait), wait
-        self._withdrawn = withdrawn
-        self.files = {path: self._content(release / source, path, upload.repo) for path, source in upload.files.items()}
-
-    def _content(self, file: Path, path: str, repo: str) -> Content:
-        """The file, or the adapted card for a repository of one configuration."""
-        if path != CARD or len(self._plan.uploads) == 1:
-            return file
-        return card_of_config(file.read_text(encoding="utf-8"), repo.rpartition("-")[2]).encode()
+        self._remote, self._withdrawn = Remote(api, upload.repo, wait), withdrawn
+        self.files: dict[str, Content] = {path: release / source for path, source in upload.files.items()}
+        if len(plan.uploads) > 1:  # a repository of one configuration has its own card
+            card = (release / CARD).read_text(encoding="utf-8")
+            self.files[CARD] = card_of_config(card, upload.repo.rpartition("-")[2]).encode()
 
     def check(self) -> str | None:
         """Check everything that the Hub may refuse, without changing anything. Returns the commit if it is published.
 
         Raises HubError, BadInput for the wrong visibility, ReleaseConflict when the version exists with other files.
         """
-        private, repo = self._remote.private(), self._remote.repo
+        private, repo = self._remote.private(), self.repo
         if private is False and not self._plan.public:
             raise BadInput(f"{repo} is public; say --public to publish where everybody can read it")
         if private and self._plan.public:
@@ -78,7 +73,7 @@ class Push:
                 f"{repo} is private; make it public on the Hub first, which shows its earlier versions too, "
                 "or leave --public out"
             )
-        require_write(self._remote.api, repo, private is not None, self._wait)
+        require_write(self._remote, private is not None)
         if private is not None:
             require_ours(self._remote)
         tag = self._plan.tag
@@ -97,41 +92,29 @@ class Push:
             raise ReleaseConflict(f"version {self._plan.version} was taken down; nothing more is published")
         self._make_repository()
         commit = self._remote.with_retries(self._commit, "committing to")
-        differing = self._remote.differing(self.files, commit)
-        if differing:
-            raise HubError(
-                f"{self._remote.repo}: {differing[0]} is not there as it was sent; run the same command again"
-            )
+        if differing := self._remote.differing(self.files, commit):
+            raise HubError(f"{self.repo}: {differing[0]} is not there as it was sent; run the same command again")
         if self._withdrawn():
-            revision = self._plan.tag or self._plan.branch
             raise ReleaseConflict(
                 f"version {self._plan.version} was taken down while it was sent to {self.repo}; take it back with: "
-                f"curate yank {revision} --repo {self.repo}"
+                f"curate yank {self._plan.revision} --repo {self.repo}"
             )
-        require_unchanged(
-            self._release, self._sha256
-        )  # the Hub has the local files (above), and the local files are the approved ones
+        # the Hub has the local files (above), and the local files are the approved ones
+        require_unchanged(self._release, self._sha256)
         if self._plan.tag:
             self._tag(self._plan.tag, commit)
         return commit
 
     def _make_repository(self) -> None:
-        remote = self._remote
-
-        def make() -> None:
-            remote.api.create_repo(remote.repo, repo_type=KIND, private=not self._plan.public, exist_ok=True)
-
-        def branch() -> None:
-            remote.api.create_branch(remote.repo, repo_type=KIND, branch=self._plan.branch, exist_ok=True)
-
+        remote, branch = self._remote, self._plan.branch
         if remote.private() is None:
-            remote.with_retries(make, "making")
-        if self._plan.branch != "main":
-            remote.with_retries(branch, f"making branch {self._plan.branch} of")
+            remote.ask(remote.api.create_repo, "making", private=not self._plan.public, exist_ok=True)
+        if branch != "main":
+            remote.ask(remote.api.create_branch, f"making branch {branch} of", branch=branch, exist_ok=True)
 
     def _commit(self) -> str:
         """One commit that adds the files and deletes those of other versions; returns its id."""
-        api, repo, branch = self._remote.api, self._remote.repo, self._plan.branch
+        api, repo, branch = self._remote.api, self.repo, self._plan.branch
         head = self._remote.head(branch)
         adding = [_addition(path, content) for path, content in self.files.items()]
         with progress("files to the Hub", len(adding)) as advance:
@@ -147,13 +130,10 @@ class Push:
         return str(done.oid)
 
     def _tag(self, tag: str, commit: str) -> None:
-        api, repo = self._remote.api, self._remote.repo
         if tag not in self._remote.tags():
-            self._remote.with_retries(
-                lambda: api.create_tag(repo, repo_type=KIND, tag=tag, revision=commit, exist_ok=True), "tagging"
-            )
+            self._remote.ask(self._remote.api.create_tag, "tagging", tag=tag, revision=commit, exist_ok=True)
         if self._remote.tags()[tag] != commit and self._remote.differing(self.files, tag):
-            raise ReleaseConflict(f"{repo}: somebody else made tag {tag} meanwhile, with other files")
+            raise ReleaseConflict(f"{self.repo}: somebody else made tag {tag} meanwhile, with other files")
 
 
 def check_hub(

@@ -21,13 +21,17 @@ _UNKNOWN = ""
 
 def begin(store: Store, plan: UploadPlan, now: datetime) -> None:
     """Record that a version may be on the Hub from now on."""
-    known = {row.repo for row in of_version(store, plan.version) if row.revision == _revision(plan)}
-    _write(store, plan, {upload.repo: _UNKNOWN for upload in plan.uploads if upload.repo not in known}, now)
+    known = {row.repo for row in of_version(store, plan.version) if row.revision == plan.revision}
+    end(store, plan, {upload.repo: _UNKNOWN for upload in plan.uploads if upload.repo not in known}, now)
 
 
 def end(store: Store, plan: UploadPlan, commits: dict[str, str], now: datetime) -> None:
-    """Record the commits of a finished publication."""
-    _write(store, plan, commits, now)
+    """Record the commits of a publication by repository."""
+    about = {"version": plan.version, "revision": plan.revision, "public": plan.public, "published_at": now}
+    rows = [Publication(repo=repo, commit=commit, **about) for repo, commit in commits.items()]
+    with _writing(store):
+        for row in rows:
+            store.write_bytes(_place(row.repo, row.revision), row.model_dump_json(indent=2).encode())
 
 
 def forget(store: Store, revision: str, repo: str) -> bool:
@@ -43,7 +47,7 @@ def forget(store: Store, revision: str, repo: str) -> bool:
 def unfinished(store: Store, plan: UploadPlan) -> set[str]:
     """Repositories of a plan without a recorded, finished publication."""
     rows = of_version(store, plan.version)
-    ended = {row.repo for row in rows if row.commit != _UNKNOWN and row.revision == _revision(plan)}
+    ended = {row.repo for row in rows if row.commit != _UNKNOWN and row.revision == plan.revision}
     return {upload.repo for upload in plan.uploads} - ended
 
 
@@ -75,14 +79,6 @@ def publications(store: Store) -> Iterator[Publication]:
             ) from None
 
 
-def _write(store: Store, plan: UploadPlan, commits: dict[str, str], now: datetime) -> None:
-    about = {"version": plan.version, "revision": _revision(plan), "public": plan.public, "published_at": now}
-    rows = [Publication(repo=repo, commit=commit, **about) for repo, commit in commits.items()]
-    with _writing(store):
-        for row in rows:
-            store.write_bytes(_place(row.repo, row.revision), row.model_dump_json(indent=2).encode())
-
-
 @contextmanager
 def _writing(store: Store) -> Iterator[None]:
     """Raises StoreUnwell when a record cannot be written."""
@@ -97,7 +93,3 @@ def _writing(store: Store) -> Iterator[None]:
 
 def _place(repo: str, revision: str) -> str:
     return f"{_FOLDER}/{repo}/{quote(revision, safe='')}.json"
-
-
-def _revision(plan: UploadPlan) -> str:
-    return plan.tag or plan.branch

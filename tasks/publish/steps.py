@@ -7,19 +7,15 @@ from prefect.cache_policies import NO_CACHE
 
 from schemas.errors import ReleaseConflict
 from tasks.publish.hub import hub_api
-from tasks.publish.plan import plan_upload
+from tasks.publish.plan import plan_lines, plan_upload, summary_lines
 from tasks.publish.push import check_hub, publish_release
-from tasks.publish.summary import plan_lines, summary_lines
+from tasks.release.build import MANIFEST_DIGITS
 from tasks.release.fetched import fetched_of_store
-from tasks.release.layout import MANIFEST_DIGITS
 
 
 @task(cache_policy=NO_CACHE)
 def describe_release(release: str, repo: str, public: bool, per_config: bool, preview: bool) -> str:
-    """The text for approval: funnel, changes since the last published version, and all files by repository.
-
-    Raises CurateError when the release or the Hub does not allow publishing.
-    """
+    """The text for approval. Raises CurateError when the release or the Hub does not allow publishing."""
     api = hub_api()  # a missing token is reported before the long verification
     with fetched_of_store(release) as (folder, store):
         plan = plan_upload(folder, repo, public, per_config, preview, store)
@@ -31,10 +27,7 @@ def describe_release(release: str, repo: str, public: bool, per_config: bool, pr
 def push_release(
     release: str, repo: str, public: bool, per_config: bool, preview: bool, manifest: str
 ) -> dict[str, str]:
-    """Publish the release if its manifest's checksum begins with the approved digits `manifest`.
-
-    Returns repository -> commit. Raises ReleaseConflict when the release has changed since the approval.
-    """
+    """Publish; returns repository -> commit. Raises ReleaseConflict when `manifest`, the approved digits, differs."""
     api = hub_api()
     with fetched_of_store(release) as (folder, store):
         plan = plan_upload(folder, repo, public, per_config, preview, store)

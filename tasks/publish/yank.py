@@ -10,8 +10,7 @@ from schemas.errors import BadInput
 from tasks.publish.checks import WITHDRAWN_CARD, require_write
 from tasks.publish.hub import KIND, Remote, Wait
 from tasks.publish.plan import check_name, managed
-from tasks.release.build import MANIFEST
-from tasks.release.layout import CARD
+from tasks.release.build import CARD, MANIFEST
 
 Tree = dict[str, RepoFile]
 
@@ -27,18 +26,19 @@ def yank_version(api: HfApi, repo: str, revision: str, wait: Wait = time.sleep) 
     remote = Remote(api, repo, wait)
     tags, previews = remote.tags(), remote.previews()
     if revision not in {*tags, *previews}:
-        remote.with_retries(
-            lambda: api.create_tag(repo, repo_type=KIND, tag=revision, revision=commit, exist_ok=True), "tagging"
-        )
+        remote.ask(api.create_tag, "tagging", tag=revision, revision=commit, exist_ok=True)
     theirs = _tree(remote, revision)
     at_head = 0
     if revision not in previews:  # a preview was never on main
         at_head = remote.with_retries(lambda: _clear_head(remote, theirs), "clearing the head of")
-        remote.with_retries(lambda: api.super_squash_history(repo, repo_type=KIND), "squashing the history of")
+        remote.ask(api.super_squash_history, "squashing the history of")
     others = [_tree(remote, other) for other in ["main", *tags, *previews] if other != revision]
     gone = set(_large([theirs])) - set(_large(others))
     deleted = remote.with_retries(lambda: _delete_large(remote, gone), "removing files from")
-    remote.with_retries(lambda: _delete_name(remote, revision, revision not in previews), "removing the version of")
+    if revision in previews:
+        remote.ask(api.delete_branch, "removing the version of", branch=revision)
+    else:
+        remote.ask(api.delete_tag, "removing the version of", tag=revision)
     return {"files removed from the head": at_head, "large files deleted": deleted}
 
 
@@ -53,7 +53,7 @@ def require_version(api: HfApi, repo: str, revision: str, wait: Wait = time.slee
     commit = there.get(revision) or remote.commit_of(revision)
     if commit is None:
         raise BadInput(f"{repo} has no version {revision!r}; it has {', '.join(sorted(there)) or 'none'}")
-    require_write(api, repo, exists=True, wait=wait)
+    require_write(remote, exists=True)
     return commit
 
 
@@ -78,15 +78,7 @@ def _clear_head(remote: Remote, theirs: Tree) -> int:
 
 
 def _delete_large(remote: Remote, gone: set[str]) -> int:
-    found = [
-        file for file in remote.api.list_lfs_files(remote.repo, repo_type=KIND) if gone & {file.oid, file.file_oid}
-    ]
+    there = remote.api.list_lfs_files(remote.repo, repo_type=KIND)
+    found = [file for file in there if gone & {file.oid, file.file_oid}]
     remote.api.permanently_delete_lfs_files(remote.repo, found, repo_type=KIND)
     return len(found)
-
-
-def _delete_name(remote: Remote, revision: str, tagged: bool) -> None:
-    if tagged:
-        remote.api.delete_tag(remote.repo, tag=revision, repo_type=KIND)
-    else:
-        remote.api.delete_branch(remote.repo, branch=revision, repo_type=KIND)

@@ -1,24 +1,35 @@
-"""Files of a release: checksums, manifest with seal, staging folder, and the move into place."""
+"""Files of a release: names, checksums, manifest with seal, staging folder, and the move into place."""
 
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
 
 from schemas.errors import BadInput, ReleaseConflict
-from schemas.release import Manifest, ReleasedFile
+from schemas.release import CONFIGS, Manifest, ReleasedFile
 from tasks.runtime.parallel import map_ordered
 from tasks.storage.tables import Store
 
 MANIFEST = "manifest.json"
 WITHDRAWN = "withdrawn.json"
 """Marks a release whose data a takedown removed; it is beside the manifest."""
+CARD = "README.md"
+MANIFEST_DIGITS = 12
+"""Hex digits of the manifest's checksum that are shown to people."""
+_FILE = re.compile(
+    rf"(?:{'|'.join(CONFIGS)})/data/train-\d{{5}}-of-\d{{5}}\.parquet|leaderboard/[a-z_]+\.(?:parquet|csv)"
+    rf"|report/index\.html|report/(?:figures/[\w-]+\.svg|tables/[\w-]+\.csv)|{re.escape(CARD)}|{re.escape(MANIFEST)}"
+)
+_ADDED_BY_THE_HUB = re.compile(r"\.gitattributes|\.cache(?:/huggingface(?:/.+)?)?")
+"""Files that the Hub and `hf download --local-dir` add. They are ignored and never published."""
 _VERSION_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_")
 
 
@@ -55,6 +66,53 @@ def seal(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+def manifest_sha256(folder: Path) -> str:
+    """SHA-256 of the manifest file, which has the checksums of all others; of no bytes when there is no manifest."""
+    path = folder / MANIFEST
+    return hashlib.sha256(path.read_bytes() if path.is_file() else b"").hexdigest()
+
+
+def is_release_file(path: str) -> bool:
+    """Whether a release may have a file of this name. No other file is ever published."""
+    return bool(_FILE.fullmatch(path))
+
+
+def wrong_files(folder: Path, manifest: Manifest) -> Iterator[str]:
+    """Problems of files: missing, changed, not in the manifest, links, or with a name that no release has."""
+    present = {n: file for n, file in released_files(folder).items() if not _ADDED_BY_THE_HUB.fullmatch(n)}
+    for name in sorted(present.keys() | manifest.files.keys() | {CARD}):
+        if name not in present:
+            yield f"{name}: missing"
+        elif name not in manifest.files:
+            yield f"{name}: not in the manifest"
+        elif present[name] != manifest.files[name]:
+            yield f"{name}: changed since the release was sealed"
+        elif not is_release_file(name):
+            yield f"{name}: no release has such a file"
+    links = sorted(path for path in folder.rglob("*") if path.is_symlink())
+    yield from (f"{_below(path, folder)}: a link, not a file" for path in links)
+    known = {folder / part for name in manifest.files for part in (name, *map(str, Path(name).parents))}
+    others = sorted(path for path in folder.rglob("*") if not (path in known or path.is_symlink() or path.is_file()))
+    names = (_below(path, folder) for path in others)
+    yield from (f"{name}: no release has it" for name in names if not _ADDED_BY_THE_HUB.fullmatch(name))
+    if present == manifest.files:
+        yield from (problem for config in CONFIGS for problem in _wrong_numbering(config, present))
+
+
+def _below(path: Path, folder: Path) -> str:
+    return path.relative_to(folder).as_posix()
+
+
+def _wrong_numbering(config: str, present: Iterable[str]) -> Iterator[str]:
+    """A problem when shards are not numbered from 0 to the count in their names, because one was renamed or removed."""
+    names = [name for name in present if name.startswith(f"{config}/data/train-")]
+    shards = max(1, len(names))
+    expected = {f"{config}/data/train-{number:05d}-of-{shards:05d}.parquet" for number in range(shards)}
+    if set(names) != expected:
+        wrong = ", ".join(sorted(set(names) - expected)) or "none"
+        yield f"{config}/data: {len(names)} shards, which are not numbered as such: {wrong}"
+
+
 def staging_folder(store: Store) -> Path:
     """The folder in which releases of the store are built; always the same, so leftovers of a killed build are found.
 
@@ -73,9 +131,8 @@ def place(store: Store, staging: Path, version: str, chosen_by_user: bool) -> tu
     the user raises ReleaseConflict; a default version gets the next free suffix (`.1`, `.2`, …).
     """
     sealed = json.loads((staging / MANIFEST).read_text(encoding="utf-8"))
-    number = 0
-    while True:
-        candidate = version if number == 0 else f"{version}.{number}"
+    for number in count():
+        candidate = f"{version}.{number}" if number else version
         existing = store.read_bytes(f"releases/{candidate}/{MANIFEST}")
         if existing is None:
             break
@@ -86,7 +143,6 @@ def place(store: Store, staging: Path, version: str, chosen_by_user: bool) -> tu
             raise ReleaseConflict(
                 f"release {version!r} exists with other content; releases are never edited, choose another version"
             )
-        number += 1
     if candidate != version:
         _rename(staging, sealed, candidate)
     _move(store, staging, f"releases/{candidate}")
@@ -103,11 +159,9 @@ def _same_content(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
 
 
 def _rename(staging: Path, sealed: Mapping[str, Any], version: str) -> None:
-    card = staging / "README.md"
-    card.write_text(
-        card.read_text(encoding="utf-8").replace(f"Version {sealed['version']} ", f"Version {version} ", 1),
-        encoding="utf-8",
-    )
+    card = (staging / CARD).read_text(encoding="utf-8")
+    card = card.replace(f"Version {sealed['version']} ", f"Version {version} ", 1)
+    (staging / CARD).write_text(card, encoding="utf-8")
     manifest = Manifest.model_validate({**sealed, "version": version})
     write_manifest(manifest.model_copy(update={"files": released_files(staging)}), staging)
 

@@ -1,4 +1,4 @@
-"""Writes the dataset card from the release and `schemas/`, and checks it against both for `curate verify`."""
+"""Writes the dataset card, with the columns of VisionArena's Table 1, and checks it against manifest and rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -6,22 +6,32 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import polars as pl
 import yaml
 
 from schemas.policy import Policy
 from schemas.release import CONFIGS, Manifest
 from schemas.row import described_columns, inner_rows
 from schemas.run import Funnel
-from tasks.release.layout import CARD
-from tasks.release.statistics import COLUMNS, COMPARED, PUBLISHED, UNKNOWN
+from tasks.providers.embedded.texts import Cl100k
+from tasks.release.build import CARD
 from tasks.runtime.untrusted import markdown_text
+from tasks.storage.distinct import Distinct
 from tasks.storage.queries.funnel import reason_texts
 
-_TEMPLATE = Path(__file__).with_suffix(".md")
 _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 """The Hub's size categories: (row limit, name)."""
 _MAY_BE_UNKNOWN = (6, 7)
 """Cells that may be – in the card, because tokens need not have been measured: mean tokens of prompts and answers."""
+UNKNOWN = "–"
+
+_PEOPLE = {"chat": "user_id", "battle": "judge"}
+_MODELS = {"chat": ["model"], "battle": ["model_a", "model_b"]}
+_ANSWERS = {"chat": ["conversation"], "battle": ["conversation_a", "conversation_b"]}
+COMPARED = tuple(_PEOPLE)
+"""Configurations that have a row in the table."""
+_IMAGE_ID = pl.element().struct.field("path").str.head(32)
+_IS_ANSWER = (pl.element().struct.field("role") == "assistant").cast(pl.Int64)
 
 
 def dataset_card(
@@ -35,15 +45,20 @@ def dataset_card(
     `statistics`: configuration -> cells of the statistics table. `bench`: rows of bench_funnel, bench_measures and
     bench_agreement.
     """
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=True)  # noqa: S701 - Markdown; untrusted text goes through markdown_text
-    template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
-    return template.render(
-        front_matter=_front_matter(manifest),
-        title="Vision arena conversations",
-        embedded=manifest.embedded_providers,
+    about = {
+        "pretty_name": "Vision arena conversations",
+        "license": manifest.policy.get("licence") or "other",
+        "task_categories": ["image-text-to-text", "visual-question-answering"],
+        "tags": ["arena", "human-preference", "vision-language"],
+        "size_categories": [size_category(manifest.counts["chat"] + manifest.counts["battle"])],
+        "configs": data_files(),
+    }
+    return render_card(
+        Path(__file__).with_suffix(".md"),
+        front_matter=front_matter(about),
         manifest=manifest,
         funnel=funnel,
-        statistics=[*((dataset_name(config), *statistics[config]) for config in COMPARED), *PUBLISHED],
+        statistics=[(dataset_name(config), *statistics[config]) for config in COMPARED],
         bench=bench,
         schemas={name: described_columns(row) for name, row in CONFIGS.items()},
         parts={
@@ -51,19 +66,22 @@ def dataset_card(
         },
         removed=list(_removed(manifest, funnel)),
         agreement=list(_agreement(bench["bench_agreement"])),
-        columns=COLUMNS,
         funnel_line=funnel_line(funnel),
-        licence=_licence(manifest),
-        contact=_contact(manifest),
+        contact=markdown_text(manifest.policy.get("contact") or ""),
     )
+
+
+def render_card(template: Path, **words: Any) -> str:
+    """A card from a Jinja template. Untrusted text in `words` must have gone through `markdown_text`."""
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=True)  # noqa: S701 - Markdown, not HTML
+    return environment.from_string(template.read_text(encoding="utf-8")).render(words)
 
 
 def _removed(manifest: Manifest, funnel: Funnel) -> Iterator[tuple[str, str, str]]:
     """(fate and reason, number of lines, meaning of the reason)."""
     texts = reason_texts(Policy.model_validate(manifest.policy))
-    for fate, counts in (("dropped", funnel.dropped_by), ("rejected", funnel.rejected_by)):
-        for reason, lines in counts.items():
-            yield f"{fate}: {reason}", f"{lines:,}", markdown_text(texts.get(reason, ""), characters_max=400)
+    for fate, reason, lines in funnel.reasons():
+        yield f"{fate}: {reason}", f"{lines:,}", markdown_text(texts.get(reason, ""), characters_max=400)
 
 
 def _agreement(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str, str]]:
@@ -75,31 +93,9 @@ def _agreement(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, st
         yield (metric, reference, *shown)
 
 
-def _licence(manifest: Manifest) -> str:
-    chosen = manifest.policy.get("licence")
-    return f"`{chosen}`" if chosen else "Not chosen: nobody but its maker may use it. The policy names one (`licence`)."
-
-
-def _contact(manifest: Manifest) -> str:
-    return markdown_text(manifest.policy.get("contact") or "") or "the publisher of this dataset"
-
-
 def size_category(rows: int) -> str:
     """The Hub's size category for a number of rows."""
     return next((name for limit, name in _SIZES if rows < limit), "10M<n<100M")
-
-
-def _front_matter(manifest: Manifest) -> str:
-    total = manifest.counts["chat"] + manifest.counts["battle"]
-    about = {
-        "pretty_name": "Vision arena conversations",
-        "license": manifest.policy.get("licence") or "other",
-        "task_categories": ["image-text-to-text", "visual-question-answering"],
-        "tags": ["arena", "human-preference", "vision-language"],
-        "size_categories": [size_category(total)],
-        "configs": data_files(),
-    }
-    return front_matter(about)
 
 
 def front_matter(about: Mapping[str, Any]) -> str:
@@ -134,10 +130,9 @@ def wrong_numbers(folder: Path, manifest: Manifest, statistics: Mapping[str, tup
         if found != [UNKNOWN if number in unknown else cell for number, cell in enumerate(right)]:
             yield f"{CARD}: statistics of {config} are not those of its rows, {' | '.join(right)}"
     gone = Funnel.model_validate(manifest.funnel)
-    reasons = {f"dropped: {reason}": f"{count:,}" for reason, count in gone.dropped_by.items()}
-    reasons |= {f"rejected: {reason}": f"{count:,}" for reason, count in gone.rejected_by.items()}
+    reasons = [(f"{fate}: {reason}", f"{lines:,}") for fate, reason, lines in gone.reasons()]
     table = [(row[0], row[1]) for row in cells if row[0].startswith(("dropped: ", "rejected: ")) and len(row) > 1]
-    if funnel_line(gone) not in card or sorted(table) != sorted(reasons.items()):
+    if funnel_line(gone) not in card or sorted(table) != sorted(reasons):
         yield f"{CARD}: where the log lines went is not what the manifest says"
 
 
@@ -162,7 +157,11 @@ def wrong_sentences(folder: Path, manifest: Manifest) -> Iterator[str]:
     )
     if flowing.count(notice) != len(stand_ins) or not all(each in flowing for each in stand_ins):
         yield f"{CARD}: which stand-ins it was built with is not what the manifest says"
-    if _read_front_matter(card) != (data_files(), manifest.policy.get("licence") or "other"):
+    try:
+        about, _ = split_card(card)
+    except ValueError:
+        about = {}
+    if (about.get("configs"), about.get("license")) != (data_files(), manifest.policy.get("licence") or "other"):
         yield f"{CARD}: its front matter does not name the configurations, their files and the licence of the release"
 
 
@@ -176,14 +175,6 @@ def data_files() -> list[dict[str, Any]]:
     return configs
 
 
-def _read_front_matter(card: str) -> tuple[Any, Any]:
-    try:
-        about, _ = split_card(card)
-        return about["configs"], about["license"]
-    except (ValueError, KeyError):
-        return None, None
-
-
 def dataset_name(config: str) -> str:
     """Name of a configuration of this release in the statistics table."""
     return f"**this release, {config}**"
@@ -192,3 +183,66 @@ def dataset_name(config: str) -> str:
 def funnel_line(gone: Funnel) -> str:
     """The sentence with the funnel's totals."""
     return f"{gone.lines:,} log lines = {gone.kept:,} kept + {gone.dropped:,} dropped + {gone.rejected:,} rejected."
+
+
+class Statistics:
+    """One configuration's row of the table, from rows added in parts. Memory: 8 bytes for each distinct id."""
+
+    def __init__(self, config: str) -> None:
+        self._config = config
+        self._distinct = {name: Distinct() for name in ("models", "users", "languages", "pictures")}
+        self._rows = self._turns = self._answers = 0
+        self._tokens: list[int | None] = [0, 0]
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """Add rows: gathered ones (with `image_ids`, and for chat token counts) or those of a shard."""
+        images = rows["image_ids"] if "image_ids" in rows.columns else rows["images"].list.eval(_IMAGE_ID)
+        found = {
+            "models": pl.concat([rows[name] for name in _MODELS[self._config]]),
+            "users": rows[_PEOPLE[self._config]],
+            "languages": rows["language"].filter(rows["language"] != "unknown"),
+            "pictures": images.explode(),
+        }
+        for name, values in found.items():
+            self._distinct[name].add(values)
+        self._rows += rows.height
+        self._turns += int(rows["num_turns"].sum())
+        self._answers += sum(int(rows[name].list.eval(_IS_ANSWER).list.sum().sum()) for name in _ANSWERS[self._config])
+        for place, tokens in enumerate(_tokens(self._config, rows)):
+            so_far = self._tokens[place]
+            unmeasured = so_far is None or tokens.null_count() > 0
+            self._tokens[place] = None if unmeasured else (so_far or 0) + int(tokens.sum())
+
+    def cells(self) -> tuple[str, ...]:
+        """Conversations, models, users, languages, images, then mean turns, prompt tokens and answer tokens, as text.
+
+        Turns are the mean of a conversation, tokens of a message; – when not measured or without rows.
+        """
+        counts = [self._rows, *(len(values) for values in self._distinct.values())]
+        means = [
+            _mean(self._turns, self._rows, 2),
+            _mean(self._tokens[0], self._turns, 1),
+            _mean(self._tokens[1], self._answers, 1),
+        ]
+        return (*(f"{count:,}" for count in counts), *means)
+
+
+def _mean(total: int | None, count: int, digits: int) -> str:
+    return UNKNOWN if total is None or count == 0 else f"{total / count:,.{digits}f}"
+
+
+def _tokens(config: str, rows: pl.DataFrame) -> Iterator[pl.Series]:
+    """cl100k_base tokens of user messages, then of answers; counted here when the rows have no token columns."""
+    if config == "battle":
+        metadata = rows["conv_metadata"].struct
+        sides = [metadata.field(side).struct.field("assistant_tokens") for side in ("a", "b")]
+        yield metadata.field("context_tokens")
+        yield sides[0] + sides[1]
+    elif "context_tokens" in rows.columns:
+        yield from (rows["context_tokens"], rows["assistant_tokens"])
+    else:
+        counter = Cl100k()
+        messages = rows["conversation"].explode().drop_nulls().struct
+        for role in ("user", "assistant"):
+            texts = messages.field("content").filter(messages.field("role") == role)
+            yield pl.Series(counter.count_tokens(texts.to_list()), dtype=pl.Int64)

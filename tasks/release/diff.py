@@ -68,7 +68,12 @@ def diff_releases(
             reasons[config].update(change.why)
             tell(change)
     kinds = {name.partition(" ")[2] for name in rows}
-    bump = _bump(breaks, bool(schema_changes) or bool(kinds & {"added", "removed"}), "changed" in kinds)
+    if breaks:
+        bump = Bump.MAJOR
+    elif schema_changes or kinds & {"added", "removed"}:
+        bump = Bump.MINOR
+    else:
+        bump = Bump.PATCH if "changed" in kinds else Bump.NONE
     return ReleaseDiff(
         rules=list(_rules(before, after)),
         schema_changes=schema_changes,
@@ -78,14 +83,6 @@ def diff_releases(
         bump=bump,
         next_version=_next(before.version, bump),
     )
-
-
-def _bump(breaks: bool, population: bool, values: bool) -> Bump:
-    if breaks:
-        return Bump.MAJOR
-    if population:
-        return Bump.MINOR
-    return Bump.PATCH if values else Bump.NONE
 
 
 def _next(version: str, bump: Bump) -> str | None:
@@ -102,14 +99,11 @@ def _schema(folder: Path, config: str) -> pa.Schema:
 
 def _columns(config: str, old: pa.Schema, new: pa.Schema) -> tuple[list[str], bool]:
     """Differences of columns in words, and whether one of them breaks readers."""
-    left = [f"{config}.{name}: left" for name in old.names if name not in new.names]
-    other = [
-        f"{config}.{name}: {old.field(name).type} became {new.field(name).type}"
-        for name in old.names
-        if name in new.names and old.field(name).type != new.field(name).type
-    ]
-    came = [f"{config}.{name}: came" for name in new.names if name not in old.names]
-    return left + other + came, bool(left or other)
+    before, after = ({field.name: field.type for field in schema} for schema in (old, new))
+    both = [name for name in before if name in after and before[name] != after[name]]
+    breaking = [f"{config}.{name}: left" for name in before if name not in after]
+    breaking += [f"{config}.{name}: {before[name]} became {after[name]}" for name in both]
+    return breaking + [f"{config}.{name}: came" for name in after if name not in before], bool(breaking)
 
 
 class _Compared:
@@ -191,14 +185,11 @@ def _causes(old: Manifest, new: Manifest) -> Iterator[tuple[str, tuple[str, ...]
             yield f"{' and '.join(anew)} measured by another version", (column,)
     if old.policy.get("renames") != new.policy.get("renames"):
         yield "the policy renames other models", _MODELS
-    if _redactions(old) != _redactions(new):
+    redact = [[rule for rule in each.policy["rules"] if rule.get("action") == "redact"] for each in (old, new)]
+    if redact[0] != redact[1]:
         yield "the policy redacts something else", _TEXTS
     if _fits_differ(old, new):
         yield _FITTED_ANEW, ("topic",)
         yield f"{_FITTED_ANEW}, so {_DRAWN_ANEW}", ("in_bench",)
     elif old.settings.get("bench") != new.settings.get("bench"):
         yield _DRAWN_ANEW, ("in_bench",)
-
-
-def _redactions(manifest: Manifest) -> list[Any]:
-    return [rule for rule in manifest.policy["rules"] if rule.get("action") == "redact"]

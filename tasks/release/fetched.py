@@ -61,10 +61,7 @@ def releases_in(folder: Path) -> str:
 
 @contextmanager
 def fetched(location: str) -> Iterator[Path]:
-    """The release as a local folder, until the block ends. Raises BadInput when it cannot be read.
-
-    Errors name the given location, not the temporary copy.
-    """
+    """The release as a local folder until the block ends. Raises BadInput, naming `location`, if it is unreadable."""
     if not is_remote(location):
         yield Path(location)
         return

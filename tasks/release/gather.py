@@ -117,34 +117,25 @@ def _battles(block: Store, conversations: pl.DataFrame, out: Withheld) -> pl.Dat
             *(pl.col(name).alias(f"{name}_{letter}") for name in style),
         )
         battles = battles.join(side, on=f"conversation_{letter}", maintain_order="left")
-    own = [*conversations.columns]
-    prompt = conversations.select(
-        pl.col("conversation_id").alias("conversation_a"),
-        *(pl.col(name) for name in own if name not in {"conversation_id", *battles.columns, *style}),
-    )
+    own = [name for name in conversations.columns if name not in {*battles.columns, *style}]
+    prompt = conversations.select(own).rename({"conversation_id": "conversation_a"})
     return battles.join(prompt, on="conversation_a", maintain_order="left").with_columns(
         in_bench=pl.col("conversation_a").is_in(list(out.bench))
     )
 
 
 def _messages(column: str) -> pl.Expr:
-    message = pl.element().struct
-    pair = pl.struct(role=message.field("role"), content=message.field("content"))
-    return pl.col(column).list.eval(pair)
+    return pl.col(column).list.eval(pl.struct(pl.element().struct.field("role", "content")))
 
 
-def _categories(suffix: str = "") -> pl.Expr:
-    columns = [pl.col(f"{name}{suffix}").alias(name) for name in CATEGORIES if name in ReleasedCategories.model_fields]
-    renamed = [pl.col(f"code{suffix}").alias("is_code"), pl.col(f"refusal{suffix}").alias("refusal")]
-    ordered = sorted([*columns, *renamed], key=lambda expression: expression.meta.output_name())
-    return pl.struct(ordered)
+def _categories() -> pl.Expr:
+    columns = {name: name for name in CATEGORIES if name in ReleasedCategories.model_fields}
+    columns |= {"is_code": "code", "refusal": "refusal"}
+    return pl.struct(pl.col(columns[name]).alias(name) for name in sorted(columns))
 
 
 def chat_rows(kept: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `chat`, with `image_ids` in place of images, and token counts for the card's statistics.
-
-    `kept`: conversations with features, topic and preset.
-    """
+    """Rows of `chat`, with `image_ids` and token counts. `kept`: conversations with features, topic and preset."""
     return kept.sort("tstamp", "conversation_id").select(
         "image_ids",
         "conversation_id",
@@ -178,17 +169,14 @@ def battle_rows(kept: pl.DataFrame) -> pl.DataFrame:
         language=_LANGUAGE,
         tstamp=_SECONDS,
         image_ids="image_ids",
-        conv_metadata=_battle_metadata(),
+        conv_metadata=pl.struct(pl.col("context_tokens").cast(pl.Int64), a=_side("a"), b=_side("b")),
         categories=_categories(),
         in_bench="in_bench",
     )
 
 
-def _battle_metadata() -> pl.Expr:
-    def side(letter: str) -> pl.Expr:
-        return pl.struct(pl.col(f"{name}_{letter}").cast(pl.Int64).alias(name) for name in SideMetadata.model_fields)
-
-    return pl.struct(context_tokens=pl.col("context_tokens").cast(pl.Int64), a=side("a"), b=side("b"))
+def _side(letter: str) -> pl.Expr:
+    return pl.struct(pl.col(f"{name}_{letter}").cast(pl.Int64).alias(name) for name in SideMetadata.model_fields)
 
 
 def bench_rows(drawn: pl.DataFrame) -> pl.DataFrame:

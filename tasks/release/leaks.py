@@ -19,22 +19,20 @@ def bench_leaks(folder: Path) -> Iterator[str]:
     bench = pl.concat([pl.DataFrame(schema=_PROMPTS), *asked])
     index = PromptIndex(bench["prompt"], ALIKE_OVERLAP)
     for shard in shards(folder, "chat"):
-        for rows in _prompts(shard, "conversation", "conversation_id"):
-            for row in _alike(rows, bench, index).iter_rows(named=True):
-                yield f"chat/{shard.name}: a benchmark prompt is in chat, in conversation {row['key']!r}"
+        for rows in _prompts(shard, "conversation", key="conversation_id"):
+            for key in _alike(rows, bench, index):
+                yield f"chat/{shard.name}: a benchmark prompt is in chat, in conversation {key!r}"
     for shard in shards(folder, "battle"):
-        for rows in _prompts(shard, "conversation_a", "question_id", "in_bench"):
-            for row in _alike(rows.filter(~pl.col("in_bench")), bench, index).iter_rows(named=True):
-                yield f"battle/{shard.name}: a benchmark prompt is not marked, in battle {row['key']!r}"
+        for rows in _prompts(shard, "conversation_a", key="question_id", in_bench="in_bench"):
+            for key in _alike(rows.filter(~pl.col("in_bench")), bench, index):
+                yield f"battle/{shard.name}: a benchmark prompt is not marked, in battle {key!r}"
 
 
 _PROMPTS = {"prompt": pl.String, "words": pl.String, "image": pl.String}
 
 
-def _prompts(shard: Path, turns: str, key: str | None = None, mark: str | None = None) -> Iterator[pl.DataFrame]:
-    """Prompt, its normalised words, first image, and optionally key and mark of every row, one row group at a time."""
-    columns = {"key": key, "in_bench": mark}
-    more = {name: column for name, column in columns.items() if column}
+def _prompts(shard: Path, turns: str, **more: str) -> Iterator[pl.DataFrame]:
+    """Prompt, its normalised words, first image, and the columns `more` of every row, one row group at a time."""
     for group in read_parquet_groups(shard, [turns, "images.list.element.path", *more.values()]):
         asked = group.select(
             prompt=pl.col(turns).list.eval(_ASKED).list.join("\n\n"),
@@ -47,12 +45,12 @@ def _prompts(shard: Path, turns: str, key: str | None = None, mark: str | None =
 _ASKED = pl.element().struct.field("content").filter(pl.element().struct.field("role") == "user")
 
 
-def _alike(rows: pl.DataFrame, bench: pl.DataFrame, index: PromptIndex) -> pl.DataFrame:
-    """Rows with a benchmark prompt on the same image, or with a benchmark prompt of at least 13 words on any image."""
+def _alike(rows: pl.DataFrame, bench: pl.DataFrame, index: PromptIndex) -> pl.Series:
+    """Keys of rows with a benchmark prompt on the same image, or with one of at least 13 words on any image."""
     numbered = rows.with_row_index()
     on_image = numbered.join(bench, on=["words", "image"], how="semi")["index"]
     distinctive = index.find_distinctive(rows["prompt"])["row"]
-    return numbered.filter(pl.col("index").is_in(pl.concat([on_image, distinctive]).implode()))
+    return numbered.filter(pl.col("index").is_in(pl.concat([on_image, distinctive]).implode()))["key"]
 
 
 def hidden_leaks(folder: Path, store: Store | None) -> Iterator[str]:

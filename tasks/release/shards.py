@@ -120,55 +120,40 @@ def write_shards(config: str, frames: Iterable[pl.DataFrame], images: ReleasedIm
     `frames` are in the order of the release. Memory holds one frame and about two row groups.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    schema = shard_schema(config)
-    writer = _ShardWriter(folder, schema)
-    for rows in frames:
-        for some, shown in images.stretches(rows) if rows.height else ():
-            writer.add(_with_images(some, shown, schema), _row_bytes(some, shown))
-    paths = writer.close()
+    schema, paths = shard_schema(config), [folder / "00000.parquet"]
+    stretches = (stretch for rows in frames if rows.height for stretch in images.stretches(rows))
+    tables = ((_with_images(some, shown, schema), _row_bytes(some, shown)) for some, shown in stretches)
+    file = parquet_writer(paths[0], schema)
+    for new_shard, group in _row_groups(tables):
+        if new_shard:
+            file.close()
+            paths.append(folder / f"{len(paths):05d}.parquet")
+            file = parquet_writer(paths[-1], schema)
+        file.write(group)
+    file.close()
     return [path.rename(folder / f"train-{path.stem}-of-{len(paths):05d}.parquet") for path in paths]
 
 
-class _ShardWriter:
-    """Starts a new shard or row group before the row that would exceed its size limit."""
+def _row_groups(tables: Iterable[tuple[pa.Table, Iterable[int]]]) -> Iterator[tuple[bool, pa.Table]]:
+    """Rows of each row group, and whether it starts another shard; from tables with the bytes of their rows.
 
-    def __init__(self, folder: Path, schema: pa.Schema) -> None:
-        self._folder, self._schema = folder, schema
-        self._paths: list[Path] = []
-        self._waiting: list[pa.Table] = []
-        self._group_bytes = 0
-        self._open()
-
-    def add(self, table: pa.Table, sizes: Iterable[int]) -> None:
-        """Add rows; `sizes` are their approximate bytes."""
+    A row group or shard ends before the row that would exceed its size limit.
+    """
+    waiting: list[pa.Table] = []
+    shard_bytes = group_bytes = 0
+    new_shard = False
+    for table, sizes in tables:
         first = 0
         for row, size in enumerate(sizes):
-            full = self._shard_bytes > 0 and self._shard_bytes + size > SHARD_BYTES
-            if full or (self._group_bytes and self._group_bytes + size > ROW_GROUP_BYTES):
-                self._waiting.append(table[first:row])
-                self._write_group()
-                first = row
-            if full:
-                self._file.close()
-                self._open()
-            self._shard_bytes += size
-            self._group_bytes += size
-        self._waiting.append(table[first:])
-
-    def close(self) -> list[Path]:
-        """Finish the last shard; returns all shards."""
-        self._write_group()
-        self._file.close()
-        return self._paths
-
-    def _open(self) -> None:
-        self._paths.append(self._folder / f"{len(self._paths):05d}.parquet")
-        self._file, self._shard_bytes = parquet_writer(self._paths[-1], self._schema), 0
-
-    def _write_group(self) -> None:
-        if self._group_bytes:
-            self._file.write(pa.concat_tables(self._waiting))
-        self._waiting, self._group_bytes = [], 0
+            full = shard_bytes > 0 and shard_bytes + size > SHARD_BYTES
+            if full or (group_bytes and group_bytes + size > ROW_GROUP_BYTES):
+                yield new_shard, pa.concat_tables([*waiting, table[first:row]])
+                waiting, first, new_shard, group_bytes = [], row, full, 0
+            shard_bytes = size if full else shard_bytes + size
+            group_bytes += size
+        waiting.append(table[first:])
+    if group_bytes:
+        yield new_shard, pa.concat_tables(waiting)
 
 
 def _with_images(rows: pl.DataFrame, shown: dict[str, dict[str, Any]], schema: pa.Schema) -> pa.Table:

@@ -19,12 +19,11 @@ from schemas.settings import Settings
 from tasks.providers import Providers
 from tasks.release.build import checked_version, place, released_files, staging_folder, write_manifest
 from tasks.release.contents import ImageLists
-from tasks.release.dataset_card import dataset_card
+from tasks.release.dataset_card import COMPARED, Statistics, dataset_card
 from tasks.release.declared import declared_columns
 from tasks.release.gather import Gathered
 from tasks.release.leaderboards import write_leaderboards
 from tasks.release.shards import LAYOUT, ReleasedImages, write_shards
-from tasks.release.statistics import COMPARED, Statistics
 from tasks.runtime.timing import timed
 from tasks.storage.queries.bench import bench_evidence, topics_fit
 from tasks.storage.queries.funnel import funnel
@@ -60,7 +59,9 @@ def build_release(settings: Settings, versions: Versions) -> Built:
         raise BadInput(
             "a takedown was interrupted, so nothing may be released; finish it with `curate takedown --store …`"
         )
-    staging = _staging(store)
+    staging = staging_folder(store)
+    shutil.rmtree(staging, ignore_errors=True)  # left by a killed build
+    staging.mkdir(parents=True, mode=0o777 if isinstance(store.fs, LocalFileSystem) else 0o700)
     gathered = Gathered(store, versions, settings.bench)
     counts = dict.fromkeys(CONFIGS, 0)
     statistics = {config: Statistics(config) for config in COMPARED}
@@ -123,11 +124,3 @@ def _manifest(
         columns=declared_columns(),
         pictures=built.pictures,
     )
-
-
-def _staging(store: Store) -> Path:
-    """The store's staging folder, emptied of what a killed build left."""
-    staging = staging_folder(store)
-    shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir(parents=True, mode=0o777 if isinstance(store.fs, LocalFileSystem) else 0o700)
-    return staging

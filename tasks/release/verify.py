@@ -1,10 +1,10 @@
 """Verifies a release from its own files: checksums, columns, rows, images, identifiers, benchmark leaks, the card."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import polars as pl
 from pydantic import ValidationError
@@ -14,24 +14,18 @@ from schemas.policy import Action, Over, Policy
 from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.run import Funnel
 from tasks.providers.embedded.pii_patterns import PATTERNS
-from tasks.release.build import MANIFEST, WITHDRAWN, seal
+from tasks.release.build import MANIFEST, WITHDRAWN, seal, wrong_files
 from tasks.release.contents import ImageContents, ImageLists, wrong_rows
-from tasks.release.dataset_card import wrong_numbers, wrong_sentences
+from tasks.release.dataset_card import COMPARED, Statistics, wrong_numbers, wrong_sentences
 from tasks.release.declared import READ_ERRORS, beside_rows, sound_groups, unlike_declared
 from tasks.release.fetched import releases_in, store_of
 from tasks.release.identifiers import identifiers_in_files
-from tasks.release.layout import wrong_files
 from tasks.release.leaderboards import wrong_boards
 from tasks.release.leaks import bench_leaks, hidden_leaks
 from tasks.release.shards import shards
-from tasks.release.statistics import COMPARED, Statistics
 from tasks.runtime.progress import Advance, progress
 from tasks.storage.database import TemporaryDatabase
 from tasks.storage.tables import Store
-
-
-class _Collector(Protocol):
-    def add(self, rows: pl.DataFrame) -> None: ...
 
 
 def verify_release(folder: Path, store: Store | None = None) -> list[str]:
@@ -41,7 +35,9 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
     """
     manifest = read_manifest(folder)
     of_store = store or store_of(str(folder))
-    problems = [*_unsealed(folder), *hidden_leaks(folder, None), *wrong_files(folder, manifest)]
+    sealed = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    problems = [] if sealed.get("seal") == seal(sealed) else [f"{MANIFEST}: changed since the release was sealed"]
+    problems += [*hidden_leaks(folder, None), *wrong_files(folder, manifest)]
     problems = problems or list(unlike_declared(folder, manifest))
     if problems:
         return problems  # checking rows makes no sense when the files are not the sealed ones
@@ -49,9 +45,8 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
     statistics = {config: Statistics(config) for config in COMPARED}
     with progress("rows to verify", sum(manifest.counts[config] for config in CONFIGS)) as advance:
         for config in CONFIGS:
-            counted = [statistics[config]] if config in statistics else []
-            collectors: list[_Collector] = [shown[config], contents, *counted]
-            problems += _config(folder, config, manifest, collectors, advance)
+            counted = [statistics[config].add] if config in statistics else []
+            problems += _config(folder, config, manifest, [shown[config].add, contents.add, *counted], advance)
     problems += _funnel(manifest)
     problems += identifiers_in_files(folder, manifest)
     if not problems:
@@ -100,12 +95,6 @@ def _not_understood(path: Path) -> str:
     return f"{str(path)!r} is not a manifest this version understands{made}"
 
 
-def _unsealed(folder: Path) -> Iterator[str]:
-    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    if manifest.get("seal") != seal(manifest):
-        yield f"{MANIFEST}: changed since the release was sealed"
-
-
 def _forbidden(manifest: Manifest) -> frozenset[str]:
     """Types of personal data in messages that the release's own policy drops or redacts."""
     found: set[str] = set()
@@ -122,9 +111,13 @@ def _beside_rows(folder: Path, manifest: Manifest) -> Iterator[str]:
 
 
 def _config(
-    folder: Path, config: str, manifest: Manifest, collectors: Sequence[_Collector], advance: Advance
+    folder: Path,
+    config: str,
+    manifest: Manifest,
+    collect: Sequence[Callable[[pl.DataFrame], None]],
+    advance: Advance,
 ) -> list[str]:
-    """Problems of the rows of a configuration. Every row group is read once and given to all `collectors`."""
+    """Problems of the rows of a configuration. Every row group is read once and given to all of `collect`."""
     problems: list[str] = []
     key, rows, ids, forbidden = KEYS[config], 0, TemporaryDatabase(), _forbidden(manifest)
     ids.run("CREATE TABLE ids (id VARCHAR)")
@@ -133,8 +126,8 @@ def _config(
             for group in sound_groups(shard):
                 rows += group.height
                 ids.append("ids", group.select(id=key))
-                for collector in collectors:
-                    collector.add(group)
+                for add in collect:
+                    add(group)
                 advance(group.height)
                 problems += [f"{config}/{shard.name}: {problem}" for problem in wrong_rows(config, group, forbidden)]
         except READ_ERRORS as error:

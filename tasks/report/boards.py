@@ -1,52 +1,21 @@
 """Sections about votes and the benchmark: leaderboards, pairs of models, style, and the benchmark's quality."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from tasks.report.figures import bars, matrix, rating_intervals, shares
-from tasks.report.page import Part
+from tasks.report.page import SECTIONS, Part, part
 from tasks.storage.queries.language_names import english_name
 from tasks.storage.tables import Store
 
 MODELS_MAX = 40
 """Most models in a matrix: those with the most battles or the best ranks; its table lists all."""
-_RANK = (
-    "Rank is 1 + the number of models whose 95 % interval lies entirely above. A model that only wins or only loses "
-    "has an interval open on one side, and no rank."
-)
-_BOARDS = {
-    "overall": ("Leaderboard", f"Bradley-Terry ratings from kept anonymous battles. {_RANK}"),
-    "style_control": (
-        "Leaderboard under style control",
-        f"Ratings adjusted for length and markdown of the answers. {_RANK}",
-    ),
-}
+_BOARDS = ("overall", "style_control")
 _RATING = "Bradley-Terry rating with its 95 % interval"
-_FUNNEL = (
-    "Distinct kept prompts (with their images) that remain after each filter, in this order; the last row is the "
-    "benchmark. Prompts reserved for the hidden split are not released."
-)
-_MEASURES = (
-    "Points: the benchmark. Bars: 95 % of 100 random samples of the same size from the same pool. Larger is better for "
-    "topic coverage and nearest cosine, smaller for distances. A benchmark drawn evenly over topics is close to even "
-    "topic shares; a random sample is close to the pool's shares."
-)
-_AGREEMENT = (
-    "Boards from as many battles as the benchmark has prompts on topics with battles, drawn per topic like its prompts "
-    "(bench) or uniformly (random), compared with the board of all battles on topics and, by order only, with the "
-    "board that weighs all topics equally. Bars: 95 % of 100 draws. Agreement scores each pair of models that the "
-    "reference separates: 1 same order, 0.5 not separated, 0 reversed (Arena-Hard's notebook), or if strict 1, 0 and "
-    "-1 (its paper). Separability is the share of pairs whose 95 % intervals do not overlap."
-)
-_CAVEATS = {
-    "few_battles": "There are fewer than ten times as many battles as prompts, so draws overlap and agree too well.",
-    "few_models": "There are fewer than five models.",
-    "few_votes": "A draw has fewer than ten battles per model, so its order is mostly chance.",
-    "repeats": "Some topics have fewer battles than prompts, so some battles count more than once.",
-}
 
 
 def bench_parts(store: Store) -> list[Part | None]:
@@ -56,10 +25,7 @@ def bench_parts(store: Store) -> list[Part | None]:
 
 
 def battle_parts(store: Store, pairs: pl.DataFrame) -> list[Part | None]:
-    """Sections about votes, in reading order; None without data.
-
-    `pairs` counts kept battles by model_a, model_b and winner.
-    """
+    """Sections about votes; None without data. `pairs` counts kept battles by model_a, model_b and winner."""
     ratings = store.read("ratings")
     boards = [_board(ratings.filter(slice=key), key) for key in _BOARDS]
     styles = {"style_coefficients": _coefficients, "rank_changes": _rank_changes}
@@ -78,8 +44,7 @@ def _board(ratings: pl.DataFrame, key: str) -> Part | None:
     numbers = pl.col("rating", "ci95_low", "ci95_high").round(1)
     shown = board.select("rank", "model", numbers, "battles", pl.col("flags").list.join(" "))
     figure = _intervals(board["model"], board, ("rating", "ci95_low", "ci95_high"), _RATING)
-    title, about = _BOARDS[key]
-    return Part(f"leaderboard_{key}", title, about, shown, figure, show_table=True)
+    return part(f"leaderboard_{key}", shown, figure)
 
 
 def _ranks(ratings: pl.DataFrame) -> Part | None:
@@ -97,8 +62,7 @@ def _ranks(ratings: pl.DataFrame) -> Part | None:
     places = {(model, name): rank for model, name, rank in table.iter_rows()}
     shown = order[:MODELS_MAX]
     figure = matrix(shown, [_slice_title(name) for name in names], _values(shown, names, places), low_is_dark=True)
-    about = "Ranks on the board of each category and language, those with most battles first. Empty: no rank."
-    return Part("ranks", "Ranks by category and language", about, wide, figure)
+    return part("ranks", wide, figure)
 
 
 def _slice_title(name: str) -> str:
@@ -113,13 +77,7 @@ def _votes(votes: pl.DataFrame) -> Part:
     shown = table.head(MODELS_MAX // 2)
     parts = {name.replace("_", " "): shown[f"{name}_fraction"].to_list() for name in ("decisive", "tie", "both_bad")}
     figure = shares([_slice_title(name) for name in shown["slice"]], parts)
-    return Part(
-        "votes",
-        "Votes",
-        "Shares of decisive votes, ties and both-bad votes in each slice, largest first (VisionArena Table 2).",
-        table,
-        figure,
-    )
+    return part("votes", table, figure)
 
 
 def _pairs(battles: pl.DataFrame) -> list[Part | None]:
@@ -137,15 +95,8 @@ def _pairs(battles: pl.DataFrame) -> list[Part | None]:
     names = sorted(totals["model"].head(MODELS_MAX))
     met = {(a, b): count for a, b, count, *_ in table.iter_rows()}
     beaten = {(a, b): 100 * won / (won + lost) for a, b, _, won, lost in table.iter_rows() if won + lost}
-    sections = (
-        ("battle_counts", "Battles of each pair", met,
-         "How often each pair of models met in kept battles (VisionArena Fig. 12)."),
-        ("win_rates", "Win rates of each pair", beaten,
-         "Percentage of decisive votes that went to the model of the row. Empty: no decisive vote."),
-    )  # fmt: skip
-    return [
-        Part(k, title, about, table, matrix(names, names, _values(names, names, v))) for k, title, v, about in sections
-    ]
+    figures = {"battle_counts": met, "win_rates": beaten}
+    return [part(key, table, matrix(names, names, _values(names, names, each))) for key, each in figures.items()]
 
 
 def _values(
@@ -156,36 +107,31 @@ def _values(
 
 
 def _coefficients(table: pl.DataFrame) -> Part:
-    about = "Effect of length, markdown and named entities of an answer on votes (VisionArena Fig. 6)."
     unit = "change of log-odds per standard deviation, with its 95 % interval"
     figure = _intervals(table["covariate"], table, ("coefficient", "ci95_low", "ci95_high"), unit)
-    return Part("style_coefficients", "Effect of style", about, _rounded(table, 4), figure, show_table=True)
+    return part("style_coefficients", _rounded(table, 4), figure)
 
 
 def _rank_changes(table: pl.DataFrame) -> Part:
     shown = table.sort("rank", "rating", descending=[False, True], nulls_last=True).with_columns(
         pl.col(pl.Float64).round(1)
     )
-    about = "Ranks from the same battles without and with style control (VisionArena Fig. 8). Empty: no rank."
     ranks = shown.head(MODELS_MAX)
     values = ranks.select(pl.col("rank", "rank_style").cast(pl.Float64)).to_numpy()
     figure = matrix(ranks["model"].to_list(), ["without", "with control"], values, low_is_dark=True)
-    return Part("rank_changes", "Ranks with and without style control", about, shown, figure)
+    return part("rank_changes", shown, figure)
 
 
 def _bench_funnel(table: pl.DataFrame) -> Part:
     shown = table.sort("step").select("filter", "prompts")
-    return Part("bench_funnel", "The benchmark's prompts", _FUNNEL, shown, bars(dict(shown.iter_rows()), "prompts"))
+    return part("bench_funnel", shown, bars(dict(shown.iter_rows()), "prompts"))
 
 
 def _bench_measures(table: pl.DataFrame) -> Part:
     shown = _rounded(table.sort("measure"), 3)
     names = [name.replace("_", " ") for name in shown["measure"]]
-    figure = _intervals(
-        names, shown, ("value", "random_low", "random_high"), "benchmark, and random samples of its size"
-    )
-    title = "How well the benchmark represents its pool"
-    return Part("bench_measures", title, _MEASURES, shown, figure, show_table=True)
+    unit = "benchmark, and random samples of its size"
+    return part("bench_measures", shown, _intervals(names, shown, ("value", "random_low", "random_high"), unit))
 
 
 def _bench_agreement(table: pl.DataFrame) -> Part:
@@ -197,9 +143,9 @@ def _bench_agreement(table: pl.DataFrame) -> Part:
     ]
     figure = _intervals(names, drawn, ("mean", "low", "high"), "mean and 95 % of the draws")
     flags = {flag for flags in table["flags"] for flag in flags}
-    about = " ".join([_AGREEMENT, *(text for flag, text in _CAVEATS.items() if flag in flags)])
-    title = "Do models rank alike on the benchmark's topics?"
-    return Part("bench_agreement", title, about, shown, figure, show_table=True)
+    made = part("bench_agreement", shown, figure)
+    caveats = (text for flag, text in SECTIONS["bench_agreement"]["caveats"].items() if flag in flags)
+    return replace(made, about=" ".join([made.about, *caveats]))
 
 
 def _intervals(names: Iterable[str], table: pl.DataFrame, columns: tuple[str, str, str], unit: str) -> str:

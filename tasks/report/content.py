@@ -1,6 +1,7 @@
 """Builds the sections of the report from the tables of a store."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import polars as pl
 
@@ -9,10 +10,9 @@ from schemas.policy import Policy
 from schemas.run import Funnel
 from schemas.tag_evaluation import TagCount
 from tasks.report.boards import battle_parts, bench_parts
-from tasks.report.figures import RED, bars, days, matrix, shares
+from tasks.report.figures import NAMED_TOPICS, RED, bars, days, matrix, merges, shares, topic_map
 from tasks.report.kept import Kept, kept_battles, kept_conversations
-from tasks.report.page import Content, Part
-from tasks.report.topics import topic_counts, topic_tree_part, topics_part
+from tasks.report.page import Content, Part, part
 from tasks.storage.queries.conversation_features import (
     ALL_TAGS,
     CRITERIA,
@@ -29,21 +29,10 @@ from tasks.storage.tables import Store
 
 MOST = 20
 """Most rows of a bar chart; the table lists all."""
-_PARITY = (
-    "Conversations and battles that each rule of our policy matches, and that FastChat's cleaner matches (policy "
-    "upstream, on the same signals; its rules about votes are counted on conversations too). Rules are paired by name. "
-    "The figure shows the rules that upstream has, and splits what either finds."
-)
-_EMBEDDED = "The embedded default uses keywords and layout only and is less accurate."
-_TAGS = {
-    "categories": "Kept conversations of each category; one may have several (VisionArena Fig. 5).",
-    "criteria": f"Kept conversations whose prompt meets each criterion; not measured includes undecided. {_EMBEDDED}",
-    "taxonomy": f"Kept conversations by WildVision's taxonomy, the {MOST} largest classes in the figure. {_EMBEDDED}",
-}
-_OVERLAP = (
-    "Percentage of the kept conversations with the row's category that also have the column's category (VisionArena "
-    "Fig. 24). Empty: no conversation has the row's category."
-)
+POINTS_MAX = 5_000
+"""Most points on the map, about; each takes 100 bytes of the page."""
+_LEAVES_MAX = 60
+"""Most leaves in the figure of the tree; the table lists all merges."""
 
 
 def report_content(store: Store, versions: Versions) -> Content:
@@ -55,19 +44,17 @@ def report_content(store: Store, versions: Versions) -> Content:
         redactions_part(store),
         _parity(store.read("rule_parity")),
         _days(kept.tallies["day",], battles),
-        _counts("models", "Models", "Kept conversations of each model.", kept.tallies["model",]),
-        _counts(
-            "languages", "Languages", "Language of the prompt (VisionArena Fig. 4).", _spoken(kept.tallies["language",])
-        ),
+        _counts("models", kept.tallies["model",]),
+        _counts("languages", _spoken(kept.tallies["language",])),
         *_tags(kept.tallies),
-        _counts("turns", "Turns", "User messages in a kept conversation.", kept.tallies["num_turns",]),
+        _counts("turns", kept.tallies["num_turns",]),
         topics_part(store, topics),
         topic_tree_part(store, topics),
         *bench_parts(store),
         *battle_parts(store, pairs),
     ]
     numbers = _numbers(kept, int(battles["battles"].sum()), topics, store.height("bench"))
-    return Content(gone, numbers, [part for part in parts if part is not None])
+    return Content(gone, numbers, [each for each in parts if each is not None])
 
 
 def _numbers(kept: Kept, battles: int, topics: pl.DataFrame, prompts: int) -> dict[str, int]:
@@ -93,50 +80,31 @@ def _spoken(codes: pl.DataFrame) -> pl.DataFrame:
 
 def _removed(gone: Funnel, policy: Policy | None) -> Part | None:
     meanings = reason_texts(policy) if policy else REPEATS
-    by_fate = {"dropped": gone.dropped_by, "rejected": gone.rejected_by}
-    rows = [(fate, r, n, meanings.get(r, "")) for fate, counts in by_fate.items() for r, n in counts.items()]
+    rows = [(*each, meanings.get(each[1], "")) for each in gone.reasons()]
     if not rows:
         return None
     table = pl.DataFrame(rows, schema=["fate", "reason", "lines", "means"], orient="row")
     shown = table.filter(~pl.col("reason").is_in(list(REPEATS)))
     counts = {f"{reason} ({fate})": lines for fate, reason, lines, _ in shown.head(MOST).iter_rows()}
     repeats = sum(n for reason, n in gone.dropped_by.items() if reason in REPEATS)
-    about = (
-        "Input lines that are not in the release, each by its first reason in the policy's order. "
-        f"Lines that repeat other lines ({', '.join(REPEATS)}: {repeats:,}) are not in the figure."
-        + (f" {gone.held:,} of the dropped lines are waiting for review." if gone.held else "")
-    )
-    return Part("removed", "What was removed, and why", about, table, bars(counts, "lines", RED))
+    held = f" {gone.held:,} of the dropped lines are waiting for review." if gone.held else ""
+    repeated = f"{', '.join(REPEATS)}: {repeats:,}"
+    return part("removed", table, bars(counts, "lines", RED), repeats=repeated, held=held)
 
 
 def redactions_part(store: Store) -> Part | None:
     """Number of kept conversations by type of redaction; None without redactions."""
-    slices = store.read_slices("decisions", ["item_kind", "item_id", "keep", "redactions"])
-    parts = [_redacted(rows) for rows in slices]  # an item is in one slice only
-    redacted = sum(conversations for conversations, _ in parts)
-    if redacted == 0:
+    names = ["item_kind", "item_id", "keep", "redactions"]
+    slices = chain([store.empty("decisions", names)], store.read_slices("decisions", names))
+    kept = (rows.filter("keep", item_kind="conversation").select("item_id", "redactions") for rows in slices)
+    each = pl.concat(rows.explode("redactions").drop_nulls("redactions") for rows in kept).unnest("redactions")
+    if each.is_empty():
         return None
-    table = (
-        pl.concat([each for _, each in parts])
-        .group_by("part", "type")
-        .agg(pl.col("conversations", "replaced").sum())
-        .sort("conversations", "part", "type", descending=[True, False, False])
-    )
-    figure = bars({f"{kind} ({part})": n for part, kind, n, _ in table.iter_rows()}, "conversations")
-    about = (
-        f"Personal data removed from {redacted:,} kept conversations: text replaced by placeholders, and image regions "
-        "filled. The detectors ran again afterwards and found none of it."
-    )
-    return Part("redactions", "What was redacted", about, table, figure)
-
-
-def _redacted(decisions: pl.DataFrame) -> tuple[int, pl.DataFrame]:
-    """Number of redacted conversations in some decisions, and counts by part and type."""
-    kept = decisions.filter("keep", item_kind="conversation").select("item_id", "redactions")
-    each = kept.explode("redactions").drop_nulls("redactions").unnest("redactions")
     conversations, replaced = pl.col("item_id").n_unique().cast(pl.Int64), pl.col("count").sum().cast(pl.Int64)
-    table = each.group_by("part", "type").agg(conversations=conversations, replaced=replaced)
-    return each["item_id"].n_unique(), table
+    counts = each.group_by("part", "type").agg(conversations=conversations, replaced=replaced)
+    table = counts.sort("conversations", "part", "type", descending=[True, False, False])
+    figure = bars({f"{kind} ({part})": n for part, kind, n, _ in table.iter_rows()}, "conversations")
+    return part("redactions", table, figure, redacted=each["item_id"].n_unique())
 
 
 def _parity(table: pl.DataFrame) -> Part | None:
@@ -151,23 +119,19 @@ def _parity(table: pl.DataFrame) -> Part | None:
     fractions = shared.select(pl.col(found) / pl.sum_horizontal(found))
     parts = {name.replace("_", " "): fractions[name].to_list() for name in found}
     figure = shares(names, parts, "% of what either finds")
-    return Part("rule_parity", "Our rules and upstream's", _PARITY, ordered, figure, show_table=True)
+    return part("rule_parity", ordered, figure)
 
 
 def _days(conversations: pl.DataFrame, battles: pl.DataFrame) -> Part | None:
-    table = (
-        conversations.join(battles, on="day", how="full", coalesce=True)
-        .with_columns(pl.col("conversations", "battles").fill_null(0).cast(pl.Int64))
-        .sort("day")
-    )
+    joined = conversations.join(battles, on="day", how="full", coalesce=True)
+    table = joined.with_columns(pl.col("conversations", "battles").fill_null(0).cast(pl.Int64)).sort("day")
     if table.is_empty():
         return None
     series = {name: table[name].to_list() for name in ("conversations", "battles")}
-    about = "Kept conversations and battles per UTC day."
-    return Part("days", "Days", about, table, days(table["day"].to_list(), series))
+    return part("days", table, days(table["day"].to_list(), series))
 
 
-def _counts(key: str, title: str, about: str, tally: pl.DataFrame) -> Part | None:
+def _counts(key: str, tally: pl.DataFrame) -> Part | None:
     """A section with a bar chart of a tally of one column."""
     (column,) = set(tally.columns) - {"conversations"}
     table = (
@@ -178,7 +142,7 @@ def _counts(key: str, title: str, about: str, tally: pl.DataFrame) -> Part | Non
     )
     if table.is_empty():
         return None
-    return Part(key, title, about, table, bars(dict(table.head(MOST).iter_rows()), "conversations"))
+    return part(key, table, bars(dict(table.head(MOST).iter_rows()), "conversations"))
 
 
 def _tags(tallies: Mapping[tuple[str, ...], pl.DataFrame]) -> list[Part]:
@@ -189,20 +153,58 @@ def _tags(tallies: Mapping[tuple[str, ...], pl.DataFrame]) -> list[Part]:
     table = overlap(tags, ALL_TAGS)
     percent = 100 * table.drop("tag").fill_null(float("nan")).to_numpy()
     parts = [
-        _tag_counts("categories", "Categories", tag_counts(tags, ALL_TAGS), "category"),
-        Part("overlap", "Overlap of categories", _OVERLAP, table, matrix(ALL_TAGS, ALL_TAGS, percent)),
+        _tag_counts("categories", tag_counts(tags, ALL_TAGS), "category"),
+        part("overlap", table, matrix(ALL_TAGS, ALL_TAGS, percent)),
     ]
     places, criteria = taxonomy_counts(tallies[TAXONOMY]), tag_counts(met, CRITERIA)
     if any(row.not_told < met["conversations"].sum() for row in criteria):
-        parts.append(_tag_counts("criteria", "BenchBuilder's criteria", criteria, "criterion"))
+        parts.append(_tag_counts("criteria", criteria, "criterion"))
     if places:
-        parts.append(_tag_counts("taxonomy", "Taxonomy", places, "place"))
+        parts.append(_tag_counts("taxonomy", places, "place"))
     return parts
 
 
-def _tag_counts(key: str, title: str, rows: Sequence[TagCount], column: str) -> Part:
+def _tag_counts(key: str, rows: Sequence[TagCount], column: str) -> Part:
     found = [(row.tag, row.items, row.not_told) for row in rows]
     table = pl.DataFrame(found, schema=[column, "conversations", "not_measured"], orient="row")
     shown = table.sort("conversations", descending=True, maintain_order=True).head(MOST)
     figure = bars(dict(shown.select(column, "conversations").iter_rows()), "conversations")
-    return Part(key, title, _TAGS[key], table, figure)
+    return part(key, table, figure, most=MOST)
+
+
+def topic_counts(store: Store) -> pl.DataFrame:
+    """topic, name and number of documents."""
+    return store.read("topics", ["topic", "name"]).group_by("topic", "name").agg(documents=pl.len()).sort("topic")
+
+
+def topics_part(store: Store, counts: pl.DataFrame) -> Part | None:
+    """The map and the counts; None without topics. With many documents the map shows a regular sample of them."""
+    if counts.is_empty():
+        return None
+    every = -(-int(counts["documents"].sum()) // POINTS_MAX)
+    points = store.read("topics", ["x", "y", "topic"]).gather_every(every)
+    inside = counts.filter(pl.col("topic") >= 0)
+    names, sizes = (dict(inside.select("topic", column).iter_rows()) for column in ("name", "documents"))
+    x, y, topic = (points[name].to_numpy() for name in points.columns)
+    sample = f" The map shows one prompt in {every:,}." if every > 1 else ""
+    return part("topics", counts, topic_map(x, y, topic, names, sizes), named=NAMED_TOPICS, sample=sample)
+
+
+def topic_tree_part(store: Store, counts: pl.DataFrame) -> Part | None:
+    """The merge tree of topics; None with fewer than two topics."""
+    tree = store.read("topic_tree").sort("node")
+    if tree.is_empty():
+        return None
+    names = dict(counts.filter(pl.col("topic") >= 0).select("topic", "name").iter_rows())
+    left, right = (pl.col(side).replace_strict(names, default="", return_dtype=pl.String) for side in ("left", "right"))
+    table = tree.with_columns(left_name=left, right_name=right)
+    return part("topic_tree", table, _tree_figure(tree, names))
+
+
+def _tree_figure(tree: pl.DataFrame, names: Mapping[int, str]) -> str:
+    """Renumbers the nodes, because topics without documents leave gaps."""
+    nodes = pl.concat([tree["left"], tree["right"], tree["node"]]).unique().sort()
+    topics = nodes.filter(~nodes.is_in(tree["node"].implode()))
+    place = {node: number for number, node in enumerate(nodes)}
+    rows = [(place[left], place[right], distance) for left, right, distance in tree["left", "right", "distance"].rows()]
+    return merges(rows, [f"{topic} {names.get(topic, '')}" for topic in topics], _LEAVES_MAX)

@@ -10,12 +10,14 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from datetime import date
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 from matplotlib import dates as mdates
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
@@ -24,10 +26,7 @@ from scipy.cluster.hierarchy import dendrogram
 from tasks.runtime.untrusted import one_line
 
 BLUE, LIGHT_BLUE, GREY, RED = "#2f6fb0", "#b9d0e8", "#c9ced6", "#b5483a"
-_TOPIC_COLOURS = [
-    "#1f77b4", "#aec7e8", "#ff7f0e", "#ffbb78", "#2ca02c", "#98df8a", "#d62728", "#ff9896", "#9467bd",
-    "#c5b0d5", "#8c564b", "#c49c94", "#e377c2", "#f7b6d2", "#bcbd22", "#dbdb8d", "#17becf", "#9edae5",
-]  # fmt: skip
+_TOPIC_COLOURS = [to_hex(colour) for place, colour in enumerate(mpl.colormaps["tab20"].colors) if place not in (14, 15)]  # type: ignore[attr-defined]
 """Tableau 20 without its greys, which mark outliers."""
 LABEL_CHARACTERS = 52
 NAMED_TOPICS, NUMBERED_TOPICS = 20, 80
@@ -38,38 +37,21 @@ _EDGE, _BELOW, _ROW = 6.0, 36.0, 17.3
 """Margin of a figure, space below for an axis with its unit, and height of a row."""
 _CELL_WIDTH, _CELL_HEIGHT = 30.0, 21.6
 _DAYS_HEIGHT, _MAP_WIDTH = 92.0, 300.0
-_INK, _LINE = "#1c2733", "#8a94a3"
+_INK = "#1c2733"
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _NO_DEJAVU = re.compile("[^\x20-\u052f\u2010-\u2122]")
 """Characters measured as wide as a W: mostly scripts that the font lacks."""
-_style = mpl.rc_context(
-    {
-        "font.family": "sans-serif",
-        "font.sans-serif": ["DejaVu Sans"],
-        "font.size": _TEXT,
-        "text.parse_math": False,
-        "text.color": _INK,
-        "svg.fonttype": "none",
-        "svg.hashsalt": "arena-curation",
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.edgecolor": _LINE,
-        "axes.labelcolor": _INK,
-        "axes.axisbelow": True,
-        "xtick.color": _LINE,
-        "xtick.labelcolor": _INK,
-        "ytick.color": _LINE,
-        "ytick.labelcolor": _INK,
-        "grid.color": "#e6e9ee",
-    }
-)
+_LOOK = mpl.rc_params_from_file(Path(__file__).with_name("figures.mplstyle"), use_default_template=False)
+_Bounds = Sequence[float | None]
+_Floats = npt.NDArray[np.float32]
+_style = mpl.rc_context(dict(_LOOK))
 
 
 @_style
 def bars(counts: Mapping[str, float], unit: str, colour: str = BLUE) -> str:
     """Horizontal bars, first on top."""
     figure = _figure(_rows_height(len(counts)))
-    _bars(figure, _EDGE, _labels(counts), list(counts.values()), [colour] * len(counts), unit)
+    _bars(figure, _EDGE, [*map(_label, counts)], list(counts.values()), [colour] * len(counts), unit)
     return _svg(figure)
 
 
@@ -94,18 +76,12 @@ def days(when: Sequence[date], series: Mapping[str, Sequence[int]]) -> str:
 
 
 @_style
-def rating_intervals(
-    models: Sequence[str],
-    rating: Sequence[float],
-    low: Sequence[float | None],
-    high: Sequence[float | None],
-    unit: str,
-) -> str:
+def rating_intervals(models: Sequence[str], rating: Sequence[float], low: _Bounds, high: _Bounds, unit: str) -> str:
     """Ratings, or other numbers, as points with their 95 % intervals, first on top.
 
     An interval open on one side ends in an arrow at the edge; one open on both sides is not drawn.
     """
-    labels, row = _labels(models), np.arange(len(models))
+    labels, row = [*map(_label, models)], np.arange(len(models))
     numbers = np.array([rating, low, high], np.float64)
     figure = _figure(_rows_height(len(models)))
     axes = _panel(figure, _EDGE + _beside(labels), 2 * _EDGE, _EDGE, _BELOW)
@@ -129,7 +105,7 @@ def rating_intervals(
 @_style
 def shares(names: Sequence[str], parts: Mapping[str, Sequence[float]], unit: str = "% of votes") -> str:
     """Stacked horizontal bars; each of three parts has a fraction (0 to 1) per name."""
-    labels = _labels(names)
+    labels = [*map(_label, names)]
     figure = _figure(_rows_height(len(names)) + 18)
     axes = _panel(figure, _EDGE + _beside(labels), 3 * _EDGE, _EDGE + 18, _BELOW)
     start = np.zeros(len(names))
@@ -146,26 +122,22 @@ def shares(names: Sequence[str], parts: Mapping[str, Sequence[float]], unit: str
 
 @_style
 def topic_map(
-    x: npt.NDArray[np.float32],
-    y: npt.NDArray[np.float32],
-    topic: npt.NDArray[np.int32],
-    names: Mapping[int, str],
-    sizes: Mapping[int, int],
+    x: _Floats, y: _Floats, topic: npt.NDArray[np.int32], names: Mapping[int, str], sizes: Mapping[int, int]
 ) -> str:
     """Documents as points with topic numbers at their centres, and a bar chart of the largest topics."""
     figure = _figure(_rows_height(NAMED_TOPICS))
     axes = _panel(figure, _EDGE, _WIDTH - _MAP_WIDTH, _EDGE, _EDGE)
     axes.set_axis_off()
-    _dots(axes, x, y, topic < 0, GREY, 2.2)
+    outside = topic < 0
+    axes.plot(x[outside], y[outside], "o", color=GREY, markersize=2.2, markeredgewidth=0)
     for number, colour in enumerate(_TOPIC_COLOURS):
-        _dots(axes, x, y, (topic >= 0) & (topic % len(_TOPIC_COLOURS) == number), colour, 3.2)
+        shown = ~outside & (topic % len(_TOPIC_COLOURS) == number)
+        axes.plot(x[shown], y[shown], "o", color=colour, markersize=3.2, markeredgewidth=0)
     for number in sorted(names)[:NUMBERED_TOPICS]:
         here = topic == number
         if here.any():  # the sample may hold none of its documents
-            axes.text(
-                float(np.median(x[here])), float(np.median(y[here])), str(number), ha="center", va="center",
-                fontsize=_SMALL, fontweight="bold",
-            )  # fmt: skip
+            at = float(np.median(x[here])), float(np.median(y[here]))
+            axes.text(*at, str(number), ha="center", va="center", fontsize=_SMALL, fontweight="bold")
     largest = sorted(names)[:NAMED_TOPICS]
     labels = [f"{_label(names[number], 34)}  {number}" for number in largest]
     colours = [_TOPIC_COLOURS[number % len(_TOPIC_COLOURS)] for number in largest]
@@ -187,10 +159,8 @@ def matrix(
     blues = mpl.colormaps["Blues"]
     axes.pcolormesh(darkness, cmap=blues, vmin=0, vmax=1, edgecolors="white", linewidth=0.6)
     for row, column in np.argwhere(np.isfinite(values)):
-        ink = "white" if darkness[row, column] > 0.55 else _INK
-        axes.text(
-            column + 0.5, row + 0.5, f"{values[row, column]:.0f}", ha="center", va="center", fontsize=_SMALL, color=ink
-        )
+        ink, number = "white" if darkness[row, column] > 0.55 else _INK, f"{values[row, column]:.0f}"
+        axes.text(column + 0.5, row + 0.5, number, ha="center", va="center", fontsize=_SMALL, color=ink)
     axes.set_ylim(len(down), 0)
     axes.set_yticks(np.arange(len(down)) + 0.5, down)
     axes.set_xticks(np.arange(len(across)) + 0.5, across, rotation=90, rotation_mode="anchor", ha="right", va="center")
@@ -242,12 +212,7 @@ def _svg(figure: Figure) -> str:
 
 
 def _bars(
-    figure: Figure,
-    left: float,
-    labels: list[str],
-    values: Sequence[float],
-    colours: list[str],
-    unit: str,
+    figure: Figure, left: float, labels: list[str], values: Sequence[float], colours: list[str], unit: str
 ) -> None:
     """Bars with names on the left and values on the right, from `left` to the right edge, at the top of the figure."""
     below = figure.get_figheight() * 72 - _rows_height(len(labels)) + _BELOW
@@ -269,19 +234,8 @@ def _name_rows(axes: Axes, labels: list[str], unit: str) -> None:
     axes.set_xlabel(unit)
 
 
-def _dots(
-    axes: Axes, x: npt.NDArray[np.float32], y: npt.NDArray[np.float32], shown: npt.NDArray[np.bool_], colour: str,
-    size: float,
-) -> None:  # fmt: skip
-    axes.plot(x[shown], y[shown], "o", color=colour, markersize=size, markeredgewidth=0)
-
-
 def _rows_height(count: int, row: float = _ROW) -> float:
     return _EDGE + row * max(1, count) + _BELOW
-
-
-def _labels(names: Mapping[str, object] | Sequence[str]) -> list[str]:
-    return [_label(name) for name in names]
 
 
 def _label(name: str, characters_max: int = LABEL_CHARACTERS) -> str:

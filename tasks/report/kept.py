@@ -1,6 +1,6 @@
 """Counts of kept conversations and battles for the report, computed block by block with bounded memory."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import polars as pl
@@ -35,25 +35,25 @@ class Kept(NamedTuple):
 
 def kept_conversations(store: Store, versions: Versions, block_rows: int = BLOCK_ROWS) -> Kept:
     """Count kept conversations. Memory holds one block of texts and 8 bytes per user and image."""
-    rows, users, images, tally = 0, Distinct(), Distinct(), _Tally(_TALLIED)
+    rows, users, images, tallies = 0, Distinct(), Distinct(), dict[tuple[str, ...], pl.DataFrame]()
     for block in conversation_blocks(store, block_rows):
         kept = _kept(block, versions)
         rows += kept.height
         users.add(kept["user_id"])
         images.add(kept["image_ids"].explode())
-        tally.add(kept)
-    return Kept(rows, tally.found, len(users), len(images))
+        _add(kept, _TALLIED, tallies)
+    return Kept(rows, tallies, len(users), len(images))
 
 
 def kept_battles(store: Store, block_rows: int = BLOCK_ROWS) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Number of kept battles by day, and by model_a, model_b and winner."""
-    tally = _Tally(_OF_BATTLES)
+    tallies: dict[tuple[str, ...], pl.DataFrame] = {}
     blocks = Blocks(store, "battles", block_rows)
     blocks.divide(["decisions"], "item_id", lambda block: block.read("battles", ["battle_id"])["battle_id"])
     for block in blocks:
         kept = block.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="battle")
-        tally.add(battles_as_released(block).join(kept.select(battle_id="item_id"), on="battle_id"))
-    days, pairs = (tally.found[columns] for columns in _OF_BATTLES)
+        _add(battles_as_released(block).join(kept.select(battle_id="item_id"), on="battle_id"), _OF_BATTLES, tallies)
+    days, pairs = (tallies[columns] for columns in _OF_BATTLES)
     return days.rename({"conversations": "battles"}), pairs.rename({"conversations": "battles"})
 
 
@@ -66,15 +66,8 @@ def _kept(block: Store, versions: Versions) -> pl.DataFrame:
     return labelled.join(features, on="conversation_id", maintain_order="left")
 
 
-class _Tally:
-    """Sums `tallied` counts over the frames that are added."""
-
-    def __init__(self, columns: Sequence[tuple[str, ...]]) -> None:
-        self.found: dict[tuple[str, ...], pl.DataFrame] = {}
-        self._columns = columns
-
-    def add(self, rows: pl.DataFrame) -> None:
-        for columns in self._columns:
-            known = [self.found[columns]] if columns in self.found else []
-            both = pl.concat([*known, tallied(rows, columns)])
-            self.found[columns] = both.group_by(columns).agg(pl.col("conversations").sum())
+def _add(rows: pl.DataFrame, columns: Iterable[tuple[str, ...]], found: dict[tuple[str, ...], pl.DataFrame]) -> None:
+    """Add the `tallied` counts of some rows to those found so far."""
+    for each in columns:
+        both = pl.concat([*([found[each]] if each in found else []), tallied(rows, each)])
+        found[each] = both.group_by(each).agg(pl.col("conversations").sum())

@@ -8,11 +8,14 @@ from typing import Any
 
 import jinja2
 import polars as pl
+import yaml
 
 from schemas.run import Funnel
 from tasks.runtime.untrusted import csv_cell, one_line
 
 ROWS_MAX = 200
+SECTIONS: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("sections.yaml").read_text("utf-8"))
+"""Key of a section -> its title, text and whether its table is shown."""
 
 
 @dataclass(frozen=True)
@@ -43,26 +46,32 @@ class Content:
     """Sections in reading order."""
 
 
+def part(key: str, table: pl.DataFrame, figure: str, **words: object) -> Part:
+    """The section with the title and text of sections.yaml, where `{name}` stands for one of `words`."""
+    about = SECTIONS[key]["about"].format(**words)
+    return Part(key, SECTIONS[key]["title"], about, table, figure, SECTIONS[key].get("show_table", False))
+
+
 def write_report(folder: Path, content: Content, about: Mapping[str, Any]) -> None:
     """Write the files. `about` has first_day, last_day, policy, policy_hash and embedded (list of capabilities)."""
     for name in ("figures", "tables"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    for part in content.parts:
-        (folder / "figures" / f"{part.key}.svg").write_text(part.figure, encoding="utf-8")
+    for each in content.parts:
+        (folder / "figures" / f"{each.key}.svg").write_text(each.figure, encoding="utf-8")
         texts = pl.selectors.string().map_elements(csv_cell, return_dtype=pl.String)
-        part.table.with_columns(texts).write_csv(folder / "tables" / f"{part.key}.csv")
+        each.table.with_columns(texts).write_csv(folder / "tables" / f"{each.key}.csv")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     template = environment.from_string((Path(__file__).parent / "page.html").read_text(encoding="utf-8"))
-    shown = {"funnel": content.funnel, "numbers": content.numbers, "parts": [_shown(part) for part in content.parts]}
+    shown = {"funnel": content.funnel, "numbers": content.numbers, "parts": [_shown(each) for each in content.parts]}
     (folder / "index.html").write_text(template.render(**shown, **about), encoding="utf-8")
 
 
-def _shown(part: Part) -> dict[str, Any]:
+def _shown(section: Part) -> dict[str, Any]:
     """Template variables of a part. The figure is embedded as an image, where scripts and links do not work."""
-    head = part.table.head(ROWS_MAX)
+    head = section.table.head(ROWS_MAX)
     return {
-        "part": part,
-        "figure": base64.b64encode(part.figure.encode()).decode(),
+        "part": section,
+        "figure": base64.b64encode(section.figure.encode()).decode(),
         "columns": [(name.replace("_", " "), dtype.is_numeric()) for name, dtype in head.schema.items()],
         "rows": [[_cell(cell) for cell in row] for row in head.iter_rows()],
     }

@@ -16,7 +16,7 @@ from schemas.errors import BadInput
 from schemas.export import Compat
 from schemas.release import CONFIGS
 from schemas.settings import Settings
-from tasks.export.compat import bench_row, export_beside, export_vision_arena, judge_name, user_number
+from tasks.export.compat import export_beside, export_vision_arena, judge_name, published_row, user_number
 from tasks.storage.tables import Store
 from tasks.storage.user_ids import KEY_VARIABLE
 from tasks.takedown.releases import withdraw_releases
@@ -66,7 +66,7 @@ def test_a_loader_of_the_published_repositories_needs_nothing_but_another_name(e
 def test_every_picture_is_called_a_png_as_there():
     jpeg = {"bytes": b"", "path": f"{'0' * 32}.jpeg"}
     row = {"question_id": "q", "turns": [], "images": [jpeg]}
-    assert bench_row(row)["images"] == [{"bytes": b"", "path": f"{'0' * 32}.png"}]
+    assert published_row("bench", row)["images"] == [{"bytes": b"", "path": f"{'0' * 32}.png"}]
 
 
 def test_a_battle_has_the_published_judge_and_metadata(exported, release):

@@ -14,8 +14,8 @@ from schemas.reject import REJECT_TEXTS, RejectReason
 from schemas.release import CONFIGS
 from schemas.row import described_columns, inner_rows
 from tasks.policy.policy_file import policy_hash
+from tasks.release.dataset_card import Statistics
 from tasks.release.diff import diff_releases
-from tasks.release.statistics import Statistics
 from tasks.storage.queries.funnel import funnel
 from tasks.storage.tables import frame_of
 from tests.small_store import HOSTILE_MODEL, HOSTILE_PROMPT, HOSTILE_TOPIC, POLICY, make_release, manifest_of

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.decision import ALL_DROPS
 from schemas.policy import Policy, Rule
-from tasks.report import topics
+from tasks.report import content as sections
 from tasks.report.content import MOST, report_content
 from tasks.storage.queries.funnel import REPEATS, funnel, reason_texts
 from tests.builders import VERSIONS, store_with
@@ -195,8 +195,8 @@ def test_of_many_topics_documents_the_map_shows_some_and_the_table_counts_all(re
         return part.figure.count("<use")
 
     (whole,) = (part for part in content.parts if part.key == "topics")
-    monkeypatch.setattr(topics, "POINTS_MAX", 6)
-    part = topics.topics_part(reported_store, topics.topic_counts(reported_store))
+    monkeypatch.setattr(sections, "POINTS_MAX", 6)
+    part = sections.topics_part(reported_store, sections.topic_counts(reported_store))
     rows = whole.table["documents"].sum()
     assert part.table.equals(whole.table)
     assert points(whole) - points(part) == rows - -(-rows // 3)

@@ -10,7 +10,7 @@ from schemas.errors import BadInput
 from schemas.settings import Settings, TopicSettings
 from schemas.takedown import TakenDownKind, Tombstone
 from tasks.providers import Providers
-from tasks.report.topics import topic_counts, topic_tree_part
+from tasks.report.content import topic_counts, topic_tree_part
 from tasks.storage.tables import Store, frame_of
 from tasks.topics.fit import TABLE
 from tasks.topics.steps import find_topics
