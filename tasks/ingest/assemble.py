@@ -2,37 +2,48 @@
 
 A sighting is one conversation as one log line shows it. Later lines repeat earlier ones (turn 3 repeats turns 1 and 2,
 a vote repeats both sides), so the last sighting of a conversation is its final state, in whatever order lines are read.
-DuckDB joins the sightings without their texts and spills to a temporary folder beyond MEMORY_LIMIT; texts are read for
-one part of `conversations` at a time.
+DuckDB sorts the sightings without their texts and writes what is beyond its memory limit to a temporary folder; polars
+assembles some conversations at a time; texts are read for one part of `conversations` at a time.
 """
 
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import cache, partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from itertools import chain
 
-import duckdb
 import polars as pl
-import pyarrow as pa
 
 from schemas.battle import Battle
-from schemas.conversation import Conversation, Role
+from schemas.conversation import Conversation, RecordType, Role
 from tasks.runtime.parallel import map_ordered
 from tasks.storage.content_id import combined_id, text_id
+from tasks.storage.database import TemporaryDatabase
 from tasks.storage.tables import Store, frame_schema
 
 ROWS_A_PART = 16_384
-MEMORY_LIMIT = "1200MB"
-"""Memory limit of DuckDB; it writes the rest to the temporary folder."""
+ROWS_AT_ONCE = 131_072
+"""Sightings that are assembled at a time; more if one conv_id has more."""
 _MADE_FROM = "ingest/assembled_from"
-_SQL = Path(__file__).with_name("assemble.sql")
 _COLUMNS = [
     "source", "line", "side", "record_type", "tstamp", "conv_id", "opening_id", "model", "num_messages", "pictures",
     "picture_problems", "user_id", "anonymous", "winner",
 ]  # fmt: skip
+_VOTES = [RecordType.LEFT_VOTE, RecordType.RIGHT_VOTE, RecordType.TIE_VOTE, RecordType.BOTH_BAD_VOTE]
+_BUTTONS = [RecordType.UPVOTE, RecordType.DOWNVOTE, RecordType.FLAG]
+_OF_VOTES = ["conversation_id", "model", "turns", "source", "line", "side", "tstamp", "user_id", "anonymous", "winner"]
+_CONVERSATIONS = "SELECT * EXCLUDE place FROM conversations ORDER BY tstamp, conversation_id"
+_BATTLES = """
+SELECT a.conversation_id AS battle_id, a.conversation_id AS conversation_a, b.conversation_id AS conversation_b,
+    a.model AS model_a, b.model AS model_b, a.winner, a.anonymous, a.turns AS turns_a, b.turns AS turns_b, a.tstamp,
+    a.tstamp AS first_tstamp, a.user_id AS judge, a.source, a.line
+FROM votes AS a JOIN votes AS b ON a.source = b.source AND a.line = b.line AND a.side = 0 AND b.side = 1
+QUALIFY row_number() OVER (
+    PARTITION BY conversation_a, conversation_b ORDER BY a.tstamp DESC, a.source DESC, a.line DESC
+) = 1
+ORDER BY a.tstamp, battle_id, a.source, a.line
+"""
+"""The last vote on each pair of conversations."""
 
 
 def assemble_store(store: Store, workers: int) -> dict[str, int]:
@@ -41,53 +52,101 @@ def assemble_store(store: Store, workers: int) -> dict[str, int]:
     seen = json.dumps([parts, store.parts("picture_files")])
     made_from = hashlib.blake2b(seen.encode()).hexdigest().encode()
     if store.read_bytes(_MADE_FROM) != made_from:
-        with _joined(store, parts, workers) as database:
-            battles = (store.write_part("battles", _as_rows(rows, Battle)) for rows in _slices(database, "battles"))
-            store.list_parts("battles", list(battles))
-            files = store.read("picture_files").unique("name", keep="last")
-            last = (with_images(rows, files) for rows in _slices(database, "conversations"))
-            write = partial(_write_conversations, store.root, parts)
-            store.list_parts("conversations", list(map_ordered(write, last, workers)))
+        made = _assembled(store, parts)
+        battles = (store.write_part("battles", _as_rows(rows, Battle)) for rows in _slices(made, _BATTLES))
+        store.list_parts("battles", list(battles))
+        files = store.read("picture_files").unique("name", keep="last")
+        last = (with_images(rows, files) for rows in _slices(made, _CONVERSATIONS))
+        write = partial(_write_conversations, store.root, parts)
+        store.list_parts("conversations", list(map_ordered(write, last, workers)))
         store.write_bytes(_MADE_FROM, made_from)
     return {table: store.height(table) for table in ("conversations", "battles")}
 
 
-@contextmanager
-def _joined(store: Store, parts: Sequence[str], workers: int) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database with the tables `conversations` (without texts) and `battles`; `place` numbers their rows from 1."""
-    with TemporaryDirectory() as folder, duckdb.connect() as database:
-        database.execute("SET enable_progress_bar = false")  # it would go to the standard output
-        database.execute("SET preserve_insertion_order = false")  # queries that need an order have ORDER BY
-        database.execute("SET memory_limit = $1", [MEMORY_LIMIT])
-        database.execute("SET threads = $1", [workers])
-        database.execute("SET temp_directory = $1", [folder])
-        database.from_arrow(_numbered(store.empty("sightings", _COLUMNS), 0)).create("seen")
-        for number, part in enumerate(parts):
-            database.from_arrow(_numbered(store.read_part("sightings", part, _COLUMNS), number)).insert_into("seen")
-        database.create_function("opening_suffix", _opening_suffix, ["VARCHAR", "VARCHAR"], "VARCHAR")
-        database.execute(_SQL.read_text(encoding="utf-8"))
-        yield database
+def _assembled(store: Store, parts: Sequence[str]) -> TemporaryDatabase:
+    """A database with the tables `conversations` (without texts) and `votes` (one row a side)."""
+    seen, made = TemporaryDatabase(), TemporaryDatabase()
+    numbered = (store.read_part("sightings", part, _COLUMNS) for part in parts)
+    empty = store.empty("sightings", _COLUMNS)
+    seen.load("seen", (_numbered(rows, part) for part, rows in enumerate(chain(numbered, [empty]))))
+    for number, rows in enumerate(_by_conv_id(seen)):
+        for name, frame in zip(("conversations", "votes"), assembled(rows), strict=True):
+            made.append(name, frame) if number else made.load(name, [frame])
+    return made
 
 
-def _numbered(rows: pl.DataFrame, part: int) -> pa.Table:
-    """Sightings with their part number and row number, and their time as microseconds."""
-    return (
-        rows.with_row_index("row").with_columns(pl.col("tstamp").dt.epoch("us"), part=pl.lit(part, pl.Int32)).to_arrow()
+def _numbered(rows: pl.DataFrame, part: int) -> pl.DataFrame:
+    """Sightings with their part number and row number."""
+    return rows.with_row_index("row").with_columns(part=pl.lit(part, pl.Int32))
+
+
+def _by_conv_id(seen: TemporaryDatabase) -> Iterator[pl.DataFrame]:
+    """Sightings ordered by conv_id and time, some conversations at a time; no conv_id is in two frames."""
+    query = "SELECT * EXCLUDE place FROM seen ORDER BY conv_id, tstamp, source, line, side"
+    held = [seen.read(f"{query} LIMIT 0")]
+    for rows in seen.read_batches(query, ROWS_AT_ONCE):
+        last = pl.col("conv_id") == rows["conv_id"][-1]
+        if rows["conv_id"][0] != rows["conv_id"][-1]:
+            yield pl.concat([*held, rows.filter(~last)])
+            held = []
+        held.append(rows.filter(last))
+    yield pl.concat(held)
+
+
+def assembled(seen: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """(conversations, sides of votes) of all sightings of some conv_ids, which are ordered by conv_id and time.
+
+    `source` and `line` of a conversation are its last line that is not a vote or share, else the last of those.
+    """
+    seen = _identified(seen).with_columns(is_vote=pl.col("record_type").is_in(_VOTES))
+    said = ~pl.col("is_vote") & (pl.col("record_type") != RecordType.SHARE)
+    conversations = seen.group_by("conversation_id", maintain_order=True).agg(
+        pl.col("model", "part", "row", "num_messages", "picture_problems").last(),
+        pl.col("user_id", "anonymous").drop_nulls().last(),
+        pl.col("pictures").filter(pl.col("pictures").list.len() > 0).last(),
+        pl.col("tstamp").last(),
+        pl.col("tstamp").first().alias("first_tstamp"),
+        pl.col("is_vote").any().alias("voted"),
+        pl.col("record_type").filter(pl.col("record_type").is_in(_BUTTONS)).alias("feedback"),
+        *(pl.coalesce(pl.col(name).filter(said).last(), pl.col(name).last()) for name in ("source", "line")),
     )
+    conversations = conversations.with_columns(pl.col("feedback").list.unique(maintain_order=True))
+    turns = (pl.col("num_messages").last().over("conversation_id") + 1) // 2
+    return conversations, seen.with_columns(turns=turns).filter("is_vote").select(_OF_VOTES)
 
 
-def _opening_suffix(opening_id: str, image: str) -> str:
-    """8 hex digits that are appended to the conv_id of every conversation but the first one under it."""
-    return combined_id("opening", [opening_id + image])[:8]
+def _identified(seen: pl.DataFrame) -> pl.DataFrame:
+    """Add `conversation_id`: conversations under one conv_id are told apart by their first user text and first image.
+
+    A sighting without an image (an early-era vote) joins the conversation with the same first text that has one.
+    Exception: a chat line without an image is a conversation of its own when it is not longer than the line with an
+    image before it, or not shorter than the one after it, because the lines of one conversation only grow.
+    The earliest conversation keeps the bare conv_id; the others get a hash of their opening appended.
+    """
+    opening, size = ["conv_id", "opening_id"], pl.col("num_messages")
+    seen = seen.with_columns(image=pl.col("pictures").list.first())
+    sized = pl.when(pl.col("image").is_not_null()).then(size)
+    regrown = pl.coalesce(sized.forward_fill().over(opening) >= size, sized.backward_fill().over(opening) <= size)
+    alone = pl.col("image").is_null() & (pl.col("record_type") == RecordType.CHAT) & regrown
+    seen = seen.with_columns(image=pl.when(alone).then(pl.lit("")).otherwise("image"))
+    around = (pl.col("image").forward_fill().over(opening), pl.col("image").backward_fill().over(opening))
+    opening_key = pl.concat_str("opening_id", pl.coalesce(*around, pl.lit("")))
+    seen = seen.with_columns(opening=opening_key)
+    is_other = pl.col("opening") != pl.col("opening").first().over("conv_id")
+    suffix = pl.when(is_other).then("opening").map_elements(_suffix, pl.String)
+    return seen.with_columns(conversation_id=pl.concat_str("conv_id", suffix, ignore_nulls=True))
 
 
-def _slices(database: duckdb.DuckDBPyConnection, table: str) -> Iterator[pl.DataFrame]:
-    """The rows of a table in order, ROWS_A_PART at a time; an empty table gives one empty slice."""
-    ((count,),) = database.table(table).count("place").fetchall()
-    for start in range(0, max(count, 1), ROWS_A_PART):
-        wanted = f"place BETWEEN {start + 1} AND {start + ROWS_A_PART}"
-        rows = database.table(table).filter(wanted).order("place").pl()
-        yield rows.with_columns(pl.from_epoch(pl.col("tstamp", "first_tstamp"), "us").dt.replace_time_zone("UTC"))
+def _suffix(opening: str) -> str:
+    """A dash and 8 hex digits, which are appended to the conv_id of every conversation but the first one under it."""
+    return f"-{combined_id('opening', [opening])[:8]}"
+
+
+def _slices(made: TemporaryDatabase, query: str) -> Iterator[pl.DataFrame]:
+    """The rows of a query, ROWS_A_PART at a time; no rows give one empty slice."""
+    slices = made.read_batches(query, ROWS_A_PART)
+    yield next(slices, made.read(f"{query} LIMIT 0"))
+    yield from slices
 
 
 def _write_conversations(root: str, parts: Sequence[str], last: pl.DataFrame) -> str:

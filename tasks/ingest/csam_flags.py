@@ -15,6 +15,7 @@ _FLAG_SET = re.compile(rb'has_csam_image(?!\\*"\s*:\s*(?:false|null)\b)')
 """The flag with any value except false and null."""
 _BACKSLASHES = re.compile(rb"\\+")
 _ESCAPE = re.compile(rb"\\u00([3-7][0-9a-fA-F])")
+"""An escaped letter, digit or backslash. Others, such as \\u00e9, cannot hide the flag."""
 _ESCAPED_AGAIN_MAX = 8
 _NAME = re.compile(rb"[0-9a-f]{32}")
 _NOTABLE = re.compile(rb"[0-9a-f]{32}|has_csam_image[^,}]{0,32}")
@@ -24,7 +25,7 @@ _TEXT_KEYS = frozenset({"messages", "conversation", "conversation_a", "conversat
 
 def line_is_flagged(raw: bytes) -> bool:
     """Whether a flag is set anywhere in a line. Lines that are not JSON are searched as text."""
-    if b"\\u00" not in raw and not _FLAG_SET.search(raw):
+    if not _ESCAPE.search(raw) and not _FLAG_SET.search(raw):
         return False
     try:
         return row_is_flagged(_parsed(raw))

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from tasks.ingest.formats.data_files import TABLES, line_rows, table_rows
 from tasks.ingest.log_files import IMAGE_FOLDERS, LogFile, server_folders
 from tasks.ingest.log_line import Place
 from tasks.ingest.quarantine import EMBEDDED, rows_without
-from tasks.storage.tables import Store, frame_of
+from tasks.storage.tables import Store, frame_schema
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".avif", ".heic", ".heif", ".tif", ".tiff", ".svg")
 """In order of preference: the server's PNG holds the exact upload, its older JPEG does not. Formats after .bmp cannot
@@ -71,8 +72,8 @@ def image_at(images: Sequence[tuple[float, str]], seconds: float) -> str:
     return next((name for saved, name in reversed(images) if saved <= seconds + 1), images[0][1])
 
 
-def find_files(folders: Sequence[Path], names: Iterable[str]) -> tuple[list[ImageSource], list[Reject]]:
-    """The file of every image name, sorted by name, and a reject for each name without a usable file.
+def find_files(folders: Sequence[Path], names: Iterable[str]) -> tuple[list[ImageSource], pl.DataFrame]:
+    """The file of every image name, in order, and rows of `rejects` for the names without a usable file.
 
     The first folder that has the file is used: names are hashes, so files of two servers with one name are equal.
     Symbolic links out of the folder are rejected, because users can influence the names in a log.
@@ -82,21 +83,22 @@ def find_files(folders: Sequence[Path], names: Iterable[str]) -> tuple[list[Imag
         for entry in os.scandir(folder) if folder.is_dir() else ():
             present.setdefault(entry.name, entry)
     files, rejects = [], []
-    for name in sorted(set(names)):
+    for name in names:
         file = next((name + suffix for suffix in SUFFIXES if name + suffix in present), None)
         if file is None:
-            rejects.append(_reject(name, RejectReason.IMAGE_MISSING, "no such file"))
+            rejects.append((name, RejectReason.IMAGE_MISSING, "no such file"))
         elif _leads_out(present[file]):
-            rejects.append(_reject(file, RejectReason.IMAGE_PATH_ESCAPE, "a link out of the image folder"))
+            rejects.append((file, RejectReason.IMAGE_PATH_ESCAPE, "a link out of the image folder"))
         elif not present[file].is_file():
-            rejects.append(_reject(file, RejectReason.IMAGE_NOT_A_PICTURE, "not a file"))
+            rejects.append((file, RejectReason.IMAGE_NOT_A_PICTURE, "not a file"))
         else:
             files.append(ImageSource(file, Path(present[file].path)))
-    return files, rejects
+    return files, _rejects(rejects)
 
 
-def _reject(source: str, reason: RejectReason, evidence: str) -> Reject:
-    return Reject(source=source, line=None, reason=reason, evidence=evidence)
+def _rejects(rows: Iterable[tuple[str, str, str]]) -> pl.DataFrame:
+    """Rows of `rejects` for (source, reason, evidence) of images, without a line number."""
+    return pl.DataFrame([(source, None, *rest) for source, *rest in rows], frame_schema(Reject), orient="row")
 
 
 def _leads_out(entry: os.DirEntry[str]) -> bool:
@@ -142,24 +144,22 @@ def _contents(row: Any, shape: FormatAdapter, place: Place) -> Iterator[tuple[st
     yield from ((name, content) for name, content in images if isinstance(content, bytes))
 
 
-def store_image_rejects(
-    store: Store, missing: Sequence[Reject], present: Sequence[str], taken_in: pl.DataFrame
-) -> None:
+def store_image_rejects(store: Store, missing: pl.DataFrame, present: Sequence[str], taken_in: pl.DataFrame) -> None:
     """Replace all rejects of images: `missing` ones, `present` files that cannot be decoded, and invalid names.
 
     These rejects have no line number: the log line itself is kept. `taken_in` has the newest row of `picture_files` for
     every file.
     """
     broken = taken_in.filter(pl.col("name").is_in(present) & pl.col("problem").is_not_null())
-    rows = [_reject(row["name"], row["problem"], row["evidence"]) for row in broken.iter_rows(named=True)]
+    rows = broken.select("name", "problem", "evidence").iter_rows()
     parts = rows_without(store, "rejects", store.parts("rejects"), pl.col("line").is_null(), ["line"])
-    images = frame_of(Reject, [*missing, *rows, *_bad_names(store)])
+    images = pl.concat([missing, _rejects(chain(rows, _bad_names(store)))])
     store.list_parts("rejects", [*parts, *([store.write_part("rejects", images)] if images.height else [])])
 
 
-def _bad_names(store: Store) -> Iterator[Reject]:
+def _bad_names(store: Store) -> Iterator[tuple[str, str, str]]:
     """Rejects of invalid image names in log lines. The name is not quoted, because a user may have chosen it."""
     for part in store.read_parts("sightings", ["source", "line", "picture_problems"]):
         found = part.explode("picture_problems").drop_nulls("picture_problems").unique().sort(part.columns)
         for source, line, reason in found.iter_rows():
-            yield _reject(source, reason, f"an image name on line {line}")
+            yield source, reason, f"an image name on line {line}"

@@ -66,13 +66,12 @@ def take_in_pictures(settings: Settings, observer: ImageObserver, pdq: Callable[
     preset_folder = Path(settings.presets) if settings.presets else find_presets(_log_folder(settings))
     presets = not_held(store, preset_files(preset_folder) if preset_folder else [])
     preset_sources = [ImageSource(f"{PRESET}{preset.path}", preset.file) for preset in presets]
-    logged = {
-        n for part in store.read_parts("sightings", ["pictures"]) for n in part["pictures"].explode().drop_nulls()
-    }
+    named = (rows["pictures"].explode().drop_nulls().unique() for rows in store.read_parts("sightings", ["pictures"]))
+    logged = pl.concat([store.empty("sightings")["pictures"].explode(), *named]).unique().sort()
     found, missing = find_files(_image_folders(settings), logged)
     known_files = store.read("picture_files")
     new = not_taken_in([*found, *preset_sources], known_files)
-    carried = {row.source for row in missing} - {name.removesuffix(EMBEDDED) for name in known_files["name"]}
+    carried = set(missing["source"]) - {name.removesuffix(EMBEDDED) for name in known_files["name"]}
     sources = chain(new, embedded_images(_data_files(settings), carried))
     parts = _taken_in(settings, store, sources, len(new) + len(carried), _taker(settings, store, listed, observer, pdq))
     if parts.known:
@@ -84,9 +83,9 @@ def take_in_pictures(settings: Settings, observer: ImageObserver, pdq: Callable[
     taken_in = store.read("picture_files").unique("name", keep="last")
     _store_presets(store, presets, taken_in)
     carried_names = {name for name in taken_in["name"] if name.endswith(EMBEDDED)}
-    missing = [row for row in missing if row.source + EMBEDDED not in carried_names]
+    missing = missing.filter(~(pl.col("source") + EMBEDDED).is_in(list(carried_names)))
     store_image_rejects(store, missing, [*carried_names, *(source.name for source in found)], taken_in)
-    counts = {"named": len(logged), **parts.counts, "known": len(parts.known), "missing": len(missing)}
+    counts = {"named": len(logged), **parts.counts, "known": len(parts.known), "missing": missing.height}
     counts |= {"taken_down": len(parts.taken_down)} if parts.taken_down else {}
     return StageReport(stage="take_in_pictures", counts=counts)
 

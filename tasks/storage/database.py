@@ -45,8 +45,8 @@ class TemporaryDatabase:
         self.load(name, chain([store.empty(name, columns)], store.read_slices(name, columns)))
 
     def append(self, name: str, frame: pl.DataFrame) -> None:
-        """Add rows to a table."""
-        self.run(f'INSERT INTO "{name}" SELECT * EXCLUDE place FROM added', added=[frame])  # noqa: S608
+        """Add rows to a table; their `place` is null where it has one."""
+        self.run(f'INSERT INTO "{name}" BY NAME SELECT * EXCLUDE place FROM added', added=[frame])  # noqa: S608
 
     def run(self, statement: str, **frames: Iterable[pl.DataFrame]) -> None:
         """Run a statement that reads each of `frames` once, by its name. The column `place` numbers their rows.

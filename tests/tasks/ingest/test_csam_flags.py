@@ -71,6 +71,7 @@ SPELLINGS = {
     "with escapes alone": lambda raw: raw.replace(
         b"has_csam_image", b"".join(b"\\u%04X" % letter for letter in b"has_csam_image")
     ),
+    "beside other letters": lambda raw: raw.replace(b"{", b'{"\\u00e9": "\\u00A0", ', 1),
     "no before yes": lambda raw: raw.replace(b'"has_csam_image":', b'"has_csam_image": false, "has_csam_image":'),
     "yes before no": lambda raw: raw.replace(b'"has_csam_image": true', b'"has_csam_image": 1, "has_csam_image": null'),
     "in a broken line": lambda raw: raw[:-1] + b", ]",

@@ -53,6 +53,14 @@ def test_parts_of_any_size_hold_the_same_conversations(logs, tmp_path, monkeypat
     assert len(cut.parts("conversations")) == -(-whole.read("conversations").height // conversations)
 
 
+@pytest.mark.parametrize("sightings", [1, 7, 100])
+def test_sightings_assembled_a_few_at_a_time_make_the_same(logs, tmp_path, monkeypatch, sightings):
+    whole = ingested(logs, tmp_path / "whole")
+    monkeypatch.setattr(assemble, "ROWS_AT_ONCE", sightings)
+    few = ingested(logs, tmp_path / "few")
+    assert [few.parts(table) for table in TABLES[:3]] == [whole.parts(table) for table in TABLES[:3]]
+
+
 @pytest.mark.parametrize("piece_bytes", [300, 5_000, 40_000])
 def test_pieces_of_a_file_have_the_line_numbers_of_the_file(logs, tmp_path, monkeypatch, piece_bytes):
     whole = ingested(logs, tmp_path / "whole")
