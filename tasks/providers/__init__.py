@@ -39,7 +39,7 @@ PROVIDERS: dict[str, dict[str, str]] = {
         "openai": "production.openai.moderation:OpenAiModeration",
     },
     "image_moderation": {"openai": "production.openai.moderation:OpenAiImageModeration"},
-    "language": {EMBEDDED: "embedded.texts:FastText"},
+    "language": {EMBEDDED: "embedded.texts:FastTextAndCld2"},
     "tokens": {EMBEDDED: "embedded.texts:Cl100k"},
     "categories": {
         EMBEDDED: "embedded.categories:WordsAndLayout",
