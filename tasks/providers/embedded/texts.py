@@ -5,8 +5,12 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from schemas.signals import Language
 from tasks.providers.capabilities import TopicEvidence
+from tasks.providers.embedded.text_embedding import SentenceEncoder, sentence_encoder
+from tasks.runtime.blas_threads import one_blas_thread
 
 if TYPE_CHECKING:
     import bpe_openai
@@ -19,7 +23,9 @@ CERTAIN, CONFIDENCE_MIN = 0.8, 0.5
 LETTERS_MIN = 6
 _NOT_PROSE = re.compile(r"https?://\S+|`[^`]*`|<[^>]{0,60}>|[\s\d_!-/:-@\[-`{-~]+")
 UNKNOWN = Language(language="unknown", confidence=0.0)
-TOPIC_WORDS = 4
+TOPIC_WORDS, DIVERSITY = 4, 0.3
+EXEMPLAR_CHARACTERS = 200
+"""Only the start of a prompt near the centre is embedded."""
 
 
 _ISO_639 = {"iw": "he", "jw": "jv", "zh-Hant": "zh"}
@@ -82,10 +88,30 @@ class Cl100k:
 
 
 class Keywords:
-    """The first class TF-IDF words, joined by commas."""
+    """Words of the topic that are near its central prompts and unlike each other; its tags where it has no words.
 
-    version = f"keywords-{TOPIC_WORDS}"
+    They are chosen from its class TF-IDF words as BERTopic does (KeyBERT-like, maximal marginal relevance).
+    """
+
+    version = f"keywords-mmr{DIVERSITY}-{TOPIC_WORDS}+{SentenceEncoder.version}"
 
     def name_topics(self, topics: Sequence[TopicEvidence]) -> list[str]:
         """A few words for every topic."""
-        return [", ".join(topic.keywords[:TOPIC_WORDS]) or "untitled" for topic in topics]
+        return [topic.name_of(_characteristic(topic)) for topic in topics]
+
+
+def _characteristic(topic: TopicEvidence) -> list[str]:
+    """At most four words, by Carbonell and Goldstein (1998)."""
+    if len(topic.keywords) <= 1 or not topic.exemplars:
+        return list(topic.keywords[:TOPIC_WORDS])
+    embed = sentence_encoder().embed_texts
+    words, prompts = embed(topic.keywords), embed([text[:EXEMPLAR_CHARACTERS] for text in topic.exemplars])
+    with one_blas_thread():
+        relevance, alike = words @ prompts.mean(axis=0), words @ words.T
+    chosen: list[int] = []
+    while len(chosen) < min(TOPIC_WORDS, len(words)):
+        likeness = alike[:, chosen].max(axis=1, initial=-1.0)
+        score = (1 - DIVERSITY) * relevance - DIVERSITY * likeness
+        score[chosen] = -np.inf
+        chosen.append(int(score.argmax()))
+    return [topic.keywords[number] for number in chosen]
