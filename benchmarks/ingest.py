@@ -132,9 +132,9 @@ def _annotators() -> tuple[Any, Any]:
     """Language detection and tokenizer; both are faster than upstream's."""
     import bpe_openai
 
-    from tasks.providers.embedded.texts import FastText
+    from tasks.providers.embedded.texts import FastTextAndCld2
 
-    return FastText(), bpe_openai.get_encoding("cl100k_base")
+    return FastTextAndCld2(), bpe_openai.get_encoding("cl100k_base")
 
 
 def _text(content: Any) -> str:

@@ -89,7 +89,7 @@ def _prompts(file: Path, label: str) -> list[str]:
 
 def offensive(file: Path, providers: Providers) -> list[dict[str, Any]]:
     """Safe and unsafe prompts that `public_release` tags for their words."""
-    least = next(rule.at_least for rule in load_policy("public_release").rules if rule.reason == "offensive_words")
+    least = next(rule.at_least for rule in load_policy("internal").rules if rule.reason == "offensive_words")
     figures = []
     for label in ("safe", "unsafe"):
         prompts = _prompts(file, label)

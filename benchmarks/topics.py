@@ -2,6 +2,7 @@
 
     python -m benchmarks.topics                    # 2,000 documents; 20,000 as well with `20000`
     python -m benchmarks.topics fit 100000         # one fit of the default engine: seconds and peak memory
+    python -m benchmarks.topics mates FILE         # JSONL (prompt, cluster): is the nearest one of its cluster?
     python -m benchmarks.topics purity DIR…        # one set of images per folder: are topics of one set?
 
 Seconds are CPU seconds of the second fit in a process; the first one compiles. Ours include the map, BERTopic's do not.
@@ -172,6 +173,33 @@ def _embedded(folders: list[str]) -> tuple[list[str], Vectors]:
     return [named[path] for path in files], stacked / np.linalg.norm(stacked, axis=1, keepdims=True)
 
 
+def mates(file: str) -> list[dict[str, Any]]:
+    """Share of prompts whose nearest is of their cluster, and CPU ms a prompt, by the embedded encoder and TF-IDF."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    from tasks.providers import Providers
+
+    rows = [json.loads(line) for line in Path(file).read_text("utf-8").splitlines()]
+    texts, clusters = [row["prompt"] for row in rows], np.array([row["cluster"] for row in rows])
+    encoder, tf_idf = Providers()["text_embedding"], TfidfVectorizer(sublinear_tf=True, stop_words="english")
+    encoder.embed_texts(["loads the weights"])
+    ways = {
+        encoder.version: encoder.embed_texts,
+        "TF-IDF": lambda prompts: tf_idf.fit_transform(prompts).toarray(),
+    }
+    found = []
+    for name, embed in ways.items():
+        start = time.process_time()
+        vectors = np.asarray(embed(texts))
+        seconds = time.process_time() - start
+        cosines = vectors @ vectors.T
+        np.fill_diagonal(cosines, -1)
+        right = float((clusters[cosines.argmax(axis=1)] == clusters).mean())
+        about = {"bench": "topics: nearest prompt is of the cluster", "engine": name, "n": len(texts)}
+        found.append(about | {"share": round(right, 3), "cpu_ms": round(1e3 * seconds / len(texts), 2)})
+    return _printed(found)
+
+
 def _printed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for row in rows:
         print(json.dumps(row), flush=True)
@@ -182,6 +210,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["fit", count]:
             fit(int(count))
+        case ["mates", file]:
+            mates(file)
         case ["purity", *given]:
             purity(given)
         case arguments:

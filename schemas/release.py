@@ -73,6 +73,8 @@ class ReleasedConversation(Row):
     """Categories of the prompt."""
     topic: str | None
     """Name of the prompt's topic; null when it has none."""
+    topic_id: Int32 | None
+    """Number of the prompt's topic in this release, 0 for the largest; -1 for outliers, null when it has none."""
 
 
 class SideMetadata(Row):
@@ -147,6 +149,8 @@ class BenchPrompt(Row):
     """The images of the prompt."""
     topic: str
     """Name of the topic it was drawn from."""
+    topic_id: Int32
+    """Number of that topic in this release, as in `chat`."""
     categories: ReleasedCategories
     """Categories of the prompt."""
 

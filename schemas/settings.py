@@ -35,6 +35,12 @@ class TopicSettings(Row):
     document: Literal["auto", "mean", "concatenated", "text", "picture"] = "auto"
     """How prompt and image embeddings are combined: mean (weighted, VisionArena sec. 6), concatenated, text only, or
     picture only. auto: mean when one model embeds both, else concatenated."""
+    single_turn: bool = True
+    """Only prompts of conversations with one user message are fitted, as in VisionArena; the others are assigned."""
+    needs_image: bool = True
+    """Only prompts with an image are fitted; the others are assigned."""
+    language: str | None = Field(default="en", pattern=r"^[A-Za-z-]{2,16}$")
+    """Only prompts in this language (ISO 639) are fitted, the others are assigned; null for any."""
     refit_growth: float = Field(default=1.25, gt=1.0, le=10.0, allow_inf_nan=False)
     """Topics are fitted again when the documents have grown by this factor; until then new documents are assigned."""
     fit_max: int = Field(default=100_000, ge=100)

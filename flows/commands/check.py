@@ -70,7 +70,7 @@ def diff(
 
 def _by_topics(change: "RowChange") -> bool:
     """Whether only a new topic fit changed the row; there may be thousands of these."""
-    return change.change == "changed" and set(change.columns) <= {"topic", "in_bench"}
+    return change.change == "changed" and set(change.columns) <= {"topic", "topic_id", "in_bench"}
 
 
 def _print(found: "ReleaseDiff", first: "dict[str, list[RowChange]]") -> None:

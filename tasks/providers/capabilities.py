@@ -61,6 +61,12 @@ class TopicEvidence:
     """Class TF-IDF words, strongest first."""
     exemplars: tuple[str, ...]
     """Prompts nearest to the topic's centre."""
+    tags: tuple[str, ...] = ()
+    """Tags and taxonomy of at least half of its documents, most frequent first."""
+
+    def name_of(self, words: Sequence[str]) -> str:
+        """The words, or where there are fewer than two, them and the tags; `untitled` without any."""
+        return ", ".join(words if len(words) > 1 else [*words, *self.tags][:3]) or "untitled"
 
 
 class BatchQueue(Protocol):

@@ -189,7 +189,7 @@ def _causes(old: Manifest, new: Manifest) -> Iterator[tuple[str, tuple[str, ...]
     if redact[0] != redact[1]:
         yield "the policy redacts something else", _TEXTS
     if _fits_differ(old, new):
-        yield _FITTED_ANEW, ("topic",)
+        yield _FITTED_ANEW, ("topic", "topic_id")
         yield f"{_FITTED_ANEW}, so {_DRAWN_ANEW}", ("in_bench",)
     elif old.settings.get("bench") != new.settings.get("bench"):
         yield _DRAWN_ANEW, ("in_bench",)

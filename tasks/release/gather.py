@@ -96,7 +96,8 @@ def _joined(block: Store, conversations: pl.DataFrame, versions: Versions) -> pl
     """Conversations joined with decisions, features and topics."""
     decided = block.read("decisions", ["item_kind", "item_id", "keep", "preset_dataset"])
     decisions = decided.filter(item_kind="conversation").select("keep", "preset_dataset", conversation_id="item_id")
-    topics = block.read("topics", ["document_id", "name"]).rename({"name": "topic"})
+    topics = block.read("topics", ["document_id", "topic", "name"])
+    topics = topics.rename({"topic": "topic_id", "name": "topic"})
     return (
         conversations.join(decisions, on="conversation_id", maintain_order="left")
         .join(conversation_features(block, conversations, versions), on="conversation_id", maintain_order="left")
@@ -149,6 +150,7 @@ def chat_rows(kept: pl.DataFrame) -> pl.DataFrame:
         preset_dataset="preset_dataset",
         categories=_categories(),
         topic="topic",
+        topic_id="topic_id",
         context_tokens="context_tokens",
         assistant_tokens="assistant_tokens",
     )
@@ -186,5 +188,6 @@ def bench_rows(drawn: pl.DataFrame) -> pl.DataFrame:
         turns=_messages("turns").list.filter(pl.element().struct.field("role") == "user"),
         image_ids="image_ids",
         topic="topic",
+        topic_id="topic_id",
         categories=_categories(),
     )

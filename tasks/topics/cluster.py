@@ -71,13 +71,14 @@ def _principal_components(vectors: Vectors) -> Vectors:
 
 
 def assign(
-    fitted: Vectors, model: Clustering, reach: float, fresh: Vectors, workers: int
+    fitted: Vectors, model: Clustering, reach: float | Vectors, fresh: Vectors, workers: int
 ) -> tuple[Clustering, npt.NDArray[np.bool_]]:
     """Assign each row of `fresh` float32 (m, dimension) to a topic of `model`, independently of the other rows.
 
     The 15 nearest fitted documents vote, weighted by cosine. A document is an outlier when outliers win the vote, or
-    when its mean distance to the voters exceeds `reach`. Its probability is the winner's share of the votes; its map
-    position is the weighted mean of the voters for the winner. Also returns bool (m,): which rows are beyond `reach`.
+    when its mean distance to the voters exceeds `reach` (one, or float32 (m,)). Its probability is the winner's share
+    of the votes; its map position is the weighted mean of the voters for the winner. Also returns bool (m,): which rows
+    are beyond `reach`.
 
     Only the first 20,000 rows of `fitted` vote. Rows are ordered by content id, a hash, so this is a random sample.
     """

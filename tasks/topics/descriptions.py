@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import polars as pl
@@ -11,50 +11,69 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from schemas.topic import TopicMerge, TopicName
 from tasks.providers.capabilities import Failed, TopicEvidence, TopicNamer
+from tasks.runtime.untrusted import one_line
 from tasks.storage.tables import Store, frame_schema
 from tasks.topics.engines import Labels, Rows, Vectors
+from tasks.topics.words import shared_words
 
 WORDS, EXEMPLARS = 10, 5
-CHARACTERS = 2000
-"""Characters of each document that are counted."""
-_WORD = r"(?u)\b[^\W\d_]{2,}\b"
 NAMES = "topic_names"
 KEYWORDS = 4
+NAME_CHARACTERS_MAX = 60
 OUTLIERS = "outliers"
+LABEL_SHARE_MIN = 0.5
+"""A tag or category describes a topic when this share of its documents has it."""
 
 
-def topic_evidence(texts: Sequence[str], labels: Labels, vectors: Vectors) -> list[TopicEvidence]:
-    """Keywords and exemplar documents of topics 0, 1, …; empty for a topic without documents. Outliers are ignored."""
-    members = [np.flatnonzero(labels == n) for n in range(int(labels.max(initial=-1)) + 1)]
-    words = _class_tf_idf([" ".join(texts[row][:CHARACTERS] for row in rows.tolist()) for rows in members])
-    return [TopicEvidence(words[n], _exemplars(texts, vectors, rows)) for n, rows in enumerate(members)]
+def topic_evidence(documents: pl.DataFrame, labels: Labels, vectors: Vectors) -> list[TopicEvidence]:
+    """Words, exemplars and tags of topics 0, 1, …; empty for a topic without documents. Outliers are ignored.
+
+    `documents` has, of each row of `vectors` float32 (n, dimension): text, person (who wrote it), language (ISO 639),
+    and tags (a list of what taggers say of it). Where all documents are of one person, each counts as another's.
+    """
+    people = documents["person" if documents["person"].n_unique() > 1 else "text"]
+    topics = [np.flatnonzero(labels == n) for n in range(int(labels.max(initial=-1)) + 1)]
+    texts, languages = documents["text"], documents["language"]
+    keywords = _class_tf_idf([shared_words(texts[rows], people[rows], languages[rows]) for rows in topics])
+    exemplars = [_exemplars(texts, vectors, rows) for rows in topics]
+    tags = [_common_tags(documents["tags"][rows]) for rows in topics]
+    return [TopicEvidence(*each) for each in zip(keywords, exemplars, tags, strict=True)]
 
 
-def _class_tf_idf(topics: Sequence[str]) -> list[tuple[str, ...]]:
+def _class_tf_idf(topics: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
     """Top words of each topic by (term frequency in the topic) * log(1 + mean words per topic / total frequency)."""
-    vectorizer = CountVectorizer(token_pattern=_WORD, stop_words="english", max_features=20_000)
-    try:
-        counts = vectorizer.fit_transform(topics).tocsr()
-    except ValueError:  # the texts hold no words
+    if not any(topics):
         return [() for _ in topics]
+    vectorizer = CountVectorizer(analyzer=lambda topic: topic)
+    counts = vectorizer.fit_transform(topics).tocsr()
     names = vectorizer.get_feature_names_out()
     rarity = np.log1p(counts.sum() / len(topics) / np.asarray(counts.sum(axis=0)).ravel())
     found = []
     for row in counts:
-        weights = row.data / row.data.sum() * rarity[row.indices]
+        weights = row.data / max(1, row.data.sum()) * rarity[row.indices]
         strongest = row.indices[np.lexsort((row.indices, -weights))[:WORDS]]
         found.append(tuple(str(word) for word in names[strongest]))
     return found
 
 
-def _exemplars(texts: Sequence[str], vectors: Vectors, members: Rows) -> tuple[str, ...]:
+def _common_tags(tags: pl.Series) -> tuple[str, ...]:
+    """Tags of at least half of the documents, the most frequent first."""
+    counted = (
+        pl.DataFrame({"tag": tags.explode().drop_nulls()})
+        .group_by("tag")
+        .len()
+        .sort("len", "tag", descending=[True, False])
+    )
+    return tuple(counted.filter(pl.col("len") >= LABEL_SHARE_MIN * len(tags))["tag"])
+
+
+def _exemplars(texts: pl.Series, vectors: Vectors, members: Rows) -> tuple[str, ...]:
     """Distinct texts of the documents nearest to the topic's centroid."""
     if not len(members):
         return ()
     cosine = vectors[members] @ vectors[members].mean(axis=0)
     nearest = members[np.argsort(-cosine, kind="stable")]
-    distinct = dict.fromkeys(texts[row] for row in nearest.tolist())
-    return tuple(list(distinct)[:EXEMPLARS])
+    return tuple(texts[nearest].unique(maintain_order=True)[:EXEMPLARS])
 
 
 def topic_names(
@@ -64,7 +83,8 @@ def topic_names(
 
     Names are cached in the table `topic_names` by a hash of the evidence, so the provider is asked once. The row lists
     the topic's documents, so that a takedown of one of them removes it. A topic that the provider failed to name is
-    named by its keywords and asked again on the next run; a topic without documents gets no name.
+    named by its words or tags and asked again on the next run; a topic without documents gets no name. No two names are
+    equal and none has more than 60 characters.
     """
     kept = store.read(NAMES).filter(version=namer.version)
     known = dict(kept.select("evidence", "name").iter_rows())
@@ -80,12 +100,28 @@ def topic_names(
     ]
     if fresh or len(rows) != kept.height:
         store.replace(NAMES, pl.DataFrame(rows, schema=frame_schema(TopicName)))
-    names = {n: known.get(key) or ", ".join(evidence[n].keywords[:KEYWORDS]) or "untitled" for n, key in keys.items()}
-    return names | {-1: OUTLIERS}
+    names = {-1: OUTLIERS}
+    for n, key in sorted(keys.items()):
+        names[n] = _unlike(
+            names.values(),
+            known.get(key) or evidence[n].name_of(evidence[n].keywords[:KEYWORDS]),
+            n,
+            evidence[n].keywords,
+        )
+    return names
+
+
+def _unlike(others: Collection[str], name: str, topic: int, more_words: Sequence[str]) -> str:
+    """The name, with another of the topic's words or at last the topic's number if it is taken."""
+    for end in ("", *(f", {word}" for word in more_words if word not in name), f" ({topic})"):
+        longer = f"{one_line(name, NAME_CHARACTERS_MAX - len(end))}{end}"
+        if longer not in others:
+            break
+    return longer
 
 
 def _key(evidence: TopicEvidence) -> str:
-    content = json.dumps([evidence.keywords, evidence.exemplars]).encode()
+    content = json.dumps([evidence.keywords, evidence.exemplars, evidence.tags]).encode()
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 

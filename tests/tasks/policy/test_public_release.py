@@ -36,13 +36,12 @@ DROPS: list[Case] = [
     ("leaked_identity", "answer", "model_names", {"names": ["gpt-4"]}),
 ]
 TAGS: list[Case] = [
-    ("offensive_words", "answer", "moderation", {"flagged_probability": 0.8}),
-    ("offensive_words", "question", "moderation", {"flagged_probability": 1.0}),
     ("person_named", "question", "text_pii", {"types": ["person"]}),
     *(("contact_in_image", "picture text", "text_pii", {"types": [kind]}) for kind in ("phone", "address", "ip")),
 ]
 NOTHING: list[Case] = [
-    ("", "question", "moderation", {"flagged_probability": 0.79}),
+    ("", "question", "moderation", {"flagged_probability": 1.0}),
+    ("", "answer", "moderation", {"flagged_probability": 1.0}),
     ("", "picture text", "moderation", {"flagged_probability": 1.0, "flagged_categories": ["violence"]}),
     ("", "picture", "nsfw", {"nsfw_probability": 0.79}),
     ("", "picture", "faces", {"confidence_max": 0.49, "area_fraction_max": 0.9}),

@@ -31,6 +31,7 @@ EXPECTED = {
         "preset_dataset": Value("string"),
         "categories": CATEGORIES,
         "topic": Value("string"),
+        "topic_id": Value("int32"),
     },
     "battle": {
         "question_id": Value("string"),
@@ -54,6 +55,7 @@ EXPECTED = {
         "turns": MESSAGES,
         "images": List(Image()),
         "topic": Value("string"),
+        "topic_id": Value("int32"),
         "categories": CATEGORIES,
     },
 }

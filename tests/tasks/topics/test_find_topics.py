@@ -11,6 +11,7 @@ from schemas.settings import Settings, TopicSettings
 from schemas.takedown import TakenDownKind, Tombstone
 from tasks.providers import Providers
 from tasks.report.content import topic_counts, topic_tree_part
+from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store, frame_of
 from tasks.topics.fit import TABLE
 from tasks.topics.steps import find_topics
@@ -22,7 +23,10 @@ WORDS = ("giraffe savanna", "receipt total", "triangle angle")
 
 
 def _conversations(count):
-    return [conversation(f"c{n:03d}", f"{WORDS[n % 3]} {n}", "Yes.", image_ids=[f"{n:032x}"]) for n in range(count)]
+    return [
+        conversation(f"c{n:03d}", f"{WORDS[n % 3]} {n}", "Yes.", image_ids=[f"{n:032x}"], user_id=text_id(f"{n}"))
+        for n in range(count)
+    ]
 
 
 def _planted(conversations):
@@ -160,3 +164,31 @@ def test_vectors_of_several_lengths_or_none_under_one_version_end_the_stage(tmp_
     vectors = {each.prompt_id: {"vector": [1.0] * length} for each, length in zip(several, lengths, strict=True)}
     with pytest.raises(BadInput, match=f"text_embedding: vectors of version '1' {told}; one version has one: remove"):
         _topics(tmp_path, several, vectors=vectors)
+
+
+def test_only_english_single_turn_prompts_with_an_image_are_fitted_and_the_others_are_assigned(tmp_path):
+    several = _conversations(60)
+    others = {
+        "spanish": conversation("spanish", "giraffe savanna 60", "Sí.", image_ids=["a" * 32]),
+        "bare": conversation("bare", "receipt total 61", "Yes."),
+        "turns": conversation("turns", "triangle angle 62", "Yes.", "Why?", "So.", image_ids=["b" * 32]),
+    }
+    everything = [*several, *others.values()]
+    vectors = _planted(several) | {
+        each.prompt_id: {"vector": np.eye(8)[axis].tolist()} for axis, each in enumerate(others.values())
+    }
+    language = {each.prompt_id: {"language": "en", "confidence": 1.0} for each in everything}
+    language[others["spanish"].prompt_id] = {"language": "es", "confidence": 1.0}
+    store = store_with(tmp_path, conversations=everything, decisions=[decision(each) for each in everything])
+    images = {image: {"vector": [1.0, 0.0]} for each in everything for image in each.image_ids}
+    measure_clean(store, everything, text_embedding=vectors, image_embedding=images, language=language)
+    report, topics = _find(store)
+    assert report.counts["fitted"] == 60
+    named = dict(topics.select("document_id", "name").iter_rows())
+    for each, word in zip(others.values(), ("giraffe", "receipt", "triangle"), strict=True):
+        assert word in named[each.document_id]
+    everyone = Settings(
+        store=store.root,
+        topics=TopicSettings(neighbours=8, dimensions=2, single_turn=False, needs_image=False, language=None),
+    )
+    assert find_topics.fn(everyone, PROVIDERS, VERSIONS).counts["fitted"] == 63

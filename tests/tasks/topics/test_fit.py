@@ -41,7 +41,7 @@ def _until(documents, day):
 
 def _find(store, documents, **chosen):
     settings = Settings(store=store.root, topics=TopicSettings(**CHOSEN | chosen))
-    topics = fit_and_assign(store, *documents, settings)
+    topics = fit_and_assign(store, *documents, np.ones(len(documents[1]), bool), settings)
     store.replace(TABLE, pl.concat(topics.tried))
     return topics
 
@@ -126,7 +126,7 @@ def test_what_a_takedown_left_of_a_fit_of_something_else_is_not_used(store, chan
         vectors = np.concatenate([-vectors[:1], vectors[1:]])
     elif changed == "another document went too":
         days, ids, vectors = days[1:], ids[1:], vectors[1:]
-    assert fit_and_assign(store, days, ids, vectors, settings).new
+    assert fit_and_assign(store, days, ids, vectors, np.ones(len(ids), bool), settings).new
 
 
 @pytest.mark.parametrize("changed", ["a vector", "a document is gone"])
