@@ -5,25 +5,82 @@ Redacted conversations are decided on their redacted texts and images: redact ru
 """
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
 from schemas.decision import ALL_DROPS, Decision, ItemKind, NearPrompt, RuleParity
-from schemas.policy import Action, Over, Policy, Scope
+from schemas.policy import Action, Over, Policy, Rule, Scope
+from tasks.dedup.near_images import representatives
 from tasks.dedup.near_prompts import near_prompts
-from tasks.dedup.repeats import duplicates_of, hot_battles
+from tasks.dedup.repeats import duplicates_of, hot_battles, preset_datasets
 from tasks.policy.policy_file import load_policy, policy_hash
 from tasks.policy.redact import redact_rules
 from tasks.policy.review import reviewed
-from tasks.policy.rules import FIRED, STOPS, fired, reasons_of
-from tasks.policy.stored_signals import StoredSignals
-from tasks.policy.vocabulary import battle_columns, conversation_columns
+from tasks.policy.rules import FIRED, STOPS, battle_columns, conversation_columns, fired, parts, reasons_of
+from tasks.storage.content_id import text_id
 from tasks.storage.queries.released import renamed
-from tasks.storage.tables import frame_schema
+from tasks.storage.queries.signals import Versions, facts
+from tasks.storage.tables import Store, frame_schema
+
+
+class StoredSignals:
+    """Tables that decisions use, read once; several policies can be applied to one instance."""
+
+    def __init__(self, store: Store, versions: Versions) -> None:
+        self.store = store
+        self.versions = versions
+        self.battles = store.read("battles")
+
+    @cached_property
+    def conversations(self) -> pl.DataFrame:
+        """Table `conversations` with the column `preset_dataset`."""
+        store = self.store
+        conversations, presets = store.read("conversations"), store.read("presets")
+        served = store.read("picture_files", ["image_id", "name"])
+        served = served.with_columns(logged_name=pl.col("name").str.slice(0, 32))
+        as_served = presets.drop("image_id").join(served, on="logged_name").select(presets.columns)
+        sightings = store.read("sightings", ["conv_id", "pictures"])
+        near = store.read("near_pictures")
+        return conversations.with_columns(preset_datasets(conversations, sightings, presets.vstack(as_served), near))
+
+    @cached_property
+    def parts(self) -> Mapping[Over, pl.DataFrame]:
+        """The parts of every conversation."""
+        return self.parts_of(self.conversations)
+
+    def parts_of(self, conversations: pl.DataFrame) -> Mapping[Over, pl.DataFrame]:
+        """The parts of some conversations, redacted ones too."""
+        read = self.signal("image_text", ["text"])
+        text_ids = {image_id: text_id(text) if text else "" for image_id, text in read.iter_rows()}
+        return parts(conversations, text_ids)
+
+    def signal(self, name: str, columns: list[str] | None = None) -> pl.DataFrame:
+        """Values of one signal by content id; empty when this run does not measure it."""
+        return facts(self.store, name, self.versions.get(name, ""), columns)
+
+    def stands(self, rule: Rule) -> bool:
+        """Whether the rule applies: rules with `if_chosen` need a chosen provider."""
+        return not rule.if_chosen or rule.signal.partition(".")[0] in self.versions
+
+    def redacted(self, policy: Policy) -> pl.DataFrame:
+        """Conversations as redacted by this policy."""
+        return self.store.read("redacted_conversations").filter(policy_hash=policy_hash(policy))
+
+    def image_of(self, items: pl.DataFrame, semantic: bool = False) -> Mapping[str, str]:
+        """Image id -> its representative, for items with `image_ids`, `tstamp` and `conversation_id`; earliest first.
+
+        With `semantic`, semantic near-duplicates count as duplicates too.
+        """
+        used = items.sort("tstamp", "conversation_id")["image_ids"].explode().drop_nulls()
+        also = self.store.read("semantic_pictures") if semantic else None
+        return representatives(used.unique(maintain_order=True), self.store.read("near_pictures"), also)
+
 
 _STOPS = pl.col("action").is_in(STOPS)
+_NO_REDACTIONS = pl.lit([], dtype=frame_schema(Decision)["redactions"])
 
 
 class Verdicts(NamedTuple):
@@ -69,9 +126,10 @@ def _of_conversations(known: StoredSignals, hits: pl.DataFrame, policy: Policy) 
     if rule := policy.near_prompts:
         near = near_prompts(_without(known.conversations, "conversation_id", hits), rule.jaccard_min)
         hits = pl.concat([hits, _last(near["conversation_a"], policy, rule.reason, Action.TAG)])
+    own = known.redacted(policy).select("redactions", item_id="conversation_id")
     reasons = reasons_of(hits, known.conversations["conversation_id"])
-    decided = reasons.with_columns(
-        _redactions(known, reasons, policy),
+    decided = reasons.join(own, on="item_id", how="left", maintain_order="left").with_columns(
+        pl.col("redactions").fill_null(_NO_REDACTIONS),
         item_kind=pl.lit(ItemKind.CONVERSATION.value),
         duplicate_of=pl.col("item_id").replace_strict(repeats, default=None, return_dtype=pl.String),
         preset_dataset=known.conversations["preset_dataset"],
@@ -106,7 +164,7 @@ def _of_battles(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> pl.
     all_hits = pl.concat([all_hits, _too_many(known, _without(battles, "battle_id", all_hits), policy)])
     return reasons_of(all_hits, battles["battle_id"]).with_columns(
         item_kind=pl.lit(ItemKind.BATTLE.value),
-        redactions=pl.lit([], dtype=frame_schema(Decision)["redactions"]),
+        redactions=_NO_REDACTIONS,
         duplicate_of=pl.lit(None, pl.String),
         preset_dataset=pl.lit(None, pl.String),
     )
@@ -156,16 +214,7 @@ def _unproven(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> pl.Da
     return pl.concat(each.with_columns(place).select(FIRED.names()) for each in (left, unseen))
 
 
-def _redactions(known: StoredSignals, items: pl.DataFrame, policy: Policy) -> pl.Series:
-    """The redactions of each item."""
-    own = known.redacted(policy).select("redactions", item_id="conversation_id")
-    nothing = pl.lit([], dtype=frame_schema(Decision)["redactions"])
-    joined = items.select("item_id").join(own, on="item_id", how="left", maintain_order="left")
-    return joined.select(pl.col("redactions").fill_null(nothing))["redactions"]
-
-
 _ITEM = ["item_kind", "reason", "item_id"]
-_KEY = ["item_kind", "reason"]
 
 
 def upstream_policy(policy: Policy) -> Policy:
@@ -175,17 +224,16 @@ def upstream_policy(policy: Policy) -> Policy:
 
 
 def rule_parity(ours: Verdicts, upstream: Verdicts) -> pl.DataFrame:
-    """The `rule_parity` table of two policies' verdicts on the same items.
-
-    Rules are matched by reason. Rules with scope battle are counted on conversations too.
-    """
+    """The `rule_parity` table of two policies, by reason. Rules with scope battle count on conversations too."""
     sides = {"ours": _fired(ours), "upstream": _fired(upstream)}
     flagged = [rows.with_columns(pl.lit(True).alias(side)) for side, rows in sides.items()]
     joined = flagged[0].join(flagged[1], on=_ITEM, how="full", coalesce=True).fill_null(False)
     mine, theirs = pl.col("ours"), pl.col("upstream")
     counts = {"ours": mine, "upstream": theirs, "both": mine & theirs}
     counts |= {"only_ours": mine & ~theirs, "only_upstream": theirs & ~mine}
-    counted = joined.group_by(_KEY).agg(where.sum().cast(pl.Int64).alias(name) for name, where in counts.items())
+    counted = joined.group_by("item_kind", "reason").agg(
+        where.sum().cast(pl.Int64).alias(name) for name, where in counts.items()
+    )
     return counted.select(frame_schema(RuleParity).names())
 
 

@@ -7,7 +7,6 @@ a count, and s, the spread between earlier runs (1.4826 times the median absolut
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -17,13 +16,6 @@ from schemas.run import DropCounts
 
 _SILENT_EXPECTED = 20
 """A reason that drops nothing although at least this many drops were expected is reported."""
-
-
-class Share(NamedTuple):
-    """New conversations of one run, and how many of them one reason dropped."""
-
-    new: int
-    dropped: int
 
 
 def drop_counts(decisions: Iterable[pl.DataFrame]) -> DropCounts:
@@ -52,29 +44,24 @@ def drift_lines(earlier: Sequence[DropCounts], now: DropCounts, band: DriftBand 
     return [line for line in lines if line]
 
 
-def _shares(reason: str, counts: Sequence[DropCounts]) -> list[Share]:
-    """Shares of the first run and of what each later run added."""
-    nothing = DropCounts(policy_hash="", conversations=0, by_reason={})
-    return [
-        Share(
-            later.conversations - sooner.conversations, later.by_reason.get(reason, 0) - sooner.by_reason.get(reason, 0)
-        )
-        for sooner, later in pairwise([nothing, *counts])
-    ]
+def _shares(reason: str, counts: Sequence[DropCounts]) -> list[tuple[int, int]]:
+    """(new conversations, how many of them the reason dropped) of the first run and of each later run."""
+    totals = [(0, 0), *((each.conversations, each.by_reason.get(reason, 0)) for each in counts)]
+    return [(later[0] - sooner[0], later[1] - sooner[1]) for sooner, later in pairwise(totals)]
 
 
-def _line(reason: str, shares: Sequence[Share], band: DriftBand) -> str | None:
-    *earlier, last = shares
-    usual = sum(each.dropped for each in earlier) / sum(each.new for each in earlier)
-    shown = max(0.0, last.dropped / last.new)  # negative if earlier conversations are decided anew
-    of_runs = np.array([each.dropped / each.new for each in earlier])
+def _line(reason: str, shares: Sequence[tuple[int, int]], band: DriftBand) -> str | None:
+    *earlier, (new, dropped) = shares
+    usual = sum(part for _, part in earlier) / sum(whole for whole, _ in earlier)
+    shown = max(0.0, dropped / new)  # negative if earlier conversations are decided anew
+    of_runs = np.array([part / whole for whole, part in earlier])
     between = 1.4826 * float(np.median(np.abs(of_runs - np.median(of_runs))))
-    half = band.z_max * float(np.sqrt(usual * (1 - usual) / last.new + between**2))
-    silent = last.dropped <= 0 and usual * last.new >= _SILENT_EXPECTED
+    half = band.z_max * float(np.sqrt(usual * (1 - usual) / new + between**2))
+    silent = dropped <= 0 and usual * new >= _SILENT_EXPECTED
     if abs(shown - usual) <= half or (abs(shown - usual) < band.difference_min and not silent):
         return None
     low, high = max(0.0, usual - half), min(1.0, usual + half)
     return (
-        f"{reason} drops {shown:.1%} of {last.new:,} new conversations, outside {low:.1%} to {high:.1%} "
+        f"{reason} drops {shown:.1%} of {new:,} new conversations, outside {low:.1%} to {high:.1%} "
         f"({len(earlier)} earlier runs: {usual:.1%})"
     )

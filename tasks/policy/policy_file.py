@@ -2,45 +2,23 @@
 
 import hashlib
 from functools import cache
+from inspect import isclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import polars as pl
 import yaml
 from pydantic import ValidationError
 
 from schemas.errors import BadPolicy, known_values, why_unreadable
-from schemas.policy import (
-    Action,
-    DriftBand,
-    DuplicateRule,
-    HotPromptRule,
-    NearImages,
-    NearPromptRule,
-    Over,
-    Policy,
-    Rename,
-    Rule,
-    Scope,
-    SemanticImages,
-)
+from schemas.policy import Action, Over, Policy, Rule, Scope
 from schemas.row import Row
 from schemas.tables import SIGNALS
-from tasks.policy.vocabulary import MEASURED_ON, stated_types
+from tasks.policy.rules import MEASURED_ON, stated_types
 from tasks.runtime.yaml_files import SafeLoader
 from tasks.storage.tables import frame_schema
 
 _SHIPPED = Path(__file__).parent / "policies"
-_SECTIONS: dict[str, type[Row]] = {
-    "rules": Rule,
-    "near_pictures": NearImages,
-    "semantic_pictures": SemanticImages,
-    "duplicates": DuplicateRule,
-    "near_prompts": NearPromptRule,
-    "hot_prompts": HotPromptRule,
-    "renames": Rename,
-    "drift": DriftBand,
-}
 
 
 def load_policy(name_or_file: str) -> Policy:
@@ -66,9 +44,8 @@ def load_policy(name_or_file: str) -> Policy:
 
 def policy_hash(policy: Policy) -> str:
     """12 hex digits that change whenever the policy would decide differently."""
-    return hashlib.sha256(
-        policy.model_dump_json(exclude={"about", "drift", "licence", "contact"}).encode()
-    ).hexdigest()[:12]
+    values = policy.model_dump_json(exclude={"about", "drift", "licence", "contact"})
+    return hashlib.sha256(values.encode()).hexdigest()[:12]
 
 
 class _UniqueKeys(SafeLoader):
@@ -98,11 +75,17 @@ def _first_problem(error: ValidationError) -> str:
     problem = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
     place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        section = _SECTIONS.get(str(problem["loc"][0]), Policy) if len(problem["loc"]) > 1 else Policy
+        section = _section(str(problem["loc"][0])) if len(problem["loc"]) > 1 else Policy
         return f"unknown key at {place}: {known_values(str(problem['loc'][-1]), section.model_fields)}"
     if problem["type"] == "model_type" and not place:
         return "it must have keys, `name:` and `rules:` at least"
     return f"{place or 'the whole file'}: {problem['msg']}"
+
+
+def _section(name: str) -> type[Row]:
+    annotation = Policy.model_fields[name].annotation
+    named = (annotation, *get_args(annotation))
+    return next((each for each in named if isclass(each) and issubclass(each, Row)), Policy)
 
 
 def _type_of_column(where: str, rule: Rule) -> pl.DataType:

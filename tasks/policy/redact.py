@@ -201,11 +201,6 @@ def _listed(part: str, counts: Sequence[Counter[tuple[str, str]]]) -> list[Redac
     ]
 
 
-def placeholder(kind: str) -> str:
-    """`email` -> `<EMAIL>`."""
-    return f"<{kind.upper()}>"
-
-
 def values_of(text: str, spans: Iterable[Span]) -> dict[str, str]:
     """Value -> type of the spans that are long enough to be searched for elsewhere in the conversation."""
     held = ((text[span.start : span.end].strip(), span.type) for span in spans)
@@ -218,7 +213,7 @@ def redact_text(text: str, spans: Iterable[Span], values: Mapping[str, str]) -> 
     counts: Counter[str] = Counter()
     end = 0
     for span in _without_overlaps([*spans, *_repeats(text, values)]):
-        pieces += [text[end : span.start], placeholder(span.type)]
+        pieces += [text[end : span.start], f"<{span.type.upper()}>"]
         counts[span.type] += 1
         end = span.end
     return "".join([*pieces, text[end:]]), counts
@@ -258,8 +253,6 @@ def fill_boxes(image: DecodedImage, boxes: Iterable[Box]) -> DecodedImage:
     for left, top, right, bottom in boxes:
         rgb[top:bottom, left:right] = FILL
     sink = io.BytesIO()
-    if image.format == "jpeg":
-        PIL.Image.fromarray(rgb).save(sink, "JPEG", **_JPEG)
-    else:
-        PIL.Image.fromarray(rgb).save(sink, "PNG")
+    jpeg = image.format == "jpeg"
+    PIL.Image.fromarray(rgb).save(sink, "JPEG" if jpeg else "PNG", **(_JPEG if jpeg else {}))
     return open_image(sink.getvalue())

@@ -1,6 +1,6 @@
 """Rules that fired with action redact -> tables `redacted_conversations` and `redacted_images`."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
 import polars as pl
 
@@ -58,13 +58,16 @@ def _images(store: Store, rows: pl.DataFrame, found: Findings, workers: int) -> 
 
         return redacted_image(image_id, size_of[image_id], found, filled), made
 
+    images: dict[str, CoveredImage] = {}
     ordered = stored.ordered(size_of)
     with progress("images to redact", len(ordered)) as advance:
-        images: dict[str, CoveredImage] = {}
-        for image_id, image in zip(ordered, _stored(store, map_ordered(work, ordered, workers)), strict=True):
-            images[image_id] = image
-            advance()
-        return images
+        for start in range(0, len(ordered), PICTURES_A_PART):
+            some = ordered[start : start + PICTURES_A_PART]
+            done = list(map_ordered(work, some, workers))
+            store.append("redacted_images", frame_of(RedactedImage, [row for _, made in done for row in made]))
+            images |= {image_id: image for image_id, (image, _) in zip(some, done, strict=True)}
+            advance(len(some))
+    return images
 
 
 def _known(store: Store) -> _Keys:
@@ -84,18 +87,3 @@ def _fill(images: StoredImages, source: str, boxes: tuple[Box, ...]) -> Redacted
         source_image_id=source,
         boxes=[list(box) for box in boxes],
     )
-
-
-def _stored(store: Store, results: Iterable[tuple[CoveredImage, list[RedactedImage]]]) -> Iterator[CoveredImage]:
-    """Yield each redacted image after its bytes are stored, which happens in parts."""
-    waiting: list[CoveredImage] = []
-    rows: list[RedactedImage] = []
-    for image, made in results:
-        waiting.append(image)
-        rows += made
-        if len(rows) >= PICTURES_A_PART:
-            store.append("redacted_images", frame_of(RedactedImage, rows))
-            yield from waiting
-            waiting, rows = [], []
-    store.append("redacted_images", frame_of(RedactedImage, rows))
-    yield from waiting

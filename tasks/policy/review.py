@@ -94,11 +94,6 @@ def reviewed(hits: pl.DataFrame, conversations: pl.DataFrame, reviews: pl.DataFr
     seen = valid.explode("reasons").select("verdict", item_id="conversation_id", reason="reasons")
     verdicts = seen.group_by("item_id", "reason").agg(dropped=(pl.col("verdict") == Verdict.DROP.value).any())
     is_hold = pl.col("action") == Action.HOLD.value
-    action = (
-        pl.when(is_hold & pl.col("dropped"))
-        .then(pl.lit(Action.DROP.value))
-        .when(is_hold & ~pl.col("dropped"))
-        .then(pl.lit(Action.TAG.value))
-        .otherwise("action")
-    )
+    verdict = pl.when("dropped").then(pl.lit(Action.DROP.value)).otherwise(pl.lit(Action.TAG.value))
+    action = pl.when(is_hold & pl.col("dropped").is_not_null()).then(verdict).otherwise("action")
     return hits.join(verdicts, on=["item_id", "reason"], how="left").with_columns(action=action).select(hits.columns)

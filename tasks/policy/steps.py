@@ -8,11 +8,10 @@ from schemas.policy import Policy
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.dedup.image_pairs import update_near_images, update_semantic_images
-from tasks.policy.decisions import conversation_hits, rule_parity, upstream_policy, verdicts
+from tasks.policy.decisions import StoredSignals, conversation_hits, rule_parity, upstream_policy, verdicts
 from tasks.policy.drift import drift_lines, drop_counts
 from tasks.policy.policy_file import load_policy, policy_hash
 from tasks.policy.redact_step import redact_store
-from tasks.policy.stored_signals import StoredSignals
 from tasks.runtime.timing import timed
 from tasks.storage.queries.signals import Versions
 from tasks.storage.run_record import earlier_drops
@@ -63,10 +62,7 @@ def decide_items(settings: Settings, versions: Versions) -> StageReport:
 @task(cache_policy=NO_CACHE)
 @timed
 def watch_drift(settings: Settings) -> StageReport:
-    """Raise DriftHeld if a reason drops an unusual share of new conversations, compared with earlier runs.
-
-    The counts are stored in the run record, which is written only if the run is not held.
-    """
+    """Raise DriftHeld if a reason drops an unusual share of new conversations; else the run record gets the counts."""
     store = Store.open(settings.store)
     now = drop_counts(store.read_slices("decisions", ["item_kind", "reasons", "policy_hash"]))
     applied = store.read_bytes(f"policies/{now.policy_hash}.json")

@@ -25,33 +25,31 @@ def forget_versions(store: Store) -> str:
     try:
         for place in places:
             _forget_uploads(store.fs, bucket, place)
-        refused = [said for place in places for page in _earlier(store.fs, bucket, place) for said in _remove(*page)]
+        refused = [code for place in places for code in _forget_earlier(store.fs, bucket, place)]
     except Exception as error:  # every object store has its own errors
         said = getattr(error.__cause__, "response", {}).get("Error", {}).get("Code")
         return "" if said in _WITHOUT_VERSIONS else why_unreadable(error)
     return f"{len(refused):,} of them: {refused[0]}" if refused else ""
 
 
-def _earlier(fs: Any, bucket: str, prefix: str) -> Iterator[tuple[Any, str, list[dict[str, str]]]]:
-    """Noncurrent versions and delete markers, one page of the listing at a time."""
+def _forget_uploads(fs: Any, bucket: str, prefix: str) -> None:
+    for each in fs.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=prefix).get("Uploads", []):
+        fs.call_s3("abort_multipart_upload", Bucket=bucket, Key=each["Key"], UploadId=each["UploadId"])
+
+
+def _forget_earlier(fs: Any, bucket: str, prefix: str) -> Iterator[str]:
+    """Remove noncurrent versions and delete markers, one page of the listing at a time.
+
+    Yields the error codes of those that the server does not remove.
+    """
     after: dict[str, str] = {}
     while True:
         page = fs.call_s3("list_object_versions", Bucket=bucket, Prefix=prefix, **after)
         earlier = [each for each in page.get("Versions", []) if not each["IsLatest"]]
-        found = [*earlier, *page.get("DeleteMarkers", [])]
+        found = [{"Key": e["Key"], "VersionId": e["VersionId"]} for e in [*earlier, *page.get("DeleteMarkers", [])]]
         if found:
-            yield fs, bucket, [{"Key": each["Key"], "VersionId": each["VersionId"]} for each in found]
+            done = fs.call_s3("delete_objects", Bucket=bucket, Delete={"Objects": found, "Quiet": True})
+            yield from (str(each["Code"]) for each in done.get("Errors", []))
         if not page.get("IsTruncated"):
             return
         after = {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}
-
-
-def _remove(fs: Any, bucket: str, versions: list[dict[str, str]]) -> list[str]:
-    """Remove versions; returns the error codes of those that the server does not remove."""
-    done = fs.call_s3("delete_objects", Bucket=bucket, Delete={"Objects": versions, "Quiet": True})
-    return [str(each["Code"]) for each in done.get("Errors", [])]
-
-
-def _forget_uploads(fs: Any, bucket: str, prefix: str) -> None:
-    for each in fs.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=prefix).get("Uploads", []):
-        fs.call_s3("abort_multipart_upload", Bucket=bucket, Key=each["Key"], UploadId=each["UploadId"])

@@ -19,31 +19,24 @@ _CHECKED = "ingest/known_withdrawn"
 
 
 def withdraw_known(store: Store) -> list[str]:
-    """Withdraw every release with a conversation that is quarantined by now; returns the versions.
-
-    Releases are read only if the quarantine has changed since the last call.
-    """
+    """Withdraw releases with quarantined conversations, if the quarantine has changed; returns the versions."""
     state = hashlib.sha256(json.dumps(store.parts("quarantine")).encode()).hexdigest().encode()
     if store.read_bytes(_CHECKED) == state:
         return []
-    held = store.read("quarantine").filter(kind="conversation")["key"]
-    versions = releases_holding(store, lambda ids: _any_of(ids, held)) if len(held) else []
+    held = store.read("quarantine").filter(kind="conversation")["key"].implode()
+
+    def any_held(ids: pl.Series) -> bool:
+        stems = ids.str.replace(r"-[0-9a-f]{8}$", "")  # a conversation id may be a conv_id with a suffix
+        return bool((ids.is_in(held) | stems.is_in(held)).any())
+
+    versions = releases_holding(store, any_held) if held.list.len().item() else []
     withdraw_releases(store, versions)
     store.write_bytes(_CHECKED, state)
     return versions
 
 
-def _any_of(ids: pl.Series, conv_ids: pl.Series) -> bool:
-    """Whether one of the conversation ids is one of the conv_ids, or one of them with a suffix."""
-    stems = ids.str.replace(r"-[0-9a-f]{8}$", "")
-    return bool((ids.is_in(conv_ids.implode()) | stems.is_in(conv_ids.implode())).any())
-
-
 def releases_with(store: Store, tombstones: Tombstones, stay: Distinct) -> list[str]:
-    """Versions in the store that contain something taken down, or are half withdrawn.
-
-    `stay` are conversations that were not taken down; keyed hashes are computed only for the others.
-    """
+    """Versions with something taken down, or half withdrawn. Keyed hashes are computed only for ids not in `stay`."""
     return releases_holding(store, lambda ids: bool(tombstones.conversations(ids.filter(~stay.has(ids)))))
 
 
@@ -72,9 +65,7 @@ def withdraw_releases(store: Store, versions: list[str]) -> None:
 
 def still_published(store: Store, versions: list[str]) -> list[tuple[str, str]]:
     """(repository, revision) of publications of these versions, and of versions withdrawn earlier."""
-    withdrawn = [
-        version for version in _versions(store) if store.fs.exists(store.at(f"releases/{version}/{WITHDRAWN}"))
-    ]
+    withdrawn = (each for each in _versions(store) if store.fs.exists(store.at(f"releases/{each}/{WITHDRAWN}")))
     gone = {*versions, *withdrawn}
     return [(row.repo, row.revision) for row in publications(store) if row.version in gone]
 

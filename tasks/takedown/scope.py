@@ -1,53 +1,43 @@
-"""Resolves what people ask to have removed to conversations, images and users of a store."""
+"""Resolves what people ask to have removed to conversations, images and users of a store, and finds near copies."""
 
 import errno
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
 
 from schemas.errors import BadInput, why_unreadable
-from schemas.takedown import TakenDownKind
+from schemas.policy import NearImages
+from schemas.takedown import NearCopy, TakenDownKind
+from tasks.dedup.near_images import near_hashes, near_images
 from tasks.images.decode import ImageRejected, open_image
+from tasks.images.hashes import image_hashes
 from tasks.ingest.known_images import FileDigests, file_digests
 from tasks.ingest.presets import logged_name
 from tasks.ingest.quarantine import PRESET, quarantined
+from tasks.storage.distinct import Distinct
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import Tombstones, possible_conv_ids
 from tasks.storage.user_ids import Pseudonyms
-from tasks.takedown.lookalikes import lookalikes
 
 _IMAGE_SUFFIXES = (".png", ".jpeg", ".jpg", ".webp", ".gif", ".embedded")
 _DIGEST = re.compile(r"[0-9A-F]{32,64}")
 """Digests in upper case, as some systems write them."""
 _SHOWN = 20
+_HASHES = ["phash", "pdq", "grey"]
 
 
-@dataclass
-class Scope:
-    """What is removed, by the ids that the tables use."""
-
-    conversations: set[str] = field(default_factory=set)
-    """conv_ids."""
-    images: set[str] = field(default_factory=set)
-    """Content ids and logged names."""
-    users: set[str] = field(default_factory=set)
-    """Keyed hashes."""
-
-    def by_kind(self) -> dict[TakenDownKind, set[str]]:
-        """The ids by kind of tombstone."""
-        kinds = (TakenDownKind.CONVERSATION, TakenDownKind.PICTURE, TakenDownKind.USER)
-        return dict(zip(kinds, (self.conversations, self.images, self.users), strict=True))
+Scope = Mapping[TakenDownKind, set[str]]
+"""What is removed: conv_ids, content ids and logged names of images, keyed hashes of users."""
 
 
 class Known:
     """What a store has of the requested ids: conversations, users, images and image names."""
 
     def __init__(self, store: Store, asked: Iterable[str]) -> None:
-        self._store, wanted = store, set(asked)
+        wanted = set(asked)
         self.image_of = _images_of(store, wanted)
         self.also = _also(store, wanted)
         images = wanted | {self.image(each) for each in wanted}
@@ -134,7 +124,7 @@ def find_scope(
     logs name them. The other side of a vote is included because it repeats the prompt; so are all conversations that
     show a removed image, and all conversations and votes of a user.
     """
-    people, scope = Pseudonyms(key), Scope()
+    people, scope = Pseudonyms(key), {kind: set[str]() for kind in TakenDownKind}
     spellings = {each: list(_spellings(each)) for each in asked}
     users = [people.user_id(address) for address in addresses]
     spelled = {name for each in spellings for name in (*possible_conv_ids(each), *spellings[each])}
@@ -145,8 +135,8 @@ def find_scope(
     for user in users:
         if user is None or not (user in known.users or tombstones.holds(TakenDownKind.USER, [user])):
             raise BadInput("--user: this store has no line of that user; give the address exactly as the raw logs do")
-        scope.users.add(user)
-    scope.conversations |= set(_conversations(store, scope))
+        scope[TakenDownKind.USER].add(user)
+    scope[TakenDownKind.CONVERSATION].update(_conversations(store, scope))
     return scope
 
 
@@ -171,13 +161,13 @@ def _unknown(store: Store, asked: str) -> str:
 def _add(asked: str, spellings: Iterable[str], known: Known, scope: Scope) -> bool:
     """Add a requested id to the scope. Returns False when it is unknown."""
     if conv_id := known.conv_id(asked):
-        scope.conversations.add(conv_id)
+        scope[TakenDownKind.CONVERSATION].add(conv_id)
         return True
     if asked in known.users:
-        scope.users.add(asked)
+        scope[TakenDownKind.USER].add(asked)
         return True
     found = set[str]().union(*map(known.images, spellings))
-    scope.images |= found
+    scope[TakenDownKind.PICTURE].update(found)
     return bool(found)
 
 
@@ -211,9 +201,46 @@ def _file(asked: str) -> bytes | None:
 def _conversations(store: Store, scope: Scope) -> Iterator[str]:
     """conv_ids that are removed with a scope: those of its users and images, and the other sides of their votes."""
     parts = store.parts("sightings")
-    theirs = set(scope.conversations)
-    for part in parts if scope.users else ():
+    theirs = set(scope[TakenDownKind.CONVERSATION])
+    for part in parts if scope[TakenDownKind.USER] else ():
         rows = store.read_part("sightings", part, ["conv_id", "user_id"])
-        theirs |= set(rows.filter(pl.col("user_id").is_in(sorted(scope.users)))["conv_id"])
-    held = quarantined(store, parts, theirs, scope.images)
+        theirs |= set(rows.filter(pl.col("user_id").is_in(sorted(scope[TakenDownKind.USER])))["conv_id"])
+    held = quarantined(store, parts, theirs, scope[TakenDownKind.PICTURE])
     yield from held.filter(kind="conversation")["key"]
+
+
+def lookalikes(store: Store, content: bytes) -> list[NearCopy]:
+    """Stored images that are near-duplicates of an encoded image, nearest first; none if `content` is not an image."""
+    try:
+        hashed = image_hashes(open_image(content)).model_dump()
+    except ImageRejected:
+        return []
+    asked = pl.DataFrame({"image_id": [""], **{name: [hashed[name]] for name in _HASHES}})
+    return _near(asked, _hashed(store))
+
+
+def near_copies(store: Store, stay: Distinct) -> list[NearCopy]:
+    """Images that stay and are near-duplicates of one that is removed, nearest first."""
+    stays = stay.hold(pl.col("image_id"))
+    going = [rows.filter(~stays) for rows in _hashed(store)]
+    asked = pl.concat(going).unique("image_id", keep="last") if going else pl.DataFrame()
+    return [] if asked.is_empty() else _near(asked, (rows.filter(stays) for rows in _hashed(store)))
+
+
+def _hashed(store: Store) -> Iterator[pl.DataFrame]:
+    for rows in store.read_slices("signals/image_hash", ["content_id", *_HASHES]):
+        yield rows.drop_nulls().rename({"content_id": "image_id"}).unique("image_id", keep="last")
+
+
+def _near(asked: pl.DataFrame, stored: Iterable[pl.DataFrame]) -> list[NearCopy]:
+    nearest: dict[str, int] = {}
+    radius, ours = NearImages(), set(asked["image_id"])
+    for rows in stored:
+        images = pl.concat([asked, rows]).unique("image_id").sort("image_id")
+        pairs = near_images(near_hashes(images, radius, rows["image_id"]), images, radius)
+        for a, b, bits in pairs.select("image_a", "image_b", "pdq_distance").iter_rows():
+            other = b if a in ours else a
+            if other not in ours:
+                nearest[other] = min(bits, nearest.get(other, bits))
+    found = [NearCopy(image_id=image_id, pdq_distance=bits) for image_id, bits in nearest.items()]
+    return sorted(found, key=lambda copy: (copy.pdq_distance, copy.image_id))

@@ -1,23 +1,27 @@
-"""Removes from all tables what was taken down, and what nothing else needs any more.
+"""Removes from all tables what was taken down, and what no remaining conversation, image or vote needs.
 
 A sweep depends only on the tables and the tombstones, so the next sweep finishes one that was killed.
 """
 
+import secrets
 from collections.abc import Callable
 from datetime import datetime
+from typing import NamedTuple
 
 import polars as pl
 
 from schemas.row import arrow_schema
 from schemas.tables import TABLES
 from schemas.takedown import TakenDownKind
-from tasks.ingest.quarantine import withdraw_taken_down
+from tasks.ingest.quarantine import PRESET, taken_down_in, withdraw_taken_down
+from tasks.storage.content_id import text_id
 from tasks.storage.distinct import Distinct
 from tasks.storage.part_rewrite import parts_with, rewritten
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import Tombstones
-from tasks.takedown.live import Live, stays
 
+_OF_CONVERSATIONS = ["conversation_id", "turns.list.element.text_id", "prompt_id", "document_id", "image_ids"]
+_TEXT_ID = pl.element().struct.field("text_id")
 IMPERSONAL = {
     "log_files", "takedowns", "ratings", "style_coefficients", "rank_changes", "pair_records", "win_rates",
     "vote_shares", "elo_ratings", "rule_parity", "bench_funnel", "bench_measures", "bench_agreement",
@@ -30,10 +34,71 @@ UNNAMED = "untitled"
 _IMAGE = ("image_id", "image_a", "image_b", "source_image_id")
 
 
+class Live(NamedTuple):
+    """Sets of ids that stay after a takedown."""
+
+    gone: frozenset[str]
+    """conv_ids of `sightings` that do not stay."""
+    conversations: Distinct
+    """conversation_id."""
+    names: Distinct
+    """Logged image names, without extension."""
+    images: Distinct
+    """Content ids of images, including redacted ones."""
+    contents: Distinct
+    """Content ids of texts, prompts, documents and images."""
+    judges: Distinct
+    """Keyed hashes of voters."""
+
+    def add_images(self, ids: pl.Series, tombstones: Tombstones) -> None:
+        """Add images that were not taken down."""
+        ids = ids.drop_nulls().unique()
+        stay = ids.filter(~ids.is_in(sorted(tombstones.holds(TakenDownKind.PICTURE, ids))))
+        self.images.add(stay)
+        self.contents.add(stay)
+
+
+def live(store: Store, tombstones: Tombstones) -> Live:
+    """What stays; depends only on the tables and the tombstones."""
+    gone = frozenset(taken_down_in(store, store.parts("sightings"), tombstones))
+    # seeds are random, so that a collision of hashes does not recur in the next sweep
+    stay = Live(gone, *(Distinct(secrets.randbits(32)) for _ in Live._fields[1:]))
+    for rows in store.read_slices("conversations", ["conversation_id"]):
+        ids = rows["conversation_id"]
+        stay.conversations.add(ids.filter(~ids.is_in(sorted(tombstones.conversations(ids)))))
+    going = pl.col("conv_id").is_in(sorted(gone)).fill_null(False)
+    for rows in store.read_slices("sightings", ["conv_id", "pictures"]):
+        stay.names.add(rows.filter(~going)["pictures"].explode())
+    for table in (name for name, declared in TABLES.items() if "turns" in arrow_schema(declared.row).names):
+        for rows in store.read_slices(table, _OF_CONVERSATIONS):
+            kept = rows.filter(stay.conversations.hold(pl.col("conversation_id")))
+            for ids in (kept["turns"].list.eval(_TEXT_ID).explode(), kept["prompt_id"], kept["document_id"]):
+                stay.contents.add(ids)
+            stay.add_images(kept["image_ids"].explode(), tombstones)
+    for rows in store.read_slices("picture_files", ["name", "image_id"]):
+        stay.add_images(rows.filter(stays("name", stay.names))["image_id"], tombstones)
+    for rows in store.read_slices("redacted_images", ["image_id", "source_image_id"]):
+        redacted = rows.filter(stay.images.hold(pl.col("source_image_id")))["image_id"]
+        stay.images.add(redacted)
+        stay.contents.add(redacted)
+    for rows in store.read_slices("signals/image_text", ["content_id", "text"]):
+        texts = rows.filter(stay.images.hold(pl.col("content_id")))["text"]
+        stay.contents.add(pl.Series([text_id(text) for text in texts if text], dtype=pl.String))
+    sides = stay.conversations.hold(pl.col("conversation_a")) & stay.conversations.hold(pl.col("conversation_b"))
+    for rows in store.read_slices("battles", ["conversation_a", "conversation_b", "judge"]):
+        stay.judges.add(rows.filter(sides)["judge"])
+    return stay
+
+
+def stays(column: str, names: Distinct) -> pl.Expr:
+    """Whether the image name or image file in `column` is a preset, or one of `names`."""
+    stem = pl.col(column).str.replace(r"\.[a-z]+$", "")
+    return pl.col(column).str.starts_with(PRESET) | names.hold(stem)
+
+
 def sweep(store: Store, live: Live, tombstones: Tombstones, now: datetime, dry_run: bool) -> dict[str, int]:
     """Table -> number of rows that were removed, or with `dry_run` would be."""
-    personal = [table for table in TABLES if table not in IMPERSONAL]
-    removed: dict[str, int] = {}
+    personal, removed = [table for table in TABLES if table not in IMPERSONAL], dict[str, int]()
     for table in personal:
         unwanted = unwanted_rows(table, live, tombstones, store)
         removed[table] = sum(parts_with(store, table, store.parts(table), unwanted, _columns(unwanted)).values())

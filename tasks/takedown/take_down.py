@@ -3,21 +3,20 @@
 import getpass
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 import polars as pl
 
-from schemas.takedown import NearCopy, Removed
+from schemas.takedown import NearCopy, Removed, TakenDownKind
 from tasks.runtime.progress import tell
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import UNFINISHED, Tombstones
 from tasks.storage.user_ids import store_key
 from tasks.takedown.earlier_versions import forget_versions
-from tasks.takedown.live import Live, live
-from tasks.takedown.lookalikes import near_copies
 from tasks.takedown.releases import perhaps_published, releases_with, still_published, withdraw_releases
-from tasks.takedown.scope import Scope, find_scope
-from tasks.takedown.sweep import sweep
+from tasks.takedown.scope import Scope, find_scope, near_copies
+from tasks.takedown.sweep import Live, live, sweep
 
 
 def take_down(
@@ -38,7 +37,7 @@ def take_down(
     key = store_key(store)
     tombstones = Tombstones(store, key)
     scope = find_scope(store, asked, addresses, key, tombstones)
-    new = tombstones.add_for_now(scope.by_kind(), now)
+    new = tombstones.add_for_now(scope, now)
     stay = live(store, tombstones)
     lines, files, near = _lines(store, scope), _image_files(store, scope), near_copies(store, stay.images)
     hear(lines, files, near)
@@ -57,27 +56,17 @@ def take_down(
         earlier_versions="" if dry_run else forget_versions(store),
     )
     if not dry_run:
-        _keep_record(store, removed, {kind: len(ids) for kind, ids in scope.by_kind().items()}, now, reason)
+        _keep_record(store, removed, {kind: len(ids) for kind, ids in scope.items()}, now, reason)
     return removed
 
 
 def _keep_record(store: Store, removed: Removed, scope: Mapping[str, int], now: datetime, reason: str) -> None:
     """Write who took down how much, when and why, but not what."""
-    counts = removed.model_dump(include={"rows", "releases", "published", "perhaps_published"})
-    record = {
-        "finished_at": now.isoformat(timespec="seconds"),
-        "by": _user(),
-        "reason": reason,
-        "scope": scope,
-    } | counts
+    about = {"finished_at": now.isoformat(timespec="seconds"), "by": "", "reason": reason, "scope": scope}
+    with suppress(KeyError, OSError):  # in a container the user may have no name
+        about["by"] = getpass.getuser()
+    record = about | removed.model_dump(include={"rows", "releases", "published", "perhaps_published"})
     store.write_bytes(f"takedown/{now:%Y%m%dT%H%M%S}Z.json", json.dumps(record, indent=2).encode())
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # in a container the user may have no name
-        return ""
 
 
 def finish(store: Store, now: datetime) -> dict[str, int]:
@@ -86,8 +75,7 @@ def finish(store: Store, now: datetime) -> dict[str, int]:
         return {}
     tombstones = Tombstones(store, store_key(store))
     rows, _ = _remove(store, tombstones, live(store, tombstones), now, dry_run=False)
-    hindered = forget_versions(store)
-    if hindered:
+    if hindered := forget_versions(store):
         tell(f"the bucket may keep earlier versions of what was taken down ({hindered}); remove them yourself")
     return rows
 
@@ -106,7 +94,7 @@ def _remove(
 
 def _lines(store: Store, scope: Scope) -> list[str]:
     found: set[tuple[str, int]] = set()
-    theirs = pl.col("conv_id").is_in(sorted(scope.conversations))
+    theirs = pl.col("conv_id").is_in(sorted(scope[TakenDownKind.CONVERSATION]))
     for rows in store.read_slices("sightings", ["source", "line", "conv_id"]):
         found |= set(rows.filter(theirs).select("source", "line").iter_rows())
     return [f"{source}:{line}" for source, line in sorted(found)]
@@ -114,10 +102,11 @@ def _lines(store: Store, scope: Scope) -> list[str]:
 
 def _image_files(store: Store, scope: Scope) -> list[str]:
     """Files of the scope's images, and of images that only its conversations name."""
-    ours = pl.col("conv_id").is_in(sorted(scope.conversations))
-    theirs = scope.images | _named(store, ours)
+    ours = pl.col("conv_id").is_in(sorted(scope[TakenDownKind.CONVERSATION]))
+    asked = scope[TakenDownKind.PICTURE]
+    theirs = asked | _named(store, ours)
     only = sorted(theirs - _named(store, ~ours, theirs))
-    wanted = pl.col("name").str.replace(r"\.[a-z]+$", "").is_in(only) | pl.col("image_id").is_in(sorted(scope.images))
+    wanted = pl.col("name").str.replace(r"\.[a-z]+$", "").is_in(only) | pl.col("image_id").is_in(sorted(asked))
     files = [rows.filter(wanted)["name"] for rows in store.read_slices("picture_files", ["name", "image_id"])]
     return sorted(set().union(*files))
 

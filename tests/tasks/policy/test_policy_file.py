@@ -10,7 +10,7 @@ from schemas.policy import Action, Over
 from schemas.signals import MeasuredOn
 from tasks.policy import policy_file
 from tasks.policy.policy_file import load_policy, policy_hash
-from tasks.policy.vocabulary import BATTLE_COLUMNS, CONVERSATION_COLUMNS, MEASURED_ON, stated_types
+from tasks.policy.rules import BATTLE_COLUMNS, CONVERSATION_COLUMNS, MEASURED_ON, stated_types
 from tasks.signals import (
     CHOSEN_IMAGE_SIGNALS,
     DESCRIPTIVE_TEXT_SIGNALS,

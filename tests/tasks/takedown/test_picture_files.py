@@ -7,6 +7,7 @@ import PIL.Image
 import pytest
 
 from schemas.errors import BadInput
+from schemas.takedown import TakenDownKind
 from tasks.images.decode import open_image
 from tasks.images.hashes import image_hashes
 from tasks.storage.tombstones import Tombstones
@@ -48,21 +49,25 @@ def test_a_file_with_the_same_pixels_is_the_picture_in_whatever_format(pictures,
     store, _, image_id = pictures
     path = tmp_path / "asked"
     PIL.Image.open(io.BytesIO(FILES[PHOTO])).save(path, file_format, lossless=True)
-    assert scope_of(store, path).images == {PHOTO, image_id}
-    assert scope_of(store, path).conversations == {conv_id("ann")}
+    assert scope_of(store, path)[TakenDownKind.PICTURE] == {PHOTO, image_id}
+    assert scope_of(store, path)[TakenDownKind.CONVERSATION] == {conv_id("ann")}
 
 
 @pytest.mark.parametrize("kind", ["md5", "sha1", "sha256"])
 def test_a_digest_is_taken_as_any_system_writes_it(pictures, kind):
     store, _, image_id = pictures
     digest = hashlib.new(kind, FILES[PHOTO]).hexdigest()
-    assert scope_of(store, digest).images == scope_of(store, digest.upper()).images == {PHOTO, image_id}
+    assert (
+        scope_of(store, digest)[TakenDownKind.PICTURE]
+        == scope_of(store, digest.upper())[TakenDownKind.PICTURE]
+        == {PHOTO, image_id}
+    )
 
 
 def test_a_file_that_is_no_picture_is_known_by_its_bytes(pictures):
     store, folder, _ = pictures
     scope = scope_of(store, folder / f"{BROKEN}.png")
-    assert (scope.images, scope.conversations) == ({BROKEN}, {conv_id("bob")})
+    assert (scope[TakenDownKind.PICTURE], scope[TakenDownKind.CONVERSATION]) == ({BROKEN}, {conv_id("bob")})
 
 
 @pytest.mark.parametrize("saved", [{"format": "JPEG", "quality": 60}, {"format": "PNG"}])
