@@ -13,6 +13,7 @@ from fsspec.implementations.local import LocalFileSystem
 from schemas.errors import BadInput
 from schemas.tables import TABLES
 from tasks.storage.lease import leased
+from tasks.storage.storage_errors import storage_errors
 from tasks.storage.tables import Store
 
 _FILE, _SINCE = "writing.lock", "writing.since"
@@ -68,7 +69,7 @@ def _hold(store: Store) -> AbstractContextManager[None]:
 def _local(store: Store) -> Iterator[None]:
     since = Path(store.at(_SINCE))
     try:
-        with FileLock(store.at(_FILE), timeout=0, thread_local=False):
+        with storage_errors(store), FileLock(store.at(_FILE), timeout=0, thread_local=False):
             since.write_text(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
             try:
                 yield
