@@ -1,4 +1,4 @@
-"""Decodes an image once, strips its metadata, resizes it (Pillow) and hashes it (imagehash, pdqhash).
+"""Decodes an image once, makes its stored file anew, resizes it (Pillow) and hashes it (imagehash, pdqhash).
 
-In: bytes of image files. Out: decoded pixels with a content id, the stored file without metadata, perceptual hashes.
+In: bytes of image files. Out: decoded pixels with a content id, the stored file, perceptual hashes.
 """

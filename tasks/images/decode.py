@@ -5,6 +5,7 @@ with other file names, containers or EXIF orientations are the same image.
 """
 
 import io
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,15 +14,23 @@ import numpy.typing as npt
 import PIL.Image
 
 from schemas.reject import RejectReason
-from tasks.images.metadata import strip_metadata
+from tasks.images.rebuild import png, rebuilt_jpeg
 from tasks.storage.content_id import image_id
 
 Pixels = npt.NDArray[np.uint8]
 Filter = PIL.Image.Resampling
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
-PIXELS_MAX = 100_000_000
-"""Largest image that is decoded: 300 MB of pixels. Pillow's own limit only warns below twice its value."""
+SIDE_MAX, PIXELS_MAX = 20_000, 25_000_000
+"""Largest image that is decoded. 25 million pixels take up to 415 MB in all steps, and up to 5 s."""
+FILE_BYTES_MAX = 64 * 1024 * 1024
+"""Larger image files are not read; a server stores at most 3.3 MB for each."""
+_READS_MAX = 100_000
+"""Pillow reads a header piece by piece; a file of 64 MB can hold 20 million empty pieces, which would take minutes."""
+_SCANS_MAX = 32
+"""A progressive JPEG has about 10 scans; each takes time for all pixels, whatever its size."""
+_SCAN = re.compile(rb"\xff\xda\0[\x08\x0a\x0c\x0e][\x01-\x04]")
+_STRIP_PIXELS = 1_000_000
 _WIDE_GREY = {"I;16", "I;16B", "I;16L", "I"}
 _TO_UPRIGHT = {
     2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
@@ -34,7 +43,7 @@ _TO_UPRIGHT = {
 }
 """EXIF orientation -> the transpose that turns the stored pixels upright; 1 is upright already."""
 
-PIL.Image.MAX_IMAGE_PIXELS = None  # the header is checked against PIXELS_MAX before anything is decoded
+PIL.Image.MAX_IMAGE_PIXELS = None  # the header is checked before anything is decoded
 
 
 class ImageRejected(Exception):
@@ -86,40 +95,65 @@ class DecodedImage:
         return self.resized((max(1, round(self.width * scale)), max(1, round(self.height * scale))), Filter.BILINEAR)
 
 
+class _Reads(io.BytesIO):
+    """A file that may be read in at most `_READS_MAX` pieces."""
+
+    left = _READS_MAX
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """The next bytes. Raises ImageRejected after too many reads."""
+        self.left -= 1
+        if self.left < 0:
+            raise ImageRejected(RejectReason.IMAGE_TOO_LARGE, f"more than {_READS_MAX:,} pieces are not read")
+        return super().read(size)
+
+
 def open_image(content: bytes) -> DecodedImage:
-    """Decode an untrusted file. Raises ImageRejected unless it is one complete, still image."""
+    """Decode an untrusted file. Raises ImageRejected unless it is one complete, still image within the limits."""
     if not content:
         raise ImageRejected(RejectReason.IMAGE_EMPTY, "0 bytes")
-    header = _header(content)
-    file_format, orientation = str(header.format), _orientation(header)
-    encoded = strip_metadata(content, file_format) if orientation == 1 else None
-    rgb = _decode(content if encoded is None else encoded, orientation)
-    if encoded is None:
-        sink = io.BytesIO()
-        PIL.Image.fromarray(rgb).save(sink, "PNG")
-        encoded, file_format = sink.getvalue(), "PNG"
-    return DecodedImage(image_id(rgb), encoded, file_format.lower(), rgb)
+    within("bytes", len(content), FILE_BYTES_MAX)
+    image = _header(content)
+    rgb = _decode(image)
+    encoded = rebuilt_jpeg(content) if image.format == "JPEG" and _orientation(image) == 1 else None
+    del image
+    if encoded is not None and np.array_equal(_decode(_header(encoded)), rgb):
+        return DecodedImage(image_id(rgb), encoded, "jpeg", rgb)
+    return from_pixels(rgb)
+
+
+def from_pixels(rgb: Pixels) -> DecodedImage:
+    """An image of uint8 (height, width, 3), stored as PNG."""
+    return DecodedImage(image_id(rgb), png(rgb), "png", rgb)
 
 
 def decode_stored(encoded: bytes, stored_format: str, stored_id: str) -> DecodedImage:
     """Decode an image of the `images` table again, for a signal that was added later."""
-    return DecodedImage(stored_id, encoded, stored_format, _decode(encoded, 1))
+    return DecodedImage(stored_id, encoded, stored_format, _decode(_header(encoded)))
+
+
+def within(what: str, value: int, most: int) -> None:
+    """Raises ImageRejected when an image exceeds a limit."""
+    if value > most:
+        raise ImageRejected(RejectReason.IMAGE_TOO_LARGE, f"{value:,} {what}, at most {most:,} are read")
 
 
 def _header(content: bytes) -> PIL.Image.Image:
     try:
-        header = PIL.Image.open(io.BytesIO(content), formats=FORMATS)
+        header = PIL.Image.open(_Reads(content), formats=FORMATS)
+        within("pixels on the longer side", max(header.size), SIDE_MAX)
+        within("pixels", header.width * header.height, PIXELS_MAX)
         frames = getattr(header, "n_frames", 1)
+    except ImageRejected:
+        raise
     except Exception as error:  # decoders raise errors of any type on hostile bytes
         raise ImageRejected(RejectReason.IMAGE_NOT_A_PICTURE, type(error).__name__) from None
-    width, height = header.size
-    if width * height > PIXELS_MAX:
-        evidence = f"{width} x {height} pixels, at most {PIXELS_MAX:,} are decoded"
-        raise ImageRejected(RejectReason.IMAGE_TOO_LARGE, evidence)
     if header.format == "MPO":  # a phone's JPEG with previews after the image: the first frame is the image
         header.format = "JPEG"
     elif frames != 1:
         raise ImageRejected(RejectReason.IMAGE_ANIMATED, f"{frames} frames")
+    if header.format == "JPEG":
+        within("scans", len(_SCAN.findall(content)), _SCANS_MAX)
     return header
 
 
@@ -131,28 +165,39 @@ def _orientation(header: PIL.Image.Image) -> int:
     return value if value in _TO_UPRIGHT else 1
 
 
-def _decode(content: bytes, orientation: int) -> Pixels:
+def _decode(image: PIL.Image.Image) -> Pixels:
     try:
-        image: PIL.Image.Image = PIL.Image.open(io.BytesIO(content), formats=FORMATS)
         image.load()
+    except ImageRejected:
+        raise
     except Exception as error:
         raise ImageRejected(RejectReason.IMAGE_TRUNCATED, type(error).__name__) from None
     rgb = _rgb(image)
-    if orientation != 1:
+    if (orientation := _orientation(image)) != 1:
         rgb = np.asarray(PIL.Image.fromarray(rgb).transpose(_TO_UPRIGHT[orientation]))
     rgb.flags.writeable = False
     return rgb
 
 
 def _rgb(image: PIL.Image.Image) -> Pixels:
-    if image.mode in _WIDE_GREY:
-        grey = np.asarray(image)
-        shift = 8 if int(grey.max(initial=0)) > 255 else 0
-        image = PIL.Image.fromarray(np.clip(grey >> shift, 0, 255).astype(np.uint8))
+    """uint8 (height, width, 3), made of a strip at a time so that memory holds no second copy of a large image."""
     if image.mode == "F":
         raise ImageRejected(RejectReason.IMAGE_UNSUPPORTED, "floating-point pixels")
+    shift = 8 if image.mode in _WIDE_GREY and int(np.asarray(image).max(initial=0)) > 255 else 0
+    rgb = np.empty((image.height, image.width, 3), np.uint8)
+    rows = max(1, _STRIP_PIXELS // image.width)
+    for top in range(0, image.height, rows):
+        strip = image.crop((0, top, image.width, min(top + rows, image.height)))
+        rgb[top : top + rows] = np.asarray(_on_white(strip, shift))
+    return rgb
+
+
+def _on_white(image: PIL.Image.Image, shift: int) -> PIL.Image.Image:
+    """RGB; `shift` is how many bits wide grey values have beyond 8."""
+    if image.mode in _WIDE_GREY:
+        image = PIL.Image.fromarray(np.clip(np.asarray(image) >> shift, 0, 255).astype(np.uint8))
     if image.has_transparency_data:
         layer = image.convert("RGBA")
         image = PIL.Image.new("RGBA", layer.size, "white")
         image.alpha_composite(layer)
-    return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
+    return image.convert("RGB")

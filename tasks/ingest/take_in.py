@@ -15,9 +15,8 @@ from pydantic import SecretBytes
 
 from schemas.errors import BadInput
 from schemas.image import Image, ImageFile
-from schemas.reject import RejectReason
 from schemas.takedown import TakenDownKind
-from tasks.images.decode import DecodedImage, ImageRejected, Pixels, open_image
+from tasks.images.decode import FILE_BYTES_MAX, DecodedImage, ImageRejected, Pixels, open_image, within
 from tasks.ingest.image_files import ImageSource, file_stamp
 from tasks.ingest.known_images import KnownHashes, file_digests, load_known_hashes
 from tasks.runtime.parallel import map_ordered
@@ -27,8 +26,6 @@ from tasks.storage.tables import Store, frame_of
 from tasks.storage.tombstones import Tombstones
 
 FILES_AT_ONCE = 16
-FILE_BYTES_MAX = 256 * 1024 * 1024
-"""Larger image files are not read; a server stores at most 3.3 MB for each."""
 PIXELS_AT_ONCE = 32_000_000
 """Decoded pixels that a worker holds before it measures them: 96 MB."""
 FILES_A_SHARD = 16 * FILES_AT_ONCE
@@ -143,8 +140,7 @@ def _open(source: ImageSource, result: TakenIn, intake: Intake) -> DecodedImage 
         return None
     try:
         if too_large:
-            evidence = f"{size_bytes:,} bytes, at most {FILE_BYTES_MAX:,} are read"
-            raise ImageRejected(RejectReason.IMAGE_TOO_LARGE, evidence)
+            within("bytes", size_bytes, FILE_BYTES_MAX)
         opened = picture = open_image(content)
         if intake.listed.holds_image(opened.image_id, lambda: intake.pdq(opened.rgb)):
             result.known.append(source.name)

@@ -17,7 +17,7 @@ import polars as pl
 from schemas.conversation import RedactedConversation
 from schemas.decision import Redaction
 from schemas.policy import Action, Over, Policy, Rule
-from tasks.images.decode import DecodedImage, open_image
+from tasks.images.decode import DecodedImage, from_pixels, open_image
 from tasks.policy.rules import Signals, fires
 from tasks.storage.content_id import combined_id, text_id
 
@@ -252,7 +252,8 @@ def fill_boxes(image: DecodedImage, boxes: Iterable[Box]) -> DecodedImage:
     rgb = image.rgb.copy()
     for left, top, right, bottom in boxes:
         rgb[top:bottom, left:right] = FILL
+    if image.format == "png":
+        return from_pixels(rgb)
     sink = io.BytesIO()
-    jpeg = image.format == "jpeg"
-    PIL.Image.fromarray(rgb).save(sink, "JPEG" if jpeg else "PNG", **(_JPEG if jpeg else {}))
+    PIL.Image.fromarray(rgb).save(sink, "JPEG", **_JPEG)
     return open_image(sink.getvalue())

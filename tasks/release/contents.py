@@ -12,7 +12,7 @@ import polars as pl
 from pydantic import ValidationError
 
 from schemas.release import CONFIGS, KEYS
-from tasks.images.metadata import strip_metadata
+from tasks.images.rebuild import is_pixels_alone
 from tasks.providers.embedded.pii_patterns import find_patterns
 from tasks.providers.embedded.text_pii import without_overlaps
 from tasks.release.gather import WINNERS
@@ -99,17 +99,16 @@ def _turns(row: Row) -> Iterator[tuple[str, list[dict[str, str]]]]:
 
 
 def _image(name: str, content: bytes) -> Iterator[str]:
-    """Problems of an image: its name, broken content, or anything that `strip_metadata` would remove, such as EXIF."""
+    """Problems of an image: its name, broken content, or anything beside its pixels, such as EXIF."""
     if not IMAGE_NAME.fullmatch(name):
         yield f"an image path is not a content id: {name!r}"
     try:
         with PIL.Image.open(io.BytesIO(content)) as image:
-            file_format = image.format
             image.verify()  # checksums, where the format has them
     except Exception as error:  # any decoder error means the same here
         yield f"{name} does not open as an image ({type(error).__name__})"
         return
-    if content != strip_metadata(content, file_format or ""):
+    if not is_pixels_alone(content):
         yield f"{name} carries more than its pixels"
 
 

@@ -25,6 +25,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from schemas.errors import BadInput, StoreUnwell
 from schemas.tables import TABLES
+from tasks.storage.storage_errors import storage_errors
 from tasks.storage.tables import HOLDS, Store
 
 _FILE, _SINCE, _PROBE = "writing.lock", "writing.since", "writing.probe"
@@ -76,7 +77,7 @@ def sweep(store: Store) -> None:
 def _local(store: Store) -> Iterator[None]:
     since = Path(store.at(_SINCE))
     try:
-        with FileLock(store.at(_FILE), timeout=0, thread_local=False):
+        with storage_errors(store), FileLock(store.at(_FILE), timeout=0, thread_local=False):
             since.write_text(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
             try:
                 yield

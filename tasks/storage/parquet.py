@@ -31,7 +31,7 @@ def parquet_options(schema: pa.Schema, codec: str = "zstd") -> dict[str, Any]:
 def encode_parquet(table: pa.Table, codec: str = "zstd") -> bytes:
     """A whole table as Parquet bytes."""
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, **parquet_options(table.schema, codec))
+    pq.write_table(table, sink, write_page_checksum=True, **parquet_options(table.schema, codec))
     return cast(bytes, sink.getvalue().to_pybytes())
 
 

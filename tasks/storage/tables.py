@@ -7,10 +7,13 @@ first and list it last, so readers never see half a table, and a killed writer l
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
+from zlib import crc32
 
 import fsspec
 import polars as pl
@@ -26,7 +29,14 @@ from tasks.storage.parquet import conform, encode_parquet, no_rows, rows_in, top
 
 _LIST = "parts.json"
 SLICE_ROWS, SLICE_BYTES = 16_384, 16 * 1024 * 1024
-_READ_BYTES = 1024 * 1024
+_READ_BYTES, _READ_END_BYTES, _END_BYTES = 1024 * 1024, 64 * 1024, 8
+_PART = re.compile(r"[0-9a-f]{20}\.parquet")
+"""Name of a part: 12 digits of the hash of its bytes, 8 of the CRC-32 of its footer, which no page checksum covers."""
+_MADE_AGAIN = {
+    "decisions", "rule_parity", "bench_funnel", "bench_measures", "bench_agreement", "ratings", "style_coefficients",
+    "rank_changes", "pair_records", "win_rates", "vote_shares", "elo_ratings", "outlier_judges",
+}  # fmt: skip
+"""Tables that a run replaces as a whole, from others."""
 HOLDS: dict[str, Callable[[], None]] = {}
 """Path of a store whose lease this process holds -> a function that raises when another run has taken it over."""
 
@@ -112,9 +122,12 @@ class Store:
         """Names of the listed parts of a table, oldest first."""
         listed = self.read_bytes(f"tables/{table}/{_LIST}")
         try:
-            return [] if listed is None else cast(list[str], json.loads(listed))
+            parts = [] if listed is None else json.loads(listed)
         except ValueError:
             raise self._damaged(table) from None
+        if not isinstance(parts, list) or not all(isinstance(part, str) and _PART.fullmatch(part) for part in parts):
+            raise self._damaged(table)
+        return parts
 
     def read(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """The whole table; an empty frame with the same columns when nothing was written yet."""
@@ -122,9 +135,9 @@ class Store:
         parts = self.parts(table)
         try:  # part by part: polars copies what Arrow reads, so memory never holds the whole table twice
             frames = [self.read_part(table, part, names) for part in parts]
-        except FileNotFoundError:  # a writer replaced the table meanwhile: read the new list
+        except StoreUnwell:  # perhaps a writer replaced the table meanwhile: read the new list
             if self.parts(table) == parts:
-                raise self._damaged(table) from None
+                raise
             return self.read(table, columns)
         return pl.concat([self.empty(table, names), *frames])
 
@@ -139,17 +152,14 @@ class Store:
 
     def part_sizes(self, table: str) -> list[tuple[int, int]]:
         """(rows, uncompressed bytes) of each part. Reads only the footers."""
-        paths = [self.at(f"tables/{table}/{part}") for part in self.parts(table)]
-        footers = [pq.read_metadata(path, filesystem=self.fs) for path in paths]
+        with self._sound(table):
+            footers = [self._footer(table, part) for part in self.parts(table)]
         return [(f.num_rows, sum(f.row_group(n).total_byte_size for n in range(f.num_row_groups))) for f in footers]
 
     def read_parts(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """The table one part at a time."""
         for part in self.parts(table):
-            try:
-                yield self.read_part(table, part, columns)
-            except FileNotFoundError:
-                raise self._damaged(table) from None
+            yield self.read_part(table, part, columns)
 
     def read_slices(
         self, table: str, columns: Sequence[str] | None = None, rows: int = SLICE_ROWS
@@ -163,10 +173,8 @@ class Store:
     ) -> Iterator[pl.DataFrame]:
         """One part in slices. `columns` may name nested ones: `turns.list.element.text_id` reads nothing else."""
         names = arrow_schema(TABLES[table].row).names if columns is None else list(columns)
-        path = self.at(f"tables/{table}/{part}")
-        try:
-            piecewise = isinstance(self.fs, LocalFileSystem) or self.fs.size(path) > SLICE_BYTES  # else one request
-            file = pq.ParquetFile(path, filesystem=self.fs, buffer_size=_READ_BYTES) if piecewise else None
+        with self._sound(table):
+            file = self._opened_in_pieces(table, part)
             if file is None or not {*top_columns(names)} <= {*file.schema_arrow.names}:
                 yield from self.read_part(table, part, names).iter_slices(rows)
                 return
@@ -174,23 +182,27 @@ class Store:
             for batch in file.iter_batches(some_rows, columns=names, use_threads=False):
                 some = pa.table(batch).replace_schema_metadata(None).select(top_columns(names))
                 yield cast(pl.DataFrame, pl.from_arrow(some))
-        except (pa.ArrowInvalid, FileNotFoundError):
-            raise self._damaged(table) from None
+
+    def _opened_in_pieces(self, table: str, part: str) -> pq.ParquetFile | None:
+        """A part to read piecewise; None for a small part on an object store, which is read with one request."""
+        path = self.at(f"tables/{table}/{part}")
+        if not isinstance(self.fs, LocalFileSystem) and self.fs.size(path) <= SLICE_BYTES:
+            return None
+        return self._opened(table, part, filesystem=self.fs, buffer_size=_READ_BYTES, pre_buffer=False)
 
     def read_part_batches(self, table: str, part: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """One part as Arrow batches; in a local folder 32 rows at a time, because rows with images are large."""
-        if isinstance(self.fs, LocalFileSystem):
-            file = pq.ParquetFile(self.at(f"tables/{table}/{part}"), memory_map=True)
-            yield from file.iter_batches(32, columns=list(columns), use_threads=False)
-        else:
-            yield from self._read_part(table, part, columns).to_batches()
+        with self._sound(table):
+            if isinstance(self.fs, LocalFileSystem):
+                file = self._opened(table, part, memory_map=True)
+                yield from file.iter_batches(32, columns=list(columns), use_threads=False)
+            else:
+                yield from self._read_part(table, part, columns).to_batches()
 
     def read_part(self, table: str, part: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """One part of a table."""
-        try:
+        with self._sound(table):
             return cast(pl.DataFrame, pl.from_arrow(self._read_part(table, part, columns)))
-        except pa.ArrowInvalid:
-            raise self._damaged(table) from None
 
     def replace(self, table: str, frame: pl.DataFrame) -> None:
         """Make `frame` the whole content of the table, sorted by the table's key; earlier parts are deleted."""
@@ -207,7 +219,8 @@ class Store:
         if isinstance(rows, pl.DataFrame):
             rows = conform(rows.sort(declared.sort, maintain_order=True), arrow_schema(declared.row))
         content = encode_parquet(rows, declared.compression)
-        name = f"{hashlib.blake2b(content, digest_size=10).hexdigest()}.parquet"
+        footer = crc32(content[-_END_BYTES - int.from_bytes(content[-_END_BYTES:-4], "little") :])
+        name = f"{hashlib.blake2b(content, digest_size=6).hexdigest()}{footer:08x}.parquet"
         self.write_bytes(f"tables/{table}/{name}", content)
         return name
 
@@ -239,13 +252,41 @@ class Store:
 
     def _read_part(self, table: str, part: str, columns: Sequence[str] | None) -> pa.Table:
         # not `pq.read_table`, which imports pyarrow.dataset and pandas: half a second in every process
-        with pq.ParquetFile(self.at(f"tables/{table}/{part}"), filesystem=self.fs, pre_buffer=True) as file:
+        with self._opened(table, part, filesystem=self.fs, pre_buffer=True) as file:
             names = file.schema_arrow.names if columns is None else list(columns)
             there = [name for name in names if top_columns([name])[0] in file.schema_arrow.names]
             rows = file.read(there).replace_schema_metadata(None)
         if len(there) < len(names):
             rows = self._with_nulls(table, rows, top_columns(names))
         return rows.select(top_columns(names))
+
+    def _opened(self, table: str, part: str, **options: Any) -> pq.ParquetFile:
+        """A part to read, with its checksums verified: that of the footer now, that of a page when it is read."""
+        footer = self._footer(table, part)
+        path = self.at(f"tables/{table}/{part}")
+        return pq.ParquetFile(path, metadata=footer, page_checksum_verification=True, **options)
+
+    def _footer(self, table: str, part: str) -> pq.FileMetaData:
+        """The footer of a part. Raises ArrowInvalid when its checksum is not the one in the part's name."""
+        path = self.at(f"tables/{table}/{part}")
+        end = self.fs.cat_file(path, start=-_READ_END_BYTES)
+        if (size := _END_BYTES + int.from_bytes(end[-_END_BYTES:-4], "little")) > len(end):
+            end = self.fs.cat_file(path, start=-min(size, self.fs.size(path)))
+        if f"{crc32(end[-size:]):08x}" != part.partition(".")[0][-8:]:
+            raise pa.ArrowInvalid("the footer has another checksum")
+        return pq.read_metadata(pa.BufferReader(end[-size:]))
+
+    @contextmanager
+    def _sound(self, table: str) -> Iterator[None]:
+        """Raises StoreUnwell for what Arrow raises when a part is lost or broken."""
+        try:
+            yield
+        except (pa.ArrowException, FileNotFoundError, UnicodeDecodeError):
+            raise self._damaged(table) from None
+        except OSError as error:
+            if type(error) is OSError and error.errno is None:  # Arrow's own, such as for a checksum
+                raise self._damaged(table) from None
+            raise
 
     def _with_nulls(self, table: str, rows: pa.Table, names: Sequence[str]) -> pa.Table:
         """Columns of signals that a part does not have are null: they were added later, such as a new tag."""
@@ -259,9 +300,11 @@ class Store:
         return rows
 
     def _damaged(self, table: str) -> StoreUnwell:
+        again = f"delete {self.at('tables/' + table)!r}, and the next run makes the table again"
+        copy = "put a copy of the store in its place, or start a new one"
         return StoreUnwell(
-            f"store {self.root!r} is damaged: a part of table {table!r}, or the list of them, is lost or broken; put a "
-            "copy of the store in its place, or start a new one"
+            f"store {self.root!r} is damaged: a part of table {table!r}, or the list of them, is lost or broken; "
+            + (again if table.startswith("signals/") or table in _MADE_AGAIN else copy)
         )
 
     def _list(self, table: str, parts: Sequence[str]) -> None:

@@ -2,8 +2,8 @@
 
 The default where no API key is set; quality is measured in docs/tags.md (benchmarks/tags_quality.py). Criteria and
 taxonomy are of lower assurance and not evaluated against human labels: criteria judge the wording of a prompt, not what
-an answer needs; the image domain is what the image's vector says, else what the prompt names, else null. Examples and words are in the YAML
-files beside this one.
+an answer needs; the image domain is what the image's vector says, else what the prompt names, else null. Examples and
+words are in the YAML files beside this one.
 """
 
 import re
