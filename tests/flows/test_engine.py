@@ -2,66 +2,104 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
-import time
+from contextlib import closing
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from flows.commands.engine import check_server, start_server
+from flows.commands.engine import _TABLES_OF, _make_tables, check_server
 from schemas.errors import EngineUnwell
 from tests.http_server import HttpServer
 
 ROOT = Path(__file__).parents[2]
-COMMAND = """
-import sys, time
-from flows.commands.engine import prepare_engine, start_server
-prepare_engine(sys.argv[1])
-start_server()
-from prefect.server.api.server import SubprocessASGIServer
-print(SubprocessASGIServer().server_process.pid, flush=True)
-time.sleep(99)
+RUN = """
+import os, signal, sys
+from prefect import flow
+from schemas.run import StageReport
+
+@flow(name="stage")
+def stage(settings):
+    from prefect.settings import PREFECT_API_URL
+    print(PREFECT_API_URL.value(), flush=True)
+    if sys.argv[2:] == ["kill"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [StageReport(stage="ingest")]
+"""
+COMMAND = f"""
+import sys
+from flows.commands.engine import run_flows
+from schemas.settings import Settings
+
+def load():
+    names = {{}}
+    exec({RUN!r}, names)
+    return names["stage"]
+
+print(len(run_flows(Settings(store=sys.argv[1]), load, load)))
 """
 
 
-def _alive(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+def _run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PREFECT_HOME": str(folder / "home")}
+    return subprocess.run(
+        [sys.executable, "-c", COMMAND, str(folder / "store"), *options], cwd=ROOT, env=environment,
+        capture_output=True, text=True, check=False, timeout=400,
+    )  # fmt: skip
 
 
-def test_a_killed_command_leaves_no_server_and_nothing_in_the_users_prefect_database(tmp_path):
-    home, store = tmp_path / "home", tmp_path / "store"
-    store.mkdir()
-    environment = os.environ | {"PREFECT_HOME": str(home)}
-    command = subprocess.Popen(
-        [sys.executable, "-c", COMMAND, str(store)], cwd=ROOT, env=environment, stdout=subprocess.PIPE
+def test_history_is_kept_in_the_store_and_nothing_in_the_users_prefect_database(tmp_path):
+    done = _run(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "2"
+    assert not (tmp_path / "home").exists()
+    with closing(sqlite3.connect(tmp_path / "store" / ".prefect" / "prefect.db")) as history:
+        assert history.execute("SELECT state_name FROM flow_run").fetchall() == [("Completed",)] * 2
+
+
+def test_a_killed_command_leaves_no_server(tmp_path):
+    done = _run(tmp_path, "kill")
+    assert done.returncode == -signal.SIGKILL
+    with pytest.raises(EngineUnwell, match="does not answer"):
+        check_server(done.stdout.strip())
+
+
+def test_shipped_tables_are_those_of_prefects_migrations(tmp_path):
+    assert version("prefect") == _TABLES_OF, "make prefect_tables.sql again, with the new version"
+    shipped, migrated = tmp_path / "shipped.db", tmp_path / "migrated.db"
+    _make_tables(shipped)
+    environment = os.environ | {"PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{migrated}"}
+    migrate = (
+        "import asyncio; from prefect.server.database import provide_database_interface as database; "
+        "asyncio.run(database().create_db())"
     )
-    with command:
-        server = int(command.stdout.readline())
-        assert _alive(server)
-        command.send_signal(signal.SIGKILL)
-        command.wait()
-        until = time.monotonic() + 60
-        while _alive(server) and time.monotonic() < until:
-            time.sleep(0.2)
-    assert not _alive(server)
-    assert not home.exists() and list(store.glob(".prefect/*.db"))
+    subprocess.run([sys.executable, "-c", migrate], check=True, env=environment | {"PREFECT_HOME": str(tmp_path)})
+    assert _schema(shipped) == _schema(migrated)
 
 
-def test_a_server_that_does_not_start_is_one_line_that_says_what_to_do(monkeypatch):
-    import prefect.server.api.server
-    from prefect.settings import PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS, temporary_settings
+def _schema(file: Path) -> list[list[Any]]:
+    """Columns, indices and revision. Alembic writes the constraints of a table in another order each time."""
+    of_tables = (
+        'SELECT t.name, i.name, i.type, i."notnull", i.pk FROM sqlite_master t, pragma_table_info(t.name) i',
+        'SELECT t.name, i."from", i."table", i."to" FROM sqlite_master t, pragma_foreign_key_list(t.name) i',
+        "SELECT version_num FROM alembic_version",
+    )
+    with closing(sqlite3.connect(file)) as opened:
+        indices = opened.execute("SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql NOT NULL")
+        written = [sorted((name, "".join(sql.split())) for name, sql in indices)]
+        return written + [sorted(opened.execute(question)) for question in of_tables]
 
-    monkeypatch.setattr(prefect.server.api.server.SubprocessASGIServer, "_instances", {})
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    with (
-        temporary_settings({PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: 1}),
-        pytest.raises(EngineUnwell, match=r"^Prefect's server does not start[^\n]* PREFECT_API_URL=[^\n]*$"),
-    ):
-        start_server()
+
+def test_a_broken_history_is_one_line_that_says_what_to_do(tmp_path):
+    database = tmp_path / "store" / ".prefect" / "prefect.db"
+    database.parent.mkdir(parents=True)
+    database.write_bytes(b"no database" * 100)
+    with pytest.raises(EngineUnwell, match=r"^Prefect's server does not start[^\n]* PREFECT_API_URL=[^\n]*$"):
+        _make_tables(database)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/api", "nonsense", "http://[::1/api"])
