@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 from scipy.cluster.hierarchy import linkage
-from sklearn.feature_extraction.text import CountVectorizer
 
 from schemas.topic import TopicMerge, TopicName
 from tasks.providers.capabilities import Failed, TopicEvidence, TopicNamer
@@ -32,6 +31,8 @@ def topic_evidence(texts: Sequence[str], labels: Labels, vectors: Vectors) -> li
 
 def _class_tf_idf(topics: Sequence[str]) -> list[tuple[str, ...]]:
     """Top words of each topic by (term frequency in the topic) * log(1 + mean words per topic / total frequency)."""
+    from sklearn.feature_extraction.text import CountVectorizer  # a second to import
+
     vectorizer = CountVectorizer(token_pattern=_WORD, stop_words="english", max_features=20_000)
     try:
         counts = vectorizer.fit_transform(topics).tocsr()
@@ -82,6 +83,15 @@ def topic_names(
         store.replace(NAMES, pl.DataFrame(rows, schema=frame_schema(TopicName)))
     names = {n: known.get(key) or ", ".join(evidence[n].keywords[:KEYWORDS]) or "untitled" for n, key in keys.items()}
     return names | {-1: OUTLIERS}
+
+
+def known_names(store: Store, ids: pl.Series, labels: Labels, namer: TopicNamer) -> dict[int, str] | None:
+    """The names that `topic_names` gave to the same fit before; None unless every topic has one."""
+    kept = store.read(NAMES).filter(version=namer.version).select("document_ids", "name")
+    name_of = {frozenset(members): name for members, name in kept.iter_rows()}
+    names = {n: name_of.get(frozenset(ids.filter(labels == n))) for n in set(labels.tolist()) - {-1}}
+    known = {n: name for n, name in names.items() if name is not None}
+    return known | {-1: OUTLIERS} if len(known) == len(names) else None
 
 
 def _key(evidence: TopicEvidence) -> str:

@@ -16,7 +16,7 @@ from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store, frame_schema
 from tasks.topics.changes import summary, topic_changes
 from tasks.topics.cluster import TOPICS_NEED, members_min, too_few
-from tasks.topics.descriptions import topic_evidence, topic_names, topic_tree
+from tasks.topics.descriptions import known_names, topic_evidence, topic_names, topic_tree
 from tasks.topics.engines import Clustering
 from tasks.topics.fit import TABLE, Topics, fit_and_assign
 
@@ -31,11 +31,14 @@ def find_topics(settings: Settings, providers: Providers, versions: Versions) ->
     documents, vectors = embedded_documents(store, kept, versions, settings.topics, joint)
     topics = fit_and_assign(store, documents["day"], documents["document_id"], vectors, settings)
     labels, fitted = topics.fit["topic"].to_numpy(), documents[topics.rows]
-    prompts = [
-        "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user") for turns in fitted["turns"].to_list()
-    ]
-    evidence = topic_evidence(prompts, labels, vectors[topics.rows])
-    names = topic_names(store, evidence, fitted["document_id"], labels, providers["topic_names"])
+    ids, namer = fitted["document_id"], providers["topic_names"]
+    names = None if topics.new else known_names(store, ids, labels, namer)
+    if names is None:
+        prompts = [
+            "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user")
+            for turns in fitted["turns"].to_list()
+        ]
+        names = topic_names(store, topic_evidence(prompts, labels, vectors[topics.rows]), ids, labels, namer)
     members = _members(documents["document_id"], topics.found, names)
     notes = _notes(kept.height, topics, too_few(vectors[topics.rows], settings.topics), settings)
     notes += _write_changes(store, members)
