@@ -86,12 +86,13 @@ def topic_names(
 
 
 def known_names(store: Store, ids: pl.Series, labels: Labels, namer: TopicNamer) -> dict[int, str] | None:
-    """The names that `topic_names` gave to the same fit before; None unless every topic has one."""
-    kept = store.read(NAMES).filter(version=namer.version).select("document_ids", "name")
-    name_of = {frozenset(members): name for members, name in kept.iter_rows()}
+    """The names that `topic_names` gave to the same fit before; None unless the table has these topics and no other."""
+    kept = store.read(NAMES)
+    rows = kept.filter(version=namer.version).select("document_ids", "name").iter_rows()
+    name_of = {frozenset(members): name for members, name in rows}
     names = {n: name_of.get(frozenset(ids.filter(labels == n))) for n in set(labels.tolist()) - {-1}}
     known = {n: name for n, name in names.items() if name is not None}
-    return known | {-1: OUTLIERS} if len(known) == len(names) else None
+    return known | {-1: OUTLIERS} if len(known) == len(names) == kept.height else None
 
 
 def _key(evidence: TopicEvidence) -> str:
