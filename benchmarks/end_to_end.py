@@ -41,7 +41,8 @@ def run(logs: Path | None = None) -> list[dict[str, Any]]:
         lines, curate = _lines(arena), [*CURATE, "--logs", str(arena), "--store", str(folder / "store")]
         script = _spent([*SCRIPT, str(arena), str(folder / "script")])
         runs = {"first run": _spent(curate), "second run, nothing new": _spent(curate)}
-        _add_a_day(arena, math.ceil(NEW_LINES * lines))
+        images = len(list((arena / "serve_images").iterdir()))
+        _add_a_day(arena, math.ceil(NEW_LINES * lines), math.ceil(NEW_LINES * images))
         runs["1 % new lines"] = _spent(curate)
     return [_row(name, lines, ours, script) for name, ours in runs.items()]
 
@@ -75,11 +76,11 @@ def _lines(logs: Path) -> int:
     return sum(path.read_bytes().count(b"\n") for path in logs.glob("*-conv.json"))
 
 
-def _add_a_day(logs: Path, count: int) -> None:
+def _add_a_day(logs: Path, count: int, images: int) -> None:
     """One more log file, of the day after the last, with lines, texts and images that nothing in the logs holds."""
     last = max(path.name.removesuffix("-conv.json")[-10:] for path in logs.glob("*-conv.json"))
     with tempfile.TemporaryDirectory() as place:
-        generate_arena(Path(place), conversations=count, battles=count // 4, seed=99, images_max=count, problems=False)
+        generate_arena(Path(place), conversations=count, battles=count // 4, seed=99, images_max=images, problems=False)
         drawn = Path(place) / "logs"
         lines = [line for path in sorted(drawn.glob("vision-tmp-*")) for line in path.read_bytes().splitlines(True)]
         day = date.fromisoformat(last) + timedelta(days=1)

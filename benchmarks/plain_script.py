@@ -36,10 +36,11 @@ def main(logs: Path, out: Path) -> None:
     models = Providers()
     records = list(_records(logs))
     states = {state["conv_id"]: state for record in records for state in _states(record)}
-    turns = {key: [_message(each) for each in state["messages"]] for key, state in states.items()}
+    turns = {key: _turns(state) for key, state in states.items()}
     names = {name for each in turns.values() for _, _, found in each for name in found}
     images = dict(_image_signals(models, logs / "serve_images", sorted(names)))
-    texts = _text_signals(models, sorted({text for each in turns.values() for _, text, _ in each if text}))
+    said = {text for each in turns.values() for _, text, _ in each} | {image["text"] for image in images.values()}
+    texts = _text_signals(models, sorted(said - {""}))
     prompts = _prompt_signals(models, turns, images)
     out.mkdir(parents=True, exist_ok=True)
     rows = [{"id": key, "model": states[key]["model_name"], "turns": json.dumps(each)} for key, each in turns.items()]
@@ -62,7 +63,18 @@ def _records(logs: Path) -> Iterator[Record]:
 
 def _states(record: Record) -> list[Record]:
     found = record.get("states") or [record.get("state")]
-    return [each for each in found if isinstance(each, dict) and isinstance(each.get("messages"), list)]
+    shown = record.get("images") or []  # WildVision logs the images beside the state
+    return [
+        each | {"images": shown} for each in found if isinstance(each, dict) and isinstance(each.get("messages"), list)
+    ]
+
+
+def _turns(state: Record) -> list[tuple[str, str, list[str]]]:
+    """(role, text, image names) of every message."""
+    turns = [_message(each) for each in state["messages"]]
+    if turns:
+        turns[0][2].extend(state["images"])
+    return turns
 
 
 def _message(message: Any) -> tuple[str, str, list[str]]:
@@ -105,7 +117,7 @@ def _image_signals(models: Providers, folder: Path, names: Iterable[str]) -> Ite
 
 
 def _text_signals(models: Providers, texts: list[str]) -> list[Record]:
-    """Personal data, moderation, language and tokens of every distinct message, in batches."""
+    """Personal data, moderation and tokens of every distinct message and text in an image, in batches."""
     rows: list[Record] = []
     for start in tqdm(range(0, len(texts), BATCH)):
         some = texts[start : start + BATCH]

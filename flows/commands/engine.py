@@ -1,6 +1,7 @@
-"""Runs flows on the Prefect server of PREFECT_API_URL, or else on Prefect's temporary server."""
+"""Runs flows on the Prefect server of PREFECT_API_URL, or else on a temporary one in a thread of this process."""
 
 import atexit
+import gc
 import http.client
 import os
 import shutil
@@ -9,17 +10,16 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
 
 from schemas.errors import EngineUnwell
 from schemas.run import StageReport
 from schemas.settings import Settings
 
-if TYPE_CHECKING:
-    from prefect.server.api.server import SubprocessASGIServer
+Flow = Callable[[Settings], list[StageReport]]
 
 _QUIET = {
     "DO_NOT_TRACK": "1",
@@ -29,14 +29,16 @@ _QUIET = {
 }
 """Defaults of Prefect settings for every command; the user's own settings win."""
 _TEMPORARY = {
-    "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "true",
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # the default of 20 is too short for a busy machine
+    "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
+    "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "false",  # it would import Dask and Ray
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "false",
 }
-"""Prefect's settings for its temporary server."""
+"""Prefect settings of a temporary server: it has no blocks, automations or event feed to serve."""
 
 
-def run_flow(load: Callable[[], Callable[[Settings], list[StageReport]]], settings: Settings) -> list[StageReport]:
-    """Run the flow that `load` imports.
+def run_flows(settings: Settings, *loads: Callable[[], Flow]) -> list[StageReport]:
+    """Run the flows that `loads` import, in order, and return all their reports.
 
     Raises BadInput, before anything starts, when another run is writing to the store, and EngineUnwell when Prefect's
     server does not answer or start. Heartbeats are off: Prefect would wait a second for them at the end of every flow.
@@ -46,15 +48,26 @@ def run_flow(load: Callable[[], Callable[[Settings], list[StageReport]]], settin
 
     with writing(settings.store):
         print("starting Prefect …", file=sys.stderr, flush=True)
+        flows = _imported(loads)
         from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
-        if PREFECT_API_URL.value():
-            check_server(PREFECT_API_URL.value())
-        else:
-            start_server()
-        flow = load()
-        with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
-            return flow(settings)
+        with (
+            _server(PREFECT_API_URL.value()) as url,
+            temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None, PREFECT_API_URL: url}),
+        ):
+            return [report for flow in flows for report in flow(settings)]
+
+
+def _imported(loads: Iterable[Callable[[], Flow]]) -> list[Flow]:
+    """Import Prefect and the flows without collecting garbage: all of it stays, and searching it takes 1.3 CPU s."""
+    gc.disable()
+    try:
+        if "PREFECT_API_URL" not in os.environ:
+            import prefect.server.api.server  # noqa: F401 - for `_server`
+        return [load() for load in loads]
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def prepare_engine(store: str) -> None:
@@ -68,7 +81,7 @@ def prepare_engine(store: str) -> None:
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     if "PREFECT_API_URL" not in os.environ:
-        os.environ |= {**_TEMPORARY, "PREFECT_HOME": _home(store)}
+        os.environ |= {"PREFECT_HOME": _home(store), **_TEMPORARY}
         os.environ.pop("PREFECT_SERVER_DATABASE_CONNECTION_URL", None)
 
 
@@ -76,8 +89,40 @@ def _home(store: str) -> str:
     if "://" not in store:
         return str(Path(store).resolve() / ".prefect")
     folder = tempfile.mkdtemp(prefix="prefect-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # runs after Prefect has stopped its server
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+@contextmanager
+def _server(configured: str | None) -> Iterator[str]:
+    """The address of the configured server, or of a temporary one that stops at the end."""
+    if configured:
+        check_server(configured)
+        yield configured
+        return
+    import uvicorn
+    from prefect.server.api.server import create_app
+
+    app = create_app(ephemeral=True, final=True, ignore_cache=True)
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, lifespan="on"))
+    thread = Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        if not thread.is_alive():
+            raise _unwell("see `.prefect` in the store")
+        time.sleep(0.02)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/api"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def _unwell(reason: str) -> EngineUnwell:
+    return EngineUnwell(
+        f"Prefect's server does not start ({reason}); start one yourself (prefect server start) and set "
+        "PREFECT_API_URL=http://127.0.0.1:4200/api"
+    )
 
 
 def check_server(url: str) -> None:
@@ -91,29 +136,3 @@ def check_server(url: str) -> None:
             f"Prefect's server does not answer at PREFECT_API_URL={url} ({getattr(error, 'reason', error)}); start it "
             "(prefect server start), or unset PREFECT_API_URL"
         ) from None
-
-
-def start_server() -> None:
-    """Start Prefect's temporary server for this process, once. Raises EngineUnwell when it does not start."""
-    from prefect.server.api.server import SubprocessASGIServer
-
-    server = SubprocessASGIServer()
-    if not server.running:
-        Thread(target=_stop_when_killed, args=(server,), daemon=True).start()
-    try:
-        server.start()
-    except (RuntimeError, OSError) as error:
-        raise EngineUnwell(
-            f"Prefect's server does not start ({str(error).splitlines()[0]}); start one yourself (prefect server "
-            "start) and set PREFECT_API_URL=http://127.0.0.1:4200/api"
-        ) from None
-
-
-def _stop_when_killed(server: "SubprocessASGIServer") -> None:
-    """Stop the server when this process is killed (at exit Prefect stops it): a shell waits for its pipe to close."""
-    while server.server_process is None:
-        time.sleep(0.05)
-    reading, _ = os.pipe()  # the other end closes when this process ends, however it ends
-    stop = ["sh", "-c", 'trap "" INT; read -r _; kill "$0" 2>/dev/null', str(server.server_process.pid)]
-    os.posix_spawn("/bin/sh", stop, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, reading, 0)])
-    os.close(reading)

@@ -11,7 +11,7 @@ from rich.table import Table
 
 import flows.commands.options as opt
 from flows.before_work import check_before_work
-from flows.commands.engine import run_flow
+from flows.commands.engine import run_flows
 from flows.commands.options import settings_of
 from schemas.export import Compat
 from schemas.run import Funnel, StageReport, Use
@@ -75,7 +75,7 @@ def ingest(
     """
     settings = settings_of(**locals())
     check_before_work(settings)
-    print_stages(run_flow(_flow("flows.ingest", "ingest"), settings))
+    print_stages(run_flows(settings, _flow("flows.ingest", "ingest")))
 
 
 def measure(
@@ -133,7 +133,7 @@ def release(
 def curate_all(settings: Settings) -> list[StageReport]:
     """Check the settings, then run every stage."""
     check_before_work(settings)
-    return run_flow(_flow("flows.curate", "curate"), settings)
+    return run_flows(settings, _flow("flows.curate", "curate"))
 
 
 def run_stages(settings: Settings, *stages: tuple[str, str]) -> list[StageReport]:
@@ -144,10 +144,8 @@ def run_stages(settings: Settings, *stages: tuple[str, str]) -> list[StageReport
 
     store = Store.existing(settings.store)
     check_before_work(settings)
-    reports: list[StageReport] = []
     with one_ledger(settings.budget_usd, settings.prices):
-        for module, name in stages:
-            reports += run_flow(_flow(module, name), settings)
+        reports = run_flows(settings, *(_flow(module, name) for module, name in stages))
     record = keep_run_record(store, settings, reports, datetime.now(UTC))
     print_stages(reports)
     print(f"record   {settings.store}/{record}")

@@ -12,7 +12,6 @@ import polars as pl
 
 from schemas.image import NearImage
 from schemas.policy import NearImages
-from tasks.dedup.hamming import hamming_pairs, hashes_from_hex
 from tasks.storage.tables import frame_schema
 
 Rows = npt.NDArray[np.int64]
@@ -33,6 +32,8 @@ def near_hashes(images: pl.DataFrame, radius: NearImages, searched: Iterable[str
     `images` has image_id, phash and pdq (hex digits), sorted by image_id. Pairs of two images in `searched` are left
     out.
     """
+    from tasks.dedup.hamming import hamming_pairs, hashes_from_hex  # numba is slow to import
+
     if images.is_empty():
         return pl.DataFrame(schema=_HASH_PAIR)
     ids, phash = images["image_id"], hashes_from_hex(images["phash"].to_list())[:, 0]

@@ -76,13 +76,6 @@ def measured(
     return rows, done
 
 
-def measure_images(
-    images: Sequence[DecodedImage], signals: Iterable[Signal[DecodedImage]], now: datetime
-) -> tuple[Rows, Measured]:
-    """Like `measured`, for decoded images."""
-    return measured(signals, [image.image_id for image in images], images, now)
-
-
 def write_rows(store: Store, rows: Rows) -> list[tuple[str, str]]:
     """Write rows as parts of the signal tables. Returns (table, part) pairs, which are not listed yet."""
     return [
@@ -182,6 +175,8 @@ class TextItems(NamedTuple):
 class ImageItems:
     """Stored images by content id. `part_of`: content id -> (table, part)."""
 
+    part_items = PICTURES_A_PART
+
     def __init__(self, store: Store, part_of: dict[str, tuple[str, str]]) -> None:
         self.part_of = part_of
         self._images = StoredImages(store, part_of=part_of)
@@ -189,11 +184,6 @@ class ImageItems:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _image_items, (self._store.root, self.part_of)
-
-    @property
-    def part_items(self) -> int:
-        """Items per stored part."""
-        return PICTURES_A_PART
 
     def ordered(self, content_ids: Iterable[str]) -> list[str]:
         """The ids that are stored, grouped by the part that holds them."""
@@ -306,7 +296,7 @@ class MeasuringObserver:
         rows, total = Rows(), Measured()
         for signal in self._signals:
             new = [image for image in images if image.image_id not in self._recorded[signal.name]]
-            of_signal, done = measure_images(new, [signal], self._now)
+            of_signal, done = measured([signal], [image.image_id for image in new], new, self._now)
             rows |= of_signal
             total.add(done)
         return rows, total

@@ -1,67 +1,79 @@
 """Commands use the configured Prefect server, or a temporary one with its own history."""
 
 import os
+import re
 import signal
+import sqlite3
 import subprocess
 import sys
-import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from flows.commands.engine import check_server, start_server
+from flows.commands.engine import check_server
 from schemas.errors import EngineUnwell
 from tests.http_server import HttpServer
 
 ROOT = Path(__file__).parents[2]
-COMMAND = """
-import sys, time
-from flows.commands.engine import prepare_engine, start_server
-prepare_engine(sys.argv[1])
-start_server()
-from prefect.server.api.server import SubprocessASGIServer
-print(SubprocessASGIServer().server_process.pid, flush=True)
-time.sleep(99)
+RUN = """
+import os, signal, sys
+from prefect import flow
+from schemas.run import StageReport
+
+@flow(name="stage")
+def stage(settings):
+    from prefect.settings import PREFECT_API_URL
+    print(PREFECT_API_URL.value(), flush=True)
+    if sys.argv[2:] == ["kill"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [StageReport(stage="ingest")]
+"""
+COMMAND = f"""
+import sys
+from flows.commands.engine import run_flows
+from schemas.settings import Settings
+
+def load():
+    names = {{}}
+    exec({RUN!r}, names)
+    return names["stage"]
+
+print(len(run_flows(Settings(store=sys.argv[1]), load, load)))
 """
 
 
-def _alive(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+def _run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PREFECT_HOME": str(folder / "home")}
+    return subprocess.run(
+        [sys.executable, "-c", COMMAND, str(folder / "store"), *options], cwd=ROOT, env=environment,
+        capture_output=True, text=True, check=False, timeout=400,
+    )  # fmt: skip
 
 
-def test_a_killed_command_leaves_no_server_and_nothing_in_the_users_prefect_database(tmp_path):
-    home, store = tmp_path / "home", tmp_path / "store"
-    store.mkdir()
-    environment = os.environ | {"PREFECT_HOME": str(home)}
-    command = subprocess.Popen(
-        [sys.executable, "-c", COMMAND, str(store)], cwd=ROOT, env=environment, stdout=subprocess.PIPE
-    )
-    with command:
-        server = int(command.stdout.readline())
-        assert _alive(server)
-        command.send_signal(signal.SIGKILL)
-        command.wait()
-        until = time.monotonic() + 60
-        while _alive(server) and time.monotonic() < until:
-            time.sleep(0.2)
-    assert not _alive(server)
-    assert not home.exists() and list(store.glob(".prefect/*.db"))
+def test_history_is_kept_in_the_store_and_nothing_in_the_users_prefect_database(tmp_path):
+    done = _run(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "2"
+    assert not (tmp_path / "home").exists()
+    with closing(sqlite3.connect(tmp_path / "store" / ".prefect" / "prefect.db")) as history:
+        assert history.execute("SELECT state_name FROM flow_run").fetchall() == [("Completed",)] * 2
 
 
-def test_a_server_that_does_not_start_is_one_line_that_says_what_to_do(monkeypatch):
-    import prefect.server.api.server
-    from prefect.settings import PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS, temporary_settings
+def test_a_killed_command_leaves_no_server(tmp_path):
+    done = _run(tmp_path, "kill")
+    assert done.returncode == -signal.SIGKILL
+    with pytest.raises(EngineUnwell, match="does not answer"):
+        check_server(done.stdout.strip())
 
-    monkeypatch.setattr(prefect.server.api.server.SubprocessASGIServer, "_instances", {})
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    with (
-        temporary_settings({PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: 1}),
-        pytest.raises(EngineUnwell, match=r"^Prefect's server does not start[^\n]* PREFECT_API_URL=[^\n]*$"),
-    ):
-        start_server()
+
+def test_a_broken_history_is_one_line_that_says_what_to_do(tmp_path):
+    database = tmp_path / "store" / ".prefect" / "prefect.db"
+    database.parent.mkdir(parents=True)
+    database.write_bytes(b"no database" * 100)
+    done = _run(tmp_path)
+    assert done.returncode == 1
+    assert re.search(r"EngineUnwell: Prefect's server does not start[^\n]* PREFECT_API_URL=[^\n]*\n$", done.stderr)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/api", "nonsense", "http://[::1/api"])

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 STAGE = """
 import sys
 from prefect import flow
-from flows.commands.engine import run_flow
+from flows.commands.engine import run_flows
 from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
@@ -29,7 +29,7 @@ from schemas.settings import Settings
 def stage(settings: Settings) -> list[StageReport]:
     return [StageReport(stage="ingest", counts={"lines": 3})]
 
-run_flow(lambda: stage, Settings(store=sys.argv[1]))
+run_flows(Settings(store=sys.argv[1]), lambda: stage)
 """
 pytestmark = pytest.mark.skipif(not shutil.which("initdb"), reason="PostgreSQL is not installed")
 

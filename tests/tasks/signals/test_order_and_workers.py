@@ -14,7 +14,7 @@ from tasks.signals import (
     image_signals,
     text_signals,
 )
-from tasks.signals.run import BATCH, ImageItems, append_rows, measure_images, measure_items
+from tasks.signals.run import BATCH, ImageItems, append_rows, measure_items, measured
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import table_name
 from tests.builders import NOON, image, picture, store_with
@@ -69,7 +69,7 @@ def test_the_tables_of_one_order_are_the_same_bytes(tmp_path, counting, workers)
 def test_pictures_measured_while_taken_in_and_later_have_the_same_facts(tmp_path, counting):
     stores = [store_with(tmp_path / name, images=[image(each) for each in PICTURES]) for name in ("one", "other")]
     signals, items = list(image_signals(counting).values()), ImageItems(stores[1], StoredImages(stores[1]).part_of)
-    seen, _ = measure_images(PICTURES, signals, NOON)
+    seen, _ = measured(signals, [image.image_id for image in PICTURES], PICTURES, NOON)
     append_rows(stores[0], seen)
     ids = items.ordered(each.image_id for each in reversed(PICTURES))
     measure_items(stores[1], signals, ids, items.load, workers=3, now=NOON)
