@@ -180,6 +180,7 @@ def battle_rows(kept: pl.DataFrame) -> pl.DataFrame:
         image_ids="image_ids",
         conv_metadata=_battle_metadata(),
         categories=_categories(),
+        is_preset=pl.col("preset_dataset").is_not_null(),
         in_bench="in_bench",
     )
 

@@ -8,19 +8,19 @@ from tasks.providers.embedded.texts import Cl100k
 from tasks.storage.distinct import Distinct
 
 COLUMNS = (
-    "dataset", "conversations", "models", "users", "languages", "pictures", "turns", "prompt tokens", "answer tokens",
+    "dataset", "conversations", "models", "users", "languages", "images", "% unique images", "turns", "prompt tokens",
+    "answer tokens", "human preference",
 )  # fmt: skip
-"""Turns are the mean of a conversation, tokens the mean of a message."""
+"""Unique images are a share of the conversations, turns the mean of a conversation, tokens the mean of a message."""
 PUBLISHED = (
-    ("LMSYS-Chat-1M", "1,000,000", "25", "210,479", "154", "none", "2.02", "69.83", "215.71"),
-    ("WildVision, chats", "34.6K", "–", "–", "–", "–", "–", "–", "–"),
-    ("WildVision, battles", "13,066", "38", "–", "–", "–", "–", "–", "–"),
-    ("VisionArena-Chat", "200K", "45", "–", "138", "43K", "–", "–", "–"),
-    ("VisionArena-Battle", "29,849", "19", "13,655", "90", "23K", "–", "–", "–"),
+    ("LMSYS-Chat-1M", "1,000,000", "25", "210,479", "35", "none", "–", "2.0", "36.9", "214.2", "no"),
+    ("WildVision-Chat", "45,170", "9", "–", "26", "–", "–", "1.4", "81.3", "171.6", "no"),
+    ("WildVision-Battle", "10,383", "19", "–", "28", "–", "–", "1.2", "57.8", "131.7", "yes"),
+    ("VisionArena-Chat", "200,000", "45", "72,933", "138", "43K", "62.1", "1.5", "184.1", "634.3", "no"),
+    ("VisionArena-Battle", "30,000", "17", "14,031", "90", "23K", "76.4", "1.3", "90.2", "393.6", "yes"),
 )
-"""LMSYS-Chat-1M: its card (models, users, languages) and WildChat's count of it, arXiv 2405.01470 Table 1 (means, in
-Llama 2 tokens). WildVision: its dataset, and its leaderboard of November 2024. VisionArena: the cards of -Chat and
--Battle, and counts of the latter's rows. – where a value is not published."""
+"""VisionArena's Table 1 (arXiv 2412.08687); users of LMSYS-Chat-1M and numbers of images from the datasets' cards.
+– where a value is not published or the printed cell cannot be told."""
 UNKNOWN = "–"
 
 _PEOPLE = {"chat": "user_id", "battle": "judge"}
@@ -35,7 +35,7 @@ class Statistics:
 
     def __init__(self, config: str) -> None:
         self._config = config
-        self._distinct = {name: Distinct() for name in ("models", "users", "languages", "pictures")}
+        self._distinct = {name: Distinct() for name in ("models", "users", "languages", "images")}
         self._rows = self._turns = self._answers = 0
         self._tokens: list[int | None] = [0, 0]
 
@@ -46,7 +46,7 @@ class Statistics:
             "models": pl.concat([rows[name] for name in _MODELS[self._config]]),
             "users": rows[_PEOPLE[self._config]],
             "languages": rows["language"].filter(rows["language"] != "unknown"),
-            "pictures": images.explode(),
+            "images": images.explode(),
         }
         for name, values in found.items():
             self._distinct[name].add(values)
@@ -62,11 +62,12 @@ class Statistics:
         """The row's cells: `COLUMNS` without the dataset. A mean is – when it was not measured or has no rows."""
         counts = [self._rows, *(len(values) for values in self._distinct.values())]
         means = [
+            _mean(100 * len(self._distinct["images"]), self._rows, 1),
             _mean(self._turns, self._rows, 2),
             _mean(self._tokens[0], self._turns, 1),
             _mean(self._tokens[1], self._answers, 1),
         ]
-        return (*(f"{count:,}" for count in counts), *means)
+        return (*(f"{count:,}" for count in counts), *means, "yes" if self._config == "battle" else "no")
 
 
 _IMAGE_ID = pl.element().struct.field("path").str.head(32)

@@ -8,7 +8,6 @@ import polars as pl
 
 from tasks.report.figures import bars, matrix, rating_intervals, shares
 from tasks.report.page import Part
-from tasks.storage.queries.language_names import english_name
 from tasks.storage.tables import Store
 
 MODELS_MAX = 40
@@ -18,7 +17,7 @@ _RANK = (
     "has an interval open on one side, and no rank."
 )
 _BOARDS = {
-    "overall": ("Leaderboard", f"Bradley-Terry ratings from kept anonymous battles. {_RANK}"),
+    "overall": ("Leaderboard", f"Bradley-Terry ratings from the released anonymous battles. {_RANK}"),
     "style_control": (
         "Leaderboard under style control",
         f"Ratings adjusted for length and markdown of the answers. {_RANK}",
@@ -102,8 +101,7 @@ def _ranks(ratings: pl.DataFrame) -> Part | None:
 
 
 def _slice_title(name: str) -> str:
-    kind, _, value = name.partition(":")
-    return english_name(value) if kind == "language" else value or name
+    return name.partition(":")[2] or name
 
 
 def _votes(votes: pl.DataFrame) -> Part:
@@ -156,18 +154,19 @@ def _values(
 
 
 def _coefficients(table: pl.DataFrame) -> Part:
-    about = "Effect of length, markdown and named entities of an answer on votes (VisionArena Fig. 6)."
+    about = "Effect of an answer's style on votes (VisionArena Fig. 6). Figure: all votes; table: also by slice."
     unit = "change of log-odds per standard deviation, with its 95 % interval"
-    figure = _intervals(table["covariate"], table, ("coefficient", "ci95_low", "ci95_high"), unit)
+    whole = table.filter(slice="overall")
+    figure = _intervals(whole["covariate"], whole, ("coefficient", "ci95_low", "ci95_high"), unit)
     return Part("style_coefficients", "Effect of style", about, _rounded(table, 4), figure, show_table=True)
 
 
 def _rank_changes(table: pl.DataFrame) -> Part:
-    shown = table.sort("rank", "rating", descending=[False, True], nulls_last=True).with_columns(
+    shown = table.sort("slice", "rank", "rating", descending=[False, False, True], nulls_last=True).with_columns(
         pl.col(pl.Float64).round(1)
     )
-    about = "Ranks from the same battles without and with style control (VisionArena Fig. 8). Empty: no rank."
-    ranks = shown.head(MODELS_MAX)
+    about = "Ranks from the same battles without and with style control (VisionArena Fig. 8). Table: also by slice."
+    ranks = shown.filter(slice="overall").head(MODELS_MAX)
     values = ranks.select(pl.col("rank", "rank_style").cast(pl.Float64)).to_numpy()
     figure = matrix(ranks["model"].to_list(), ["without", "with control"], values, low_is_dark=True)
     return Part("rank_changes", "Ranks with and without style control", about, shown, figure)
