@@ -81,7 +81,7 @@ def small_store(folder: Path) -> Store:
         ratings=[rating for name in ("overall", "style_control", "category:ocr") for rating in _ratings(name)],
         vote_shares=[
             VoteShare(slice=name, battles=6, decisive_fraction=0.5, tie_fraction=0.3, both_bad_fraction=0.2, flags=[])
-            for name in ("overall", "language:de")
+            for name in ("overall", "language:German")
         ],
         style_coefficients=[
             StyleCoefficient(
