@@ -97,7 +97,7 @@ def _slices() -> dict[str, Any]:
 
     masks = slice_masks(rateable(table))
     told = votes(rateable(table))
-    run_peers = [peers.evalica_on_counts(told, told.counts(mask)) for mask in masks.values()]
+    run_peers = [peers.evalica_on_counts(told.only(mask).grouped()) for mask in masks.values()]
 
     def theirs() -> None:
         for run_peer in run_peers:

@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from tasks.leaderboard.votes import TIED, WON, Votes
+from tasks.leaderboard.votes import Votes
 
 Peer = Callable[[int], dict[str, float]]
 _RESULT = {"model_a": evalica.Winner.X, "model_b": evalica.Winner.Y, "tie": evalica.Winner.Draw}
@@ -35,14 +35,13 @@ def evalica_on_rows(battles: pl.DataFrame) -> Peer:
     return run
 
 
-def evalica_on_counts(votes: Votes, counts: np.ndarray) -> Peer:
-    """evalica, given every cell of pair and result once, with its drawn count as the weight."""
+def evalica_on_counts(votes: Votes) -> Peer:
+    """evalica, given every pair and result of grouped votes once, with its drawn count as the weight."""
     generator = np.random.default_rng(0)
-    pair, result = np.nonzero(counts)
-    xs, ys = ([votes.models[n] for n in votes.pairs[pair, side]] for side in (0, 1))
-    labels = {WON: evalica.Winner.X, TIED: evalica.Winner.Draw}
-    winners = [labels.get(each, evalica.Winner.Y) for each in result]
-    held = counts[pair, result]
+    xs, ys = ([votes.models[n] for n in votes.pairs[votes.pair, side]] for side in (0, 1))
+    labels = {1.0: evalica.Winner.X, 0.5: evalica.Winner.Draw}
+    winners = [labels.get(each, evalica.Winner.Y) for each in votes.score]
+    held = votes.times
 
     def run(rounds: int) -> dict[str, float]:
         for _ in range(rounds):

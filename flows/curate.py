@@ -7,7 +7,6 @@ from flows.decide import decide
 from flows.ingest import ingest
 from flows.measure import describe, screen
 from flows.one_writer import one_writer
-from flows.rate import rate
 from flows.release import release
 from flows.sample import sample
 from schemas.run import StageReport
@@ -25,6 +24,5 @@ def curate(settings: Settings) -> list[StageReport]:
         *decide(settings),  # keep or drop, with all reasons
         *describe(settings),  # signals of kept texts: language, tags and so on
         *sample(settings),  # topics and the benchmark
-        *rate(settings),  # leaderboards
-        *release(settings),
+        *release(settings),  # leaderboards, report, card
     ]

@@ -1,10 +1,11 @@
-"""Decisions, topics and ratings -> a release on disk."""
+"""Decisions and topics -> leaderboards, and a release on disk."""
 
 from prefect import flow
 
 from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.leaderboard.steps import rate_models
 from tasks.policy.steps import watch_drift
 from tasks.providers import Providers
 from tasks.release.steps import build_release, seal_release
@@ -15,10 +16,14 @@ from tasks.signals.steps import signal_versions
 @flow(name="release")
 @one_writer
 def release(settings: Settings) -> list[StageReport]:
-    """Build, report on, seal and write a release. Raises DriftHeld when a drop share differs from earlier runs."""
+    """Build, rate its battles, report on, seal and write a release.
+
+    Raises DriftHeld when a drop share differs from earlier runs.
+    """
     watched = watch_drift(settings)
     providers = Providers(settings.providers)
     versions = signal_versions(providers)
     built = build_release(settings, versions)
+    rated = rate_models(settings, versions, built.staging)
     reported = report_release(settings, providers, versions, built.staging)
-    return [watched, reported, seal_release(settings, providers, versions, built)]
+    return [watched, rated, reported, seal_release(settings, providers, versions, built)]

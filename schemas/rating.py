@@ -14,6 +14,14 @@ class Interval(StrEnum):
     SANDWICH = "sandwich"
 
 
+class Cluster(StrEnum):
+    """What votes may have in common, so that they are not independent."""
+
+    QUESTION = "question_id"
+    JUDGE = "judge"
+    USER = "user"
+
+
 class BothBad(StrEnum):
     """How a both-bad vote counts."""
 
@@ -41,6 +49,8 @@ class RatingMethod(Row):
     """Rating of the anchor."""
     interval: Interval = Interval.SANDWICH
     """How 95 % intervals are computed."""
+    cluster: Cluster | None = None
+    """Votes with the same value are drawn together; the intervals then come from a bootstrap of clusters."""
     both_bad: BothBad = BothBad.TIE
     """How a both-bad vote counts."""
     style: StylePreset = StylePreset.FASTCHAT
@@ -73,6 +83,8 @@ class Rating(Row):
 class StyleCoefficient(Row):
     """The effect of one style covariate on votes, all else equal."""
 
+    slice: str
+    """Which battles."""
     covariate: str
     """tokens, headers, list_items, bold or entities."""
     coefficient: float
@@ -92,6 +104,8 @@ class StyleCoefficient(Row):
 class RankChange(Row):
     """The effect of style control on one model."""
 
+    slice: str
+    """Which battles."""
     model: str
     """The model."""
     rank: Int32 | None
@@ -126,18 +140,22 @@ class PairRecord(Row):
     both_bad: int
     """Both-bad votes."""
     win_fraction: float | None
-    """wins / (wins + losses); null when no vote was decisive."""
+    """Share of the decisive votes that the model won, by weight; null when no vote was decisive."""
+    score_fraction: float | None
+    """Mean score of all votes, by weight: a win is 1, a tie or both-bad vote 0.5, a soft preference as it is."""
 
 
 class WinRate(Row):
     """How often one model wins, counted without a statistical model."""
 
+    slice: str
+    """Which battles."""
     model: str
     """The model."""
     battles: int
     """Its battles."""
     average_win_rate: float | None
-    """Mean of win_fraction over opponents, with equal weight for every opponent."""
+    """Mean of score_fraction over opponents, with equal weight for every opponent; a tie is half a win."""
     wins_vs_reference: int
     """Its wins against the reference model."""
     battles_vs_reference: int
@@ -166,6 +184,8 @@ class VoteShare(Row):
 class EloRating(Row):
     """One model after sequential Elo updates."""
 
+    slice: str
+    """Which battles."""
     order: str
     """given: in the order of the votes (online Elo); shuffled: in a seeded random order (VisIT-Bench)."""
     model: str

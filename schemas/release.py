@@ -134,6 +134,8 @@ class ReleasedBattle(Row):
     """Length, Markdown and named entities of both sides."""
     categories: ReleasedCategories
     """Categories of the prompt."""
+    is_preset: bool
+    """Whether the first image is one of the arena's own example images."""
     in_bench: bool
     """Whether the prompt is in this release's benchmark."""
 

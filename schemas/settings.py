@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from schemas.errors import BadInput
-from schemas.rating import BothBad, Interval, StylePreset
+from schemas.rating import BothBad, Cluster, Interval, StylePreset
 from schemas.row import Row
 
 THREADS: Literal["threads"] = "threads"
@@ -138,6 +138,8 @@ class Settings(Row):
     """Rating of the anchor."""
     interval: Interval = Interval.SANDWICH
     """How the leaderboards' 95 % intervals are computed: sandwich or bootstrap."""
+    cluster: Cluster | None = None
+    """What makes votes dependent: question_id, judge or user. Intervals then come from a bootstrap of clusters."""
     both_bad: BothBad = BothBad.TIE
     """How a both-bad vote counts on the leaderboards: tie or exclude."""
     elo_k: float = Field(default=4.0, gt=0, allow_inf_nan=False)

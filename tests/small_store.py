@@ -20,6 +20,7 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.topic import FittedDocument, TopicMember, TopicMerge
 from tasks.images.decode import DecodedImage
+from tasks.leaderboard.steps import rate_models
 from tasks.policy.policy_file import load_policy, policy_hash
 from tasks.providers import Providers
 from tasks.release.steps import build_release, seal_release
@@ -80,16 +81,31 @@ def small_store(folder: Path) -> Store:
         ratings=[rating for name in ("overall", "style_control", "category:ocr") for rating in _ratings(name)],
         vote_shares=[
             VoteShare(slice=name, battles=6, decisive_fraction=0.5, tie_fraction=0.3, both_bad_fraction=0.2, flags=[])
-            for name in ("overall", "language:de")
+            for name in ("overall", "language:German")
         ],
         style_coefficients=[
             StyleCoefficient(
-                covariate=name, coefficient=0.2, ci95_low=0.1, ci95_high=0.3, preset="fastchat", battles=6, flags=[]
+                slice="overall",
+                covariate=name,
+                coefficient=0.2,
+                ci95_low=0.1,
+                ci95_high=0.3,
+                preset="fastchat",
+                battles=6,
+                flags=[],
             )
             for name in ("entities", "tokens")
         ],
         rank_changes=[
-            RankChange(model=model, rank=n, rank_style=n, rank_change=0, rating=1200.0 - n, rating_style=1200.0 - n)
+            RankChange(
+                slice="overall",
+                model=model,
+                rank=n,
+                rank_style=n,
+                rank_change=0,
+                rating=1200.0 - n,
+                rating_style=1200.0 - n,
+            )
             for n, model in enumerate(MODELS, 1)
         ],
         rule_parity=[
@@ -184,10 +200,12 @@ def _sightings(items: list[Conversation | Battle]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=frame_schema(Sighting))
 
 
-def make_release(store: Store, **settings: object) -> StageReport:
-    """Build, report on, seal and place a release of the store, as `flows/release.py` does."""
+def make_release(store: Store, rated: bool = False, **settings: object) -> StageReport:
+    """Build, rate if asked to, report on, seal and place a release of the store, as `flows/release.py` does."""
     chosen, providers = Settings(store=store.root, **settings), Providers()
     built = build_release.fn(chosen, VERSIONS)
+    if rated:
+        rate_models.fn(chosen, VERSIONS, built.staging)
     report_release.fn(chosen, providers, VERSIONS, built.staging)
     return seal_release.fn(chosen, providers, VERSIONS, built)
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from schemas.errors import BadInput, known_values
 from schemas.export import Compat
+from schemas.rating import BothBad, Cluster, Interval, StylePreset
 from schemas.row import Row
 from schemas.settings import BenchSettings, Settings, TopicSettings
 
@@ -121,6 +122,19 @@ AnchorOption = Annotated[
     ),
 ]
 
+IntervalOption = Annotated[Interval, typer.Option("--interval", help="Method of the 95 % intervals.")]
+ClusterOption = Annotated[
+    Cluster | None,
+    typer.Option(
+        "--cluster", help="Intervals from a bootstrap of whole questions, judges or users, whose votes are dependent."
+    ),
+]
+BothBadOption = Annotated[BothBad, typer.Option("--both-bad", help="What both-bad votes count as.")]
+StyleOption = Annotated[StylePreset, typer.Option("--style", help="Normalisation and penalty of style control.")]
+OutliersOption = Annotated[
+    bool, typer.Option("--exclude-outliers", help="Leave out voters whose votes contradict those of others.")
+]
+
 
 def settings_of(**given: Any) -> Settings:
     """Settings from option values; None means not given. Raises BadInput for the first invalid value."""
@@ -140,6 +154,9 @@ def settings_of(**given: Any) -> Settings:
         values["bench"] = _bench(values.pop("bench", []), values.pop("bench_size", None))
     if "anchor" in values:
         values["anchor_model"], values["anchor_rating"] = anchor_of(values.pop("anchor"))
+    for option, name in (("style", "style_preset"), ("exclude_outliers", "exclude_outlier_judges")):
+        if option in values:
+            values[name] = values.pop(option)
     try:
         return Settings(**values)
     except ValidationError as error:

@@ -14,6 +14,7 @@ from flows.before_work import check_before_work
 from flows.commands.engine import run_flows
 from flows.commands.options import settings_of
 from schemas.export import Compat
+from schemas.rating import BothBad, Interval, StylePreset
 from schemas.run import Funnel, StageReport, Use
 from schemas.settings import Settings
 
@@ -123,6 +124,12 @@ def release(
     bench_size: opt.BenchSizeOption = None,
     bench: opt.BenchOption = None,
     bootstraps: opt.BootstrapsOption = 100,
+    anchor: opt.AnchorOption = None,
+    interval: opt.IntervalOption = Interval.SANDWICH,
+    cluster: opt.ClusterOption = None,
+    both_bad: opt.BothBadOption = BothBad.TIE,
+    style: opt.StyleOption = StylePreset.FASTCHAT,
+    exclude_outliers: opt.OutliersOption = False,
     compat: opt.CompatOption = None,
 ) -> None:
     """Write a release from the tables. With --compat it also writes STORE/exports/VERSION-visionarena."""

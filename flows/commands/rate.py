@@ -13,9 +13,14 @@ import typer
 from flows.commands.options import (
     AnchorOption,
     BootstrapsOption,
+    BothBadOption,
+    ClusterOption,
+    IntervalOption,
     JsonOption,
+    OutliersOption,
     ProviderOption,
     SeedOption,
+    StyleOption,
     day_of,
     settings_of,
 )
@@ -37,7 +42,9 @@ BattlesArgument = Annotated[
     Path | None,
     typer.Argument(help="Battle table: Parquet, CSV or JSONL with model_a, model_b, winner; or a folder of Parquet."),
 ]
-StoreInstead = Annotated[str | None, typer.Option("--store", help="Rate the kept battles of this store instead.")]
+StoreInstead = Annotated[
+    str | None, typer.Option("--store", help="Rate the kept battles of this store instead; a release rates its own.")
+]
 TableOption = Annotated[
     str,
     typer.Option(
@@ -53,13 +60,7 @@ AgainstOption = Annotated[
     Path | None, typer.Option("--against", help="Print the agreement with this board, a table of ratings.")
 ]
 ReferenceOption = Annotated[str | None, typer.Option("--reference", help="Model that win rates are computed against.")]
-IntervalOption = Annotated[Interval, typer.Option("--interval", help="Method of the 95 % intervals.")]
-BothBadOption = Annotated[BothBad, typer.Option("--both-bad", help="What both-bad votes count as.")]
-StyleOption = Annotated[StylePreset, typer.Option("--style", help="Normalisation and penalty of style control.")]
 EloOption = Annotated[float, typer.Option("--elo-k", help="Rating points one vote can move in elo_ratings.")]
-OutliersOption = Annotated[
-    bool, typer.Option("--exclude-outliers", help="Leave out voters whose votes contradict those of others.")
-]
 SinceVoteOption = Annotated[str | None, typer.Option("--since", help="First day of votes, YYYY-MM-DD (UTC).")]
 UntilVoteOption = Annotated[str | None, typer.Option("--until", help="Last day of votes, YYYY-MM-DD (UTC).")]
 
@@ -74,6 +75,7 @@ def rate(
     anchor: AnchorOption = None,
     reference: ReferenceOption = None,
     interval: IntervalOption = Interval.SANDWICH,
+    cluster: ClusterOption = None,
     both_bad: BothBadOption = BothBad.TIE,
     style: StyleOption = StylePreset.FASTCHAT,
     elo_k: EloOption = 4.0,
@@ -94,9 +96,10 @@ def rate(
         seed=seed,
         provider=provider,
         interval=interval,
+        cluster=cluster,
         both_bad=both_bad,
-        style_preset=style,
-        exclude_outlier_judges=exclude_outliers,
+        style=style,
+        exclude_outliers=exclude_outliers,
         elo_k=elo_k,
     )
     view = _View(table, tuple(slices or ()), reference, against, as_json)
@@ -127,17 +130,24 @@ def _rate_table(battles: Path, settings: Settings, view: _View, window: tuple[da
     if view.table not in TABLES:
         raise BadInput(f"--table {known_values(view.table, TABLES)}")
     chosen = within(read_battles(battles), *window)
-    slices, outliers = view.slices or ("overall",), settings.exclude_outlier_judges
-    tables = RatingTables(chosen, method_of(settings), slices, view.reference, outliers)
+    outliers = settings.exclude_outlier_judges
+    tables = RatingTables(chosen, method_of(settings), view.slices, view.reference, outliers)
     if tables.rated.is_empty():
         raise BadInput(f"{str(battles)!r} holds no battle between two different models")
     if tables.same_model:
         print(f"curate: note: {tables.same_model:,} battles of a model with itself are left out", file=sys.stderr)
+    if "style" in view.table or view.table == "rank_changes":
+        _note_unmeasured(tables.rated.height - tables.measured.height)
     if view.against is None:
         only_stable = view.table == "ratings" and not view.slices
         _print_table(tables.rows(view.table), view.table, view.as_json, only_stable)
     else:
         _print_agreement(tables, view.table, view.against, view.as_json)
+
+
+def _note_unmeasured(battles: int) -> None:
+    if battles:
+        print(f"curate: note: {battles:,} battles lack a count that style control needs; left out", file=sys.stderr)
 
 
 def _print_table(rows: Sequence[Row], table: str, as_json: bool, only_stable: bool) -> None:
@@ -155,10 +165,10 @@ def _print_agreement(tables: "RatingTables", table: str, against: Path, as_json:
     from tasks.leaderboard.agreement import agreement
     from tasks.leaderboard.battle_files import read_board
 
-    if table not in ("ratings", "style_control") or len(tables.slices) != 1 or tables.slices[0] == "all":
+    if table not in ("ratings", "style_control") or len(tables.slices) > 1 or "all" in tables.slices:
         raise BadInput("--against compares one board: give --table ratings or style_control, and at most one --slice")
     board = [row for row in tables.rows(table) if isinstance(row, Rating)]
-    name = "style_control" if table == "style_control" else tables.slices[0]
+    name = tables.slices[0] if tables.slices else "overall" if table == "ratings" else table
     found = agreement(board, read_board(against, name))
     if as_json:
         print(json.dumps(found.model_dump(mode="json")))

@@ -20,6 +20,8 @@ def print_rows(name: str, rows: Sequence[Row]) -> None:
         Console(markup=False).print(f"{name}: no rows")
         return
     shown = [_board_row(row) if isinstance(row, Rating) else row.model_dump(mode="json") for row in rows]
+    if name != "vote_shares" and all(row.get("slice", "overall") == "overall" for row in shown):
+        shown = [{column: value for column, value in row.items() if column != "slice"} for row in shown]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column, value in shown[0].items():
         table.add_column("" if column == "flags" else column, justify="left" if _is_text(value) else "right")
@@ -32,8 +34,8 @@ def print_rows(name: str, rows: Sequence[Row]) -> None:
 def _board_row(row: Rating) -> dict[str, Any]:
     low, high = ("∞" if end is None else f"{end:.0f}" for end in (row.ci95_low, row.ci95_high))
     interval = f"{'-' if row.ci95_low is None else ''}{low} to {high}"
-    where = {} if row.slice == "overall" else {"slice": row.slice}
-    return where | {
+    return {
+        "slice": row.slice,
         "rank": row.rank,
         "model": row.model,
         "rating": row.rating,

@@ -6,6 +6,7 @@ topics with equal weight. The references differ where a few topics hold most bat
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import ndtr
@@ -113,8 +114,8 @@ def _some(rows: Numbers, count: int, generator: np.random.Generator) -> Numbers:
 
 def _board(votes: Votes, rows: Numbers, weight: Vector | None = None) -> list[Rating]:
     """The board of the votes `rows`, each counted `weight` times."""
-    counts = np.bincount(votes.cell[rows], weight, 3 * len(votes.pairs)).reshape(-1, 3).astype(np.float64)
-    return rate(votes.models, votes.pairs, counts, "bench", RatingMethod())
+    chosen = votes.only(rows)
+    return rate(chosen if weight is None else replace(chosen, weight=chosen.weight * weight), "bench", RatingMethod())
 
 
 def _comparable(board: list[Rating], reference: list[Rating]) -> bool:

@@ -17,10 +17,15 @@ from tasks.leaderboard.leaderboard import CATEGORY
 from tasks.storage.parquet import read_parquet_groups, read_parquet_schema
 
 _BATTLE = {
-    "model_a": ("model_a", "left"),
-    "model_b": ("model_b", "right"),
+    "model_a": ("model_a", "left", "generator_1"),
+    "model_b": ("model_b", "right", "generator_2"),
     "winner": ("winner",),
+    "preference": ("preference",),
+    "weight": ("weight",),
     "judge": ("judge", "judge_hash", "evaluation_session_id", "worker"),
+    "question_id": ("question_id",),
+    "user": ("user", "user_id"),
+    "anony": ("anony",),
     "language": ("language",),
     "tstamp": ("tstamp", "timestamp"),
     "turns": ("num_turns", "turn", "turns_a"),
@@ -53,23 +58,56 @@ _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 def read_battles(path: Path) -> pl.DataFrame:
     """The battles of a file, or of every Parquet file below a folder, one row each.
 
-    Columns: model_a, model_b and winner as text, and if the table has them judge, language, tstamp (UTC), refusal,
-    is_preset, `category:<name>` (bool), and `<covariate>_a`, `<covariate>_b` (float64). Raises BadInput for a file that
-    is not such a table.
+    Columns: model_a, model_b and winner as text, and if the table has them judge, question_id, user, language (null for
+    unknown), tstamp (UTC), refusal, is_preset, `category:<name>` (bool), and `<covariate>_a`, `<covariate>_b`, weight
+    and score (float64). `score` is 1 where model_a won and 0 where it lost; soft preferences from 1.0 to 2.0, as
+    AlpacaEval's, become scores from 1 to 0.
+    Battles with visible names (`anony` is false) are left out. Raises BadInput for a file that is not such a table.
     """
     raw = _read_table(path, _SOURCES)
     if "winner" not in raw.columns and set(_ONE_HOT) <= set(raw.columns):
         one_hot = (pl.when(pl.col(c).cast(pl.Int8) == 1).then(pl.lit(label)) for c, label in _ONE_HOT.items())
         raw = raw.with_columns(winner=pl.coalesce(one_hot))
     columns = _chosen(raw, _BATTLE)
+    soft = None if "winner" in columns else columns.get("preference")
+    if soft is not None:
+        columns["winner"] = _winner(soft := 2 - _numbers(soft, "preference", 1, 2))
     if lacking := [name for name in ("model_a", "model_b", "winner") if name not in columns]:
         raise BadInput(f"{str(path)!r} lacks {', '.join(lacking)}; its columns are {', '.join(raw.columns)}")
-    texts = [name for name in ("model_a", "model_b", "winner", "judge", "language") if name in columns]
-    made = [columns[name].cast(pl.String).alias(name) for name in texts]
+    texts = ("model_a", "model_b", "winner", "judge", "question_id", "user", "language")
+    made = [columns[name].cast(pl.String).alias(name) for name in texts if name in columns]
+    made = [text.replace("unknown", None) if text.name == "language" else text for text in made]
+    made += [] if soft is None else [soft.alias("score")]
+    if "weight" in columns:
+        made.append(_numbers(columns["weight"], "weight", 0, float("inf")).alias("weight"))
     if "tstamp" in columns:
         made.append(_times(columns["tstamp"], path).alias("tstamp"))
     made += [_flag(found).alias(name) for name, found in dict(_flags(raw, columns)).items()]
-    return pl.DataFrame(made + [found.cast(pl.Float64, strict=False).alias(name) for name, found in _style(raw)])
+    made += [_count(found, name).alias(name) for name, found in _style(raw)]
+    found = pl.DataFrame(made)
+    kept = found.filter(_flag(columns["anony"]).fill_null(True)) if "anony" in columns else found
+    return kept.filter(pl.col("weight") > 0) if "weight" in columns else kept
+
+
+def _numbers(column: pl.Series, name: str, least: float, most: float) -> pl.Series:
+    """float64 numbers from `least` to `most`. Raises BadInput when one is missing or none of them."""
+    found = column.cast(pl.Float64, strict=False)
+    if wrong := int((~found.is_between(least, most) | found.is_infinite()).fill_null(True).sum()):
+        raise BadInput(f"{name} is not a number from {least} to {most} in {wrong} of {len(found)} battles")
+    return found
+
+
+def _winner(score: pl.Series) -> pl.Series:
+    side = pl.when(score > 0.5).then(pl.lit("model_a")).otherwise(pl.lit("model_b"))
+    return pl.select(pl.when(score == 0.5).then(pl.lit("tie")).otherwise(side)).to_series()
+
+
+def _count(column: pl.Series, name: str) -> pl.Series:
+    """float64 counts; null where a count is missing. Raises BadInput for text that is no number."""
+    found = column.cast(pl.Float64, strict=False)
+    if wrong := found.null_count() - column.null_count():
+        raise BadInput(f"{name} is missing, negative or not a number in {wrong} of {len(found)} battles")
+    return found
 
 
 def read_board(path: Path, slice_name: str) -> list[Rating]:

@@ -1,4 +1,4 @@
-"""Bradley-Terry by maximum likelihood on counts per pair (VisionArena eq. 1; ties are half a win each).
+"""Bradley-Terry by maximum likelihood on sums per pair (VisionArena eq. 1; ties are half a win each).
 
 The probability that model i beats model j is 1 / (1 + exp(s_j - s_i)) for log-strengths s, fitted by Newton's method.
 
@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.special import expit
 
-from tasks.leaderboard.votes import LOST, TIED, WON, Mask, Matrix, Numbers, Vector
+from tasks.leaderboard.votes import Mask, Matrix, Numbers, Vector
 
 SCALE = 400 / np.log(10)
 """Rating points for each unit of log-strength: 400 points are odds of ten to one."""
@@ -40,30 +40,33 @@ class Structure(NamedTuple):
     """Whether a chain of wins leads from its core to the model, so that its rating has a finite upper bound."""
 
 
-def structure(pairs: Numbers, counts: Matrix, models: int) -> Structure:
-    """The structure of votes in counts (pairs, 3). A tie counts as a win for each side (Ford 1957)."""
-    wins = _win_graph(pairs, counts, models)
-    group, core = _groups_and_core(wins, pairs, counts)
+def structure(pairs: Numbers, wins: Vector, games: Vector, models: int) -> Structure:
+    """The structure of votes: each pair's wins of the first model, out of its games.
+
+    A tie or a soft preference counts as a win for each side (Ford 1957).
+    """
+    graph = _win_graph(pairs, wins, games, models)
+    group, core = _groups_and_core(graph, pairs, games)
     below, above = core.copy(), core.copy()
     if not core.all():
         for number in range(group.max(initial=-1) + 1):
             inside = np.flatnonzero(core & (group == number))
             if len(inside):
-                above[breadth_first_order(wins, inside[0], return_predecessors=False)] = True
-                below[breadth_first_order(wins.T, inside[0], return_predecessors=False)] = True
+                above[breadth_first_order(graph, inside[0], return_predecessors=False)] = True
+                below[breadth_first_order(graph.T, inside[0], return_predecessors=False)] = True
     return Structure(group, core, below, above)
 
 
-def _win_graph(pairs: Numbers, counts: Matrix, models: int) -> csr_array:
+def _win_graph(pairs: Numbers, wins: Vector, games: Vector, models: int) -> csr_array:
     """(models, models): an edge from the winner to the loser of every pair, both ways for a tie."""
     first, second = pairs.T
-    forth, back = counts[:, WON] + counts[:, TIED] > 0, counts[:, LOST] + counts[:, TIED] > 0
+    forth, back = wins > 0, games > wins
     winner, loser = np.concatenate([first[forth], second[back]]), np.concatenate([second[forth], first[back]])
     return csr_array((np.ones(len(winner)), (winner, loser)), shape=(models, models))
 
 
-def _groups_and_core(wins: csr_array, pairs: Numbers, counts: Matrix) -> tuple[Numbers, Mask]:
-    models, games = wins.shape[0], counts.sum(axis=1)
+def _groups_and_core(wins: csr_array, pairs: Numbers, games: Vector) -> tuple[Numbers, Mask]:
+    models = wins.shape[0]
     battles = np.bincount(pairs.ravel(), np.repeat(games, 2), models)
     label = connected_components(wins, directed=False)[1]
     strong = connected_components(wins, directed=True, connection="strong")[1]
@@ -78,20 +81,19 @@ def _groups_and_core(wins: csr_array, pairs: Numbers, counts: Matrix) -> tuple[N
     return group, core
 
 
-def wins_and_games(counts: Matrix) -> tuple[Vector, Vector]:
-    """Wins of the first model (ties count half) and battles of each pair, from counts (pairs, 3)."""
-    return counts[:, WON] + counts[:, TIED] / 2, counts.sum(axis=1)
-
-
 def log_strengths(
-    pairs: Numbers, counts: Matrix, models: int, start: Vector | None = None, known: Structure | None = None
+    pairs: Numbers,
+    wins: Vector,
+    games: Vector,
+    models: int,
+    start: Vector | None = None,
+    known: Structure | None = None,
 ) -> Vector:
-    """Log-strengths float64 (models,) from counts (pairs, 3), with mean 0 over each core; NaN without a battle.
+    """Log-strengths float64 (models,) from each pair's wins out of games, with mean 0 over each core.
 
-    `start` is the initial guess; `known` is the structure, if it was computed before.
+    NaN for a model without a battle. `start` is the initial guess; `known` is the structure, if it was computed before.
     """
-    wins, games = wins_and_games(counts)
-    group, core, *_ = structure(pairs, counts, models) if known is None else known
+    group, core, *_ = structure(pairs, wins, games, models) if known is None else known
     guess = np.zeros(models) if start is None else np.nan_to_num(start)
     strengths = np.full(models, np.nan)
     for number in range(group.max(initial=-1) + 1):

@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, log_expit
 
 from tasks.leaderboard.bradley_terry import Structure, fixed_models, laplacian, log_strengths
-from tasks.leaderboard.votes import LOST, TIED, WON, Mask, Matrix, Numbers, Vector
+from tasks.leaderboard.votes import Mask, Matrix, Numbers, Vector, Votes
 
 NORMAL95 = 1.959963984540054
 """97.5 % quantile of the normal distribution."""
@@ -17,18 +17,27 @@ _FAR = 60.0
 """Log-odds beyond which a probability is 0 or 1 in double precision."""
 
 
-def resampled(counts: Matrix, rounds: int, seed: int) -> Iterator[Matrix]:
-    """Bootstrap samples of counts (pairs, 3): votes drawn with replacement, which is one multinomial draw a round."""
+def draws(votes: Votes, rounds: int, seed: int) -> Iterator[Vector]:
+    """Bootstrap samples: float64 (rows,), how many votes of each row were drawn with replacement.
+
+    With clusters, whole clusters are drawn, because votes on one prompt or by one person are not independent (Cameron,
+    Gelbach and Miller, "Bootstrap-based improvements for inference with clustered errors", 2008).
+    """
     generator = np.random.default_rng(seed)
-    total = int(counts.sum())
     for _ in range(rounds):
-        yield generator.multinomial(total, counts.ravel() / counts.sum()).reshape(counts.shape).astype(np.float64)
+        if votes.cluster is None:
+            total = votes.times.sum()
+            yield generator.multinomial(int(total), votes.times / total).astype(np.float64)
+        else:
+            clusters = int(votes.cluster.max()) + 1
+            drawn = np.bincount(generator.integers(0, clusters, clusters), minlength=clusters)
+            yield drawn[votes.cluster] * votes.times
 
 
-def bootstrap_strengths(pairs: Numbers, counts: Matrix, point: Vector, rounds: int, seed: int) -> Matrix:
+def bootstrap_strengths(votes: Votes, point: Vector, rounds: int, seed: int) -> Matrix:
     """Log-strengths float64 (rounds, models) of resampled votes; NaN where a round drew no vote on a model."""
-    rounds_of_counts = resampled(counts, rounds, seed)
-    return np.array([log_strengths(pairs, drawn, len(point), point) for drawn in rounds_of_counts])
+    sums = (votes.sums(times) for times in draws(votes, rounds, seed))
+    return np.array([log_strengths(votes.pairs, *drawn, len(point), point) for drawn in sums])
 
 
 def quantiles95(samples: Matrix, point: Vector) -> tuple[Vector, Vector]:
@@ -42,21 +51,21 @@ def quantiles95(samples: Matrix, point: Vector) -> tuple[Vector, Vector]:
     return low, high
 
 
-def sandwich_covariance(pairs: Numbers, counts: Matrix, point: Vector, core: Mask) -> Matrix:
+def sandwich_covariance(votes: Votes, point: Vector, core: Mask) -> Matrix:
     """Covariance float64 (models, models) of the core's log-strengths: H^-1 (sum of g g') H^-1; 0 for other models.
 
     g is the gradient of one vote. Valid also when battles do not follow the model exactly (White, "Maximum likelihood
     estimation of misspecified models", 1982). With the HC1 correction (MacKinnon and White 1985); without it intervals
     from a few hundred votes are too narrow.
     """
-    inside = core[pairs].all(axis=1)
-    pairs, counts = pairs[inside], counts[inside]
-    votes, models = counts.sum(), len(point)
+    pairs, inside, models = votes.pairs, np.asarray(core[votes.pairs].all(axis=1)), len(point)
     chance = expit(point[pairs[:, 0]] - point[pairs[:, 1]])
-    squares = counts[:, LOST] * chance**2 + counts[:, TIED] * (0.5 - chance) ** 2 + counts[:, WON] * (1 - chance) ** 2
-    curvature = laplacian(pairs, counts.sum(axis=1) * chance * (1 - chance), models)
+    gradient = votes.weight * (votes.score - chance[votes.pair])
+    squares = np.asarray(inside * np.bincount(votes.pair, votes.times * gradient**2, len(pairs)), np.float64)
+    curvature = laplacian(pairs, inside * votes.sums()[1] * chance * (1 - chance), models)
     bread = np.linalg.pinv(curvature, hermitian=True)
-    return np.asarray(bread @ laplacian(pairs, squares, models) @ bread * few_votes_factor(votes, core.sum() - 1))
+    count = votes.times[inside[votes.pair]].sum()
+    return np.asarray(bread @ laplacian(pairs, squares, models) @ bread * few_votes_factor(count, core.sum() - 1))
 
 
 def few_votes_factor(votes: float, parameters: int) -> float:

@@ -8,7 +8,7 @@ import polars as pl
 
 from schemas.errors import BadInput, known_values
 from schemas.rating import Interval, Rating, RatingMethod
-from tasks.leaderboard.bradley_terry import SCALE, Structure, log_strengths, place, structure, wins_and_games
+from tasks.leaderboard.bradley_terry import SCALE, Structure, log_strengths, place, structure
 from tasks.leaderboard.intervals import (
     NORMAL95,
     bootstrap_strengths,
@@ -18,7 +18,7 @@ from tasks.leaderboard.intervals import (
     rank_upper_bound,
     sandwich_covariance,
 )
-from tasks.leaderboard.votes import LOST, TIED, WON, Mask, Matrix, Numbers, Vector, Votes
+from tasks.leaderboard.votes import Mask, Matrix, Vector, Votes
 from tasks.runtime.blas_threads import one_blas_thread
 
 FEW_BATTLES = 100
@@ -28,20 +28,10 @@ CATEGORY = "category:"
 """Prefix of the bool columns of categories, and of their slices."""
 
 
-class Counted(NamedTuple):
-    """Counts of votes on the models of one board."""
-
-    models: list[str]
-    pairs: Numbers
-    """int64 (pairs, 2): numbers of models."""
-    counts: Matrix
-    """float64 (pairs, 3): votes that the first model of a pair lost, tied and won."""
-    known: Structure
-
-
 class Fitted(NamedTuple):
     """Log-strengths of the models of one board, and the inputs of their intervals."""
 
+    known: Structure
     strengths: Vector
     spread: Matrix
     """Sandwich: covariance (models, models). Bootstrap: log-strengths (rounds, models)."""
@@ -81,16 +71,14 @@ def slice_boards(votes: Votes, slices: Mapping[str, Mask], method: RatingMethod)
         raise BadInput(f"anchor model {known_values(method.anchor_model, votes.models)}")
     if not votes.models:
         return []
-    counts = votes.counts()
-    overall = rate(votes.models, votes.pairs, counts, OVERALL, method)
+    overall = rate(votes, OVERALL, method)
     level = {row.model: row.rating for row in overall}
     rows = []
     for name, chosen in slices.items():
-        of_slice = votes.counts(chosen)
-        if (of_slice == counts).all():
+        if chosen.all():
             rows += [row.model_copy(update={"slice": name}) for row in overall]
         else:
-            rows += rate(votes.models, votes.pairs, of_slice, name, method, level)
+            rows += rate(votes.only(chosen), name, method, level)
     return rows
 
 
@@ -99,62 +87,48 @@ def leaderboard(votes: Votes, slice_name: str = OVERALL, method: RatingMethod | 
     return slice_boards(votes, {slice_name: np.ones(len(votes.pair), bool)}, method or RatingMethod())
 
 
-def rate(
-    names: list[str],
-    pairs: Numbers,
-    counts: Matrix,
-    slice_name: str,
-    method: RatingMethod,
-    level: Mapping[str, float] | None = None,
-) -> list[Rating]:
-    """Rows of one board, best first, from counts (pairs, 3); `level` gives ratings whose mean is kept."""
-    of_board = counted(names, pairs, counts)
-    return board(of_board, _fitted(of_board, method), slice_name, method, level) if of_board.models else []
-
-
-def counted(names: list[str], pairs: Numbers, counts: Matrix) -> Counted:
-    """Drop pairs and models without votes."""
-    used = counts.sum(axis=1) > 0
-    numbers, ends = np.unique(pairs[used], return_inverse=True)
-    pairs, counts = ends.reshape(-1, 2), counts[used]
-    return Counted([names[number] for number in numbers], pairs, counts, structure(pairs, counts, len(numbers)))
-
-
-def _fitted(of_board: Counted, method: RatingMethod) -> Fitted:
-    models, pairs, counts, known = of_board
-    strengths = log_strengths(pairs, counts, len(models), known=known)
-    if method.interval is Interval.SANDWICH:
-        spread = sandwich_covariance(pairs, counts, strengths, known.core)
+def rate(votes: Votes, slice_name: str, method: RatingMethod, level: Mapping[str, float] | None = None) -> list[Rating]:
+    """Rows of one board, best first; `level` gives ratings whose mean is kept."""
+    if not votes.models:
+        return []
+    votes = votes.grouped()
+    wins, games = votes.sums()
+    known = structure(votes.pairs, wins, games, len(votes.models))
+    strengths = log_strengths(votes.pairs, wins, games, len(votes.models), known=known)
+    if by_bootstrap(method):
+        spread = bootstrap_strengths(votes, strengths, method.bootstraps, method.seed)
     else:
-        spread = bootstrap_strengths(pairs, counts, strengths, method.bootstraps, method.seed)
-    opened = open_intervals(pairs, *wins_and_games(counts), np.zeros(len(pairs)), strengths, known)
-    return Fitted(strengths, spread, opened)
+        spread = sandwich_covariance(votes, strengths, known.core)
+    opened = open_intervals(votes.pairs, wins, games, np.zeros(len(games)), strengths, known)
+    return board(votes, Fitted(known, strengths, spread, opened), slice_name, method, level)
+
+
+def by_bootstrap(method: RatingMethod) -> bool:
+    """Whether intervals come from resampled votes or clusters."""
+    return method.interval is Interval.BOOTSTRAP or method.cluster is not None
 
 
 def board(
-    of_board: Counted, fitted: Fitted, slice_name: str, method: RatingMethod, level: Mapping[str, float] | None
+    votes: Votes, fitted: Fitted, slice_name: str, method: RatingMethod, level: Mapping[str, float] | None
 ) -> list[Rating]:
     """Rows of a leaderboard, best first; `level` gives ratings whose mean is kept, by default 1000 each."""
-    known, (strengths, spread, opened) = of_board.known, fitted
-    anchor = of_board.models.index(method.anchor_model) if method.anchor_model in of_board.models else None
-    wanted = np.array([level[name] for name in of_board.models]) if level else np.full(len(of_board.models), 1000.0)
+    models, (known, strengths, spread, opened) = votes.models, fitted
+    anchor = models.index(method.anchor_model) if method.anchor_model in models else None
+    wanted = np.array([level[name] for name in models]) if level else np.full(len(models), 1000.0)
     if anchor is not None:
         wanted[anchor] = method.anchor_rating
     point = place(strengths, known, anchor, wanted)
-    if method.interval is Interval.SANDWICH:
+    if by_bootstrap(method):
+        ends = quantiles95(place(spread, known, anchor, wanted), point)
+    else:
         half = NORMAL95 * SCALE * placed_deviation(spread, known, anchor)
         ends = point - half, point + half
-    else:
-        ends = quantiles95(place(spread, known, anchor, wanted), point)
     low, high = (
         np.where(known.core, end, point + SCALE * (open_end - strengths))
         for end, open_end in zip(ends, opened, strict=True)
     )
-    rank, battles = (
-        rank_upper_bound(low, high, known),
-        np.bincount(of_board.pairs.ravel(), of_board.counts.sum(1).repeat(2)),
-    )
-    flags = _flags(of_board, method.anchor_model is not None and anchor is None)
+    rank, battles = rank_upper_bound(low, high, known), votes.battles()
+    flags = _flags(votes, known, method.anchor_model is not None and anchor is None)
     rows = [
         Rating(
             slice=slice_name,
@@ -166,7 +140,7 @@ def board(
             battles=round(float(battles[n])),
             flags=flags[n],
         )
-        for n, model in enumerate(of_board.models)
+        for n, model in enumerate(models)
     ]
     return sorted(rows, key=lambda row: (-row.rating, row.model))
 
@@ -175,18 +149,17 @@ def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _flags(of_board: Counted, no_anchor: bool) -> list[list[str]]:
+def _flags(votes: Votes, known: Structure, no_anchor: bool) -> list[list[str]]:
     """`Rating.flags` of each model."""
-    models, (first, second), counts = len(of_board.models), of_board.pairs.T, of_board.counts
-    won = np.bincount(first, counts[:, WON], models) + np.bincount(second, counts[:, LOST], models)
-    lost = np.bincount(first, counts[:, LOST], models) + np.bincount(second, counts[:, WON], models)
-    tied = np.bincount(first, counts[:, TIED], models) + np.bincount(second, counts[:, TIED], models)
+    models, (first, second), (wins, games) = len(votes.models), votes.pairs.T, votes.sums()
+    won = np.bincount(first, wins, models) + np.bincount(second, games - wins, models)
+    lost = np.bincount(first, games - wins, models) + np.bincount(second, wins, models)
     marks = {
-        "few_battles": won + lost + tied < FEW_BATTLES,
-        "only_wins": lost + tied == 0,
-        "only_losses": won + tied == 0,
-        "unbounded": ~of_board.known.core,
-        "separate_group": of_board.known.group != 0,
+        "few_battles": votes.battles() < FEW_BATTLES,
+        "only_wins": lost == 0,
+        "only_losses": won == 0,
+        "unbounded": ~known.core,
+        "separate_group": known.group != 0,
         "anchor_missing": np.full(models, no_anchor),
     }
     return [[name for name, holds in marks.items() if holds[n]] for n in range(models)]

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from schemas.rating import OutlierJudge
-from tasks.leaderboard.votes import LOST, WON, Votes
+from tasks.leaderboard.votes import Votes
 
 VOTES_MIN = 5
 VOTES_MAX = 100
@@ -21,10 +21,10 @@ EVIDENCE_MIN = 20.0
 
 def outlier_judges(votes: Votes, judges: pl.Series) -> list[OutlierJudge]:
     """Outliers among voters with at least 5 votes, strongest evidence first. `judges` is the voter of each vote."""
-    counts = votes.counts()
-    lost, won = counts[votes.pair, LOST], counts[votes.pair, WON]
-    at_most = (1 + np.where(votes.result == WON, lost + won, lost)) / (1 + lost + won)
-    at_least = (1 + np.where(votes.result == LOST, lost + won, won)) / (1 + lost + won)
+    for_first, for_second = votes.score > 0.5, votes.score < 0.5
+    won, lost = (np.bincount(votes.pair, each)[votes.pair] for each in (for_first, for_second))
+    at_most = (1 + np.where(for_first, lost + won, lost)) / (1 + lost + won)
+    at_least = (1 + np.where(for_second, lost + won, won)) / (1 + lost + won)
     tests = pl.DataFrame({"judge": judges, "at_most": -np.log(2 * at_most), "at_least": -np.log(2 * at_least)})
     tested = tests.drop_nulls("judge").filter(pl.len().over("judge") >= VOTES_MIN)
     evidence = (

@@ -1,21 +1,22 @@
 """All rating tables of a set of battles, each computed on first use."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
+from typing import Self
 
 import polars as pl
 
 from schemas.errors import BadInput, known_values
-from schemas.rating import OutlierJudge, PairRecord, RankChange, Rating, RatingMethod, StyleCoefficient
+from schemas.rating import OutlierJudge, PairRecord, RankChange, Rating, RatingMethod, StyleCoefficient, VoteShare
 from schemas.row import Row
 from schemas.settings import Settings
-from tasks.leaderboard.leaderboard import OVERALL, leaderboard, slice_boards, slice_masks
+from tasks.leaderboard.leaderboard import OVERALL, leaderboard, rate, slice_boards, slice_masks
 from tasks.leaderboard.outliers import outlier_judges, without_outliers
 from tasks.leaderboard.records import elo_ratings, pair_records, vote_shares, win_rates
 from tasks.leaderboard.style_control import measured_covariates, rank_changes, style_board
-from tasks.leaderboard.votes import rateable, votes
+from tasks.leaderboard.votes import Mask, rateable, votes
 
 ALL_SLICES = "all"
 
@@ -26,14 +27,14 @@ class RatingTables:
 
     battles: pl.DataFrame
     method: RatingMethod
-    slices: Sequence[str] = (OVERALL,)
-    """Names of slices, or `all` for every slice."""
+    slices: Sequence[str] = ()
+    """Names of slices, or `all`; by default overall, and for vote shares every slice."""
     reference: str | None = None
     """Model that win rates are computed against."""
     exclude_outliers: bool = False
     """Whether votes of outlier judges are left out."""
-    measured_only: bool = False
-    """Whether style control leaves out battles with an unmeasured covariate; otherwise they are an error."""
+    board: Sequence[Rating] | None = None
+    """The board of all `battles`, if it is known."""
 
     @cached_property
     def outliers(self) -> list[OutlierJudge]:
@@ -62,46 +63,80 @@ class RatingTables:
     @cached_property
     def ratings(self) -> list[Rating]:
         """Boards of the chosen slices. Raises BadInput for a slice without battles."""
-        known = slice_masks(self.rated)
-        unknown = [name for name in self.slices if name not in (*known, ALL_SLICES, OVERALL)]
-        if unknown:
-            raise BadInput(f"no battles in slice {known_values(unknown[0], known)}")
-        chosen = known if ALL_SLICES in self.slices else {name: known[name] for name in self.slices if name in known}
-        return slice_boards(votes(self.rated), chosen, self.method)
+        return slice_boards(votes(self.rated, self.method.cluster), self._chosen(self.rated), self.method)
 
     @cached_property
-    def overall(self) -> list[Rating]:
+    def overall(self) -> Sequence[Rating]:
         """The overall board."""
+        if self.board is not None:
+            return self.board
         found = [row for row in self.ratings if row.slice == OVERALL]
-        return found or leaderboard(votes(self.rated), method=self.method)
+        return found or leaderboard(votes(self.rated, self.method.cluster), method=self.method)
 
     @cached_property
     def measured(self) -> pl.DataFrame:
-        """The battles that style control is fitted on."""
-        covariates = measured_covariates(self.rated)
-        columns = [f"{name}_{side}" for name in covariates for side in ("a", "b")]
-        return self.rated.drop_nulls(columns) if self.measured_only else self.rated
+        """The battles that style control is fitted on: those with every covariate on both sides."""
+        columns = [f"{name}_{side}" for name in measured_covariates(self.rated) for side in ("a", "b")]
+        return self.rated.drop_nulls(columns) if columns else self.rated
 
     @cached_property
     def styled(self) -> tuple[list[Rating], list[StyleCoefficient]]:
         """The board under style control, on the scale of the overall board, and its coefficients."""
-        return style_board(self.measured, self.method, {row.model: row.rating for row in self.overall})
+        return style_board(self.measured, self.method, self._level)
 
     @cached_property
     def changes(self) -> list[RankChange]:
         """Ranks with and without style control, from the same battles."""
         same = self.measured.height == self.rated.height
-        plain = self.overall if same else leaderboard(votes(self.measured), method=self.method)
-        return rank_changes(plain, self.styled[0])
+        cast = votes(self.measured, self.method.cluster)
+        return rank_changes(self.overall if same else rate(cast, OVERALL, self.method, self._level), self.styled[0])
 
     @cached_property
     def records(self) -> list[PairRecord]:
         """Record of every pair of models."""
         return pair_records(self.valid)
 
+    @property
+    def shares(self) -> list[VoteShare]:
+        """Vote shares of the chosen slices, by default of every slice."""
+        return vote_shares(self.valid, self._chosen(self.valid) if self.slices else slice_masks(self.valid))
+
     def rows(self, table: str) -> Sequence[Row]:
-        """Rows of one of `TABLES`."""
-        return TABLES[table](self)
+        """Rows of one of `TABLES` for the chosen slices.
+
+        Raises BadInput for a slice without battles, a reference without battles, and slices of `outlier_judges`.
+        """
+        if table == "outlier_judges" and self.slices:
+            raise BadInput("--table outlier_judges compares all votes of a voter; leave --slice out")
+        if table in _OF_ALL:
+            return TABLES[table](self)
+        models = {*self.valid["model_a"], *self.valid["model_b"]}
+        if self.reference is not None and self.reference not in models:
+            raise BadInput(f"reference model {known_values(self.reference, models)}")
+        rows: list[Row] = []
+        for name, mask in self._chosen(self.valid).items():
+            found = TABLES[table](self if name == OVERALL else self._part(name, mask))
+            rows += found if name == OVERALL else [row.model_copy(update={"slice": name}) for row in found]
+        return rows
+
+    def _part(self, name: str, mask: Mask) -> Self:
+        """The tables of one slice, its board on the scale of the overall board."""
+        battles = self.valid.filter(pl.Series(mask))
+        cast = votes(rateable(battles, self.method.both_bad), self.method.cluster)
+        board = rate(cast, name, self.method, self._level)
+        return replace(self, battles=battles, slices=(), exclude_outliers=False, board=board)
+
+    def _chosen(self, battles: pl.DataFrame) -> dict[str, Mask]:
+        """Slice name -> bool (battles,), of the chosen slices."""
+        known = slice_masks(battles)
+        unknown = [name for name in self.slices if name not in (*known, ALL_SLICES, OVERALL)]
+        if unknown:
+            raise BadInput(f"no battles in slice {known_values(unknown[0], known)}")
+        return known if ALL_SLICES in self.slices else {n: known[n] for n in self.slices or (OVERALL,) if n in known}
+
+    @property
+    def _level(self) -> dict[str, float]:
+        return {row.model: row.rating for row in self.overall}
 
 
 TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
@@ -111,11 +146,13 @@ TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
     "rank_changes": lambda of: of.changes,
     "pair_records": lambda of: of.records,
     "win_rates": lambda of: win_rates(of.records, of.reference),
-    "vote_shares": lambda of: vote_shares(of.valid, slice_masks(of.valid)),
+    "vote_shares": lambda of: of.shares,
     "elo_ratings": lambda of: _both_orders(of),
     "outlier_judges": lambda of: of.outliers,
 }
 """Table name -> function that computes its rows."""
+_OF_ALL = ("ratings", "vote_shares", "outlier_judges")
+"""Tables that are computed for all slices at once, or for none."""
 
 
 def method_of(settings: Settings) -> RatingMethod:
@@ -126,6 +163,7 @@ def method_of(settings: Settings) -> RatingMethod:
         anchor_model=settings.anchor_model,
         anchor_rating=settings.anchor_rating,
         interval=settings.interval,
+        cluster=settings.cluster,
         both_bad=settings.both_bad,
         style=settings.style_preset,
         elo_k=settings.elo_k,

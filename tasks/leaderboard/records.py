@@ -5,28 +5,37 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from schemas.errors import BadInput, known_values
 from schemas.rating import EloRating, PairRecord, VoteShare, WinRate
 from tasks.leaderboard.leaderboard import FEW_BATTLES
-from tasks.leaderboard.votes import Mask, Votes
+from tasks.leaderboard.votes import Mask, Votes, votes
 
 _ELO_SCALE, _ELO_START = 400.0, 1000.0
 
 
-def pair_records(battles: pl.DataFrame, slice_name: str = "overall") -> list[PairRecord]:
+def pair_records(battles: pl.DataFrame) -> list[PairRecord]:
     """Wins, losses and ties of every pair of models in `rateable` battles, listed in both orders.
 
     Battle counts and win fractions are the matrices of VisionArena Fig. 12 and WildVision.
     """
-    winner = pl.col("winner")
-    left = battles.select(
-        model="model_a", opponent="model_b", won=winner == "model_a", lost=winner == "model_b", winner="winner"
-    )
-    right = battles.select(
-        model="model_b", opponent="model_a", won=winner == "model_b", lost=winner == "model_a", winner="winner"
-    )
+    cast, winner = votes(battles), pl.col("winner")
+    first = pl.Series(np.where(cast.swapped, 1 - cast.score, cast.score))
+    known = battles.select("model_a", "model_b", "winner", score=first, weight=pl.Series(cast.weight))
+    sides = [
+        known.select(
+            "winner",
+            "weight",
+            model=own,
+            opponent=other,
+            won=winner == own,
+            lost=winner == other,
+            score=pl.col("score") if own == "model_a" else 1 - pl.col("score"),
+        )
+        for own, other in (("model_a", "model_b"), ("model_b", "model_a"))
+    ]
+    weight = pl.col("weight")
+    decisive = weight.filter(pl.col("won") | pl.col("lost")).sum()
     counted = (
-        pl.concat([left, right])
+        pl.concat(sides)
         .group_by("model", "opponent")
         .agg(
             battles=pl.len(),
@@ -34,33 +43,27 @@ def pair_records(battles: pl.DataFrame, slice_name: str = "overall") -> list[Pai
             losses=pl.col("lost").sum(),
             ties=(winner == "tie").sum(),
             both_bad=(winner == "tie_bothbad").sum(),
+            win_fraction=pl.when(decisive > 0).then(weight.filter("won").sum() / decisive),
+            score_fraction=pl.when(weight.sum() > 0).then((weight * pl.col("score")).sum() / weight.sum()),
         )
         .sort("model", "opponent")
     )
-    return [
-        PairRecord(slice=slice_name, **row, win_fraction=_fraction(row["wins"], row["wins"] + row["losses"]))
-        for row in counted.iter_rows(named=True)
-    ]
+    return [PairRecord(slice="overall", **row) for row in counted.iter_rows(named=True)]
 
 
 def win_rates(records: Sequence[PairRecord], reference: str | None = None) -> list[WinRate]:
-    """Average win rate over opponents, and win rate against `reference`, of every model, best first.
-
-    Raises BadInput when `reference` is not among the models.
-    """
-    models = sorted({record.model for record in records})
-    if reference is not None and reference not in models:
-        raise BadInput(f"reference model {known_values(reference, models)}")
+    """Average win rate over opponents, and win rate against `reference`, of every model, best first."""
     rows = []
-    for model in models:
+    for model in sorted({record.model for record in records}):
         own = [record for record in records if record.model == model]
-        decisive = [record.win_fraction for record in own if record.win_fraction is not None]
+        scores = [record.score_fraction for record in own if record.score_fraction is not None]
         met = next((record for record in own if record.opponent == reference), None)
         rows.append(
             WinRate(
+                slice="overall",
                 model=model,
                 battles=sum(record.battles for record in own),
-                average_win_rate=_fraction(sum(decisive), len(decisive)),
+                average_win_rate=sum(scores) / len(scores) if scores else None,
                 wins_vs_reference=met.wins if met else 0,
                 battles_vs_reference=met.battles if met else 0,
                 win_rate_vs_reference=met.win_fraction if met else None,
@@ -68,10 +71,6 @@ def win_rates(records: Sequence[PairRecord], reference: str | None = None) -> li
         )
     best = "average_win_rate" if reference is None else "win_rate_vs_reference"
     return sorted(rows, key=lambda row: (-(-1.0 if getattr(row, best) is None else getattr(row, best)), row.model))
-
-
-def _fraction(part: float, whole: int) -> float | None:
-    return part / whole if whole else None
 
 
 def vote_shares(battles: pl.DataFrame, slices: Mapping[str, Mask]) -> list[VoteShare]:
@@ -94,27 +93,28 @@ def vote_shares(battles: pl.DataFrame, slices: Mapping[str, Mask]) -> list[VoteS
     return sorted(rows, key=lambda row: (-row.battles, row.slice))
 
 
-def elo_ratings(votes: Votes, shuffle_seed: int | None = None, k: float = 4.0) -> list[EloRating]:
+def elo_ratings(cast: Votes, shuffle_seed: int | None = None, k: float = 4.0) -> list[EloRating]:
     """Sequential Elo ratings, best first; ties and both-bad votes are half a win. The order of votes matters.
 
     Votes are processed in the given order (online Elo: FastChat, WildVision) or, with a seed, in a random order (as in
     VisIT-Bench). Ratings start at 1000; the expectation is 1 / (1 + 10^((r_b - r_a) / 400)); the default `k` is
     FastChat's.
     """
-    order = np.arange(len(votes.pair))
+    order = np.arange(len(cast.pair))
     if shuffle_seed is not None:
         np.random.default_rng(shuffle_seed).shuffle(order)
-    ratings = [_ELO_START] * len(votes.models)
-    ends = votes.pairs[votes.pair[order]].tolist()
-    for (first, second), result in zip(ends, votes.result[order].tolist(), strict=True):
+    ratings = [_ELO_START] * len(cast.models)
+    ends = cast.pairs[cast.pair[order]].tolist()
+    factors = (k * cast.weight[order]).tolist()
+    for (first, second), score, factor in zip(ends, cast.score[order].tolist(), factors, strict=True):
         expected = 1 / (1 + 10 ** ((ratings[second] - ratings[first]) / _ELO_SCALE))
-        change = k * (result / 2 - expected)
+        change = factor * (score - expected)
         ratings[first] += change
         ratings[second] -= change
-    battles = np.bincount(votes.pairs[votes.pair].ravel(), minlength=len(votes.models))
+    battles = cast.battles()
     name = "given" if shuffle_seed is None else "shuffled"
     rows = [
-        EloRating(order=name, model=model, rating=ratings[n], battles=int(battles[n]))
-        for n, model in enumerate(votes.models)
+        EloRating(slice="overall", order=name, model=model, rating=ratings[n], battles=int(battles[n]))
+        for n, model in enumerate(cast.models)
     ]
     return sorted(rows, key=lambda row: (-row.rating, row.model))

@@ -1,4 +1,7 @@
-"""The Prefect task of ratings: leaderboards of the kept anonymous battles, per slice and under style control."""
+"""The Prefect task of ratings: leaderboards of anonymous battles, per slice and under style control."""
+
+from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 from prefect import task
@@ -9,11 +12,13 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.tables import TABLES as STORED
 from tasks.leaderboard.agreement import bench_agreement
+from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.leaderboard import CATEGORY
 from tasks.leaderboard.rating_tables import ALL_SLICES, TABLES, RatingTables, method_of
 from tasks.leaderboard.votes import votes
 from tasks.runtime.timing import timed
 from tasks.storage.queries.conversation_features import CATEGORIES, conversation_features
+from tasks.storage.queries.language_names import english_name
 from tasks.storage.queries.released import battles_as_released, conversations_as_released
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store, frame_of
@@ -24,26 +29,30 @@ _FEATURES = {"assistant_tokens": "tokens", **{name: name for name in ("headers",
 
 @task(cache_policy=NO_CACHE)
 @timed
-def rate_models(settings: Settings, versions: Versions) -> StageReport:
-    """Write `ratings`, the other rating tables and `bench_agreement`."""
+def rate_models(settings: Settings, versions: Versions, release: Path | None = None) -> StageReport:
+    """Write `ratings`, the other rating tables and `bench_agreement`.
+
+    With the folder of a release, the boards are those of its battle table, as `curate rate RELEASE/battle` gives them;
+    otherwise those of all kept battles.
+    """
     store = Store.open(settings.store)
-    tables = RatingTables(
-        rated_battles(store, versions),
+    whole = RatingTables(
+        rated_battles(store, versions) if release is None else read_battles(release / "battle"),
         method_of(settings),
-        slices=(ALL_SLICES,),
         reference=settings.anchor_model,
         exclude_outliers=settings.exclude_outlier_judges,
-        measured_only=True,
     )
+    tables = replace(whole, slices=(ALL_SLICES,))
     for name in TABLES.keys() - {"style_control"}:
-        rows = [*tables.ratings, *tables.styled[0]] if name == "ratings" else tables.rows(name)
+        rows = (tables if name in _BY_SLICE else whole).rows(name)
+        rows = [*rows, *tables.styled[0]] if name == "ratings" else rows
         store.replace(name, frame_of(STORED[name].row, rows))
     on_topics = _bench_agreement(store, tables.rated, settings.seed)
     store.replace("bench_agreement", frame_of(BenchAgreement, on_topics))
     counts = {
         "battles": tables.battles.height,
         "boards": len({row.slice for row in tables.ratings}) + bool(tables.styled[0]),
-        "outlier_judges": len(tables.outliers),
+        "outlier_judges": len(whole.outliers),
     }
     return StageReport(stage="rate", counts=counts)
 
@@ -54,7 +63,14 @@ def _bench_agreement(store: Store, rated: pl.DataFrame, seed: int) -> list[Bench
     topics = asked.join(store.read("topics", ["document_id", "topic"]), on="document_id").select(
         "conversation_id", "topic"
     )
-    known = rated.join(topics, left_on="conversation_a", right_on="conversation_id", how="left", maintain_order="left")
+    left = store.read("battles", ["battle_id", "conversation_a"])
+    known = rated.select("question_id").join(
+        left.join(topics, left_on="conversation_a", right_on="conversation_id"),
+        left_on="question_id",
+        right_on="battle_id",
+        how="left",
+        maintain_order="left",
+    )
     seats = dict(store.read("bench", ["topic"]).group_by("topic").len().sort("topic").iter_rows())
     return bench_agreement(votes(rated), known["topic"].fill_null(-1).cast(pl.Int64).to_numpy(), seats, seed)
 
@@ -82,7 +98,11 @@ def rated_battles(store: Store, versions: Versions) -> pl.DataFrame:
             pl.col("refusal").alias(f"refusal_{side}"),
         )
         joined = joined.join(answers, on=f"conversation_{side}", maintain_order="left")
-    return joined.with_columns(refusal=pl.col("refusal_a") | pl.col("refusal_b"))
+    return joined.with_columns(
+        question_id="battle_id", language=_LANGUAGE, refusal=pl.col("refusal_a") | pl.col("refusal_b")
+    )
 
 
 _MORE = ("code", "multi_turn")
+_BY_SLICE = ("ratings", "vote_shares", "style_coefficients", "rank_changes")
+_LANGUAGE = pl.col("language").map_elements(english_name, return_dtype=pl.String).replace("unknown", None)

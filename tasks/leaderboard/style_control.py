@@ -3,7 +3,7 @@
 Log-strengths and style coefficients are fitted jointly on the votes, with a ridge penalty.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,11 +11,11 @@ import polars as pl
 from scipy.special import expit
 
 from schemas.errors import BadInput
-from schemas.rating import Interval, RankChange, Rating, RatingMethod, StyleCoefficient, StylePreset
-from tasks.leaderboard.bradley_terry import ends_difference, laplacian, shortened
-from tasks.leaderboard.intervals import NORMAL95, few_votes_factor, open_intervals, quantiles95
-from tasks.leaderboard.leaderboard import Fitted, board, counted
-from tasks.leaderboard.votes import WON, Matrix, Numbers, Vector, Votes, votes
+from schemas.rating import RankChange, Rating, RatingMethod, StyleCoefficient, StylePreset
+from tasks.leaderboard.bradley_terry import ends_difference, laplacian, shortened, structure
+from tasks.leaderboard.intervals import NORMAL95, draws, few_votes_factor, open_intervals, quantiles95
+from tasks.leaderboard.leaderboard import Fitted, board, by_bootstrap
+from tasks.leaderboard.votes import Matrix, Numbers, Vector, Votes, votes
 from tasks.runtime.blas_threads import one_blas_thread
 
 STYLE_CONTROL = "style_control"
@@ -54,7 +54,7 @@ class StyledVotes:
     pair: Numbers
     """int64 (votes,): row of `pairs`."""
     score: Vector
-    """(votes,): 1 where the first model won, 0.5 for a tie, else 0."""
+    """(votes,): 1 where the first model won, 0.5 for a tie, 0 where it lost, or a soft preference."""
     style: Matrix
     """float64 (votes, covariates): standardised difference, first model minus second."""
     weight: Vector
@@ -125,9 +125,9 @@ def styled(cast: Votes, style: Matrix, preset: StylePreset = StylePreset.FASTCHA
         len(cast.models),
         cast.pairs,
         cast.pair,
-        cast.result / WON,
+        cast.score,
         np.where(cast.swapped, -1.0, 1.0)[:, None] * style,
-        weight,
+        weight * cast.weight,
         np.repeat(ridge, [len(cast.models), style.shape[1]]),
     )
 
@@ -149,22 +149,15 @@ def fit(data: StyledVotes, start: Vector | None = None) -> Vector:
     return parameters
 
 
-def bootstrap_fits(data: StyledVotes, point: Vector, rounds: int, seed: int) -> Matrix:
+def bootstrap_fits(data: StyledVotes, cast: Votes, point: Vector, rounds: int, seed: int) -> Matrix:
     """Parameters float64 (rounds, models + covariates) from resampled votes; NaN for models without a drawn vote."""
     found = []
-    for times in draws(len(data.pair), rounds, seed):
+    for times in draws(cast, rounds, seed):
         parameters = fit(replace(data, weight=data.weight * times), point)
         drawn = np.bincount(data.pairs[data.pair].ravel(), times.repeat(2), data.models) > 0
         parameters[: data.models][~drawn] = np.nan
         found.append(parameters)
     return np.array(found)
-
-
-def draws(votes: int, rounds: int, seed: int) -> Iterator[Vector]:
-    """Bootstrap samples: float64 (votes,), how often each vote was drawn."""
-    generator = np.random.default_rng(seed)
-    for _ in range(rounds):
-        yield np.bincount(generator.integers(0, votes, votes), minlength=votes).astype(np.float64)
 
 
 def sandwich(data: StyledVotes, point: Vector) -> Matrix:
@@ -184,25 +177,25 @@ def style_board(
     `level` gives ratings whose mean is kept. Raises BadInput without a covariate.
     """
     covariates = measured_covariates(battles)
-    if not covariates:
+    if not covariates and not battles.is_empty():
         raise BadInput(f"no style covariate; give one or more of {', '.join(COVARIATES)}, as tokens_a and tokens_b")
     if battles.is_empty():
         return [], []
-    cast = votes(battles)
+    cast = votes(battles, method.cluster)
     data = styled(cast, style_differences(battles, covariates), method.style)
-    of_board = counted(cast.models, cast.pairs, cast.counts())
     models, parameters = data.models, fit(data)
     strengths, coefficients = parameters[:models], parameters[models:]
-    if method.interval is Interval.SANDWICH:
+    if by_bootstrap(method):
+        samples = bootstrap_fits(data, cast, parameters, method.bootstraps, method.seed)
+        interval, spread = quantiles95(samples[:, models:], coefficients), samples[:, :models]
+    else:
         spread = sandwich(data, parameters)
         half = NORMAL95 * np.sqrt(spread.diagonal()[models:])
         interval, spread = (coefficients - half, coefficients + half), spread[:models, :models]
-    else:
-        samples = bootstrap_fits(data, parameters, method.bootstraps, method.seed)
-        interval, spread = quantiles95(samples[:, models:], coefficients), samples[:, :models]
+    known = structure(cast.pairs, *cast.sums(), models)
     ends, wins = data.pairs[data.pair], data.weight * data.score
-    opened = open_intervals(ends, wins, data.weight, data.style @ coefficients, strengths, of_board.known)
-    rows = board(of_board, Fitted(strengths, spread, opened), STYLE_CONTROL, method, level)
+    opened = open_intervals(ends, wins, data.weight, data.style @ coefficients, strengths, known)
+    rows = board(cast, Fitted(known, strengths, spread, opened), STYLE_CONTROL, method, level)
     return rows, _coefficients(covariates, coefficients, interval, data.style, method.style)
 
 
@@ -212,6 +205,7 @@ def _coefficients(
     low, high = interval
     return [
         StyleCoefficient(
+            slice="overall",
             covariate=name,
             coefficient=float(point[n]),
             ci95_low=float(low[n]),
@@ -233,6 +227,7 @@ def rank_changes(plain: Sequence[Rating], under_control: Sequence[Rating]) -> li
             change = None if old.rank is None or row.rank is None else old.rank - row.rank
             rows.append(
                 RankChange(
+                    slice="overall",
                     model=row.model,
                     rank=old.rank,
                     rank_style=row.rank,

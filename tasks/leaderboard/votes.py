@@ -1,7 +1,7 @@
-"""Battles -> votes as arrays: each vote is a pair of models and one of three results."""
+"""Battles -> votes as arrays: each vote is a pair of models, the score of the first one, and a weight."""
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,18 +15,18 @@ Matrix = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-LOST, TIED, WON = 0, 1, 2
-"""Result for the first model of a pair: twice its score."""
-
 _LABELS = {
-    "model_a": ("model_a", "left", "leftvote"),
-    "model_b": ("model_b", "right", "rightvote"),
-    "tie": ("tie", "tievote"),
+    "model_a": ("model_a", "left", "leftvote", "A>B", "A>>B"),
+    "model_b": ("model_b", "right", "rightvote", "B>A", "B>>A"),
+    "tie": ("tie", "tievote", "A=B"),
     "tie_bothbad": ("tie_bothbad", "tie (bothbad)", "both_bad", "bothbad", "bothbad_vote"),
 }
 WINNERS = {label: winner for winner, labels in _LABELS.items() for label in labels}
-"""Winner labels of published arenas -> ours; other labels are an error."""
-_RESULTS = {"model_a": WON, "model_b": LOST, "tie": TIED, "tie_bothbad": TIED}
+"""Winner labels of published arenas and judges -> ours; other labels are an error."""
+_STRONG, STRONG_WEIGHT = ("A>>B", "B>>A"), 3.0
+"""Five-way verdicts that count as three votes, as in Arena-Hard and WildVision-Bench."""
+_SCORES = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5, "tie_bothbad": 0.5}
+_SIDES = ("model_a", "model_b")
 
 
 @dataclass(frozen=True)
@@ -38,23 +38,44 @@ class Votes:
     pairs: Numbers
     """int64 (pairs, 2): the smaller and the larger model number of every pair with votes, sorted."""
     pair: Numbers
-    """int64 (votes,): row of `pairs`."""
-    result: Numbers
-    """int64 (votes,): LOST, TIED or WON for the first model of the pair."""
-    both_bad: Mask
-    """bool (votes,): whether the vote was that both answers are bad; the result is TIED."""
+    """int64 (rows,): row of `pairs`."""
+    score: Vector
+    """float64 (rows,): of the first model of the pair: 1 won, 0.5 tied, 0 lost, or a soft preference between."""
+    weight: Vector
+    """float64 (rows,): weight of each vote."""
     swapped: Mask
-    """bool (votes,): whether the first model of the pair was model_b."""
+    """bool (rows,): whether the first model of the pair was model_b."""
+    times: Vector
+    """float64 (rows,): how many equal votes the row stands for."""
+    cluster: Numbers | None = None
+    """int64 (rows,): number of the vote's cluster, from 0; None when votes are independent."""
 
-    @cached_property
-    def cell(self) -> Numbers:
-        """int64 (votes,): 3 * pair + result."""
-        return 3 * self.pair + self.result
+    def sums(self, times: Vector | None = None) -> tuple[Vector, Vector]:
+        """Weighted scores of the first model, and weights, of each pair: float64 (pairs,). Ties are half a win."""
+        weight = self.weight * (self.times if times is None else times)
+        won, games = (np.bincount(self.pair, each, len(self.pairs)) for each in (weight * self.score, weight))
+        return np.asarray(won, np.float64), np.asarray(games, np.float64)
 
-    def counts(self, chosen: Mask | None = None) -> Matrix:
-        """float64 (pairs, 3): lost, tied and won votes of each pair; with `chosen`, of these votes only."""
-        cells = self.cell if chosen is None else self.cell[chosen]
-        return np.bincount(cells, minlength=3 * len(self.pairs)).reshape(-1, 3).astype(np.float64)
+    def battles(self) -> Vector:
+        """float64 (models,): number of votes on each model."""
+        return np.asarray(np.bincount(self.pairs[self.pair].ravel(), self.times.repeat(2), len(self.models)))
+
+    def only(self, rows: Mask | Numbers) -> Self:
+        """The chosen rows, as a mask or as indices, without models that have no vote among them."""
+        met, pair = _renumbered(self.pair[rows])
+        numbers, ends = _renumbered(self.pairs[met])
+        own: dict[str, Any] = {name: getattr(self, name)[rows] for name in ("score", "weight", "swapped", "times")}
+        cluster = None if self.cluster is None else _renumbered(self.cluster[rows])[1]
+        models = [self.models[number] for number in numbers]
+        return replace(self, models=models, pairs=ends, pair=pair, cluster=cluster, **own)
+
+    def grouped(self) -> Self:
+        """The same votes with one row for all that are equal, sorted; sides are forgotten."""
+        keys = ["pair", "score", "weight", *(["cluster"] if self.cluster is not None else [])]
+        table = pl.DataFrame({name: getattr(self, name) for name in (*keys, "times")})
+        rows = table.group_by(keys).agg(pl.col("times").sum()).sort(keys)
+        arrays: dict[str, Any] = {column.name: column.to_numpy() for column in rows}
+        return replace(self, **arrays, swapped=np.zeros(rows.height, bool))
 
 
 def rateable(battles: pl.DataFrame, both_bad: BothBad = BothBad.TIE) -> pl.DataFrame:
@@ -67,31 +88,52 @@ def rateable(battles: pl.DataFrame, both_bad: BothBad = BothBad.TIE) -> pl.DataF
         raise BadInput(f"unknown winner label {known_values(', '.join(unknown[:5]), WINNERS)}")
     if battles["model_a"].null_count() or battles["model_b"].null_count():
         raise BadInput("a battle lacks a model name; every row needs model_a and model_b")
+    weights = [pl.col("weight")] if "weight" in battles.columns else []
+    if battles["winner"].is_in(_STRONG).any():
+        strong = pl.when(pl.col("winner").is_in(_STRONG)).then(STRONG_WEIGHT).otherwise(1.0)
+        weights = [(weights[0] * strong if weights else strong).alias("weight")]
     different = battles.filter(pl.col("model_a") != pl.col("model_b")).with_columns(
-        pl.col("winner").replace_strict(WINNERS, return_dtype=pl.String)
+        pl.col("winner").replace_strict(WINNERS, return_dtype=pl.String), *weights
     )
     return different.filter(pl.col("winner") != "tie_bothbad") if both_bad is BothBad.EXCLUDE else different
 
 
-def votes(battles: pl.DataFrame) -> Votes:
-    """One vote per row of `rateable` battles, in order."""
+def votes(battles: pl.DataFrame, cluster: str | None = None) -> Votes:
+    """One vote per row of `rateable` battles, in order; `cluster` is the column that says which votes belong together.
+
+    A vote without a value in that column is a cluster of its own. Raises BadInput when the column is missing.
+    """
     models = sorted({*battles["model_a"].unique(), *battles["model_b"].unique()})
     names = pl.Enum(models)
     left, right = (battles[side].cast(names).to_physical().to_numpy().astype(np.int64) for side in _SIDES)
     swapped = left > right
-    code = np.minimum(left, right) * len(models) + np.maximum(left, right)
-    met = np.flatnonzero(np.bincount(code, minlength=1))
-    number = np.zeros(met.max(initial=0) + 1, np.int64)
-    number[met] = np.arange(len(met))
-    result = battles["winner"].replace_strict(_RESULTS, return_dtype=pl.Int64).to_numpy()
+    met, pair = _renumbered(np.minimum(left, right) * len(models) + np.maximum(left, right))
+    told = pl.col("winner").replace_strict(_SCORES, return_dtype=pl.Float64)
+    score = pl.coalesce("score", told) if "score" in battles.columns else told
+    first = battles.select(score).to_series().to_numpy()
     return Votes(
         models,
         np.stack([met // max(1, len(models)), met % max(1, len(models))], axis=1),
-        number[code],
-        np.where(swapped, WON - result, result),
-        (battles["winner"] == "tie_bothbad").to_numpy(),
+        pair,
+        np.where(swapped, 1 - first, first),
+        battles["weight"].to_numpy() if "weight" in battles.columns else np.ones(len(pair)),
         swapped,
+        np.ones(len(pair)),
+        None if cluster is None else _clusters(battles, cluster),
     )
 
 
-_SIDES = ("model_a", "model_b")
+def _renumbered(numbers: Numbers) -> tuple[Numbers, Numbers]:
+    """The different numbers, sorted, and `numbers` as places in them."""
+    met = np.flatnonzero(np.bincount(numbers.ravel(), minlength=1))
+    place = np.zeros(met.max(initial=0) + 1, np.int64)
+    place[met] = np.arange(len(met))
+    return met, place[numbers]
+
+
+def _clusters(battles: pl.DataFrame, column: str) -> Numbers:
+    if column not in battles.columns:
+        raise BadInput(f"the table has no column {column}, so --cluster {column} cannot be used")
+    alone = pl.lit("\0") + pl.int_range(pl.len()).cast(pl.String)
+    names = battles.select(pl.col(column).cast(pl.String).fill_null(alone)).to_series()
+    return (names.rank("dense").cast(pl.Int64) - 1).to_numpy()

@@ -21,7 +21,7 @@ from tasks.storage.queries.funnel import reason_texts
 
 _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 """The Hub's size categories: (row limit, name)."""
-_MAY_BE_UNKNOWN = (6, 7)
+_MAY_BE_UNKNOWN = (7, 8)
 """Cells that may be – in the card, because tokens need not have been measured: mean tokens of prompts and answers."""
 UNKNOWN = "–"
 
@@ -190,7 +190,7 @@ class Statistics:
 
     def __init__(self, config: str) -> None:
         self._config = config
-        self._distinct = {name: Distinct() for name in ("models", "users", "languages", "pictures")}
+        self._distinct = {name: Distinct() for name in ("models", "users", "languages", "images")}
         self._rows = self._turns = self._answers = 0
         self._tokens: list[int | None] = [0, 0]
 
@@ -201,7 +201,7 @@ class Statistics:
             "models": pl.concat([rows[name] for name in _MODELS[self._config]]),
             "users": rows[_PEOPLE[self._config]],
             "languages": rows["language"].filter(rows["language"] != "unknown"),
-            "pictures": images.explode(),
+            "images": images.explode(),
         }
         for name, values in found.items():
             self._distinct[name].add(values)
@@ -214,17 +214,19 @@ class Statistics:
             self._tokens[place] = None if unmeasured else (so_far or 0) + int(tokens.sum())
 
     def cells(self) -> tuple[str, ...]:
-        """Conversations, models, users, languages, images, then mean turns, prompt tokens and answer tokens, as text.
+        """Cells of the columns of the card's table after the first, as text.
 
-        Turns are the mean of a conversation, tokens of a message; – when not measured or without rows.
+        Unique images are a share of the conversations, turns the mean of a conversation, tokens of a message; – when
+        not measured or without rows.
         """
         counts = [self._rows, *(len(values) for values in self._distinct.values())]
         means = [
+            _mean(100 * len(self._distinct["images"]), self._rows, 1),
             _mean(self._turns, self._rows, 2),
             _mean(self._tokens[0], self._turns, 1),
             _mean(self._tokens[1], self._answers, 1),
         ]
-        return (*(f"{count:,}" for count in counts), *means)
+        return (*(f"{count:,}" for count in counts), *means, "yes" if self._config == "battle" else "no")
 
 
 def _mean(total: int | None, count: int, digits: int) -> str:

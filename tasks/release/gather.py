@@ -173,6 +173,7 @@ def battle_rows(kept: pl.DataFrame) -> pl.DataFrame:
         image_ids="image_ids",
         conv_metadata=pl.struct(pl.col("context_tokens").cast(pl.Int64), a=_side("a"), b=_side("b")),
         categories=_categories(),
+        is_preset=pl.col("preset_dataset").is_not_null(),
         in_bench="in_bench",
     )
 

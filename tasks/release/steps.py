@@ -33,12 +33,13 @@ from tasks.storage.tables import Store
 from tasks.storage.tombstones import UNFINISHED
 
 _RELEVANT = {"seed", "topics", "bench"} | {
-    "bootstraps", "anchor_model", "anchor_rating", "interval", "both_bad", "style_preset", "exclude_outlier_judges"
+    "bootstraps", "anchor_model", "anchor_rating", "interval", "cluster", "both_bad", "style_preset",
+    "exclude_outlier_judges",
 }  # fmt: skip
 
 
 class Built(NamedTuple):
-    """Shards and leaderboards in a staging folder."""
+    """Shards in a staging folder."""
 
     staging: Path
     counts: dict[str, int]
@@ -51,7 +52,7 @@ class Built(NamedTuple):
 
 @task(cache_policy=NO_CACHE)
 def build_release(settings: Settings, versions: Versions) -> Built:
-    """Write shards and leaderboards to a staging folder."""
+    """Write shards to a staging folder."""
     store = Store.open(settings.store)
     if all(rows.is_empty() for rows in store.read_slices("decisions", ["item_id"])):
         raise BadInput(f"store {settings.store!r} holds no decisions to release; run the stages before it first")
@@ -78,7 +79,6 @@ def build_release(settings: Settings, versions: Versions) -> Built:
 
     for config in CONFIGS:
         write_shards(config, counted(config), images, staging / config / "data")
-    write_leaderboards(store.read("ratings"), staging / "leaderboard")
     counts["withheld_for_bench"] = gathered.withheld_for_bench
     cells = {config: found.cells() for config, found in statistics.items()}
     return Built(staging, counts, cells, {config: found.hexdigest() for config, found in shown.items()})
@@ -87,8 +87,9 @@ def build_release(settings: Settings, versions: Versions) -> Built:
 @task(cache_policy=NO_CACHE)
 @timed
 def seal_release(settings: Settings, providers: Providers, versions: Versions, built: Built) -> StageReport:
-    """Write card and manifest, then move the folder to `releases/<version>`."""
+    """Write leaderboards, card and manifest, then move the folder to `releases/<version>`."""
     store, staging = Store.open(settings.store), built.staging
+    write_leaderboards(store.read("ratings"), staging / "leaderboard")
     gone = funnel(store)
     manifest = _manifest(store, settings, providers, versions, gone, built)
     card = dataset_card(manifest, gone, built.statistics, bench_evidence(store))

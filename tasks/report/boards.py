@@ -9,7 +9,6 @@ import polars as pl
 
 from tasks.report.figures import bars, matrix, rating_intervals, shares
 from tasks.report.page import SECTIONS, Part, part
-from tasks.storage.queries.language_names import english_name
 from tasks.storage.tables import Store
 
 MODELS_MAX = 40
@@ -66,8 +65,7 @@ def _ranks(ratings: pl.DataFrame) -> Part | None:
 
 
 def _slice_title(name: str) -> str:
-    kind, _, value = name.partition(":")
-    return english_name(value) if kind == "language" else value or name
+    return name.partition(":")[2] or name
 
 
 def _votes(votes: pl.DataFrame) -> Part:
@@ -108,15 +106,16 @@ def _values(
 
 def _coefficients(table: pl.DataFrame) -> Part:
     unit = "change of log-odds per standard deviation, with its 95 % interval"
-    figure = _intervals(table["covariate"], table, ("coefficient", "ci95_low", "ci95_high"), unit)
+    whole = table.filter(slice="overall")
+    figure = _intervals(whole["covariate"], whole, ("coefficient", "ci95_low", "ci95_high"), unit)
     return part("style_coefficients", _rounded(table, 4), figure)
 
 
 def _rank_changes(table: pl.DataFrame) -> Part:
-    shown = table.sort("rank", "rating", descending=[False, True], nulls_last=True).with_columns(
+    shown = table.sort("slice", "rank", "rating", descending=[False, False, True], nulls_last=True).with_columns(
         pl.col(pl.Float64).round(1)
     )
-    ranks = shown.head(MODELS_MAX)
+    ranks = shown.filter(slice="overall").head(MODELS_MAX)
     values = ranks.select(pl.col("rank", "rank_style").cast(pl.Float64)).to_numpy()
     figure = matrix(ranks["model"].to_list(), ["without", "with control"], values, low_is_dark=True)
     return part("rank_changes", shown, figure)

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.errors import BadInput
 from tasks.leaderboard.battle_files import read_battles, read_board
-from tasks.leaderboard.votes import WINNERS, rateable, votes
+from tasks.leaderboard.votes import WINNERS, rateable
 
 COUNTS = {"h1": 1, "h2": 2, "h3": 0, "h4": 0, "h5": 0, "h6": 0}
 METADATA = {
@@ -67,7 +67,7 @@ def parquet(folder, row):
 def test_style_lies_in_the_metadata_of_every_published_make(tmp_path, row):
     found = read_battles(parquet(tmp_path, row)).row(0, named=True)
     assert {name: found[name] for name in STYLE} == STYLE
-    assert votes(rateable(read_battles(tmp_path / "battles.parquet"))).both_bad.tolist() == [True]
+    assert rateable(read_battles(tmp_path / "battles.parquet"))["winner"].to_list() == ["tie_bothbad"]
 
 
 def test_a_release_tells_its_named_entities_and_one_made_without_them_has_none(tmp_path):

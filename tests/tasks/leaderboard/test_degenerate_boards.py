@@ -78,7 +78,7 @@ def test_an_unbeaten_model_has_the_rating_that_a_win_and_a_loss_of_half_a_game_a
 
 def test_strengths_have_mean_zero_in_the_core_of_every_group():
     told = votes(games(*beats("a", "b", 3), *beats("b", "a", 1), *beats("hero", "a", 4), *beats("x", "y", 2)))
-    strengths = dict(zip(told.models, log_strengths(told.pairs, told.counts(), 5), strict=True))
+    strengths = dict(zip(told.models, log_strengths(told.pairs, *told.sums(), 5), strict=True))
     assert strengths["a"] + strengths["b"] == pytest.approx(0)
     assert strengths["x"] + strengths["y"] == pytest.approx(0)
 
@@ -129,7 +129,7 @@ def test_the_bounded_models_are_those_that_chains_of_wins_lead_to_and_from(rows)
     told = votes(rateable(games(*rows)))
     if not told.models:
         return
-    group, core, below, above = structure(told.pairs, told.counts(), len(told.models))
+    group, core, below, above = structure(told.pairs, *told.sums(), len(told.models))
     ahead = {name: {name} for name in told.models}  # who is reached by wins, the slow and obvious way
     for _ in told.models:
         for a, b, winner in rows:

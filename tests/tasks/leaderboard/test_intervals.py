@@ -5,10 +5,10 @@ import pytest
 
 from schemas.rating import Interval, RatingMethod
 from tasks.leaderboard.bradley_terry import SCALE, Structure, log_strengths
-from tasks.leaderboard.intervals import bootstrap_strengths, quantiles95, rank_upper_bound, resampled
+from tasks.leaderboard.intervals import bootstrap_strengths, draws, quantiles95, rank_upper_bound
 from tasks.leaderboard.leaderboard import leaderboard
 from tasks.leaderboard.votes import votes
-from tests.tasks.leaderboard.battle_tables import drawn
+from tests.tasks.leaderboard.battle_tables import beats, drawn, games
 
 BOOTSTRAP = Interval.BOOTSTRAP
 
@@ -37,11 +37,11 @@ def test_95_percent_of_intervals_hold_the_true_rating():
 
 @pytest.mark.parametrize("votes_each", [2, 40])
 def test_resampled_votes_are_as_many_and_spread_as_multinomial_counts(votes_each):
-    counts = np.array([[votes_each, 0, 2 * votes_each], [votes_each, 3 * votes_each, votes_each]], float)
-    rounds = np.stack(list(resampled(counts, 4000, seed=1)))
+    told = votes(games(*beats("A", "B", votes_each), *beats("B", "A", 2 * votes_each), *beats("B", "C", votes_each)))
+    counts = told.grouped().times
+    rounds = np.stack(list(draws(told.grouped(), 4000, seed=1)))
     total = counts.sum()
-    assert (rounds.sum(axis=(1, 2)) == total).all()
-    assert (rounds[:, 0, 1] == 0).all()
+    assert (rounds.sum(axis=1) == total).all() and len(counts) == 3
     share = counts / total
     assert rounds.mean(axis=0) == pytest.approx(counts, rel=0.05)
     assert rounds.var(axis=0) == pytest.approx(total * share * (1 - share), rel=0.12)
@@ -54,19 +54,17 @@ def test_the_same_seed_draws_the_same_and_another_seed_draws_others():
 
 
 def test_more_rounds_begin_with_the_rounds_of_fewer():
-    told = votes(drawn(300, 4))
-    counts = told.counts()
-    point = log_strengths(told.pairs, counts, 4)
-    few, many = (bootstrap_strengths(told.pairs, counts, point, rounds, 0) for rounds in (7, 40))
+    told = votes(drawn(300, 4)).grouped()
+    point = log_strengths(told.pairs, *told.sums(), 4)
+    few, many = (bootstrap_strengths(told, point, rounds, 0) for rounds in (7, 40))
     assert (many[:7] == few).all()
 
 
 def test_a_round_of_the_bootstrap_is_the_fit_of_its_votes():
-    told = votes(drawn(400, 5))
-    counts = told.counts()
-    point = log_strengths(told.pairs, counts, 5)
-    samples = bootstrap_strengths(told.pairs, counts, point, 5, seed=2)
-    cold = [log_strengths(told.pairs, drawn_counts, 5) for drawn_counts in resampled(counts, 5, seed=2)]
+    told = votes(drawn(400, 5)).grouped()
+    point = log_strengths(told.pairs, *told.sums(), 5)
+    samples = bootstrap_strengths(told, point, 5, seed=2)
+    cold = [log_strengths(told.pairs, *told.sums(times), 5) for times in draws(told, 5, seed=2)]
     assert samples == pytest.approx(np.array(cold), abs=1e-9)
 
 

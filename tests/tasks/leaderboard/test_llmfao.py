@@ -16,7 +16,7 @@ from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.bradley_terry import SCALE
 from tasks.leaderboard.leaderboard import leaderboard
 from tasks.leaderboard.outliers import outlier_judges
-from tasks.leaderboard.records import elo_ratings
+from tasks.leaderboard.records import elo_ratings, pair_records, win_rates
 from tasks.leaderboard.votes import rateable, votes
 
 BESIDE = Path(__file__).parents[4] / "shared" / "data"
@@ -35,7 +35,7 @@ def golden() -> dict[str, dict[str, float]]:
     return {name: dict(scores.filter(algorithm=name).select("item", "score").iter_rows()) for name in NAMES}
 
 
-NAMES = ("bradley_terry", "elo")
+NAMES = ("bradley_terry", "elo", "average_win_rate")
 
 
 def test_bradley_terry_matches_evalicas_golden_scores(battles, golden):
@@ -50,6 +50,20 @@ def test_bradley_terry_matches_evalicas_golden_scores(battles, golden):
 
 def test_online_elo_matches_evalicas_golden_scores(battles, golden):
     assert {row.model: row.rating for row in elo_ratings(votes(battles))} == pytest.approx(golden["elo"], abs=1e-6)
+
+
+def test_average_win_rates_match_evalicas_golden_scores(battles, golden):
+    found = {row.model: row.average_win_rate for row in win_rates(pair_records(battles))}
+    assert found == pytest.approx(golden["average_win_rate"], abs=1e-9)
+
+
+def test_votes_of_one_worker_are_not_independent(battles):
+    plain, clustered = (
+        leaderboard(votes(battles, cluster), method=RatingMethod(interval="bootstrap", bootstraps=300, cluster=cluster))
+        for cluster in (None, "judge")
+    )
+    widths = [np.mean([row.ci95_high - row.ci95_low for row in rows]) for rows in (plain, clustered)]
+    assert 1.02 < widths[1] / widths[0] < 1.6
 
 
 def test_real_votes_give_the_same_intervals_either_way(battles):

@@ -48,6 +48,12 @@ def test_what_would_mislead_in_json_is_said_on_stderr(curate, tmp_path):
     assert "only_wins: hero" in err and "unbounded: hero" in err
 
 
+def test_thirty_wins_and_no_loss_print_no_end_no_rank_and_a_flag(curate, tmp_path):
+    games(*drawn(900, 3).rows(), *beats("hero", "m0", 30)).write_csv(tmp_path / "v.csv")
+    hero = next(line for line in curate(tmp_path / "v.csv")[1].splitlines() if "hero" in line)
+    assert hero.split()[0] == "-" and " to ∞ " in hero and "only_wins unbounded" in hero
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table_prints_as_json_and_for_people(curate, table, name):
     code, out, _ = curate(table, "--table", name, "--json", "--bootstraps", "5")
@@ -104,6 +110,8 @@ WRONG = [
     (("--since", "soon"), "YYYY-MM-DD"),
     (("--against", "nowhere.csv"), "does not exist"),
     (("--against", "nowhere.csv", "--slice", "all"), "compares one board"),
+    (("--table", "outlier_judges", "--slice", "overall"), "leave --slice out"),
+    (("--cluster", "user"), "no column user"),
 ]
 
 

@@ -3,7 +3,6 @@
 import polars as pl
 import pytest
 
-from schemas.errors import BadInput
 from tasks.leaderboard.outliers import outlier_judges, without_outliers
 from tasks.leaderboard.records import elo_ratings, pair_records, win_rates
 from tasks.leaderboard.votes import rateable, votes
@@ -36,11 +35,6 @@ def test_every_opponent_weighs_the_same_in_the_average_win_rate():
     assert (rates["B"].wins_vs_reference, rates["B"].battles_vs_reference) == (10, 100)
     assert rates["B"].win_rate_vs_reference == pytest.approx(0.1)
     assert rates["A"].win_rate_vs_reference is None
-
-
-def test_an_unknown_reference_is_an_error():
-    with pytest.raises(BadInput, match=r"reference model 'D'\. Known: A, B, C"):
-        win_rates(pair_records(rateable(MIXED)), "D")
 
 
 def test_online_elo_is_the_published_one():

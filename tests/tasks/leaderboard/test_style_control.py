@@ -10,10 +10,10 @@ from scipy.optimize import minimize
 from schemas.errors import BadInput
 from schemas.rating import Interval, RatingMethod, StylePreset
 from tasks.leaderboard.bradley_terry import SCALE
+from tasks.leaderboard.intervals import draws
 from tasks.leaderboard.leaderboard import leaderboard
 from tasks.leaderboard.style_control import (
     bootstrap_fits,
-    draws,
     fit,
     rank_changes,
     style_board,
@@ -114,10 +114,11 @@ def test_style_intervals_by_sandwich_and_bootstrap_agree(preset):
 
 def test_every_round_is_the_optimum_of_its_drawn_votes():
     battles = styled_battles(2000)
-    data = styled(votes(battles), style_differences(battles, COVARIATES))
+    cast = votes(battles)
+    data = styled(cast, style_differences(battles, COVARIATES))
     point = fit(data)
-    found = bootstrap_fits(data, point, rounds=3, seed=5)
-    for times, parameters in zip(draws(2000, 3, 5), found, strict=True):
+    found = bootstrap_fits(data, cast, point, rounds=3, seed=5)
+    for times, parameters in zip(draws(cast, 3, 5), found, strict=True):
         chosen = np.repeat(np.arange(2000), times.astype(int))
         rows = {name: getattr(data, name)[chosen] for name in ("pair", "score", "style", "weight")}
         assert parameters == pytest.approx(fit(replace(data, **rows)), abs=1e-6)

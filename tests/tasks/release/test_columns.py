@@ -48,6 +48,7 @@ EXPECTED = {
         "images": List(Image()),
         "conv_metadata": {"context_tokens": Value("int64"), "a": SIDE, "b": SIDE},
         "categories": CATEGORIES,
+        "is_preset": Value("bool"),
         "in_bench": Value("bool"),
     },
     "bench": {

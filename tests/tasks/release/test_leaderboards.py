@@ -1,14 +1,20 @@
 """Leaderboards of a release: every rating in one file, best first, safe to open in a spreadsheet."""
 
 import csv
+import json
+from operator import itemgetter
+from pathlib import Path
 
 import polars as pl
 import pytest
 
+from schemas.bench import HiddenItem
 from schemas.rating import Rating
 from schemas.row import arrow_schema
 from tasks.release.leaderboards import BOARDS, write_leaderboards
+from tasks.release.verify import verify_release
 from tasks.storage.tables import frame_of
+from tests.small_store import make_release
 
 FORMULA = "=HYPERLINK(1)"
 
@@ -68,6 +74,26 @@ def test_the_csv_says_the_same_and_holds_no_formula(boards):
     assert [row["model"] for row in rows] == [f"'{FORMULA}", "m", "z"]
     assert rows[0]["rating"] == "1200.00"
     assert rows[0]["flags"] == "a b"
+
+
+def test_boards_are_those_that_curate_rate_makes_of_the_released_battles_without_hidden_ones(own_store, curate):
+    asked = own_store.read("conversations").filter(conversation_id="b3")["document_id"].item()
+    about = {"topic": 0, "first_month": "2024-09", "last_month": "2024-11", "drawn": True}
+    own_store.replace("hidden", frame_of(HiddenItem, [HiddenItem(document_id=asked, **about)]))
+    release = Path(own_store.root) / make_release(own_store, rated=True, release="rated").result
+    released = pl.read_parquet(release / "battle" / "data" / "*.parquet")["question_id"].to_list()
+    assert len(released) == 5 and "b3" not in released
+    found = []
+    for options in (("--slice", "all"), ("--table", "style_control")):
+        code, out, _ = curate("rate", release / "battle", "--json", *options)
+        assert code == 0
+        found += [json.loads(line) for line in out.splitlines()]
+    rows = [row for board in BOARDS for row in pl.read_parquet(release / "leaderboard" / f"{board}.parquet").to_dicts()]
+    by = itemgetter("slice", "model")
+    assert sorted(rows, key=by) == sorted(found, key=by)
+    assert {"overall", "exclude_preset", "language:English", "style_control"} <= {row["slice"] for row in rows}
+    assert sum(row["battles"] for row in rows if row["slice"] == "overall") == 2 * 5
+    assert verify_release(release) == []
 
 
 def test_without_ratings_the_boards_are_empty_and_have_their_columns(tmp_path):

@@ -124,7 +124,7 @@ def test_pairs_count_every_kept_battle_from_both_sides(tables, kept):
 
 
 def test_votes_are_shown_slice_by_slice(content, tables):
-    assert tables["votes"].select("slice", "decisive_fraction").rows() == [("language:de", 0.5), ("overall", 0.5)]
+    assert tables["votes"].select("slice", "decisive_fraction").rows() == [("language:German", 0.5), ("overall", 0.5)]
     figure = next(part.figure for part in content.parts if part.key == "votes")
     assert ">German<" in figure
     assert ">both bad<" in figure
