@@ -75,14 +75,10 @@ def _described(store: Store, documents: pl.DataFrame, versions: Versions) -> pl.
     asked = pl.col("turns").list.filter(user.field("role") == "user").list.eval(user.field("content")).list.join("\n\n")
     ids = documents["document_id"]
     tags = facts(store, "categories", versions["categories"], list(TAGS), ids)
-    places = facts(
-        store, "taxonomy", versions["taxonomy"], ["image_domain", "image_subdomain", "question_subcategory"], ids
-    )
-    said = [
-        *(pl.when(tag).then(pl.lit(tag.replace("_", " "))) for tag in TAGS),
-        "image_subdomain",
-        "question_subcategory",
-    ]
+    domain = ["image_domain", "image_subdomain", "question_subcategory"]
+    places = facts(store, "taxonomy", versions["taxonomy"], domain, ids)
+    said: list[pl.Expr] = [pl.when(tag).then(pl.lit(tag.replace("_", " "))) for tag in TAGS]
+    said += [pl.coalesce("image_subdomain", "image_domain"), pl.col("question_subcategory")]
     return (
         documents.join(tags, left_on="document_id", right_on="content_id", how="left", maintain_order="left")
         .join(places, left_on="document_id", right_on="content_id", how="left", maintain_order="left")

@@ -4,7 +4,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 
@@ -37,7 +37,7 @@ def words(text: str, language: str = "en") -> list[str]:
     return [word for word in _runs().findall(spaced) if _may_name(word, _stop_words(language))]
 
 
-def shared_words(texts: Sequence[str], people: Sequence[str], languages: Sequence[str]) -> list[str]:
+def shared_words(texts: Iterable[str], people: Iterable[str], languages: Iterable[str]) -> list[str]:
     """The words of one topic, with repetition, that at least two people used; `people` has who wrote each text."""
     read = [words(text, language) for text, language in zip(texts, languages, strict=True)]
     users = Counter(
@@ -62,7 +62,7 @@ def _runs() -> re.Pattern[str]:
 @cache
 def _stop_words(language: str) -> frozenset[str]:
     others = stopwordsiso.stopwords(language) if language != "en" and stopwordsiso.has_lang(language) else ()
-    return ENGLISH_STOP_WORDS.union(_OF_EVERY_PROMPT.split(), others)
+    return frozenset(ENGLISH_STOP_WORDS).union(_OF_EVERY_PROMPT.split(), others)
 
 
 @cache

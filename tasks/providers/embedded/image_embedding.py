@@ -55,8 +55,9 @@ def class_probabilities(vector: npt.NDArray[np.float32]) -> npt.NDArray[np.float
     weights, bias = _head()
     with one_blas_thread():
         odds = weights @ vector * FEATURES_LENGTH + bias
-    raised: npt.NDArray[np.float32] = np.exp(odds - odds.max())
-    return raised / raised.sum()
+    raised = np.exp(odds - odds.max())
+    probabilities: npt.NDArray[np.float32] = raised / raised.sum()
+    return probabilities
 
 
 @cache
