@@ -1,17 +1,15 @@
 """Finds network addresses, e-mail addresses and machine paths in the parts of a release that are not messages."""
 
 import base64
-import html
 import re
-import unicodedata
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import unquote
 
 import polars as pl
 
 from schemas.release import Manifest
+from tasks.providers.embedded.normalise import normalised
 from tasks.providers.embedded.pii_patterns import PATTERNS
 from tasks.release.build import MANIFEST
 from tasks.runtime.untrusted import markdown_text
@@ -26,16 +24,15 @@ _PATH = re.compile(
 """Absolute paths of a server or disk; web addresses and `org/model` do not match."""
 _HINT = rf"/(?:{_ROOTS})/|://|\\|~/|@|\d\.\d{{1,3}}\.\d{{1,3}}\.\d|:[0-9A-Fa-f]{{0,4}}:"
 """Matches every text that may contain an identifier; a linear-time filter before the exact patterns."""
-_VEILED = r"%[0-9A-Fa-f]{2}|&#?\w+;|[^\x00-\x7f]|[A-Z][0-9A-Za-z+/]{7}"
-"""Matches texts that may be encoded: URL encoding, HTML entities, non-ASCII characters, base64."""
+_VEILED = r"%[0-9A-Fa-f]{2}|&#?\w+;|[^\x00-\x7f]|[\[({] ?(?:\.|(?i:dot)) ?[\])}]|[A-Z][0-9A-Za-z+/]{7}"
+"""Matches texts that may be encoded: URL encoding, HTML entities, non-ASCII characters, dots in brackets, base64."""
 _BASE64 = re.compile(r"[0-9A-Za-z+/]{12,}")
 _TEXTS = {".md", ".csv", ".html", ".svg"}
 
 
 def identifiers(text: str) -> set[str]:
     """Kinds of identifiers (ip, email, path) in a text, also in encoded form."""
-    plain = unicodedata.normalize("NFKC", html.unescape(unquote(text)))
-    return {kind for each in {text, plain, *_decoded(text)} for kind in _plain_identifiers(each)}
+    return {kind for each in {text, normalised(text).text, *_decoded(text)} for kind in _plain_identifiers(each)}
 
 
 def _decoded(text: str) -> Iterator[str]:

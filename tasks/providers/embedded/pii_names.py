@@ -39,7 +39,7 @@ class Word(NamedTuple):
 class NameFinder:
     """Finds persons, and addresses that contain at least a street."""
 
-    version = f"3+{VERSION}"
+    version = f"4+{VERSION}"
 
     def __init__(self) -> None:
         self._model = Rampart()
@@ -170,6 +170,12 @@ _STREETS = re.compile(
     rf"\b\d{{1,5}}[A-Za-z]?,?[^\S\n](?:[A-Z][\w'’.-]{{0,20}}[^\S\n]){{1,3}}(?i:{_STREET_WORDS})\b"
     r"|\b[^\W\d_]{3,20}(?:stra(?:ß|ss)e|gata|gatan|gade|vägen|veien|vej|katu|laan|straat|gasse|utca)[^\S\n]\d{1,4}[A-Za-z]?\b"
 )
+_NOBODYS = re.compile(
+    rf"(?:(?:the|route|{_STREET_WORDS})[^\S\n]\d{{1,3}}|[^a-z]*\bpH[^\S\n]\d.*"
+    r"|\d{1,4}\t.*|.*(?:\d:\d|[^\S\n]-{1,2}[a-z]+[^\S\n]|[{}=;<\\]|::|\(\)).*)",
+    re.I | re.S,
+)
+"""Roads and squares that are only counted (`Square 8`), a row of a table, a pH, and code."""
 _NUMBERS_BEFORE = re.compile(r"(?:(?<![\w.,/-])\d{1,6}[A-Za-z]?[^\S\n]{1,2}){1,2}\Z")
 _CORNER = re.compile(r"(?:\bthe[^\S\n])?\bcorner[^\S\n]of[^\S\n]\Z", re.I)
 _OTHER_STREET = re.compile(r"\.?(?:[^\S\n]st\.?)?[^\S\n]and[^\S\n]\S+(?:[^\S\n][^\W\d_]+){1,2}", re.I)
@@ -202,7 +208,7 @@ def addresses(text: str, words: Sequence[Word]) -> Iterator[PiiSpan]:
             start, end = corner.start(), other.end()
         numbered = before or any(char.isdigit() for char in after)
         street = any(word.street >= SURE and _LETTERS.search(text, word.start, word.end) for word in run)
-        if street and (numbered or corner) and not _MODEL.match(text, start):
+        if street and (numbered or corner) and not (_MODEL.match(text, start) or _NOBODYS.fullmatch(text, start, end)):
             yield _span("address", start, end, [word.address for word in run])
 
 

@@ -53,7 +53,7 @@ def luhn(text: str) -> bool:
 
 def iban(text: str) -> bool:
     """Whether the text has the checksum and the structure of an account number (ISO 13616)."""
-    return bool(stdnum.iban.is_valid(ascii_digits(text), check_country=False))
+    return bool(stdnum.iban.is_valid(re.sub(r"[\W_]", "", ascii_digits(text)), check_country=False))
 
 
 def cpf(text: str) -> bool:
@@ -100,12 +100,16 @@ FORMS: tuple[tuple[str, Check | None], ...] = (
 )
 """Pattern, and the check that a match must pass, if any."""
 
+_OVER = r"[ \t]{0,3}\r?\n[ \t]{0,8}"
+SSN_BROKEN = rf"(?<![\w-])(?!000|666)\d{{3}}-(?:{_OVER}\d{{2}}-|\d{{2}}-{_OVER})\d{{4}}(?![\w-])"
+"""An SSN over two lines."""
+
 _NUMBER = r"(?:[ -]?(?:number|no\.?|nr\.?|nummer|num[ée]ro|n[°º]))?"
 NAMES = (
     rf"ssn|social security{_NUMBER}|social insurance{_NUMBER}|national (?:id(?:entity)?|insurance){_NUMBER}"
     rf"|tax (?:id|file{_NUMBER})|itin|tfn|nino|aadhaar{_NUMBER}|nhs{_NUMBER}|id (?:card )?(?:number|no\.?)"
     rf"|identity (?:card )?number|driv(?:er|ing)'?s?'? licen[cs]e{_NUMBER}|ppsn?|medicare{_NUMBER}|pan(?: card)?"
-    rf"|(?-i:SIN)|dni|nie|nif|curp|rfc|nss|cpf|rut|c[eé]dula|codice fiscale|c\.f\.|pesel|nip"
+    rf"|(?-i:SIN)|dni|nie|nif|curp|rfc(?=\W{1, 6}[A-Z]{3})|nss|cpf|rut|c[eé]dula|codice fiscale|c\.f\.|pesel|nip"
     rf"|bsn|burgerservicenummer|rijksregisternummer|num[ée]ro (?:de )?(?:s[ée]curit[ée] sociale|s[ée]cu|national)|nir"
     rf"|steuer[- ]?(?:id(?:entifikationsnummer)?|nummer|nr\.?){_NUMBER}|idnr\.?|personalausweis{_NUMBER}"
     rf"|sozialversicherungs(?:nummer|nr\.?)|ahv{_NUMBER}|person(?:nummer|nr|al number)|f[øo]dselsnummer"
@@ -145,6 +149,13 @@ PHONE = re.compile(
         rf"|\d{{7,13}}{_EXTENSION}{_END})"
     )
 )
+PHONE_BROKEN = re.compile(
+    beside_characters(
+        r"(?<![\w.@/=+-])(?<!\d[ \t])(?:\+\d(?:[ .()-]{0,2}\d){2,11}|\(?\d{3}\)?[ .-]{1,2}\d{3}|\(?\d{3}\)?)"
+        rf"[ .-]{{0,2}}{_OVER}\d(?:[ .-]?\d){{1,10}}(?![ \t]?\d){_END}"
+    )
+)
+"""A telephone number over two lines, with + and country, or as in the United States."""
 _BEFORE = re.compile(
     r"(?<![A-Za-z])(?:phones?|telephone|tel[eé]fono|telefon|t[eé]l|tel|mobiles?|m[oó]vil|cell(?:phone|ular)?|celular|fax|whatsapp|sms"
     r"|call(?:ing|ed|s)?|dial(?:ed)?|ring|reach|contact|hotline|landline|registered|answering"
@@ -176,7 +187,25 @@ _YEARS = re.compile(r"(?:1[5-9]|20)\d\d\s?[-–/]\s?(?:1[5-9]|20)\d\d")
 _QUANTITY = re.compile(r"[1-9](?:[\s.]\d{3}){2,3}|[1-9]\d{0,2}(?:[\s.]\d{3})*(?:[\s.]000){2}")
 """Numbers with thousands separators."""
 _DECIMAL = re.compile(r"\d{1,3}\.\d{3,}")
+_DATES = re.compile(r"\d\d?/\d\d?/\d\d(?: \d.*)?|.*(?:19|20)\d\d-\d\d-\d\d.*")
+"""Two dates side by side, and a number beside a date."""
+_CONSTANT = re.compile(r"1\d{9}|214748364\d|0?123456789\d?|987654321\d?")
+"""Seconds since 1970, limits of integers, and digits in order."""
+_DECIMALS = re.compile(r"\d+\.\d+|[1-9]\d*\.\d+\.\d{1,2}")
+"""A decimal number, or two that ran into each other."""
 _SSN = re.compile(r"\d{3}-\d{2}-\d{4}")
+
+
+def broken_confidence(match: re.Match[str]) -> float | None:
+    """MARKED if both lines together are a valid telephone number, and the first alone is none; else None."""
+    text = re.sub(r"-?\s*\n\s*", "\n", match.group())
+    american = [len(group) for group in re.findall(r"\d+", text)] == [3, 3, 4]
+    whole = (
+        (text[0] == "+" or american)
+        and _valid(text.replace("\n", " "), "US")
+        and not _valid(text.partition("\n")[0], "US")
+    )
+    return MARKED if whole else None
 
 
 def phone_confidence(match: re.Match[str]) -> float | None:
@@ -210,6 +239,8 @@ def _named(match: re.Match[str]) -> bool:
 def _shaped(text: str, number: str) -> bool:
     """Whether the number is valid in some country and grouped as is usual there."""
     groups = re.findall(r"\d+", text)
+    if _DATES.fullmatch(text) or _CONSTANT.fullmatch(number) or _DECIMALS.fullmatch(text):
+        return False
     if max(map(len, groups)) < 3 and not number.startswith("0"):  # times and coordinates
         return False
     if number.startswith("0"):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from schemas.signals import PiiSpan
 from tasks.providers.embedded import pii_numbers
+from tasks.providers.embedded.normalise import normalised
 from tasks.providers.embedded.pii_numbers import CERTAIN, LIKELY, digits_of, iban, luhn
 
 Confidence = Callable[[re.Match[str]], float | None]
@@ -22,6 +23,8 @@ class Pattern(NamedTuple):
     form: re.Pattern[str]
     """If there is a group `data`, only that part of the match is personal."""
     confidence: Confidence
+    hint: re.Pattern[str] | None = None
+    """A text without a match of it has none of the form; much faster than the form."""
 
 
 def _form(form: str) -> re.Pattern[str]:
@@ -40,6 +43,11 @@ def _checked(check: pii_numbers.Check | None) -> Confidence:
     return lambda match: LIKELY if check is None else CERTAIN if check(match.group()) else None
 
 
+def _email(match: re.Match[str]) -> float | None:
+    user, _, domain = match.group().rpartition("@")
+    return None if user in ("git", "hg", "svn") or _NO_TOP_LEVEL.search(domain) else CERTAIN
+
+
 def _card(match: re.Match[str]) -> float | None:
     number = digits_of(match.group())
     return (
@@ -47,10 +55,22 @@ def _card(match: re.Match[str]) -> float | None:
     )
 
 
+def _card_broken(match: re.Match[str]) -> float | None:
+    """A card over two lines; all groups but the last have four digits or more, unlike those of a matrix."""
+    groups = re.findall(r"\d+", match.group())
+    return _card(match) if all(len(group) >= 4 for group in groups[:-1]) else None
+
+
+def _iban(match: re.Match[str]) -> float | None:
+    return CERTAIN if iban(match.group()) else None
+
+
 def _ip(match: re.Match[str]) -> float | None:
     try:
-        address = ipaddress.ip_address(match.group())
+        address = ipaddress.ip_address(match.group().replace(" ", ""))
     except ValueError:
+        return None
+    if address.version == 6 and "::" in match.group() and not _TELLING_IPV6.search(match.group()):
         return None
     logged_in = match.string[match.start() - 1 : match.start()] == "@"
     section = not logged_in and re.fullmatch(r"\d(?:\.\d){3}", match.group())  # of a manual; of addresses 1 in 400,000
@@ -60,6 +80,13 @@ def _ip(match: re.Match[str]) -> float | None:
 
 _EMAIL = r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){0,7}\.[^\W\d_][\w-]{1,62}"
 """The last label begins with a letter: `deploy@1.2.3.4` is a machine, `lodash@4.17.21` a version."""
+_NO_TOP_LEVEL = re.compile(
+    r"\.(?:shape|reshape|transpose|conj|sum|mean|weight|bias|grad|detach|numpy|values|png|jpe?g|gif|svg|webp|txt|csv|json"
+    r"|html|css|[jt]sx?|java|xml|ya?ml|toml|exe|dll)\Z"
+)
+"""What follows the last dot of a matrix product (`a@b.shape`) or of a file (`icon@2x.png`), and is no domain."""
+_TELLING_IPV6 = re.compile(r"(?i)(?=\D*\d)(?=.*[0-9a-f]{3})")
+"""A digit, and three digits of one group; without these `1::2` is a slice, and `face::add` a name in C++."""
 _VERSION = re.compile(
     r"(?:(?<![A-Za-z])(?:versions?|ver|releases?d?|builds?|firmware|drivers?|kernel|sections?|chapters?|§)"
     r"(?: (?:is|to|from|of|no\.?|number))?\s?[:=]?\s?v?|(?<![A-Za-z])v\.?|[A-Za-z]/|==|>=|<=|~=)\s?\Z",
@@ -68,15 +95,27 @@ _VERSION = re.compile(
 """Text before four numbers that are a software version or a section number, not an IP address."""
 _SPELT_AT = r"(?:\[ ?at ?\]|\( ?at ?\)|\{ ?at ?\}|<at>)"
 _SPELT_DOT = r"(?: ?[.] ?| ?[\[({] ?dot ?[\])}] ?| dot )"
+_DOMAIN = (
+    r"(?:com|org|net|edu|gov|info|dev|app|io|ai|co\.uk|de|fr|es|it|nl|be|ch|at|pl|se|no|dk|fi|uk|us|ca|au|jp|cn|br|ru|eu)"
+    r"(?![\w(\[-])"
+)
+"""Last labels of addresses with blanks, which would else be matrix products (`a @ b.sum(0)`)."""
+_NO_USER = r"(?:us|me|you|we|them|him|her|it|are|is|look|meet|meeting|visit|here|there|site|website|page|blog|online)\b"
+_EMAIL_SPACED = (
+    rf"(?<![\w.+-])(?!(?i:{_NO_USER}))[\w+-]{{2,40}}(?:\.[\w+-]{{1,40}}){{0,3}}(?: @ ?|@ | AT |_at_|_AT_)"
+    rf"[\w-]{{1,63}}(?:(?: ?\. ?|_dot_|_DOT_| DOT )[\w-]{{1,63}}){{0,3}}(?: ?\.| \. |_dot_|_DOT_| DOT ){_DOMAIN}"
+    rf"|(?<![\w.+-])[\w.+-]{{1,64}}@[\w-]{{1,63}}(?:(?: \. ?|\.)[\w-]{{1,63}}){{0,3}} \. ?{_DOMAIN}"
+)
+"""Obfuscated e-mail addresses: blanks around the @ and the dots, or AT and _at_ in its place."""
 _EMAIL_SPELT = (
     rf"(?i)(?<![\w.+-])[\w+-]{{1,40}}(?:{_SPELT_DOT}[\w+-]{{1,40}}){{0,3}} ?{_SPELT_AT} ?"
     rf"[\w-]{{1,63}}(?:{_SPELT_DOT}(?!at\b)[\w-]{{1,63}}){{1,4}}"
-    r"|(?<![\w.+-])(?!(?:us|me|you|we|them|him|her|it|are|is|look|meet|visit|here|there|site|website|page|blog|online)\b)"
+    rf"|(?<![\w.+-])(?!{_NO_USER})"
     r"[\w+-]{2,40}(?:(?:\.| dot )[\w+-]{1,40}){0,3} at (?!(?:the|a|an|my|our|this)\b)[\w-]{1,63}"
     r"(?:(?:\.| dot )[\w-]{1,63}){0,3} dot (?:com|org|net|edu|gov|info|app|dev|[a-z]{2})\b"
 )
 """Obfuscated e-mail addresses: (at), [at], or `at` with `dot`."""
-_IPV4 = r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d]|\.\d)"
+_IPV4 = r"(?<![\d.])(?:(?:\d{1,3}\.){3}|(?:\d{1,3} \. ){3})\d{1,3}(?![\d]|\.\d)"
 _IPV6 = r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}(?![\w:])"
 _API_KEY = (
     r"\b(?:sk-(?:proj-|ant-)?[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{36,}|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}"
@@ -85,9 +124,16 @@ _API_KEY = (
     r"|eyJ[0-9A-Za-z_-]{10,2000}\.eyJ[0-9A-Za-z_-]{10,4000}\.[0-9A-Za-z_-]{20,1000})"
 )
 _URL_CREDENTIALS = r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@]{0,64}:[^\s/@]{1,64}@\S{1,200}"
-_IBAN = r"\b(?:[A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]{4}){2,7}(?:[ -]?[A-Z0-9]{1,4})?|[a-z]{2}\d{2}[a-z0-9]{11,30})\b"
+_IBAN = r"\b(?:[A-Z]{2}\d{2}(?:[ ._-]?[A-Z0-9]{4}){2,7}(?:[ ._-]?[A-Z0-9]{1,4})?|[a-z]{2}\d{2}[a-z0-9]{11,30})\b"
 _CARD_DIGIT = r"(?:(?:[ -](?!\d\d?/\d))?\d)"  # an expiry date behind the number is not part of it
 _CARD = rf"(?<![\w.-])\d{_CARD_DIGIT}{{12,18}}(?![\w-]|\.\d)"
+_CARD_DOTTED = r"(?<![\w.-])\d{4}(?:([._])\d{4}\1\d{4}\1\d{1,7}|([._])\d{6}\2\d{5})(?![\w-]|\.\d)"
+_BREAK = r"[ \t-]{0,3}\r?\n[ \t]{0,8}"
+_CARD_BROKEN = rf"(?<![\w.-])(?<!\d )\d(?:[ ._-]?\d){{3,14}}{_BREAK}\d{_CARD_DIGIT}{{0,14}}(?![\w-]|\.\d| \d|\n\d)"
+_IBAN_BROKEN = (
+    rf"\b[A-Z]{{2}}\d{{2}}(?:[ ._-]?[A-Z0-9]{{1,4}}){{0,8}}{_BREAK}[A-Z0-9]{{1,4}}(?:[ ._-]?[A-Z0-9]{{4}}){{0,7}}"
+    r"(?:[ ._-]?[A-Z0-9]{1,3})?\b"
+)
 _CARD_NAMED = (
     r"(?i)\b(?:card|cc|visa|mastercard|amex|maestro)(?: (?:number|no\.?|nr\.?|details))?[\s:#=-]{1,4}(?:is |was )?"
     rf"(?P<data>\d{_CARD_DIGIT}{{11,18}})(?![\w-])"
@@ -98,30 +144,51 @@ _PASSPORT = (
     r"(?P<data>(?=[A-Z]{0,3}\d|[A-Z0-9]{9}\b)(?=[A-Z]{0,9}\d)[A-Z0-9]{6,10})\b"
 )
 
+_DIGIT = re.compile(r"\d")
+_DIGITS = re.compile(r"\d(?:\D{0,8}\d){5}")
+"""Six digits near each other."""
+_BROKEN = re.compile(rf"[\dA-Z]{_BREAK}[\dA-Z]")
+_AT = re.compile(r"@")
+
 PATTERNS = (
-    Pattern("url_credentials", re.compile(_URL_CREDENTIALS), _always(CERTAIN)),
-    Pattern("email", re.compile(_EMAIL), _always(CERTAIN)),
-    Pattern("email", re.compile(_EMAIL_SPELT), _always(LIKELY)),
+    Pattern("url_credentials", re.compile(_URL_CREDENTIALS), _always(CERTAIN), _AT),
+    Pattern("email", re.compile(_EMAIL), _email, _AT),
+    Pattern("email", re.compile(_EMAIL_SPELT), _always(LIKELY), re.compile(rf"(?i){_SPELT_AT}| dot ")),
+    Pattern("email", re.compile(_EMAIL_SPACED), _always(LIKELY), re.compile("@| AT |_at_|_AT_")),
     Pattern("api_key", _form(_API_KEY), _always(CERTAIN)),
-    Pattern("iban", _form(_IBAN), lambda match: CERTAIN if iban(match.group()) else None),
-    Pattern("card", _form(_CARD), _card),
-    Pattern("card", _form(_CARD_NAMED), _always(LIKELY)),
-    Pattern("ip", _form(f"{_IPV4}|{_IPV6}"), _ip),
-    *(Pattern("national_id", _form(form), _checked(check)) for form, check in pii_numbers.FORMS),
-    Pattern("national_id", _form(pii_numbers.NAMED_ID), _called),
-    Pattern("passport", _form(_PASSPORT), _always(LIKELY)),
-    Pattern("phone", pii_numbers.PHONE, pii_numbers.phone_confidence),
+    Pattern("iban", _form(_IBAN), _iban, _DIGITS),
+    Pattern("iban", _form(_IBAN_BROKEN), _iban, _BROKEN),
+    Pattern("card", _form(_CARD), _card, _DIGITS),
+    Pattern("card", _form(_CARD_DOTTED), _card, _DIGITS),
+    Pattern("card", _form(_CARD_BROKEN), _card_broken, _BROKEN),
+    Pattern("card", _form(_CARD_NAMED), _always(LIKELY), _DIGITS),
+    Pattern("ip", _form(f"{_IPV4}|{_IPV6}"), _ip, re.compile(r"\d ?\.|:[0-9a-fA-F]{0,4}:")),
+    *(Pattern("national_id", _form(form), _checked(check), _DIGIT) for form, check in pii_numbers.FORMS),
+    Pattern("national_id", _form(pii_numbers.SSN_BROKEN), _always(LIKELY), _BROKEN),
+    Pattern("national_id", _form(pii_numbers.NAMED_ID), _called, _DIGIT),
+    Pattern("passport", _form(_PASSPORT), _always(LIKELY), _DIGIT),
+    Pattern("phone", pii_numbers.PHONE_BROKEN, pii_numbers.broken_confidence, _BROKEN),
+    Pattern("phone", pii_numbers.PHONE, pii_numbers.phone_confidence, _DIGITS),
 )
 """In order of precedence: overlapping text belongs to the first pattern that matches it."""
 
 
 def find_patterns(text: str) -> Iterator[PiiSpan]:
-    """All matches, in the order of the patterns; they may overlap."""
-    for kind, form, confidence in PATTERNS:
-        part = "data" if "data" in form.groupindex else 0
-        for match in form.finditer(text):
+    """All matches in the normalised text, with their place in the text as written; see `patterns_in`."""
+    plain = normalised(text)
+    return map(plain.original, patterns_in(plain.text))
+
+
+def patterns_in(text: str) -> Iterator[PiiSpan]:
+    """All matches in a text that is normalised already, in the order of the patterns; they may overlap."""
+    hinted: dict[re.Pattern[str] | None, bool] = {None: True}
+    for kind, form, confidence, hint in PATTERNS:
+        if hint not in hinted:
+            hinted[hint] = bool(hint and hint.search(text))
+        for match in form.finditer(text) if hinted[hint] else ():
             sure = confidence(match)
             if sure is not None:
+                part = "data" if "data" in form.groupindex else 0
                 yield PiiSpan(type=kind, start=match.start(part), end=match.end(part), confidence=sure)
 
 

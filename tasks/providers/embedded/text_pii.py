@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from schemas.signals import PiiSpan
+from tasks.providers.embedded.normalise import normalised
 from tasks.providers.embedded.pii_names import NameFinder
 from tasks.providers.embedded.pii_numbers import SHAPED
-from tasks.providers.embedded.pii_patterns import find_patterns, introduced, titled
+from tasks.providers.embedded.pii_patterns import introduced, patterns_in, titled
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """Unpaired surrogates, which UTF-8 cannot encode; they are replaced by U+FFFD."""
@@ -16,7 +17,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 class PatternsAndNames:
     """Finds personal data in the whole text, whatever its length."""
 
-    version = f"patterns-8+{NameFinder.version}"
+    version = f"patterns-9+{NameFinder.version}"
 
     @cached_property
     def _names(self) -> NameFinder:
@@ -28,10 +29,12 @@ class PatternsAndNames:
 
     def _find(self, text: str) -> list[PiiSpan]:
         """Spans by precedence: certain patterns, then names and addresses, then numbers that only look like a phone."""
-        formed = list(find_patterns(text))
+        plain = normalised(text)
+        formed = list(patterns_in(plain.text))
         sure = [span for span in formed if span.confidence > SHAPED]
-        names = [*introduced(text), *self._names.find_names(text), *titled(text)]
-        return without_overlaps([*sure, *names, *(span for span in formed if span.confidence <= SHAPED)])
+        names = [*introduced(plain.text), *self._names.find_names(plain.text), *titled(plain.text)]
+        spans = [*sure, *names, *(span for span in formed if span.confidence <= SHAPED)]
+        return without_overlaps(map(plain.original, spans))
 
 
 def without_overlaps(spans: Iterable[PiiSpan]) -> list[PiiSpan]:
