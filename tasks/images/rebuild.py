@@ -1,35 +1,103 @@
 """The stored form of an image: a file made anew from its pixels, so that nothing else can travel in it.
 
-A JPEG is rebuilt from its coefficients (mozjpeg), which changes no pixel; everything else becomes a PNG. Metadata,
-unused tables and palettes, and bytes behind a stream or behind the file are in neither.
+A JPEG is written anew from the segments that its scans use; everything else becomes a PNG. Neither changes a pixel.
+Metadata, unused tables and palettes, and bytes behind a PNG's stream or behind the file are in neither. Bytes behind
+the last block of a JPEG's scan stay: finding them needs a decoder that says where it stopped.
 """
 
 import io
 import zlib
+from collections.abc import Iterator, Mapping
 
-import mozjpeg_lossless_optimization as mozjpeg
 import numpy as np
 import numpy.typing as npt
 import PIL.Image
 
-JPEG_BYTES_MAX = 8 * 1024 * 1024
-"""A larger JPEG is stored as PNG: rebuilding takes up to 0.4 s and 10 MB of memory for each MB of it."""
 _PNG_LEVEL, _RUNS, _RUNS_FROM = 3, 3, 8_000_000
 """Level 3 makes files 3 % larger than level 6, in half the time. From 8 million pixels on only runs are sought."""
-_JFIF = b"\xff\xd8\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0"
-"""Begin of a JPEG of one version, without a unit and a thumbnail."""
+_JFIF = b"\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0"
+"""A JFIF header of one version, without a unit and a thumbnail."""
+_EOI, _SOS, _DQT, _DHT, _JFIF_AT, _ADOBE = 0xD9, 0xDA, 0xDB, 0xC4, 0xE0, 0xEE
+_ADOBE_BYTES = 12
+_RESTARTS = {0x01, *range(0xD0, 0xD8)}
+_FRAMES = {*range(0xC0, 0xD0)} - {_DHT, 0xC8, 0xCC}
+_KEPT = {*_FRAMES, 0xDD, 0xCC}
+"""Frame headers, restart interval, conditioning of arithmetic coding."""
 _SIGNATURE, _RGB8 = b"\x89PNG\r\n\x1a\n", b"\x08\x02\x00\x00\x00"
 
 
 def rebuilt_jpeg(content: bytes) -> bytes | None:
-    """The JPEG from its coefficients alone; None when it is too large, or mozjpeg does not read it."""
-    if len(content) > JPEG_BYTES_MAX:
-        return None
+    """The JPEG with only what decoders use; None for a broken one."""
     try:
-        rebuilt: bytes = mozjpeg.optimize(content)
-    except ValueError:
+        return b"".join(_used(content))
+    except (IndexError, ValueError):
         return None
-    return _JFIF + rebuilt[len(_JFIF) :] if rebuilt.startswith(_JFIF[:11]) else rebuilt
+
+
+def _used(content: bytes) -> Iterator[bytes]:
+    """The parts of a JPEG that decoders use; a table comes before the first scan that names it."""
+    yield b"\xff\xd8"
+    tables: dict[tuple[int, int], bytes] = {}
+    numbers: dict[int, int] = {}
+    at = 2
+    while content[at + 1] != _EOI:
+        if content[at] != 0xFF:
+            raise ValueError("no marker where one must be")
+        marker = content[at + 1]
+        if marker == 0xFF or marker in _RESTARTS:  # a fill byte, or a marker without a segment
+            at += 1 if marker == 0xFF else 2
+            continue
+        end = at + 2 + int.from_bytes(content[at + 2 : at + 4], "big")
+        segment = content[at + 4 : end]
+        if marker in (_DQT, _DHT):
+            tables |= {(marker, each[0]): each for each in _split(marker, segment)}
+        elif marker == _JFIF_AT and segment.startswith(b"JFIF\0"):
+            yield _JFIF
+        elif marker == _ADOBE and segment.startswith(b"Adobe"):
+            yield _segment(marker, segment[:_ADOBE_BYTES])
+        elif marker == _SOS:
+            names = _tables_of(segment, numbers)
+            yield from (_segment(*name[:1], tables.pop(name)) for name in sorted(tables.keys() & names, key=str))
+            yield _segment(marker, segment) + content[end : (end := _scan_end(content, end))]
+        elif marker in _KEPT:
+            if marker in _FRAMES:
+                numbers = {segment[i]: segment[i + 2] for i in range(6, len(segment), 3)}
+            yield _segment(marker, segment)
+        at = end
+    yield b"\xff\xd9"
+
+
+def _segment(marker: int, payload: bytes) -> bytes:
+    return bytes((0xFF, marker)) + (len(payload) + 2).to_bytes(2, "big") + payload
+
+
+def _split(marker: int, segment: bytes) -> Iterator[bytes]:
+    """The tables of a segment, each with its first byte, which names it: precision or class, and number."""
+    while segment:
+        size = 1 + 64 * (1 + (segment[0] >> 4)) if marker == _DQT else 17 + sum(segment[1:17])
+        yield segment[:size]
+        segment = segment[size:]
+
+
+def _tables_of(scan: bytes, numbers: Mapping[int, int]) -> set[tuple[int, int]]:
+    """(marker, name) of every table that a scan may use; `numbers` are the quantization tables of the components."""
+    found: set[tuple[int, int]] = set()
+    first, last, before = scan[-3], scan[-2], scan[-1] >> 4
+    for i in range(1, 1 + 2 * scan[0], 2):
+        coded = scan[i + 1]
+        found |= {(_DHT, coded >> 4)} if first == before == 0 else set()
+        found |= {(_DHT, 0x10 | coded & 15)} if last else set()
+        found |= {(_DQT, precision << 4 | numbers[scan[i]]) for precision in (0, 1) if scan[i] in numbers}
+    return found
+
+
+def _scan_end(content: bytes, at: int) -> int:
+    """End of the entropy-coded data that starts at `at`: the next marker that is neither an escape nor a restart."""
+    while True:
+        at = content.index(b"\xff", at)
+        if content[at + 1] != 0 and content[at + 1] not in _RESTARTS:
+            return at
+        at += 2
 
 
 def png(rgb: npt.NDArray[np.uint8]) -> bytes:
@@ -42,7 +110,7 @@ def png(rgb: npt.NDArray[np.uint8]) -> bytes:
 
 
 def is_pixels_alone(content: bytes) -> bool:
-    """Whether a file is as `rebuilt_jpeg` or `png` write it: no byte of it could be left out.
+    """Whether a file is as `rebuilt_jpeg` or `png` write it.
 
     The compressed stream of a PNG is not compared, because it depends on the version of zlib.
     """
