@@ -1,5 +1,7 @@
 """Existing tables -> topics, a new benchmark, and a release with both."""
 
+from collections.abc import Iterator
+
 from prefect import flow
 
 from flows.one_writer import one_writer
@@ -11,6 +13,7 @@ from schemas.settings import Settings
 
 @flow(name="refresh-bench")
 @one_writer
-def refresh_bench(settings: Settings) -> list[StageReport]:
+def refresh_bench(settings: Settings) -> Iterator[StageReport]:
     """Find topics and draw the benchmark with the settings' seed and size. Nothing is read or measured."""
-    return [*sample(settings), *release(settings)]
+    yield from sample(settings)
+    yield from release(settings)

@@ -142,7 +142,7 @@ def test_a_worker_runs_a_backfill_and_then_the_night_to_a_release(client, operat
 
 def test_a_refreshed_benchmark_is_released_and_nothing_is_read_or_measured_for_it(client, operated, place):
     assert _state(client, operated.refreshed) == "Completed", operated.printed[operated.refreshed]
-    assert _stages(client, operated.refreshed) == ["topics", "bench", "drift", "rate", "report", "release"]
+    assert _stages(client, operated.refreshed) == ["topics", "bench", "failures", "drift", "rate", "report", "release"]
     manifest = json.loads((place / "store" / "releases" / "refreshed" / "manifest.json").read_text())
     assert manifest["counts"]["bench"] == 4 and manifest["settings"]["seed"] == 7
 
