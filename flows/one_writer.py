@@ -3,10 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import wraps
+from typing import cast
 
 from flows.before_work import check_before_work
+from flows.run_names import ended
 from flows.shown import Shown
 from flows.task_runners import shards_by
+from schemas.errors import CurateError
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.runtime.budget import one_ledger
@@ -23,19 +26,27 @@ def one_writer(stage: Callable[[Settings], Iterable[StageReport]]) -> Callable[[
     """Decorator: lock the store while the flow runs. Raises BadInput when another process writes to it.
 
     The flow yields the report of each stage that ends, which is then recorded and shown. Only the outermost flow checks
-    the settings, starts the ledger (all stages share one budget) and opens the run record.
+    the settings, starts the ledger (all stages share one budget), opens the run record and gives an error its state.
     """
 
     @wraps(stage)
     def held(settings: Settings) -> list[StageReport]:
         with one_ledger(settings.budget_usd, settings.prices) as outermost:
+            try:
+                return work(settings, outermost)
+            except CurateError as error:
+                if not outermost:
+                    raise
+                return cast(list[StageReport], ended(error))
+
+    def work(settings: Settings, outermost: bool) -> list[StageReport]:
+        if outermost:
+            check_before_work(settings)
+        with writing(settings.store) as store, storage_errors(store):
             if outermost:
-                check_before_work(settings)
-            with writing(settings.store) as store, storage_errors(store):
-                if outermost:
-                    sweep(store)
-                with _run(store, settings) if outermost else nullcontext(), shards_by(settings):
-                    return _ended(store, stage(settings))
+                sweep(store)
+            with _run(store, settings) if outermost else nullcontext(), shards_by(settings):
+                return _ended(store, stage(settings))
 
     return held
 

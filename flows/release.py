@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from prefect import flow
 
 from flows.one_writer import one_writer
+from flows.run_names import run_name
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.leaderboard.steps import rate_models
@@ -15,7 +16,7 @@ from tasks.report.steps import report_release
 from tasks.signals.steps import signal_versions
 
 
-@flow(name="release")
+@flow(name="release", flow_run_name=run_name)
 @one_writer
 def release(settings: Settings) -> Iterator[StageReport]:
     """Build, rate its battles, report on, seal and write a release.

@@ -86,6 +86,16 @@ def _state(client: SyncPrefectClient, run: UUID) -> str:
     return client.read_flow_run(run).state_name or ""
 
 
+@pytest.mark.parametrize("missing", ["CURATE_LOGS", "CURATE_STORE"])
+def test_without_its_folders_nothing_is_deployed_and_one_line_says_so(environment, missing):
+    without = {name: value for name, value in environment.items() if name != missing}
+    done = subprocess.run(
+        [*PREFECT, "deploy", "--all"], cwd=ROOT, env=without, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert f"prefect deploy: {missing} not set" in done.stderr and "Traceback" not in done.stderr + done.stdout
+
+
 def test_nightly_runs_once_a_night_and_never_twice_at_once(client):
     nightly = client.read_deployment_by_name("curate/nightly")
     (schedule,) = nightly.schedules
