@@ -13,6 +13,7 @@ from schemas.errors import CurateError
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.runtime.budget import one_ledger
+from tasks.runtime.progress import WATCHERS
 from tasks.storage.lock import sweep, writing
 from tasks.storage.run_record import RunRecord, run_record
 from tasks.storage.storage_errors import storage_errors
@@ -56,10 +57,12 @@ def _run(store: Store, settings: Settings) -> Iterator[None]:
     with run_record(store, settings) as record:
         shown = Shown(settings)
         _running.append((record, shown))
+        WATCHERS.append(shown.progress)
         try:
             yield
         finally:
             _running.clear()
+            WATCHERS.clear()
     shown.release(store, record.reports)
 
 

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import UUID
 
-from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.artifacts import create_markdown_artifact, create_progress_artifact, create_table_artifact
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.context import FlowRunContext
@@ -19,7 +19,9 @@ from tasks.storage.tables import Store
 
 
 class Shown:
-    """Shows the outermost run as its stages end: log lines, and the artifacts `stages`, `funnel`, `dropped`, `release`.
+    """Shows the outermost run as its stages end, as log lines and the artifacts `stages` and `progress`.
+
+    A release adds `funnel`, `dropped` and `release`.
 
     Does nothing outside a flow run. A refusal by the server is only logged: the run record has the same figures.
     """
@@ -27,10 +29,13 @@ class Shown:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._stages: UUID | None = None
+        self._progress: UUID | None = None
         with _artifacts():
             get_run_logger()
             made = create_table_artifact(key="stages", table=[], description="What each stage did")
             self._stages = made if isinstance(made, UUID) else None
+            made = create_progress_artifact(0.0, key="progress", description="Share of the present piece of work")
+            self._progress = made if isinstance(made, UUID) else None
 
     def stage(self, reports: Sequence[StageReport]) -> None:
         """Log the last report and show all of them in the artifact `stages`."""
@@ -40,6 +45,13 @@ class Shown:
                 rows = json.dumps([_row(report) for report in reports])
                 with get_client(sync_client=True) as client:
                     client.update_artifact(self._stages, ArtifactUpdate(data=rows))
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Show how far a long piece of work is in the artifact `progress`. Thread-safe; failures are ignored."""
+        if self._progress is not None:
+            text = f"{what}: {done:,} of {total:,}"
+            with suppress(Exception), get_client(sync_client=True) as client:
+                client.update_artifact(self._progress, ArtifactUpdate(data=100 * done / total, description=text))
 
     def release(self, store: Store, reports: Sequence[StageReport]) -> None:
         """Show the funnel and the release of a run that made one."""

@@ -1,15 +1,24 @@
 """docs/automations.yaml creates automations on a real server, for the deployments of prefect.yaml."""
 
 import json
+import os
+import socket
+import subprocess
+import sys
 import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
 from prefect.blocks.notifications import CustomWebhookNotificationBlock
 from prefect.client.orchestration import get_client
-from prefect.events import emit_event
+from prefect.client.schemas.objects import FlowRun
+from prefect.events import Event
 from prefect.events.schemas.automations import AutomationCore
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Running
 
 ROOT = Path(__file__).parents[2]
@@ -43,12 +52,36 @@ def test_they_are_about_the_deployments_that_there_are(made):
     assert made["no night for 26 hours"]["trigger"]["match_related"]["prefect.resource.name"] in deployed
 
 
-def test_a_run_that_sends_no_heartbeat_any_more_is_crashed_and_another_deployments_run_is_not(made):
-    """The run's process is killed right after its first heartbeat; the shipped automation waits seconds here."""
+@pytest.fixture
+def server(tmp_path, monkeypatch) -> Iterator[str]:
+    """`prefect server start`: unlike the server of other tests it runs automations. Yields the address of its API."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    environment = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"}
+    environment |= {"PREFECT_HOME": str(tmp_path), "PREFECT_SERVER_SERVICES_TRIGGERS_PROACTIVE_GRANULARITY": "1"}
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port, "--no-ui"]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}/api"
+    try:
+        for _ in range(600):
+            with suppress(OSError):
+                urllib.request.urlopen(f"{url}/health").close()
+                break
+            time.sleep(0.2)
+        with temporary_settings({PREFECT_API_URL: url}):
+            yield url
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def test_a_run_that_sends_no_heartbeat_any_more_is_crashed_and_a_run_of_others_is_not(server):
+    """The runs stop right after their first heartbeat; the shipped automation waits seconds here."""
     (shipped,) = [each for each in yaml.safe_load(AUTOMATIONS)["automations"] if each["name"] == "end killed runs"]
     shipped["trigger"]["within"] = 3
     with get_client(sync_client=True) as client:
-        client.create_automation(AutomationCore.model_validate(shipped | {"name": "end killed runs soon"}))
+        client.create_automation(AutomationCore.model_validate(shipped))
         flow = client.create_flow_from_name("killed")
         runs = {}
         for name in ("nightly", "of others"):
@@ -56,15 +89,22 @@ def test_a_run_that_sends_no_heartbeat_any_more_is_crashed_and_another_deploymen
             runs[name] = client.create_flow_run_from_deployment(deployment, state=Running())
         time.sleep(3)  # until the server has read the new automation
         for name, run in runs.items():
-            related = {"prefect.resource.role": "deployment", "prefect.resource.name": name}
-            emit_event(
-                event="prefect.flow-run.heartbeat",
-                resource={"prefect.resource.id": f"prefect.flow-run.{run.id}", "prefect.resource.name": run.name},
-                related=[related | {"prefect.resource.id": f"prefect.deployment.{run.deployment_id}"}],
-            )
+            client._client.post("/events", json=[_heartbeat(name, run)]).raise_for_status()
         until = time.monotonic() + 60
         while time.monotonic() < until and not client.read_flow_run(runs["nightly"].id).state.is_crashed():
             time.sleep(0.5)
         states = {name: client.read_flow_run(run.id).state for name, run in runs.items()}
     assert states["nightly"].is_crashed() and "no heartbeat" in states["nightly"].message
     assert states["of others"].is_running()
+
+
+def _heartbeat(deployment: str, run: FlowRun) -> dict:
+    """The event that Prefect sends for a running flow."""
+    related = {
+        "prefect.resource.role": "deployment",
+        "prefect.resource.name": deployment,
+        "prefect.resource.id": f"prefect.deployment.{run.deployment_id}",
+    }
+    resource = {"prefect.resource.id": f"prefect.flow-run.{run.id}", "prefect.resource.name": run.name}
+    event = Event(event="prefect.flow-run.heartbeat", resource=resource, related=[related])
+    return event.model_dump(mode="json")
