@@ -1,5 +1,6 @@
 """Validates settings before any work starts, for the command line and for every deployment."""
 
+import os
 import socket
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -43,6 +44,17 @@ def check_before_work(settings: Settings, today: date | None = None) -> None:
     _check_task_runner(settings)
     engine(settings.topics.engine)
     Store.open(settings.store)
+
+
+def check_places() -> dict[str, str]:
+    """A build step of prefect.yaml: ends `prefect deploy` with one line unless CURATE_LOGS and CURATE_STORE are set."""
+    missing = [name for name in ("CURATE_LOGS", "CURATE_STORE") if not os.environ.get(name)]
+    if missing:
+        raise SystemExit(
+            f"prefect deploy: {' and '.join(missing)} not set; export the log folder as CURATE_LOGS and that of "
+            "the store as CURATE_STORE (docs/operating.md), and deploy again"
+        )
+    return {}
 
 
 def _check_clock(days: Sequence[date], today: date) -> None:

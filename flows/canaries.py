@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from prefect import flow
+from prefect import Flow, flow, tags
 
 from flows.decide import decide
 from flows.ingest import ingest
@@ -24,7 +24,8 @@ def canaries(settings: Settings) -> list[StageReport]:
     started, planted = time.monotonic(), probes()
     with tempfile.TemporaryDirectory(prefix="canaries-") as folder:
         own = plant(planted, Path(folder), settings)
-        reports = [*ingest(own), *screen(own), *decide(own)]
+        with tags("probes"):
+            reports = [report for stage in (ingest, screen, decide) for report in _named(stage)(own)]
     through = escaped(Store.existing(own.store), planted, load_policy(own.policy))
     if through:
         escapes = "; ".join(f"{name}: {how}" for name, how in through.items())
@@ -36,3 +37,7 @@ def canaries(settings: Settings) -> list[StageReport]:
     return [
         StageReport(stage="canaries", seconds=seconds, counts=counts, model_calls=dict(calls), failures=dict(failures))
     ]
+
+
+def _named(stage: Flow[[Settings], list[StageReport]]) -> Flow[[Settings], list[StageReport]]:
+    return stage.with_options(flow_run_name=f"probes: {stage.name}")

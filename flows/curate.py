@@ -1,5 +1,7 @@
 """The whole pipeline. Each stage is a flow of its own and can also be run alone."""
 
+from collections.abc import Iterator
+
 from prefect import flow
 
 from flows.canaries import canaries
@@ -8,21 +10,20 @@ from flows.ingest import ingest
 from flows.measure import describe, screen
 from flows.one_writer import one_writer
 from flows.release import release
+from flows.run_names import run_name
 from flows.sample import sample
 from schemas.run import StageReport
 from schemas.settings import Settings
 
 
-@flow(name="curate")
+@flow(name="curate", flow_run_name=run_name)
 @one_writer
-def curate(settings: Settings) -> list[StageReport]:
-    """Raw logs -> a release. Returns one report per stage; the last one names the release."""
-    return [
-        *canaries(settings),  # planted probes; one that is not caught ends the run
-        *ingest(settings),  # log lines and images; each image is decoded once for its id and its signals
-        *screen(settings),  # signals of every text, for policy rules
-        *decide(settings),  # keep or drop, with all reasons
-        *describe(settings),  # signals of kept texts: language, tags and so on
-        *sample(settings),  # topics and the benchmark
-        *release(settings),  # leaderboards, report, card
-    ]
+def curate(settings: Settings) -> Iterator[StageReport]:
+    """Raw logs -> a release. Reports each stage as it ends; the last one names the release."""
+    yield from canaries(settings)  # planted probes; one that is not caught ends the run
+    yield from ingest(settings)  # log lines and images; each image is decoded once for its id and its signals
+    yield from screen(settings)  # signals of every text, for policy rules
+    yield from decide(settings)  # keep or drop, with all reasons
+    yield from describe(settings)  # signals of kept texts: language, tags and so on
+    yield from sample(settings)  # topics and the benchmark
+    yield from release(settings)  # leaderboards, report, card

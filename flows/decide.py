@@ -1,5 +1,7 @@
 """Signals and a policy -> decisions, and redacted texts and images."""
 
+from collections.abc import Iterator
+
 from prefect import flow
 
 from flows.one_writer import one_writer
@@ -13,13 +15,14 @@ from tasks.signals.steps import measure_redacted, signal_versions
 
 @flow(name="decide")
 @one_writer
-def decide(settings: Settings) -> list[StageReport]:
+def decide(settings: Settings) -> Iterator[StageReport]:
     """Keep or drop every conversation and battle, with all reasons. Redacted items are measured again as a check."""
     providers = Providers(settings.providers)
     versions = signal_versions(providers)
-    reports = [find_near_images(settings, versions)]
+    yield find_near_images(settings, versions)
     for _ in range(ROUNDS):
-        reports += [redact_items(settings, versions), measure_redacted(settings, providers)]
-        if not reports[-1].model_calls:
+        yield redact_items(settings, versions)
+        yield (measured := measure_redacted(settings, providers))
+        if not measured.model_calls:
             break
-    return [*reports, decide_items(settings, versions)]
+    yield decide_items(settings, versions)

@@ -1,5 +1,6 @@
 """Raw logs -> conversations, battles, images, rejects."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from prefect import flow
@@ -18,15 +19,12 @@ from tasks.takedown.steps import finish_takedowns, withdraw_known_images
 
 @flow(name="ingest")
 @one_writer
-def ingest(settings: Settings) -> list[StageReport]:
+def ingest(settings: Settings) -> Iterator[StageReport]:
     """Read the logs and the images. Each image is decoded once, for its content id and its signals."""
     observer = MeasuringObserver(Store.open(settings.store), Providers(settings.providers), datetime.now(UTC))
-    lines = read_log_lines(settings)
+    yield read_log_lines(settings)
     images = take_in_pictures(settings, observer, pdq_digits)
-    return [
-        lines,
-        images.model_copy(update=report("", observer.done).model_dump(include={"model_calls", "failures"})),
-        assemble(settings),
-        withdraw_known_images(settings),
-        *finish_takedowns(settings),
-    ]
+    yield images.model_copy(update=report("", observer.done).model_dump(include={"model_calls", "failures"}))
+    yield assemble(settings)
+    yield withdraw_known_images(settings)
+    yield from finish_takedowns(settings)

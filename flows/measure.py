@@ -1,5 +1,7 @@
 """Measures the signals that items do not have yet."""
 
+from collections.abc import Iterator
+
 from prefect import flow
 
 from flows.one_writer import one_writer
@@ -11,21 +13,25 @@ from tasks.signals.steps import catch_up_pictures, measure_documents, measure_te
 
 @flow(name="screen")
 @one_writer
-def screen(settings: Settings) -> list[StageReport]:
+def screen(settings: Settings) -> Iterator[StageReport]:
     """Signals of all items, which policy rules use."""
     providers = Providers(settings.providers)
-    return [
-        catch_up_pictures(settings, providers),
-        measure_texts(settings, providers, "screen_texts", kept_only=False),
-    ]
+    yield catch_up_pictures(settings, providers)
+    yield measure_texts(settings, providers, "screen_texts", kept_only=False)
 
 
 @flow(name="describe")
 @one_writer
-def describe(settings: Settings) -> list[StageReport]:
+def describe(settings: Settings) -> Iterator[StageReport]:
     """Signals of kept items only, such as tags and categories."""
     providers = Providers(settings.providers)
-    return [
-        measure_texts(settings, providers, "describe_texts", kept_only=True),
-        measure_documents(settings, providers),
-    ]
+    yield measure_texts(settings, providers, "describe_texts", kept_only=True)
+    yield measure_documents(settings, providers)
+
+
+@flow(name="measure")
+@one_writer
+def measure(settings: Settings) -> Iterator[StageReport]:
+    """Signals of all items and, after `decide`, of kept items."""
+    yield from screen(settings)
+    yield from describe(settings)

@@ -1,46 +1,78 @@
-"""Wraps every flow that writes to a store: checks, a lock, one budget, a run record."""
+"""Wraps every flow that writes to a store: checks, a lock, one budget, a run record, log lines and artifacts."""
 
-import json
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import wraps
+from typing import cast
 
 from flows.before_work import check_before_work
-from flows.shown import show
+from flows.run_names import ended
+from flows.shown import Shown
 from flows.task_runners import shards_by
+from schemas.errors import CurateError
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.runtime.budget import one_ledger
+from tasks.runtime.progress import WATCHERS
 from tasks.storage.lock import sweep, writing
-from tasks.storage.run_record import keep_run_record
+from tasks.storage.run_record import RunRecord, run_record
 from tasks.storage.storage_errors import storage_errors
+from tasks.storage.tables import Store
 
-Stage = Callable[[Settings], list[StageReport]]
+_running: list[tuple[RunRecord, Shown]] = []
+"""The outermost run of this process, if there is one."""
 
 
-def one_writer(stage: Stage) -> Stage:
+def one_writer(stage: Callable[[Settings], Iterable[StageReport]]) -> Callable[[Settings], list[StageReport]]:
     """Decorator: lock the store while the flow runs. Raises BadInput when another process writes to it.
 
-    Only the outermost flow checks the settings, starts the ledger (all stages share one budget) and writes the run
-    record.
+    The flow yields the report of each stage that ends, which is then recorded and shown. Only the outermost flow checks
+    the settings, starts the ledger (all stages share one budget), opens the run record and gives an error its state.
     """
 
     @wraps(stage)
     def held(settings: Settings) -> list[StageReport]:
         with one_ledger(settings.budget_usd, settings.prices) as outermost:
-            if outermost:
-                check_before_work(settings)
-            return in_store(settings, outermost)
+            try:
+                return work(settings, outermost)
+            except CurateError as error:
+                if not outermost:
+                    raise
+                return cast(list[StageReport], ended(error))
 
-    def in_store(settings: Settings, outermost: bool) -> list[StageReport]:
+    def work(settings: Settings, outermost: bool) -> list[StageReport]:
+        if outermost:
+            check_before_work(settings)
         with writing(settings.store) as store, storage_errors(store):
             if outermost:
                 sweep(store)
-            with shards_by(settings):
-                reports = stage(settings)
-            if outermost:
-                kept = store.read_bytes(keep_run_record(store, settings, reports, datetime.now(UTC)))
-                show(settings, reports, json.loads(kept or b"{}"))
-            return reports
+            with _run(store, settings) if outermost else nullcontext(), shards_by(settings):
+                return _ended(store, stage(settings))
 
     return held
+
+
+@contextmanager
+def _run(store: Store, settings: Settings) -> Iterator[None]:
+    with run_record(store, settings) as record:
+        shown = Shown(settings)
+        _running.append((record, shown))
+        WATCHERS.append(shown.progress)
+        try:
+            yield
+        finally:
+            _running.clear()
+            WATCHERS.clear()
+    shown.release(store, record.reports)
+
+
+def _ended(store: Store, stages: Iterable[StageReport]) -> list[StageReport]:
+    """The reports, each recorded and shown as its stage ends; not those of probes, which have a store of their own."""
+    reports = []
+    for report in stages:
+        reports.append(report)
+        for record, shown in _running:
+            if record.store.root == store.root and report not in record.reports:
+                record.add(report)
+                shown.stage(record.reports)
+    return reports

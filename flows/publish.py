@@ -9,6 +9,7 @@ from prefect.input import RunInput
 from prefect.states import Cancelled
 from pydantic import Field
 
+from flows.run_names import run_name
 from tasks.publish.steps import describe_release, push_release
 
 HOURS_TO_DECIDE = 72
@@ -31,7 +32,7 @@ def form(text: str) -> type[Approval]:
     return Approval.with_initial_data(description=f"```\n{text}\n```")
 
 
-@flow(name="publish")
+@flow(name="publish", flow_run_name=run_name)
 def publish(
     release: str, repo: str, public: bool = False, per_config: bool = False, preview: bool = False
 ) -> dict[str, str] | State[Any]:

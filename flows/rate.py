@@ -1,5 +1,7 @@
 """Kept battles -> leaderboards."""
 
+from collections.abc import Iterator
+
 from prefect import flow
 
 from flows.one_writer import one_writer
@@ -12,6 +14,6 @@ from tasks.signals.steps import signal_versions
 
 @flow(name="rate")
 @one_writer
-def rate(settings: Settings) -> list[StageReport]:
+def rate(settings: Settings) -> Iterator[StageReport]:
     """Bradley-Terry ratings with 95 % intervals, per slice and under style control."""
-    return [rate_models(settings, signal_versions(Providers(settings.providers)))]
+    yield rate_models(settings, signal_versions(Providers(settings.providers)))

@@ -1,16 +1,20 @@
 """Existing tables -> topics, a new benchmark, and a release with both."""
 
+from collections.abc import Iterator
+
 from prefect import flow
 
 from flows.one_writer import one_writer
 from flows.release import release
+from flows.run_names import run_name
 from flows.sample import sample
 from schemas.run import StageReport
 from schemas.settings import Settings
 
 
-@flow(name="refresh-bench")
+@flow(name="refresh-bench", flow_run_name=run_name)
 @one_writer
-def refresh_bench(settings: Settings) -> list[StageReport]:
+def refresh_bench(settings: Settings) -> Iterator[StageReport]:
     """Find topics and draw the benchmark with the settings' seed and size. Nothing is read or measured."""
-    return [*sample(settings), *release(settings)]
+    yield from sample(settings)
+    yield from release(settings)

@@ -1,5 +1,7 @@
 """Kept prompts -> topics and the benchmark."""
 
+from collections.abc import Iterator
+
 from prefect import flow
 
 from flows.one_writer import one_writer
@@ -13,15 +15,16 @@ from tasks.topics.steps import find_topics
 
 @flow(name="sample")
 @one_writer
-def sample(settings: Settings) -> list[StageReport]:
+def sample(settings: Settings) -> Iterator[StageReport]:
     """Find the topics of kept prompts and draw the benchmark from them."""
     providers = Providers(settings.providers)
     versions = signal_versions(providers)
-    return [find_topics(settings, providers, versions), draw_bench(settings, versions)]
+    yield find_topics(settings, providers, versions)
+    yield draw_bench(settings, versions)
 
 
 @flow(name="bench")
 @one_writer
-def bench(settings: Settings) -> list[StageReport]:
+def bench(settings: Settings) -> Iterator[StageReport]:
     """Draw a new benchmark from the existing topics."""
-    return [draw_bench(settings, signal_versions(Providers(settings.providers)))]
+    yield draw_bench(settings, signal_versions(Providers(settings.providers)))

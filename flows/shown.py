@@ -1,36 +1,75 @@
-"""Prefect log lines (one per stage) and artifacts of a finished run. They have counts only, no items or texts."""
+"""Prefect log lines (one per stage) and artifacts of a run. They have counts only, no items or texts."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
+from uuid import UUID
 
-from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.artifacts import create_markdown_artifact, create_progress_artifact, create_table_artifact
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.context import FlowRunContext
 from prefect.logging import get_run_logger
 
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.storage.run_record import latest_run_record
+from tasks.storage.tables import Store
 
 
-def show(settings: Settings, reports: Sequence[StageReport], record: Mapping[str, Any]) -> None:
-    """Create the artifacts `stages`, `funnel`, `dropped` and `release`, and the log lines. No-op outside a flow run.
+class Shown:
+    """Shows the outermost run as its stages end, as log lines and the artifacts `stages` and `progress`.
 
-    A refusal by the server is only logged: the run record has the same figures.
+    A release adds `funnel`, `dropped` and `release`.
+
+    Does nothing outside a flow run. A refusal by the server is only logged: the run record has the same figures.
     """
-    if FlowRunContext.get() is None:
-        return
-    logger = get_run_logger()
-    for report in reports:
-        logger.info("stage %s", json.dumps(_line(report)))
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._stages: UUID | None = None
+        self._progress: UUID | None = None
+        with _artifacts():
+            get_run_logger()
+            made = create_table_artifact(key="stages", table=[], description="What each stage did")
+            self._stages = made if isinstance(made, UUID) else None
+            made = create_progress_artifact(0.0, key="progress", description="Share of the present piece of work")
+            self._progress = made if isinstance(made, UUID) else None
+
+    def stage(self, reports: Sequence[StageReport]) -> None:
+        """Log the last report and show all of them in the artifact `stages`."""
+        with _artifacts():
+            get_run_logger().info("stage %s", json.dumps(_line(reports[-1])))
+            if self._stages is not None:
+                rows = json.dumps([_row(report) for report in reports])
+                with get_client(sync_client=True) as client:
+                    client.update_artifact(self._stages, ArtifactUpdate(data=rows))
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Show how far a long piece of work is in the artifact `progress`. Thread-safe; failures are ignored."""
+        if self._progress is not None:
+            text = f"{what}: {done:,} of {total:,}"
+            with suppress(Exception), get_client(sync_client=True) as client:
+                client.update_artifact(self._progress, ArtifactUpdate(data=100 * done / total, description=text))
+
+    def release(self, store: Store, reports: Sequence[StageReport]) -> None:
+        """Show the funnel and the release of a run that made one."""
+        with _artifacts():
+            get_run_logger()
+            if gone := json.loads(store.read_bytes(latest_run_record(store)) or b"{}")["funnel"]:
+                _show_funnel(gone)
+                _show_release(self._settings, reports[-1])
+
+
+@contextmanager
+def _artifacts() -> Iterator[None]:
+    """Logs any failure of the server or the connection. Outside a flow run `get_run_logger` ends the block."""
     try:
-        create_table_artifact(
-            key="stages", table=[_row(report) for report in reports], description="What each stage did"
-        )
-        if gone := record["funnel"]:
-            _show_funnel(gone)
-            _show_release(settings, reports[-1])
-    except Exception as error:  # any failure of the server or the connection
-        logger.warning("artifacts were not stored (%s)", type(error).__name__)
+        yield
+    except Exception as error:
+        if FlowRunContext.get() is not None:
+            get_run_logger().warning("artifacts were not stored (%s)", type(error).__name__)
 
 
 def _line(report: StageReport) -> dict[str, Any]:

@@ -7,6 +7,7 @@
     ├── ReleaseConflict         a version that exists already with other content
     ├── CanaryEscaped           a planted probe that was not caught: nothing may be released
     ├── DriftHeld               a rule drops more or less than it used to: nothing is released yet; status 3
+    ├── ProviderHeld            a chosen provider failed for too many items: nothing is released yet; status 3
     ├── StoreUnwell             the disk is full, or the store cannot be reached or is damaged
     ├── EngineUnwell            Prefect's server does not start or answer
     └── HubError                the Hugging Face Hub refuses, or cannot be reached
@@ -46,6 +47,12 @@ class CanaryEscaped(CurateError):
 
 class DriftHeld(CurateError):
     """A run that stops before its release because a drop share changed; the text says which and how to continue."""
+
+    exit_status = 3
+
+
+class ProviderHeld(CurateError):
+    """A run that stops before its release because a chosen provider failed; the text says which, why and how often."""
 
     exit_status = 3
 

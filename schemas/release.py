@@ -181,6 +181,17 @@ class ReleasedColumn(Row):
     """Arrow type."""
 
 
+class Unmeasured(Row):
+    """Items without a value of a signal, because its provider failed or the budget was used up."""
+
+    provider: str
+    """Provider that was chosen."""
+    items: int
+    """Kept prompts or documents."""
+    unmeasured: int
+    """Those without a value; the columns are null."""
+
+
 class Manifest(Row):
     """What a release contains and how it was made: enough to reproduce and to verify it."""
 
@@ -196,6 +207,8 @@ class Manifest(Row):
     """Capability -> provider."""
     signal_versions: dict[str, str]
     """Signal -> version."""
+    unmeasured: dict[str, Unmeasured] = {}
+    """Signal of a chosen provider -> what could not be measured; signals with all values are left out."""
     policy: dict[str, Any]
     """The policy without its list of banned users."""
     banned_users: int = 0

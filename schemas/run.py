@@ -21,6 +21,9 @@ WORKED_ON = {
 }
 """Stage -> the count that rows per second are computed from; measuring stages use the number of measured items."""
 
+LATER_CAUSES = {"service_down": 1, "budget_reached": 2, "waiting_for_batch": 3}
+"""Failures that follow from others, or only wait for a later run, in the order in which they are named."""
+
 
 class Use(Row):
     """Requests to one service, and their price by the price file."""

@@ -106,6 +106,8 @@ class Settings(Row):
     """Name of a shipped policy, or a YAML file."""
     accept_drift: bool = False
     """Whether to release although a rule drops a different share than in earlier runs (after a review)."""
+    failed_share_max: float = Field(default=0.02, ge=0.0, le=1.0)
+    """Largest share of items for which a chosen provider may fail; above it the release is held. 1 releases anyway."""
     release: str | None = None
     """Version of the release; by default the last day of its data, such as 2024.9.18."""
     providers: dict[str, str] = {}

@@ -22,12 +22,14 @@ _SHOWN = 10
 def verify(release: Annotated[str, typer.Argument(help="Folder of a release, or its s3://… address.")]) -> None:
     """Check checksums, columns, counts, image metadata, identifiers, leaks and the card. Exit 1 on problems."""
     from tasks.release.build import MANIFEST_DIGITS, manifest_sha256
+    from tasks.release.failing import unmeasured_line
     from tasks.release.fetched import fetched, store_of
-    from tasks.release.verify import verify_release
+    from tasks.release.verify import read_manifest, verify_release
     from tasks.runtime.untrusted import one_line
 
     with fetched(release) as folder:
         problems = verify_release(folder, store_of(release))
+        lacking = "" if problems else unmeasured_line(read_manifest(folder))
         sealed = manifest_sha256(folder)[:MANIFEST_DIGITS]
     for problem in problems[:50]:
         print(one_line(problem.encode(errors="backslashreplace").decode(), 1000))
@@ -35,6 +37,8 @@ def verify(release: Annotated[str, typer.Argument(help="Folder of a release, or 
         print(f"{len(problems)} problems: this release was changed after it was made")
         raise typer.Exit(1)
     print(f"{release} is whole; its manifest is {sealed}")
+    if lacking:
+        print(f"not measured, and null: {one_line(lacking, 1000)}")
 
 
 def diff(

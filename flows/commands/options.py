@@ -52,6 +52,12 @@ PolicyOption = Annotated[
 AcceptDriftOption = Annotated[
     bool, typer.Option("--accept-drift", help="Release although a rule drops a different share than in earlier runs.")
 ]
+FailedShareOption = Annotated[
+    float,
+    typer.Option(
+        "--failed-share-max", min=0, max=1, help="Hold the release when a chosen provider fails for a larger share."
+    ),
+]
 ReleaseOption = Annotated[
     str | None,
     typer.Option("--release", help="Version of the release, such as 1.2.0.", show_default="last day of its data"),

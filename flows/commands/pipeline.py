@@ -3,7 +3,6 @@
 import importlib
 import sys
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
@@ -30,6 +29,7 @@ def run(
     until: opt.UntilOption = None,
     policy: opt.PolicyOption = "public_release",
     accept_drift: opt.AcceptDriftOption = False,
+    failed_share_max: opt.FailedShareOption = 0.02,
     release: opt.ReleaseOption = None,
     provider: opt.ProviderOption = None,
     budget: opt.BudgetOption = None,
@@ -92,7 +92,7 @@ def measure(
     task_runner_address: opt.TaskRunnerAddressOption = None,
 ) -> None:
     """Measure missing signals: of all items and, after `decide`, of kept items."""
-    run_stages(settings_of(**locals()), ("flows.measure", "screen"), ("flows.measure", "describe"))
+    run_stages(settings_of(**locals()), ("flows.measure", "measure"))
 
 
 def decide(
@@ -117,6 +117,7 @@ def sample(
 def release(
     store: opt.StoreOption,
     accept_drift: opt.AcceptDriftOption = False,
+    failed_share_max: opt.FailedShareOption = 0.02,
     release: opt.ReleaseOption = None,
     provider: opt.ProviderOption = None,
     seed: opt.SeedOption = 0,
@@ -143,19 +144,16 @@ def curate_all(settings: Settings) -> list[StageReport]:
     return run_flows(settings, _flow("flows.curate", "curate"))
 
 
-def run_stages(settings: Settings, *stages: tuple[str, str]) -> list[StageReport]:
-    """Run single stages on an existing store with one budget; print their reports and write the run record."""
-    from tasks.runtime.budget import one_ledger
-    from tasks.storage.run_record import keep_run_record
+def run_stages(settings: Settings, stage: tuple[str, str]) -> list[StageReport]:
+    """Run a stage on an existing store; print its reports and the path of the run record."""
+    from tasks.storage.run_record import latest_run_record
     from tasks.storage.tables import Store
 
     store = Store.existing(settings.store)
     check_before_work(settings)
-    with one_ledger(settings.budget_usd, settings.prices):
-        reports = run_flows(settings, *(_flow(module, name) for module, name in stages))
-    record = keep_run_record(store, settings, reports, datetime.now(UTC))
+    reports = run_flows(settings, _flow(*stage))
     print_stages(reports)
-    print(f"record   {settings.store}/{record}")
+    print(f"record   {settings.store}/{latest_run_record(store)}")
     for report in reports:
         if report.result:
             print(f"{settings.store}/{report.result}")

@@ -15,6 +15,7 @@ from schemas.row import described_columns, inner_rows
 from schemas.run import Funnel
 from tasks.providers.embedded.texts import Cl100k
 from tasks.release.build import CARD
+from tasks.release.failing import unmeasured_line
 from tasks.runtime.untrusted import markdown_text
 from tasks.storage.distinct import Distinct
 from tasks.storage.queries.funnel import reason_texts
@@ -67,6 +68,7 @@ def dataset_card(
         removed=list(_removed(manifest, funnel)),
         agreement=list(_agreement(bench["bench_agreement"])),
         funnel_line=funnel_line(funnel),
+        unmeasured=unmeasured_line(manifest),
         contact=markdown_text(manifest.policy.get("contact") or ""),
     )
 
@@ -150,6 +152,8 @@ def wrong_sentences(folder: Path, manifest: Manifest) -> Iterator[str]:
     }
     if contact := markdown_text(str(manifest.policy.get("contact") or "")):
         expected["the address for removals"] = f"Write to {contact} with"
+    if line := unmeasured_line(manifest):
+        expected["what was not measured"] = f"**Not measured**, and null: {line}."
     yield from (
         f"{CARD}: {what} is not what the manifest says"
         for what, line in expected.items()

@@ -12,15 +12,16 @@ from fsspec.implementations.local import LocalFileSystem
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from schemas.errors import BadInput
+from schemas.errors import BadInput, ProviderHeld
 from schemas.release import CONFIGS, Manifest
 from schemas.run import Funnel, StageReport
 from schemas.settings import Settings
-from tasks.providers import Providers
+from tasks.providers import EMBEDDED, Providers
 from tasks.release.build import checked_version, place, released_files, staging_folder, write_manifest
 from tasks.release.contents import ImageLists
 from tasks.release.dataset_card import COMPARED, Statistics, dataset_card
 from tasks.release.declared import declared_columns
+from tasks.release.failing import failing_lines, unmeasured
 from tasks.release.gather import Gathered
 from tasks.release.leaderboards import write_leaderboards
 from tasks.release.shards import LAYOUT, ReleasedImages, write_shards
@@ -29,6 +30,7 @@ from tasks.storage.queries.bench import bench_evidence, topics_fit
 from tasks.storage.queries.funnel import funnel
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import Versions
+from tasks.storage.run_record import run_records
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import UNFINISHED
 
@@ -48,6 +50,21 @@ class Built(NamedTuple):
     """Configuration -> cells of the card's statistics table."""
     pictures: dict[str, str]
     """As in the manifest."""
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def watch_failures(settings: Settings) -> StageReport:
+    """Raise ProviderHeld when a chosen provider failed for a larger share of items than `failed_share_max`."""
+    chosen = {capability: name for capability, name in settings.providers.items() if name != EMBEDDED}
+    lines = failing_lines(run_records(Store.open(settings.store)), chosen, settings.failed_share_max) if chosen else []
+    if lines:
+        raise ProviderHeld(
+            f"held before the release: {'; '.join(lines)}; at most {settings.failed_share_max:.1%} may. What was "
+            "measured is kept: check the provider and run again, or release without these values with "
+            "--failed-share-max 1 (setting failed_share_max: 1)"
+        )
+    return StageReport(stage="failures", counts={"providers": len(chosen)})
 
 
 @task(cache_policy=NO_CACHE)
@@ -112,6 +129,7 @@ def _manifest(
         embedded_providers=providers.stand_ins,
         providers=providers.names,
         signal_versions=dict(sorted(versions.items())),
+        unmeasured=unmeasured(store, versions, {c: name for c, name in providers.names.items() if name != EMBEDDED}),
         policy=policy | {"banned_users": []},
         banned_users=len(policy["banned_users"]),
         policy_hash=decided,

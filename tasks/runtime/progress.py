@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -10,6 +10,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 SECONDS_BETWEEN_LINES = 15.0
+
+
+WATCHERS: list[Callable[[str, int, int], None]] = []
+"""Called every 15 seconds of a long piece of work with its name, the items done and their total."""
 
 
 class Advance(Protocol):
@@ -51,8 +55,11 @@ def progress(what: str, total: int) -> Iterator[Advance]:
             done, now = int(bars.tasks[0].completed), time.monotonic()
             rate = f"{done / max(now - started, 1e-6):,.0f}/s"
             bars.update(bar, rate=rate)
-            if total > 0 and not terminal and now - last >= SECONDS_BETWEEN_LINES:
+            if total > 0 and now - last >= SECONDS_BETWEEN_LINES:
                 last = now
-                tell(f"  {what}: {done:,} of {total:,}, {rate}")
+                for watch in WATCHERS:
+                    watch(what, done, total)
+                if not terminal:
+                    tell(f"  {what}: {done:,} of {total:,}, {rate}")
 
         yield advance

@@ -8,7 +8,7 @@ import polars as pl
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from schemas.run import StageReport
+from schemas.run import LATER_CAUSES, StageReport
 from schemas.settings import Settings
 from schemas.signals import MeasuredOn
 from tasks.providers import Providers
@@ -145,8 +145,9 @@ def _measure_documents(
 
 
 def report(stage: str, done: Measured) -> StageReport:
-    """The stage report of a measuring step."""
-    failures = {f"{signal}: {reason}": count for (signal, reason), count in sorted(done.failures.items())}
+    """The stage report of a measuring step; failures that follow from others stand last."""
+    ordered = sorted(done.failures.items(), key=lambda each: (each[0][0], LATER_CAUSES.get(each[0][1], 0), each[0][1]))
+    failures = {f"{signal}: {reason}": count for (signal, reason), count in ordered}
     return StageReport(stage=stage, model_calls=dict(sorted(done.calls.items())), failures=failures)
 
 

@@ -1,9 +1,12 @@
-"""The record of a run: settings, reports of the stages and the funnel. Kept in the store's `runs` folder."""
+"""The record of a run: settings, state, reports of the stages and the funnel. Kept in the store's `runs` folder."""
 
 import json
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any
 
+from schemas.errors import CurateError
 from schemas.run import DropCounts, StageReport
 from schemas.settings import Settings
 from tasks.storage.queries.funnel import funnel
@@ -12,23 +15,96 @@ from tasks.storage.tables import Store
 _FOLDER = "runs"
 _PLACES = {"store", "logs", "images", "presets", "known_hashes", "prices", "task_runner_address"}
 """Settings that are left out because they are paths or addresses."""
+RUNNING, COMPLETED, HELD, FAILED, KILLED = "running", "completed", "held", "failed", "killed"
+"""States of a run; `killed` is written by the next run."""
 
 
-def keep_run_record(store: Store, settings: Settings, reports: Sequence[StageReport], now: datetime) -> str:
-    """Write the record; returns its path relative to the store.
+def keep_run_record(
+    store: Store,
+    settings: Settings,
+    reports: Sequence[StageReport],
+    now: datetime,
+    *,
+    started: datetime | None = None,
+    state: str = COMPLETED,
+    error: str | None = None,
+) -> str:
+    """Write the record, named by `started` (default `now`); returns its path relative to the store.
 
     The funnel is recorded only when a release was made, because not every line has a fate before.
     """
-    released = bool(reports and reports[-1].result)
+    released = state == COMPLETED and bool(reports and reports[-1].result)
     record = {
-        "finished_at": now.isoformat(timespec="seconds"),
+        "started_at": (started or now).isoformat(timespec="seconds"),
+        "finished_at": None if state == RUNNING else now.isoformat(timespec="seconds"),
+        "state": state,
+        "error": error,
         "settings": settings.model_dump(mode="json", exclude=_PLACES),
         "stages": [report.model_dump(mode="json") for report in reports],
         "funnel": funnel(store).model_dump(mode="json") if released else None,
     }
-    path = f"{_FOLDER}/{now:%Y%m%dT%H%M%S}Z.json"
+    path = f"{_FOLDER}/{started or now:%Y%m%dT%H%M%S}Z.json"
     store.write_bytes(path, json.dumps(record, indent=2).encode())
     return path
+
+
+class RunRecord:
+    """The record of a running run: written again after every stage, so that a killed run leaves what it did."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self.store, self.settings = store, settings
+        self.reports: list[StageReport] = []
+        self._started = datetime.now(UTC)
+        self._write(RUNNING)
+
+    def add(self, report: StageReport) -> None:
+        """Add the report of a stage that ended."""
+        self.reports.append(report)
+        self._write(RUNNING)
+
+    def end(self, state: str, error: str | None = None) -> None:
+        """Write the final state."""
+        self._write(state, error)
+
+    def _write(self, state: str, error: str | None = None) -> None:
+        now = datetime.now(UTC)
+        keep_run_record(
+            self.store, self.settings, self.reports, now, started=self._started, state=state, error=error
+        )  # fmt: skip
+
+
+@contextmanager
+def run_record(store: Store, settings: Settings) -> Iterator[RunRecord]:
+    """The record of the run inside. It ends as completed, held or failed; an earlier one that never ended is killed."""
+    _end_killed(store)
+    record = RunRecord(store, settings)
+    try:
+        yield record
+    except BaseException as error:
+        with suppress(Exception):  # the store may be full or gone
+            record.end(HELD if getattr(error, "exit_status", None) == 3 else FAILED, _without_places(error, settings))
+        raise
+    record.end(COMPLETED)
+
+
+def _end_killed(store: Store) -> None:
+    for path in _paths(store)[-1:]:
+        record = json.loads(store.read_bytes(path) or b"{}")
+        if record.get("state") == RUNNING:
+            store.write_bytes(path, json.dumps(record | {"state": KILLED}, indent=2).encode())
+
+
+def _without_places(error: BaseException, settings: Settings) -> str:
+    """The error's line without paths and addresses; only its class when it is none of ours."""
+    text = str(error) if isinstance(error, CurateError) else type(error).__name__
+    for name in _PLACES - {"known_hashes"}:
+        text = text.replace(getattr(settings, name) or "\0", name)
+    return text
+
+
+def run_records(store: Store) -> list[dict[str, Any]]:
+    """Every record, oldest first."""
+    return [json.loads(store.read_bytes(path) or b"{}") for path in _paths(store)]
 
 
 def latest_run_record(store: Store) -> str:
@@ -38,7 +114,7 @@ def latest_run_record(store: Store) -> str:
 
 def earlier_drops(store: Store) -> list[DropCounts]:
     """Drop counts of earlier runs, oldest first; stages without drop counts are skipped."""
-    stages = [stage for path in _paths(store) for stage in json.loads(store.read_bytes(path) or b"{}")["stages"]]
+    stages = [stage for record in run_records(store) for stage in record["stages"]]
     return [DropCounts(**stage["drops"]) for stage in stages if stage.get("drops")]
 
 

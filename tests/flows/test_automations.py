@@ -1,15 +1,28 @@
 """docs/automations.yaml creates automations on a real server, for the deployments of prefect.yaml."""
 
 import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
 from prefect.blocks.notifications import CustomWebhookNotificationBlock
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import FlowRun
+from prefect.events import Event
 from prefect.events.schemas.automations import AutomationCore
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Running
 
 ROOT = Path(__file__).parents[2]
+AUTOMATIONS = (ROOT / "docs" / "automations.yaml").read_text()
 NOBODY = "00000000-0000-0000-0000-000000000000"
 
 
@@ -18,16 +31,18 @@ def made(prefect_server) -> dict[str, dict]:
     """The automations that the server created from the file, by name."""
     block = CustomWebhookNotificationBlock(name="test", url="http://127.0.0.1:9/told")
     told = str(block.save("told", overwrite=True))
-    written = (ROOT / "docs" / "automations.yaml").read_text().replace(NOBODY, told)
+    written = AUTOMATIONS.replace(NOBODY, told)
     with get_client(sync_client=True) as client:
         for each in yaml.safe_load(written)["automations"]:  # as `prefect automation create --from-file` does
             client.create_automation(AutomationCore.model_validate(each))
         return {each.name: json.loads(each.model_dump_json()) for each in client.read_automations()}
 
 
-def test_the_server_makes_both_and_tells_through_the_block(made):
-    assert made.keys() == {"curation failed", "no night for 26 hours"}
-    assert all(each["enabled"] and each["actions"][0]["block_document_id"] != NOBODY for each in made.values())
+def test_the_server_makes_all_and_tells_through_the_block(made):
+    assert made.keys() == {"end killed runs", "curation failed", "no night for 26 hours"}
+    assert all(each["enabled"] for each in made.values())
+    told = [made[name]["actions"][0]["block_document_id"] for name in ("curation failed", "no night for 26 hours")]
+    assert NOBODY not in told
     assert made["no night for 26 hours"]["trigger"]["within"] == 26 * 3600
 
 
@@ -35,3 +50,61 @@ def test_they_are_about_the_deployments_that_there_are(made):
     deployed = [each["name"] for each in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]]
     assert set(made["curation failed"]["trigger"]["match_related"]["prefect.resource.name"]) == set(deployed)
     assert made["no night for 26 hours"]["trigger"]["match_related"]["prefect.resource.name"] in deployed
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch) -> Iterator[str]:
+    """`prefect server start`: unlike the server of other tests it runs automations. Yields the address of its API."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    environment = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"}
+    environment |= {"PREFECT_HOME": str(tmp_path), "PREFECT_SERVER_SERVICES_TRIGGERS_PROACTIVE_GRANULARITY": "1"}
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port, "--no-ui"]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}/api"
+    try:
+        for _ in range(600):
+            with suppress(OSError):
+                urllib.request.urlopen(f"{url}/health").close()
+                break
+            time.sleep(0.2)
+        with temporary_settings({PREFECT_API_URL: url}):
+            yield url
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def test_a_run_that_sends_no_heartbeat_any_more_is_crashed_and_a_run_of_others_is_not(server):
+    """The runs stop right after their first heartbeat; the shipped automation waits seconds here."""
+    (shipped,) = [each for each in yaml.safe_load(AUTOMATIONS)["automations"] if each["name"] == "end killed runs"]
+    shipped["trigger"]["within"] = 3
+    with get_client(sync_client=True) as client:
+        client.create_automation(AutomationCore.model_validate(shipped))
+        flow = client.create_flow_from_name("killed")
+        runs = {}
+        for name in ("nightly", "of others"):
+            deployment = client.create_deployment(flow.id, name)
+            runs[name] = client.create_flow_run_from_deployment(deployment, state=Running())
+        time.sleep(3)  # until the server has read the new automation
+        for name, run in runs.items():
+            client._client.post("/events", json=[_heartbeat(name, run)]).raise_for_status()
+        until = time.monotonic() + 60
+        while time.monotonic() < until and not client.read_flow_run(runs["nightly"].id).state.is_crashed():
+            time.sleep(0.5)
+        states = {name: client.read_flow_run(run.id).state for name, run in runs.items()}
+    assert states["nightly"].is_crashed() and "no heartbeat" in states["nightly"].message
+    assert states["of others"].is_running()
+
+
+def _heartbeat(deployment: str, run: FlowRun) -> dict:
+    """The event that Prefect sends for a running flow."""
+    related = {
+        "prefect.resource.role": "deployment",
+        "prefect.resource.name": deployment,
+        "prefect.resource.id": f"prefect.deployment.{run.deployment_id}",
+    }
+    resource = {"prefect.resource.id": f"prefect.flow-run.{run.id}", "prefect.resource.name": run.name}
+    event = Event(event="prefect.flow-run.heartbeat", resource=resource, related=[related])
+    return event.model_dump(mode="json")

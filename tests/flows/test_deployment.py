@@ -86,6 +86,16 @@ def _state(client: SyncPrefectClient, run: UUID) -> str:
     return client.read_flow_run(run).state_name or ""
 
 
+@pytest.mark.parametrize("missing", ["CURATE_LOGS", "CURATE_STORE"])
+def test_without_its_folders_nothing_is_deployed_and_one_line_says_so(environment, missing):
+    without = {name: value for name, value in environment.items() if name != missing}
+    done = subprocess.run(
+        [*PREFECT, "deploy", "--all"], cwd=ROOT, env=without, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert f"prefect deploy: {missing} not set" in done.stderr and "Traceback" not in done.stderr + done.stdout
+
+
 def test_nightly_runs_once_a_night_and_never_twice_at_once(client):
     nightly = client.read_deployment_by_name("curate/nightly")
     (schedule,) = nightly.schedules
@@ -142,14 +152,14 @@ def test_a_worker_runs_a_backfill_and_then_the_night_to_a_release(client, operat
 
 def test_a_refreshed_benchmark_is_released_and_nothing_is_read_or_measured_for_it(client, operated, place):
     assert _state(client, operated.refreshed) == "Completed", operated.printed[operated.refreshed]
-    assert _stages(client, operated.refreshed) == ["topics", "bench", "drift", "rate", "report", "release"]
+    assert _stages(client, operated.refreshed) == ["topics", "bench", "failures", "drift", "rate", "report", "release"]
     manifest = json.loads((place / "store" / "releases" / "refreshed" / "manifest.json").read_text())
     assert manifest["counts"]["bench"] == 4 and manifest["settings"]["seed"] == 7
 
 
 def _shows_its_stages_and_no_person(client: SyncPrefectClient, run: UUID, printed: str) -> None:
     artifacts = _artifacts(client, run)
-    assert artifacts.keys() == {"stages", "funnel", "dropped", "release"}
+    assert artifacts.keys() == {"stages", "progress", "funnel", "dropped", "release"}
     assert "take_in_pictures" in artifacts["stages"] and "pii_text" in artifacts["dropped"]
     for stage in ("read_logs", "decide", "release"):
         assert f'stage {{"stage": "{stage}", ' in printed

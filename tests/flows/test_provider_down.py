@@ -14,6 +14,7 @@ pytest.importorskip("openai", reason="production extra")
 from tasks.providers.production.calls import Service
 from tests.flows.moderation_server import ModerationServer
 from tests.http_server import HttpServer, Reply
+from tests.small_store import small_store
 
 UNMEASURED = "unmeasured_moderation"
 
@@ -56,11 +57,12 @@ def test_a_run_carries_on_without_its_service_and_the_next_one_asks_for_what_is_
         unwell.answer(*[Reply(body={}, status=503)] * 12, Reply(body=None))  # errors first, then no answer at all
         monkeypatch.setenv("OPENAI_BASE_URL", f"{unwell.url}/v1")
         status, out, err = curate(*command)
-        assert status == 0, err
+        assert status == 3, err
         store = Store(str(root))
-        assert re.search(r"FAILED moderation: [a-z_]+ \d+", err.replace("\n", " "))
-        assert all(UNMEASURED in reasons for reasons in _reasons(store)), "none is released unseen"
-        assert UNMEASURED in out and "= kept 0 +" in out.splitlines()[-1]
+        (line,) = [line for line in err.splitlines() if line.startswith("curate: ")]
+        assert re.search(r"held before the release: moderation=openai failed for (\d+) of \1 items, 100.0% \(\w+", line)
+        assert all(UNMEASURED in reasons for reasons in _reasons(store)), "none would be released unseen"
+        assert list(root.glob("releases/*/manifest.json")) == []
         missing = store.read("signals/text_pii").height
 
         monkeypatch.setenv("OPENAI_BASE_URL", f"{well.url}/v1")
@@ -74,3 +76,35 @@ def test_a_run_carries_on_without_its_service_and_the_next_one_asks_for_what_is_
     finally:
         unwell.close()
         well.close()
+
+
+def _held_line(err: str) -> str:
+    (line,) = [line for line in err.splitlines() if line.startswith("curate: ")]
+    return line
+
+
+@pytest.mark.usefixtures("prefect_server", "impatient")
+def test_a_provider_that_nothing_answers_for_holds_the_release_and_one_made_all_the_same_says_what_it_lacks(
+    curate, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    store = small_store(tmp_path)
+    root = Path(store.root)
+    chosen = ("--store", root, "--provider", "categories=openai")
+    assert curate("measure", *chosen, "--budget", "0.05")[0] == 0
+    status, _, err = curate("release", *chosen)
+    assert status == 3 and list(root.glob("releases/*/manifest.json")) == []
+    assert re.search(r"categories=openai failed for \d+ of \d+ items, 100.0% \(connection_failed \d", _held_line(err))
+    held = json.loads(max((root / "runs").iterdir()).read_text())
+    assert held["state"] == "held" and "connection_failed" in held["error"]
+
+    status, out, err = curate("release", *chosen, "--failed-share-max", "1", "--release", "1")
+    assert status == 0, err
+    release = root / "releases" / "1"
+    lacking = json.loads((release / "manifest.json").read_text())["unmeasured"]["categories"]
+    assert lacking["unmeasured"] == lacking["items"] > 0
+    said = f"categories=openai: {lacking['items']} of {lacking['items']} items"
+    assert f"**Not measured**, and null: {said}." in (release / "README.md").read_text()
+    status, out, _ = curate("verify", release)
+    assert (status, f"not measured, and null: {said}" in out) == (0, True)
+    assert curate("release", *chosen)[0] == 0, "what was accepted does not hold the next release"

@@ -133,8 +133,9 @@ def _failures() -> Iterator[None]:
         yield
     except httpx2.TimeoutException:
         raise CallFailed("timed_out", may_pass=True) from None
-    except httpx2.TransportError:
-        raise CallFailed("connection_failed", may_pass=True) from None
+    except httpx2.TransportError as error:
+        unsent = isinstance(error, httpx2.ConnectError)  # nothing was sent, so it costs nothing
+        raise CallFailed("connection_failed", may_pass=True, unbilled=unsent) from None
     except errors.APIError as error:
         raise http_failure(error.code, _retry_after_seconds(error)) from None
     except (ValueError, KeyError):  # a body that is not JSON, or not shaped like an answer

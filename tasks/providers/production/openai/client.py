@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+import httpx2
 import openai
 
 from schemas.errors import MissingProvider
@@ -39,8 +40,9 @@ def failures() -> Iterator[None]:
         yield
     except openai.APITimeoutError:
         raise CallFailed("timed_out", may_pass=True) from None
-    except openai.APIConnectionError:
-        raise CallFailed("connection_failed", may_pass=True) from None
+    except openai.APIConnectionError as error:
+        unsent = isinstance(error.__cause__, httpx2.ConnectError)  # nothing was sent, so it costs nothing
+        raise CallFailed("connection_failed", may_pass=True, unbilled=unsent) from None
     except openai.APIStatusError as error:
         raise _status_failure(error) from None
     except ValueError:  # a body that is not JSON

@@ -1,0 +1,51 @@
+"""What the UI and `prefect flow-run ls` show of runs: names, tags, and the reason of a failure."""
+
+import json
+import logging
+
+import pytest
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import FlowRun
+
+from schemas.errors import MissingProvider
+from schemas.settings import Settings
+from tasks.demo.arena import generate_arena
+
+pytestmark = pytest.mark.usefixtures("prefect_server")
+
+
+def _runs() -> list[FlowRun]:
+    with get_client(sync_client=True) as client:
+        return client.read_flow_runs(limit=200)
+
+
+def test_a_missing_key_is_the_name_and_the_line_of_the_state_and_no_traceback(tmp_path, monkeypatch, caplog):
+    from flows.release import release
+
+    pytest.importorskip("openai", reason="production extra")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    settings = Settings(store=str(tmp_path / "store"), providers={"categories": "openai"})
+    with caplog.at_level(logging.INFO), pytest.raises(MissingProvider) as refused:
+        release(settings)
+    assert "Traceback" not in caplog.text
+    (run,) = [each for each in _runs() if each.parameters.get("settings") == settings.model_dump(mode="json")]
+    assert (run.state_name, run.state.message) == ("Missing provider", str(refused.value))
+    assert run.name == f"release {run.expected_start_time:%Y-%m-%d}"
+
+
+def test_a_run_that_fails_on_the_way_leaves_the_stages_that_ended(tmp_path, monkeypatch):
+    from flows import curate as whole
+
+    def broken(settings: Settings) -> list:
+        raise OSError("a cable")
+
+    generate_arena(tmp_path, conversations=3, battles=1, seed=9, images_max=2, problems=False)
+    monkeypatch.setattr(whole, "screen", broken)
+    with pytest.raises(OSError, match="a cable"):
+        whole.curate(Settings(logs=str(tmp_path / "logs"), store=str(tmp_path / "store"), workers=1))
+    (record,) = (tmp_path / "store" / "runs").iterdir()
+    kept = json.loads(record.read_text())
+    assert (kept["state"], kept["error"]) == ("failed", "OSError")
+    assert [stage["stage"] for stage in kept["stages"]][:4] == ["canaries", "read_logs", "take_in_pictures", "assemble"]
+    probes = [run for run in _runs() if "probes" in run.tags]
+    assert {run.name for run in probes} >= {"probes: ingest", "probes: screen", "probes: decide"}
