@@ -2,8 +2,11 @@
 
 import pytest
 
+from flows.publish import publish
+from schemas.errors import BadInput
 from tasks.providers import EMBEDDED_RECALL
 from tasks.publish.records import of_version
+from tasks.publish.steps import describe_release, push_release
 from tests.tampered_release import card_says, write_manifest
 from tests.tasks.publish.conftest import REPO
 
@@ -49,6 +52,18 @@ def test_accepted_stand_ins_are_shown_first_and_then_on_record_in_store_and_comm
     assert (row.accepted_embedded, row.public, hub.repos[REPO].private) == (["faces", "nsfw"], False, True)
     assert hub.repos[REPO].descriptions[row.commit] == "Accepted embedded stand-ins: faces, nsfw"
     assert f"> * faces: {EMBEDDED_RECALL['faces']}\n".encode() in hub.files(REPO, "1.0.0")["README.md"]
+
+
+def test_a_deployment_accepts_them_by_its_parameter(hub, release):
+    options = (str(release), REPO, False, False, False)
+    with pytest.raises(BadInput, match="embedded stand-ins"):
+        describe_release.fn(*options)
+    text = describe_release.fn(*options, ["faces", "nsfw"])
+    assert text.count("accepted: embedded ") == 2
+    digits = text.partition("manifest ")[2][:12]
+    commits = push_release.fn(*options, digits, ["faces", "nsfw"])
+    assert hub.repos[REPO].tags["1.0.0"] == commits[REPO]
+    assert "accept_embedded" in publish.parameters.properties
 
 
 def test_a_card_with_other_figures_than_the_manifest_is_not_published(hub, curate, release):
