@@ -34,12 +34,17 @@ def form(text: str) -> type[Approval]:
 
 @flow(name="publish", flow_run_name=run_name)
 def publish(
-    release: str, repo: str, public: bool = False, per_config: bool = False, preview: bool = False
+    release: str,
+    repo: str,
+    public: bool = False,
+    per_config: bool = False,
+    preview: bool = False,
+    accept_embedded: list[str] | None = None,
 ) -> dict[str, str] | State[Any]:
     """Runs as a deployment: suspends until the form is submitted, then starts again from the beginning."""
-    text = describe_release(release, repo, public, per_config, preview)
+    text = describe_release(release, repo, public, per_config, preview, accept_embedded or [])
     answer = suspend_flow_run(wait_for_input=form(text), timeout=HOURS_TO_DECIDE * 3600, key="approval")
     if not answer.approve:
         return Cancelled(name="NotApproved", message=f"{answer.approved_by} did not approve")
     get_run_logger().info("%r approved manifest %s for %s", answer.approved_by, answer.manifest.strip(), repo)
-    return push_release(release, repo, public, per_config, preview, answer.manifest.strip())
+    return push_release(release, repo, public, per_config, preview, answer.manifest.strip(), accept_embedded or [])

@@ -82,14 +82,15 @@ class Rule(Row):
 
 
 class DuplicateRule(Row):
-    """When a direct chat is a duplicate of another conversation. Voted battles are never dropped as duplicates."""
+    """When a direct chat repeats another conversation with equally many user messages; voted battles never do."""
 
     reason: str = "duplicate"
     """The name that decisions, reports and cards use."""
     pictures: Literal["same", "near", "semantic", "ignore"] = "near"
     """Which images count as the same: equal ones, near-duplicates, semantic near-duplicates too, or any."""
     prompt_cosine_min: float = Field(default=0.9, ge=0.0, le=1.0)
-    """Prompts whose embeddings are at least this similar count as the same prompt."""
+    """Minimum cosine of the embeddings of two prompts of one message on the same image. Without an image, with
+    `pictures: ignore` or with several messages, texts must be the same but for case and closing punctuation."""
     copies_max: int = Field(default=1, ge=1)
     """Most conversations that are kept with the same prompt and image."""
     action: Literal[Action.DROP, Action.TAG] = Action.DROP

@@ -31,6 +31,8 @@ class UploadPlan(Row):
     """Tag that the commit gets; null for a preview."""
     public: bool
     """Whether everybody may read it."""
+    accepted_embedded: list[str] = []
+    """Embedded stand-ins of the release that the publisher accepted by name."""
     manifest_sha256: str
     """SHA-256 of the manifest, which has the checksum of every other file; an approval names it."""
 
@@ -53,5 +55,7 @@ class Publication(Row):
     """Commit hash on the Hub."""
     public: bool
     """Whether everybody may read it."""
+    accepted_embedded: list[str] = []
+    """Embedded stand-ins that the publisher accepted by name; empty without."""
     published_at: datetime
     """When it was published (UTC)."""

@@ -152,7 +152,7 @@ class BenchPrompt(Row):
     topic: str
     """Name of the topic it was drawn from."""
     topic_id: Int32
-    """Number of that topic in this release, as in `chat`."""
+    """Number of that topic in this release, as in chat."""
     categories: ReleasedCategories
     """Categories of the prompt."""
 
@@ -202,7 +202,9 @@ class Manifest(Row):
     layout: int
     """Version of the Parquet layout: equal rows with the same layout give identical Parquet files."""
     embedded_providers: list[str]
-    """Capabilities measured by an embedded stand-in for a production provider; if any, it must not be published."""
+    """Capabilities measured by an embedded stand-in for a production provider; published only if each is accepted."""
+    embedded_recall: dict[str, str] = {}
+    """Each of them -> what it was measured to find when the release was made."""
     providers: dict[str, str]
     """Capability -> provider."""
     signal_versions: dict[str, str]

@@ -113,6 +113,7 @@ class FileAnswers:
             else:
                 del files[value["path"]]
         oid = repo.commit(files, branch, header["summary"])
+        repo.descriptions[oid] = header.get("description", "")
         return 200, {"commitUrl": f"{self.url(name)}/commit/{oid}", "commitOid": oid}, {}
 
     def lfs_files(self, name: str):

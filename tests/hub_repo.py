@@ -16,6 +16,7 @@ class Repo:
     tags: dict[str, str] = field(default_factory=dict)
     messages: list[str] = field(default_factory=list)
     titles: dict[str, str] = field(default_factory=dict)
+    descriptions: dict[str, str] = field(default_factory=dict)
     parents: dict[str, str | None] = field(default_factory=dict)
 
     def commit(self, files: dict[str, bytes], branch: str = "main", message: str = "", first: bool = False) -> str:

@@ -50,7 +50,7 @@ def add_file(release: Path, name: str, content: bytes = b"unexpected") -> None:
 
 def as_production(release: Path) -> None:
     """Change manifest and card so that they name production providers."""
-    write_manifest(release, embedded_providers=[])
+    write_manifest(release, embedded_providers=[], embedded_recall={})
     card = (release / "README.md").read_text(encoding="utf-8")
     begin, end = card.index("> **Built with embedded"), card.index("Version ")
     (release / "README.md").write_text(card[:begin] + card[end:], encoding="utf-8")

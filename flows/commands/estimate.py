@@ -103,7 +103,7 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     messages = texts_of(source.read("conversations"))[MeasuredOn.MESSAGES]
     return [
         *estimate_images(known, images, providers, prices),
-        *estimate_moderation(known, originals, messages, providers, prices),
+        *estimate_moderation(known, originals, messages, providers, prices, count),
         *estimate_documents(known, conversations, images, providers, prices, count),
         *estimate_topic_names(documents // members_min(documents, settings.topics), providers, prices, count),
     ]

@@ -27,12 +27,22 @@ def publish(
     preview: Annotated[
         bool, typer.Option("--preview", help="To a branch preview-VERSION, without a tag; repeatable.")
     ] = False,
+    accept_embedded: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept-embedded",
+            metavar="NAME",
+            help="Publish although this capability was measured by an embedded stand-in, such as faces; repeatable. "
+            "Each is in the store's record and in the commit, and what it was measured to find is in the card.",
+        ),
+    ] = None,
     yes: YesOption = False,
 ) -> None:
     """Publish a verified release on the Hub: one commit, tag = version. HF_TOKEN must hold a token with write access.
 
     Shows the funnel and the changes since the last published version, and asks for confirmation. Refuses builds with
-    embedded stand-ins, releases that do not verify, exports, and existing versions. If interrupted, run it again.
+    embedded stand-ins that --accept-embedded does not name, releases that do not verify, exports, and existing
+    versions. If interrupted, run it again.
     """
     from tasks.publish.hub import hub_api, quiet_client
     from tasks.publish.plan import plan_lines, plan_upload, require_allowed, summary_lines
@@ -42,10 +52,10 @@ def publish(
 
     api = None if dry_run else hub_api()  # a missing token is reported before the long verification
     with fetched_of_store(release) as (folder, store):
-        plan = plan_upload(folder, repo, public, per_config, preview, store, listing=dry_run)
+        plan = plan_upload(folder, repo, public, per_config, preview, store, dry_run, accept_embedded or ())
         if api is None:
             _print([*plan_lines(plan), "nothing was sent: this was a dry run"])
-            require_allowed(folder, read_manifest(folder), public)
+            require_allowed(folder, read_manifest(folder), public, accept_embedded or ())
             return
         quiet_client()
         check_hub(api, folder, plan, store)

@@ -9,6 +9,7 @@ import polars as pl
 
 from schemas.policy import DuplicateRule, HotPromptRule
 from tasks.dedup.cosine import cosine_pairs
+from tasks.storage.content_id import text_id
 
 Vectors = npt.NDArray[np.float32]
 
@@ -39,20 +40,37 @@ def duplicates_of(
 ) -> dict[str, str]:
     """conversation_id -> the conversation it repeats, for every conversation beyond `copies_max`.
 
-    `vectors` has the embedding of each prompt_id, `image_of` the representative of each image. Voted conversations
-    come first and are never repeats; the others are ordered by time, and the first of a group represents it.
+    Only conversations with equally many user messages are compared. With one message and an image, the prompts'
+    embeddings count; else every message must be the same but for case, blanks and closing punctuation. `vectors` has
+    the embedding of each prompt_id, `image_of` the representative of each image. Voted conversations come first and are
+    never repeats; the others are ordered by time, and the first of a group represents it.
     """
     ordered = conversations.sort(["voted", "tstamp", "conversation_id"], descending=[True, False, False])
-    of_image: dict[tuple[str, ...], list[tuple[str, str, bool]]] = {}
-    columns = ordered.select("conversation_id", "prompt_id", "image_ids", "voted")
-    for conversation_id, prompt_id, image_ids, voted in columns.iter_rows():
-        known = of_image.setdefault(image_key(image_ids, image_of, rule.pictures), [])
-        known.append((conversation_id, prompt_id, voted))
+    alike: dict[tuple[int, tuple[str, ...]], list[tuple[str, str, bool]]] = {}
+    columns = ordered.select("conversation_id", "prompt_id", "image_ids", "voted", "num_turns", _asked())
+    for conversation_id, prompt_id, image_ids, voted, num_turns, asked in columns.iter_rows():
+        images = image_key(image_ids, image_of, rule.pictures)
+        text = prompt_id if _by_embedding(num_turns, images) else text_id(asked)
+        alike.setdefault((num_turns, images), []).append((conversation_id, text, voted))
     repeats: dict[str, str] = {}
-    for members in of_image.values():
-        near = near_prompts([prompt_id for _, prompt_id, _ in members], vectors, rule.prompt_cosine_min)
+    for key, members in alike.items():
+        prompts = [text for _, text, _ in members] if _by_embedding(*key) else []
+        near = near_prompts(prompts, vectors, rule.prompt_cosine_min)
         repeats |= _repeats(members, near, rule.copies_max)
     return repeats
+
+
+def _by_embedding(num_turns: int, images: tuple[str, ...]) -> bool:
+    """Whether a shared image supports what embeddings say. They hardly tell "question 17" from "question 19"."""
+    return num_turns == 1 and bool(images)
+
+
+def _asked() -> pl.Expr:
+    """All user messages as one text, without case, runs of blanks and closing punctuation."""
+    message = pl.element().struct
+    said = pl.element().filter(message.field("role") == "user").struct.field("content").str.normalize("NFC")
+    plain = said.str.to_lowercase().str.replace_all(r"\s+", " ").str.replace(r"(.)[ .?!…。？！]+$", "$1")
+    return pl.col("turns").list.eval(plain.str.strip_chars()).list.join("\0").alias("asked")
 
 
 def near_prompts(prompt_ids: Iterable[str], vectors: Mapping[str, Vectors], cosine_min: float) -> dict[str, list[str]]:

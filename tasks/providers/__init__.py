@@ -18,10 +18,12 @@ from tasks.runtime.yaml_files import read_yaml
 EMBEDDED = "embedded"
 PROVIDERS: dict[str, dict[str, str]] = read_yaml(Path(__file__).with_name("providers.yaml"))
 """Capability -> provider name -> import path of its class."""
+EMBEDDED_RECALL: dict[str, str] = read_yaml(Path(__file__).with_name("embedded_recall.yaml"))
+"""Capability with a stand-in -> what its embedded model was measured to find, one line."""
 OPTIONAL = frozenset({"criteria", "taxonomy"})
 """Capabilities without a released column: their embedded models are in the manifest but do not block publishing."""
 
-_LOCAL = ("embedded.", "production.openclip:", "production.opennsfw2:")
+_LOCAL = ("embedded.", "production.openclip:", "production.opennsfw2:", "production.rapidocr:")
 """Models that run on this machine. They are loaded once per process and shared by all runs in it."""
 _SETTINGS = ("CURATE_", "OPENNSFW2_")
 _MODELS: dict[tuple[str, frozenset[tuple[str, str]]], Any] = {}

@@ -4,7 +4,7 @@ Reads only releases and the store; sends no request.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from huggingface_hub.errors import HFValidationError
@@ -41,8 +41,11 @@ def plan_upload(
     preview: bool,
     store: Store | None = None,
     listing: bool = False,
+    accepted: Collection[str] = (),
 ) -> UploadPlan:
     """Verify the release and plan its upload. With `listing`, also for a release that may not be published.
+
+    `accepted` names the embedded stand-ins that it may be published with.
 
     Raises BadInput when the release or the repository's name does not allow it, ReleaseConflict when the release
     changes meanwhile.
@@ -53,7 +56,7 @@ def plan_upload(
     check_name(repo)
     _check_tag(manifest.version)
     if not listing:
-        require_allowed(release, manifest, public)
+        require_allowed(release, manifest, public, accepted)
     if problems := verify_release(release, store):
         raise BadInput(f"{str(release)!r} does not verify: {problems[0]} ({len(problems)} in all; see `curate verify`)")
     if manifest_sha256(release) != sealed:
@@ -68,6 +71,7 @@ def plan_upload(
         branch=f"{PREVIEW}{manifest.version}" if preview else "main",
         tag=None if preview else manifest.version,
         public=public,
+        accepted_embedded=sorted(set(accepted)),
         manifest_sha256=sealed,
     )
 
@@ -102,13 +106,19 @@ def _check_tag(version: str) -> None:
         )
 
 
-def require_allowed(release: Path, manifest: Manifest, public: bool) -> None:
-    """Raises BadInput when the manifest or its policy forbids publishing."""
-    if manifest.embedded_providers:
-        stand_ins = ", ".join(manifest.embedded_providers)
+def require_allowed(release: Path, manifest: Manifest, public: bool, accepted: Collection[str] = ()) -> None:
+    """Raises BadInput when the manifest or its policy forbids publishing, or other stand-ins are accepted."""
+    if left := [name for name in manifest.embedded_providers if name not in accepted]:
         raise BadInput(
-            f"{str(release)!r} was built with embedded stand-ins ({stand_ins}) and cannot be published; "
-            "build it with production providers (`curate doctor` lists them)"
+            f"{str(release)!r} was built with embedded stand-ins ({', '.join(left)}) and cannot be published; "
+            "build it with production providers (`curate doctor` lists them), or read in its card what each was "
+            f"measured to find and accept them: {' '.join(f'--accept-embedded {name}' for name in left)}"
+        )
+    if others := sorted({*accepted} - {*manifest.embedded_providers}):
+        there = ", ".join(manifest.embedded_providers) or "none"
+        raise BadInput(
+            f"--accept-embedded {others[0]}: {str(release)!r} was not built with this stand-in; it has {there}; "
+            "leave the others out"
         )
     policy = Policy.model_validate(manifest.policy)
     if public and not policy.publishable:
@@ -155,6 +165,8 @@ def plan_lines(plan: UploadPlan) -> Iterator[str]:
 def summary_lines(release: Path, plan: UploadPlan, store: Store | None) -> Iterator[str]:
     """Counts, licence, the funnel, and the difference to the version published before."""
     manifest = read_manifest(release)
+    for name in plan.accepted_embedded:
+        yield f"accepted: embedded {name}: {manifest.embedded_recall.get(name, 'recall not measured')}"
     gone = Funnel.model_validate(manifest.funnel)
     counts = ", ".join(f"{name} {rows:,}" for name, rows in manifest.counts.items())
     yield f"version {manifest.version}, manifest {plan.manifest_sha256[:MANIFEST_DIGITS]}: {counts}"

@@ -27,7 +27,8 @@ def begin(store: Store, plan: UploadPlan, now: datetime) -> None:
 
 def end(store: Store, plan: UploadPlan, commits: dict[str, str], now: datetime) -> None:
     """Record the commits of a publication by repository."""
-    about = {"version": plan.version, "revision": plan.revision, "public": plan.public, "published_at": now}
+    about = plan.model_dump(include={"version", "public", "accepted_embedded"})
+    about |= {"revision": plan.revision, "published_at": now}
     rows = [Publication(repo=repo, commit=commit, **about) for repo, commit in commits.items()]
     with _writing(store):
         for row in rows:

@@ -1,5 +1,6 @@
 """Prefect tasks of publishing. Both verify the release; nothing is kept between them."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from prefect import task
@@ -14,23 +15,31 @@ from tasks.release.fetched import fetched_of_store
 
 
 @task(cache_policy=NO_CACHE)
-def describe_release(release: str, repo: str, public: bool, per_config: bool, preview: bool) -> str:
+def describe_release(
+    release: str, repo: str, public: bool, per_config: bool, preview: bool, accepted: Sequence[str] = ()
+) -> str:
     """The text for approval. Raises CurateError when the release or the Hub does not allow publishing."""
     api = hub_api()  # a missing token is reported before the long verification
     with fetched_of_store(release) as (folder, store):
-        plan = plan_upload(folder, repo, public, per_config, preview, store)
+        plan = plan_upload(folder, repo, public, per_config, preview, store, accepted=accepted)
         check_hub(api, folder, plan, store)
         return "\n".join([*summary_lines(folder, plan, store), *plan_lines(plan)])
 
 
 @task(cache_policy=NO_CACHE)
 def push_release(
-    release: str, repo: str, public: bool, per_config: bool, preview: bool, manifest: str
+    release: str,
+    repo: str,
+    public: bool,
+    per_config: bool,
+    preview: bool,
+    manifest: str,
+    accepted: Sequence[str] = (),
 ) -> dict[str, str]:
     """Publish; returns repository -> commit. Raises ReleaseConflict when `manifest`, the approved digits, differs."""
     api = hub_api()
     with fetched_of_store(release) as (folder, store):
-        plan = plan_upload(folder, repo, public, per_config, preview, store)
+        plan = plan_upload(folder, repo, public, per_config, preview, store, accepted=accepted)
         if plan.manifest_sha256[:MANIFEST_DIGITS] != manifest:
             raise ReleaseConflict(
                 f"{release!r} is not what was approved: its manifest is {plan.manifest_sha256[:MANIFEST_DIGITS]}, "

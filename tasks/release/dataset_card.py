@@ -144,6 +144,7 @@ def wrong_sentences(folder: Path, manifest: Manifest) -> Iterator[str]:
     flowing = " ".join(card.split())
     notice = "**Built with embedded stand-ins**"
     stand_ins = [f"{notice} ({', '.join(manifest.embedded_providers)})"] if manifest.embedded_providers else []
+    figures = [f"> * {name}: {' '.join(found.split())}" for name, found in manifest.embedded_recall.items()]
     expected = {
         "the version": f" Version {manifest.version} of an arena dataset",
         "the first or last day": f"raw logs of {manifest.first_day} to {manifest.last_day} under",
@@ -159,7 +160,7 @@ def wrong_sentences(folder: Path, manifest: Manifest) -> Iterator[str]:
         for what, line in expected.items()
         if " ".join(line.split()) not in flowing
     )
-    if flowing.count(notice) != len(stand_ins) or not all(each in flowing for each in stand_ins):
+    if flowing.count(notice) != len(stand_ins) or not all(each in flowing for each in [*stand_ins, *figures]):
         yield f"{CARD}: which stand-ins it was built with is not what the manifest says"
     try:
         about, _ = split_card(card)

@@ -16,7 +16,7 @@ from schemas.errors import BadInput, ProviderHeld
 from schemas.release import CONFIGS, Manifest
 from schemas.run import Funnel, StageReport
 from schemas.settings import Settings
-from tasks.providers import EMBEDDED, Providers
+from tasks.providers import EMBEDDED, EMBEDDED_RECALL, Providers
 from tasks.release.build import checked_version, place, released_files, staging_folder, write_manifest
 from tasks.release.contents import ImageLists
 from tasks.release.dataset_card import COMPARED, Statistics, dataset_card
@@ -127,6 +127,7 @@ def _manifest(
         software=installed_version("arena-curation"),
         layout=LAYOUT,
         embedded_providers=providers.stand_ins,
+        embedded_recall={name: EMBEDDED_RECALL[name] for name in providers.stand_ins},
         providers=providers.names,
         signal_versions=dict(sorted(versions.items())),
         unmeasured=unmeasured(store, versions, {c: name for c, name in providers.names.items() if name != EMBEDDED}),

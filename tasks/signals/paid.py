@@ -118,19 +118,30 @@ def estimate_images(known: Store, images: pl.DataFrame, providers: Providers, pr
 
 
 def estimate_moderation(
-    known: Store, image_ids: Collection[str], texts: Mapping[str, str], providers: Providers, prices: Prices
+    known: Store,
+    image_ids: Collection[str],
+    texts: Mapping[str, str],
+    providers: Providers,
+    prices: Prices,
+    count: Count,
 ) -> list[Estimate]:
-    """Cost of OpenAI's moderation of texts (text id -> text) and of original images."""
+    """Cost of moderating texts (text id -> text), by OpenAI or a language model, and original images by OpenAI."""
     found = []
-    if providers.names["moderation"] == "openai":
-        _, make = SCREENING_TEXT_SIGNALS["moderation"]
+    chosen, (_, make) = providers["moderation"], SCREENING_TEXT_SIGNALS["moderation"]
+    instructions = getattr(chosen, "instructions", None)  # of a language model
+    if instructions or providers.names["moderation"] == "openai":
         wanted = missing(known, make(providers), (text_id for text_id, text in texts.items() if text.strip()))
+    if instructions:
+        work = len(wanted), sum(count(instructions) + count(texts[each]) for each in wanted)
+        price = prices.tokens(chosen.service)
+        found.append(_tagging(chosen.service, "one by one", "moderation", len(wanted), work, price))
+    elif providers.names["moderation"] == "openai":
         pieces = sum(len(list(windows(texts[each], PIECE_CHARACTERS, PIECE_OVERLAP))) for each in wanted)
         calls = -(-pieces // PIECES_A_REQUEST)
         found.append(_billed(MODERATION, "moderation", len(wanted), calls, pieces, prices))
     if providers.names.get("image_moderation") == "openai":
-        count = len(missing(known, CHOSEN_IMAGE_SIGNALS["image_moderation"](providers), image_ids))
-        found.append(_billed(MODERATION, "image_moderation", count, count, count, prices))
+        shown = len(missing(known, CHOSEN_IMAGE_SIGNALS["image_moderation"](providers), image_ids))
+        found.append(_billed(MODERATION, "image_moderation", shown, shown, shown, prices))
     return found
 
 

@@ -1,7 +1,7 @@
 """OCR by RapidOCR (PP-OCR weights in the wheel), at a size that is fast on photographs."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from queue import Empty, SimpleQueue
@@ -26,7 +26,9 @@ class RapidOcr:
 
     version = f"rapidocr-3.10.0-max{SIDE}"
 
-    def __init__(self) -> None:
+    def __init__(self, weights: Mapping[str, str] | None = None) -> None:
+        """`weights`: RapidOCR's parameters that name other weight files."""
+        self._weights = dict(weights or {})
         logging.getLogger("RapidOCR").setLevel(logging.ERROR)
         self._idle: SimpleQueue[Any] = SimpleQueue()
 
@@ -52,14 +54,14 @@ class RapidOcr:
         try:
             engine = self._idle.get_nowait()
         except Empty:
-            engine = _new_engine()
+            engine = _new_engine(self._weights)
         try:
             yield engine
         finally:
             self._idle.put(engine)
 
 
-def _new_engine() -> Any:
+def _new_engine(weights: Mapping[str, str]) -> Any:
     from rapidocr import RapidOCR  # slow to import (about a second)
 
     return RapidOCR(
@@ -70,6 +72,7 @@ def _new_engine() -> Any:
             "EngineConfig.onnxruntime.intra_op_num_threads": 1,
             "EngineConfig.onnxruntime.inter_op_num_threads": 1,
             "Global.log_level": "error",
+            **weights,
         }
     )
 

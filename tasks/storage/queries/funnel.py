@@ -71,7 +71,10 @@ def reason_texts(policy: Policy) -> dict[str, str]:
         for rule in policy.rules
     }
     if (rule := policy.duplicates) is not None:
-        alike = f"the same prompt (cosine {rule.prompt_cosine_min} or more), images: {rule.pictures}"
+        alike = (
+            "the same user messages, images: "
+            f"{rule.pictures} (one message on an image: cosine {rule.prompt_cosine_min} or more)"
+        )
         texts[rule.reason] = f"{alike}; copies kept: {rule.copies_max}"
     if (limit := policy.hot_prompts) is not None:
         kept = limit.copies_max or f"quantile {limit.copies_quantile} of the battles that each prompt has"

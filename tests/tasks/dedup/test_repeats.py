@@ -53,6 +53,42 @@ def test_a_prompt_that_says_the_same_in_other_words_is_a_repeat(deciding, cosine
     assert _matches(decided) == ({"b": "a"} if repeats else {})
 
 
+def _talk(name: str, minute: int, *asked: str, **changes) -> Conversation:
+    """A conversation whose embedding is that of every other one."""
+    texts = [text for question in asked for text in (question, f"Answer of {name}.")]
+    return conversation(name, *texts, **{"image_ids": [PICTURE], "tstamp": NOON + timedelta(minutes=minute)} | changes)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (["What is this?"], ["What is this?", "And that?"]),
+        (["What is this?", "And that?"], ["What is this?"]),
+        (["What is this?", "And that?"], ["What is this?", "And these?"]),
+        (["What is this?\n\nAnd that?"], ["What is this?", "And that?"]),
+    ],
+)
+def test_conversations_are_compared_whole_whatever_their_embeddings_say(deciding, first, second):
+    talks = [_talk("a", 0, *first), _talk("b", 1, *second)]
+    vectors = {each.prompt_id: {"vector": [1.0, 0.0]} for each in talks}
+    assert _matches(deciding.given(talks, facts={"text_embedding": vectors}).decide()) == {}
+
+
+def test_all_questions_again_are_a_repeat_but_for_case_and_closing_punctuation(deciding):
+    talks = [_talk("a", 0, "What is this?", "And that?"), _talk("b", 1, "what  is this", "And that ?!")]
+    assert _matches(deciding.given(talks).decide()) == {"b": "a"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "matches"),
+    [("Question 19: why?", {}), ("Question 1-7: why?", {}), ("question 17:\nWHY", {"b": "a"})],
+)
+def test_without_a_picture_the_texts_must_be_the_same(deciding, asked, matches):
+    talks = [_talk("a", 0, "Question 17: why?", image_ids=[]), _talk("b", 1, asked, image_ids=[])]
+    vectors = {each.prompt_id: {"vector": [1.0, 0.0]} for each in talks}
+    assert _matches(deciding.given(talks, facts={"text_embedding": vectors}).decide()) == matches
+
+
 def test_likeness_of_prompts_is_not_handed_on(deciding):
     chats = [_chat("a"), _chat("b", 1, "What's this?"), _chat("c", 2, "What's that?")]
     angles = [0.0, 0.4, 0.8]  # neighbours have cosine 0.92, the ends 0.70

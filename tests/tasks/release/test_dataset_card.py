@@ -223,8 +223,11 @@ def test_every_signal_is_listed_with_its_version(card, release):
     assert dict(_table(card, "## Versions of the signals")) == manifest_of(release)["signal_versions"]
 
 
-def test_an_embedded_build_says_that_it_must_not_be_published(card):
+def test_an_embedded_build_says_what_each_stand_in_was_measured_to_find(card, release):
+    manifest = manifest_of(release)
     assert "**Built with embedded stand-ins**" in card
+    assert list(manifest["embedded_recall"]) == manifest["embedded_providers"]
+    assert all(f"\n> * {name}: {found}\n" in card for name, found in manifest["embedded_recall"].items())
 
 
 def test_nothing_from_the_log_takes_effect_in_the_card(card):

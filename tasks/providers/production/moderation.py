@@ -1,0 +1,70 @@
+"""Moderation of texts by a language model, such as a self-hosted one behind a server with chat completions."""
+
+from collections.abc import Sequence
+
+from schemas.row import Row
+from schemas.signals import CategoryScore, Moderation
+from tasks.prompts import load_prompt, untrusted
+from tasks.providers.capabilities import Failed
+from tasks.providers.production.calls import CALLS_AT_ONCE
+from tasks.providers.production.language_model import LanguageModel, Question
+from tasks.providers.text_windows import windows
+from tasks.runtime.parallel import map_ordered
+
+WINDOW_CHARACTERS, OVERLAP = 8_000, 400
+"""Pieces of a long text fit a small model's context."""
+NOTHING = Moderation(flagged_probability=0.0, flagged_categories=[], category_scores=[])
+"""The value of blank texts, which are not sent."""
+
+
+class Harms(Row):
+    """The kinds of harm that a text contains; `tasks/prompts/moderation.md` defines them."""
+
+    harassment: bool
+    """Insults, threats, bullying."""
+    hate: bool
+    """Attacks on people for what they are."""
+    illicit: bool
+    """Help with crimes."""
+    self_harm: bool
+    """Suicide and self-injury."""
+    sexual: bool
+    """Sexual acts."""
+    sexual_minors: bool
+    """Sexual content about minors."""
+    violence: bool
+    """Incitement, threats, gore."""
+
+
+class ModelModeration:
+    """Asks about every text, and about a long one piece by piece; it has the harms of all its pieces."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model = model
+        self.service = model.version
+        prompt = load_prompt("moderation")
+        self.instructions = prompt.text
+        self.version = f"{model.version}+{prompt.version}-window{WINDOW_CHARACTERS}"
+
+    def moderate(self, texts: Sequence[str]) -> list[Moderation | Failed]:
+        """Moderation of every text, in order; scores are 0 or 1. A text fails when a piece of it fails."""
+        pieces = [list(windows(text, WINDOW_CHARACTERS, OVERLAP)) if text.strip() else [] for text in texts]
+        each = iter(list(map_ordered(self._ask, [piece for some in pieces for piece in some], CALLS_AT_ONCE)))
+        return [_together([next(each) for _ in some]) for some in pieces]
+
+    def _ask(self, piece: str) -> Harms | Failed:
+        return self._model.ask(Question(self.instructions, untrusted(piece)), Harms)
+
+
+def _together(answers: Sequence[Harms | Failed]) -> Moderation | Failed:
+    harms = [answer for answer in answers if isinstance(answer, Harms)]
+    if len(harms) < len(answers):
+        return next(answer for answer in answers if isinstance(answer, Failed))
+    if not harms:
+        return NOTHING
+    found = {name: any(getattr(each, name) for each in harms) for name in Harms.model_fields}
+    return Moderation(
+        flagged_probability=float(any(found.values())),
+        flagged_categories=sorted(name for name, flag in found.items() if flag),
+        category_scores=[CategoryScore(category=name, score=float(flag)) for name, flag in sorted(found.items())],
+    )
