@@ -57,8 +57,9 @@ def _conversation(store: Store, account: Account, policy: Policy) -> Iterator[st
         if decision["tags"]:
             yield f"tags: {', '.join(decision['tags'])}"
     if battle := account["battle"]:
-        why = (battle["decision"] or {}).get("reasons")
-        yield f"its battle {battle['battle']}: {_fate(battle['decision'])}" + (f" ({', '.join(why)})" if why else "")
+        head, *why = _battle(store, battle, policy)
+        yield f"its {head}"
+        yield from (each for each in why if not each.startswith(f"{item}: "))  # this side's own are listed already
 
 
 def _battle(store: Store, account: Account, policy: Policy) -> Iterator[str]:
@@ -74,7 +75,7 @@ def _battle(store: Store, account: Account, policy: Policy) -> Iterator[str]:
     frame = battle_columns(store.read("battles").filter(battle_id=account["battle"]))
     for reason in reasons:
         rules = [rule for rule in policy.rules if rule.reason == reason and rule.over is Over.BATTLE]
-        held = [_said(rule, "the battle", frame[rule.signal.partition(".")[2]][0]) for rule in rules]
+        held = [_said(rule, "the battle", frame[rule.signal.partition(".")[2]].to_list()[0]) for rule in rules]
         yield f"{reason}: {'; '.join(held) or reason_texts(policy).get(reason, 'a rule of an earlier policy')}"
 
 
@@ -178,7 +179,7 @@ def _values(store: Store, row: pl.DataFrame, rule: Rule, policy: Policy) -> Iter
     if rule.over is Over.CONVERSATION:
         presets = store.read("decisions").filter(item_kind="conversation", item_id=row["conversation_id"][0])
         stated = conversation_columns(row.with_columns(preset_dataset=presets["preset_dataset"]), policy)
-        yield "the conversation", stated[column][0]
+        yield "the conversation", stated[column].to_list()[0]
         return
     parts = list(_parts(store, row.row(0, named=True), rule.over))
     values = _latest(store, signal, column, [content_id for _, content_id in parts])

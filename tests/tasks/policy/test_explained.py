@@ -22,7 +22,9 @@ def _file(name: str, **changes) -> ImageFile:
 
 @pytest.fixture
 def decided(deciding) -> Store:
-    mail = conversation("mail", "Look.", "Write to a@b.cd", image_ids=[CLEAN.image_id, FACE.image_id], line=3)
+    mail = conversation(
+        "mail", "Look.", "Write to a@b.cd", image_ids=[CLEAN.image_id, FACE.image_id], line=3, feedback=["flag"]
+    )
     first = conversation("first", "What is it?", "A.", image_ids=[CLEAN.image_id], line=4, user_id="f" * 24)
     again = conversation("again", "What is it?", "B.", image_ids=[CLEAN.image_id], line=5, tstamp=NOON + timedelta(1))
     left, right = sides("b", image_ids=[FACE.image_id])
@@ -66,6 +68,7 @@ def test_every_reason_has_its_value_its_threshold_and_its_place(explain):
     assert head == "conversation mail (vicuna-13b, 2024-09-18-conv.json:3): dropped by policy public_release"
     assert "  face: faces.confidence_max of image 2 is 0.75; threshold 0.5 or more" in details
     assert "  pii_text: text_pii.types of message 2 is email" in details
+    assert "  flagged_by_user: conversation.feedback of the conversation is flag" in "\n".join(details)
 
 
 def test_a_duplicate_names_what_it_repeats_and_how_alike_they_are(explain):
@@ -77,6 +80,13 @@ def test_a_battle_says_which_side_fell_and_which_of_its_own_rules_fired(explain)
     assert head.startswith("battle vote (vicuna-13b against vicuna-13b, winner ") and ": dropped by" in head
     assert any(line.endswith("faces.confidence_max of image 1 is 0.75; threshold 0.5 or more") for line in details)
     assert any("same_model: battle.same_model of the battle is true" in line for line in details)
+
+
+def test_a_side_of_a_battle_says_what_its_own_reasons_leave_open(explain):
+    details = explain("b-right")[1:]
+    assert details[0] == "  face: faces.confidence_max of image 1 is 0.75; threshold 0.5 or more"
+    assert details[1].startswith("  its battle vote (vicuna-13b against vicuna-13b, ") and "dropped by" in details[1]
+    assert details[2] == "  same_model: battle.same_model of the battle is true"
 
 
 def test_a_replaced_line_names_the_line_that_replaced_it(explain):
