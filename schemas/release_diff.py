@@ -49,4 +49,5 @@ class ReleaseDiff(Row):
     bump: Bump
     """Part of the semantic version to raise."""
     next_version: str | None
-    """The earlier version with that part raised; null when it is not a semantic version such as 1.2.0."""
+    """A version after the earlier one: 1.2.0 with that part raised, for a day the later release's last day, for other
+    names the next number; null when nothing changed."""

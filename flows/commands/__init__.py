@@ -2,7 +2,8 @@
 
 import errno
 import sys
-from typing import NoReturn
+from importlib.metadata import version
+from typing import Annotated, NoReturn
 
 import typer
 from typer.exceptions import TyperException
@@ -29,6 +30,7 @@ def command_line() -> typer.Typer:
         review,
         tags,
         takedown,
+        topics,
     )
 
     app = typer.Typer(
@@ -36,8 +38,8 @@ def command_line() -> typer.Typer:
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
-        help="Turn raw multimodal chat-arena logs into released datasets, a benchmark and leaderboards.",
     )
+    app.callback()(_curate)
     for heading, commands in {
         "Curate": (demo.demo, pipeline.run, estimate.estimate, check.doctor, demo.planted),
         "One stage": (pipeline.ingest, pipeline.measure, pipeline.decide, pipeline.sample, rate.rate, pipeline.release),
@@ -48,8 +50,23 @@ def command_line() -> typer.Typer:
             app.command(rich_help_panel=heading)(command)
     app.add_typer(bench.family(), name="bench", rich_help_panel=_LOOK)
     app.add_typer(tags.family(), name="tags", rich_help_panel=_LOOK)
+    app.add_typer(topics.family(), name="topics", rich_help_panel=_LOOK)
     app.add_typer(export.family(), name="export", rich_help_panel=_RELEASES)
     return app
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"curate {version('arena-curation')}")
+        raise typer.Exit
+
+
+def _curate(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Turn raw multimodal chat-arena logs into released datasets, a benchmark and leaderboards."""
 
 
 def main() -> None:

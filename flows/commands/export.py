@@ -58,7 +58,11 @@ def dataset(
     from tasks.export.compat import EXPORTS
     from tasks.export.destination import destination
     from tasks.release.fetched import fetched
+    from tasks.release.verify import read_manifest
 
     with fetched(release) as folder, destination(out) as made:
-        done = EXPORTS[compat](folder, made)
+        done, all_rows = EXPORTS[compat](folder, made), read_manifest(folder).counts
     print(f"{out}: " + ", ".join(f"{name} {rows:,}" for name, rows in done.items()))
+    left_out = {name: all_rows[name] - rows for name, rows in done.items() if all_rows[name] > rows}
+    if left_out:
+        print("left out, without an image: " + ", ".join(f"{name} {rows:,}" for name, rows in left_out.items()))

@@ -82,15 +82,32 @@ def _in_words(row: dict[str, Any]) -> str:
 
 
 def explain(
-    item: Annotated[str, typer.Argument(metavar="ID", help="Conversation, battle or image id, or LOGFILE:LINE.")],
+    item: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="Conversation, battle, image or user id, logged image name, image file or its MD5, or LOGFILE:LINE.",
+        ),
+    ],
     store: StoreOption,
     as_json: JsonOption = False,
 ) -> None:
-    """Why a conversation, battle, image or log line was kept or dropped, with every signal used."""
+    """Why an item was kept or dropped, in at most five lines; --json has every signal used."""
+    from tasks.policy.explained import explained
     from tasks.storage.queries.explain import explain_item
     from tasks.storage.tables import Store
+    from tasks.takedown.scope import known_as, taken_down
 
-    account = explain_item(Store.existing(store), item)
+    of_store = Store.existing(store)
+    account = explain_item(of_store, item)
     if account is None:
-        raise BadInput(f"{item!r} is not a conversation, battle, image or log line of this store")
-    print(json_text(account, indent=None if as_json else 2))
+        names = known_as(of_store, item)
+        account = next(filter(None, (explain_item(of_store, name) for name in names)), None)
+        if account is None:
+            gone = "was taken down from this store" if taken_down(of_store, names) else f"is not in store {store!r}"
+            raise BadInput(f"{item!r} {gone}; give an ID that `curate takedown` takes, or LOGFILE:LINE")
+    if as_json:
+        print(json_text(account))
+        return
+    for line in explained(of_store, account):
+        print(line)

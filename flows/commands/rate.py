@@ -33,6 +33,8 @@ from schemas.settings import Settings
 from tasks.runtime.untrusted import one_line
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from tasks.leaderboard.rating_tables import RatingTables
 
 _COLUMNS = {"model", "rating", "ci95_low", "ci95_high", "rank", "battles"}
@@ -40,10 +42,17 @@ _COLUMNS = {"model", "rating", "ci95_low", "ci95_high", "rank", "battles"}
 
 BattlesArgument = Annotated[
     Path | None,
-    typer.Argument(help="Battle table: Parquet, CSV or JSONL with model_a, model_b, winner; or a folder of Parquet."),
+    typer.Argument(
+        help="Battle table: Parquet, CSV or JSONL with model_a, model_b, winner; a folder of Parquet; or a release."
+    ),
 ]
 StoreInstead = Annotated[
-    str | None, typer.Option("--store", help="Rate the kept battles of this store instead; a release rates its own.")
+    str | None,
+    typer.Option(
+        "--store",
+        help="Rate the kept battles of this store instead and store the boards; with --table, --slice and the like, "
+        "print them and store nothing.",
+    ),
 ]
 TableOption = Annotated[
     str,
@@ -104,12 +113,10 @@ def rate(
     )
     view = _View(table, tuple(slices or ()), reference, against, as_json)
     window = day_of("since", since), day_of("until", until)
-    if battles is not None:
-        _rate_table(battles, settings, view, window)
-    elif view == _View(as_json=as_json) and window == (None, None):
+    if store is not None and view == _View(as_json=as_json) and window == (None, None):
         run_stages(settings, ("flows.rate", "rate"))
     else:
-        raise BadInput("--table, --slice, --against, --reference, --since and --until need a battle table")
+        _rate_table(battles, settings, view, window)
 
 
 @dataclass(frozen=True)
@@ -123,17 +130,30 @@ class _View:
     as_json: bool = False
 
 
-def _rate_table(battles: Path, settings: Settings, view: _View, window: tuple[date | None, date | None]) -> None:
-    from tasks.leaderboard.battle_files import read_battles
+def _battles(battles: Path | None, settings: Settings) -> "pl.DataFrame":
+    """The battles of a file, folder or release, or without one the kept battles of the store."""
+    if battles is not None:
+        from tasks.leaderboard.battle_files import read_battles
+
+        return read_battles(battles / "battle" if (battles / "manifest.json").is_file() else battles)
+    from tasks.leaderboard.steps import rated_battles
+    from tasks.providers import Providers
+    from tasks.signals.steps import signal_versions
+    from tasks.storage.tables import Store
+
+    return rated_battles(Store.existing(settings.store), signal_versions(Providers(settings.providers)))
+
+
+def _rate_table(battles: Path | None, settings: Settings, view: _View, window: tuple[date | None, date | None]) -> None:
     from tasks.leaderboard.rating_tables import TABLES, RatingTables, method_of, within
 
     if view.table not in TABLES:
         raise BadInput(f"--table {known_values(view.table, TABLES)}")
-    chosen = within(read_battles(battles), *window)
+    chosen = within(_battles(battles, settings), *window)
     outliers = settings.exclude_outlier_judges
     tables = RatingTables(chosen, method_of(settings), view.slices, view.reference, outliers)
     if tables.rated.is_empty():
-        raise BadInput(f"{str(battles)!r} holds no battle between two different models")
+        raise BadInput(f"{str(battles or settings.store)!r} holds no battle between two different models")
     if tables.same_model:
         print(f"curate: note: {tables.same_model:,} battles of a model with itself are left out", file=sys.stderr)
     if "style" in view.table or view.table == "rank_changes":

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import partial
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.options import StoreOption
+from flows.commands.publish import YesOption
 from schemas.errors import BadInput, StoreUnwell
 from tasks.runtime.untrusted import one_line
 
@@ -39,11 +40,13 @@ def takedown(
         typer.Option("--reason", help="Kept in the store's takedown record, such as a ticket number; never a name."),
     ] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
+    yes: YesOption = False,
 ) -> None:
     """Remove conversations, images or users from all tables, caches and built releases, and keep them out for ever.
 
     The other side of a vote is removed too, and with an image every conversation that shows it. Images that another
-    conversation shows stay. Without any ID, finishes an interrupted takedown.
+    conversation shows stay. Lists what would be removed and asks before it acts. Without any ID, finishes an
+    interrupted takedown.
     """
     from tasks.storage.lock import writing
     from tasks.storage.storage_errors import storage_errors
@@ -56,8 +59,17 @@ def takedown(
     of_store, asked, addresses = Store.existing(store), _given(ids or []), _given(user or [])
     if not asked and not addresses and of_store.read_bytes(UNFINISHED) is None:
         raise BadInput("nothing to take down: give an ID or --user; no earlier takedown is left unfinished")
+    told: Callable[..., None] = partial(_print_left, store)
+    if not (dry_run or yes) and (asked or addresses):
+        if not sys.stdin.isatty():
+            raise BadInput("nobody is there to ask; read the output of --dry-run, then say --yes")
+        with storage_errors(of_store):
+            _print(take_down(of_store, asked, addresses, datetime.now(UTC), True, told), store, True)
+        if not typer.confirm("remove all this for ever?"):
+            raise typer.Exit(1)
+        told = lambda *_: None  # noqa: E731 - all was printed before the question
     with storage_errors(of_store), nullcontext() if dry_run else writing(store):
-        removed = take_down(of_store, asked, addresses, datetime.now(UTC), dry_run, partial(_print_left, store), reason)
+        removed = take_down(of_store, asked, addresses, datetime.now(UTC), dry_run, told, reason)
     _print(removed, store, dry_run)
     if removed.earlier_versions:
         raise StoreUnwell(

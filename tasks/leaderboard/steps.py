@@ -32,7 +32,7 @@ _FEATURES = {"assistant_tokens": "tokens", **{name: name for name in ("headers",
 def rate_models(settings: Settings, versions: Versions, release: Path | None = None) -> StageReport:
     """Write `ratings`, the other rating tables and `bench_agreement`.
 
-    With the folder of a release, the boards are those of its battle table, as `curate rate RELEASE/battle` gives them;
+    With the folder of a release, the boards are those of its battle table, as `curate rate RELEASE` gives them;
     otherwise those of all kept battles.
     """
     store = Store.open(settings.store)

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from schemas.policy import Action, Rule
 from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.release_diff import Bump, ReleaseDiff, RowChange
 from tasks.release.declared import check_shards
@@ -17,12 +18,14 @@ from tasks.release.shards import shards
 from tasks.release.verify import read_manifest
 from tasks.storage.database import TemporaryDatabase
 from tasks.storage.parquet import read_parquet_groups, read_parquet_schema
+from tasks.storage.queries.funnel import rule_text
 
 _TOLD_APART = {"rules", "licence", "contact", "banned_users", "about", "drift"}
 """Parts of a policy that are compared separately, or that do not change what is kept."""
 _BATCH_ROWS = 65_536
 """Differing rows held in memory at once."""
 _SEMANTIC = re.compile(r"\d+\.\d+\.\d+")
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _FITTED_ANEW = "topics were fitted anew"
 _DRAWN_ANEW = "the benchmark was drawn anew"
 _SIGNALS = {
@@ -33,6 +36,8 @@ _SIGNALS = {
 """Released column -> signals that it is made of."""
 _MODELS = ("model", "model_a", "model_b")
 _TEXTS = ("conversation", "conversation_a", "conversation_b", "turns", "images")
+_ACTIONS = {Action.DROP: "drops", Action.REDACT: "redacts", Action.TAG: "tags", Action.HOLD: "holds for a review"}
+_NUMBER = re.compile(r"(.*?)(\d+)")
 Why = Callable[[str, Sequence[str]], Mapping[str, list[str]]]
 
 
@@ -81,13 +86,19 @@ def diff_releases(
         columns={config: dict(counts.most_common()) for config, counts in columns.items()},
         why={config: dict(counts.most_common()) for config, counts in reasons.items()},
         bump=bump,
-        next_version=_next(before.version, bump),
+        next_version=_next(before.version, bump, after.last_day),
     )
 
 
-def _next(version: str, bump: Bump) -> str | None:
-    if bump == Bump.NONE or not _SEMANTIC.fullmatch(version):
+def _next(version: str, bump: Bump, last_day: str) -> str | None:
+    """A version after `version`: a day becomes the later release's last day, a name gets its last number raised."""
+    if bump == Bump.NONE:
         return None
+    if _DAY.fullmatch(version):
+        return last_day if last_day > version else f"{version}.1"
+    if not _SEMANTIC.fullmatch(version):
+        named = _NUMBER.fullmatch(version)
+        return f"{named[1]}{int(named[2]) + 1:0{len(named[2])}}" if named else f"{version}-2"
     raised = list(Bump).index(bump)  # major, minor, patch, as in a version
     numbers = [int(number) for number in version.split(".")]
     return ".".join(str(n + (place == raised) if place <= raised else 0) for place, n in enumerate(numbers))
@@ -155,7 +166,8 @@ def _rules(old: Manifest, new: Manifest) -> Iterator[str]:
         yield f"{_FITTED_ANEW}: rows of both releases may be in another topic, and the benchmark has other prompts"
     before, after = ({json.dumps(rule, sort_keys=True) for rule in each.policy["rules"]} for each in (old, new))
     for sign, rules in (("no longer", before - after), ("now", after - before)):
-        yield from (f"policy {sign}: {rule}" for rule in sorted(rules))
+        told = (Rule.model_validate_json(rule) for rule in sorted(rules))
+        yield from (f"policy {sign} {_ACTIONS[rule.action]}: {rule.reason}: {rule_text(rule)}" for rule in told)
     for name in ("licence", "contact"):
         yield from _values(name, old.policy.get(name), new.policy.get(name))
     for name in sorted((old.policy.keys() | new.policy.keys()) - _TOLD_APART):

@@ -9,10 +9,13 @@ import polars as pl
 
 from tasks.report.figures import bars, matrix, rating_intervals, shares
 from tasks.report.page import SECTIONS, Part, part
+from tasks.runtime.untrusted import one_line
 from tasks.storage.tables import Store
 
 MODELS_MAX = 40
 """Most models in a matrix: those with the most battles or the best ranks; its table lists all."""
+FEW_VOTES = 100
+"""Slices with fewer votes are greyed."""
 _BOARDS = ("overall", "style_control")
 _RATING = "Bradley-Terry rating with its 95 % interval"
 
@@ -39,11 +42,17 @@ def _made(store: Store, makers: Mapping[str, Callable[[pl.DataFrame], Part]]) ->
 def _board(ratings: pl.DataFrame, key: str) -> Part | None:
     if ratings.is_empty():
         return None
-    board = ratings.sort("rating", "model", descending=[True, False])
+    apart = pl.col("flags").list.contains("separate_group")
+    board = ratings.sort(apart, "rank", "rating", "model", descending=[False, False, True, False], nulls_last=True)
     numbers = pl.col("rating", "ci95_low", "ci95_high").round(1)
     shown = board.select("rank", "model", numbers, "battles", pl.col("flags").list.join(" "))
-    figure = _intervals(board["model"], board, ("rating", "ci95_low", "ci95_high"), _RATING)
-    return part(f"leaderboard_{key}", shown, figure)
+    together, others = board.filter(~apart), board.filter(apart)["model"]
+    figure = _intervals(together["model"], together, ("rating", "ci95_low", "ci95_high"), _RATING)
+    made = part(f"leaderboard_{key}", shown, figure)
+    if others.is_empty():
+        return made
+    names = ", ".join(one_line(name, 60) for name in others)
+    return replace(made, about=f"{made.about} {SECTIONS['leaderboard_overall']['apart']} {names}.")
 
 
 def _ranks(ratings: pl.DataFrame) -> Part | None:
@@ -51,16 +60,24 @@ def _ranks(ratings: pl.DataFrame) -> Part | None:
     boards = ratings.filter(pl.col("slice").str.contains(r"^(?:overall$|category:|language:)"))
     if boards.filter(slice="overall").is_empty() or boards["slice"].n_unique() == 1:
         return None
-    order = boards.filter(slice="overall").sort("rating", "model", descending=[True, False])["model"].to_list()
+    by_rank = boards.filter(slice="overall").sort(
+        "rank", "rating", "model", descending=[False, True, False], nulls_last=True
+    )
+    order = by_rank["model"].to_list()
     ranked = boards.filter(pl.col("rank").is_not_null().any().over("slice"))
-    sizes = ranked.group_by("slice").agg(pl.col("battles").sum()).sort("battles", "slice", descending=[True, False])
+    sizes = (
+        ranked.group_by("slice").agg(pl.col("battles").sum() // 2).sort("battles", "slice", descending=[True, False])
+    )
+    votes = dict(sizes.iter_rows())
     names = ["overall", *sizes.filter(pl.col("slice") != "overall")["slice"].head(MODELS_MAX)]
     table = boards.filter(pl.col("slice").is_in(names)).select("model", "slice", "rank")
     wide = table.pivot("slice", index="model", values="rank").select("model", *names)
     wide = pl.DataFrame({"model": order}).join(wide, on="model", how="left", maintain_order="left")
     places = {(model, name): rank for model, name, rank in table.iter_rows()}
     shown = order[:MODELS_MAX]
-    figure = matrix(shown, [_slice_title(name) for name in names], _values(shown, names, places), low_is_dark=True)
+    titles = [f"{one_line(_slice_title(name), 16)} ({votes.get(name, 0):,})" for name in names]
+    thin = [place for place, name in enumerate(names) if votes.get(name, 0) < FEW_VOTES]
+    figure = matrix(shown, titles, _values(shown, names, places), low_is_dark=True, thin=thin)
     return part("ranks", wide, figure)
 
 
@@ -74,7 +91,11 @@ def _votes(votes: pl.DataFrame) -> Part:
     )
     shown = table.head(MODELS_MAX // 2)
     parts = {name.replace("_", " "): shown[f"{name}_fraction"].to_list() for name in ("decisive", "tie", "both_bad")}
-    figure = shares([_slice_title(name) for name in shown["slice"]], parts)
+    titles = [
+        f"{one_line(_slice_title(n), 40)} ({count:,})" for n, count in shown.select("slice", "battles").iter_rows()
+    ]
+    thin = [place for place, count in enumerate(shown["battles"]) if count < FEW_VOTES]
+    figure = shares(titles, parts, thin=thin)
     return part("votes", table, figure)
 
 

@@ -8,7 +8,7 @@ points.
 import io
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from matplotlib import dates as mdates
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
 from scipy.cluster.hierarchy import dendrogram
@@ -37,7 +38,7 @@ _EDGE, _BELOW, _ROW = 6.0, 36.0, 17.3
 """Margin of a figure, space below for an axis with its unit, and height of a row."""
 _CELL_WIDTH, _CELL_HEIGHT = 30.0, 21.6
 _DAYS_HEIGHT, _MAP_WIDTH = 92.0, 300.0
-_INK = "#1c2733"
+_INK, _FADED = "#1c2733", "#8a929c"
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _NO_DEJAVU = re.compile("[^\x20-\u052f\u2010-\u2122]")
 """Characters measured as wide as a W: mostly scripts that the font lacks."""
@@ -103,20 +104,25 @@ def rating_intervals(models: Sequence[str], rating: Sequence[float], low: _Bound
 
 
 @_style
-def shares(names: Sequence[str], parts: Mapping[str, Sequence[float]], unit: str = "% of votes") -> str:
-    """Stacked horizontal bars; each of three parts has a fraction (0 to 1) per name."""
+def shares(
+    names: Sequence[str], parts: Mapping[str, Sequence[float]], unit: str = "% of votes", thin: Collection[int] = ()
+) -> str:
+    """Stacked horizontal bars; each of three parts has a fraction (0 to 1) per name. Rows in `thin` are faded."""
     labels = [*map(_label, names)]
     figure = _figure(_rows_height(len(names)) + 18)
     axes = _panel(figure, _EDGE + _beside(labels), 3 * _EDGE, _EDGE + 18, _BELOW)
     start = np.zeros(len(names))
     for (part, fractions), colour in zip(parts.items(), (BLUE, GREY, RED), strict=True):
         percent = 100 * np.array(fractions, np.float64)
-        axes.barh(range(len(names)), percent, 0.7, start, color=colour, label=part)
+        drawn = axes.barh(range(len(names)), percent, 0.7, start, color=colour, label=part)
+        for row in thin:
+            drawn[row].set_alpha(0.35)
         start = start + percent
     axes.set_xlim(0, 100)
     if names:
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False, borderpad=0.2)
     _name_rows(axes, labels, unit)
+    _fade(axes.get_yticklabels(), thin)
     return _svg(figure)
 
 
@@ -147,23 +153,32 @@ def topic_map(
 
 @_style
 def matrix(
-    rows: Sequence[str], columns: Sequence[str], values: npt.NDArray[np.float64], low_is_dark: bool = False
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: npt.NDArray[np.float64],
+    low_is_dark: bool = False,
+    thin: Collection[int] = (),
 ) -> str:
-    """A heat map with numbers; NaN cells are empty."""
-    down, across = [_label(name, 22) for name in rows], [_label(name, 22) for name in columns]
+    """A heat map with numbers; NaN cells are empty, columns in `thin` are grey numbers without colour."""
+    down, across = [_label(name, 22) for name in rows], [_label(name, 30) for name in columns]
     left, below = _EDGE + _beside(down), _EDGE + _beside(across)
     size = _CELL_WIDTH * len(across), _CELL_HEIGHT * len(down)
     figure = _figure(size[1] + below + _EDGE, size[0] + left + 2 * _EDGE)
     axes = _panel(figure, left, 2 * _EDGE, _EDGE, below)
     darkness = _darkness(values, low_is_dark)
+    darkness[:, list(thin)] = np.nan
     blues = mpl.colormaps["Blues"]
     axes.pcolormesh(darkness, cmap=blues, vmin=0, vmax=1, edgecolors="white", linewidth=0.6)
     for row, column in np.argwhere(np.isfinite(values)):
-        ink, number = "white" if darkness[row, column] > 0.55 else _INK, f"{values[row, column]:.0f}"
+        ink, number = (
+            "white" if darkness[row, column] > 0.55 else _FADED if column in thin else _INK,
+            f"{values[row, column]:.0f}",
+        )
         axes.text(column + 0.5, row + 0.5, number, ha="center", va="center", fontsize=_SMALL, color=ink)
     axes.set_ylim(len(down), 0)
     axes.set_yticks(np.arange(len(down)) + 0.5, down)
     axes.set_xticks(np.arange(len(across)) + 0.5, across, rotation=90, rotation_mode="anchor", ha="right", va="center")
+    _fade(axes.get_xticklabels(), thin)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     return _svg(figure)
@@ -232,6 +247,11 @@ def _name_rows(axes: Axes, labels: list[str], unit: str) -> None:
     axes.set_ylim(max(1, len(labels)) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(unit)
+
+
+def _fade(labels: Sequence[Text], thin: Collection[int]) -> None:
+    for place in thin:
+        labels[place].set_color(_FADED)
 
 
 def _rows_height(count: int, row: float = _ROW) -> float:

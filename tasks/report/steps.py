@@ -7,7 +7,7 @@ from prefect.cache_policies import NO_CACHE
 
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.providers import EMBEDDED, Providers
+from tasks.providers import Providers
 from tasks.runtime.timing import timed
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import Versions
@@ -30,7 +30,7 @@ def report_release(settings: Settings, providers: Providers, versions: Versions,
         "last_day": of_days[-1],
         "policy": decided[0],
         "policy_hash": decided[1],
-        "embedded": sorted(c for c, name in providers.names.items() if name == EMBEDDED),
+        "embedded": providers.stand_ins,
     }
     write_report(staging / "report", content, about)
     return StageReport(stage="report", counts={"sections": len(content.parts)})

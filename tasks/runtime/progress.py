@@ -1,4 +1,4 @@
-"""Progress with counts and rates, on stderr: a bar on a terminal, a line every 15 seconds elsewhere."""
+"""Progress with counts, rate and time left, on stderr: a bar on a terminal, a line every 15 seconds elsewhere."""
 
 import sys
 import time
@@ -33,6 +33,20 @@ def tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def rate_text(per_second: float) -> str:
+    """Items per second; per minute or hour where that would be less than one; empty before the first is done."""
+    for unit, seconds in (("s", 1), ("min", 60), ("h", 3600)):
+        if per_second * seconds >= 1:
+            rate = per_second * seconds
+            return f"{rate:,.0f}/{unit}" if rate >= 10 else f"{rate:.1f}/{unit}"
+    return "less than 1/h" if per_second > 0 else ""
+
+
+def _time(seconds: float) -> str:
+    minutes = max(round(seconds / 60), 1)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+
+
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Advance]:
     """Show how many of `total` items of `what` are done; nothing is shown for 0 items."""
@@ -53,13 +67,15 @@ def progress(what: str, total: int) -> Iterator[Advance]:
             nonlocal last
             bars.advance(bar, count)
             done, now = int(bars.tasks[0].completed), time.monotonic()
-            rate = f"{done / max(now - started, 1e-6):,.0f}/s"
+            per_second = done / max(now - started, 1e-6)
+            rate = rate_text(per_second)
             bars.update(bar, rate=rate)
             if total > 0 and now - last >= SECONDS_BETWEEN_LINES:
                 last = now
                 for watch in WATCHERS:
                     watch(what, done, total)
                 if not terminal:
-                    tell(f"  {what}: {done:,} of {total:,}, {rate}")
+                    left = f", {_time((total - done) / per_second)} left" if 0 < done < total else ""
+                    tell(f"  {what}: {done:,} of {total:,}{rate and ', '}{rate}{left}")
 
         yield advance

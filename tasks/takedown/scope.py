@@ -20,7 +20,7 @@ from tasks.ingest.quarantine import PRESET, quarantined
 from tasks.storage.distinct import Distinct
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import Tombstones, possible_conv_ids
-from tasks.storage.user_ids import Pseudonyms
+from tasks.storage.user_ids import Pseudonyms, store_key
 
 _IMAGE_SUFFIXES = (".png", ".jpeg", ".jpg", ".webp", ".gif", ".embedded")
 _DIGEST = re.compile(r"[0-9A-F]{32,64}")
@@ -138,6 +138,23 @@ def find_scope(
         scope[TakenDownKind.USER].add(user)
     scope[TakenDownKind.CONVERSATION].update(_conversations(store, scope))
     return scope
+
+
+def known_as(store: Store, asked: str) -> list[str]:
+    """Ids and names under which the store has what a takedown would take for `asked`; content ids of images first."""
+    names = [*_spellings(asked), *possible_conv_ids(asked)]
+    known, scope = Known(store, names), {kind: set[str]() for kind in TakenDownKind}
+    _add(asked, names, known, scope)
+    images = [known.image(name) for name in names]
+    return list(dict.fromkeys([*names, *images, *(each for kind in TakenDownKind for each in sorted(scope[kind]))]))
+
+
+def taken_down(store: Store, names: Iterable[str]) -> bool:
+    """Whether a takedown removed one of these. Raises BadInput when the store has takedowns and its key is missing."""
+    if not store.parts("takedowns"):
+        return False
+    tombstones, names = Tombstones(store, store_key(store)), list(names)
+    return any(tombstones.holds(kind, names) for kind in TakenDownKind)
 
 
 def _unknown(store: Store, asked: str) -> str:

@@ -28,16 +28,25 @@ LABEL_SHARE_MIN = 0.5
 def topic_evidence(documents: pl.DataFrame, labels: Labels, vectors: Vectors) -> list[TopicEvidence]:
     """Words, exemplars and tags of topics 0, 1, …; empty for a topic without documents. Outliers are ignored.
 
+    Words are those of the topic's most common language.
+
     `documents` has, of each row of `vectors` float32 (n, dimension): text, person (who wrote it), language (ISO 639),
     and tags (a list of what taggers say of it). Where all documents are of one person, each counts as another's.
     """
     people = documents["person" if documents["person"].n_unique() > 1 else "text"]
     topics = [np.flatnonzero(labels == n) for n in range(int(labels.max(initial=-1)) + 1)]
     texts, languages = documents["text"], documents["language"]
-    keywords = _class_tf_idf([shared_words(texts[rows], people[rows], languages[rows]) for rows in topics])
+    spoken = [_main_language(languages, rows) for rows in topics]
+    keywords = _class_tf_idf([shared_words(texts[rows], people[rows], languages[rows]) for rows in spoken])
     exemplars = [_exemplars(texts, vectors, rows) for rows in topics]
     tags = [_common_tags(documents["tags"][rows]) for rows in topics]
     return [TopicEvidence(*each) for each in zip(keywords, exemplars, tags, strict=True)]
+
+
+def _main_language(languages: pl.Series, rows: Rows) -> Rows:
+    """The rows in their most common known language; all rows when none is known."""
+    known = languages[rows].replace("unknown", None).drop_nulls()
+    return rows[(languages[rows] == known.mode().min()).to_numpy()] if len(known) else rows
 
 
 def _class_tf_idf(topics: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:

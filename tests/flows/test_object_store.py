@@ -108,14 +108,14 @@ def test_a_second_run_measures_nothing_and_leaves_no_lock(runs):
 
 def test_a_conversation_is_forgotten_in_the_bucket_though_it_was_lost_midway(runs):
     environment = runs.environment
-    unknown = _curate(environment, "takedown", "nonsense", "--store", STORE)
+    unknown = _curate(environment, "takedown", "--yes", "nonsense", "--store", STORE)
     assert unknown.returncode == 2 and "'nonsense' is no conversation" in unknown.stderr
     asked = _conversation(_objects(environment, "tables/conversations/"))
     assert asked in _conversations(environment)
     port = int(environment["AWS_ENDPOINT_URL"].rpartition(":")[2])
     with cut_off_at(port, b"PUT /arena/store/tables/conversations") as cut:
         lost = _curate(
-            environment | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{cut}"}, "takedown", asked, "--store", STORE
+            environment | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{cut}"}, "takedown", "--yes", asked, "--store", STORE
         )
     assert (lost.returncode, lost.stderr.count("\n")) == (2, 1), lost.stderr
     assert "cannot be reached (nothing answers at its address); what was stored stays" in lost.stderr
@@ -124,7 +124,7 @@ def test_a_conversation_is_forgotten_in_the_bucket_though_it_was_lost_midway(run
     s3_client(environment).delete_object(Bucket=BUCKET, Key="store/writing.lock")  # ten minutes later
     early = _curate(environment, "release", "--store", STORE)
     assert (early.returncode, "a takedown was interrupted" in early.stderr) == (2, True), early.stderr
-    done = _curate(environment, "takedown", asked, "--store", STORE)
+    done = _curate(environment, "takedown", "--yes", asked, "--store", STORE)
     assert done.returncode == 0, done.stdout + done.stderr
     assert asked not in _conversations(environment)
 

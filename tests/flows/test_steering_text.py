@@ -9,10 +9,11 @@ from tests.tasks.runtime.test_untrusted import CONTROL
 def test_an_account_of_a_hostile_model_name_is_the_same_json_without_direction_characters(curate, tmp_path):
     store = small_store(tmp_path)
     rows = store.read("conversations", ["conversation_id", "model"]).filter(model=HOSTILE_MODEL)
-    for options in ((), ("--json",)):
-        code, out, _ = curate("explain", rows["conversation_id"][0], "--store", store.root, *options)
-        assert (code, json.loads(out)["model"]) == (0, HOSTILE_MODEL)
-        assert not CONTROL.search(out.replace("\n", ""))
+    said = ("explain", rows["conversation_id"][0], "--store", store.root)
+    words, out = curate(*said)[1], curate(*said, "--json")[1]
+    assert json.loads(out)["model"] == HOSTILE_MODEL
+    assert "(<script src=" in words
+    assert not CONTROL.search((words + out).replace("\n", ""))
 
 
 def test_a_hostile_file_name_is_inspected_under_its_name_and_turns_nothing_round(curate, tmp_path):

@@ -22,8 +22,12 @@ RELATIONS = {"perceptual": "near_pictures", "semantic": "semantic_pictures"}
 
 
 def explain_item(store: Store, item: str) -> Account | None:
-    """The explanation of a conversation, battle, image or `LOGFILE:LINE`; None when the store does not have it."""
-    return _conversation(store, item) or _battle(store, item) or _image(store, item) or _line(store, item)
+    """The explanation of a conversation, battle, image, user, logged image name, quarantined item or `LOGFILE:LINE`.
+
+    Its first key says which of them it is. None when the store does not have it.
+    """
+    kinds = (_quarantined, _conversation, _battle, _image, _user, _line, _logged_image)
+    return next(filter(None, (kind(store, item) for kind in kinds)), None)
 
 
 def _row(frame: pl.DataFrame) -> Account | None:
@@ -94,7 +98,48 @@ def _line(store: Store, item: str) -> Account | None:
         return None
     rejected = store.read("rejects").filter(source=source, line=int(number))
     known = store.read("conversations", ["conversation_id", "source", "line"]).filter(source=source, line=int(number))
-    return {"line": fate, "rejected": _row(rejected), "conversations": known["conversation_id"].to_list()}
+    return {
+        "line": fate,
+        "rejected": _row(rejected),
+        "conversations": known["conversation_id"].to_list(),
+        "now": [] if known.height else _now(store, source, int(number)),
+    }
+
+
+def _now(store: Store, source: str, line: int) -> list[str]:
+    """LOGFILE:LINE of the lines that hold the latest state of the conversations in a line; empty when they are gone."""
+    said = store.read("sightings", ["source", "line", "conv_id", "opening_id"]).filter(source=source, line=line)
+    states = store.read("sightings", ["source", "line", "conv_id", "opening_id"]).join(
+        said.select("conv_id", "opening_id"), on=["conv_id", "opening_id"], how="semi"
+    )
+    latest = store.read("conversations", ["source", "line"]).join(states, on=["source", "line"], how="semi")
+    return [f"{source}:{line}" for source, line in latest.unique().sort("source", "line").iter_rows()]
+
+
+def _user(store: Store, item: str) -> Account | None:
+    """What a keyed hash of a user, or of the judge of a vote, wrote and voted."""
+    mine = store.read("conversations", ["conversation_id", "user_id"]).filter(user_id=item)["conversation_id"]
+    votes = store.read("battles", ["battle_id", "judge"]).filter(judge=item)["battle_id"]
+    if mine.is_empty() and votes.is_empty():
+        return None
+    return {"user": item, "conversations": mine.to_list(), "battles": votes.to_list()}
+
+
+def _quarantined(store: Store, item: str) -> Account | None:
+    """Kind, key and cause; nothing else of a quarantined item is ever read."""
+    row = _row(store.read("quarantine").filter(key=item))
+    return row and {"quarantined": row}
+
+
+def _logged_image(store: Store, item: str) -> Account | None:
+    """An image name of the logs from which no image was read: the problems of its files, and lines that name it."""
+    files = store.read("picture_files", ["name", "image_id", "problem"])
+    files = files.filter(pl.col("name").str.replace(r"\.[^.]*$", "") == item)
+    rows = store.read("sightings", ["source", "line", "pictures"]).filter(pl.col("pictures").list.contains(item))
+    if files["image_id"].count() or (files.is_empty() and rows.is_empty()):
+        return None
+    lines = rows.select("source", "line").unique().sort("source", "line").iter_rows()
+    return {"logged_image": item, "files": files.to_dicts(), "lines": [f"{source}:{line}" for source, line in lines]}
 
 
 def _signals(store: Store, content_id: str) -> Account:

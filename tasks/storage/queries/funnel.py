@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from schemas.policy import Policy, Rule
+from schemas.policy import Over, Policy, Rule
 from schemas.reject import REJECT_TEXTS
 from schemas.run import Funnel
 from tasks.storage.database import TemporaryDatabase
@@ -65,7 +65,7 @@ def reason_texts(policy: Policy) -> dict[str, str]:
     """Reason -> what it means, for the rules of a policy and for rejected lines."""
     texts: dict[str, str] = {}
     for each in policy.rules:
-        texts[each.reason] = "; or ".join(filter(None, (texts.get(each.reason), _rule(each))))
+        texts[each.reason] = "; or ".join(filter(None, (texts.get(each.reason), rule_text(each))))
     texts |= {
         f"unmeasured_{rule.signal.partition('.')[0]}": "no measurement, which counts against it"
         for rule in policy.rules
@@ -82,12 +82,64 @@ def reason_texts(policy: Policy) -> dict[str, str]:
     return texts | REPEATS | REJECT_TEXTS
 
 
-def _rule(rule: Rule) -> str:
-    comparison = f"is {str(rule.equals).lower()}"
+def comparison(rule: Rule) -> str:
+    """The comparison of a rule in words, such as `0.5 or more`."""
     if rule.at_least is not None:
-        comparison = f"{rule.at_least} or more"
-    elif rule.at_most is not None:
-        comparison = f"{rule.at_most} or less"
-    elif rule.contains_any is not None:
-        comparison = f"holds {'any of ' + ', '.join(rule.contains_any) if rule.contains_any else 'anything'}"
-    return f"{rule.signal} of the {rule.over.replace('_', ' ')}: {comparison}"
+        return f"{rule.at_least} or more"
+    if rule.at_most is not None:
+        return f"{rule.at_most} or less"
+    if rule.contains_any is not None:
+        return f"holds {'any of ' + ', '.join(rule.contains_any) if rule.contains_any else 'anything'}"
+    return f"is {str(rule.equals).lower()}"
+
+
+def rule_text(rule: Rule) -> str:
+    """The rule in words: `a face with confidence 0.5 or more in an image`."""
+    where = _WHERE.get(rule.over, "")
+    if rule.equals is not None and (words := _WORDS.get(f"{rule.signal} {str(rule.equals).lower()}")):
+        return words
+    words = _WORDS.get(rule.signal, "")
+    if rule.contains_any is not None and words:
+        return words.format(f" ({', '.join(rule.contains_any)})" if rule.contains_any else "") + where
+    if rule.equals is None and words:
+        return words.format(comparison(rule)) + where
+    return f"{rule.signal} of the {rule.over.replace('_', ' ')}: {comparison(rule)}"
+
+
+_WHERE = {
+    Over.IMAGES: " in an image",
+    Over.IMAGE_TEXTS: " in the text of an image",
+    Over.MESSAGES: " in a message",
+    Over.USER_MESSAGES: " in a message of the user",
+    Over.ASSISTANT_MESSAGES: " in an answer",
+    Over.PROMPT: " in the prompt",
+}
+_WORDS = {
+    "nsfw.nsfw_probability": "nudity or sex with probability {}",
+    "faces.confidence_max": "a face with confidence {}",
+    "text_pii.types": "personal data{}",
+    "moderation.flagged_categories": "a harmful text{}",
+    "image_moderation.flagged_categories": "something harmful{}",
+    "service_text.kinds": "a text of the service, not of a model{}",
+    "model_names.names": "the name of a model or its maker{}",
+    "conversation.image_problems": "an image that cannot be used{}",
+    "conversation.feedback": "feedback of the user{}",
+    "conversation.num_turns": "number of turns {}",
+    "conversation.single_turn_prompt_characters": "a prompt of {} characters",
+    "conversation.prompt_characters": "characters of the user {}",
+    "conversation.shortest_message_characters": "a message of {} characters",
+    "conversation.empty_message true": "an empty message",
+    "conversation.null_message true": "a message that the log lacks",
+    "conversation.ends_with_user true": "no answer to the last message",
+    "conversation.model_excluded true": "a model that the policy excludes",
+    "conversation.user_banned true": "a user that the policy bans",
+    "conversation.has_picture false": "no image",
+    "conversation.has_picture true": "an image",
+    "conversation.undated true": "no time in the log",
+    "conversation.is_preset true": "an example image of the arena",
+    "battle.same_model true": "a model against itself",
+    "battle.unequal_turns true": "sides with different numbers of turns",
+    "battle.anonymous false": "model names that the voter saw",
+    "battle.anonymous true": "model names that the voter did not see",
+}
+"""Signal column, with the compared value after it where that is one of two -> words; {} is the comparison or list."""

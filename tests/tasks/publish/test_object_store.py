@@ -50,7 +50,7 @@ def test_a_takedown_in_the_bucket_lists_what_is_on_the_hub_and_leaves_a_manifest
     store = "s3://published/taken"
     first = f"{store}/releases/1.0.0"
     assert curate("publish", first, "--repo", REPO, "--yes")[0] == 0
-    code, out, err = curate("takedown", "c03", "--store", store)
+    code, out, err = curate("takedown", "--yes", "c03", "--store", store)
     assert code == 0, err
     assert f"take it back with: curate yank 1.0.0 --repo {REPO} --store {store}\n" in out
     left = [name.rpartition("/")[2] for name in objects(bucket, "taken/releases/1.0.0/")]
@@ -60,7 +60,7 @@ def test_a_takedown_in_the_bucket_lists_what_is_on_the_hub_and_leaves_a_manifest
     assert (code, "was withdrawn" in err) == (2, True)
     assert curate("yank", "1.0.0", "--repo", REPO, "--store", store, "--yes")[0] == 0
     assert hub.repos[REPO].tags == {}
-    assert "still on the Hub" not in curate("takedown", "c03", "--store", store)[1]
+    assert "still on the Hub" not in curate("takedown", "--yes", "c03", "--store", store)[1]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_takedown_while_a_copy_of_the_bucket_is_sent_can_be_taken_back(
     def meanwhile(push: Push):
         if not heard:
             heard.append(True)
-            heard.append(curate("takedown", "c03", "--store", store))
+            heard.append(curate("takedown", "--yes", "c03", "--store", store))
         return step(push)
 
     monkeypatch.setattr(Push, moment, meanwhile)

@@ -104,7 +104,7 @@ def test_a_takedown_lists_published_versions_of_which_it_cannot_tell(hub, curate
     shutil.rmtree(release)
     removed = take_down(store, ["c05"], [], NOON, dry_run=True)
     assert (removed.published, removed.perhaps_published) == ([(REPO, "1.1.0")], [(REPO, "1.0.0")])
-    out = curate("takedown", "c05", "--store", store.root, "--dry-run")[1]
+    out = curate("takedown", "--yes", "c05", "--store", store.root, "--dry-run")[1]
     assert f"check whether it has the content, or take it back with: curate yank 1.0.0 --repo {REPO}" in out
 
 

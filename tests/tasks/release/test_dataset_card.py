@@ -169,7 +169,7 @@ def test_every_reason_that_removed_something_is_explained(card):
     means = {reason: text for reason, _, text in _table(card, "## What was removed")}
     assert all(means.values())
     assert means["rejected: not_json"] == "a broken line, or an archive that breaks off"
-    assert html.unescape(means["dropped: face"]) == "faces.confidence_max of the images: 0.5 or more"
+    assert html.unescape(means["dropped: face"]) == "a face with confidence 0.5 or more in an image"
     assert {*REJECT_TEXTS} == {*RejectReason}
 
 

@@ -85,8 +85,28 @@ def test_another_rule_and_seed_are_named(release, own_release):
     manifest.write_text(text.replace('"seed": 0', '"seed": 7').replace('"nsfw_image"', '"naked"'))
     rules = diff_releases(release, own_release).rules
     assert "settings.seed: 0 became 7" in rules
-    assert any(rule.startswith("policy no longer") and "nsfw_image" in rule for rule in rules)
-    assert any(rule.startswith("policy now") and "naked" in rule for rule in rules)
+    words = "nudity or sex with probability 0.8 or more in an image"
+    assert f"policy no longer drops: nsfw_image: {words}" in rules
+    assert f"policy now drops: naked: {words}" in rules
+
+
+@pytest.mark.parametrize(
+    ("version", "last_day", "suggested"),
+    [
+        ("1.2.3", "2030-01-01", "1.3.0"),
+        ("2024-09-17", "2030-01-01", "2030-01-01"),
+        ("2024-09-18", "2024-09-18", "2024-09-18.1"),
+        ("v9", "2030-01-01", "v10"),
+        ("first", "2030-01-01", "first-2"),
+    ],
+)
+def test_the_suggested_version_comes_after_the_old_one(release, own_release, version, last_day, suggested):
+    write_manifest(own_release, last_day=last_day)
+    _rewrite(own_release, "chat", lambda table: table.slice(1))
+    older = own_release.with_name("older")
+    shutil.copytree(release, older)
+    write_manifest(older, version=version)
+    assert diff_releases(older, own_release).next_version == suggested
 
 
 def test_every_other_part_of_the_policy_and_the_days_are_named_too(release, own_release):

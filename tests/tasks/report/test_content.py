@@ -126,7 +126,7 @@ def test_pairs_count_every_kept_battle_from_both_sides(tables, kept):
 def test_votes_are_shown_slice_by_slice(content, tables):
     assert tables["votes"].select("slice", "decisive_fraction").rows() == [("language:German", 0.5), ("overall", 0.5)]
     figure = next(part.figure for part in content.parts if part.key == "votes")
-    assert ">German<" in figure
+    assert ">German (6)<" in figure
     assert ">both bad<" in figure
 
 
@@ -164,7 +164,7 @@ def test_the_same_tables_give_the_same_figures(content, reported_store):
 def test_every_reason_of_the_policy_is_explained(tables):
     texts = reason_texts(POLICY)
     assert {rule.reason for rule in POLICY.rules} | {POLICY.duplicates.reason, *REPEATS} <= texts.keys()
-    assert texts["nsfw_image"] == "nsfw.nsfw_probability of the images: 0.8 or more"
+    assert texts["nsfw_image"] == "nudity or sex with probability 0.8 or more in an image"
     assert texts["unmeasured_nsfw"] == "no measurement, which counts against it"
     dropped = tables["removed"].filter(fate="dropped")
     assert set(dropped.filter(pl.col("means") == "")["reason"]) == set()

@@ -2,6 +2,7 @@
 
 import base64
 import csv
+import json
 import re
 import shutil
 import subprocess
@@ -146,8 +147,9 @@ def test_a_long_table_is_cut_on_the_page_and_whole_in_its_file(tmp_path):
     assert len((tmp_path / "tables" / "long.csv").read_text().splitlines()) == ROWS_MAX + 6
 
 
-def test_only_an_embedded_build_is_marked_as_not_for_publishing(html, tmp_path):
-    assert "Not for publishing" in html
+def test_only_an_embedded_build_is_marked_and_names_the_stand_ins_of_its_manifest(html, report, tmp_path):
+    stand_ins = json.loads((report.parent / "manifest.json").read_text())["embedded_providers"]
+    assert f"Not for publishing: measured with embedded stand-ins ({', '.join(stand_ins)})" in html
     write_report(tmp_path, Content(NOTHING, {}, []), ABOUT)
     assert "Not for publishing" not in (tmp_path / "index.html").read_text()
 

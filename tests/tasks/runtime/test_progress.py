@@ -9,7 +9,7 @@ import threading
 import pytest
 
 import tasks.runtime.progress
-from tasks.runtime.progress import progress
+from tasks.runtime.progress import progress, rate_text
 
 
 def test_nothing_to_do_shows_nothing(capsys, monkeypatch):
@@ -34,8 +34,16 @@ def test_long_work_shows_counts_and_rates_on_stderr_alone(capsys, monkeypatch):
     shown = capsys.readouterr()
     assert shown.out == ""
     first, last = shown.err.splitlines()
-    assert first.startswith("  pictures: 1,500 of 4,000, ") and first.endswith("/s")
+    assert first.startswith("  pictures: 1,500 of 4,000, ") and first.endswith("/s, 1 min left")
     assert last.startswith("  pictures: 4,000 of 4,000, ")
+
+
+@pytest.mark.parametrize(
+    ("per_second", "shown"),
+    [(1500, "1,500/s"), (1.5, "1.5/s"), (0.2, "12/min"), (0.01, "36/h"), (1e-5, "less than 1/h"), (0, "")],
+)
+def test_slow_work_has_a_rate_too(per_second, shown):
+    assert rate_text(per_second) == shown
 
 
 def test_no_count_is_lost_between_threads(capsys, monkeypatch):

@@ -18,9 +18,15 @@ from tests.tasks.takedown.conftest import ANN, OWN, SECRET, everything, files_wi
 
 
 @pytest.fixture
+def curate_as_typed(curate):
+    """Run `curate takedown` on the store without --yes: (exit status, stdout, stderr)."""
+    return lambda *arguments: curate.func(*(each for each in curate.args if each != "--yes"), *arguments)
+
+
+@pytest.fixture
 def curate(curate, store):
-    """Run `curate takedown` on the store: (exit status, stdout, stderr)."""
-    return partial(curate, "takedown", "--store", store.root)
+    """Run `curate takedown` on the store as scripts do: (exit status, stdout, stderr)."""
+    return partial(curate, "takedown", "--yes", "--store", store.root)
 
 
 def test_a_takedown_says_what_went_and_what_is_left_to_do(curate, store):
@@ -38,6 +44,32 @@ def test_a_dry_run_says_the_same_in_the_conditional(curate, store):
     assert (code, dict(everything(store)) == before) == (0, True)
     assert "would go         1  conversations" in out
     assert "gone" not in out
+
+
+def _answer(monkeypatch, answer: str) -> None:
+    """Somebody at a terminal who types this."""
+    typed = io.StringIO(answer)
+    monkeypatch.setattr(typed, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stdin", typed)
+
+
+def test_a_takedown_shows_what_would_go_and_asks_before_it_acts(curate_as_typed, store, monkeypatch):
+    before = dict(everything(store))
+    _answer(monkeypatch, "n\n")
+    code, out, _ = curate_as_typed(conv_id("ann"))
+    assert (code, dict(everything(store)) == before) == (1, True)
+    assert "would go         1  conversations" in out and "remove all this for ever?" in out
+    _answer(monkeypatch, "y\n")
+    code, out, _ = curate_as_typed(conv_id("ann"))
+    assert (code, out.count("still in the raw logs"), "gone         1  conversations" in out) == (0, 1, True)
+
+
+def test_a_script_must_say_yes(curate_as_typed, store, monkeypatch):
+    before = dict(everything(store))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    code, out, err = curate_as_typed(conv_id("ann"))
+    assert (code, out, err.count("\n"), dict(everything(store)) == before) == (2, "", 1, True)
+    assert "say --yes" in err
 
 
 def test_every_line_to_delete_is_told_before_anything_goes(curate, store, monkeypatch):

@@ -56,7 +56,7 @@ def test_no_version_of_any_object_says_what_was_taken_down(curate, bucket):
     bucket.upload_part(
         Bucket="versions", Key=upload["Key"], UploadId=upload["UploadId"], PartNumber=1, Body=b"half a part"
     )
-    code, out, err = curate("takedown", "c03", "--store", STORE)
+    code, out, err = curate("takedown", "--yes", "c03", "--store", STORE)
     assert (code, err) == (0, ""), out
     left = versions(bucket, "store/")
     assert {each["Key"] for each in left if "Size" in each and "'c03'" in told(bucket, each)} == set()
@@ -74,7 +74,7 @@ def test_a_bucket_that_may_not_be_asked_is_one_line_that_says_what_to_do(curate,
         return ask(fs, method, *arguments, **named)
 
     monkeypatch.setattr(s3fs.S3FileSystem, "call_s3", denied)
-    code, out, err = curate("takedown", "c05", "--store", STORE)
+    code, out, err = curate("takedown", "--yes", "c05", "--store", STORE)
     assert (code, err.count("\n"), "  conversations" in out) == (2, 1, True)
     assert "may keep earlier versions of what went (access denied); allow s3:ListBucketVersions" in err
     assert os.environ["AWS_SECRET_ACCESS_KEY"] not in err

@@ -69,10 +69,10 @@ def test_a_copy_that_is_named_too_goes_and_is_not_listed(store):
 
 
 def test_the_command_that_takes_the_copies_down_as_well_is_printed_and_works(store, curate):
-    code, out, _ = curate("takedown", "--store", store.root, PHOTO)
+    code, out, _ = curate("takedown", "--yes", "--store", store.root, PHOTO)
     them = f"curate takedown --store {store.root} {IDS[COPY]} {IDS[SMALL]}"
     assert (code, out.count("of 256 bits of their PDQ hashes differ")) == (0, 2)
     assert f"to take them down as well: {them}\n" in out
     assert out.index("look like a removed one") < out.index("gone")
-    assert curate(*them.split()[1:])[0] == 0
+    assert curate(*them.split()[1:], "--yes")[0] == 0
     assert set(store.read("conversations")["conversation_id"]) == {conv_id("other")}

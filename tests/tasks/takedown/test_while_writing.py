@@ -44,13 +44,13 @@ def test_a_takedown_is_refused_while_another_process_writes_and_goes_through_whe
     other = start(store.root)
     assert other.stdout.readline() == "held\n"
     before = dict(everything(store))
-    code, out, err = curate("takedown", "--store", store.root, conv_id("ann"))
+    code, out, err = curate("takedown", "--yes", "--store", store.root, conv_id("ann"))
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "another run has been writing to store" in err
     assert dict(everything(store)) == before
-    assert curate("takedown", "--store", store.root, conv_id("ann"), "--dry-run")[0] == 0
+    assert curate("takedown", "--yes", "--store", store.root, conv_id("ann"), "--dry-run")[0] == 0
     other.communicate()
-    assert curate("takedown", "--store", store.root, conv_id("ann"))[0] == 0
+    assert curate("takedown", "--yes", "--store", store.root, conv_id("ann"))[0] == 0
     assert files_with(store, conv_id("ann"), f"{SECRET} one") == []
 
 
@@ -59,7 +59,7 @@ def test_another_process_is_refused_while_a_takedown_is_under_way(start, store, 
     monkeypatch.setattr(
         flows.commands.takedown, "_print_left", lambda *_: told.append(start(store.root).communicate()[1])
     )
-    assert curate("takedown", "--store", store.root, conv_id("ann"))[0] == 0
+    assert curate("takedown", "--yes", "--store", store.root, conv_id("ann"))[0] == 0
     assert "BadInput: another run has been writing to store" in told[0]
 
 

@@ -45,6 +45,15 @@ def test_words_are_ranked_by_class_tf_idf(topic):
     assert words.index("red") > 0
 
 
+def test_the_words_of_a_topic_are_of_its_most_common_language():
+    texts = ["blue whale sea", "blue whale sea", "blauer wal meer", "blauer wal meer", "blue whale", "qqq qqq"]
+    languages = ["en", "en", "de", "de", "en", "unknown"]
+    tags = pl.Series([[]] * 6, dtype=pl.List(pl.String))
+    documents = pl.DataFrame({"text": texts, "person": list("abcdef"), "language": languages, "tags": tags})
+    (only,) = topic_evidence(documents, np.zeros(6, np.int32), _flat(6))
+    assert set(only.keywords) == {"blue", "whale", "sea"}
+
+
 def test_outliers_describe_nothing():
     evidence = _evidence(TEXTS, LABELS, _flat(5))
     assert len(evidence) == 2

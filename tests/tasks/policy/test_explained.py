@@ -1,0 +1,141 @@
+"""`curate explain` answers in at most five lines: rule, value, threshold, where, and what an item repeats."""
+
+import json
+from datetime import timedelta
+
+import polars as pl
+import pytest
+
+from schemas.conversation import Sighting
+from schemas.image import ImageFile
+from schemas.reject import QuarantineCause, Quarantined
+from tasks.storage.tables import Store, frame_schema
+from tests.builders import NOON, battle, conversation, image, image_bytes, picture, sides
+
+FACE, CLEAN = picture(1), picture(2)
+
+
+def _file(name: str, **changes) -> ImageFile:
+    empty = {"size_bytes": 1, "modified_ns": 1, "image_id": None, "problem": None, "evidence": ""}
+    return ImageFile(name=name, **empty | {"md5": "", "sha1": "", "sha256": ""} | changes)
+
+
+@pytest.fixture
+def decided(deciding) -> Store:
+    mail = conversation(
+        "mail", "Look.", "Write to a@b.cd", image_ids=[CLEAN.image_id, FACE.image_id], line=3, feedback=["flag"]
+    )
+    first = conversation("first", "What is it?", "A.", image_ids=[CLEAN.image_id], line=4, user_id="f" * 24)
+    again = conversation("again", "What is it?", "B.", image_ids=[CLEAN.image_id], line=5, tstamp=NOON + timedelta(1))
+    left, right = sides("b", image_ids=[FACE.image_id])
+    left, right = (each.model_copy(update={"model": "vicuna-13b"}) for each in (left, right))
+    deciding.given(
+        [mail, first, again, left, right],
+        battles=[battle(left, right, battle_id="vote", line=9)],
+        facts={
+            "faces": {FACE.image_id: {"confidence_max": 0.75}},
+            "text_pii": {mail.turns[1].text_id: {"types": ["email", "person"]}},
+        },
+        images=[image(FACE), image(CLEAN)],
+        picture_files=[
+            _file(f"{'1' * 32}.png", image_id=FACE.image_id, md5="a" * 32),
+            _file(f"{'2' * 32}.png", problem="undecodable"),
+        ],
+        quarantine=[Quarantined(kind="conversation", key="9" * 32, cause=QuarantineCause.FLAGGED)],
+    )
+    deciding.decide()
+    old = {"side": 0, "record_type": "chat", "conv_id": "first", "opening_id": "o", "pictures": []}
+    rows = [old | {"source": first.source, "line": line} for line in (20, 4)]
+    deciding.store.replace("sightings", pl.DataFrame(rows, schema=frame_schema(Sighting)))
+    return deciding.store
+
+
+@pytest.fixture
+def explain(curate, decided):
+    """Printed lines of `curate explain` on the store."""
+
+    def lines(item: object) -> list[str]:
+        code, out, err = curate("explain", item, "--store", decided.root)
+        assert (code, err) == (0, "")
+        assert len(out.splitlines()) <= 5
+        return out.splitlines()
+
+    return lines
+
+
+def test_every_reason_has_its_value_its_threshold_and_its_place(explain):
+    head, *details = explain("mail")
+    assert head == "conversation mail (vicuna-13b, 2024-09-18-conv.json:3): dropped by policy public_release"
+    assert "  face: faces.confidence_max of image 2 is 0.75; threshold 0.5 or more" in details
+    assert "  pii_text: text_pii.types of message 2 is email" in details
+    assert "  flagged_by_user: conversation.feedback of the conversation is flag" in "\n".join(details)
+
+
+def test_a_duplicate_names_what_it_repeats_and_how_alike_they_are(explain):
+    assert explain("again")[1] == "  duplicate: repeats first (2024-09-18-conv.json:4): images: exact; equal prompts"
+
+
+def test_a_battle_says_which_side_fell_and_which_of_its_own_rules_fired(explain):
+    head, *details = explain("vote")
+    assert head.startswith("battle vote (vicuna-13b against vicuna-13b, winner ") and ": dropped by" in head
+    assert any(line.endswith("faces.confidence_max of image 1 is 0.75; threshold 0.5 or more") for line in details)
+    assert any("same_model: battle.same_model of the battle is true" in line for line in details)
+
+
+def test_a_side_of_a_battle_says_what_its_own_reasons_leave_open(explain):
+    details = explain("b-right")[1:]
+    assert details[0] == "  face: faces.confidence_max of image 1 is 0.75; threshold 0.5 or more"
+    assert details[1].startswith("  its battle vote (vicuna-13b against vicuna-13b, ") and "dropped by" in details[1]
+    assert details[2] == "  same_model: battle.same_model of the battle is true"
+
+
+def test_a_replaced_line_names_the_line_that_replaced_it(explain):
+    head, *details = explain("2024-09-18-conv.json:20")
+    assert head == "line 2024-09-18-conv.json:20: dropped"
+    assert details[0] == "  superseded: a later line of the same conversation or vote replaced it"
+    assert details[1] == "  its conversation is now at 2024-09-18-conv.json:4"
+
+
+def test_a_line_is_answered_with_its_conversation(explain):
+    head, *details = explain("2024-09-18-conv.json:4")
+    assert head == "line 2024-09-18-conv.json:4: kept"
+    assert details[0] == "  conversation first (vicuna-13b, 2024-09-18-conv.json:4): kept by policy public_release"
+
+
+@pytest.mark.parametrize(
+    "item", [FACE.image_id, f"{FACE.image_id}.png", "1" * 32, f"{'1' * 32}.png", "a" * 32, "A" * 32]
+)
+def test_an_image_is_found_by_its_id_its_logged_name_and_its_md5(explain, item):
+    head, *details = explain(item)
+    assert head.startswith(f"image {FACE.image_id} (png, 32 x 24): shown by 3 conversations, 0 of them kept")
+    assert details[0] == "  face: faces.confidence_max of the image is 0.75; threshold 0.5 or more"
+
+
+@pytest.mark.parametrize(
+    ("item", "told"),
+    [
+        ("f" * 24, "user ffffffffffffffffffffffff: 1 conversations, 0 votes"),
+        ("9" * 32, "conversation 99999999999999999999999999999999: quarantined, never opened (flagged)"),
+        ("2" * 32, "image name 22222222222222222222222222222222: no image was read from it"),
+    ],
+)
+def test_users_quarantined_items_and_names_without_an_image_have_an_answer(explain, item, told):
+    assert explain(item)[0] == told
+
+
+def test_an_image_file_is_found_by_its_pixels(explain, tmp_path):
+    file = tmp_path / "anything.png"
+    file.write_bytes(image_bytes(1))
+    assert explain(file)[0].startswith(f"image {FACE.image_id} ")
+
+
+def test_json_has_every_signal_on_one_line(curate, decided):
+    code, out, _ = curate("explain", "mail", "--store", decided.root, "--json")
+    assert (code, out.count("\n")) == (0, 1)
+    assert json.loads(out)["pictures"][FACE.image_id]["faces"]["confidence_max"] == 0.75
+
+
+def test_an_unknown_id_is_one_line(curate, decided):
+    code, out, err = curate("explain", "nothing", "--store", decided.root)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "'nothing' is not in store" in err
