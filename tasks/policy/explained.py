@@ -54,12 +54,12 @@ def _conversation(store: Store, account: Account, policy: Policy) -> Iterator[st
         if decision["redactions"]:
             removed = (f"{r['count']} {r['type']} in {_place(r['part'], r['place'])}" for r in decision["redactions"])
             yield f"redacted: {', '.join(removed)}"
-        if decision["tags"]:
-            yield f"tags: {', '.join(decision['tags'])}"
     if battle := account["battle"]:
         head, *why = _battle(store, battle, policy)
         yield f"its {head}"
         yield from (each for each in why if not each.startswith(f"{item}: "))  # this side's own are listed already
+    if decision and decision["tags"]:
+        yield f"tags: {', '.join(decision['tags'])}"
 
 
 def _battle(store: Store, account: Account, policy: Policy) -> Iterator[str]:

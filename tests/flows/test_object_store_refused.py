@@ -16,7 +16,7 @@ RELEASE = f"{STORE}/releases/1.0.0"
 COMMANDS = {
     "run": ("run", "--logs", "{logs}", "--store", STORE),
     "release": ("release", "--store", STORE),
-    "takedown": ("takedown", "--store", STORE, "someid"),
+    "takedown": ("takedown", "--yes", "--store", STORE, "someid"),
     "explain": ("explain", "someid", "--store", STORE),
     "verify": ("verify", RELEASE),
     "diff": ("diff", RELEASE, RELEASE),
