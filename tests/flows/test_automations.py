@@ -79,13 +79,13 @@ def server(tmp_path, monkeypatch) -> Iterator[str]:
 def test_a_run_that_sends_no_heartbeat_any_more_is_crashed_and_a_run_of_others_is_not(server):
     """The runs stop right after their first heartbeat; the shipped automation waits seconds here."""
     (shipped,) = [each for each in yaml.safe_load(AUTOMATIONS)["automations"] if each["name"] == "end killed runs"]
-    shipped["trigger"]["within"] = 3
+    shipped["trigger"]["within"] = 10
     with get_client(sync_client=True) as client:
         client.create_automation(AutomationCore.model_validate(shipped))
         flow = client.create_flow_from_name("killed")
         runs = {}
         for name in ("nightly", "of others"):
-            deployment = client.create_deployment(flow.id, name)
+            deployment = client.create_deployment(flow, name)
             runs[name] = client.create_flow_run_from_deployment(deployment, state=Running())
         time.sleep(3)  # until the server has read the new automation
         for name, run in runs.items():
