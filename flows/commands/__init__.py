@@ -75,6 +75,8 @@ def main() -> None:
         status = command_line()(prog_name="curate", standalone_mode=False)
     except CurateError as error:
         _stop(str(error), error.exit_status)
+    except typer.Abort:
+        _stop("nothing was done", 1)
     except TyperException as error:
         _stop(_in_one_line(error), error.exit_code)
     except OSError as error:
@@ -85,8 +87,6 @@ def main() -> None:
     except Exception as error:
         _stop_if_store_lost(error)
         raise
-    except typer.Abort:
-        _stop("nothing was done", 1)
     raise SystemExit(status)
 
 
