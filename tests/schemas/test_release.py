@@ -9,10 +9,10 @@ from schemas.tags import Categories
 
 PROMISED = {
     "chat": "images conversation_id model num_turns conversation language user_id tstamp is_preset preset_dataset "
-    "categories topic",
+    "categories topic topic_id",
     "battle": "question_id model_a model_b winner judge conversation_a conversation_b num_turns anony language tstamp "
     "images conv_metadata categories is_preset in_bench",
-    "bench": "question_id turns images topic categories",
+    "bench": "question_id turns images topic topic_id categories",
 }
 MESSAGES = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
 IMAGES = pa.list_(pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
