@@ -97,7 +97,7 @@ def test_a_stage_runs_and_its_run_is_kept_in_postgresql(server, database, tmp_pa
         capture_output=True, text=True, check=False, timeout=400,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    asked = "select r.state_name, a.data from flow_run r join artifact a on a.flow_run_id = r.id"
+    asked = "select r.state_name, a.data from flow_run r join artifact a on a.flow_run_id = r.id where a.key = 'stages'"
     port = database.rpartition(":")[2].partition("/")[0]
     ask = ["psql", "-h", "127.0.0.1", "-p", port, "-U", "prefect", "-At", "-c", asked, "postgres"]
     (kept,) = subprocess.run(ask, check=True, capture_output=True, text=True).stdout.splitlines()
