@@ -100,7 +100,8 @@ def test_the_release_in_the_bucket_is_the_release_in_the_folder(runs):
 
 def test_a_second_run_measures_nothing_and_leaves_no_lock(runs):
     objects = _objects(runs.environment)
-    first, second = (json.loads(objects[name]) for name in sorted(objects) if name.startswith("runs/"))
+    cut_off, first, second = (json.loads(objects[name]) for name in sorted(objects) if name.startswith("runs/"))
+    assert [cut_off["state"], first["state"], second["state"]] == ["killed", "completed", "completed"]
     calls = [sum(sum(stage["model_calls"].values()) for stage in record["stages"]) for record in (first, second)]
     assert calls[0] > 0 and calls[1] == 0
     assert "writing.lock" not in objects
