@@ -68,7 +68,7 @@ def test_a_changed_value_names_what_the_manifests_say_of_it(release, own_release
         ("1.2.3", lambda rows: rows[1:], (Bump.MINOR, "1.3.0")),
         ("1.2.3", _other_topics, (Bump.PATCH, "1.2.4")),
         ("1.2.3", lambda rows: rows, (Bump.NONE, None)),
-        ("2024.09", _other_topics, (Bump.PATCH, None)),
+        ("2024.09", _other_topics, (Bump.PATCH, "2024.10")),
     ],
 )
 def test_the_next_version_is_the_earlier_one_with_the_bump(release, own_release, tmp_path, version, change, expected):
