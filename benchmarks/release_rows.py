@@ -36,6 +36,7 @@ def _row(number: int, anew: bool) -> dict[str, object]:
         "preset_dataset": None,
         "categories": dict.fromkeys(ReleasedCategories.model_fields),
         "topic": f"topic {number % 40}",
+        "topic_id": number % 40,
     }
 
 
