@@ -175,8 +175,6 @@ class TextItems(NamedTuple):
 class ImageItems:
     """Stored images by content id. `part_of`: content id -> (table, part)."""
 
-    part_items = PICTURES_A_PART
-
     def __init__(self, store: Store, part_of: dict[str, tuple[str, str]]) -> None:
         self.part_of = part_of
         self._images = StoredImages(store, part_of=part_of)
@@ -184,6 +182,11 @@ class ImageItems:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _image_items, (self._store.root, self.part_of)
+
+    @property
+    def part_items(self) -> int:
+        """Items per stored part."""
+        return PICTURES_A_PART
 
     def ordered(self, content_ids: Iterable[str]) -> list[str]:
         """The ids that are stored, grouped by the part that holds them."""
