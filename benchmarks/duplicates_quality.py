@@ -2,9 +2,9 @@
 
     python -m benchmarks.duplicates_quality DATA
 
-DATA holds folders `photos` and `art` (pictures to make copies of), `near-dup` (labelled pairs), `exif-orientation` (one
-picture in nine files), `ocr-documents` (receipts, and a list of different ones whose DCT hashes collide),
-`charts-maps-diagrams` and `ui-screens` (pictures that look alike and are not). Beside each figure of ours stands
+DATA holds folders `photos` and `art` (images to make copies of), `near-dup` (labelled pairs), `exif-orientation` (one
+image in nine files), `ocr-documents` (receipts, and a list of different ones whose DCT hashes collide),
+`charts-maps-diagrams` and `ui-screens` (images that look alike and are not). Beside each figure of ours stands
 imagehash's: its 64-bit DCT hash within 8 bits, alone.
 """
 
@@ -33,7 +33,7 @@ from tasks.images.decode import DecodedImage, ImageRejected, open_image
 from tasks.providers import Providers
 from tasks.signals import IMAGE_SIGNALS
 
-PICTURES = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
+IMAGES = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
 EVERY = 2
 """Copies are made of every second image."""
 PEER = "imagehash"
@@ -91,21 +91,21 @@ class Seen(NamedTuple):
     """image_id, phash, pdq, grey, vector, peer (imagehash's digits); one row a content id."""
 
 
-def look(pictures: Iterable[tuple[str, DecodedImage]], providers: Providers) -> Seen:
-    """Hashes and vectors of named pictures."""
+def measure(images: Iterable[tuple[str, DecodedImage]], providers: Providers) -> Seen:
+    """Hashes and vectors of named images."""
     signals = {name: IMAGE_SIGNALS[name](providers) for name in ("image_hash", "image_embedding")}
-    images, rows = {}, {}
-    for name, picture in pictures:
-        images[name] = picture.image_id
-        (hashes,), (embedding,) = (signal.values([picture]) for signal in signals.values())
-        peer = str(imagehash.phash(picture.pil))
-        rows[picture.image_id] = {
-            "image_id": picture.image_id,
+    ids, rows = {}, {}
+    for name, image in images:
+        ids[name] = image.image_id
+        (hashes,), (embedding,) = (signal.values([image]) for signal in signals.values())
+        peer = str(imagehash.phash(image.pil))
+        rows[image.image_id] = {
+            "image_id": image.image_id,
             **hashes.model_dump(),
             **embedding.model_dump(),
             "peer": peer,
         }
-    return Seen(images, pl.DataFrame(list(rows.values())).sort("image_id"))
+    return Seen(ids, pl.DataFrame(list(rows.values())).sort("image_id"))
 
 
 def relations(seen: Seen) -> dict[str, Pairs]:
@@ -141,9 +141,9 @@ def copies(data: Path, providers: Providers) -> Iterator[dict[str, Any]]:
     """Recall on copies of photographs and paintings, for each kind of change."""
     originals = dict(list(_opened(data, "photos", "art"))[::EVERY])
     for name, change in COPIES.items():
-        made = {f"copy of {each}": _again(change(picture.pil)) for each, picture in originals.items()}
+        made = {f"copy of {each}": _again(change(image.pil)) for each, image in originals.items()}
         yield from recall(
-            name, look({**originals, **made}.items(), providers), list(zip(originals, made, strict=True)), False
+            name, measure({**originals, **made}.items(), providers), list(zip(originals, made, strict=True)), False
         )
 
 
@@ -152,12 +152,12 @@ def labelled(data: Path, providers: Providers) -> Iterator[dict[str, Any]]:
     folder = data / "near-dup"
     pairs = [(row["image"], row["duplicate"], row["same_picture"]) for row in _rows(folder / "labelled-pairs.csv")]
     figures = [(row["image"], row["duplicate"]) for row in _rows(folder / "diagram-pairs.csv")]
-    seen = look(((name.removeprefix("near-dup/"), p) for name, p in _opened(data, "near-dup")), providers)
+    seen = measure(((name.removeprefix("near-dup/"), p) for name, p in _opened(data, "near-dup")), providers)
     yield from recall("labelled pairs", seen, [(a, b) for a, b, same in pairs if same == "yes"])
     yield from recall("mirrored or turned, labelled", seen, [(a, b) for a, b, same in pairs if same == "decide"])
     yield from recall("figure and its larger version", seen, figures)
     yield _unlabelled(seen, [(a, b) for a, b, _ in pairs] + figures)
-    exif = look(_opened(data, "exif-orientation"), providers)
+    exif = measure(_opened(data, "exif-orientation"), providers)
     yield from recall("one photograph, nine orientations", exif, list(pairwise(exif.images)))
 
 
@@ -173,7 +173,7 @@ def _unlabelled(seen: Seen, known: Iterable[tuple[str, str]]) -> dict[str, Any]:
 
 def different(data: Path, providers: Providers) -> Iterator[dict[str, Any]]:
     """Pairs of different images that look alike: counts for every relation, and a list of the perceptual ones."""
-    seen = look(_opened(data, *HARD), providers)
+    seen = measure(_opened(data, *HARD), providers)
     found = relations(seen)
     names = {image_id: name for name, image_id in seen.images.items()}
     collide = [
@@ -189,7 +189,7 @@ def different(data: Path, providers: Providers) -> Iterator[dict[str, Any]]:
             map(" - ".join, false) if relation == "perceptual" else (),
         )
         shown = sorted(f"{names[a]} - {names[b]}" for a, b in pairs) if relation == "perceptual" else ()
-        yield figure(f"hard negatives, pairs a picture: {relation}", len(pairs), len(names), shown)
+        yield figure(f"hard negatives, pairs an image: {relation}", len(pairs), len(names), shown)
 
 
 def _rows(file: Path) -> list[dict[str, str]]:
@@ -206,7 +206,7 @@ def _again(image: Image) -> DecodedImage:
 def _opened(data: Path, *folders: str) -> Iterator[tuple[str, DecodedImage]]:
     """Name below DATA and decoded image of every usable file."""
     for file in sorted(
-        each for folder in folders for each in (data / folder).rglob("*") if each.suffix.lower() in PICTURES
+        each for folder in folders for each in (data / folder).rglob("*") if each.suffix.lower() in IMAGES
     ):
         try:
             yield file.relative_to(data).as_posix(), open_image(file.read_bytes())

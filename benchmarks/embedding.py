@@ -16,7 +16,7 @@ import open_clip
 import PIL.Image
 import torch
 
-from benchmarks.pictures import picture_files
+from benchmarks.images import image_files
 from benchmarks.timing import compare
 from tasks.images.decode import decode_stored
 from tasks.providers.production.openclip import OpenClip
@@ -32,7 +32,7 @@ def run() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         pretrained = os.environ.get("CURATE_CLIP_PRETRAINED") or drawn_weights(Path(folder))
         os.environ |= {"CURATE_CLIP_MODEL": MODEL, "CURATE_CLIP_DEVICES": "cpu", "CURATE_CLIP_PRETRAINED": pretrained}
-        files, ours, plain = picture_files(Path(folder)), OpenClip(), Plain(pretrained)
+        files, ours, plain = image_files(Path(folder)), OpenClip(), Plain(pretrained)
         prompts = drawn_prompts(len(files))
         kinds = {
             "image": (lambda: images(ours, files), lambda: plain.images(files)),

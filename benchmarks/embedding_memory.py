@@ -16,11 +16,11 @@ import open_clip
 import polars as pl
 import torch
 
-from benchmarks.pictures import picture_files
+from benchmarks.images import image_files
 from schemas.tables import TABLES
 from tasks.providers import Providers
 from tasks.signals import IMAGE_SIGNALS
-from tasks.signals.run import PICTURES_A_PART, ImageItems, measure_items
+from tasks.signals.run import IMAGES_A_PART, ImageItems, measure_items
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.tables import Store, frame_schema
 
@@ -42,7 +42,7 @@ def run() -> list[dict[str, Any]]:
         (folder / f"{MODEL}.json").write_text(json.dumps(CONFIG))
         open_clip.add_model_config(folder)
         torch.save(open_clip.create_model(MODEL).state_dict(), folder / "drawn.pt")
-        files = [file.read_bytes() for file in picture_files(folder)]
+        files = [file.read_bytes() for file in image_files(folder)]
         return [_measured(folder, files, *setting) for setting in SETTINGS]
 
 
@@ -81,7 +81,7 @@ def embed(folder: str, store: str, workers: int) -> None:
     items = ImageItems(opened, images.part_of)
     made = measure_items(
         opened, signal, items.ordered(items.part_of), items.load, workers=workers, now=datetime.now(UTC),
-        part_items=PICTURES_A_PART,
+        part_items=IMAGES_A_PART,
     )  # fmt: skip
     print(json.dumps({"peak_mb": _peak_mb(), "before_mb": before, "failed": made.failures.total()}))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 
-from benchmarks.privacy_quality import LABELS, PICTURES, figure
+from benchmarks.privacy_quality import IMAGES, LABELS, figure
 from tasks.images.decode import DecodedImage, ImageRejected, open_image
 from tasks.providers.embedded.faces import CenterFace
 
@@ -35,7 +35,7 @@ def images_below(data: Path, labels: Path) -> tuple[list[Path], list[Path]]:
     """Files with a labelled face, and files without any."""
     with labels.open(encoding="utf-8") as lines:
         known = {row["file"]: row["kind"] for row in csv.DictReader(lines)}
-    files = [f for f in sorted(data.rglob("*")) if f.suffix.lower() in PICTURES and "arena-logs" not in f.parts]
+    files = [f for f in sorted(data.rglob("*")) if f.suffix.lower() in IMAGES and "arena-logs" not in f.parts]
     names = {file: file.relative_to(data).as_posix() for file in files}
     with_face = [file for file in files if known.get(names[file]) == "face"]
     return with_face, [file for file in files if names[file] not in known]

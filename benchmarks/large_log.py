@@ -34,12 +34,12 @@ def _records(random: random.Random) -> Iterator[dict[str, Any]]:
         ip = f"198.51.{random.randrange(256)}.{random.randrange(256)}"
         pair = random.sample(_MODELS, 2 if random.random() < 0.6 else 1)
         states = [_state(random, model) for model in pair]
-        picture = f"{random.getrandbits(128):032x}"
+        image = f"{random.getrandbits(128):032x}"
         turns = 1 if random.random() < 0.75 else random.randint(2, 4)
         for turn in range(turns):
             question = _text(random, 30)
             for state in states:
-                asked: Any = [question, [picture]] if turn == 0 else question
+                asked: Any = [question, [image]] if turn == 0 else question
                 state["messages"] += [["user", asked], ["assistant", _text(random, 180)]]
                 yield _chat(state, now, ip)
         if len(states) == 2:

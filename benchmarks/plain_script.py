@@ -139,8 +139,8 @@ def _prompt_signals(models: Providers, turns: dict[str, Any], images: dict[str, 
         shown = [name for _, _, found in each for name in found if name in images]
         key = json.dumps([prompt, shown])
         documents[key] = Document(
-            document_id=key, prompt=prompt, picture_count=len(shown), pictures=(),
-            picture_text="\n".join(images[name]["text"] for name in shown), flat_fraction=0.0, colour_count=0,
+            document_id=key, prompt=prompt, image_count=len(shown), images=(),
+            image_text="\n".join(images[name]["text"] for name in shown), flat_fraction=0.0, colour_count=0,
             image_vectors=tuple(images[name]["vector"] for name in shown),
         )  # fmt: skip
     prompts = [each.prompt for each in documents.values()]

@@ -28,7 +28,7 @@ from tasks.signals.tag_evaluation import clopper_pearson
 
 LABELS = Path(__file__).with_name("face_labels.csv")
 FACE_PX_MIN = 32
-PICTURES = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
+IMAGES = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
 TEXTS = (Over.MESSAGES, Over.USER_MESSAGES, Over.PROMPT)
 
 
@@ -49,7 +49,7 @@ def image_figures(data: Path, labels: Path, providers: Providers) -> list[dict[s
         known = {row["file"]: (row["kind"], int(row["face_px"])) for row in csv.DictReader(lines)}
     signals = {name: IMAGE_SIGNALS[name](providers) for name in ("faces", "nsfw")}
     rows = []
-    for file in sorted(each for each in data.rglob("*") if each.suffix.lower() in PICTURES):
+    for file in sorted(each for each in data.rglob("*") if each.suffix.lower() in IMAGES):
         name = file.relative_to(data).as_posix()
         if name.startswith("arena-logs"):  # copies of the others
             continue

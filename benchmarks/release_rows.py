@@ -24,7 +24,7 @@ def chat_rows(numbers: Iterable[int], told_anew: frozenset[int] = frozenset()) -
 def _row(number: int, anew: bool) -> dict[str, object]:
     told = " ".join(_WORDS[word] for word in np.random.default_rng([number, anew]).integers(0, len(_WORDS), 250))
     return {
-        "image_ids": [picture_id(number)],
+        "image_ids": [image_id(number)],
         "conversation_id": hashlib.md5(str(number).encode()).hexdigest(),
         "model": f"model-{number % 40}",
         "num_turns": 1,
@@ -40,7 +40,7 @@ def _row(number: int, anew: bool) -> dict[str, object]:
     }
 
 
-def picture_id(number: int) -> str:
+def image_id(number: int) -> str:
     """The image id of a row."""
     return f"{number:032x}"
 
@@ -57,7 +57,7 @@ def _images(numbers: list[int]) -> pl.DataFrame:
     generators = [np.random.default_rng([9, number]) for number in numbers]
     rows = [
         {
-            "image_id": picture_id(n),
+            "image_id": image_id(n),
             "bytes": g.bytes(int(g.integers(30_000, 90_000))),
             "format": "png",
             "width": 1,

@@ -117,7 +117,7 @@ def _conversations(numbers: Numbers, left: Numbers, texts: _Texts) -> pl.DataFra
             "num_turns": pl.Series(turns),
             "prompt_id": _hex(left, "f"),
             "document_id": _hex(left, "d"),
-            "image_ids": pl.Series([[picture] for picture in _hex(left, "d")]),
+            "image_ids": pl.Series([[image] for image in _hex(left, "d")]),
             "tstamp": tstamp,
             "day": tstamp.dt.date(),
             "user_id": _hex(left % _USERS, digits=24),

@@ -37,7 +37,7 @@ def _later(few: int) -> Iterable[tuple[str, pl.DataFrame]]:
     yield "one stretch of rows removed", chat_rows([n for n in range(ROWS) if not 0 <= n - ROWS // 3 < few])
     yield "rows removed all over", chat_rows([n for n in range(ROWS) if n not in spread])
     yield "texts changed all over", chat_rows(range(ROWS), spread)
-    yield "rows replaced all over, text and picture", chat_rows([fresh.get(n, n) for n in range(ROWS)])
+    yield "rows replaced all over, text and image", chat_rows([fresh.get(n, n) for n in range(ROWS)])
 
 
 def _written(rows: pl.DataFrame, images: ReleasedImages, folder: Path) -> dict[str, list[Path]]:

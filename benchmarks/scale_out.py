@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from benchmarks.pictures import picture_files
+from benchmarks.images import image_files
 from schemas.settings import Settings
 from tasks.images.hashes import pdq_digits
 from tasks.ingest.image_files import ImageSource
@@ -39,7 +39,7 @@ def run() -> list[dict[str, Any]]:
     """One row per engine and number of workers; `ratio` is against one worker of the same engine."""
     rows = []
     with tempfile.TemporaryDirectory() as folder, _prefect(folder):
-        files = picture_files(Path(folder))
+        files = image_files(Path(folder))
         for engine in ENGINES:
             one = _timed(engine, 1, files)
             two = _timed(engine, 2, files)
@@ -51,7 +51,7 @@ def run() -> list[dict[str, Any]]:
 
 def _row(engine: str, files: int, found: dict[str, float], one: dict[str, float]) -> dict[str, Any]:
     return {
-        "bench": f"scale-out: pictures taken in, {engine}, workers {found['workers']:.0f}",
+        "bench": f"scale-out: images taken in, {engine}, workers {found['workers']:.0f}",
         "n": files,
         "ours_s": round(found["work_s"], 2),
         "peer": f"one worker of {engine}",

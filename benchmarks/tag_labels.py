@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-PICTURES = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
+IMAGES = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
 CODE_SHARE = 4
 """One in so many of Arena-Hard's prompts was read."""
 
@@ -71,7 +71,7 @@ def _images(data: Path) -> Iterator[Labelled]:
         "faces": "captioning", "ui-screens": "captioning",
     }  # fmt: skip
     for folder, suits in kinds.items():
-        for file in sorted(each for each in (data / folder).rglob("*") if each.suffix.lower() in PICTURES):
+        for file in sorted(each for each in (data / folder).rglob("*") if each.suffix.lower() in IMAGES):
             item = file.relative_to(data).as_posix()
             pools = _notes()["prompts"]["held_out" if _hash(item) % 2 else "tuning"]
             pool = suits if suits != "captioning" or _hash(f"{item} pool") % 3 else "other"

@@ -8,7 +8,7 @@ from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.providers import Providers
-from tasks.signals.steps import catch_up_pictures, measure_documents, measure_texts
+from tasks.signals.steps import catch_up_images, measure_documents, measure_texts
 
 
 @flow(name="screen")
@@ -16,7 +16,7 @@ from tasks.signals.steps import catch_up_pictures, measure_documents, measure_te
 def screen(settings: Settings) -> Iterator[StageReport]:
     """Signals of all items, which policy rules use."""
     providers = Providers(settings.providers)
-    yield catch_up_pictures(settings, providers)
+    yield catch_up_images(settings, providers)
     yield measure_texts(settings, providers, "screen_texts", kept_only=False)
 
 

@@ -16,7 +16,7 @@ class Overlap(Row):
     """exact: the same text; normalised: the same words; near: most four-word sequences of the question."""
     overlap: float
     """Share of the question's four-word sequences that are in the row, 0 to 1; 1 when the words are equal."""
-    same_picture: bool
+    same_image: bool
     """Whether the row names the question's image; false when unknown."""
     contaminated: bool
     """Whether this counts as evidence: the question has at least 13 words, or its image is in the row too. Short

@@ -67,9 +67,9 @@ class Sighting(Row):
     null) starts with the same messages."""
     num_messages: Int32
     """Number of messages, also when texts is null."""
-    pictures: list[str]
+    images: list[str]
     """Image names without extension, in order of first use: 32 hex digits, or a name from WildVision-Arena."""
-    picture_problems: list[str]
+    name_problems: list[str]
     """Reject reasons of logged image names that cannot be used."""
     user_id: str | None
     """Keyed hash of the sender's address; null when the log has none."""

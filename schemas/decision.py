@@ -18,7 +18,7 @@ class Redaction(Row):
     reason: str
     """The redacting rule; `repeated` for a copy of something that the rule found in another part."""
     part: str
-    """message or picture."""
+    """message or image."""
     place: Int32
     """Index of the message or image in its conversation, from 0."""
     type: str

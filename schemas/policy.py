@@ -86,11 +86,11 @@ class DuplicateRule(Row):
 
     reason: str = "duplicate"
     """The name that decisions, reports and cards use."""
-    pictures: Literal["same", "near", "semantic", "ignore"] = "near"
+    images: Literal["same", "near", "semantic", "ignore"] = "near"
     """Which images count as the same: equal ones, near-duplicates, semantic near-duplicates too, or any."""
     prompt_cosine_min: float = Field(default=0.9, ge=0.0, le=1.0)
     """Minimum cosine of the embeddings of two prompts of one message on the same image. Without an image, with
-    `pictures: ignore` or with several messages, texts must be the same but for case and closing punctuation."""
+    `images: ignore` or with several messages, texts must be the same but for case and closing punctuation."""
     copies_max: int = Field(default=1, ge=1)
     """Most conversations that are kept with the same prompt and image."""
     action: Literal[Action.DROP, Action.TAG] = Action.DROP
@@ -111,7 +111,7 @@ class HotPromptRule(Row):
 
     reason: str = "hot_prompt"
     """The name that decisions, reports and cards use."""
-    pictures: Literal["same", "near", "ignore"] = "near"
+    images: Literal["same", "near", "ignore"] = "near"
     """Which images count as the same: equal ones, near-duplicates, or any (as upstream does)."""
     copies_max: int | None = Field(default=None, ge=1)
     """Most battles that are kept with the same prompt and image."""
@@ -175,7 +175,7 @@ class SemanticImages(Row):
     """When two different images count as semantic near-duplicates. This alone drops nothing."""
 
     cosine_min: float = Field(default=0.9, ge=0.0, le=1.0)
-    """Minimum cosine of the embeddings. It depends on the model; 0.9 fits the embedded one (docs/pictures.md)."""
+    """Minimum cosine of the embeddings. It depends on the model; 0.9 fits the embedded one (docs/images.md)."""
 
 
 class DriftBand(Row):
@@ -206,9 +206,9 @@ class Policy(Row):
     """Contact for removal requests, shown in the dataset card; null for the publisher."""
     rules: list[Rule]
     """All rules; every one that fires is recorded."""
-    near_pictures: NearImages = NearImages()
+    near_images: NearImages = NearImages()
     """Thresholds of near-duplicate images."""
-    semantic_pictures: SemanticImages | None = SemanticImages()
+    semantic_images: SemanticImages | None = SemanticImages()
     """Threshold of semantic near-duplicates; null switches them off."""
     duplicates: DuplicateRule | None = DuplicateRule()
     """The duplicate rule; null switches it off."""
@@ -227,8 +227,8 @@ class Policy(Row):
 
     @model_validator(mode="after")
     def _semantic_radius(self) -> Self:
-        if self.duplicates and self.duplicates.pictures == "semantic" and self.semantic_pictures is None:
-            raise ValueError("duplicates with pictures: semantic need semantic_pictures: {cosine_min: …}")
+        if self.duplicates and self.duplicates.images == "semantic" and self.semantic_images is None:
+            raise ValueError("duplicates with images: semantic need semantic_images: {cosine_min: …}")
         return self
 
     @field_validator("banned_users")

@@ -31,7 +31,7 @@ class RejectReason(StrEnum):
     IMAGE_PATH_ESCAPE = "image_path_escape"
     IMAGE_MISSING = "image_missing"
     IMAGE_EMPTY = "image_empty"
-    IMAGE_NOT_A_PICTURE = "image_not_a_picture"
+    NOT_AN_IMAGE = "not_an_image"
     IMAGE_TRUNCATED = "image_truncated"
     IMAGE_TOO_LARGE = "image_too_large"
     IMAGE_ANIMATED = "image_animated"
@@ -62,7 +62,7 @@ REJECT_TEXTS: dict[str, str] = {
     RejectReason.IMAGE_PATH_ESCAPE: "an image name that points outside the folder",
     RejectReason.IMAGE_MISSING: "an image file that does not exist",
     RejectReason.IMAGE_EMPTY: "an empty image file",
-    RejectReason.IMAGE_NOT_A_PICTURE: "a file that is not an image",
+    RejectReason.NOT_AN_IMAGE: "a file that is not an image",
     RejectReason.IMAGE_TRUNCATED: "a truncated image file",
     RejectReason.IMAGE_TOO_LARGE: "an image with too many pixels",
     RejectReason.IMAGE_ANIMATED: "an animated image",
@@ -95,7 +95,7 @@ class Quarantined(Row):
     """A conversation or image that no stage ever opens."""
 
     kind: str
-    """conversation or picture."""
+    """conversation or image."""
     key: str
     """conv_id, logged image name (32 hex digits), or `preset:` and a path in the preset collection."""
     cause: QuarantineCause

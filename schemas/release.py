@@ -234,7 +234,7 @@ class Manifest(Row):
     """Every other file of the release."""
     columns: dict[str, list[ReleasedColumn]]
     """Columns of every configuration, and of `leaderboard`."""
-    pictures: dict[str, str]
+    images: dict[str, str]
     """Configuration -> SHA-256 of the image ids of all rows."""
     seal: str | None = None
     """SHA-256 of the rest of the manifest; written last."""

@@ -9,9 +9,9 @@ from schemas.row import Row
 WORKED_ON = {
     "canaries": "probes",
     "read_logs": "lines",
-    "take_in_pictures": "files",
+    "take_in_images": "files",
     "assemble": "conversations",
-    "near_pictures": "searched",
+    "near_images": "searched",
     "decide": "items",
     "topics": "documents",
     "bench": "pool",

@@ -30,11 +30,11 @@ class TopicSettings(Row):
     """Number of neighbours in UMAP."""
     dimensions: int = Field(default=5, ge=2)
     """Dimensions of the UMAP embedding that HDBSCAN clusters."""
-    picture_weight: float = Field(default=0.5, ge=0.0, le=1.0)
+    image_weight: float = Field(default=0.5, ge=0.0, le=1.0)
     """Weight of the image in a document's embedding, 0 to 1; the prompt has the rest."""
-    document: Literal["auto", "mean", "concatenated", "text", "picture"] = "auto"
+    document: Literal["auto", "mean", "concatenated", "text", "image"] = "auto"
     """How prompt and image embeddings are combined: mean (weighted, VisionArena sec. 6), concatenated, text only, or
-    picture only. auto: mean when one model embeds both, else concatenated."""
+    image only. auto: mean when one model embeds both, else concatenated."""
     single_turn: bool = True
     """Only prompts of conversations with one user message are fitted, as in VisionArena; the others are assigned."""
     needs_image: bool = True
@@ -60,7 +60,7 @@ class BenchSettings(Row):
     the pool (models rank as on all prompts). Every topic has at least one prompt if the split is large enough."""
     single_turn: bool = True
     """Only prompts of conversations with one user message."""
-    needs_picture: bool = True
+    needs_image: bool = True
     """Only prompts with an image."""
     presets: bool = False
     """Whether prompts about the arena's own example images may be drawn."""

@@ -14,13 +14,13 @@ class Sees(StrEnum):
     """What the tagger is shown, as in the paper's best taggers (VisionArena sec. 4.1)."""
 
     PROMPT = "prompt"
-    PICTURES = "pictures"
-    BOTH = "prompt and pictures"
+    IMAGES = "images"
+    BOTH = "prompt and images"
 
 
 FromPrompt = Annotated[bool | None, Sees.PROMPT]
 """A tag that is decided from the prompt alone."""
-FromPictures = Annotated[bool | None, Sees.PICTURES]
+FromImages = Annotated[bool | None, Sees.IMAGES]
 """A tag that is decided from the images alone; false without images."""
 FromBoth = Annotated[bool | None, Sees.BOTH]
 """A tag that is decided from the prompt with its images."""
@@ -33,11 +33,11 @@ class Categories(Row):
     """Asks to describe the image as a whole."""
     creative_writing: FromPrompt
     """Asks for a story, poem, caption or other original text."""
-    diagram: FromPictures
+    diagram: FromImages
     """The image is a chart, diagram or figure."""
     entity_recognition: FromPrompt
     """Asks which particular object, person, place or species is shown."""
-    homework: FromPictures
+    homework: FromImages
     """The image or prompt is an exercise or exam question."""
     humor: FromBoth
     """Asks for or about something funny."""

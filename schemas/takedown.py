@@ -10,7 +10,7 @@ class TakenDownKind(StrEnum):
     """What a tombstone is about."""
 
     CONVERSATION = "conversation"
-    PICTURE = "picture"
+    IMAGE = "image"
     USER = "user"
 
 
@@ -20,7 +20,7 @@ class Tombstone(Row):
     key: str
     """Keyed hash of kind and id; not reversible without the store's key."""
     kind: TakenDownKind
-    """conversation, picture or user."""
+    """conversation, image or user."""
     taken_down_at: datetime
     """When the removal was requested (UTC)."""
 
@@ -47,9 +47,9 @@ class Removed(Row):
     """(repository, tag or branch) of versions on the Hub that may contain it: their release is not in the store."""
     lines: list[str]
     """Raw log lines that still contain it, as FILE:LINE; the operator must delete them."""
-    picture_files: list[str]
+    image_files: list[str]
     """Raw image files that still contain it; the operator must delete them."""
-    near_pictures: list[NearCopy]
+    near_images: list[NearCopy]
     """Images that look like a removed one and stay, nearest first."""
     earlier_versions: str
     """Why the bucket keeps earlier versions of removed objects; empty when it keeps none."""

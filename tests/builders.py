@@ -132,14 +132,14 @@ def image_bytes(seed: int = 0, size: tuple[int, int] = (32, 24), file_format: st
     return sink.getvalue()
 
 
-def picture(seed: int = 0, size: tuple[int, int] = (32, 24)) -> DecodedImage:
+def drawn_image(seed: int = 0, size: tuple[int, int] = (32, 24)) -> DecodedImage:
     """A decoded image that differs with the seed."""
     return open_image(image_bytes(seed, size))
 
 
 def image(of: DecodedImage | None = None) -> Image:
     """The stored row of an image."""
-    of = of or picture()
+    of = of or drawn_image()
     return Image(image_id=of.image_id, bytes=of.encoded, format=of.format, width=of.width, height=of.height)
 
 

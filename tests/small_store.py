@@ -33,9 +33,9 @@ from tests.builders import (
     conversation,
     counted_tokens,
     decision,
+    drawn_image,
     image,
     measure_clean,
-    picture,
     sides,
     store_with,
 )
@@ -51,13 +51,13 @@ POLICY = load_policy("public_release")
 
 def small_store(folder: Path) -> Store:
     """The store described above, in `folder`/store."""
-    pictures = [picture(seed) for seed in range(6)]
-    kept = _chats(pictures)
-    dropped = _dropped(pictures)
-    votes = _votes(pictures)
+    images = [drawn_image(seed) for seed in range(6)]
+    kept = _chats(images)
+    dropped = _dropped(images)
+    votes = _votes(images)
     useless = [
         side.model_copy(update={"line": 90 + n, "model": MODELS[0]})
-        for n, side in enumerate(sides("b9", image_ids=[pictures[0].image_id], user_id=USER))
+        for n, side in enumerate(sides("b9", image_ids=[images[0].image_id], user_id=USER))
     ]
     battles = [battle(*pair, winner=winner, line=100 + n) for n, (pair, winner) in enumerate(votes)]
     same = battle(*useless, line=199)
@@ -69,7 +69,7 @@ def small_store(folder: Path) -> Store:
         folder,
         conversations=conversations,
         battles=[*battles, same],
-        images=[image(each) for each in pictures],
+        images=[image(each) for each in images],
         decisions=[each.model_copy(update={"policy_hash": policy_hash(POLICY)}) for each in decisions],
         topics=_topics([*kept, *both]),
         topic_model=[
@@ -125,16 +125,16 @@ def small_store(folder: Path) -> Store:
     return store
 
 
-def _chats(pictures: list[DecodedImage]) -> list[Conversation]:
+def _chats(images: list[DecodedImage]) -> list[Conversation]:
     texts = [(f"What is in picture {n}?", f"Thing {n}.") for n in range(12)]
-    texts[4] = ("What is in picture four?", "Thing 4.")  # the hash of "picture 4?" would reserve it
+    texts[4] = ("What is in picture four?", "Thing 4.")  # the hash of "image 4?" would reserve it
     texts[1] = (HOSTILE_PROMPT, "I see.", "And now?", "The same.")
     return [
         conversation(
             f"c{n:02d}",
             *texts[n],
             model=MODELS[n % 3],
-            image_ids=[pictures[n % 6].image_id],
+            image_ids=[images[n % 6].image_id],
             tstamp=NOON + timedelta(hours=10 * n, milliseconds=1),
             user_id=USER if n % 4 else None,
             line=1 + n,
@@ -143,21 +143,21 @@ def _chats(pictures: list[DecodedImage]) -> list[Conversation]:
     ]
 
 
-def _dropped(pictures: list[DecodedImage]) -> list[tuple[Conversation, str]]:
+def _dropped(images: list[DecodedImage]) -> list[tuple[Conversation, str]]:
     reasons = ("face", "pii_text", "duplicate")
     return [
-        (conversation(f"d{n}", image_ids=[pictures[n].image_id], user_id=USER, line=50 + n), reason)
+        (conversation(f"d{n}", image_ids=[images[n].image_id], user_id=USER, line=50 + n), reason)
         for n, reason in enumerate(reasons)
     ]
 
 
-def _votes(pictures: list[DecodedImage]) -> list[tuple[list[Conversation], str]]:
+def _votes(images: list[DecodedImage]) -> list[tuple[list[Conversation], str]]:
     """Six battles, every kind of verdict; the first is about the benchmark's prompt."""
     winners = ("model_a", "model_b", "tie", "tie_bothbad", "model_a", "model_b")
     votes = []
     for n, winner in enumerate(winners):
         texts = ("What is in picture 0?", "Thing 0.") if n == 0 else (f"Which is larger, {n} or 3?", "Three.")
-        left, right = sides(f"b{n}", *texts, image_ids=[pictures[n].image_id], user_id=USER)
+        left, right = sides(f"b{n}", *texts, image_ids=[images[n].image_id], user_id=USER)
         named = [
             side.model_copy(update={"model": MODELS[(n + place) % 3], "line": 60 + 2 * n + place})
             for place, side in enumerate((left, right))

@@ -28,7 +28,7 @@ from tasks.policy.policy_file import load_policy
 from tasks.release.verify import verify_release
 from tests.builders import image_bytes
 from tests.small_store import make_release, small_store
-from tests.tasks.ingest.logs import chat, ingested, line, picture, vote
+from tests.tasks.ingest.logs import chat, image_name, ingested, line, vote
 from tests.tasks.ingest.test_formats import ROWS, put
 
 TIMES = int(os.environ.get("CURATE_FUZZ_TIMES", "1"))
@@ -50,7 +50,7 @@ def damaged(draw, contents):
     return bytes(raw)
 
 
-LINES = [line(chat("a", pictures=[picture("p")])), line(vote("a", "b")), line(chat("c", kind="flag"))]
+LINES = [line(chat("a", images=[image_name("p")])), line(vote("a", "b")), line(chat("c", kind="flag"))]
 LOG = b"\n".join([*LINES, b""])
 PACKED = {"": bytes, ".gz": gzip.compress, ".zst": zstandard.ZstdCompressor().compress}
 

@@ -46,7 +46,7 @@ def test_half_of_a_label_must_be_covered_by_its_own_kind():
     assert figures(("address", 0, 3))["pii person: recall"] == (0, 1)
 
 
-def test_a_picture_without_a_label_has_no_face(tmp_path):
+def test_an_image_without_a_label_has_no_face(tmp_path):
     PIL.Image.new("RGB", (64, 64), "white").save(tmp_path / "blank.png")
     PIL.Image.new("RGB", (64, 64), "grey").save(tmp_path / "hidden.png")
     PIL.Image.new("RGB", (64, 64), "black").save(tmp_path / "missed.png")

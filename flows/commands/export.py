@@ -46,7 +46,7 @@ def sft(
         ) from None
     with fetched(release) as folder, destination(out) as made:
         done = export_sft(folder, made, selection, style, format)
-    print(f"{out}: {done['examples']:,} examples, {done['pictures']:,} images")
+    print(f"{out}: {done['examples']:,} examples, {done['images']:,} images")
 
 
 def dataset(

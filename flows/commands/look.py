@@ -72,7 +72,7 @@ def duplicates(
     for row in rows:
         print(json_text(row) if as_json else _in_words(row))
     if not as_json:
-        print(f"{found.pictures} images, {len(found.pairs)} pairs, {len(found.groups)} groups")
+        print(f"{found.images} images, {len(found.pairs)} pairs, {len(found.groups)} groups")
 
 
 def _in_words(row: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from schemas.errors import BadInput
 from schemas.settings import BenchSettings
 from schemas.tables import SIGNALS
 from tasks.bench.draw import lot
-from tasks.storage.queries.signals import Versions, facts
+from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
 
 CRITERIA = "criteria"
@@ -42,7 +42,7 @@ def eligible(conversations: pl.DataFrame, bench: BenchSettings) -> Pool:
     pool.keep("kept", conversations)
     filters = {
         "single_turn": (bench.single_turn, pl.col("num_turns") == 1),
-        "with_picture": (bench.needs_picture, pl.col("image_ids").list.len() > 0),
+        "with_image": (bench.needs_image, pl.col("image_ids").list.len() > 0),
         "no_preset": (not bench.presets, pl.col("preset_dataset").is_null()),
         f"language_{bench.language}": (bench.language is not None, pl.col("language") == pl.lit(bench.language)),
         "in_a_topic": (True, pl.col("topic") >= 0),
@@ -88,7 +88,7 @@ def draw_weights(store: Store, prompts: pl.DataFrame, versions: Versions, qualit
     if quality_weight == 0 or prompts.is_empty():
         return {}
     names = list(SIGNALS[CRITERIA].model_fields)
-    known = facts(store, CRITERIA, versions.get(CRITERIA, ""), names, prompts["document_id"].to_list())
+    known = signal_values(store, CRITERIA, versions.get(CRITERIA, ""), names, prompts["document_id"].to_list())
     met = known.filter(pl.any_horizontal(pl.col(names).is_not_null())).select(
         "content_id", criteria_met=pl.sum_horizontal(pl.col(names).cast(pl.Int64))
     )

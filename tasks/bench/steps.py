@@ -16,7 +16,7 @@ from tasks.bench.representativeness import measures
 from tasks.runtime.timing import timed
 from tasks.storage.queries.documents import embedded_documents, kept_conversations
 from tasks.storage.queries.released import days
-from tasks.storage.queries.signals import Versions, facts
+from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_of
 
 SIZE = 500
@@ -75,7 +75,7 @@ def _kept(store: Store, versions: Versions) -> pl.DataFrame:
     """Kept conversations, earliest first, with language, topic and asked_id (the document id before redaction)."""
     asked = store.read("conversations", ["conversation_id", "document_id"]).rename({"document_id": "asked_id"})
     topics = store.read("topics", ["document_id", "topic"])
-    spoken = facts(store, "language", versions["language"], ["language"])
+    spoken = signal_values(store, "language", versions["language"], ["language"])
     return (
         kept_conversations(store)
         .join(asked, on="conversation_id", how="left", maintain_order="left")

@@ -1,4 +1,4 @@
-"""Updates the tables of image pairs: `near_pictures` from hashes, `semantic_pictures` from embeddings.
+"""Updates the tables of image pairs: `near_images` from hashes, `semantic_images` from embeddings.
 
 Only new images are compared with all others; the tables are the same as after a search over all images.
 """
@@ -12,7 +12,7 @@ from schemas.policy import NearImages, SemanticImages
 from schemas.row import Row
 from tasks.dedup.cosine import Vectors, close_rows
 from tasks.dedup.near_images import near_hashes, near_images
-from tasks.storage.queries.signals import Versions, facts, table_name
+from tasks.storage.queries.signals import Versions, signal_values, table_name
 from tasks.storage.tables import Store
 
 EMBEDDING = "image_embedding"
@@ -21,21 +21,21 @@ NEW_AT_ONCE = 50_000
 
 
 def update_near_images(store: Store, radius: NearImages, versions: Versions) -> dict[str, int]:
-    """`image_hash` -> `near_pictures`. Returns counts of images, searched images and pairs."""
+    """`image_hash` -> `near_images`. Returns counts of images, searched images and pairs."""
     version = versions["image_hash"]
     named = {"content_id": "image_id"}
-    images = facts(store, "image_hash", version, ["phash", "pdq"]).rename(named).sort("image_id")
+    images = signal_values(store, "image_hash", version, ["phash", "pdq"]).rename(named).sort("image_id")
 
     def find(searched: pl.Series) -> pl.DataFrame:
         found = near_hashes(images, radius, searched)
         ends = pl.concat([found["image_a"], found["image_b"]]).unique()
-        return near_images(found, facts(store, "image_hash", version, ["grey"], ends).rename(named), radius)
+        return near_images(found, signal_values(store, "image_hash", version, ["grey"], ends).rename(named), radius)
 
-    return _update(store, "near_pictures", "searched_pictures", images["image_id"], _key(radius, version), find)
+    return _update(store, "near_images", "searched_images", images["image_id"], _key(radius, version), find)
 
 
 def update_semantic_images(store: Store, radius: SemanticImages | None, versions: Versions) -> dict[str, int]:
-    """`image_embedding` -> `semantic_pictures`, empty without a radius.
+    """`image_embedding` -> `semantic_images`, empty without a radius.
 
     Returns counts of searched images and pairs.
     """
@@ -46,7 +46,7 @@ def update_semantic_images(store: Store, radius: SemanticImages | None, versions
         assert radius
         return _close_images(store, version, ids, ids.filter(~ids.is_in(searched.implode())), radius.cosine_min)
 
-    counts = _update(store, "semantic_pictures", "searched_vectors", ids, _key(radius, version), find)
+    counts = _update(store, "semantic_images", "searched_vectors", ids, _key(radius, version), find)
     return {"semantic_searched": counts["searched"], "semantic_pairs": counts["pairs"]}
 
 
@@ -68,7 +68,7 @@ def _update(
         store.replace(ledger, store.empty(ledger))  # after a kill from here on, all images are searched again
         store.replace(table, known)
         store.replace(ledger, after)
-    return {"pictures": len(ids), "searched": len(ids) - len(searched), "pairs": known.height}
+    return {"images": len(ids), "searched": len(ids) - len(searched), "pairs": known.height}
 
 
 def _key(radius: Row | None, version: str) -> str:
@@ -79,16 +79,16 @@ def _key(radius: Row | None, version: str) -> str:
 
 def _embedded(store: Store, version: str) -> pl.Series:
     """Sorted ids of the images that have a vector, without copies that a policy redacted."""
-    known = facts(store, EMBEDDING, version, [])["content_id"]
+    known = signal_values(store, EMBEDDING, version, [])["content_id"]
     made, logged = (store.read(table, ["image_id"])["image_id"].implode() for table in ("redacted_images", "images"))
     return known.filter(~known.is_in(made) | known.is_in(logged)).sort()
 
 
 def _close_images(store: Store, version: str, ids: pl.Series, new: pl.Series, cosine_min: float) -> pl.DataFrame:
-    """The rows of `semantic_pictures` with at least one new image."""
+    """The rows of `semantic_images` with at least one new image."""
     found = [pl.DataFrame(schema={"one": pl.String, "other": pl.String, "cosine": pl.Float32})]
     for start in range(0, len(new), NEW_AT_ONCE):
-        rows = facts(store, EMBEDDING, version, ["vector"], new[start : start + NEW_AT_ONCE].to_list())
+        rows = signal_values(store, EMBEDDING, version, ["vector"], new[start : start + NEW_AT_ONCE].to_list())
         block, vectors = rows["content_id"], _matrix(rows["vector"])
         for others, their_vectors in _parts(store, version, ids):
             i, j, cosines = close_rows(vectors, their_vectors, cosine_min)

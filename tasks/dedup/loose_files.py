@@ -44,7 +44,7 @@ class Pair(NamedTuple):
 class LooseDuplicates:
     """Duplicates in a folder; file names are relative to it."""
 
-    pictures: int
+    images: int
     pairs: list[Pair]
     """All pairs of files."""
     groups: list[list[str]]

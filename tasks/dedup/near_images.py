@@ -49,7 +49,7 @@ def near_hashes(images: pl.DataFrame, radius: NearImages, searched: Iterable[str
 
 
 def near_images(hash_pairs: pl.DataFrame, greys: pl.DataFrame, radius: NearImages) -> pl.DataFrame:
-    """The rows of `near_pictures`: `hash_pairs` whose thumbnails correlate too.
+    """The rows of `near_images`: `hash_pairs` whose thumbnails correlate too.
 
     `greys` has image_id and grey (hex digits of the 32 x 32 thumbnail) for every image of a pair.
     """

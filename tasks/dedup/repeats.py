@@ -28,8 +28,8 @@ def preset_datasets(
         for other in {image_id, *near["image_a"], *near["image_b"]}:
             by_image.setdefault(other, dataset)
     by_name = dict(presets.select("logged_name", "dataset").iter_rows())
-    named = sightings.filter(pl.col("pictures").list.first().is_in(list(by_name)))
-    by_conv_id = {c: by_name[p] for c, p in named.select("conv_id", pl.col("pictures").list.first()).iter_rows()}
+    named = sightings.filter(pl.col("images").list.first().is_in(list(by_name)))
+    by_conv_id = {c: by_name[p] for c, p in named.select("conv_id", pl.col("images").list.first()).iter_rows()}
     first = conversations.select("conversation_id", pl.col("image_ids").list.first())
     values = [by_image.get(image) if image else by_conv_id.get(name) for name, image in first.iter_rows()]
     return pl.Series("preset_dataset", values, dtype=pl.String)
@@ -49,7 +49,7 @@ def duplicates_of(
     alike: dict[tuple[int, tuple[str, ...]], list[tuple[str, str, bool]]] = {}
     columns = ordered.select("conversation_id", "prompt_id", "image_ids", "voted", "num_turns", _asked())
     for conversation_id, prompt_id, image_ids, voted, num_turns, asked in columns.iter_rows():
-        images = image_key(image_ids, image_of, rule.pictures)
+        images = image_key(image_ids, image_of, rule.images)
         text = prompt_id if _by_embedding(num_turns, images) else text_id(asked)
         alike.setdefault((num_turns, images), []).append((conversation_id, text, voted))
     repeats: dict[str, str] = {}
@@ -106,11 +106,11 @@ def _repeats(
     return repeats
 
 
-def image_key(image_ids: list[str], image_of: Mapping[str, str], pictures: str) -> tuple[str, ...]:
+def image_key(image_ids: list[str], image_of: Mapping[str, str], images: str) -> tuple[str, ...]:
     """What must be equal: all image ids (`same`), their representatives (`near`, `semantic`) or nothing (`ignore`)."""
-    if pictures == "ignore":
+    if images == "ignore":
         return ()
-    if pictures == "same":
+    if images == "same":
         return tuple(image_ids)
     return tuple(image_of.get(image_id, image_id) for image_id in image_ids)
 
@@ -123,7 +123,7 @@ def hot_battles(battles: pl.DataFrame, image_of: Mapping[str, str], rule: HotPro
     """
     of_prompt: dict[tuple[str, ...], list[str]] = {}
     for battle_id, prompt_id, image_ids in battles.select("battle_id", "prompt_id", "image_ids").iter_rows():
-        key = (prompt_id, *image_key(image_ids, image_of, rule.pictures))
+        key = (prompt_id, *image_key(image_ids, image_of, rule.images))
         of_prompt.setdefault(key, []).append(battle_id)
     limit = _limit([len(members) for members in of_prompt.values()], rule)
     return sorted(battle for members in of_prompt.values() for battle in sorted(members, key=_lot)[limit:])

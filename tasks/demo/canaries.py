@@ -97,7 +97,7 @@ def probes() -> Sequence[Probe]:
             box=(200, 80, 250, 160),
         ),
         Probe("listed_file", image=file, listed=f"sha256 {hashlib.sha256(file).hexdigest()}"),
-        Probe("listed_picture", image=copy.getvalue(), listed=f"pdq {pdq_digits(np.asarray(original))}"),
+        Probe("listed_image", image=copy.getvalue(), listed=f"pdq {pdq_digits(np.asarray(original))}"),
     )
 
 
@@ -118,7 +118,7 @@ def _png(image: PIL.Image.Image) -> bytes:
 
 def plant(probes: Sequence[Probe], folder: Path, settings: Settings) -> Settings:
     """Write the arena of the probes below `folder`; returns the settings of the run with it and a store of its own."""
-    logs, images, known = folder / "arena" / "logs", folder / "arena" / "pictures", folder / "known.txt"
+    logs, images, known = folder / "arena" / "logs", folder / "arena" / "images", folder / "known.txt"
     lines = [json.dumps(_record(place, probe)) for place, probe in enumerate(probes)]
     files = {
         logs / "vision-tmp-2024-06-20-conv.json": ("\n".join(lines) + "\n").encode(),

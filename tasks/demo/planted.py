@@ -107,11 +107,11 @@ class Evidence:
     @cached_property
     def opened_images(self) -> set[str]:
         """Logged names of the image files that were opened."""
-        return {name.partition(".")[0] for name in self._store.read("picture_files", ["name"])["name"]}
+        return {name.partition(".")[0] for name in self._store.read("image_files", ["name"])["name"]}
 
     @cached_property
     def _near(self) -> set[frozenset[str]]:
-        return {frozenset(pair) for pair in self._store.read("near_pictures", ["image_a", "image_b"]).iter_rows()}
+        return {frozenset(pair) for pair in self._store.read("near_images", ["image_a", "image_b"]).iter_rows()}
 
     def same_image(self, fact: Fact, other: Fact) -> bool:
         """Whether the first images of two conversations are equal or near-duplicates of each other."""

@@ -144,7 +144,7 @@ def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyl
     models = Counter(example["model"] for example in found.values())
     write_sft_card(release, staging, manifest.version, selection, style, form, models, images)
     staging.rename(out)
-    return {"examples": len(found), "pictures": images}
+    return {"examples": len(found), "images": images}
 
 
 def _rows(release: Path, chosen: dict[str, int]) -> Iterator[dict[str, Any]]:

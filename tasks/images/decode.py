@@ -147,7 +147,7 @@ def _header(content: bytes) -> PIL.Image.Image:
     except ImageRejected:
         raise
     except Exception as error:  # decoders raise errors of any type on hostile bytes
-        raise ImageRejected(RejectReason.IMAGE_NOT_A_PICTURE, type(error).__name__) from None
+        raise ImageRejected(RejectReason.NOT_AN_IMAGE, type(error).__name__) from None
     if header.format == "MPO":  # a phone's JPEG with previews after the image: the first frame is the image
         header.format = "JPEG"
     elif frames != 1:

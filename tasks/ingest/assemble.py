@@ -1,4 +1,4 @@
-"""Tables `sightings` and `picture_files` -> `conversations` and `battles`.
+"""Tables `sightings` and `image_files` -> `conversations` and `battles`.
 
 A sighting is one conversation as one log line shows it. Later lines repeat earlier ones (turn 3 repeats turns 1 and 2,
 a vote repeats both sides), so the last sighting of a conversation is its final state, in whatever order lines are read.
@@ -26,8 +26,8 @@ ROWS_AT_ONCE = 131_072
 """Sightings that are assembled at a time; more if one conv_id has more."""
 _MADE_FROM = "ingest/assembled_from"
 _COLUMNS = [
-    "source", "line", "side", "record_type", "tstamp", "conv_id", "opening_id", "model", "num_messages", "pictures",
-    "picture_problems", "user_id", "anonymous", "winner",
+    "source", "line", "side", "record_type", "tstamp", "conv_id", "opening_id", "model", "num_messages", "images",
+    "name_problems", "user_id", "anonymous", "winner",
 ]  # fmt: skip
 _VOTES = [RecordType.LEFT_VOTE, RecordType.RIGHT_VOTE, RecordType.TIE_VOTE, RecordType.BOTH_BAD_VOTE]
 _BUTTONS = [RecordType.UPVOTE, RecordType.DOWNVOTE, RecordType.FLAG]
@@ -49,13 +49,13 @@ ORDER BY a.tstamp, battle_id, a.source, a.line
 def assemble_store(store: Store, workers: int) -> dict[str, int]:
     """Write both tables, unless they were already made from the same input parts. Returns the rows of each."""
     parts = store.parts("sightings")
-    seen = json.dumps([parts, store.parts("picture_files")])
+    seen = json.dumps([parts, store.parts("image_files")])
     made_from = hashlib.blake2b(seen.encode()).hexdigest().encode()
     if store.read_bytes(_MADE_FROM) != made_from:
         made = _assembled(store, parts)
         battles = (store.write_part("battles", _as_rows(rows, Battle)) for rows in _slices(made, _BATTLES))
         store.list_parts("battles", list(battles))
-        files = store.read("picture_files").unique("name", keep="last")
+        files = store.read("image_files").unique("name", keep="last")
         last = (with_images(rows, files) for rows in _slices(made, _CONVERSATIONS))
         write = partial(_write_conversations, store.root, parts)
         store.list_parts("conversations", list(map_ordered(write, last, workers)))
@@ -101,9 +101,9 @@ def assembled(seen: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     seen = _identified(seen).with_columns(is_vote=pl.col("record_type").is_in(_VOTES))
     said = ~pl.col("is_vote") & (pl.col("record_type") != RecordType.SHARE)
     conversations = seen.group_by("conversation_id", maintain_order=True).agg(
-        pl.col("model", "part", "row", "num_messages", "picture_problems").last(),
+        pl.col("model", "part", "row", "num_messages", "name_problems").last(),
         pl.col("user_id", "anonymous").drop_nulls().last(),
-        pl.col("pictures").filter(pl.col("pictures").list.len() > 0).last(),
+        pl.col("images").filter(pl.col("images").list.len() > 0).last(),
         pl.col("tstamp").last(),
         pl.col("tstamp").first().alias("first_tstamp"),
         pl.col("is_vote").any().alias("voted"),
@@ -124,7 +124,7 @@ def _identified(seen: pl.DataFrame) -> pl.DataFrame:
     The earliest conversation keeps the bare conv_id; the others get a hash of their opening appended.
     """
     opening, size = ["conv_id", "opening_id"], pl.col("num_messages")
-    seen = seen.with_columns(image=pl.col("pictures").list.first())
+    seen = seen.with_columns(image=pl.col("images").list.first())
     sized = pl.when(pl.col("image").is_not_null()).then(size)
     regrown = pl.coalesce(sized.forward_fill().over(opening) >= size, sized.backward_fill().over(opening) <= size)
     alone = pl.col("image").is_null() & (pl.col("record_type") == RecordType.CHAT) & regrown
@@ -205,18 +205,18 @@ def with_turns(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def with_images(last: pl.DataFrame, image_files: pl.DataFrame) -> pl.DataFrame:
-    """Add `image_ids` and `image_problems`, looked up in table `picture_files` by the logged image names."""
+    """Add `image_ids` and `image_problems`, looked up in table `image_files` by the logged image names."""
     best = (
         image_files.with_columns(
-            pictures=pl.col("name").str.replace(r"\.[a-z]+$", ""), exact=pl.col("name").str.ends_with(".png")
+            images=pl.col("name").str.replace(r"\.[a-z]+$", ""), exact=pl.col("name").str.ends_with(".png")
         )
         .sort("exact", "name", descending=[True, False])
-        .unique("pictures", keep="first", maintain_order=True)
-        .select("pictures", "image_id", "problem")
+        .unique("images", keep="first", maintain_order=True)
+        .select("images", "image_id", "problem")
     )
-    named = last.select("conversation_id", "pictures").explode("pictures").drop_nulls("pictures")
+    named = last.select("conversation_id", "images").explode("images").drop_nulls("images")
     found = (
-        named.join(best, on="pictures", how="left", maintain_order="left")
+        named.join(best, on="images", how="left", maintain_order="left")
         .with_columns(problem=pl.when(pl.col("image_id").is_null()).then(pl.col("problem").fill_null("image_missing")))
         .group_by("conversation_id", maintain_order=True)
         .agg(pl.col("image_id", "problem").drop_nulls().unique(maintain_order=True))
@@ -224,5 +224,5 @@ def with_images(last: pl.DataFrame, image_files: pl.DataFrame) -> pl.DataFrame:
     empty = pl.lit([], dtype=pl.List(pl.String))
     return last.join(found, on="conversation_id", how="left", maintain_order="left").with_columns(
         image_ids=pl.col("image_id").fill_null(empty),
-        image_problems=pl.concat_list("picture_problems", pl.col("problem").fill_null(empty)),
+        image_problems=pl.concat_list("name_problems", pl.col("problem").fill_null(empty)),
     )

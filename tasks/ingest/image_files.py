@@ -90,7 +90,7 @@ def find_files(folders: Sequence[Path], names: Iterable[str]) -> tuple[list[Imag
         elif _leads_out(present[file]):
             rejects.append((file, RejectReason.IMAGE_PATH_ESCAPE, "a link out of the image folder"))
         elif not present[file].is_file():
-            rejects.append((file, RejectReason.IMAGE_NOT_A_PICTURE, "not a file"))
+            rejects.append((file, RejectReason.NOT_AN_IMAGE, "not a file"))
         else:
             files.append(ImageSource(file, Path(present[file].path)))
     return files, _rejects(rejects)
@@ -107,7 +107,7 @@ def _leads_out(entry: os.DirEntry[str]) -> bool:
 
 
 def not_taken_in(files: Iterable[ImageSource], taken_in: pl.DataFrame) -> list[ImageSource]:
-    """Files that are new or have changed since they were taken in (table `picture_files`)."""
+    """Files that are new or have changed since they were taken in (table `image_files`)."""
     known = {row["name"]: (row["size_bytes"], row["modified_ns"]) for row in taken_in.iter_rows(named=True)}
     return [source for source in files if known.get(source.name) != file_stamp(source.file)]
 
@@ -147,7 +147,7 @@ def _contents(row: Any, shape: FormatAdapter, place: Place) -> Iterator[tuple[st
 def store_image_rejects(store: Store, missing: pl.DataFrame, present: Sequence[str], taken_in: pl.DataFrame) -> None:
     """Replace all rejects of images: `missing` ones, `present` files that cannot be decoded, and invalid names.
 
-    These rejects have no line number: the log line itself is kept. `taken_in` has the newest row of `picture_files` for
+    These rejects have no line number: the log line itself is kept. `taken_in` has the newest row of `image_files` for
     every file.
     """
     broken = taken_in.filter(pl.col("name").is_in(present) & pl.col("problem").is_not_null())
@@ -159,7 +159,7 @@ def store_image_rejects(store: Store, missing: pl.DataFrame, present: Sequence[s
 
 def _bad_names(store: Store) -> Iterator[tuple[str, str, str]]:
     """Rejects of invalid image names in log lines. The name is not quoted, because a user may have chosen it."""
-    for part in store.read_parts("sightings", ["source", "line", "picture_problems"]):
-        found = part.explode("picture_problems").drop_nulls("picture_problems").unique().sort(part.columns)
+    for part in store.read_parts("sightings", ["source", "line", "name_problems"]):
+        found = part.explode("name_problems").drop_nulls("name_problems").unique().sort(part.columns)
         for source, line, reason in found.iter_rows():
             yield source, reason, f"an image name on line {line}"

@@ -35,7 +35,7 @@ _SEPARATORS = re.compile(r"[\s,;]+")
 _APPLIED = "ingest/known_hashes"
 _UNFINISHED = "ingest/holding"
 _IDS = ("image_id", "source_image_id", "image_a", "image_b", "content_id", "document_id")
-_LAST = ("presets", "picture_files", "signals/image_hash")
+_LAST = ("presets", "image_files", "signals/image_hash")
 """Tables to purge last: a killed purge needs them to find the same images again."""
 
 
@@ -156,14 +156,14 @@ def hold_images(store: Store, names: Iterable[str], cause: QuarantineCause = Qua
 
 def not_held(store: Store, presets: Sequence[PresetFile]) -> list[PresetFile]:
     """Presets that are not quarantined; only these may be opened."""
-    held = set(store.read("quarantine").filter(kind="picture")["key"])
+    held = set(store.read("quarantine").filter(kind="image")["key"])
     return [preset for preset in presets if PRESET + preset.path not in held]
 
 
 def purge_flagged(store: Store) -> None:
     """Remove every row about images that were flagged after they were taken in, under all their names."""
-    flagged = set(store.read("quarantine").filter(kind="picture", cause=QuarantineCause.FLAGGED.value)["key"])
-    files = store.read("picture_files", ["name", "image_id"])
+    flagged = set(store.read("quarantine").filter(kind="image", cause=QuarantineCause.FLAGGED.value)["key"])
+    files = store.read("image_files", ["name", "image_id"])
     named = files.filter(files["name"].map_elements(key_of, return_dtype=pl.String).is_in(sorted(flagged)))
     if named.is_empty():
         return
@@ -178,7 +178,7 @@ def apply_lists(store: Store, listed: KnownHashes) -> None:
 
     No file is opened: stored digests, image ids and PDQ hashes are compared with the lists.
     """
-    logged = (part["pictures"].explode().drop_nulls() for part in store.read_parts("sightings", ["pictures"]))
+    logged = (part["images"].explode().drop_nulls() for part in store.read_parts("sightings", ["images"]))
     named = {name for names in logged for name in names if listed.holds_name(name)}
     if named or store.read_bytes(_UNFINISHED) is not None:
         hold_images(store, named)
@@ -189,7 +189,7 @@ def apply_lists(store: Store, listed: KnownHashes) -> None:
 
 
 def _apply(store: Store, listed: KnownHashes) -> None:
-    files = store.read("picture_files", ["name", "image_id", *FileDigests._fields])
+    files = store.read("image_files", ["name", "image_id", *FileDigests._fields])
     by_bytes = pl.any_horizontal(pl.col(kind).is_in(listed.exact[kind]) for kind in FileDigests._fields)
     by_name = files["name"].map_elements(lambda name: listed.holds_name(key_of(name)), return_dtype=pl.Boolean)
     ids = set(files.filter(by_bytes | by_name)["image_id"].drop_nulls()) | _by_pixels(store, listed)
@@ -219,7 +219,7 @@ def _purge(store: Store, images: set[str], names: set[str]) -> None:
     for table in sorted(TABLES, key=lambda table: _LAST.index(table) if table in _LAST else -1):
         columns = arrow_schema(TABLES[table].row).names
         tests = [pl.col(name).is_in(sorted(gone)) for name in _IDS if name in columns]
-        tests += [pl.col("name").is_in(sorted(names))] if table == "picture_files" else []
+        tests += [pl.col("name").is_in(sorted(names))] if table == "image_files" else []
         if tests:
             unwanted = pl.any_horizontal(tests)
             needed = sorted(set(unwanted.meta.root_names()))

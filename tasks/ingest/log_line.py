@@ -65,8 +65,8 @@ class Seen(NamedTuple):
     opening_id: str
     model: str
     texts: list[str | None]
-    pictures: list[str]
-    picture_problems: list[str]
+    images: list[str]
+    name_problems: list[str]
     user_id: str | None
     anonymous: bool | None
     winner: str | None
@@ -110,11 +110,11 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
         texts, names = _messages_of(state)
         if not names and "images" in record:
             names = _images_beside(record)
-        pictures, problems = image_names(names) if names else ([], [])
+        images, problems = image_names(names) if names else ([], [])
         conv_id, model = _named(state, state.get("model_name") if wanted == 2 else record.get("model"))
         seen = (
             place.source, place.line, side, record_type, tstamp, conv_id, _opening_id(texts[0] or ""), model,
-            texts, pictures, problems, user_id, anonymous, winner,
+            texts, images, problems, user_id, anonymous, winner,
         )  # fmt: skip
         found.append(Seen._make(seen))
     if wanted == 2 and found[0].conv_id == found[1].conv_id:

@@ -19,7 +19,7 @@ PRESET = "preset:"
 """Prefix of the name of a preset image."""
 EMBEDDED = ".embedded"
 """Suffix of the name of an image that a row of a dataset holds."""
-_KEYS = ["source", "line", "conv_id", "pictures"]
+_KEYS = ["source", "line", "conv_id", "images"]
 EVIDENCE = "taken down on request"
 _REASONS: dict[QuarantineCause, tuple[RejectReason, str]] = {
     QuarantineCause.FLAGGED: (RejectReason.CSAM_FLAGGED, "shares a conversation or image with a flagged one"),
@@ -61,8 +61,8 @@ def hold(
         (earlier parts, new parts, rows of `quarantine` for the cause, rejects of removed lines)
     """
     known = known.filter(cause=cause.value)
-    keys = {kind: set(known.filter(kind=kind)["key"]) for kind in ("conversation", "picture")}
-    added = (keys["conversation"].union(conversations), keys["picture"].union(images))
+    keys = {kind: set(known.filter(kind=kind)["key"]) for kind in ("conversation", "image")}
+    added = (keys["conversation"].union(conversations), keys["image"].union(images))
     held = quarantined(store, new, *added, cause)
     rejects = [frame_of(Reject, [])]
     if held.height != known.height:  # otherwise earlier runs have removed their lines
@@ -94,14 +94,14 @@ def quarantined(
             found.update(rows.join(lines, on=["source", "line"], how="semi")["conv_id"])
         grown = not found <= held
         held |= found
-    keys = [("conversation", key) for key in sorted(held)] + [("picture", key) for key in sorted(named)]
+    keys = [("conversation", key) for key in sorted(held)] + [("image", key) for key in sorted(named)]
     return frame_of(Quarantined, [Quarantined(kind=kind, key=key, cause=cause) for kind, key in keys])
 
 
 def touches(conversations: Iterable[str], images: Iterable[str]) -> pl.Expr:
     """Whether a sighting belongs to one of the conversations or shows one of the images."""
     named = pl.lit(pl.Series(sorted(images), dtype=pl.String).implode())
-    shown = pl.col("pictures").list.set_intersection(named).list.len() > 0
+    shown = pl.col("images").list.set_intersection(named).list.len() > 0
     return pl.col("conv_id").is_in(sorted(conversations)) | shown
 
 
@@ -115,15 +115,15 @@ def withdraw(
     """(parts without the lines that share a conversation or image with `held`, rejects of those lines)."""
     if held.is_empty():
         return list(parts), frame_of(Reject, [])  # unread
-    keys = {kind: set(held.filter(kind=kind)["key"]) for kind in ("conversation", "picture")}
-    unwanted = touches(keys["conversation"], keys["picture"])
+    keys = {kind: set(held.filter(kind=kind)["key"]) for kind in ("conversation", "image")}
+    unwanted = touches(keys["conversation"], keys["image"])
     withdrawn: set[tuple[str, int]] = set()
     for part in parts:
         withdrawn.update(
             store.read_part("sightings", part, _KEYS).filter(unwanted).select("source", "line").iter_rows()
         )
     rejects = [Reject(source=source, line=line, reason=reason, evidence=evidence) for source, line in sorted(withdrawn)]
-    kept = rows_without(store, "sightings", parts, unwanted, ["conv_id", "pictures"]) if withdrawn else list(parts)
+    kept = rows_without(store, "sightings", parts, unwanted, ["conv_id", "images"]) if withdrawn else list(parts)
     return kept, frame_of(Reject, rejects)
 
 
@@ -147,19 +147,19 @@ def withdraw_taken_down(
 def keep_names_out(store: Store, names: Iterable[str], tombstones: Tombstones, now: datetime) -> None:
     """Take down new names of images that were taken down, and the lines that show them, when ingest ends."""
     keys = {key_of(name) for name in names}
-    if keys - tombstones.holds(TakenDownKind.PICTURE, keys):
+    if keys - tombstones.holds(TakenDownKind.IMAGE, keys):
         store.write_bytes(UNFINISHED, b"")
         shown = quarantined(store, store.parts("sightings"), (), keys).filter(kind="conversation")["key"]
-        tombstones.add({TakenDownKind.PICTURE: keys, TakenDownKind.CONVERSATION: shown}, now)
+        tombstones.add({TakenDownKind.IMAGE: keys, TakenDownKind.CONVERSATION: shown}, now)
 
 
 def taken_down_in(store: Store, parts: Sequence[str], tombstones: Tombstones) -> set[str]:
     """conv_ids in some parts of `sightings` whose conversation, image or user was taken down."""
     found: set[str] = set()
     for part in parts:
-        rows = store.read_part("sightings", part, ["conv_id", "pictures", "user_id"])
+        rows = store.read_part("sightings", part, ["conv_id", "images", "user_id"])
         conversations = tombstones.holds(TakenDownKind.CONVERSATION, rows["conv_id"].unique())
-        images = tombstones.holds(TakenDownKind.PICTURE, rows["pictures"].explode().unique())
+        images = tombstones.holds(TakenDownKind.IMAGE, rows["images"].explode().unique())
         users = tombstones.holds(TakenDownKind.USER, rows["user_id"].unique())
         theirs = pl.col("user_id").is_in(sorted(users)).fill_null(False)
         found |= set(rows.filter(touches(conversations, images) | theirs)["conv_id"])

@@ -94,8 +94,8 @@ def _record(row: Any, place: Place, adapter: FormatAdapter) -> Record:
 def _with_linked(seen: list[Seen], linked: LinkedImages) -> list[Seen]:
     """The sightings with images that are linked by their file names alone."""
     return [
-        each._replace(pictures=[image_at(linked[each.conv_id], each.tstamp / 1e6)])
-        if not each.pictures and each.conv_id in linked
+        each._replace(images=[image_at(linked[each.conv_id], each.tstamp / 1e6)])
+        if not each.images and each.conv_id in linked
         else each
         for each in seen
     ]

@@ -53,8 +53,8 @@ def read_log_lines(settings: Settings) -> StageReport:
 
 @task(cache_policy=NO_CACHE)
 @timed
-def take_in_pictures(settings: Settings, observer: ImageObserver, pdq: Callable[[Pixels], str]) -> StageReport:
-    """Read the image files that the sightings name, and the presets, into `images`, `picture_files` and `rejects`.
+def take_in_images(settings: Settings, observer: ImageObserver, pdq: Callable[[Pixels], str]) -> StageReport:
+    """Read the image files that the sightings name, and the presets, into `images`, `image_files` and `rejects`.
 
     Images on a list of known hashes go to `quarantine` instead, with their lines; `pdq` computes PDQ hashes of pixels.
     `observer` measures every new image while it is decoded.
@@ -66,10 +66,10 @@ def take_in_pictures(settings: Settings, observer: ImageObserver, pdq: Callable[
     preset_folder = Path(settings.presets) if settings.presets else find_presets(_log_folder(settings))
     presets = not_held(store, preset_files(preset_folder) if preset_folder else [])
     preset_sources = [ImageSource(f"{PRESET}{preset.path}", preset.file) for preset in presets]
-    named = (rows["pictures"].explode().drop_nulls().unique() for rows in store.read_parts("sightings", ["pictures"]))
-    logged = pl.concat([store.empty("sightings")["pictures"].explode(), *named]).unique().sort()
+    named = (rows["images"].explode().drop_nulls().unique() for rows in store.read_parts("sightings", ["images"]))
+    logged = pl.concat([store.empty("sightings")["images"].explode(), *named]).unique().sort()
     found, missing = find_files(_image_folders(settings), logged)
-    known_files = store.read("picture_files")
+    known_files = store.read("image_files")
     new = not_taken_in([*found, *preset_sources], known_files)
     carried = set(missing["source"]) - {name.removesuffix(EMBEDDED) for name in known_files["name"]}
     sources = chain(new, embedded_images(_data_files(settings), carried))
@@ -80,14 +80,14 @@ def take_in_pictures(settings: Settings, observer: ImageObserver, pdq: Callable[
     if parts.taken_down:
         keep_names_out(store, parts.taken_down, Tombstones(store, store_key(store)), datetime.now(UTC))
         presets = [preset for preset in presets if f"{PRESET}{preset.path}" not in parts.taken_down]
-    taken_in = store.read("picture_files").unique("name", keep="last")
+    taken_in = store.read("image_files").unique("name", keep="last")
     _store_presets(store, presets, taken_in)
     carried_names = {name for name in taken_in["name"] if name.endswith(EMBEDDED)}
     missing = missing.filter(~(pl.col("source") + EMBEDDED).is_in(list(carried_names)))
     store_image_rejects(store, missing, [*carried_names, *(source.name for source in found)], taken_in)
     counts = {"named": len(logged), **parts.counts, "known": len(parts.known), "missing": missing.height}
     counts |= {"taken_down": len(parts.taken_down)} if parts.taken_down else {}
-    return StageReport(stage="take_in_pictures", counts=counts)
+    return StageReport(stage="take_in_images", counts=counts)
 
 
 def _taker(
@@ -117,7 +117,7 @@ def _taken_in(
 @task(cache_policy=NO_CACHE)
 @timed
 def assemble(settings: Settings) -> StageReport:
-    """`sightings` and `picture_files` -> `conversations` and `battles`."""
+    """`sightings` and `image_files` -> `conversations` and `battles`."""
     return StageReport(stage="assemble", counts=assemble_store(Store.open(settings.store), settings.workers))
 
 

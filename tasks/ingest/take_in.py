@@ -1,6 +1,6 @@
 """Reads image files: each is decoded once, identified by its pixels and measured by an observer.
 
-In: image files. Out: parts of `images`, `picture_files` and the observer's tables, listed one shard of files at a time.
+In: image files. Out: parts of `images`, `image_files` and the observer's tables, listed one shard of files at a time.
 Shards are read by threads of this process or by the worker processes of a task runner.
 """
 
@@ -38,12 +38,12 @@ Written = tuple[list[tuple[str, str]], Any]
 class ImageObserver(Protocol):
     """Measures newly decoded images. It is pickled for worker processes, which load their own models."""
 
-    def look(self, pictures: Sequence[DecodedImage]) -> Any:
+    def measure(self, images: Sequence[DecodedImage]) -> Any:
         """Measure some images; safe on any thread."""
         ...
 
     def write(self, seen: Sequence[Any], image_ids: AbstractSet[str]) -> Written:
-        """Write what `look` measured of these images as parts."""
+        """Write what `measure` measured of these images as parts."""
         ...
 
     def count(self, done: Any) -> None:
@@ -54,7 +54,7 @@ class ImageObserver(Protocol):
 class NoObserver:
     """Measures nothing."""
 
-    def look(self, pictures: Sequence[DecodedImage]) -> None:
+    def measure(self, images: Sequence[DecodedImage]) -> None:
         """Nothing."""
 
     def write(self, seen: Sequence[None], image_ids: AbstractSet[str]) -> Written:
@@ -89,8 +89,8 @@ class TakenIn:
 class Intake(NamedTuple):
     """What is done with an image file."""
 
-    look: Callable[[Sequence[DecodedImage]], Any]
-    """`ImageObserver.look`."""
+    measure: Callable[[Sequence[DecodedImage]], Any]
+    """`ImageObserver.measure`."""
     listed: KnownHashes
     """Files on a list are not decoded; images on a list are not measured."""
     pdq: Callable[[Pixels], str]
@@ -102,7 +102,7 @@ class Intake(NamedTuple):
 def take_in(
     files: Iterable[ImageSource], known_ids: AbstractSet[str], intake: Intake, workers: int
 ) -> Iterator[TakenIn]:
-    """Decode `files` in batches, in order. Images in `known_ids` get a row in `picture_files` but are not measured."""
+    """Decode `files` in batches, in order. Images in `known_ids` get a row in `image_files` but are not measured."""
     seen_ids = set(known_ids)
 
     def work(batch: Sequence[ImageSource]) -> TakenIn:
@@ -120,9 +120,9 @@ def _take_in_batch(files: Sequence[ImageSource], known_ids: AbstractSet[str], in
     result = TakenIn()
     fresh: dict[str, DecodedImage] = {}
     for file in files:
-        picture = _open(file, result, intake)
-        if picture is not None and picture.image_id not in known_ids:
-            fresh.setdefault(picture.image_id, picture)
+        image = _open(file, result, intake)
+        if image is not None and image.image_id not in known_ids:
+            fresh.setdefault(image.image_id, image)
         if sum(p.width * p.height for p in fresh.values()) >= PIXELS_AT_ONCE:
             _hand_over(fresh, result, intake)
     _hand_over(fresh, result, intake)
@@ -131,7 +131,7 @@ def _take_in_batch(files: Sequence[ImageSource], known_ids: AbstractSet[str], in
 
 def _open(source: ImageSource, result: TakenIn, intake: Intake) -> DecodedImage | None:
     size_bytes, modified_ns = file_stamp(source.file)
-    picture, problem, evidence = None, None, ""
+    image, problem, evidence = None, None, ""
     too_large = source.content is None and size_bytes > FILE_BYTES_MAX
     content = b"" if too_large else source.read()
     digests = file_digests(content)
@@ -141,7 +141,7 @@ def _open(source: ImageSource, result: TakenIn, intake: Intake) -> DecodedImage 
     try:
         if too_large:
             within("bytes", size_bytes, FILE_BYTES_MAX)
-        opened = picture = open_image(content)
+        opened = image = open_image(content)
         if intake.listed.holds_image(opened.image_id, lambda: intake.pdq(opened.rgb)):
             result.known.append(source.name)
             return None
@@ -154,23 +154,22 @@ def _open(source: ImageSource, result: TakenIn, intake: Intake) -> DecodedImage 
         name=source.name,
         size_bytes=size_bytes,
         modified_ns=modified_ns,
-        image_id=picture.image_id if picture else None,
+        image_id=image.image_id if image else None,
         problem=problem,
         evidence=evidence,
         **digests._asdict(),
     )
     result.files.append(row)
-    return picture
+    return image
 
 
 def _hand_over(fresh: dict[str, DecodedImage], result: TakenIn, intake: Intake) -> None:
-    pictures = list(fresh.values())
+    images = list(fresh.values())
     fresh.clear()
-    if pictures:
-        result.seen.append(intake.look(pictures))
+    if images:
+        result.seen.append(intake.measure(images))
         result.images += [
-            Image(image_id=p.image_id, bytes=p.encoded, format=p.format, width=p.width, height=p.height)
-            for p in pictures
+            Image(image_id=p.image_id, bytes=p.encoded, format=p.format, width=p.width, height=p.height) for p in images
         ]
 
 
@@ -197,7 +196,7 @@ def write_shard(store: Store, taken: TakenIn, observer: ImageObserver) -> Writte
     if taken.images:
         parts = [*parts, ("images", store.write_part("images", frame_of(Image, taken.images)))]
     if taken.files:
-        parts = [*parts, ("picture_files", store.write_part("picture_files", frame_of(ImageFile, taken.files)))]
+        parts = [*parts, ("image_files", store.write_part("image_files", frame_of(ImageFile, taken.files)))]
     return WrittenShard(image_ids, len(taken.files), parts, taken.known, taken.taken_down, done)
 
 
@@ -220,7 +219,7 @@ class ImageParts:
         new = [image_id for image_id in shard.image_ids if image_id not in self._ids]
         again = sorted(self._ids.intersection(shard.image_ids))
         for table, part in shard.parts:
-            left = self._without(table, part, again) if again and table != "picture_files" else part
+            left = self._without(table, part, again) if again and table != "image_files" else part
             if left is not None:
                 self._store.add_parts(table, [left])
         self._observer.count(shard.done)
@@ -273,9 +272,9 @@ class ShardTaker(NamedTuple):
         tombstones = Tombstones(Store(self.store), self.key.get_secret_value()) if self.key else None
 
         def taken_down(image_id: str) -> bool:
-            return tombstones is not None and bool(tombstones.holds(TakenDownKind.PICTURE, [image_id]))
+            return tombstones is not None and bool(tombstones.holds(TakenDownKind.IMAGE, [image_id]))
 
-        return Intake(self.observer.look, listed, self.pdq, taken_down)
+        return Intake(self.observer.measure, listed, self.pdq, taken_down)
 
 
 def image_ids_of(store: Store) -> set[str]:

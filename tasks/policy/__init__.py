@@ -1,5 +1,5 @@
 """Applies a policy to signals: decisions with every reason that fired. Thresholds are in YAML only.
 
-In: `conversations`, `battles`, `images`, `signals/*`, `reviews` and a policy file. Out: `decisions`, `near_pictures`,
-`semantic_pictures`, `near_prompts`, `redacted_conversations`, `redacted_images`, `rule_parity`.
+In: `conversations`, `battles`, `images`, `signals/*`, `reviews` and a policy file. Out: `decisions`, `near_images`,
+`semantic_images`, `near_prompts`, `redacted_conversations`, `redacted_images`, `rule_parity`.
 """

@@ -22,7 +22,7 @@ from tasks.policy.review import reviewed
 from tasks.policy.rules import FIRED, STOPS, battle_columns, conversation_columns, fired, parts, reasons_of
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.released import renamed
-from tasks.storage.queries.signals import Versions, facts
+from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_schema
 
 
@@ -39,11 +39,11 @@ class StoredSignals:
         """Table `conversations` with the column `preset_dataset`."""
         store = self.store
         conversations, presets = store.read("conversations"), store.read("presets")
-        served = store.read("picture_files", ["image_id", "name"])
+        served = store.read("image_files", ["image_id", "name"])
         served = served.with_columns(logged_name=pl.col("name").str.slice(0, 32))
         as_served = presets.drop("image_id").join(served, on="logged_name").select(presets.columns)
-        sightings = store.read("sightings", ["conv_id", "pictures"])
-        near = store.read("near_pictures")
+        sightings = store.read("sightings", ["conv_id", "images"])
+        near = store.read("near_images")
         return conversations.with_columns(preset_datasets(conversations, sightings, presets.vstack(as_served), near))
 
     @cached_property
@@ -59,7 +59,7 @@ class StoredSignals:
 
     def signal(self, name: str, columns: list[str] | None = None) -> pl.DataFrame:
         """Values of one signal by content id; empty when this run does not measure it."""
-        return facts(self.store, name, self.versions.get(name, ""), columns)
+        return signal_values(self.store, name, self.versions.get(name, ""), columns)
 
     def stands(self, rule: Rule) -> bool:
         """Whether the rule applies: rules with `if_chosen` need a chosen provider."""
@@ -75,8 +75,8 @@ class StoredSignals:
         With `semantic`, semantic near-duplicates count as duplicates too.
         """
         used = items.sort("tstamp", "conversation_id")["image_ids"].explode().drop_nulls()
-        also = self.store.read("semantic_pictures") if semantic else None
-        return representatives(used.unique(maintain_order=True), self.store.read("near_pictures"), also)
+        also = self.store.read("semantic_images") if semantic else None
+        return representatives(used.unique(maintain_order=True), self.store.read("near_images"), also)
 
 
 _STOPS = pl.col("action").is_in(STOPS)
@@ -142,7 +142,7 @@ def _repeats(known: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> M
         return {}
     stored = known.signal("text_embedding", ["vector"])
     vectors = {prompt: np.array(vector, np.float32) for prompt, vector in stored.iter_rows()}
-    image_of = known.image_of(survivors, policy.duplicates.pictures == "semantic")
+    image_of = known.image_of(survivors, policy.duplicates.images == "semantic")
     return duplicates_of(survivors, vectors, image_of, policy.duplicates)
 
 
@@ -177,7 +177,7 @@ def _too_many(known: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> 
         return pl.DataFrame(schema=FIRED)
     left = known.conversations.select("conversation_id", "prompt_id", "image_ids")
     shown = survivors.select("battle_id", "tstamp", conversation_id="conversation_a").join(left, on="conversation_id")
-    hot = hot_battles(shown, known.image_of(shown) if rule.pictures == "near" else {}, rule)
+    hot = hot_battles(shown, known.image_of(shown) if rule.images == "near" else {}, rule)
     return _last(hot, policy, rule.reason, rule.action)
 
 

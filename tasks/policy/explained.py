@@ -28,7 +28,7 @@ def explained(store: Store, account: Account) -> list[str]:
     head, *details = {
         "conversation": _conversation,
         "battle": _battle,
-        "picture": _image,
+        "image": _image,
         "line": _line,
         "user": _user,
         "quarantined": _quarantined,
@@ -80,7 +80,7 @@ def _battle(store: Store, account: Account, policy: Policy) -> Iterator[str]:
 
 
 def _image(store: Store, account: Account, policy: Policy) -> Iterator[str]:
-    row, shown = account["picture"], account["conversations"]
+    row, shown = account["image"], account["conversations"]
     kept = store.read("decisions", ["item_kind", "item_id", "keep"]).filter(
         "keep", pl.col("item_id").is_in(shown), item_kind=ItemKind.CONVERSATION.value
     )
@@ -120,7 +120,7 @@ def _user(store: Store, account: Account, policy: Policy) -> Iterator[str]:
 
 def _quarantined(store: Store, account: Account, policy: Policy) -> Iterator[str]:
     row = account["quarantined"]
-    kind = "image" if row["kind"] == "picture" else row["kind"]
+    kind = "image" if row["kind"] == "image" else row["kind"]
     yield f"{kind} {row['key']}: quarantined, never opened ({row['cause']})"
 
 
@@ -141,7 +141,7 @@ def _reasons(store: Store, item: str, decision: Account, policy: Policy, twin: A
 def _repeat(decision: Account, twin: Account | None) -> str:
     if twin is None:
         return f"repeats {decision['duplicate_of']}, which is not in the store"
-    relations = sorted({pair["relation"] for pair in twin["pictures"]})
+    relations = sorted({pair["relation"] for pair in twin["images"]})
     alike = f"images: {', '.join(relations)}" if relations else "without images"
     same = "equal prompts" if twin["same_prompt"] else f"prompts with cosine {twin['prompt_cosine']}"
     return f"repeats {twin['conversation']} ({twin['source']}): {alike}; {same}"
@@ -194,9 +194,9 @@ def _parts(store: Store, row: Mapping[str, Any], over: Over) -> Iterator[tuple[s
         read = _latest(store, "image_text", "text", row["image_ids"]) if over is Over.IMAGE_TEXTS else {}
         for place, image_id in enumerate(row["image_ids"]):
             if over is Over.IMAGES:
-                yield _place("picture", place), image_id
+                yield _place("image", place), image_id
             elif text := read.get(image_id):
-                yield f"the text in {_place('picture', place)}", text_id(text)
+                yield f"the text in {_place('image', place)}", text_id(text)
     else:
         role = {Over.USER_MESSAGES: "user", Over.ASSISTANT_MESSAGES: "assistant"}.get(over)
         for place, turn in enumerate(row["turns"]):
@@ -210,7 +210,7 @@ def _latest(store: Store, signal: str, column: str, content_ids: Sequence[str]) 
 
 
 def _place(part: str, place: int) -> str:
-    return f"{'image' if part == 'picture' else part} {place + 1}"
+    return f"{'image' if part == 'image' else part} {place + 1}"
 
 
 def _some(items: Sequence[str]) -> str:

@@ -166,7 +166,7 @@ def redacted(
         "prompt_id": prompt_id,
         "document_id": combined_id("document", [prompt_id, *image_ids]),
         "image_ids": image_ids,
-        "redactions": [*of_texts, *_listed("picture", [image.counts for image in shown])],
+        "redactions": [*of_texts, *_listed("image", [image.counts for image in shown])],
         "policy_hash": policy_hash,
     }
     known = {name: value for name, value in row.items() if name in RedactedConversation.model_fields}

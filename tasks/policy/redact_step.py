@@ -16,7 +16,7 @@ from tasks.runtime.progress import progress
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.tables import Store, frame_of
 
-PICTURES_A_PART = 256
+IMAGES_A_PART = 256
 
 _Keys = dict[tuple[str, tuple[Box, ...]], str]
 
@@ -31,7 +31,7 @@ def redact_store(
     images = _images(store, rows, found, workers)
     made = [redacted(row, found, images, policy_hash(policy)) for row in rows.iter_rows(named=True)]
     store.replace("redacted_conversations", frame_of(RedactedConversation, made))
-    return {"redacted_conversations": len(made), "redacted_pictures": sum(p.image_id != i for i, p in images.items())}
+    return {"redacted_conversations": len(made), "redacted_images": sum(p.image_id != i for i, p in images.items())}
 
 
 def _items(hits: pl.DataFrame, action: Action) -> set[str]:
@@ -61,8 +61,8 @@ def _images(store: Store, rows: pl.DataFrame, found: Findings, workers: int) -> 
     images: dict[str, CoveredImage] = {}
     ordered = stored.ordered(size_of)
     with progress("images to redact", len(ordered)) as advance:
-        for start in range(0, len(ordered), PICTURES_A_PART):
-            some = ordered[start : start + PICTURES_A_PART]
+        for start in range(0, len(ordered), IMAGES_A_PART):
+            some = ordered[start : start + IMAGES_A_PART]
             done = list(map_ordered(work, some, workers))
             store.append("redacted_images", frame_of(RedactedImage, [row for _, made in done for row in made]))
             images |= {image_id: image for image_id, (image, _) in zip(some, done, strict=True)}

@@ -21,7 +21,7 @@ _LENGTHS = pl.element().struct.field("content").str.len_chars()
 
 CONVERSATION_COLUMNS: dict[str, pl.Expr] = {
     "num_turns": pl.col("num_turns"),
-    "has_picture": pl.col("image_ids").list.len() > 0,
+    "has_image": pl.col("image_ids").list.len() > 0,
     "image_problems": pl.col("image_problems"),
     "empty_message": pl.col("turns").list.eval(pl.element().struct.field("content").str.strip_chars() == "").list.any(),
     "null_message": pl.col("null_turns").list.len() > 0,

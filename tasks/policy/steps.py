@@ -21,11 +21,11 @@ from tasks.storage.tables import Store
 @task(cache_policy=NO_CACHE)
 @timed
 def find_near_images(settings: Settings, versions: Versions) -> StageReport:
-    """Hashes -> `near_pictures`, embeddings -> `semantic_pictures`; only new images are searched."""
+    """Hashes -> `near_images`, embeddings -> `semantic_images`; only new images are searched."""
     store, policy = Store.open(settings.store), load_policy(settings.policy)
-    counts = update_near_images(store, policy.near_pictures, versions)
-    counts |= update_semantic_images(store, policy.semantic_pictures, versions)
-    return StageReport(stage="near_pictures", counts=counts)
+    counts = update_near_images(store, policy.near_images, versions)
+    counts |= update_semantic_images(store, policy.semantic_images, versions)
+    return StageReport(stage="near_images", counts=counts)
 
 
 @task(cache_policy=NO_CACHE)

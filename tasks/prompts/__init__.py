@@ -57,7 +57,7 @@ def placed(question: str | None, image: str | None) -> Taxonomy:
 _SECTIONS = {
     Sees.PROMPT: "Decide these from the prompt alone, without looking at the pictures:",
     Sees.BOTH: "Decide these from the prompt and the pictures together:",
-    Sees.PICTURES: "Decide these from the pictures alone, without considering the prompt:",
+    Sees.IMAGES: "Decide these from the pictures alone, without considering the prompt:",
 }
 
 

@@ -37,11 +37,11 @@ class Document:
     """Content id."""
     prompt: str
     """All user messages, joined by blank lines."""
-    picture_count: int
+    image_count: int
     """Number of images."""
-    pictures: tuple[tuple[str, bytes], ...]
+    images: tuple[tuple[str, bytes], ...]
     """(png or jpeg, encoded image without metadata); empty unless the tagger has `looks_at_images`."""
-    picture_text: str
+    image_text: str
     """Text read in the images; empty when there is none."""
     flat_fraction: float
     """Largest share of one flat colour among the images (see `ImageLayout`); 0 without images."""
@@ -151,7 +151,7 @@ class Moderator(Provider, Protocol):
 class ImageModerator(Provider, Protocol):
     """Rates how harmful images are."""
 
-    def moderate_pictures(self, images: Sequence[DecodedImage]) -> Sequence[Moderation | Failed]:
+    def moderate_images(self, images: Sequence[DecodedImage]) -> Sequence[Moderation | Failed]:
         """Moderation of every image."""
 
 

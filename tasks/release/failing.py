@@ -11,7 +11,7 @@ from schemas.run import LATER_CAUSES
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
 from tasks.storage.queries.released import conversations_as_released
-from tasks.storage.queries.signals import Versions, facts
+from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
 
 _POSTPONED = {"budget_reached", "waiting_for_batch"}
@@ -66,7 +66,7 @@ def _asked(record: Mapping[str, Any], signal: str) -> Asked | None:
     for stage in record["stages"]:
         if stage["stage"] == "canaries" or not (calls := stage["model_calls"].get(signal, 0)):
             continue
-        if stage["stage"] == "catch_up_pictures":  # it asks again for the images that failed during ingest
+        if stage["stage"] == "catch_up_images":  # it asks again for the images that failed during ingest
             items, reasons = items - reasons.total(), Counter()
         failed = dict(_failures(stage["failures"], signal))
         items += calls - sum(count for reason, count in failed.items() if reason in _POSTPONED)
@@ -92,7 +92,9 @@ def unmeasured(store: Store, versions: Versions, providers: Mapping[str, str]) -
     found = {}
     for name, column in signals.items():
         ids = released[column].unique()
-        lacking = ids.len() - int(ids.is_in(facts(store, name, versions[name], [])["content_id"].implode()).sum())
+        lacking = ids.len() - int(
+            ids.is_in(signal_values(store, name, versions[name], [])["content_id"].implode()).sum()
+        )
         if lacking:
             found[name] = Unmeasured(provider=providers[name], items=ids.len(), unmeasured=lacking)
     return found

@@ -49,7 +49,7 @@ class Gathered:
             ["signals/text_embedding"], "content_id", lambda block: self._guard.compared(block, _kept(block))
         )
         for block in self._conversations:
-            self._guard.look(block, _kept(block))
+            self._guard.compare(block, _kept(block))
 
     def rows(self, config: str) -> Iterator[pl.DataFrame]:
         """The rows of a configuration in order, in one or more frames."""

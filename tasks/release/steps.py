@@ -48,7 +48,7 @@ class Built(NamedTuple):
     """As in the manifest."""
     statistics: dict[str, tuple[str, ...]]
     """Configuration -> cells of the card's statistics table."""
-    pictures: dict[str, str]
+    images: dict[str, str]
     """As in the manifest."""
 
 
@@ -142,5 +142,5 @@ def _manifest(
         funnel=gone.model_dump(),
         files={},
         columns=declared_columns(),
-        pictures=built.pictures,
+        images=built.images,
     )

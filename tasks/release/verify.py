@@ -140,7 +140,7 @@ def _config(
 
 def _images(manifest: Manifest, shown: Mapping[str, ImageLists]) -> Iterator[str]:
     for config, found in shown.items():
-        if found.hexdigest() != manifest.pictures.get(config):
+        if found.hexdigest() != manifest.images.get(config):
             yield f"{config}: its rows do not show the images that they showed when the release was sealed"
 
 

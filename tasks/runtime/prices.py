@@ -46,7 +46,7 @@ class TokenPrice(Price):
     """US dollars per million output tokens."""
     batch_share: float = Field(default=1.0, ge=0, le=1)
     """Price of the vendor's batch API as a fraction of this price."""
-    picture: ImagePrice
+    image: ImagePrice
     """Tokens of images."""
 
     def usd(self, input_tokens: float, output_tokens: float) -> float:
@@ -59,9 +59,9 @@ class TokenPrice(Price):
 
     def image_tokens(self, width: int, height: int) -> int:
         """Tokens of an image of this size in pixels, as sent."""
-        side = self.picture.tile_pixels
-        tiles = min(self.picture.tiles_max, math.ceil(width / side) * math.ceil(height / side))
-        return math.ceil(tiles * self.picture.tokens_a_tile)
+        side = self.image.tile_pixels
+        tiles = min(self.image.tiles_max, math.ceil(width / side) * math.ceil(height / side))
+        return math.ceil(tiles * self.image.tokens_a_tile)
 
 
 class UnitPrice(Price):

@@ -86,7 +86,7 @@ _PROVIDED = {
     "faces": _Call("find_faces", value=_faces),
     "image_text": _Call("read", version="2"),
     "image_embedding": _Call("embed_images", value=_embedding),
-    "image_moderation": _Call("moderate_pictures"),
+    "image_moderation": _Call("moderate_images"),
     "text_pii": _Call("find_pii", value=_text_pii),
     "moderation": _Call("moderate"),
     "language": _Call("identify"),

@@ -7,7 +7,7 @@ import polars as pl
 
 from tasks.providers.capabilities import Document
 from tasks.storage.queries.images import StoredImages
-from tasks.storage.queries.signals import facts
+from tasks.storage.queries.signals import signal_values
 from tasks.storage.tables import Store
 
 
@@ -59,9 +59,9 @@ class Documents:
         return Document(
             document_id=document_id,
             prompt=prompt,
-            picture_count=len(image_ids),
-            pictures=self._encoded(image_ids),
-            picture_text="\n".join(text for text, _ in read),
+            image_count=len(image_ids),
+            images=self._encoded(image_ids),
+            image_text="\n".join(text for text, _ in read),
             flat_fraction=max((flat for flat, _ in layouts), default=0.0),
             colour_count=min((colours for _, colours in layouts), default=0),
             text_area_fraction=max((area for _, area in read), default=0.0),
@@ -84,7 +84,7 @@ def image_vectors(store: Store, conversations: pl.DataFrame, tagger: object, ver
     if not getattr(tagger, "looks_at_vectors", False):
         return None
     shown = conversations["image_ids"].explode().drop_nulls().unique()
-    return facts(store, "image_embedding", version, ["vector"], shown.to_list())
+    return signal_values(store, "image_embedding", version, ["vector"], shown.to_list())
 
 
 def _prompt(turns: Iterable[Mapping[str, str]]) -> str:

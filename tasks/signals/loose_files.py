@@ -131,9 +131,9 @@ def document_of(
     return Document(
         document_id=item,
         prompt=prompt,
-        picture_count=len(images),
-        pictures=tuple((p.format, p.encoded) for p in images) if with_images else (),
-        picture_text="\n".join(each.text for each in read if not isinstance(each, Failed)),
+        image_count=len(images),
+        images=tuple((p.format, p.encoded) for p in images) if with_images else (),
+        image_text="\n".join(each.text for each in read if not isinstance(each, Failed)),
         flat_fraction=max((layout.flat_fraction for layout in layouts), default=0.0),
         colour_count=min((layout.colour_count for layout in layouts), default=0),
         image_vectors=tuple(providers["image_embedding"].embed_images(images)) if images else (),

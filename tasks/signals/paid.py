@@ -36,7 +36,7 @@ ANSWERS_A_PART = 32
 """Answers per stored part. A killed run repeats at most this many calls, plus those in flight."""
 IMAGES_A_REQUEST = 16
 """Limit of Google Vision."""
-PROMPT_CHARACTERS, PICTURES_MAX, SIDE_MAX = 12_500, 8, 1600
+PROMPT_CHARACTERS, IMAGES_MAX, SIDE_MAX = 12_500, 8, 1600
 """Most that taggers send per document (`tasks/providers/production/labels.py`; a test holds them equal)."""
 MODERATION, PIECE_CHARACTERS, PIECE_OVERLAP, PIECES_A_REQUEST = "openai_moderation", 2000, 200, 16
 """How moderation sends texts (`tasks/providers/production/openai/moderation.py`; a test holds them equal)."""
@@ -215,9 +215,7 @@ def _work(asked: Iterable[Any], needs: Sequence[tuple[int, int | None]], count: 
                 continue
             calls += 1
             tokens += (
-                instructions
-                + prompt * (each.sees is not Sees.PICTURES)
-                + (images or 0) * (each.sees is not Sees.PROMPT)
+                instructions + prompt * (each.sees is not Sees.IMAGES) + (images or 0) * (each.sees is not Sees.PROMPT)
             )
     return calls, tokens
 
@@ -231,7 +229,7 @@ def _needs(
 ) -> tuple[int, int | None]:
     """(prompt tokens, image tokens) of a document; None instead of image tokens when it has no image."""
     prompt = "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user")[:PROMPT_CHARACTERS]
-    shown = [sizes[image_id] for image_id in image_ids if image_id in sizes][:PICTURES_MAX]
+    shown = [sizes[image_id] for image_id in image_ids if image_id in sizes][:IMAGES_MAX]
     tokens = sum(price.image_tokens(*_sent(*size)) for size in shown) if price else 0
     return count(prompt), tokens if len(image_ids) else None
 

@@ -23,13 +23,13 @@ from tasks.runtime.progress import Advance, progress, silent
 from tasks.runtime.shards import ShardRunner
 from tasks.signals import Item, Signal, image_signals, signal_of
 from tasks.storage.queries.images import StoredImages
-from tasks.storage.queries.signals import facts, table_name
+from tasks.storage.queries.signals import signal_values, table_name
 from tasks.storage.tables import Store, frame_schema
 
 BATCH = 32
 TEXTS_A_PART = 64 * BATCH
 """Texts or documents per stored part. A killed run has to measure at most this many again."""
-PICTURES_A_PART = 8 * BATCH
+IMAGES_A_PART = 8 * BATCH
 """Images per stored part."""
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -55,7 +55,7 @@ class Measured:
 
 def missing(store: Store, signal: Signal[Any], content_ids: Iterable[str]) -> list[str]:
     """The content ids, sorted, that have no value of the signal's version yet."""
-    known = set(facts(store, signal.name, signal.version, [])["content_id"])
+    known = set(signal_values(store, signal.name, signal.version, [])["content_id"])
     return sorted(set(content_ids) - known)
 
 
@@ -186,7 +186,7 @@ class ImageItems:
     @property
     def part_items(self) -> int:
         """Items per stored part."""
-        return PICTURES_A_PART
+        return IMAGES_A_PART
 
     def ordered(self, content_ids: Iterable[str]) -> list[str]:
         """The ids that are stored, grouped by the part that holds them."""
@@ -264,14 +264,14 @@ class Measurer(NamedTuple):
         return total
 
 
-Looked = tuple[Rows, Measured]
+Observed = tuple[Rows, Measured]
 
 
 class MeasuringObserver:
     """Measures image signals during ingest, on the images that ingest decodes. Loads providers at first use.
 
     A copy in another process skips paid signals, because budget and rate limits are kept in the main process only;
-    `catch_up_pictures` measures them later.
+    `catch_up_images` measures them later.
     """
 
     def __init__(self, store: Store, providers: Providers, now: datetime, spread: bool = False) -> None:
@@ -291,10 +291,12 @@ class MeasuringObserver:
     def _recorded(self) -> dict[str, set[str]]:
         """Signal -> ids that have a value although the image is not listed, because a run was killed in between."""
         listed = self._store.read("images", ["image_id"])["image_id"].implode()
-        known = {each.name: facts(self._store, each.name, each.version, [])["content_id"] for each in self._signals}
+        known = {
+            each.name: signal_values(self._store, each.name, each.version, [])["content_id"] for each in self._signals
+        }
         return {name: set(ids.filter(~ids.is_in(listed))) for name, ids in known.items()}
 
-    def look(self, images: Sequence[DecodedImage]) -> Looked:
+    def measure(self, images: Sequence[DecodedImage]) -> Observed:
         """Measure these images. Thread-safe."""
         rows, total = Rows(), Measured()
         for signal in self._signals:
@@ -304,7 +306,7 @@ class MeasuringObserver:
             total.add(done)
         return rows, total
 
-    def write(self, seen: Sequence[Looked], image_ids: AbstractSet[str]) -> Written:
+    def write(self, seen: Sequence[Observed], image_ids: AbstractSet[str]) -> Written:
         """Write values of the given image ids only: two threads may have measured the same image."""
         rows, total = Rows(), Measured()
         for found, done in seen:

@@ -31,7 +31,7 @@ from tasks.signals.run import ImageItems, Measured, Measurer, TextItems, measure
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.released import conversations_as_released
-from tasks.storage.queries.signals import Versions, facts
+from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
 
 OF_ORIGINALS = frozenset({"nsfw", "image_hash", "image_moderation"})
@@ -50,12 +50,12 @@ def signal_versions(providers: Providers) -> Versions:
 
 @task(cache_policy=NO_CACHE)
 @timed
-def catch_up_pictures(settings: Settings, providers: Providers) -> StageReport:
+def catch_up_images(settings: Settings, providers: Providers) -> StageReport:
     """Measure image signals that stored images lack: a new signal, another provider, or an earlier failure."""
     store = Store.open(settings.store)
     items = ImageItems(store, StoredImages(store).part_of)
     done = _measure_missing(settings, store, providers, items, image_signals(providers), items.part_of)
-    return report("catch_up_pictures", done)
+    return report("catch_up_images", done)
 
 
 @task(cache_policy=NO_CACHE)
@@ -113,8 +113,8 @@ def measure_documents(settings: Settings, providers: Providers) -> StageReport:
     store, now, total = Store.open(settings.store), datetime.now(UTC), Measured()
     kept = _conversations(store, kept_only=True)
     versions = signal_versions(providers)
-    text = facts(store, "image_text", versions["image_text"], ["text", "area_fraction"])
-    layout = facts(store, "image_layout", versions["image_layout"])
+    text = signal_values(store, "image_text", versions["image_text"], ["text", "area_fraction"])
+    layout = signal_values(store, "image_layout", versions["image_layout"])
     taggers = {name: providers[name] for name in DOCUMENT_SIGNALS}
     images = (
         StoredImages(store, "images", "redacted_images") if any(t.looks_at_images for t in taggers.values()) else None
@@ -183,5 +183,5 @@ def _conversations(store: Store, kept_only: bool) -> pl.DataFrame:
 
 def _image_texts(store: Store, providers: Providers) -> dict[str, str]:
     """Text id -> text recognised in images."""
-    read = facts(store, "image_text", IMAGE_SIGNALS["image_text"](providers).version, ["text"])["text"]
+    read = signal_values(store, "image_text", IMAGE_SIGNALS["image_text"](providers).version, ["text"])["text"]
     return {text_id(text): text for text in read if text}

@@ -22,7 +22,7 @@ from tasks.signals import DOCUMENT_SIGNALS, IMAGE_SIGNALS
 from tasks.signals.documents import Documents, image_vectors
 from tasks.signals.run import Measured, measure_items, missing
 from tasks.storage.queries.images import StoredImages
-from tasks.storage.queries.signals import facts
+from tasks.storage.queries.signals import signal_values
 from tasks.storage.tables import Store
 
 Said = bool | str | None
@@ -54,7 +54,7 @@ def spoken_in_store(
     documents = stored_documents(store, conversations, signal, providers)
     with progress(f"{signal} by {made.provider}", len(asked)) as advance:
         done = measure_items(store, made, asked, documents.load, workers=workers, now=now, advance=advance)
-    known = facts(store, signal, made.version, labels_of(signal), wanted)
+    known = signal_values(store, signal, made.version, labels_of(signal), wanted)
     return {row.pop("content_id"): row for row in known.iter_rows(named=True)}, done
 
 
@@ -65,8 +65,8 @@ def stored_documents(store: Store, conversations: pl.DataFrame, signal: str, pro
     images = StoredImages(store, "images", "redacted_images") if providers[signal].looks_at_images else None
     return Documents(
         conversations,
-        facts(store, "image_text", text, ["text", "area_fraction"]),
-        facts(store, "image_layout", layout),
+        signal_values(store, "image_text", text, ["text", "area_fraction"]),
+        signal_values(store, "image_layout", layout),
         images,
         image_vectors(store, conversations, providers[signal], vectors),
     )

@@ -45,14 +45,14 @@ class Known:
         self.names: set[str] = set()
         self.conversations = _among(store, "quarantine", ["key"], wanted)
         self.users: set[str] = set()
-        for rows in store.read_slices("sightings", ["conv_id", "user_id", "pictures"]):
+        for rows in store.read_slices("sightings", ["conv_id", "user_id", "images"]):
             self.conversations |= _in(rows["conv_id"], wanted)
             self.users |= _in(rows["user_id"], wanted)
-            self.names |= _in(rows["pictures"].explode(), images)
+            self.names |= _in(rows["images"].explode(), images)
         self.conversations |= _among(store, "conversations", ["conversation_id"], wanted)
         self.users |= _among(store, "conversations", ["user_id"], wanted) | _among(store, "battles", ["judge"], wanted)
         self.image_ids = _among(store, "images", ["image_id"], images)
-        self.image_ids |= _among(store, "picture_files", ["image_id"], images)
+        self.image_ids |= _among(store, "image_files", ["image_id"], images)
 
     def conv_id(self, asked: str) -> str | None:
         """The conv_id of a conversation or battle id."""
@@ -82,7 +82,7 @@ def _files(store: Store) -> Iterator[pl.DataFrame]:
     """key, image_id and digests of image files; then key and image_id of presets. A key is the logged image name."""
     plain = pl.col("name").str.starts_with(PRESET)
     key = pl.when(plain).then("name").otherwise(pl.col("name").str.replace(r"(?s)^(.+)\.[^.]*$", "${1}"))
-    for rows in store.read_slices("picture_files", ["name", "image_id", *FileDigests._fields]):
+    for rows in store.read_slices("image_files", ["name", "image_id", *FileDigests._fields]):
         yield rows.with_columns(key=key)
     yield store.read("presets", ["logged_name", "image_id"]).rename({"logged_name": "key"})
 
@@ -184,7 +184,7 @@ def _add(asked: str, spellings: Iterable[str], known: Known, scope: Scope) -> bo
         scope[TakenDownKind.USER].add(asked)
         return True
     found = set[str]().union(*map(known.images, spellings))
-    scope[TakenDownKind.PICTURE].update(found)
+    scope[TakenDownKind.IMAGE].update(found)
     return bool(found)
 
 
@@ -222,7 +222,7 @@ def _conversations(store: Store, scope: Scope) -> Iterator[str]:
     for part in parts if scope[TakenDownKind.USER] else ():
         rows = store.read_part("sightings", part, ["conv_id", "user_id"])
         theirs |= set(rows.filter(pl.col("user_id").is_in(sorted(scope[TakenDownKind.USER])))["conv_id"])
-    held = quarantined(store, parts, theirs, scope[TakenDownKind.PICTURE])
+    held = quarantined(store, parts, theirs, scope[TakenDownKind.IMAGE])
     yield from held.filter(kind="conversation")["key"]
 
 

@@ -53,7 +53,7 @@ class Live(NamedTuple):
     def add_images(self, ids: pl.Series, tombstones: Tombstones) -> None:
         """Add images that were not taken down."""
         ids = ids.drop_nulls().unique()
-        stay = ids.filter(~ids.is_in(sorted(tombstones.holds(TakenDownKind.PICTURE, ids))))
+        stay = ids.filter(~ids.is_in(sorted(tombstones.holds(TakenDownKind.IMAGE, ids))))
         self.images.add(stay)
         self.contents.add(stay)
 
@@ -67,15 +67,15 @@ def live(store: Store, tombstones: Tombstones) -> Live:
         ids = rows["conversation_id"]
         stay.conversations.add(ids.filter(~ids.is_in(sorted(tombstones.conversations(ids)))))
     going = pl.col("conv_id").is_in(sorted(gone)).fill_null(False)
-    for rows in store.read_slices("sightings", ["conv_id", "pictures"]):
-        stay.names.add(rows.filter(~going)["pictures"].explode())
+    for rows in store.read_slices("sightings", ["conv_id", "images"]):
+        stay.names.add(rows.filter(~going)["images"].explode())
     for table in (name for name, declared in TABLES.items() if "turns" in arrow_schema(declared.row).names):
         for rows in store.read_slices(table, _OF_CONVERSATIONS):
             kept = rows.filter(stay.conversations.hold(pl.col("conversation_id")))
             for ids in (kept["turns"].list.eval(_TEXT_ID).explode(), kept["prompt_id"], kept["document_id"]):
                 stay.contents.add(ids)
             stay.add_images(kept["image_ids"].explode(), tombstones)
-    for rows in store.read_slices("picture_files", ["name", "image_id"]):
+    for rows in store.read_slices("image_files", ["name", "image_id"]):
         stay.add_images(rows.filter(stays("name", stay.names))["image_id"], tombstones)
     for rows in store.read_slices("redacted_images", ["image_id", "source_image_id"]):
         redacted = rows.filter(stay.images.hold(pl.col("source_image_id")))["image_id"]
@@ -129,7 +129,7 @@ def unwanted_rows(table: str, live: Live, tombstones: Tombstones, store: Store) 
     tests += [_gone("document_id", live.contents)] if table in _DOCUMENTS else []
     tests += [~live.contents.hold_all(pl.col("document_ids"))] if table == "topic_names" else []
     tests += [_gone("judge", live.judges)] if table == "outlier_judges" else []
-    tests += [~stays("name", live.names)] if table == "picture_files" else []
+    tests += [~stays("name", live.names)] if table == "image_files" else []
     return pl.any_horizontal(tests)
 
 

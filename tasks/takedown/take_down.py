@@ -51,8 +51,8 @@ def take_down(
         published=still_published(store, releases),
         perhaps_published=perhaps_published(store),
         lines=lines,
-        picture_files=files,
-        near_pictures=near,
+        image_files=files,
+        near_images=near,
         earlier_versions="" if dry_run else forget_versions(store),
     )
     if not dry_run:
@@ -103,18 +103,18 @@ def _lines(store: Store, scope: Scope) -> list[str]:
 def _image_files(store: Store, scope: Scope) -> list[str]:
     """Files of the scope's images, and of images that only its conversations name."""
     ours = pl.col("conv_id").is_in(sorted(scope[TakenDownKind.CONVERSATION]))
-    asked = scope[TakenDownKind.PICTURE]
+    asked = scope[TakenDownKind.IMAGE]
     theirs = asked | _named(store, ours)
     only = sorted(theirs - _named(store, ~ours, theirs))
     wanted = pl.col("name").str.replace(r"\.[a-z]+$", "").is_in(only) | pl.col("image_id").is_in(sorted(asked))
-    files = [rows.filter(wanted)["name"] for rows in store.read_slices("picture_files", ["name", "image_id"])]
+    files = [rows.filter(wanted)["name"] for rows in store.read_slices("image_files", ["name", "image_id"])]
     return sorted(set().union(*files))
 
 
 def _named(store: Store, of: pl.Expr, among: Iterable[str] | None = None) -> set[str]:
     """Image names in the sightings for which `of` holds; with `among`, only those."""
     wanted, found = None if among is None else sorted(among), set[str]()
-    for rows in store.read_slices("sightings", ["conv_id", "pictures"]):
-        named = rows.filter(of)["pictures"].explode().drop_nulls()
+    for rows in store.read_slices("sightings", ["conv_id", "images"]):
+        named = rows.filter(of)["images"].explode().drop_nulls()
         found |= set(named if wanted is None else named.filter(named.is_in(wanted)))
     return found

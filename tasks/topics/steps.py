@@ -14,7 +14,7 @@ from schemas.topic import TopicMember
 from tasks.providers import Providers
 from tasks.runtime.timing import timed
 from tasks.storage.queries.documents import embedded_documents, kept_conversations
-from tasks.storage.queries.signals import Versions, facts
+from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_schema
 from tasks.topics.changes import summary, topic_changes
 from tasks.topics.cluster import TOPICS_NEED, members_min, too_few
@@ -29,7 +29,7 @@ def find_topics(settings: Settings, providers: Providers, versions: Versions) ->
     """Put every kept document with an embedding into a topic, and name the topics."""
     store = Store.open(settings.store)
     kept = kept_conversations(store).unique("document_id", keep="first").sort("document_id")
-    told = facts(store, "language", versions["language"], ["language"])
+    told = signal_values(store, "language", versions["language"], ["language"])
     kept = kept.join(told, left_on="prompt_id", right_on="content_id", how="left", maintain_order="left")
     joint = providers.names["text_embedding"] == providers.names["image_embedding"] != "embedded"
     documents, vectors = embedded_documents(store, kept, versions, settings.topics, joint)
@@ -74,9 +74,9 @@ def _described(store: Store, documents: pl.DataFrame, versions: Versions) -> pl.
     user = pl.element().struct
     asked = pl.col("turns").list.filter(user.field("role") == "user").list.eval(user.field("content")).list.join("\n\n")
     ids = documents["document_id"]
-    tags = facts(store, "categories", versions["categories"], list(TAGS), ids)
+    tags = signal_values(store, "categories", versions["categories"], list(TAGS), ids)
     domain = ["image_domain", "image_subdomain", "question_subcategory"]
-    places = facts(store, "taxonomy", versions["taxonomy"], domain, ids)
+    places = signal_values(store, "taxonomy", versions["taxonomy"], domain, ids)
     said: list[pl.Expr] = [pl.when(tag).then(pl.lit(tag.replace("_", " "))) for tag in TAGS]
     said += [pl.coalesce("image_subdomain", "image_domain"), pl.col("question_subcategory")]
     return (

@@ -52,7 +52,7 @@ def test_probes_are_in_no_table_and_no_release(curated):
 
 def test_listed_probes_are_never_looked_at(curated):
     store = Store.existing(f"{curated.settings.store}/{STORE}")
-    taken_in = store.read("picture_files").height
+    taken_in = store.read("image_files").height
     assert taken_in == sum(probe.image is not None and not probe.listed for probe in probes())
     assert set(store.read("rejects")["reason"]) == {"known_hash"}
 
@@ -79,10 +79,10 @@ def test_a_probe_that_gets_through_a_rule_about_it_ends_the_run(planted, tmp_pat
         run(planted, policy)
 
 
-def test_a_listed_picture_that_is_taken_in_ends_the_run(planted, monkeypatch):
+def test_a_listed_image_that_is_taken_in_ends_the_run(planted, monkeypatch):
     monkeypatch.setattr("tasks.ingest.known_images.PDQ_DISTANCE", 0)
     shutil.rmtree(planted.store)
-    with pytest.raises(CanaryEscaped, match="listed_picture: its image is on a list"):
+    with pytest.raises(CanaryEscaped, match="listed_image: its image is on a list"):
         run(planted, "public_release")
 
 
@@ -118,7 +118,7 @@ def openai_server(monkeypatch):
     server.close()
 
 
-def test_the_pictures_of_probes_go_to_the_service_that_is_chosen_for_pictures(planted, openai_server):
+def test_the_images_of_probes_go_to_the_service_that_is_chosen_for_images(planted, openai_server):
     from tests.moderation_answers import answer, of_image
 
     openai_server.answer(Reply(answer(of_image())))

@@ -123,7 +123,7 @@ def test_the_release_is_byte_for_byte_that_of_an_undisturbed_run(chaos):
 
 
 def test_so_are_the_tables_and_nothing_else_lies_beside_them(chaos):
-    for name in ("conversations", "battles", "decisions", "near_pictures", "topics", "bench", "ratings", "rejects"):
+    for name in ("conversations", "battles", "decisions", "near_images", "topics", "bench", "ratings", "rejects"):
         expected, found = (_files(store, f"tables/{name}/*") for store in (chaos.undisturbed, chaos.killed))
         assert found == expected != {}, f"seed {SEED}: {name}"
     assert [str(p) for p in chaos.killed.rglob("*.tmp")] == [], f"seed {SEED}"
@@ -134,7 +134,7 @@ def test_no_row_is_there_twice_and_no_recorded_fact_was_measured_or_paid_again(c
     for table, key in (
         ("sightings", ["source", "line", "side"]),
         ("images", ["image_id"]),
-        ("picture_files", ["name"]),
+        ("image_files", ["name"]),
     ):
         rows = Store(str(chaos.killed)).read(table, key)
         assert rows.height == rows.n_unique() > 0, f"seed {SEED}: {table}"

@@ -120,9 +120,9 @@ def test_inspect_prints_one_object_a_text(curate, tmp_path):
     assert bad["signals"]["text_pii"] == {"error": "no_text"}
 
 
-def test_inspect_prints_every_picture_signal(curate, curated):
-    picture = next((curated.arena / "logs" / "serve_images").glob("*.jpg"))
-    code, out, _ = curate("inspect", picture, "--json")
+def test_inspect_prints_every_image_signal(curate, curated):
+    image = next((curated.arena / "logs" / "serve_images").glob("*.jpg"))
+    code, out, _ = curate("inspect", image, "--json")
     signals = json.loads(out)["signals"]
     assert code == 0
     assert 0 <= signals["nsfw"]["nsfw_probability"] <= 1

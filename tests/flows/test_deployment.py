@@ -160,7 +160,7 @@ def test_a_refreshed_benchmark_is_released_and_nothing_is_read_or_measured_for_i
 def _shows_its_stages_and_no_person(client: SyncPrefectClient, run: UUID, printed: str) -> None:
     artifacts = _artifacts(client, run)
     assert artifacts.keys() == {"stages", "progress", "funnel", "dropped", "release"}
-    assert "take_in_pictures" in artifacts["stages"] and "pii_text" in artifacts["dropped"]
+    assert "take_in_images" in artifacts["stages"] and "pii_text" in artifacts["dropped"]
     for stage in ("read_logs", "decide", "release"):
         assert f'stage {{"stage": "{stage}", ' in printed
     for personal in (ADDRESS, MAILBOX):

@@ -9,7 +9,7 @@ from schemas.tags import Categories
 from tasks.providers import Providers
 from tasks.signals import DOCUMENT_SIGNALS
 from tasks.storage.run_record import latest_run_record
-from tests.builders import NOON, conversation, decision, image, picture, store_with
+from tests.builders import NOON, conversation, decision, drawn_image, image, store_with
 from tests.http_server import HttpServer, Reply
 
 pytest.importorskip("openai", reason="production extra")
@@ -20,7 +20,7 @@ ASK = ("--provider", "categories=openai")
 def store(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "test-key")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")  # nobody listens there
-    shown = picture(1)
+    shown = drawn_image(1)
     chats = [conversation(f"c{n}", f"Question {n}?", "Answer.", image_ids=[shown.image_id]) for n in range(3)]
     same = conversation("c9", "Question 0?", "Another answer.", image_ids=[shown.image_id])
     return store_with(tmp_path, conversations=[*chats, same], images=[image(shown)])
@@ -113,13 +113,13 @@ def http_server():
     server.close()
 
 
-def test_moderation_is_counted_in_pieces_of_text_and_in_pictures(curate, store):
+def test_moderation_is_counted_in_pieces_of_text_and_in_images(curate, store):
     chosen = ("--provider", "moderation=openai", "--provider", "image_moderation=openai")
     code, out, err = curate("estimate", "--store", store.root, "--json", *chosen)
     assert code == 0, err
-    texts, pictures = (json.loads(line) for line in out.splitlines())
+    texts, images = (json.loads(line) for line in out.splitlines())
     assert (texts["signals"], texts["items"], texts["calls"], texts["units"]) == ("moderation", 5, 1, 5)
-    assert (pictures["signals"], pictures["items"], pictures["calls"], pictures["units"]) == (
+    assert (images["signals"], images["items"], images["calls"], images["units"]) == (
         "image_moderation",
         1,
         1,

@@ -48,13 +48,13 @@ def test_nothing_failed_to_be_measured(curated):
     assert {name: n for report in curated.first for name, n in report.failures.items()} == {}
 
 
-def test_second_run_makes_no_model_call_and_opens_no_picture(curated):
+def test_second_run_makes_no_model_call_and_opens_no_image(curated):
     assert _calls(curated.first) > 1000
     assert _calls(curated.second) == 0
     assert [path for path in curated.opened_second if "serve_images" in path] == []
 
 
-def test_every_picture_file_is_opened_once(curated):
+def test_every_image_file_is_opened_once(curated):
     opened = [Path(path).name for path in curated.opened_first if "/serve_images/" in path]
     assert len(opened) > 30
     assert sorted(opened) == sorted(set(opened))
@@ -94,7 +94,7 @@ def loaded(curated, tmp_path_factory) -> dict[str, Dataset]:
     return {name: load_dataset(str(curated.release), name, split="train", cache_dir=cache) for name in CONFIGS}
 
 
-def test_released_pictures_carry_no_metadata(loaded):
+def test_released_images_carry_no_metadata(loaded):
     chat = loaded["chat"].with_format("arrow")
     images = [image["bytes"] for row in chat["images"].to_pylist() for image in row]
     assert len(images) > 30
@@ -103,20 +103,20 @@ def test_released_pictures_carry_no_metadata(loaded):
         assert not header.getexif() and "exif" not in header.info
 
 
-def test_flagged_pictures_are_never_opened_and_leave_no_trace(curated):
+def test_flagged_images_are_never_opened_and_leave_no_trace(curated):
     flagged = _expected(curated.arena, "csam_flag")
     assert len(flagged) >= 2
     names = {fact["image"] for fact in flagged if fact.get("image")}
     assert any((curated.arena / "logs" / "serve_images" / f"{name}.png").exists() for name in names)
     assert not [path for path in curated.opened_first if any(name in path for name in names)]
-    files = curated.store.read("picture_files")["name"].str.slice(0, 32)
+    files = curated.store.read("image_files")["name"].str.slice(0, 32)
     assert names.isdisjoint(files)
     conversations = set(curated.store.read("sightings")["conv_id"])
     assert conversations.isdisjoint(curated.store.read("quarantine").filter(kind="conversation")["key"])
 
 
 @pytest.mark.parametrize("config", ["chat", "battle", "bench"])
-def test_datasets_opens_the_release_offline_and_pictures_decode(loaded, config):
+def test_datasets_opens_the_release_offline_and_images_decode(loaded, config):
     rows = loaded[config]
     assert rows.num_rows > 0
     decoded = [image.convert("RGB").size for row in rows.select(range(min(5, len(rows)))) for image in row["images"]]
@@ -173,8 +173,8 @@ def test_no_benchmark_prompt_is_in_chat_in_other_words_or_unmarked_in_a_battle(c
     long = [words for words, _ in bench if len(words.split()) >= 13]
     assert bench
     for row in rows["chat"]:
-        words, picture = _asked(row, "conversation")
-        assert (words, picture) not in bench and not any(prompt in words for prompt in long)
+        words, image = _asked(row, "conversation")
+        assert (words, image) not in bench and not any(prompt in words for prompt in long)
     for row in rows["battle"]:
         assert row["in_bench"] or _asked(row, "conversation_a") not in bench
 

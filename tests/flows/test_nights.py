@@ -49,7 +49,7 @@ def test_every_night_makes_a_release_and_the_last_is_that_of_the_backfill(stores
 
 @pytest.mark.parametrize(
     "table",
-    ["conversations", "battles", "decisions", "near_pictures", "topics", "bench", "bench_funnel", "hidden", "ratings"],
+    ["conversations", "battles", "decisions", "near_images", "topics", "bench", "bench_funnel", "hidden", "ratings"],
 )
 def test_the_tables_are_the_same(stores, table):
     listed = [json.loads((store / "tables" / table / "parts.json").read_text()) for store in stores]

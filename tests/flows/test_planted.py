@@ -37,8 +37,8 @@ def test_explain_names_the_right_duplicate_match_of_every_planted_copy(curate, c
             twin = account["twin"]["conversation"]
             assert twin == account["decision"]["duplicate_of"]
             assert twin in accounts and accounts[twin]["decision"]["keep"], (name, twin)
-            (pictures,) = account["twin"]["pictures"]
-            assert pictures["relation"] in (["exact"] if kind == "exact_duplicate" else ["exact", "perceptual"])
+            (images,) = account["twin"]["images"]
+            assert images["relation"] in (["exact"] if kind == "exact_duplicate" else ["exact", "perceptual"])
             assert account["twin"]["prompt_cosine"] >= 0.9
             named += 1
     assert named >= len(groups) > 0

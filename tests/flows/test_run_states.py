@@ -46,6 +46,6 @@ def test_a_run_that_fails_on_the_way_leaves_the_stages_that_ended(tmp_path, monk
     (record,) = (tmp_path / "store" / "runs").iterdir()
     kept = json.loads(record.read_text())
     assert (kept["state"], kept["error"]) == ("failed", "OSError")
-    assert [stage["stage"] for stage in kept["stages"]][:4] == ["canaries", "read_logs", "take_in_pictures", "assemble"]
+    assert [stage["stage"] for stage in kept["stages"]][:4] == ["canaries", "read_logs", "take_in_images", "assemble"]
     probes = [run for run in _runs() if "probes" in run.tags]
     assert {run.name for run in probes} >= {"probes: ingest", "probes: screen", "probes: decide"}

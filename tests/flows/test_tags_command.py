@@ -67,7 +67,7 @@ def test_what_was_asked_for_an_evaluation_is_not_asked_again(curate, store, ids,
     assert store.parts("signals/categories") == parts
 
 
-def test_loose_prompts_with_pictures_need_no_store(curate, tmp_path):
+def test_loose_prompts_with_images_need_no_store(curate, tmp_path):
     import PIL.Image
 
     PIL.Image.new("RGB", (64, 64), "red").save(tmp_path / "red.png")

@@ -14,9 +14,9 @@ from tasks.signals import run
 from tasks.signals.run import MeasuringObserver
 from tasks.storage.tables import Store
 from tests.builders import image_bytes
-from tests.tasks.ingest.logs import DAY, chat, picture, vote, write
+from tests.tasks.ingest.logs import DAY, chat, image_name, vote, write
 
-PICTURES = 20
+IMAGES = 20
 WORDS = ("Was zeigt das Bild?", "Count the stripes of it.", "Mail me at ann@example.org", "Translate the sign, please.")
 
 
@@ -34,14 +34,14 @@ def small_shards():
 def logs(tmp_path_factory) -> Path:
     """Conversations with a small image each; two images are the same under other names."""
     folder = tmp_path_factory.mktemp("logs")
-    names = [picture(f"p{number:02}") for number in range(PICTURES)]
-    said = [(f"{WORDS[number % 4]} {number}", f"It is number {number}.") for number in range(PICTURES)]
-    lines = [chat(name[-6:], *texts, pictures=[name]) for name, texts in zip(names, said, strict=True)]
+    names = [image_name(f"p{number:02}") for number in range(IMAGES)]
+    said = [(f"{WORDS[number % 4]} {number}", f"It is number {number}.") for number in range(IMAGES)]
+    lines = [chat(name[-6:], *texts, images=[name]) for name, texts in zip(names, said, strict=True)]
     write(folder, DAY, *lines, *(vote(f"v{number}", f"w{number}", at=20.0 + number) for number in range(20)))
     (folder / "serve_images").mkdir()
     for number, name in enumerate(names):
-        form = "BMP" if number == PICTURES - 1 else "PNG"
-        (folder / "serve_images" / f"{name}.png").write_bytes(image_bytes(number % (PICTURES - 1), file_format=form))
+        form = "BMP" if number == IMAGES - 1 else "PNG"
+        (folder / "serve_images" / f"{name}.png").write_bytes(image_bytes(number % (IMAGES - 1), file_format=form))
     return folder
 
 
@@ -65,7 +65,7 @@ def of_threads(prefect_server, logs, tmp_path_factory) -> Store:
 
 @pytest.mark.parametrize("runner", ["dask", "ray"])
 def test_tables_are_those_of_threads(of_threads, logs, tmp_path, monkeypatch, runner):
-    monkeypatch.setattr(MeasuringObserver, "look", lambda *_: pytest.fail("pictures are looked at in other processes"))
+    monkeypatch.setattr(MeasuringObserver, "look", lambda *_: pytest.fail("images are looked at in other processes"))
     store = _curated(Settings(logs=str(logs), store=str(tmp_path), workers=2, task_runner=runner))
     for table in TABLES:
         one, other = (

@@ -28,7 +28,7 @@ def test_there_are_three_configurations():
 
 
 @pytest.mark.parametrize("config", PROMISED)
-def test_pictures_are_stored_as_the_datasets_library_stores_them(config):
+def test_images_are_stored_as_the_datasets_library_stores_them(config):
     assert arrow_schema(CONFIGS[config]).field("images").type == IMAGES
 
 

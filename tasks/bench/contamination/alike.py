@@ -57,7 +57,7 @@ def alike_in_store(
     store: Store, versions: Versions, prompts: pl.DataFrame, documents: pl.DataFrame, overlap_min: float
 ) -> pl.DataFrame:
     """`alike` with the near images, embeddings and policy of a store."""
-    near = store.read("near_pictures", ["image_a", "image_b"])
+    near = store.read("near_images", ["image_a", "image_b"])
 
     def embedded(ids: pl.Series) -> Vectors:
         return embeddings(store, "text_embedding", versions, ids)

@@ -86,7 +86,7 @@ class Checker:
                 split=question["split"],
                 match=match,
                 overlap=round(overlap, 4),
-                same_picture=same,
+                same_image=same,
                 contaminated=contaminated,
             )
 

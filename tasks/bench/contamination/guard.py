@@ -36,7 +36,7 @@ class Guard:
     """Finds kept conversations, in their released form, that the benchmark withholds from a release.
 
     The caller passes blocks (stores with some of the conversations) in three rounds: every block to `learn`, then every
-    block to `look`, then each to `withheld`. Memory grows with the benchmark and with the prompts alike to it.
+    block to `compare`, then each to `withheld`. Memory grows with the benchmark and with the prompts alike to it.
 
     Prompts that arrived since the last `sample`, and that the next one will reserve, are not in the table `hidden` yet.
     They are withheld too, because a prompt that was released cannot be hidden later.
@@ -61,7 +61,7 @@ class Guard:
             self._prompts[split] = both.unique("document_id", keep="first", maintain_order=True)
 
     def compared(self, block: Store, kept: pl.DataFrame) -> pl.Series:
-        """Ids of prompts whose embeddings `look` needs: those of both splits, and those on the same or near images."""
+        """Ids of prompts whose embeddings `compare` needs: those of both splits and those on same or near images."""
         documents = original_documents(block, kept)
         on_images = [
             documents.filter(pl.col("image").is_in(self._images(prompts).implode()))
@@ -69,7 +69,7 @@ class Guard:
         ]
         return pl.concat([each["prompt_id"] for each in (*self._prompts.values(), *on_images)])
 
-    def look(self, block: Store, kept: pl.DataFrame) -> None:
+    def compare(self, block: Store, kept: pl.DataFrame) -> None:
         """Find documents of a block's kept conversations that are alike to the collected prompts."""
         documents = original_documents(block, kept)
 
@@ -93,12 +93,12 @@ class Guard:
 
     @cached_property
     def _near(self) -> pl.DataFrame:
-        """Rows of `near_pictures` with an image of a collected prompt."""
+        """Rows of `near_images` with an image of a collected prompt."""
         images = pl.concat([prompts["image"] for prompts in self._prompts.values()]).implode()
         wanted = pl.any_horizontal(pl.col("image_a", "image_b").is_in(images))
         names = ["image_a", "image_b"]
-        parts = (compact(part.filter(wanted)) for part in self._store.read_slices("near_pictures", names))
-        return pl.concat([self._store.empty("near_pictures", names), *parts])
+        parts = (compact(part.filter(wanted)) for part in self._store.read_slices("near_images", names))
+        return pl.concat([self._store.empty("near_images", names), *parts])
 
     def _images(self, prompts: pl.DataFrame) -> pl.Series:
         """Ids of the prompts' images and of images near to them."""

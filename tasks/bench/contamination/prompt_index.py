@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 DISTINCTIVE_WORDS = 13
-"""Texts with fewer words, such as `describe this picture`, are too common to identify a prompt without its image.
+"""Texts with fewer words, such as `describe this image`, are too common to identify a prompt without its image.
 GPT-3's contamination test also uses 13 words (Brown et al. 2020, appendix C)."""
 RUN_WORDS = 4
 """Words per run. Changing one word in a text of 13 leaves 6 of its 10 runs."""

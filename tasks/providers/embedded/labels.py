@@ -66,7 +66,7 @@ class WordsAndLayout:
         drawn = document.flat_fraction >= FLAT_FRACTION_MIN and 0 < document.colour_count <= COLOUR_COUNT_MAX
         page = (
             document.text_area_fraction >= TEXT_AREA_MIN
-            and len("".join(document.picture_text.split())) >= TEXT_CHARACTERS_MIN
+            and len("".join(document.image_text.split())) >= TEXT_CHARACTERS_MIN
         )
         known = {
             **{name: name in asked for name in ("captioning", "creative_writing", "entity_recognition", "humor")},
@@ -172,11 +172,11 @@ class NearestPlace:
 
     def _tag(self, document: Document) -> Taxonomy:
         prompt = document.prompt[:PROMPT_CHARACTERS]
-        shown = self._shown(document.image_vectors) if document.picture_count else None
+        shown = self._shown(document.image_vectors) if document.image_count else None
         if not prompt.strip():
             return placed(None, shown)
         question = _nearest(self._question.cosines(prompt), COSINE_MIN) or _named(self._words["question"], prompt)
-        named = _named(self._words["image"], prompt) if document.picture_count else None
+        named = _named(self._words["image"], prompt) if document.image_count else None
         return placed(question, shown or named)
 
     def _shown(self, vectors: Sequence[Vectors]) -> str | None:

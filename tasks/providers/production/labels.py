@@ -28,7 +28,7 @@ from tasks.runtime.parallel import map_ordered
 
 PROMPT_CHARACTERS = 12_500
 """Prompts are cut to this length, as in FastChat's labelling."""
-PICTURES_MAX = 8
+IMAGES_MAX = 8
 """Only the first images of a document are sent."""
 KEYWORDS, EXEMPLARS, EXEMPLAR_CHARACTERS = 20, 10, 400
 """Limits of what is sent of a topic, to send no more of users' texts than a name needs."""
@@ -81,26 +81,26 @@ class LanguageModelTagger(Generic[Labels]):
         return self._labels(**fields)
 
     def _answer(self, document: Document, asked: Asked) -> Answers | Failed:
-        if not document.picture_count and asked.without_images is not None:
+        if not document.image_count and asked.without_images is not None:
             return asked.without_images
         try:
             question = _question(document, asked)
         except ImageRejected:
-            return Failed("picture_unreadable")
+            return Failed("image_unreadable")
         if question is None:
-            return Failed("pictures_missing")  # an answer from the prompt alone would be a guess
+            return Failed("images_missing")  # an answer from the prompt alone would be a guess
         answer = self.model.ask(question, asked.answer)
         return answer if isinstance(answer, Failed) else answer.model_dump()
 
 
 def _question(document: Document, asked: Asked) -> Question | None:
     """What is sent; None when images are needed and missing. Raises ImageRejected."""
-    prompt = "" if asked.sees is Sees.PICTURES else document.prompt[:PROMPT_CHARACTERS]
+    prompt = "" if asked.sees is Sees.IMAGES else document.prompt[:PROMPT_CHARACTERS]
     if asked.sees is Sees.PROMPT:
         return Question(asked.prompt.text, untrusted(prompt))
-    if len(document.pictures) != document.picture_count:
+    if len(document.images) != document.image_count:
         return None
-    images = document.pictures[:PICTURES_MAX]
+    images = document.images[:IMAGES_MAX]
     uploads = tuple(for_upload(decode_stored(encoded, format_, "")) for format_, encoded in images)
     return Question(asked.prompt.text, untrusted(prompt), uploads)
 
@@ -120,7 +120,7 @@ def _about(tag: str) -> Asked:
     """The question about one tag. Tags that depend on images alone are false without images."""
     field = Categories.model_fields[tag]
     answer = create_model(tag, __base__=Row, **{tag: (field.annotation, ...)})  # type: ignore[call-overload]
-    known = {tag: False} if sees(tag) is Sees.PICTURES else None
+    known = {tag: False} if sees(tag) is Sees.IMAGES else None
     return Asked(tags_prompt(tag, (tag,)), answer, sees(tag), known)
 
 

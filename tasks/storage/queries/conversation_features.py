@@ -10,7 +10,7 @@ import polars as pl
 from schemas.signals import Markdown
 from schemas.tag_evaluation import TagCount
 from schemas.tags import TAGS, Categories, Criteria, Taxonomy
-from tasks.storage.queries.signals import Versions, facts
+from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
 
 CATEGORIES = tuple(Categories.model_fields)
@@ -37,8 +37,8 @@ def conversation_features(store: Store, conversations: pl.DataFrame, versions: V
     and bold.
     """
     base = conversations.select("conversation_id", "prompt_id", "document_id", multi_turn=pl.col("num_turns") > 1)
-    language = facts(store, "language", versions["language"], ["language"])
-    categories = facts(store, "categories", versions["categories"], list(CATEGORIES))
+    language = signal_values(store, "language", versions["language"], ["language"])
+    categories = signal_values(store, "categories", versions["categories"], list(CATEGORIES))
     joined = base.join(language, left_on="prompt_id", right_on="content_id", how="left", maintain_order="left").join(
         categories, left_on="document_id", right_on="content_id", how="left", maintain_order="left"
     )
@@ -61,7 +61,7 @@ def _over_turns(store: Store, conversations: pl.DataFrame, versions: Versions) -
     turns = conversations.select("conversation_id", "turns").explode("turns")
     turns = turns.select("conversation_id", role=turn.field("role"), content_id=turn.field("text_id"))
     for signal, columns in _OF_TEXTS.items():
-        turns = turns.join(facts(store, signal, versions[signal], columns), on="content_id", how="left")
+        turns = turns.join(signal_values(store, signal, versions[signal], columns), on="content_id", how="left")
     tokens, asked, answer = pl.col("tokens").cast(pl.Int64), pl.col("role") == "user", pl.col("role") == "assistant"
     of_answers = {name: _sum(pl.col(name).cast(pl.Int64).filter(answer)) for name in (*MARKDOWN, "entities")}
     of_answers = {"refusal": pl.col("refusal").filter(answer).any(ignore_nulls=False)} | of_answers
@@ -81,7 +81,7 @@ def _sum(counts: pl.Expr) -> pl.Expr:
 def with_labels(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
     """The conversations with the columns of criteria and taxonomy; null where not measured."""
     for signal, columns in (("criteria", CRITERIA), ("taxonomy", TAXONOMY)):
-        known = facts(store, signal, versions[signal], list(columns))
+        known = signal_values(store, signal, versions[signal], list(columns))
         conversations = conversations.join(
             known, left_on="document_id", right_on="content_id", how="left", maintain_order="left"
         )

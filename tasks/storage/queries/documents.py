@@ -56,12 +56,12 @@ def document_vectors(
         return _unit(text)
     width = len(next(iter(images.values()))) if images else text.shape[1]
     image = np.stack([_mean([images[i] for i in ids if i in images], width) for ids in documents["image_ids"]])
-    weight = np.where(image.any(axis=1), settings.picture_weight, 0.0)[:, None].astype(np.float32)
+    weight = np.where(image.any(axis=1), settings.image_weight, 0.0)[:, None].astype(np.float32)
     if settings.document == "concatenated" or (settings.document == "auto" and not joint):
         return _unit(np.hstack([np.sqrt(1 - weight) * text, np.sqrt(weight) * image]))
     if not joint:
         raise BadInput(
-            f"topics.document: {settings.document} needs prompts and pictures in one space; choose one model for both "
+            f"topics.document: {settings.document} needs prompts and images in one space; choose one model for both "
             "(image_embedding=open_clip, text_embedding=open_clip), or concatenated, text or auto"
         )
     if text.shape != image.shape:
@@ -69,7 +69,7 @@ def document_vectors(
             f"text embeddings have {text.shape[1]} dimensions and image embeddings {image.shape[1]}; "
             "choose one provider for both, or `embedded`, and run `curate measure` again"
         )
-    weight = np.ceil(weight) if settings.document == "picture" else weight
+    weight = np.ceil(weight) if settings.document == "image" else weight
     return _unit((1 - weight) * text + weight * image)
 
 

@@ -17,7 +17,7 @@ from tasks.storage.user_ids import store_key
 Account = dict[str, Any]
 """Nested values, printed as JSON by `curate explain`."""
 
-RELATIONS = {"perceptual": "near_pictures", "semantic": "semantic_pictures"}
+RELATIONS = {"perceptual": "near_images", "semantic": "semantic_images"}
 """How two different images can be alike -> the table with such pairs; the closer relation comes first."""
 
 
@@ -54,8 +54,8 @@ def _conversation(store: Store, item: str) -> Account | None:
         "released_as": released_names(store, frame)["model"].item(),
         "user_id": row["user_id"],
         "source": f"{row['source']}:{row['line']}",
-        "picture_problems": row["image_problems"],
-        "pictures": {image_id: _signals(store, image_id) for image_id in row["image_ids"]},
+        "name_problems": row["image_problems"],
+        "images": {image_id: _signals(store, image_id) for image_id in row["image_ids"]},
         "messages": messages,
         "prompt": _signals(store, row["prompt_id"]),
         "document": _signals(store, row["document_id"]),
@@ -81,11 +81,11 @@ def _image(store: Store, item: str) -> Account | None:
     used = store.read("conversations", ["conversation_id", "image_ids"]).filter(pl.col("image_ids").list.contains(item))
     paired = (pl.col("image_a") == item) | (pl.col("image_b") == item)
     return {
-        "picture": row,
+        "image": row,
         "signals": _signals(store, item),
         "conversations": used["conversation_id"].to_list(),
-        "near_duplicates": store.read("near_pictures").filter(paired).to_dicts(),
-        "semantic_duplicates": store.read("semantic_pictures").filter(paired).to_dicts(),
+        "near_duplicates": store.read("near_images").filter(paired).to_dicts(),
+        "semantic_duplicates": store.read("semantic_images").filter(paired).to_dicts(),
     }
 
 
@@ -133,9 +133,9 @@ def _quarantined(store: Store, item: str) -> Account | None:
 
 def _logged_image(store: Store, item: str) -> Account | None:
     """An image name of the logs from which no image was read: the problems of its files, and lines that name it."""
-    files = store.read("picture_files", ["name", "image_id", "problem"])
+    files = store.read("image_files", ["name", "image_id", "problem"])
     files = files.filter(pl.col("name").str.replace(r"\.[^.]*$", "") == item)
-    rows = store.read("sightings", ["source", "line", "pictures"]).filter(pl.col("pictures").list.contains(item))
+    rows = store.read("sightings", ["source", "line", "images"]).filter(pl.col("images").list.contains(item))
     if files["image_id"].count() or (files.is_empty() and rows.is_empty()):
         return None
     lines = rows.select("source", "line").unique().sort("source", "line").iter_rows()
@@ -161,7 +161,7 @@ def _duplicate_match(store: Store, item: Account, match_id: str | None) -> Accou
     return {
         "conversation": match_id,
         "source": f"{match['source']}:{match['line']}",
-        "pictures": [_alike(store, one, other) for one, other in shown],
+        "images": [_alike(store, one, other) for one, other in shown],
         "same_prompt": item["prompt_id"] == match["prompt_id"],
         "prompt_cosine": _cosine(store, item["prompt_id"], match["prompt_id"]),
     }
@@ -169,7 +169,7 @@ def _duplicate_match(store: Store, item: Account, match_id: str | None) -> Accou
 
 def _alike(store: Store, one: str, other: str) -> Account:
     """The relation of two images: equal, a stored pair, or both paired with a third image that represents them."""
-    ends = {"picture": one, "twin": other}
+    ends = {"image": one, "twin": other}
     if one == other:
         return ends | {"relation": "exact"}
     near: dict[str, set[str]] = {one: set(), other: set()}

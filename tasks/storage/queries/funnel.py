@@ -73,12 +73,12 @@ def reason_texts(policy: Policy) -> dict[str, str]:
     if (rule := policy.duplicates) is not None:
         alike = (
             "the same user messages, images: "
-            f"{rule.pictures} (one message on an image: cosine {rule.prompt_cosine_min} or more)"
+            f"{rule.images} (one message on an image: cosine {rule.prompt_cosine_min} or more)"
         )
         texts[rule.reason] = f"{alike}; copies kept: {rule.copies_max}"
     if (limit := policy.hot_prompts) is not None:
         kept = limit.copies_max or f"quantile {limit.copies_quantile} of the battles that each prompt has"
-        texts[limit.reason] = f"more battles of the same prompt, images: {limit.pictures}; kept: {kept}"
+        texts[limit.reason] = f"more battles of the same prompt, images: {limit.images}; kept: {kept}"
     return texts | REPEATS | REJECT_TEXTS
 
 
@@ -133,8 +133,8 @@ _WORDS = {
     "conversation.ends_with_user true": "no answer to the last message",
     "conversation.model_excluded true": "a model that the policy excludes",
     "conversation.user_banned true": "a user that the policy bans",
-    "conversation.has_picture false": "no image",
-    "conversation.has_picture true": "an image",
+    "conversation.has_image false": "no image",
+    "conversation.has_image true": "an image",
     "conversation.undated true": "no time in the log",
     "conversation.is_preset true": "an example image of the arena",
     "battle.same_model true": "a model against itself",

@@ -18,7 +18,7 @@ def table_name(signal: str) -> str:
     return f"signals/{signal}"
 
 
-def facts(
+def signal_values(
     store: Store,
     signal: str,
     version: str,
@@ -47,7 +47,9 @@ def embeddings(store: Store, signal: str, versions: Versions, ids: pl.Series) ->
 
     Raises BadInput when the vectors have several lengths.
     """
-    stored = facts(store, signal, versions[signal], ["vector"], ids.drop_nulls().unique().to_list()).sort("content_id")
+    stored = signal_values(store, signal, versions[signal], ["vector"], ids.drop_nulls().unique().to_list()).sort(
+        "content_id"
+    )
     widths = sorted(stored["vector"].list.len().unique())
     if len(widths) > 1 or widths == [0]:
         raise BadInput(

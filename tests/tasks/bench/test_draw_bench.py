@@ -29,11 +29,11 @@ def _arena(folder, count=60, topics=3, **odd_ones):
     for number, (name, about) in enumerate(plain + list(odd_ones.items())):
         about = {"topic": 0, "language": "en", "reasons": (), "preset_dataset": None} | about
         texts = about.get("texts", (f"Prompt {name}?", "Answer."))
-        pictures = about.get("image_ids", [f"{number:032x}"])
+        images = about.get("image_ids", [f"{number:032x}"])
         item = conversation(
             name,
             *texts,
-            image_ids=pictures,
+            image_ids=images,
             tstamp=NOON + timedelta(seconds=number),
             user_id=about.get("user", text_id(name)),
         )

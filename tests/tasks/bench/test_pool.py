@@ -28,8 +28,8 @@ def _store(folder, items, presets=()):
     return store
 
 
-def _asked(name, text, number=0, picture="1", **changes):
-    about = {"image_ids": [picture * 32], "tstamp": NOON + timedelta(seconds=number), "user_id": None}
+def _asked(name, text, number=0, image="1", **changes):
+    about = {"image_ids": [image * 32], "tstamp": NOON + timedelta(seconds=number), "user_id": None}
     return conversation(name, text, "Yes.", **about | changes)
 
 
@@ -39,15 +39,15 @@ def _draw(store, **bench):
 
 
 def test_the_report_says_what_every_filter_left(tmp_path):
-    items = [_asked(f"c{n}", f"Prompt {n}?", n, picture=f"{n}") for n in range(6)]
-    items += [_asked("text", "Only text?", 6, image_ids=[]), _asked("preset", "Funny?", 7, picture="a")]
+    items = [_asked(f"c{n}", f"Prompt {n}?", n, image=f"{n}") for n in range(6)]
+    items += [_asked("text", "Only text?", 6, image_ids=[]), _asked("preset", "Funny?", 7, image="a")]
     items += [conversation("two", "One?", "Yes.", "Two?", "No.", image_ids=["b" * 32], user_id=None)]
     counts, drawn = _draw(_store(tmp_path, items, presets={"preset"}))
     assert drawn == {f"c{n}" for n in range(6)}
     steps = [
         "kept",
         "single_turn",
-        "with_picture",
+        "with_image",
         "no_preset",
         "language_en",
         "in_a_topic",
@@ -60,10 +60,10 @@ def test_the_report_says_what_every_filter_left(tmp_path):
 
 @pytest.mark.parametrize(
     ("bench", "name"),
-    [({"single_turn": False}, "two"), ({"needs_picture": False}, "text"), ({"presets": True}, "preset")],
+    [({"single_turn": False}, "two"), ({"needs_image": False}, "text"), ({"presets": True}, "preset")],
 )
 def test_every_filter_is_a_setting(tmp_path, bench, name):
-    items = [_asked("text", "Only text?", image_ids=[]), _asked("preset", "Funny?", 1, picture="a")]
+    items = [_asked("text", "Only text?", image_ids=[]), _asked("preset", "Funny?", 1, image="a")]
     items += [conversation("two", "One?", "Yes.", "Two?", "No.", image_ids=["b" * 32], user_id=None)]
     assert _draw(_store(tmp_path, items, presets={"preset"}), **bench)[1] == {name}
 
@@ -73,9 +73,9 @@ def test_a_prompt_that_repeats_an_earlier_one_is_not_drawn(tmp_path):
     items = [
         _asked("first", "What is this?"),
         _asked("words", "WHAT is this", 1),
-        _asked("long", long, 2, picture="2"),
-        _asked("longer", f"Please tell me. {long}", 3, picture="3"),
-        _asked("other", "What is this?", 4, picture="4"),
+        _asked("long", long, 2, image="2"),
+        _asked("longer", f"Please tell me. {long}", 3, image="3"),
+        _asked("other", "What is this?", 4, image="4"),
     ]
     store = _store(tmp_path, items)
     assert _draw(store)[1] == {"first", "long", "other"}

@@ -17,25 +17,25 @@ PROMPTS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([(), (ONE,)
 
 
 def _battles(shown: list[tuple[str, tuple[str, ...]]]) -> pl.DataFrame:
-    rows = [(f"b{n}", prompt, list(pictures)) for n, (prompt, pictures) in enumerate(shown)]
+    rows = [(f"b{n}", prompt, list(images)) for n, (prompt, images) in enumerate(shown)]
     schema = {"battle_id": pl.String, "prompt_id": pl.String, "image_ids": pl.List(pl.String)}
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _asked(name: str, words: str, picture: str):
-    return sides(name, words, f"It is {name}.", image_ids=[picture])
+def _asked(name: str, words: str, image: str):
+    return sides(name, words, f"It is {name}.", image_ids=[image])
 
 
 POLICY = "name: hot\nrules: []\nduplicates: null\nhot_prompts: {{{}}}\n"
 
 
-@pytest.mark.parametrize(("pictures", "dropped"), [("same", 1), ("near", 2), ("ignore", 3)])
-def test_the_key_holds_the_picture_its_lookalikes_or_the_words_alone(deciding, pictures, dropped):
+@pytest.mark.parametrize(("images", "dropped"), [("same", 1), ("near", 2), ("ignore", 3)])
+def test_the_key_holds_the_image_its_lookalikes_or_the_words_alone(deciding, images, dropped):
     pairs = [_asked(f"b{n}", "What is this?", shown) for n, shown in enumerate([ONE, ONE, COPY, OTHER])]
     alike = {name: clean_value(name, ONE) for name in ("image_hash", "image_embedding")}
     facts = {name: {COPY: value} for name, value in alike.items()}
     deciding.given([side for pair in pairs for side in pair], [battle(*pair) for pair in pairs], facts)
-    reasons = deciding.under(POLICY.format(f"pictures: {pictures}, copies_max: 1")).reasons()
+    reasons = deciding.under(POLICY.format(f"images: {images}, copies_max: 1")).reasons()
     gone = [item for item, why in reasons.items() if why == ["hot_prompt"]]
     assert len(gone) == dropped and all(item.startswith("battle:") for item in gone)
 
@@ -81,7 +81,7 @@ def test_direct_chats_are_not_counted(deciding):
 @given(PROMPTS, st.integers(1, 5))
 def test_each_prompt_keeps_as_many_as_the_limit_allows(shown, limit):
     battles = _battles(shown)
-    hot = hot_battles(battles, {}, HotPromptRule(pictures="same", copies_max=limit))
+    hot = hot_battles(battles, {}, HotPromptRule(images="same", copies_max=limit))
     before = Counter(shown)
     after = Counter(each for n, each in enumerate(shown) if f"b{n}" not in hot)
     assert after == {each: min(limit, count) for each, count in before.items()}
@@ -91,14 +91,14 @@ def test_each_prompt_keeps_as_many_as_the_limit_allows(shown, limit):
 def test_a_quantile_is_the_one_that_upstream_takes_of_the_counts(shown, quantile):
     battles = _battles(shown)
     counts = battles["prompt_id"].value_counts()["count"].to_list()
-    hot = hot_battles(battles, {}, HotPromptRule(pictures="ignore", copies_quantile=quantile))
+    hot = hot_battles(battles, {}, HotPromptRule(images="ignore", copies_quantile=quantile))
     limit = max(1, int(np.quantile(counts, quantile))) if counts else 1
     assert len(hot) == sum(max(0, count - limit) for count in counts)
 
 
 @given(PROMPTS, st.integers(1, 3), st.randoms())
 def test_the_draw_does_not_depend_on_the_order_and_more_battles_keep_it(shown, limit, random):
-    rule = HotPromptRule(pictures="ignore", copies_max=limit)
+    rule = HotPromptRule(images="ignore", copies_max=limit)
     battles = _battles(shown)
     mixed = battles[random.sample(range(battles.height), battles.height)]
     assert hot_battles(mixed, {}, rule) == hot_battles(battles, {}, rule)

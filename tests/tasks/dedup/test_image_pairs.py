@@ -14,14 +14,14 @@ GREY = bytes(range(256)).hex() * 4
 IDS = [f"{number:032x}" for number in range(12)]
 
 
-def _hold(store: Store, pictures: dict[str, int]) -> None:
-    """These pictures, each with the given bits in both hashes, are what the store holds."""
-    hashes = {name: {"phash": f"{bits:016x}", "pdq": f"{bits:064x}", "grey": GREY} for name, bits in pictures.items()}
+def _hold(store: Store, images: dict[str, int]) -> None:
+    """These images, each with the given bits in both hashes, are what the store holds."""
+    hashes = {name: {"phash": f"{bits:016x}", "pdq": f"{bits:064x}", "grey": GREY} for name, bits in images.items()}
     store.replace("signals/image_hash", facts_frame("image_hash", hashes))
 
 
 def _pairs(store: Store) -> list[tuple[str, str]]:
-    return store.read("near_pictures").select("image_a", "image_b").rows()
+    return store.read("near_images").select("image_a", "image_b").rows()
 
 
 def _searched(store: Store, radius: NearImages = RADIUS) -> int:
@@ -29,19 +29,19 @@ def _searched(store: Store, radius: NearImages = RADIUS) -> int:
 
 
 BITS = {name: (1 << 3 * (place % 7)) - 1 for place, name in enumerate(IDS)}
-PICTURES = st.sets(st.sampled_from(IDS)).map(lambda names: {name: BITS[name] for name in names})
+IMAGES = st.sets(st.sampled_from(IDS)).map(lambda names: {name: BITS[name] for name in names})
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(PICTURES, min_size=1, max_size=3))
+@given(st.lists(IMAGES, min_size=1, max_size=3))
 def test_nights_give_the_table_that_one_search_gives(tmp_path_factory, nights):
     by_night, at_once = (Store.open(str(tmp_path_factory.mktemp("store"))) for _ in range(2))
-    for pictures in nights:
-        _hold(by_night, pictures)
+    for images in nights:
+        _hold(by_night, images)
         update_near_images(by_night, RADIUS, VERSIONS)
     _hold(at_once, nights[-1])
     update_near_images(at_once, RADIUS, VERSIONS)
-    for table in ("near_pictures", "searched_pictures"):
+    for table in ("near_images", "searched_images"):
         assert by_night.read(table).equals(at_once.read(table))
 
 
@@ -52,7 +52,7 @@ def store(tmp_path) -> Store:
     return store
 
 
-def test_only_new_pictures_are_searched_for(store):
+def test_only_new_images_are_searched_for(store):
     assert _searched(store) == 3
     assert _searched(store) == 0
     _hold(store, {IDS[0]: 0, IDS[1]: 1, IDS[2]: 2**40 - 1, IDS[3]: 3})
@@ -66,17 +66,17 @@ def test_another_radius_searches_everything_again(store):
     assert _pairs(store) == []
 
 
-def test_a_picture_that_is_gone_takes_its_pairs_with_it(store):
+def test_an_image_that_is_gone_takes_its_pairs_with_it(store):
     _searched(store)
     _hold(store, {IDS[0]: 0, IDS[2]: 2**40 - 1})
     assert _searched(store) == 0
     assert _pairs(store) == []
-    assert store.read("searched_pictures")["image_id"].to_list() == [IDS[0], IDS[2]]
+    assert store.read("searched_images")["image_id"].to_list() == [IDS[0], IDS[2]]
 
 
 def test_a_search_killed_between_its_two_tables_is_made_again(store):
     _searched(store)
-    store.replace("searched_pictures", store.empty("searched_pictures"))
-    store.replace("near_pictures", store.empty("near_pictures"))
+    store.replace("searched_images", store.empty("searched_images"))
+    store.replace("near_images", store.empty("near_images"))
     assert _searched(store) == 3
     assert _pairs(store) == [(IDS[0], IDS[1])]

@@ -26,21 +26,21 @@ STRIPES, HALVES = np.arange(1024).reshape(32, 32) % 2 * 2.0 - 1, np.arange(1024)
 
 
 def _image(image_id: str, phash_bits: int = 0, pdq_bits: int = 0, correlation: float = 1.0) -> dict:
-    """A picture that far from the one with no bits set that shows halves."""
+    """An image that far from the one with no bits set that shows halves."""
     grey = (128 + 100 * (correlation * HALVES + np.sqrt(1 - correlation**2) * STRIPES)).clip(0, 255).astype(np.uint8)
     hashes = {"phash": _bits(phash_bits, 16), "pdq": _bits(pdq_bits, 64), "grey": grey.tobytes().hex()}
     return {"image_id": image_id, **hashes}
 
 
-def _pairs(*pictures: dict) -> list[tuple[str, str]]:
-    return _search(pl.DataFrame(pictures)).select("image_a", "image_b").rows()
+def _pairs(*images: dict) -> list[tuple[str, str]]:
+    return _search(pl.DataFrame(images)).select("image_a", "image_b").rows()
 
 
-def _search(pictures: pl.DataFrame, radius: NearImages = RADIUS) -> pl.DataFrame:
-    return near_images(near_hashes(pictures, radius), pictures, radius)
+def _search(images: pl.DataFrame, radius: NearImages = RADIUS) -> pl.DataFrame:
+    return near_images(near_hashes(images, radius), images, radius)
 
 
-def test_a_picture_at_the_limit_of_all_three_is_near():
+def test_an_image_at_the_limit_of_all_three_is_near():
     found = _search(pl.DataFrame([_image(A), _image(B, 8, 48, 0.976)]))
     (row,) = found.iter_rows(named=True)
     assert (row["image_a"], row["image_b"], row["phash_distance"], row["pdq_distance"]) == (A, B, 8, 48)
@@ -54,15 +54,15 @@ def test_a_pair_beyond_one_bound_is_no_pair(far):
 
 def test_the_radius_is_the_policys():
     wide = NearImages(phash_distance_max=9, pdq_distance_max=49, grey_correlation_min=0.5)
-    pictures = pl.DataFrame([_image(A), _image(B, 9, 49, 0.6)])
-    assert _search(pictures, wide).height == 1
-    assert _search(pictures).height == 0
+    images = pl.DataFrame([_image(A), _image(B, 9, 49, 0.6)])
+    assert _search(images, wide).height == 1
+    assert _search(images).height == 0
 
 
-@pytest.mark.parametrize("pictures", [[], [_image(A)]])
-def test_fewer_than_two_pictures_make_no_pair(pictures):
+@pytest.mark.parametrize("images", [[], [_image(A)]])
+def test_fewer_than_two_images_make_no_pair(images):
     schema = {"image_id": pl.String, "phash": pl.String, "pdq": pl.String, "grey": pl.String}
-    assert _search(pl.DataFrame(pictures, schema=schema)).height == 0
+    assert _search(pl.DataFrame(images, schema=schema)).height == 0
 
 
 WHITE, BLACK, GREY = (np.full((1, 1024), level, np.uint8) for level in (255, 0, 128))
@@ -106,7 +106,7 @@ def test_there_are_no_chains():
     assert representatives([A, B, C], _near((A, B, 1), (B, C, 1))) == {A: A, B: A, C: C}
 
 
-def test_the_earlier_picture_stands_for_the_later():
+def test_the_earlier_image_stands_for_the_later():
     assert representatives([B, A], _near((A, B, 1))) == {B: B, A: B}
 
 
@@ -138,15 +138,15 @@ def _copies(deciding, second_prompt: str) -> dict:
         conversation("original", "What is this?", "A cat.", image_ids=[A]),
         conversation("resized", second_prompt, "Cat.", image_ids=[B], tstamp=NOON + timedelta(minutes=1)),
     ]
-    near = {picture.pop("image_id"): picture for picture in (_image(A), _image(B, 4, 20, 0.98))}
+    near = {image.pop("image_id"): image for image in (_image(A), _image(B, 4, 20, 0.98))}
     decided = deciding.given(chats, facts={"image_hash": near}).decide()
-    assert deciding.store.read("near_pictures").select("image_a", "image_b").rows() == [(A, B)]
+    assert deciding.store.read("near_images").select("image_a", "image_b").rows() == [(A, B)]
     return decided
 
 
-def test_the_same_question_about_a_copy_of_the_picture_is_a_repeat(deciding):
+def test_the_same_question_about_a_copy_of_the_image_is_a_repeat(deciding):
     assert _copies(deciding, "What is this?")["resized"]["duplicate_of"] == "original"
 
 
-def test_another_question_about_a_copy_of_the_picture_is_no_repeat(deciding):
+def test_another_question_about_a_copy_of_the_image_is_no_repeat(deciding):
     assert _copies(deciding, "Who painted it?")["resized"]["keep"]

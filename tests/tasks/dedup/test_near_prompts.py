@@ -34,7 +34,7 @@ def _slowly(texts: list[str], jaccard_min: float) -> list[int]:
     return matches
 
 
-WORDS = st.lists(st.sampled_from(["what", "is", "this", "thing", "a", "picture", "of"]), max_size=7).map(" ".join)
+WORDS = st.lists(st.sampled_from(["what", "is", "this", "thing", "a", "image", "of"]), max_size=7).map(" ".join)
 
 
 LISTS = st.lists(WORDS, max_size=25)

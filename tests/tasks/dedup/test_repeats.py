@@ -14,12 +14,12 @@ from tasks.dedup.repeats import duplicates_of, near_prompts
 from tasks.storage.tables import frame_of
 from tests.builders import NOON, battle, conversation, sides
 
-PICTURE, OTHER = "1" * 32, "2" * 32
+IMAGE, OTHER = "1" * 32, "2" * 32
 RULE = "name: mine\nrules: []\nduplicates: {{{}}}"
 
 
 def _chat(name: str, minute: int = 0, prompt: str = "What is this?", **changes) -> Conversation:
-    defaults = {"image_ids": [PICTURE], "tstamp": NOON + timedelta(minutes=minute)}
+    defaults = {"image_ids": [IMAGE], "tstamp": NOON + timedelta(minutes=minute)}
     return conversation(name, prompt, f"Answer of {name}.", **defaults | changes)
 
 
@@ -36,10 +36,10 @@ def test_a_repeated_chat_is_dropped_and_its_match_is_named(deciding):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"image_ids": [OTHER]}, {"image_ids": []}, {"image_ids": [PICTURE, OTHER]}, {"prompt": "Who drew this?"}],
+    [{"image_ids": [OTHER]}, {"image_ids": []}, {"image_ids": [IMAGE, OTHER]}, {"prompt": "Who drew this?"}],
     ids=str,
 )
-def test_another_picture_or_another_prompt_is_no_repeat(deciding, changes):
+def test_another_image_or_another_prompt_is_no_repeat(deciding, changes):
     decided = deciding.given([_chat("a"), _chat("b", 1, **changes)]).decide()
     assert all(row["keep"] for row in decided.values())
 
@@ -56,7 +56,7 @@ def test_a_prompt_that_says_the_same_in_other_words_is_a_repeat(deciding, cosine
 def _talk(name: str, minute: int, *asked: str, **changes) -> Conversation:
     """A conversation whose embedding is that of every other one."""
     texts = [text for question in asked for text in (question, f"Answer of {name}.")]
-    return conversation(name, *texts, **{"image_ids": [PICTURE], "tstamp": NOON + timedelta(minutes=minute)} | changes)
+    return conversation(name, *texts, **{"image_ids": [IMAGE], "tstamp": NOON + timedelta(minutes=minute)} | changes)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_all_questions_again_are_a_repeat_but_for_case_and_closing_punctuation(d
     ("asked", "matches"),
     [("Question 19: why?", {}), ("Question 1-7: why?", {}), ("question 17:\nWHY", {"b": "a"})],
 )
-def test_without_a_picture_the_texts_must_be_the_same(deciding, asked, matches):
+def test_without_an_image_the_texts_must_be_the_same(deciding, asked, matches):
     talks = [_talk("a", 0, "Question 17: why?", image_ids=[]), _talk("b", 1, asked, image_ids=[])]
     vectors = {each.prompt_id: {"vector": [1.0, 0.0]} for each in talks}
     assert _matches(deciding.given(talks, facts={"text_embedding": vectors}).decide()) == matches
@@ -110,7 +110,7 @@ def test_prompts_that_were_not_embedded_repeat_only_if_they_are_equal(deciding):
 
 
 def test_a_voted_battle_is_never_a_repeat_and_stays_for_chats_that_are(deciding):
-    first, second = (sides(name, "What is this?", f"{name}.", image_ids=[PICTURE]) for name in ("b1", "b2"))
+    first, second = (sides(name, "What is this?", f"{name}.", image_ids=[IMAGE]) for name in ("b1", "b2"))
     earlier = _chat("chat", -60)
     votes = [battle(*first), battle(*second)]
     decided = deciding.given([*first, *second, earlier], votes).decide()
@@ -142,20 +142,20 @@ def test_a_policy_may_keep_all_repeats(deciding):
     assert _matches(deciding.decide()) == {}
 
 
-@pytest.mark.parametrize(("pictures", "matchs"), [("ignore", {"b": "a"}), ("same", {}), ("near", {})])
-def test_a_policy_says_whether_pictures_matter(deciding, pictures, matchs):
-    deciding.given([_chat("a"), _chat("b", 1, image_ids=[OTHER])]).under(RULE.format(f"pictures: {pictures}"))
+@pytest.mark.parametrize(("images", "matchs"), [("ignore", {"b": "a"}), ("same", {}), ("near", {})])
+def test_a_policy_says_whether_images_matter(deciding, images, matchs):
+    deciding.given([_chat("a"), _chat("b", 1, image_ids=[OTHER])]).under(RULE.format(f"images: {images}"))
     assert _matches(deciding.decide()) == matchs
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_order_of_rows_decides_nothing(deciding, shuffled, seed):
-    """Of three pictures in a row, each like its neighbour alone, the first that was used stands for the others."""
-    pictures = [str(n) * 32 for n in range(3)]
-    chats = [_chat(f"c{n}", n % 3, f"Question {n % 2}", image_ids=[pictures[n % 3]]) for n in range(16)]
+    """Of three images in a row, each like its neighbour alone, the first that was used stands for the others."""
+    images = [str(n) * 32 for n in range(3)]
+    chats = [_chat(f"c{n}", n % 3, f"Question {n % 2}", image_ids=[images[n % 3]]) for n in range(16)]
     same = {"pdq": "0" * 64, "grey": "00" * 1024}
-    alike = {"image_hash": {name: {"phash": f"{(1 << 8 * n) - 1:016x}", **same} for n, name in enumerate(pictures)}}
-    voted = sides("b", "Question 1", "Yes.", image_ids=[pictures[1]])
+    alike = {"image_hash": {name: {"phash": f"{(1 << 8 * n) - 1:016x}", **same} for n, name in enumerate(images)}}
+    voted = sides("b", "Question 1", "Yes.", image_ids=[images[1]])
     first = deciding.given([*chats, *voted], facts=alike).decide()
     for table in ("conversations", "signals/text_embedding", "signals/image_hash", "signals/text_pii"):
         shuffled(deciding.store, table, seed)
@@ -181,8 +181,8 @@ CHATS = st.lists(
 @given(chats=CHATS, copies_max=st.integers(1, 3), seed=st.integers(0, 9))
 def test_laws_of_repeats(chats, copies_max, seed):
     rows = [
-        _chat(str(n), minute, prompt, voted=voted, image_ids=[picture] * bool(picture))
-        for n, (prompt, picture, minute, voted) in enumerate(chats)
+        _chat(str(n), minute, prompt, voted=voted, image_ids=[image] * bool(image))
+        for n, (prompt, image, minute, voted) in enumerate(chats)
     ]
     rule = DuplicateRule(copies_max=copies_max)
     frame = frame_of(Conversation, rows)

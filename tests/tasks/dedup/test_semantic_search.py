@@ -27,7 +27,7 @@ def _vector(angle: float) -> dict[str, list[float]]:
 
 
 def _hold(store: Store, names: set[str], version: str = "1") -> None:
-    """The store holds these pictures, in two parts."""
+    """The store holds these images, in two parts."""
     store.replace("signals/image_embedding", store.empty("signals/image_embedding"))
     for some in (sorted(names)[::2], sorted(names)[1::2]):
         store.append(
@@ -36,7 +36,7 @@ def _hold(store: Store, names: set[str], version: str = "1") -> None:
 
 
 def _pairs(store: Store) -> list[tuple[str, str]]:
-    return store.read("semantic_pictures").select("image_a", "image_b").rows()
+    return store.read("semantic_images").select("image_a", "image_b").rows()
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -48,7 +48,7 @@ def test_nights_give_the_table_that_one_search_gives(tmp_path_factory, nights):
         update_semantic_images(by_night, RADIUS, VERSIONS)
     _hold(at_once, nights[-1])
     update_semantic_images(at_once, RADIUS, VERSIONS)
-    for table in ("semantic_pictures", "searched_vectors"):
+    for table in ("semantic_images", "searched_vectors"):
         assert by_night.read(table).equals(at_once.read(table))
     names = sorted(nights[-1])
     near = [(a, b) for a in names for b in names if a < b and TURNS[b] - TURNS[a] < 0.45]
@@ -66,7 +66,7 @@ def _searched(store: Store, radius: SemanticImages | None = RADIUS, version: str
     return update_semantic_images(store, radius, VERSIONS | {"image_embedding": version})["semantic_searched"]
 
 
-def test_only_new_pictures_are_searched_for(store):
+def test_only_new_images_are_searched_for(store):
     assert _searched(store) == 3
     assert _searched(store) == 0
     _hold(store, set(IDS[:4]))
@@ -74,7 +74,7 @@ def test_only_new_pictures_are_searched_for(store):
     assert (IDS[2], IDS[3]) in _pairs(store)
 
 
-def test_redacted_pictures_which_deciding_makes_are_near_nothing(store):
+def test_redacted_images_which_deciding_makes_are_near_nothing(store):
     store.append("signals/image_embedding", facts_frame("image_embedding", {IDS[3]: _vector(TURNS[IDS[3]])}))
     made = RedactedImage(**image().model_dump() | {"image_id": IDS[3]}, source_image_id=IDS[0], boxes=[])
     store.append("redacted_images", frame_of(RedactedImage, [made]))
@@ -95,14 +95,14 @@ def test_without_a_radius_there_is_no_relation(store):
     assert _pairs(store) == []
 
 
-def _mirrored(deciding, pictures: str) -> dict:
-    """Two chats with one question: a picture, and its mirror image, whose embedding alone is near."""
+def _mirrored(deciding, images: str) -> dict:
+    """Two chats with one question: an image, and its mirror image, whose embedding alone is near."""
     chats = [
         conversation("original", "What is this?", "A cat.", image_ids=[IDS[0]]),
         conversation("mirrored", "What is this?", "Cat.", image_ids=[IDS[1]], tstamp=NOON + timedelta(minutes=1)),
     ]
     deciding.given(chats, facts={"image_embedding": {name: _vector(TURNS[name]) for name in IDS[:2]}})
-    decided = deciding.under(f"name: mine\nrules: []\nduplicates: {{pictures: {pictures}}}").decide()
+    decided = deciding.under(f"name: mine\nrules: []\nduplicates: {{images: {images}}}").decide()
     assert _pairs(deciding.store) == [(IDS[0], IDS[1])]
     return decided
 
@@ -122,15 +122,15 @@ def test_semantic_groups_are_no_chains(deciding):
         for n, name in enumerate(IDS[:7])
     ]
     deciding.given(chats, facts={"image_embedding": {name: _vector(TURNS[name]) for name in IDS[:7]}})
-    decided = deciding.under("name: mine\nrules: []\nduplicates: {pictures: semantic}").decide()
+    decided = deciding.under("name: mine\nrules: []\nduplicates: {images: semantic}").decide()
     twins = {item: row["duplicate_of"] for item, row in decided.items() if row["duplicate_of"]}
     assert twins == {"c1": "c0", "c2": "c0", "c4": "c3", "c5": "c3"}
 
 
 def test_a_policy_that_lets_it_drop_must_say_when(tmp_path):
     file = tmp_path / "policy.yaml"
-    file.write_text("name: mine\nrules: []\nsemantic_pictures: null\nduplicates: {pictures: semantic}")
-    with pytest.raises(BadPolicy, match="semantic_pictures"):
+    file.write_text("name: mine\nrules: []\nsemantic_images: null\nduplicates: {images: semantic}")
+    with pytest.raises(BadPolicy, match="semantic_images"):
         load_policy(str(file))
 
 

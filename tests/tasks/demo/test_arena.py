@@ -136,13 +136,13 @@ def test_log_files_are_named_as_the_servers_of_each_era_did(arena):
     assert SERVER_LOG not in {file.path.name for file in log_files(arena / "logs")}
 
 
-def test_early_lines_name_pictures_beside_the_messages_and_votes_name_none(clean_arena):
+def test_early_lines_name_images_beside_the_messages_and_votes_name_none(clean_arena):
     early = [record for _, record in records(clean_arena, "2024-04-*")]
     assert {type(text) for record in early for state in states(record) for _, text in state["messages"]} == {str}
     assert all(("images" in record) == (record["type"] == "chat") for record in early if record["type"] != "upvote")
 
 
-def test_later_lines_name_pictures_in_the_first_message(clean_arena):
+def test_later_lines_name_images_in_the_first_message(clean_arena):
     later = list(records(clean_arena, "vision-tmp-*"))
     assert len(later) > 20
     for name, record in later:
@@ -181,9 +181,9 @@ def test_png_files_are_named_by_their_pixels(clean_arena):
             assert hashlib.md5(image.tobytes(), usedforsecurity=False).hexdigest() == file.stem
 
 
-def test_every_logged_picture_of_ordinary_traffic_has_its_file(clean_arena):
+def test_every_logged_image_of_ordinary_traffic_has_its_file(clean_arena):
     present = {path.stem for path in (clean_arena / "logs" / "serve_images").iterdir()}
-    named = {name for sighting in read(clean_arena).sightings for name in sighting.pictures}
+    named = {name for sighting in read(clean_arena).sightings for name in sighting.images}
     assert named <= present
 
 

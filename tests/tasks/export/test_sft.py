@@ -1,4 +1,4 @@
-"""`curate export sft`: the same examples for the same seed, within every cap, with their pictures."""
+"""`curate export sft`: the same examples for the same seed, within every cap, with their images."""
 
 import io
 import json
@@ -18,7 +18,7 @@ from tests.tampered_release import CHAT, rewrite
 from tests.tasks.export.conftest import examples, files
 
 
-def test_every_answered_conversation_of_the_best_models_with_its_pictures(sft, release):
+def test_every_answered_conversation_of_the_best_models_with_its_images(sft, release):
     code, err, out = sft("--models", 2)
     assert code == 0, err
     chat = pl.read_parquet(release / "chat" / "data" / "*.parquet")
@@ -55,7 +55,7 @@ def test_a_release_without_an_answer_is_one_clear_line(sft, release, tmp_path):
     assert err.endswith("no conversation of its best models ends with an answer\n")
 
 
-def test_llava_has_one_mark_for_every_picture_whatever_people_wrote(sft):
+def test_llava_has_one_mark_for_every_image_whatever_people_wrote(sft):
     _, _, out = sft("--style", "llava", "--format", "json")
     rows = json.loads((out / "train.json").read_text(encoding="utf-8"))
     assert len({row["id"] for row in rows}) == len(rows)
@@ -74,7 +74,7 @@ def test_a_users_own_mark_is_no_mark():
 
 
 @pytest.mark.parametrize(("shown", "image"), [([], None), (["a"], "a"), (["a", "b"], ["a", "b"])])
-def test_llava_has_a_path_for_one_picture_a_list_for_several_and_nothing_for_none(shown, image):
+def test_llava_has_a_path_for_one_image_a_list_for_several_and_nothing_for_none(shown, image):
     turns = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
     row = {"conversation_id": "c", "model": "m", "language": "English", "topic": None, "conversation": turns}
     written = as_trainers_read(llava_example(row, shown))
@@ -102,7 +102,7 @@ def test_parquet_has_the_same_columns_whatever_the_rows_hold(sft, release, tmp_p
     assert "large" not in str(schemas[0])
 
 
-def test_datasets_loads_messages_and_shows_the_pictures(sft, tmp_path, monkeypatch):
+def test_datasets_loads_messages_and_shows_the_images(sft, tmp_path, monkeypatch):
     for form in ("jsonl", "parquet"):
         _, _, out = sft("--format", form)
         monkeypatch.chdir(out)
@@ -151,7 +151,7 @@ def test_a_folder_that_is_no_release_is_one_clear_line(sft, tmp_path):
     assert "is not a release" in err
 
 
-def test_a_picture_whose_name_would_be_a_path_is_refused_and_nothing_is_written(sft, release, tmp_path):
+def test_an_image_whose_name_would_be_a_path_is_refused_and_nothing_is_written(sft, release, tmp_path):
     strange = Path(shutil.copytree(release, tmp_path / "strange"))
     named = {"images": [{"bytes": b"x", "path": "../../../escaped.png"}]}
     rewrite(strange, CHAT, lambda rows: [row | named for row in rows])

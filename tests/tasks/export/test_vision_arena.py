@@ -63,7 +63,7 @@ def test_a_loader_of_the_published_repositories_needs_nothing_but_another_name(e
     assert [row["turns"][0][0]["content"] for row in bench] == ["What is in picture 0?"]
 
 
-def test_every_picture_is_called_a_png_as_there():
+def test_every_image_is_called_a_png_as_there():
     jpeg = {"bytes": b"", "path": f"{'0' * 32}.jpeg"}
     row = {"question_id": "q", "turns": [], "images": [jpeg]}
     assert published_row("bench", row)["images"] == [{"bytes": b"", "path": f"{'0' * 32}.png"}]
@@ -98,7 +98,7 @@ def test_one_user_is_one_number_and_nobody_is_none():
     assert judge_name(USER) != judge_name("f" * 24)
 
 
-def test_rows_without_a_picture_are_left_out_as_loaders_take_the_first(release, tmp_path):
+def test_rows_without_an_image_are_left_out_as_loaders_take_the_first(release, tmp_path):
     copy = Path(shutil.copytree(release, tmp_path / "release"))
     rewrite(copy, CHAT, lambda rows: [rows[0] | {"images": []}, *rows[1:]])
     rows = export_vision_arena(copy, tmp_path / "out")

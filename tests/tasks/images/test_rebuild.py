@@ -166,7 +166,7 @@ def test_every_kind_of_png_decodes_to_the_same_pixels(mode, options):
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP"])
 @pytest.mark.parametrize("orientation", [None, 6])
-def test_no_stored_picture_holds_metadata_whatever_its_file_was(kind, orientation):
+def test_no_stored_image_holds_metadata_whatever_its_file_was(kind, orientation):
     options = {"exif": _exif(orientation), "xmp": SECRET} if kind in ("JPEG", "WEBP") else {}
     options = {"exif": _exif(orientation)} if kind == "PNG" else options
     options = {"comment": SECRET} if kind == "GIF" else options
@@ -180,7 +180,7 @@ def test_no_stored_picture_holds_metadata_whatever_its_file_was(kind, orientatio
     assert np.array_equal(_pixels(stored.encoded), stored.rgb)
 
 
-def test_previews_behind_a_phone_picture_are_not_kept():
+def test_previews_behind_a_phone_image_are_not_kept():
     sink = io.BytesIO()
     first, preview = (PIL.Image.open(io.BytesIO(image_bytes(seed, SIZE))) for seed in (1, 2))
     first.save(sink, "MPO", save_all=True, append_images=[preview], quality=90)

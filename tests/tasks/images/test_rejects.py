@@ -1,4 +1,4 @@
-"""Files that are not one whole, still picture: each is refused by name, and none stops the run."""
+"""Files that are not one whole, still image: each is refused by name, and none stops the run."""
 
 import io
 import random
@@ -66,8 +66,8 @@ def _animated(file_format: str) -> bytes:
     ],
     ids=["stub", "pdf", "svg", "html", "zeros", "noise", "tiff", "ico", "ppm", "avif"],
 )
-def test_other_kinds_of_file_are_no_pictures(content):
-    assert _opened(content) is RejectReason.IMAGE_NOT_A_PICTURE
+def test_other_kinds_of_file_are_no_images(content):
+    assert _opened(content) is RejectReason.NOT_AN_IMAGE
 
 
 def test_an_empty_file_is_refused_as_empty():
@@ -84,7 +84,7 @@ def test_a_cut_file_is_refused_or_holds_all_its_pixels(name):
     whole = open_image(WHOLE[name]).image_id
     cuts = [_opened(WHOLE[name][:length]) for length in range(0, len(WHOLE[name]), 3)]
     assert {cut.image_id for cut in cuts if isinstance(cut, DecodedImage)} <= {whole}
-    reasons = {RejectReason.IMAGE_EMPTY, RejectReason.IMAGE_NOT_A_PICTURE, RejectReason.IMAGE_TRUNCATED}
+    reasons = {RejectReason.IMAGE_EMPTY, RejectReason.NOT_AN_IMAGE, RejectReason.IMAGE_TRUNCATED}
     assert {cut for cut in cuts if isinstance(cut, RejectReason)} <= reasons
 
 
@@ -135,7 +135,7 @@ def test_damaged_files_are_refused_or_stored_as_they_are_seen(name):
             assert np.array_equal(stored.rgb, seen.rgb)
 
 
-def test_a_broken_exif_block_does_not_stop_a_sideways_picture():
+def test_a_broken_exif_block_does_not_stop_a_sideways_image():
     """Pillow's own way upright writes the EXIF block anew, and fails on a width that is a text."""
     content = WHOLE["sideways jpeg"].replace(b"\x01\x0e\x00\x02", b"\x01\x00\x00\x02")
     assert content != WHOLE["sideways jpeg"]

@@ -30,17 +30,17 @@ def conv_id(name: str) -> str:
     return name.encode().hex().rjust(32, "0")
 
 
-def picture(name: str) -> str:
-    """A logged picture name from a short name."""
+def image_name(name: str) -> str:
+    """A logged image name from a short name."""
     return name.encode().hex().rjust(32, "f")
 
 
-def state(name: str = "a", *texts: str, pictures: list[str] | None = None, **changes: Any) -> dict[str, Any]:
+def state(name: str = "a", *texts: str, images: list[str] | None = None, **changes: Any) -> dict[str, Any]:
     """A conversation state; `texts` are the user's and the model's messages in turn."""
     texts = texts or ("What is this?", "A cat.")
     messages = [["user" if place % 2 == 0 else "assistant", text] for place, text in enumerate(texts)]
-    if pictures is not None:
-        messages[0][1] = [texts[0], pictures]
+    if images is not None:
+        messages[0][1] = [texts[0], images]
     return {
         "template_name": "t",
         "system_message": "",
@@ -88,16 +88,16 @@ class _Looked(NoObserver):
     def __init__(self, ids: list[str]) -> None:
         self._ids = ids
 
-    def look(self, pictures: Sequence[DecodedImage]) -> None:
-        self._ids.extend(each.image_id for each in pictures)
+    def measure(self, images: Sequence[DecodedImage]) -> None:
+        self._ids.extend(each.image_id for each in images)
 
 
 def ingested(logs: Path, store: Path, looked: list[str] | None = None, **settings: Any) -> Store:
-    """The store after the three steps of ingest. `looked` collects the ids of the pictures that are looked at."""
+    """The store after the three steps of ingest. `looked` collects the ids of the images that are looked at."""
     looked = [] if looked is None else looked
     chosen = Settings(logs=str(logs), store=str(store), **{"workers": 1} | settings)
     steps.read_log_lines.fn(chosen)
-    steps.take_in_pictures.fn(chosen, _Looked(looked), pdq_digits)
+    steps.take_in_images.fn(chosen, _Looked(looked), pdq_digits)
     steps.assemble.fn(chosen)
     return Store(str(store))
 

@@ -8,8 +8,8 @@ from tests.tasks.ingest.logs import (
     chat,
     conv_id,
     conversations_of,
+    image_name,
     ingested,
-    picture,
     rejected,
     state,
     texts,
@@ -17,7 +17,7 @@ from tests.tasks.ingest.logs import (
     write,
 )
 
-ONE, TWO = picture("one"), picture("two")
+ONE, TWO = image_name("one"), image_name("two")
 
 
 def test_growing_lines_become_the_final_conversation(tmp_path):
@@ -49,24 +49,24 @@ def test_an_answer_that_never_came_is_told_from_an_empty_one(tmp_path):
     assert rows["null_turns"].to_list() == [[1], [], [], [0, 3], [], [1]]
 
 
-def test_a_new_picture_under_one_conv_id_is_another_conversation(tmp_path):
+def test_a_new_image_under_one_conv_id_is_another_conversation(tmp_path):
     rows = conversations_of(
         tmp_path,
-        chat("a", "Q1", "A1", pictures=[ONE]),
-        chat("a", "Q1", "A1", "Q2", "A2", pictures=[ONE], at=10),
-        chat("a", "Q1", "B1", pictures=[TWO], at=20),
+        chat("a", "Q1", "A1", images=[ONE]),
+        chat("a", "Q1", "A1", "Q2", "A2", images=[ONE], at=10),
+        chat("a", "Q1", "B1", images=[TWO], at=20),
     ).to_dicts()
     assert [texts(row) for row in rows] == [["Q1", "A1", "Q2", "A2"], ["Q1", "B1"]]
     assert rows[0]["conversation_id"] == conv_id("a")
     assert rows[1]["conversation_id"].startswith(conv_id("a") + "-")
 
 
-def test_a_picture_that_comes_after_a_question_about_none_starts_another_conversation(tmp_path):
+def test_an_image_that_comes_after_a_question_about_none_starts_another_conversation(tmp_path):
     asked = (
         chat("a", "What is this?", "I see no picture."),
         chat("a", "What is this?", "I see no picture.", kind="upvote", at=1),
     )
-    again = chat("a", "What is this?", "A cat.", pictures=[ONE], at=9)
+    again = chat("a", "What is this?", "A cat.", images=[ONE], at=9)
     rows = conversations_of(tmp_path, *asked, again).to_dicts()
     assert [(texts(row)[1], len(row["image_problems"]), row["feedback"]) for row in rows] == [
         ("I see no picture.", 0, ["upvote"]),
@@ -74,14 +74,14 @@ def test_a_picture_that_comes_after_a_question_about_none_starts_another_convers
     ]
 
 
-def test_a_picture_in_a_later_turn_starts_no_other_conversation(tmp_path):
+def test_an_image_in_a_later_turn_starts_no_other_conversation(tmp_path):
     grown = state("a", "Hi", "Hello", "What is this?", "A cat.")
     grown["messages"][2][1] = ["What is this?", [ONE]]
     (row,) = conversations_of(tmp_path, chat("a", "Hi", "Hello"), chat(state=grown, at=9)).to_dicts()
     assert (row["num_turns"], row["image_problems"]) == (2, ["image_missing"])
 
 
-def test_an_early_vote_without_a_picture_finds_the_conversation_of_its_own_picture(tmp_path):
+def test_an_early_vote_without_an_image_finds_the_conversation_of_its_own_image(tmp_path):
     records = [
         chat("a", images=[ONE]),
         chat("b", images=[ONE]),

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.tasks.ingest.logs import chat, conv_id, ingested, picture, state, vote, write
+from tests.tasks.ingest.logs import chat, conv_id, image_name, ingested, state, vote, write
 
 NAMES, MODELS = "abcd", ["gpt-4", "llava", "qwen-vl"]
 WINNERS = {"leftvote": "model_a", "rightvote": "model_b", "tievote": "tie", "bothbad_vote": "tie_bothbad"}
@@ -22,11 +22,11 @@ said = st.lists(st.sampled_from(["Q", "A", "", None, "é\n\u2028"]), min_size=1,
 
 @st.composite
 def states(draw, name: str):
-    """A state of one of the conversations, half of which have a picture."""
+    """A state of one of the conversations, half of which have an image."""
     texts, model = draw(said), draw(st.sampled_from(MODELS))
-    pictures = [picture(name)] if name in "ab" else None
+    images = [image_name(name)] if name in "ab" else None
     shots = draw(st.sampled_from([[], ["shot", "shot"]]))
-    made = state(name, *texts, pictures=pictures, model_name=model)
+    made = state(name, *texts, images=images, model_name=model)
     made["messages"] = [["user", text] for text in shots] + made["messages"]
     return made | {"offset": len(shots)}, texts
 

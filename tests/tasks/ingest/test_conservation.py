@@ -11,13 +11,13 @@ from schemas.reject import RejectReason
 from tasks.ingest.log_line import Place
 from tasks.ingest.read_logs import LogContent
 from tasks.storage.user_ids import Pseudonyms
-from tests.tasks.ingest.logs import DAY, chat, ingested, line, picture, state, vote, write
+from tests.tasks.ingest.logs import DAY, chat, image_name, ingested, line, state, vote, write
 
 KINDS = ("chat", "upvote", "downvote", "flag")
 VOTES = ("leftvote", "rightvote", "tievote", "bothbad_vote", "share")
 GOOD = [
-    chat("a", pictures=[picture("p")]),
-    chat("b", images=[picture("q")]),
+    chat("a", images=[image_name("p")]),
+    chat("b", images=[image_name("q")]),
     chat("c", has_csam_image=False),
     vote("a", "b"),
     vote(state("c"), state("d"), models=["### Model A: model-x", "### Model B: model-x"]),

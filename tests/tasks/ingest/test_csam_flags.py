@@ -13,19 +13,19 @@ import zstandard
 
 from tasks.ingest import log_files, read_plan
 from tasks.ingest.csam_flags import ids_in, line_is_flagged
-from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, line, picture, rejected, state, vote, write
+from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, line, rejected, state, vote, write
 from tests.tasks.ingest.test_formats import ROWS, put
 
-BAD = picture("bad")
+BAD = image_name("bad")
 FLAG = {"has_csam_image": True}
 YES = [True, 1, 0, "", "false", "no", [], {}, [False], -1.5]
 KINDS = {
-    **{kind: chat("bad", kind=kind, pictures=[BAD]) for kind in ("chat", "upvote", "downvote", "flag")},
+    **{kind: chat("bad", kind=kind, images=[BAD]) for kind in ("chat", "upvote", "downvote", "flag")},
     **{
-        kind: vote(state("bad", pictures=[BAD]), "b", kind)
+        kind: vote(state("bad", images=[BAD]), "b", kind)
         for kind in ("leftvote", "rightvote", "tievote", "bothbad_vote", "share")
     },
-    "unknown": chat("bad", kind="load", pictures=[BAD]),
+    "unknown": chat("bad", kind="load", images=[BAD]),
 }
 
 
@@ -134,11 +134,11 @@ def test_flags_are_found_in_logs_of_every_size_and_packing(tmp_path, megabytes, 
     (tmp_path / "logs").mkdir()
     packed = {".gz": lambda raw: gzip.compress(raw, 1), ".zst": zstandard.ZstdCompressor(1).compress}
     (tmp_path / "logs" / (DAY + packing)).write_bytes(packed[packing](content) if packing else content)
-    write(tmp_path / "logs", "2024-06-21-conv.json", chat("other", pictures=[BAD]))
+    write(tmp_path / "logs", "2024-06-21-conv.json", chat("other", images=[BAD]))
     store = ingested(tmp_path / "logs", tmp_path / "store")
     lines = {(DAY, megabytes + number): "csam_flagged" for number in range(1, len(flagged) + 1)}
     assert rejected(store) == lines | {("2024-06-21-conv.json", 1): "csam_flagged"}
-    assert BAD in set(store.read("quarantine").filter(kind="picture")["key"])
+    assert BAD in set(store.read("quarantine").filter(kind="image")["key"])
     assert store.read("conversations").height == megabytes + 1
 
 
@@ -182,7 +182,7 @@ def test_a_flag_in_a_row_of_a_published_dataset_is_found(tmp_path, name, kind):
     assert store.read("sightings").is_empty() and not store.read("quarantine").is_empty()
 
 
-def test_a_flag_in_a_map_column_is_found_and_its_picture_is_held(tmp_path):
+def test_a_flag_in_a_map_column_is_found_and_its_image_is_held(tmp_path):
     rows = [ROWS["vision-arena-chat"], ROWS["vision-arena-chat"] | {"conversation_id": "d" * 32}]
     labels = pa.array([[("has_csam_image", flag)] for flag in (True, False)], pa.map_(pa.string(), pa.bool_()))
     table = pa.Table.from_pylist(rows).append_column("labels", labels)
@@ -190,5 +190,5 @@ def test_a_flag_in_a_map_column_is_found_and_its_picture_is_held(tmp_path):
     pq.write_table(table, tmp_path / "data" / "rows.parquet")
     store = ingested(tmp_path / "data", tmp_path / "store")
     assert set(rejected(store).values()) == {"csam_flagged"} and len(rejected(store)) == 2
-    assert store.read("quarantine").filter(pl.col("kind") == "picture").height == 1
+    assert store.read("quarantine").filter(pl.col("kind") == "image").height == 1
     assert store.read("images").is_empty()

@@ -18,7 +18,7 @@ from tests.tasks.ingest.logs import DAY, chat, ingested, rejected, texts, write
 
 HASH = "0123456789abcdef" * 2
 TURN = [{"role": "user", "content": "What is this?"}, {"role": "assistant", "content": "A cat."}]
-PICTURE = {"bytes": image_bytes(1), "path": f"{HASH}.png"}
+IMAGE = {"bytes": image_bytes(1), "path": f"{HASH}.png"}
 OTHER = {"bytes": image_bytes(2), "path": None}
 BATTLE = {
     "question_id": "a" * 32,
@@ -30,7 +30,7 @@ BATTLE = {
 }
 ROWS = {
     "vision-arena-chat": {
-        "images": [PICTURE],
+        "images": [IMAGE],
         "conversation_id": "c" * 32,
         "model": "x",
         "num_turns": 1,
@@ -40,7 +40,7 @@ ROWS = {
         "tstamp": 1718884800.5,
         "is_preset": False,
     },
-    "vision-arena-battle": BATTLE | {"images": [PICTURE], "judge": "arena_user_abc", "tstamp": 1718884800.5},
+    "vision-arena-battle": BATTLE | {"images": [IMAGE], "judge": "arena_user_abc", "tstamp": 1718884800.5},
     "wildvision-chat": {
         "question_id": "d" * 32,
         "model": "x",
@@ -117,7 +117,7 @@ def test_a_row_of_a_published_dataset_is_known_and_read(tmp_path, name, kind):
     assert store.read("images").height == int(name in PICTURED)
 
 
-def test_ids_times_and_pictures_of_a_release_are_kept(tmp_path):
+def test_ids_times_and_images_of_a_release_are_kept(tmp_path):
     store = ingested(put(tmp_path / "data", [ROWS["vision-arena-battle"]], "parquet"), tmp_path / "store")
     (battle,) = store.read("battles").to_dicts()
     assert (battle["battle_id"], battle["model_a"], battle["model_b"], battle["anonymous"]) == (
@@ -127,7 +127,7 @@ def test_ids_times_and_pictures_of_a_release_are_kept(tmp_path):
         True,
     )
     assert battle["tstamp"] == datetime.datetime(2024, 6, 20, 12, 0, 0, 500_000, tzinfo=datetime.UTC)
-    assert set(store.read("sightings")["pictures"].explode()) == {HASH}
+    assert set(store.read("sightings")["images"].explode()) == {HASH}
     assert "arena_user_abc" not in str(store.read("sightings").to_dicts())
 
 
@@ -139,20 +139,20 @@ def test_rows_without_a_time_keep_their_order_and_count_as_undated(tmp_path):
     assert known.rows() == [*((row["conversation_id"], True) for row in rows), ("f" * 32, False)]
 
 
-def test_one_picture_in_many_rows_is_decoded_once_and_not_again(tmp_path):
+def test_one_image_in_many_rows_is_decoded_once_and_not_again(tmp_path):
     rows = [ROWS["vision-arena-chat"] | {"conversation_id": f"{n:032x}"} for n in range(5)]
     data = put(tmp_path / "data", rows, "parquet")
     store = ingested(data, tmp_path / "store")
-    assert (store.read("picture_files").height, store.read("conversations").height) == (1, 5)
-    before = store.parts("picture_files")
-    assert ingested(data, tmp_path / "store").parts("picture_files") == before
+    assert (store.read("image_files").height, store.read("conversations").height) == (1, 5)
+    before = store.parts("image_files")
+    assert ingested(data, tmp_path / "store").parts("image_files") == before
 
 
-def test_a_picture_in_a_row_that_is_none_is_a_reject_like_any_other(tmp_path):
+def test_an_image_in_a_row_that_is_none_is_a_reject_like_any_other(tmp_path):
     row = ROWS["wildvision-chat"] | {"image": {"bytes": b"not a picture", "path": "x.png"}}
     store = ingested(put(tmp_path / "data", [row], "parquet"), tmp_path / "store")
-    assert store.read("conversations")["image_problems"].to_list() == [["image_not_a_picture"]]
-    assert list(rejected(store).values()) == ["image_not_a_picture"]
+    assert store.read("conversations")["image_problems"].to_list() == [["not_an_image"]]
+    assert list(rejected(store).values()) == ["not_an_image"]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_the_verdicts_of_every_release_mean_the_same(tmp_path):
     ]
 
 
-def test_openai_rows_carry_pictures_as_data_and_fetch_none_from_the_network(tmp_path):
+def test_openai_rows_carry_images_as_data_and_fetch_none_from_the_network(tmp_path):
     data = "data:image/png;base64," + base64.b64encode(image_bytes(4)).decode()
     parts = [
         {"type": "text", "text": "What?"},

@@ -14,16 +14,16 @@ from tasks.ingest import read_new
 from tasks.ingest.formats.data_files import source_files
 from tasks.storage.tables import Store
 from tasks.storage.user_ids import KEY_VARIABLE
-from tests.tasks.ingest.logs import DAY, chat, ingested, line, picture, rejected, state, vote, write
+from tests.tasks.ingest.logs import DAY, chat, image_name, ingested, line, rejected, state, vote, write
 
 TABLES = ("conversations", "battles", "rejects", "quarantine")
 RECORDS = [
-    chat("a", "Q1", "A1", pictures=[picture("p")]),
-    chat("b", "Q1", "B1", pictures=[picture("p")]),
+    chat("a", "Q1", "A1", images=[image_name("p")]),
+    chat("b", "Q1", "B1", images=[image_name("p")]),
     b"{broken",
     vote("a", "b", at=30),
-    chat("a", "Q1", "A1", "Q2", "A2", at=60, pictures=[picture("p")]),
-    chat("a", "Q1", "A", at=90, pictures=[picture("q")]),
+    chat("a", "Q1", "A1", "Q2", "A2", at=60, images=[image_name("p")]),
+    chat("a", "Q1", "A", at=90, images=[image_name("q")]),
     b"",
     chat("c", at=95, has_csam_image=True),
     vote(state("c"), state("d"), at=96),

@@ -34,14 +34,14 @@ def test_a_file_is_known_by_each_digest_of_its_bytes(listed, kind):
     assert not known.holds_file(file_digests(b"other"))
 
 
-def test_a_logged_name_is_known_by_md5_and_a_picture_by_its_pixels(listed):
+def test_a_logged_name_is_known_by_md5_and_an_image_by_its_pixels(listed):
     known = listed(f"md5 {'a' * 32}\npixels {'b' * 32}")
     assert known.holds_name("a" * 32) and not known.holds_name("b" * 32)
     assert known.holds_image("b" * 32, lambda: pytest.fail("no list asks for PDQ"))
 
 
 @given(bits=st.integers(0, 256), distance=st.none() | st.integers(0, 128))
-def test_a_picture_is_known_within_the_distance_of_its_line(tmp_path_factory, bits, distance):
+def test_an_image_is_known_within_the_distance_of_its_line(tmp_path_factory, bits, distance):
     file = tmp_path_factory.getbasetemp() / "pdq.txt"
     file.write_text(f"pdq {PDQ} {'' if distance is None else distance}")
     known = load_known_hashes([str(file)])
@@ -50,7 +50,7 @@ def test_a_picture_is_known_within_the_distance_of_its_line(tmp_path_factory, bi
     assert known.near([flipped(PDQ, bits), flipped(PDQ, 200)]).tolist()[0] is expected
 
 
-def test_every_picture_is_compared_with_every_line(listed):
+def test_every_image_is_compared_with_every_line(listed):
     words = np.random.default_rng(0).integers(0, 2**63, (20, 4))
     lines = ["".join(f"{word:016x}" for word in row) for row in words]
     known = listed("\n".join(f"pdq {line} {place}" for place, line in enumerate(lines)))

@@ -155,11 +155,11 @@ def test_a_line_longer_than_any_memory_should_hold_is_one_reject(tmp_path):
     assert store.read("conversations")["line"].to_list() == [1, 3]
 
 
-def test_pictures_that_only_file_names_link_are_found_again_when_one_more_was_saved(tmp_path):
+def test_images_that_only_file_names_link_are_found_again_when_one_more_was_saved(tmp_path):
     folder = tmp_path / "input_images"
     folder.mkdir()
     for number, stamp in enumerate((10**18, 2 * 10**18)):
         (folder / f"input_image_{'a' * 32}_{number}.5.png").write_bytes(b"")
         os.utime(folder, ns=(stamp, stamp))
-        (pictures,) = linked_images(tmp_path).values()
-        assert [seconds for seconds, _ in pictures] == [0.5, 1.5][: number + 1]
+        (images,) = linked_images(tmp_path).values()
+        assert [seconds for seconds, _ in images] == [0.5, 1.5][: number + 1]

@@ -9,10 +9,10 @@ from schemas.reject import RejectReason
 from tasks.ingest.log_line import Place
 from tasks.ingest.read_logs import LogContent
 from tasks.storage.user_ids import Pseudonyms
-from tests.tasks.ingest.logs import chat, conv_id, line, picture, state, vote
+from tests.tasks.ingest.logs import chat, conv_id, image_name, line, state, vote
 
 PEOPLE = Pseudonyms(b"0123456789abcdef")
-HASH = picture("p")
+HASH = image_name("p")
 
 
 def read(record, number: int = 2) -> LogContent:
@@ -58,23 +58,23 @@ def test_the_nine_record_types_are_all_there_are():
         chat("a", images=[HASH]),
         chat("a", images=[f"https://storage.example.com/bucket/{HASH}.jpg"]),
         chat("a", images=json.dumps([HASH])),
-        chat("a", pictures=[HASH]),
-        chat("a", pictures=[HASH], has_csam_image=False),
+        chat("a", images=[HASH]),
+        chat("a", images=[HASH], has_csam_image=False),
     ],
     ids=["early", "early with an address", "early and stringified", "in the message", "with a flag that is off"],
 )
-def test_every_era_names_its_picture(record):
+def test_every_era_names_its_image(record):
     (seen,) = read(record).sightings
-    assert (seen.pictures, seen.picture_problems, seen.texts) == ([HASH], [], ["What is this?", "A cat."])
+    assert (seen.images, seen.name_problems, seen.texts) == ([HASH], [], ["What is this?", "A cat."])
 
 
-def test_a_follow_up_in_plain_text_keeps_the_picture_of_the_first_turn():
-    (seen,) = read(chat("a", "Q1", "A1", "Q2", "A2", pictures=[HASH])).sightings
-    assert (seen.texts, seen.pictures) == (["Q1", "A1", "Q2", "A2"], [HASH])
+def test_a_follow_up_in_plain_text_keeps_the_image_of_the_first_turn():
+    (seen,) = read(chat("a", "Q1", "A1", "Q2", "A2", images=[HASH])).sightings
+    assert (seen.texts, seen.images) == (["Q1", "A1", "Q2", "A2"], [HASH])
 
 
 def test_records_of_the_remote_logger_are_the_same_records():
-    for record in (chat("a", pictures=[HASH]), vote("a", "b")):
+    for record in (chat("a", images=[HASH]), vote("a", "b")):
         nested = {key: json.dumps(value) if isinstance(value, dict | list) else value for key, value in record.items()}
         inner = dict(record, states=[json.dumps(s) for s in record["states"]]) if "states" in record else nested
         assert read(nested).sightings == read(inner).sightings == read(record).sightings
@@ -168,10 +168,10 @@ def test_other_shapes_of_the_same_mistakes(record, reason):
     assert reason_of(record) == reason
 
 
-def test_picture_names_that_are_no_names_are_problems_of_the_conversation_and_no_paths():
-    (seen,) = read(chat("a", pictures=["../../etc/passwd", 7, "x.png", HASH])).sightings
-    assert seen.pictures == [HASH]
-    assert seen.picture_problems == ["image_path_escape", "image_name_invalid", "image_name_invalid"]
+def test_image_names_that_are_no_names_are_problems_of_the_conversation_and_no_paths():
+    (seen,) = read(chat("a", images=["../../etc/passwd", 7, "x.png", HASH])).sightings
+    assert seen.images == [HASH]
+    assert seen.name_problems == ["image_path_escape", "image_name_invalid", "image_name_invalid"]
 
 
 def test_evidence_never_quotes_the_line():

@@ -8,7 +8,7 @@ import pytest
 from schemas.errors import BadInput
 from tasks.ingest.formats.data_files import source_files
 from tests.tasks.ingest.logs import ingested, rejected, texts
-from tests.tasks.ingest.test_formats import PICTURE, PICTURED, ROWS
+from tests.tasks.ingest.test_formats import IMAGE, PICTURED, ROWS
 
 CHAT, BATTLE = json.dumps(ROWS["openai-messages"]), ROWS["human-preference"]
 
@@ -21,9 +21,9 @@ def put(tmp_path, content: bytes, name: str = "rows.jsonl"):
 
 
 @pytest.mark.parametrize("name", PICTURED)
-def test_a_dataset_with_pictures_that_datasets_itself_saved_is_known_and_read(tmp_path, name):
+def test_a_dataset_with_images_that_datasets_itself_saved_is_known_and_read(tmp_path, name):
     column = "image" if "image" in ROWS[name] else "images"
-    row = ROWS[name] | {column: PICTURE if column == "image" else [PICTURE, PICTURE]}
+    row = ROWS[name] | {column: IMAGE if column == "image" else [IMAGE, IMAGE]}
     made = datasets.Dataset.from_list([row, row | {column: None if column == "image" else []}])
     feature = datasets.Image() if column == "image" else datasets.List(datasets.Image())
     datasets.DatasetDict(train=made.cast_column(column, feature)).save_to_disk(tmp_path / "data")
@@ -71,7 +71,7 @@ def test_a_file_that_holds_no_rows_is_one_clear_line(tmp_path, name, content, sa
         source_files(put(tmp_path, content, name))
 
 
-def test_a_picture_among_the_parts_of_a_text_dataset_is_missing_and_not_forgotten(tmp_path):
+def test_an_image_among_the_parts_of_a_text_dataset_is_missing_and_not_forgotten(tmp_path):
     asked = {"role": "user", "content": [{"type": "text", "text": "Who?"}, {"type": "image", "image": "a.png"}]}
     row = BATTLE | {f"conversation_{side}": [asked, BATTLE["conversation_a"][1]] for side in "ab"}
     store = ingested(put(tmp_path, json.dumps(row).encode()), tmp_path / "store")

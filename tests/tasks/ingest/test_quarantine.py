@@ -6,10 +6,10 @@ import sys
 import pytest
 
 from tests.builders import image_bytes
-from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, line, picture, rejected, state, vote, write
+from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, line, rejected, state, vote, write
 
 CSAM_DAY = "vision-csam-2024-06-20-conv.json"
-BAD, GOOD = picture("bad"), picture("good")
+BAD, GOOD = image_name("bad"), image_name("good")
 OPENED: list[str] = []
 sys.addaudithook(
     lambda event, given: (
@@ -36,57 +36,57 @@ def opened_images() -> set[str]:
 
 
 FLAGGED = {
-    "a flagged file": (CSAM_DAY, chat("bad", pictures=[BAD])),
-    "a flagged chat": (DAY, chat("bad", pictures=[BAD], has_csam_image=True)),
-    "a flag of another kind than yes or no": (DAY, chat("bad", pictures=[BAD], has_csam_image="maybe")),
-    "a flag on the left side": (DAY, vote(state("bad", pictures=[BAD], has_csam_image=True), "b")),
-    "a flag on the right side": (DAY, vote("b", state("bad", pictures=[BAD], has_csam_image=True))),
+    "a flagged file": (CSAM_DAY, chat("bad", images=[BAD])),
+    "a flagged chat": (DAY, chat("bad", images=[BAD], has_csam_image=True)),
+    "a flag of another kind than yes or no": (DAY, chat("bad", images=[BAD], has_csam_image="maybe")),
+    "a flag on the left side": (DAY, vote(state("bad", images=[BAD], has_csam_image=True), "b")),
+    "a flag on the right side": (DAY, vote("b", state("bad", images=[BAD], has_csam_image=True))),
     "a flag in a stringified state": (
         DAY,
-        chat("bad") | {"state": line(state("bad", pictures=[BAD], has_csam_image=True)).decode()},
+        chat("bad") | {"state": line(state("bad", images=[BAD], has_csam_image=True)).decode()},
     ),
-    "a broken line with a flag": (DAY, line(chat("bad", pictures=[BAD], has_csam_image=True))[:-9]),
-    "a broken line of a flagged file": (CSAM_DAY, line(chat("bad", pictures=[BAD]))[:-30]),
-    "a flagged record of an unknown type": (DAY, chat("bad", kind="load", pictures=[BAD], has_csam_image=True)),
-    "a flag beside the state": (DAY, chat("bad", pictures=[BAD], has_csam_image=False) | {"has_csam_image": True}),
+    "a broken line with a flag": (DAY, line(chat("bad", images=[BAD], has_csam_image=True))[:-9]),
+    "a broken line of a flagged file": (CSAM_DAY, line(chat("bad", images=[BAD]))[:-30]),
+    "a flagged record of an unknown type": (DAY, chat("bad", kind="load", images=[BAD], has_csam_image=True)),
+    "a flag beside the state": (DAY, chat("bad", images=[BAD], has_csam_image=False) | {"has_csam_image": True}),
     "a flag that is on and off": (
         DAY,
-        line(chat("bad", pictures=[BAD], has_csam_image=True)).replace(
+        line(chat("bad", images=[BAD], has_csam_image=True)).replace(
             b'"has_csam_image": true', b'"has_csam_image": true, "has_csam_image": false'
         ),
     ),
     "a flag in a state that a vote has too many": (
         DAY,
-        vote("b", "d") | {"state": state("bad", pictures=[BAD], has_csam_image=True)},
+        vote("b", "d") | {"state": state("bad", images=[BAD], has_csam_image=True)},
     ),
     "a flag in a stringified state that a chat has too many": (
         DAY,
-        chat("b") | {"states": [state("b")], "state": line(state("bad", pictures=[BAD], has_csam_image=1)).decode()},
+        chat("b") | {"states": [state("b")], "state": line(state("bad", images=[BAD], has_csam_image=1)).decode()},
     ),
 }
 
 
 @pytest.mark.parametrize(("name", "record"), FLAGGED.values(), ids=FLAGGED)
-def test_a_flagged_picture_is_not_opened_even_when_another_line_shows_it(arena, tmp_path, name, record):
+def test_a_flagged_image_is_not_opened_even_when_another_line_shows_it(arena, tmp_path, name, record):
     write(arena, name, record)
-    write(arena, "vision-tmp-2024-06-21-conv.json", chat("other", pictures=[BAD]), chat("good", pictures=[GOOD]))
+    write(arena, "vision-tmp-2024-06-21-conv.json", chat("other", images=[BAD]), chat("good", images=[GOOD]))
     store = ingested(arena, tmp_path / "store")
     assert opened_images() == {GOOD}
     assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
     assert set(rejected(store).values()) == {"csam_flagged"}
-    assert BAD in set(store.read("quarantine").filter(kind="picture")["key"])
-    assert BAD not in set(store.read("sightings")["pictures"].explode())
+    assert BAD in set(store.read("quarantine").filter(kind="image")["key"])
+    assert BAD not in set(store.read("sightings")["images"].explode())
 
 
 def test_the_other_side_of_a_flagged_battle_goes_too_and_everything_it_touches(arena, tmp_path):
     write(
         arena,
         DAY,
-        chat("b", pictures=[GOOD]),
-        chat("bad", pictures=[BAD], has_csam_image=True),
+        chat("b", images=[GOOD]),
+        chat("bad", images=[BAD], has_csam_image=True),
         vote("e", "d"),
         vote("b", "d"),
-        vote("b", state("bad", pictures=[BAD])),
+        vote("b", state("bad", images=[BAD])),
         chat("c"),
     )
     store = ingested(arena, tmp_path / "store")
@@ -95,26 +95,26 @@ def test_the_other_side_of_a_flagged_battle_goes_too_and_everything_it_touches(a
 
 
 def test_a_flag_that_comes_a_day_later_withdraws_what_was_there(arena, tmp_path):
-    write(arena, DAY, chat("a", pictures=[BAD]), chat("good", pictures=[GOOD]))
+    write(arena, DAY, chat("a", images=[BAD]), chat("good", images=[GOOD]))
     assert ingested(arena, tmp_path / "store").read("conversations").height == 2
-    write(arena, CSAM_DAY, chat("later", pictures=[BAD]))
+    write(arena, CSAM_DAY, chat("later", images=[BAD]))
     store = ingested(arena, tmp_path / "store")
     assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
     assert rejected(store) == {(DAY, 1): "csam_flagged", (CSAM_DAY, 1): "csam_flagged"}
 
 
 def test_a_flag_from_before_holds_new_lines(arena, tmp_path):
-    write(arena, CSAM_DAY, chat("bad", pictures=[BAD]))
+    write(arena, CSAM_DAY, chat("bad", images=[BAD]))
     ingested(arena, tmp_path / "store")
-    write(arena, DAY, chat("new", pictures=[BAD]), chat("bad", "other", "text"))
+    write(arena, DAY, chat("new", images=[BAD]), chat("bad", "other", "text"))
     store = ingested(arena, tmp_path / "store")
     assert store.read("sightings").is_empty()
     assert opened_images() == set()
 
 
 def test_what_a_server_flagged_on_another_day_is_not_opened_in_any_window(arena, tmp_path):
-    write(arena, "vision-csam-2024-07-01-conv.json", chat("bad", pictures=[BAD]))
-    write(arena, DAY, chat("bad", pictures=[BAD]), chat("good", pictures=[GOOD]))
+    write(arena, "vision-csam-2024-07-01-conv.json", chat("bad", images=[BAD]))
+    write(arena, DAY, chat("bad", images=[BAD]), chat("good", images=[GOOD]))
     store = ingested(arena, tmp_path / "store", since="2024-06-20", until="2024-06-20")
     assert opened_images() == {GOOD}
     assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
@@ -124,6 +124,6 @@ def test_what_a_user_writes_about_the_flag_flags_nothing(arena, tmp_path):
     write(
         arena,
         DAY,
-        chat("a", 'What does "has_csam_image": true mean?', "A field.", pictures=[GOOD], has_csam_image=False),
+        chat("a", 'What does "has_csam_image": true mean?', "A field.", images=[GOOD], has_csam_image=False),
     )
     assert ingested(arena, tmp_path / "store").read("conversations").height == 1

@@ -1,7 +1,7 @@
-"""Real pictures and answers in the shapes of all three eras, with planted problems and the truth about them.
+"""Real images and answers in the shapes of all three eras, with planted problems and the truth about them.
 
 They lie in `arena-logs` of the folder that CURATE_TEST_DATA names, or of `shared/data` beside the repository, and the
-tests are skipped where there is none. Picture models are not run.
+tests are skipped where there is none. Image models are not run.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the arena logs are 
 
 
 @pytest.fixture(scope="module")
-def facts():
+def signal_values():
     found = defaultdict(list)
     for raw in (FOLDER / "expected.jsonl").read_text().splitlines():
         fact = json.loads(raw)
@@ -70,18 +70,16 @@ def test_nothing_flagged_is_in_any_table(store, facts):
     held = set(store.read("quarantine")["key"])
     seen = store.read("sightings")
     shown = (
-        set(seen["conv_id"])
-        | set(seen["pictures"].explode())
-        | {name[:32] for name in store.read("picture_files")["name"]}
+        set(seen["conv_id"]) | set(seen["images"].explode()) | {name[:32] for name in store.read("image_files")["name"]}
     )
     for fact in facts["csam_flag"]:
         assert fact["image"] in held and fact["image"] not in shown
         assert fact.get("conversation_id") not in shown
 
 
-def test_pictures_that_cannot_be_used_have_their_reason(rows, facts):
+def test_images_that_cannot_be_used_have_their_reason(rows, facts):
     reasons = {
-        "image_corrupt": {"image_truncated", "image_not_a_picture", "image_empty"},
+        "image_corrupt": {"image_truncated", "not_an_image", "image_empty"},
         "image_bomb": {"image_too_large"},
         "animated_picture": {"image_animated"},
         "image_missing": {"image_missing"},

@@ -3,7 +3,7 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, rejected, state, texts, vote, write
+from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, rejected, state, texts, vote, write
 
 TURNS = ("Q1", "A1", "Q2", "A2", "Q3", "A3")
 
@@ -52,9 +52,9 @@ def test_nothing_leans_on_a_last_line_that_a_server_may_still_be_writing(tmp_pat
 
 
 names = st.sampled_from("ab")
-shown = st.none() | st.sampled_from("pq").map(lambda name: [picture(name)])
+shown = st.none() | st.sampled_from("pq").map(lambda name: [image_name(name)])
 grown = st.builds(
-    lambda name, count, pictures, at: (name, TURNS[:count], pictures, at),
+    lambda name, count, images, at: (name, TURNS[:count], images, at),
     names,
     st.integers(1, 6),
     shown,
@@ -67,7 +67,7 @@ grown = st.builds(
 def test_conversations_are_those_of_lines_that_are_read_one_a_file(tmp_path_factory, lines):
     """Nothing is left out across files, so one line a file is the reading without leaving out."""
     folder = tmp_path_factory.mktemp("lines")
-    records = [chat(name, *said, pictures=pictures, at=at) for name, said, pictures, at in lines]
+    records = [chat(name, *said, images=images, at=at) for name, said, images, at in lines]
     write(folder / "together", DAY, *records)
     for number, record in enumerate(records):
         write(folder / "apart", f"{number:02d}/{DAY}", record)

@@ -6,7 +6,7 @@ import pytest
 
 from tasks.ingest import assemble, read_new, read_plan
 from tasks.storage.user_ids import KEY_VARIABLE
-from tests.tasks.ingest.logs import DAY, chat, ingested, picture, rejected, vote, write
+from tests.tasks.ingest.logs import DAY, chat, image_name, ingested, rejected, vote, write
 
 TABLES = ("sightings", "conversations", "battles", "rejects", "log_files")
 
@@ -19,9 +19,9 @@ def logs(tmp_path, monkeypatch):
         records = []
         for _ in range(60):
             left, right = f"{noise.randrange(40)}l", f"{noise.randrange(40)}r"
-            shown = [picture(str(noise.randrange(3)))] if noise.random() < 0.5 else None
+            shown = [image_name(str(noise.randrange(3)))] if noise.random() < 0.5 else None
             at = noise.randrange(3 * 86400)
-            records += [chat(left, noise.choice("QR"), pictures=shown, at=at), vote(left, right, at=at + 9), b"{"]
+            records += [chat(left, noise.choice("QR"), images=shown, at=at), vote(left, right, at=at + 9), b"{"]
         write(tmp_path / "logs", f"2024-06-{day}-conv.json", *records)
     return tmp_path / "logs"
 

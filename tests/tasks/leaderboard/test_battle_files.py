@@ -99,7 +99,7 @@ def test_preference_columns_are_told(tmp_path):
     assert (found["judge"], found["tstamp"]) == ("s", datetime(2025, 5, 1, tzinfo=UTC))
 
 
-def test_pictures_are_never_read(tmp_path):
+def test_images_are_never_read(tmp_path):
     assert not {"images", "conversation_a"} & set(read_battles(parquet(tmp_path, VISION_ARENA)).columns)
 
 

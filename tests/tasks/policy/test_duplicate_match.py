@@ -24,36 +24,36 @@ def _match(deciding, name: str) -> dict | None:
     return explain_item(deciding.store, name)["twin"]
 
 
-def test_the_same_prompt_on_the_same_picture(deciding):
+def test_the_same_prompt_on_the_same_image(deciding):
     deciding.given([_chat("first", 0, A), _chat("again", 1, A)], facts=HASHES).decide()
     assert _match(deciding, "first") is None
     assert _match(deciding, "again") == {
         "conversation": "first",
         "source": "2024-09-18-conv.json:1",
-        "pictures": [{"picture": A, "twin": A, "relation": "exact"}],
+        "images": [{"image": A, "twin": A, "relation": "exact"}],
         "same_prompt": True,
         "prompt_cosine": 1.0,
     }
 
 
-def test_another_wording_on_a_copy_of_the_picture(deciding):
+def test_another_wording_on_a_copy_of_the_image(deciding):
     chats = [_chat("first", 0, A), _chat("again", 1, B, "What's this?")]
     vectors = {chats[0].prompt_id: {"vector": [1.0, 0.0]}, chats[1].prompt_id: {"vector": [0.95, np.sqrt(1 - 0.95**2)]}}
     deciding.given(chats, facts=HASHES | {"text_embedding": vectors}).decide()
     twin = _match(deciding, "again")
     assert (twin["conversation"], twin["same_prompt"], twin["prompt_cosine"]) == ("first", False, 0.95)
-    (pictures,) = twin["pictures"]
-    assert (pictures["relation"], pictures["phash_distance"], pictures["pdq_distance"]) == ("perceptual", 8, 0)
+    (images,) = twin["images"]
+    assert (images["relation"], images["phash_distance"], images["pdq_distance"]) == ("perceptual", 8, 0)
 
 
-def test_two_pictures_that_a_third_stands_for(deciding):
+def test_two_images_that_a_third_stands_for(deciding):
     """B was seen first and stands for A and C, which are not near each other."""
     other = "Who took this photograph, and of whom?"
     chats = [_chat("b", 0, B, other), _chat("a", 1, A), _chat("c", 2, C)]
     deciding.given(chats, facts=HASHES).decide()
     twin = _match(deciding, "c")
     assert twin["conversation"] == "a"
-    assert twin["pictures"] == [{"picture": C, "twin": A, "relation": "through", "both_like": [B]}]
+    assert twin["images"] == [{"image": C, "twin": A, "relation": "through", "both_like": [B]}]
 
 
 def test_a_prompt_whose_embedding_is_gone_has_no_cosine(deciding):

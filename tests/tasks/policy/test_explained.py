@@ -10,9 +10,9 @@ from schemas.conversation import Sighting
 from schemas.image import ImageFile
 from schemas.reject import QuarantineCause, Quarantined
 from tasks.storage.tables import Store, frame_schema
-from tests.builders import NOON, battle, conversation, image, image_bytes, picture, sides
+from tests.builders import NOON, battle, conversation, drawn_image, image, image_bytes, sides
 
-FACE, CLEAN = picture(1), picture(2)
+FACE, CLEAN = drawn_image(1), drawn_image(2)
 
 
 def _file(name: str, **changes) -> ImageFile:
@@ -37,14 +37,14 @@ def decided(deciding) -> Store:
             "text_pii": {mail.turns[1].text_id: {"types": ["email", "person"]}},
         },
         images=[image(FACE), image(CLEAN)],
-        picture_files=[
+        image_files=[
             _file(f"{'1' * 32}.png", image_id=FACE.image_id, md5="a" * 32),
             _file(f"{'2' * 32}.png", problem="undecodable"),
         ],
         quarantine=[Quarantined(kind="conversation", key="9" * 32, cause=QuarantineCause.FLAGGED)],
     )
     deciding.decide()
-    old = {"side": 0, "record_type": "chat", "conv_id": "first", "opening_id": "o", "pictures": []}
+    old = {"side": 0, "record_type": "chat", "conv_id": "first", "opening_id": "o", "images": []}
     rows = [old | {"source": first.source, "line": line} for line in (20, 4)]
     deciding.store.replace("sightings", pl.DataFrame(rows, schema=frame_schema(Sighting)))
     return deciding.store
@@ -132,7 +132,7 @@ def test_an_image_file_is_found_by_its_pixels(explain, tmp_path):
 def test_json_has_every_signal_on_one_line(curate, decided):
     code, out, _ = curate("explain", "mail", "--store", decided.root, "--json")
     assert (code, out.count("\n")) == (0, 1)
-    assert json.loads(out)["pictures"][FACE.image_id]["faces"]["confidence_max"] == 0.75
+    assert json.loads(out)["images"][FACE.image_id]["faces"]["confidence_max"] == 0.75
 
 
 def test_an_unknown_id_is_one_line(curate, decided):

@@ -12,7 +12,7 @@ READ = "A sign"
 
 def _cases() -> dict[str, tuple[str, str]]:
     """Name of a conversation -> the signal it lacks and on which of its parts; every signal that the policies use."""
-    places = {Over.IMAGES: "picture", Over.IMAGE_TEXTS: "picture text", Over.ASSISTANT_MESSAGES: "answer"}
+    places = {Over.IMAGES: "image", Over.IMAGE_TEXTS: "image text", Over.ASSISTANT_MESSAGES: "answer"}
     cases = {}
     for policy in ("public_release", "internal"):
         for rule in load_policy(policy).rules:
@@ -20,7 +20,7 @@ def _cases() -> dict[str, tuple[str, str]]:
             if signal not in ("conversation", "battle"):
                 for place in [places[rule.over]] if rule.over in places else ["question", "answer"]:
                     cases[f"{signal} of {place}"] = (signal, place)
-    return cases | {"image_text of picture": ("image_text", "picture")}
+    return cases | {"image_text of image": ("image_text", "image")}
 
 
 CASES = _cases()
@@ -30,12 +30,12 @@ def _subjects_and_facts():
     subjects, facts = [], {"image_text": {}, "text_pii": {}, "service_text": {}}
     for name, (signal, place) in CASES.items():
         read = f"A sign that says {name}"
-        subject = conversation(name, f"What is {name}?", f"It is {name}.", image_ids=[text_id(f"picture of {name}")])
+        subject = conversation(name, f"What is {name}?", f"It is {name}.", image_ids=[text_id(f"image of {name}")])
         facts["image_text"][subject.image_ids[0]] = {"text": read, "line_count": 1}
         facts["text_pii"][text_id(read)] = facts["service_text"][text_id(read)] = {}
         places = {
-            "picture": subject.image_ids[0],
-            "picture text": text_id(read),
+            "image": subject.image_ids[0],
+            "image text": text_id(read),
             "question": subject.turns[0].text_id,
             "answer": subject.turns[1].text_id,
         }
@@ -45,7 +45,7 @@ def _subjects_and_facts():
 
 
 def test_the_cases_cover_what_matters_most():
-    assert {"nsfw of picture", "faces of picture", "text_pii of question", "text_pii of picture text"} <= set(CASES)
+    assert {"nsfw of image", "faces of image", "text_pii of question", "text_pii of image text"} <= set(CASES)
     assert {"service_text of answer", "model_names of answer"} <= set(CASES)
 
 
@@ -54,7 +54,7 @@ def test_one_missing_fact_of_one_part_is_enough_to_drop(deciding, policy):
     subjects, facts = _subjects_and_facts()
     deciding.policy = policy
     decided = deciding.given([*subjects, conversation("measured")], facts=facts).decide()
-    unread = {"image_text of picture": ["unmeasured_text_pii"]}
+    unread = {"image_text of image": ["unmeasured_text_pii"]}
     expected = {name: unread.get(name, [f"unmeasured_{signal}"]) for name, (signal, _) in CASES.items()}
     assert {name: row["reasons"] for name, row in decided.items()} == expected | {"measured": []}
     assert [name for name, row in decided.items() if row["keep"]] == ["measured"]

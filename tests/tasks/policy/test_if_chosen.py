@@ -6,7 +6,7 @@ from schemas.settings import Settings
 from tasks.policy.steps import decide_items, find_near_images, redact_items
 from tests.builders import VERSIONS, conversation
 
-PICTURE = "1" * 32
+IMAGE = "1" * 32
 FLAGGED = {"flagged_probability": 0.9, "flagged_categories": ["violence"]}
 UNCHOSEN = {name: version for name, version in VERSIONS.items() if name != "image_moderation"}
 ASKING = """
@@ -17,7 +17,7 @@ rules:
 
 
 def decided(deciding, fact, versions, policy="public_release"):
-    store = deciding.given([conversation("c", image_ids=[PICTURE])], facts={"image_moderation": {PICTURE: fact}}).store
+    store = deciding.given([conversation("c", image_ids=[IMAGE])], facts={"image_moderation": {IMAGE: fact}}).store
     settings = Settings(store=store.root, policy=policy)
     for step in (find_near_images, redact_items, decide_items):
         step.fn(settings, versions)
@@ -26,7 +26,7 @@ def decided(deciding, fact, versions, policy="public_release"):
 
 
 @pytest.mark.parametrize("policy", ["public_release", "redact"])
-def test_a_picture_that_the_service_flags_is_dropped(deciding, policy):
+def test_an_image_that_the_service_flags_is_dropped(deciding, policy):
     assert decided(deciding, FLAGGED, VERSIONS, policy)[0] == ["image_moderation"]
 
 

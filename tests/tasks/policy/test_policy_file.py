@@ -54,7 +54,7 @@ def test_a_shipped_policy_loads_by_its_name_and_says_who_it_is_for(name):
     assert (policy.duplicates is None) == (name == "upstream")
 
 
-def test_the_internal_policy_keeps_people_and_drops_unsafe_pictures():
+def test_the_internal_policy_keeps_people_and_drops_unsafe_images():
     dropping = {rule.reason for rule in load_policy("internal").rules if rule.action is Action.DROP}
     assert dropping == {"nsfw_image", "excluded_model", "banned_user"}
 
@@ -81,16 +81,16 @@ def test_a_policy_of_ones_own_loads_from_a_file(tmp_path):
         ({"name": "mine", "rules": [], "rule": []}, ["unknown key at rule", "Did you mean rules?"]),
         ({"name": "mine", "rules": "face"}, ["rules", "list"]),
         (
-            {"name": "mine", "rules": [], "near_pictures": {"phash_max": 1}},
-            ["near_pictures.phash_max", "phash_distance_max"],
+            {"name": "mine", "rules": [], "near_images": {"phash_max": 1}},
+            ["near_images.phash_max", "phash_distance_max"],
         ),
-        ({"name": "mine", "rules": [], "near_pictures": {"pdq_distance_max": 257}}, ["pdq_distance_max", "256"]),
+        ({"name": "mine", "rules": [], "near_images": {"pdq_distance_max": 257}}, ["pdq_distance_max", "256"]),
         ({"name": "mine", "rules": [], "hot_prompts": {"copies_max": 0}}, ["hot_prompts.copies_max", "1"]),
         ({"name": "mine", "rules": [], "banned_users": ["f" * 24, " 2001:db8::1"]}, ["banned_users", "curate explain"]),
         ({"name": "mine", "rules": [], "hot_prompts": {}}, ["hot_prompts", "copies_max, copies_quantile"]),
         ({"name": "mine", "rules": [], "hot_prompts": {"quantile": 1}}, ["hot_prompts.quantile", "copies_quantile"]),
         ({"name": "mine", "rules": [], "duplicates": {"copies": 2}}, ["duplicates.copies", "Did you mean copies_max?"]),
-        ({"name": "mine", "rules": [], "duplicates": {"pictures": "close"}}, ["duplicates.pictures", "'near'"]),
+        ({"name": "mine", "rules": [], "duplicates": {"images": "close"}}, ["duplicates.images", "'near'"]),
         ({"name": "mine", "rules": [], "duplicates": {"copies_max": 0}}, ["duplicates.copies_max", "1"]),
         ({"name": "mine", "rules": [], "banned_users": "x"}, ["banned_users", "list"]),
     ],
@@ -135,8 +135,8 @@ def test_a_broken_file_is_one_clear_line(tmp_path, content, said):
         ({"signal": "text_pii.types", "over": "messages"}, ["text_pii.types is List(String)", "at_least: 0.5"]),
         ({"signal": "faces.faces", "at_least": None, "contains_any": ["face"]}, ["faces.faces is List(Struct"]),
         (
-            {"signal": "conversation.has_picture", "over": "conversation", "at_least": None, "equals": "yes please"},
-            ["conversation.has_picture is Boolean", "'yes please'"],
+            {"signal": "conversation.has_image", "over": "conversation", "at_least": None, "equals": "yes please"},
+            ["conversation.has_image is Boolean", "'yes please'"],
         ),
     ],
 )

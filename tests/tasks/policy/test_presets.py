@@ -17,9 +17,9 @@ PRESETS = [
 
 
 def _datasets(conversations: list[Conversation], logged: dict[str, list[str]], near: tuple = ()) -> list[str | None]:
-    """`logged` gives the picture names that the log shows under a conv_id."""
-    pictures = {"conv_id": pl.String, "pictures": pl.List(pl.String)}
-    sightings = pl.DataFrame(list(logged.items()), schema=pictures, orient="row")
+    """`logged` gives the image names that the log shows under a conv_id."""
+    images = {"conv_id": pl.String, "images": pl.List(pl.String)}
+    sightings = pl.DataFrame(list(logged.items()), schema=images, orient="row")
     pairs = [NearImage(image_a=a, image_b=b, phash_distance=1, pdq_distance=1, grey_correlation=0.9) for a, b in near]
     found = preset_datasets(
         frame_of(Conversation, conversations), sightings, frame_of(Preset, PRESETS), frame_of(NearImage, pairs)
@@ -38,7 +38,7 @@ def test_a_preset_is_known_by_a_copy_that_looks_the_same(pair):
 
 
 @pytest.mark.parametrize(("name", "dataset"), [("1" * 32, "LLaVA-Bench"), ("2" * 32, "Lost"), ("3" * 32, None)])
-def test_a_preset_whose_picture_is_lost_is_known_by_the_name_the_server_logs(name, dataset):
+def test_a_preset_whose_image_is_lost_is_known_by_the_name_the_server_logs(name, dataset):
     assert _datasets([conversation("c", image_ids=[])], {"c": [name]}) == [dataset]
 
 
@@ -47,7 +47,7 @@ def test_a_preset_is_known_by_the_file_the_server_made_of_it(deciding):
     name = f"{'1' * 32}.png"
     served = ImageFile(name=name, size_bytes=1, modified_ns=1, image_id=STORED, problem=None, evidence="", **hashes)
     chats = [conversation("c", image_ids=[STORED]), conversation("u", image_ids=[UPLOAD])]
-    decided = deciding.given(chats, presets=PRESETS, picture_files=[served]).decide()
+    decided = deciding.given(chats, presets=PRESETS, image_files=[served]).decide()
     assert {name: row["preset_dataset"] for name, row in decided.items()} == {"c": "LLaVA-Bench", "u": None}
 
 
@@ -57,15 +57,15 @@ def test_uploads_and_words_are_no_presets():
     )
 
 
-def test_only_the_first_picture_counts():
+def test_only_the_first_image_counts():
     chats = [conversation("p", image_ids=[SHOWN, UPLOAD]), conversation("u", image_ids=[UPLOAD, SHOWN])]
     assert _datasets(chats, {"p": ["1" * 32, "3" * 32], "u": ["3" * 32, "1" * 32]}) == ["LLaVA-Bench", None]
 
 
 def test_an_upload_is_no_preset_because_a_later_conversation_of_the_session_uses_one():
-    """A new picture under one conv_id starts another conversation; the first keeps the bare id."""
+    """A new image under one conv_id starts another conversation; the first keeps the bare id."""
     chats = [conversation("c", image_ids=[UPLOAD]), conversation("c-0a1b2c3d", image_ids=[SHOWN])]
-    sightings = pl.DataFrame({"conv_id": ["c", "c"], "pictures": [["3" * 32], ["1" * 32]]})
+    sightings = pl.DataFrame({"conv_id": ["c", "c"], "images": [["3" * 32], ["1" * 32]]})
     presets, pairs = frame_of(Preset, PRESETS), frame_of(NearImage, [])
     found = preset_datasets(frame_of(Conversation, chats), sightings, presets, pairs)
     assert found.to_list() == [None, "LLaVA-Bench"]

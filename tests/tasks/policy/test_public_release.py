@@ -22,12 +22,12 @@ SERVICE = ["moderation_notice", "network_error", "rate_limit", "conversation_lim
 Case = tuple[str, str, str, dict[str, Any]]
 """What fires (nothing when empty), the part of the conversation, the signal, the columns of the fact."""
 DROPS: list[Case] = [
-    ("nsfw_image", "picture", "nsfw", {"nsfw_probability": 0.8}),
-    ("nsfw_image", "second picture", "nsfw", {"nsfw_probability": 1.0}),
-    ("face", "second picture", "faces", {"confidence_max": 0.5}),
+    ("nsfw_image", "image", "nsfw", {"nsfw_probability": 0.8}),
+    ("nsfw_image", "second image", "nsfw", {"nsfw_probability": 1.0}),
+    ("face", "second image", "faces", {"confidence_max": 0.5}),
     *(("pii_text", "question", "text_pii", {"types": [kind]}) for kind in PII),
     ("pii_text", "answer", "text_pii", {"types": ["email", "organisation"]}),
-    *(("pii_image", "picture text", "text_pii", {"types": [kind]}) for kind in IMAGE_PII),
+    *(("pii_image", "image text", "text_pii", {"types": [kind]}) for kind in IMAGE_PII),
     *(("service_error", "answer", "service_text", {"kinds": [kind]}) for kind in [*SERVICE, "error_code"]),
     ("moderation", "question", "moderation", {"flagged_categories": ["violence"]}),
     ("moderation", "answer", "moderation", {"flagged_categories": ["hate", "sexual/minors"]}),
@@ -37,22 +37,22 @@ DROPS: list[Case] = [
 ]
 TAGS: list[Case] = [
     ("person_named", "question", "text_pii", {"types": ["person"]}),
-    *(("contact_in_image", "picture text", "text_pii", {"types": [kind]}) for kind in ("phone", "address", "ip")),
+    *(("contact_in_image", "image text", "text_pii", {"types": [kind]}) for kind in ("phone", "address", "ip")),
 ]
 NOTHING: list[Case] = [
     ("", "question", "moderation", {"flagged_probability": 1.0}),
     ("", "answer", "moderation", {"flagged_probability": 1.0}),
-    ("", "picture text", "moderation", {"flagged_probability": 1.0, "flagged_categories": ["violence"]}),
-    ("", "picture", "nsfw", {"nsfw_probability": 0.79}),
-    ("", "picture", "faces", {"confidence_max": 0.49, "area_fraction_max": 0.9}),
+    ("", "image text", "moderation", {"flagged_probability": 1.0, "flagged_categories": ["violence"]}),
+    ("", "image", "nsfw", {"nsfw_probability": 0.79}),
+    ("", "image", "faces", {"confidence_max": 0.49, "area_fraction_max": 0.9}),
     (
         "",
         "answer",
         "upstream_words",
         {"identity": ["openai"], "errors": ["**api request error**"], "unfinished": ["▌"]},
     ),
-    ("", "picture text", "text_pii", {"types": ["person"]}),
-    ("", "picture text", "service_text", {"kinds": ["network_error"]}),
+    ("", "image text", "text_pii", {"types": ["person"]}),
+    ("", "image text", "service_text", {"kinds": ["network_error"]}),
     ("", "answer", "refusal", {"refusal": True}),
 ]
 
@@ -71,11 +71,11 @@ def _decided_together(deciding, cases: list[Case]) -> dict[str, dict[str, Any]]:
         facts["image_text"][subject.image_ids[1]] = {"text": read, "line_count": 1}
         facts["text_pii"][text_id(read)] = facts["service_text"][text_id(read)] = {}
         places = {
-            "picture": subject.image_ids[0],
-            "second picture": subject.image_ids[1],
+            "image": subject.image_ids[0],
+            "second image": subject.image_ids[1],
             "question": subject.turns[2].text_id,
             "answer": subject.turns[3].text_id,
-            "picture text": text_id(read),
+            "image text": text_id(read),
         }
         facts[signal][places[part]] = columns
     return deciding.given(subjects, facts=facts).decide()
@@ -124,7 +124,7 @@ def test_what_the_log_and_the_operator_say_drops_for_its_reason_alone(deciding):
     assert reasons == {reason: [reason] for reason in LOGGED} | {"nobody": [], "liked": [], "whole": []}
 
 
-def test_a_conversation_without_pictures_is_kept_and_marked(deciding):
+def test_a_conversation_without_images_is_kept_and_marked(deciding):
     decided = deciding.given([_subject("words", image_ids=[]), _subject("seen")]).decide()
     assert {name: (row["keep"], row["tags"]) for name, row in decided.items()} == {
         "words": (True, ["text_only"]),
@@ -190,12 +190,12 @@ def test_a_battle_has_the_reasons_of_both_sides_in_the_order_of_the_policy_and_t
 
 def test_all_reasons_are_recorded_in_the_order_of_the_policy(deciding):
     everything = {"image_problems": ["image_missing"], "feedback": ["flag"], "turns": WHOLE.turns[:3]}
-    question, picture = WHOLE.turns[2].text_id, WHOLE.image_ids[0]
+    question, image = WHOLE.turns[2].text_id, WHOLE.image_ids[0]
     facts = {
         "service_text": {question: {"kinds": ["cursor", "rate_limit"]}},
         "text_pii": {question: {"types": ["email", "person"]}},
-        "faces": {picture: {"confidence_max": 0.9}},
-        "nsfw": {picture: {"nsfw_probability": 0.9}},
+        "faces": {image: {"confidence_max": 0.9}},
+        "nsfw": {image: {"nsfw_probability": 0.9}},
     }
     (decided,) = deciding.given([_subject("whole", **everything)], facts=facts).decide().values()
     expected = "image_unusable nsfw_image face pii_text service_error unfinished no_answer flagged_by_user"

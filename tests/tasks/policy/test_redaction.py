@@ -5,7 +5,7 @@ import pytest
 from schemas.errors import BadInput
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.released import conversations_as_released
-from tests.builders import battle, conversation, facts_frame, image, picture, sides
+from tests.builders import battle, conversation, drawn_image, facts_frame, image, sides
 
 ASKED, ANSWERED = "I am ana@example.org, who are you?", "Hello ana@example.org."
 REDACTED = {text_id("I am <EMAIL>, who are you?"): {}, text_id("Hello <EMAIL>."): {}}
@@ -79,14 +79,14 @@ def test_what_cannot_be_taken_out_is_dropped_and_says_so(redacting):
     assert (decided["keep"], decided["reasons"]) == (False, ["redaction_failed"])
 
 
-def test_a_face_whose_picture_is_not_stored_cannot_be_filled_and_is_dropped(redacting):
+def test_a_face_whose_image_is_not_stored_cannot_be_filled_and_is_dropped(redacting):
     face = {"1" * 32: {"faces": [{"box": [1, 1, 9, 9], "confidence": 0.9}], "confidence_max": 0.9}}
     redacting.given([conversation("c", image_ids=["1" * 32])], facts={"faces": face})
     assert redacting.reasons() == {"c": ["redaction_failed"]}
 
 
 def _face(deciding, facts_of_filled: dict | None):
-    original = picture(1, (96, 96))
+    original = drawn_image(1, (96, 96))
     subject = conversation("c", image_ids=[original.image_id])
     found = {"faces": [{"box": [20, 20, 20, 20], "confidence": 0.9}], "confidence_max": 0.9}
     deciding.given([subject], facts={"faces": {original.image_id: found}}, images=[image(original)])
@@ -97,10 +97,10 @@ def _face(deciding, facts_of_filled: dict | None):
     return original, filled, deciding.decide()["c"]
 
 
-def test_a_face_is_filled_and_the_stored_picture_stays(redacting):
+def test_a_face_is_filled_and_the_stored_image_stays(redacting):
     original, filled, decided = _face(redacting, {})
     assert (decided["keep"], decided["tags"]) == (True, ["face", "short_prompt"])
-    assert decided["redactions"] == [{"reason": "face", "part": "picture", "place": 0, "type": "face", "count": 1}]
+    assert decided["redactions"] == [{"reason": "face", "part": "image", "place": 0, "type": "face", "count": 1}]
     assert (filled["source_image_id"], filled["boxes"]) == (original.image_id, [[0, 0, 48, 48]])
     assert redacting.store.read("images")["image_id"].to_list() == [original.image_id]
     shown = conversations_as_released(redacting.store).row(0, named=True)["image_ids"]
@@ -110,11 +110,11 @@ def test_a_face_is_filled_and_the_stored_picture_stays(redacting):
 @pytest.mark.parametrize(
     ("left", "reason"), [(None, "unmeasured_faces"), ({"confidence_max": 0.7, "faces": []}, "redaction_failed")]
 )
-def test_a_filled_picture_without_proof_is_not_released(redacting, left, reason):
+def test_a_filled_image_without_proof_is_not_released(redacting, left, reason):
     assert reason in _face(redacting, left)[2]["reasons"]
 
 
-def test_a_second_round_fills_what_was_found_in_the_filled_picture(redacting):
+def test_a_second_round_fills_what_was_found_in_the_filled_image(redacting):
     more = {"confidence_max": 0.9, "faces": [{"box": [70, 70, 10, 10], "confidence": 0.9}]}
     _, first, decided = _face(redacting, more)
     assert decided["reasons"] == ["unmeasured_faces", "unmeasured_text_pii"]
@@ -123,8 +123,8 @@ def test_a_second_round_fills_what_was_found_in_the_filled_picture(redacting):
     assert list(boxes.values()) == [[[0, 0, 48, 48], [64, 64, 96, 96]]]
 
 
-def test_text_in_a_picture_is_filled_where_the_found_stretch_stands(redacting):
-    original, text = picture(1, (160, 160)), "Hello\nana@example.org\nBye"
+def test_text_in_an_image_is_filled_where_the_found_stretch_stands(redacting):
+    original, text = drawn_image(1, (160, 160)), "Hello\nana@example.org\nBye"
     lines = [(0, 5, [8, 8, 40, 10]), (6, 21, [8, 72, 90, 10]), (22, 25, [8, 140, 40, 10])]
     read = {"text": text, "line_count": 3, "boxes": [{"start": s, "end": e, "box": box} for s, e, box in lines]}
     email = {"types": ["email"], "spans": [{"type": "email", "start": 6, "end": 21, "confidence": 1.0}]}
@@ -163,7 +163,7 @@ def test_decisions_without_their_redactions_release_nothing(redacting):
         conversations_as_released(redacting.store)
 
 
-def test_redacting_again_makes_no_new_picture_and_the_same_bytes(redacting):
+def test_redacting_again_makes_no_new_image_and_the_same_bytes(redacting):
     _face(redacting, {})
     before = {table: redacting.store.parts(table) for table in ("redacted_images", "redacted_conversations")}
     redacting.decide()

@@ -12,7 +12,7 @@ from tests.builders import battle, conversation, facts_frame, sides, store_with
 POLICY = """
 name: careful
 rules:
-  - {reason: odd_picture, signal: nsfw.nsfw_probability, over: images, at_least: 0.5, action: hold}
+  - {reason: odd_image, signal: nsfw.nsfw_probability, over: images, at_least: 0.5, action: hold}
   - {reason: nsfw_image, signal: nsfw.nsfw_probability, over: images, at_least: 0.8}
   - {reason: leaked, signal: model_names.names, over: assistant_messages, contains_any: [], action: hold}
 """
@@ -43,16 +43,16 @@ def test_what_is_held_is_not_kept_and_what_is_dropped_as_well_is_not_held(holdin
         "bad": (False, False),
         "good": (True, False),
     }
-    assert decided["odd"]["reasons"] == ["odd_picture"]
+    assert decided["odd"]["reasons"] == ["odd_image"]
 
 
 def test_the_list_names_what_waits_and_why_and_nothing_else(holding):
     holding.decide()
     (row,) = csv.DictReader(io.StringIO(held_csv(holding.store)))
-    assert (row["conversation_id"], row["reasons"], row["verdict"]) == ("odd", "odd_picture", "")
+    assert (row["conversation_id"], row["reasons"], row["verdict"]) == ("odd", "odd_image", "")
 
 
-@pytest.mark.parametrize(("verdict", "keep", "tags"), [("release", True, ["odd_picture"]), ("DROP", False, [])])
+@pytest.mark.parametrize(("verdict", "keep", "tags"), [("release", True, ["odd_image"]), ("DROP", False, [])])
 def test_a_verdict_decides(holding, tmp_path, verdict, keep, tags):
     holding.decide()
     take_verdicts(holding.store, filled_in(holding, tmp_path, verdict))
@@ -86,7 +86,7 @@ def test_a_release_does_not_cover_a_reason_that_came_later(holding, tmp_path):
     rest = holding.store.read("signals/model_names").join(others, on="content_id", how="anti")
     holding.store.replace("signals/model_names", rest.vstack(leaked))
     row = holding.decide()["odd"]
-    assert (row["keep"], row["reasons"], row["tags"]) == (False, ["leaked"], ["odd_picture"])
+    assert (row["keep"], row["reasons"], row["tags"]) == (False, ["leaked"], ["odd_image"])
 
 
 def test_a_conversation_that_grew_is_held_again(holding, tmp_path):

@@ -29,7 +29,7 @@ def test_keep_means_that_there_is_no_reason(deciding):
 
 def test_deciding_again_gives_the_same_bytes(deciding):
     deciding.given(*_some()).decide()
-    first = {table: deciding.store.parts(table) for table in ("decisions", "near_pictures")}
+    first = {table: deciding.store.parts(table) for table in ("decisions", "near_images")}
     deciding.decide()
     assert {table: deciding.store.parts(table) for table in first} == first
 
@@ -53,7 +53,7 @@ def test_the_reports_count_what_was_decided(deciding):
     decided = deciding.given(*_some()).decide()
     settings = Settings(store=deciding.store.root)
     near, items = find_near_images.fn(settings, VERSIONS), decide_items.fn(settings, VERSIONS)
-    known = {"pictures": 3, "searched": 0, "pairs": 0, "semantic_searched": 0, "semantic_pairs": 0}
+    known = {"images": 3, "searched": 0, "pairs": 0, "semantic_searched": 0, "semantic_pairs": 0}
     assert near.counts == known
     kept = sum(row["keep"] for row in decided.values() if row["item_kind"] == "conversation")
     assert items.counts == {"items": 12, "kept_conversations": kept, "kept_battles": 1}

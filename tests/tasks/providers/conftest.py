@@ -51,8 +51,8 @@ def encode(image, file_format="PNG"):
 
 
 @pytest.fixture(scope="session")
-def picture():
-    """Makes a drawn picture that differs with `seed`."""
+def drawn_image():
+    """Makes a drawn image that differs with `seed`."""
 
     def make(seed=0, width=96, height=64, file_format="PNG"):
         rng = np.random.default_rng(seed)
@@ -64,7 +64,7 @@ def picture():
 
 @pytest.fixture(scope="session")
 def noise():
-    """Makes a picture that no encoder can make small."""
+    """Makes an image that no encoder can make small."""
 
     def make(seed):
         rng = np.random.default_rng(seed)
@@ -75,7 +75,7 @@ def noise():
 
 @pytest.fixture(scope="session")
 def text_image():
-    """Makes a picture of black words on white."""
+    """Makes an image of black words on white."""
 
     def make(words, width=480, height=120):
         image = PIL.Image.new("RGB", (width, height), "white")
@@ -87,16 +87,16 @@ def text_image():
 
 @pytest.fixture
 def document():
-    """Makes a document; its pictures travel encoded, as a tagger that looks at them gets them."""
+    """Makes a document; its images travel encoded, as a tagger that looks at them gets them."""
 
-    def make(prompt="What does the sign say?", pictures=()):
-        shown = tuple((p.format, p.encoded) for p in pictures)
+    def make(prompt="What does the sign say?", images=()):
+        shown = tuple((p.format, p.encoded) for p in images)
         return Document(
             document_id="d1",
             prompt=prompt,
-            picture_count=len(shown),
-            pictures=shown,
-            picture_text="",
+            image_count=len(shown),
+            images=shown,
+            image_text="",
             flat_fraction=0.0,
             colour_count=0,
         )
@@ -118,7 +118,7 @@ class Vendor:
     asked: object
     """request -> user text."""
     shown: object
-    """request -> bytes of each picture."""
+    """request -> bytes of each image."""
 
 
 def _openai():

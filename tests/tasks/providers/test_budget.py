@@ -84,30 +84,30 @@ def test_a_rate_limit_costs_nothing_and_a_lost_answer_is_unconfirmed(vendor, tag
     assert _use().usd_unconfirmed > 0
 
 
-def test_vision_bills_every_feature_of_every_picture_and_stops_at_the_budget(vision_server, quick, picture):
+def test_vision_bills_every_feature_of_every_image_and_stops_at_the_budget(vision_server, quick, drawn_image):
     client = VisionClient()
     faces, text = VisionFaces(client), VisionText(client)
-    start_ledger(0.1)  # 66 units: two requests of 16 pictures with 2 features, not three
-    found = faces.find_faces([picture(seed) for seed in range(48)])
+    start_ledger(0.1)  # 66 units: two requests of 16 images with 2 features, not three
+    found = faces.find_faces([drawn_image(seed) for seed in range(48)])
     assert sum(isinstance(answer, Failed) for answer in found) == 16
-    assert text.read([picture(0)]) == text.read([picture(0)])
+    assert text.read([drawn_image(0)]) == text.read([drawn_image(0)])
     assert (_use().calls, _use().units) == (2, 64)
     assert len(vision_server.images) == 32
     start_ledger(0.1)
-    assert not any(isinstance(a, Failed) for a in faces.find_faces([picture(seed) for seed in range(48)]))
+    assert not any(isinstance(a, Failed) for a in faces.find_faces([drawn_image(seed) for seed in range(48)]))
     assert len(vision_server.images) == 48  # the third batch only: nothing is paid twice
 
 
-def test_an_exhausted_vision_quota_costs_nothing(vision_server, quick, picture):
+def test_an_exhausted_vision_quota_costs_nothing(vision_server, quick, drawn_image):
     vision_server.failures.append(grpc.StatusCode.RESOURCE_EXHAUSTED)
     faces = VisionFaces(VisionClient())
-    assert faces.find_faces([picture()]) == [[]]
+    assert faces.find_faces([drawn_image()]) == [[]]
     assert (_use().calls, _use().units, _use().usd_unconfirmed) == (2, 1, 0)
 
 
 def test_the_estimate_knows_what_taggers_send():
     assert estimate.PROMPT_CHARACTERS == labels.PROMPT_CHARACTERS
-    assert estimate.PICTURES_MAX == labels.PICTURES_MAX
+    assert estimate.IMAGES_MAX == labels.IMAGES_MAX
     assert estimate.SIDE_MAX == upload.SIDE_MAX
     assert estimate.IMAGES_A_REQUEST == vision.IMAGES_MAX
     assert estimate.MODERATION == moderation.SERVICE

@@ -63,21 +63,21 @@ def test_one_failed_document_does_not_fail_its_neighbours(vendor, http_server, q
     assert tags == [Categories(**LABELS), Failed("refused"), Categories(**LABELS)]
 
 
-def test_every_picture_is_shown(tag, document, vendor, http_server, picture):
-    pictures = [picture(seed, file_format=kind) for seed, kind in enumerate(["PNG", "JPEG"])]
-    tag([document(pictures=pictures)], LABELS)
-    assert vendor.shown(http_server.requests[0]) == [p.encoded for p in pictures]
+def test_every_image_is_shown(tag, document, vendor, http_server, drawn_image):
+    images = [drawn_image(seed, file_format=kind) for seed, kind in enumerate(["PNG", "JPEG"])]
+    tag([document(images=images)], LABELS)
+    assert vendor.shown(http_server.requests[0]) == [p.encoded for p in images]
 
 
-def test_document_without_its_pictures_is_not_judged_from_the_prompt(tag, document, http_server):
-    stripped = dataclasses.replace(document(), picture_count=1)
-    assert tag([stripped], LABELS) == [Failed("pictures_missing")]
+def test_document_without_its_images_is_not_judged_from_the_prompt(tag, document, http_server):
+    stripped = dataclasses.replace(document(), image_count=1)
+    assert tag([stripped], LABELS) == [Failed("images_missing")]
     assert not http_server.requests
 
 
-def test_broken_picture_is_a_failure(tag, document):
-    broken = dataclasses.replace(document(), picture_count=1, pictures=(("png", b"\x89PNG no more"),))
-    assert tag([broken], LABELS) == [Failed("picture_unreadable")]
+def test_broken_image_is_a_failure(tag, document):
+    broken = dataclasses.replace(document(), image_count=1, images=(("png", b"\x89PNG no more"),))
+    assert tag([broken], LABELS) == [Failed("image_unreadable")]
 
 
 def test_instructions_in_the_prompt_stay_inside_the_fence(tag, document, vendor, http_server):
@@ -104,5 +104,5 @@ def test_very_long_prompt_is_cut(tag, document, vendor, http_server):
     assert 12_000 < len(vendor.asked(http_server.requests[0])) < 13_000
 
 
-def test_tagger_asks_for_pictures(vendor):
+def test_tagger_asks_for_images(vendor):
     assert labels.categories(vendor.model()).looks_at_images

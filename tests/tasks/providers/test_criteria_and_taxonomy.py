@@ -92,13 +92,13 @@ def test_the_taxonomy_has_the_paper_s_categories_and_domains():
 def test_the_embedded_place_of_a_plain_prompt(prompt, category, document):
     (place,) = Providers()["taxonomy"].tag([document(prompt)])
     assert place.question_category == category
-    assert place.image_domain is None  # there is no picture
+    assert place.image_domain is None  # there is no image
 
 
-def test_embedded_places_are_in_the_taxonomy(document, picture):
+def test_embedded_places_are_in_the_taxonomy(document, drawn_image):
     known = taxonomy_file()
     prompts = ["How many dogs are there?", "What is the total?", "Fix this bug", "Which movie is it?", "x"]
-    for place in Providers()["taxonomy"].tag([document(prompt, [picture()]) for prompt in prompts]):
+    for place in Providers()["taxonomy"].tag([document(prompt, [drawn_image()]) for prompt in prompts]):
         for tree, one, two in (
             (known.question, place.question_category, place.question_subcategory),
             (known.image, place.image_domain, place.image_subdomain),

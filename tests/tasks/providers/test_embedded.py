@@ -39,10 +39,10 @@ class Promise:
 
 
 PROMISES = {
-    "nsfw": Promise("nsfw_probabilities", "pictures", float),
-    "faces": Promise("find_faces", "pictures", list[Face]),
-    "image_text": Promise("read", "pictures", ImageText),
-    "image_embedding": Promise("embed_images", "pictures", np.float32),
+    "nsfw": Promise("nsfw_probabilities", "images", float),
+    "faces": Promise("find_faces", "images", list[Face]),
+    "image_text": Promise("read", "images", ImageText),
+    "image_embedding": Promise("embed_images", "images", np.float32),
     "text_embedding": Promise("embed_texts", "texts", np.float32),
     "text_pii": Promise("find_pii", "texts", list[PiiSpan]),
     "moderation": Promise("moderate", "texts", Moderation),
@@ -61,10 +61,10 @@ def providers():
 
 
 @pytest.fixture
-def items(picture, text_image, document):
-    pictures = [picture(1), text_image("EXIT"), picture(2, 8, 8), picture(3, 64, 200, "JPEG")]
-    documents = [document(text) for text in TEXTS] + [document("Describe this.", pictures)]
-    return {"pictures": pictures, "texts": TEXTS, "documents": documents, "topics": TOPICS}
+def items(drawn_image, text_image, document):
+    images = [drawn_image(1), text_image("EXIT"), drawn_image(2, 8, 8), drawn_image(3, 64, 200, "JPEG")]
+    documents = [document(text) for text in TEXTS] + [document("Describe this.", images)]
+    return {"images": images, "texts": TEXTS, "documents": documents, "topics": TOPICS}
 
 
 def measured(providers, capability, items):
@@ -128,7 +128,7 @@ def test_versions_differ_between_capabilities(providers):
 
 
 def test_probabilities_are_probabilities(providers, items):
-    assert all(0 <= score <= 1 for score in measured(providers, "nsfw", items["pictures"]))
+    assert all(0 <= score <= 1 for score in measured(providers, "nsfw", items["images"]))
 
 
 def test_drawn_text_is_read(providers, text_image):

@@ -54,26 +54,26 @@ def test_an_exercise_is_homework_whatever_is_shown(tagger, document, prompt):
 
 def test_a_task_of_some_length_is_homework_under_a_drawing_and_not_under_a_photograph(tagger, document):
     task = document("How many of the small white squares do you need to cover 2 sides of the board exactly?")
-    drawn = dataclasses.replace(task, picture_count=1, flat_fraction=0.8, colour_count=16)
-    photo = dataclasses.replace(task, picture_count=1, flat_fraction=0.1, colour_count=400)
+    drawn = dataclasses.replace(task, image_count=1, flat_fraction=0.8, colour_count=16)
+    photo = dataclasses.replace(task, image_count=1, flat_fraction=0.1, colour_count=400)
     assert "homework" in _tags(tagger, drawn)
     assert "homework" not in _tags(tagger, photo)
 
 
 def test_a_page_of_text_is_ocr_unless_a_caption_is_asked_for(tagger, document):
-    page = {"picture_count": 1, "picture_text": "Total 12.50 " * 10, "text_area_fraction": 0.4}
+    page = {"image_count": 1, "image_text": "Total 12.50 " * 10, "text_area_fraction": 0.4}
     assert _tags(tagger, dataclasses.replace(document(""), **page)) == {"ocr"}
     assert _tags(tagger, dataclasses.replace(document("Describe this image."), **page)) == {"captioning"}
 
 
 def test_without_a_fitting_vector_a_diagram_is_known_by_its_layout(tagger, document):
-    drawn = dataclasses.replace(document("Hello."), picture_count=1, flat_fraction=0.8, colour_count=16)
+    drawn = dataclasses.replace(document("Hello."), image_count=1, flat_fraction=0.8, colour_count=16)
     assert "diagram" in _tags(tagger, drawn)
     other = dataclasses.replace(drawn, image_vectors=(np.ones(3, np.float32),))
     assert "diagram" in _tags(tagger, other)
 
 
-def test_a_drawn_plot_is_a_diagram_and_noise_is_none(tagger, picture):
+def test_a_drawn_plot_is_a_diagram_and_noise_is_none(tagger, drawn_image):
     figure = matplotlib.figure.Figure(figsize=(5, 4))
     axes = figure.subplots()
     axes.plot([1, 2, 3, 4], [1, 4, 2, 3], label="a")
@@ -83,5 +83,5 @@ def test_a_drawn_plot_is_a_diagram_and_noise_is_none(tagger, picture):
     sink = io.BytesIO()
     figure.savefig(sink, format="png")
     plot = open_image(sink.getvalue())
-    documents = [document_of("d", "What?", [each], Providers(), with_images=False) for each in (plot, picture(3))]
+    documents = [document_of("d", "What?", [each], Providers(), with_images=False) for each in (plot, drawn_image(3))]
     assert [said.diagram for said in tagger.tag(documents)] == [True, False]

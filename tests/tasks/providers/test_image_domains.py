@@ -41,14 +41,14 @@ images_needed = pytest.mark.skipif(not (DATA / "photos").is_dir(), reason="no ph
 def _domains(document, files, prompt="What is this?"):
     embed = Providers()["image_embedding"].embed_images
     images = [open_image(file.read_bytes()) for file in files]
-    shown = [replace(document(prompt), picture_count=1, image_vectors=(vector,)) for vector in embed(images)]
+    shown = [replace(document(prompt), image_count=1, image_vectors=(vector,)) for vector in embed(images)]
     return [place.image_subdomain for place in NearestPlace().tag(shown)]
 
 
 def test_what_is_this_names_no_image_domain(document):
-    bare = [replace(document(text), picture_count=1) for text in ("What is this?", "Describe the image.", "Why?", "")]
+    bare = [replace(document(text), image_count=1) for text in ("What is this?", "Describe the image.", "Why?", "")]
     assert [place.image_domain for place in NearestPlace().tag(bare)] == [None] * 4
-    (named,) = NearestPlace().tag([replace(document("Which breed is the dog?"), picture_count=1)])
+    (named,) = NearestPlace().tag([replace(document("Which breed is the dog?"), image_count=1)])
     assert (named.image_domain, named.image_subdomain) == ("Natural", "Animals")
 
 

@@ -21,9 +21,9 @@ def moderate(http_server, quick, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "test-key")
     monkeypatch.setenv("OPENAI_BASE_URL", f"{http_server.url}/v1")
 
-    def moderate(pictures, *replies):
+    def moderate(images, *replies):
         http_server.answer(*replies)
-        return OpenAiImageModeration().moderate_pictures(pictures)
+        return OpenAiImageModeration().moderate_images(images)
 
     return moderate
 
@@ -42,28 +42,28 @@ def shown(request):
 
 
 def by_width(request):
-    """Says that a wide picture is violent."""
+    """Says that a wide image is violent."""
     with PIL.Image.open(io.BytesIO(shown(request)[1])) as seen:
         return answer(of_image(violence=0.9) if seen.width > 100 else of_image())
 
 
-def test_scores_and_flags_of_the_categories_that_apply_to_pictures_are_the_fact(moderate, reply, picture):
-    (said,) = moderate([picture()], reply(answer(of_image(violence=0.9, sexual=0.2))))
+def test_scores_and_flags_of_the_categories_that_apply_to_images_are_the_fact(moderate, reply, drawn_image):
+    (said,) = moderate([drawn_image()], reply(answer(of_image(violence=0.9, sexual=0.2))))
     assert (said.flagged_probability, said.flagged_categories) == (0.9, ["violence"])
     scores = {each.category: each.score for each in said.category_scores}
     assert scores == dict.fromkeys(OF_IMAGES, 0.01) | {"violence": 0.9, "sexual": 0.2}
 
 
-def test_every_picture_is_asked_about_alone_and_answered_in_order(moderate, reply, http_server, picture):
-    pictures = [picture(seed, width=128 if seed % 3 else 64) for seed in range(20)]
-    said = moderate(pictures, reply(by_width))
-    assert [each.flagged_categories for each in said] == [["violence"] if p.width > 100 else [] for p in pictures]
-    assert len(http_server.requests) == len(pictures)
+def test_every_image_is_asked_about_alone_and_answered_in_order(moderate, reply, http_server, drawn_image):
+    images = [drawn_image(seed, width=128 if seed % 3 else 64) for seed in range(20)]
+    said = moderate(images, reply(by_width))
+    assert [each.flagged_categories for each in said] == [["violence"] if p.width > 100 else [] for p in images]
+    assert len(http_server.requests) == len(images)
     assert {request["model"] for request in http_server.requests} == {DEFAULT_MODEL}
 
 
-def test_a_small_picture_is_sent_as_it_is_stored_and_a_large_one_shrunk(moderate, reply, http_server, picture, noise):
-    small, large = picture(), noise(1)
+def test_a_small_image_is_sent_as_it_is_stored_and_a_large_one_shrunk(moderate, reply, http_server, drawn_image, noise):
+    small, large = drawn_image(), noise(1)
     moderate([small], reply(answer(of_image())))
     assert shown(http_server.requests[-1]) == ("data:image/png", small.encoded)
     moderate([large], reply(answer(of_image())))
@@ -72,8 +72,8 @@ def test_a_small_picture_is_sent_as_it_is_stored_and_a_large_one_shrunk(moderate
     assert len(content) < len(large.encoded)
 
 
-def test_a_category_that_is_flagged_counts_though_the_service_names_no_input_for_it(moderate, reply, picture):
-    (said,) = moderate([picture()], reply(answer(of_image(hate=0.7))))
+def test_a_category_that_is_flagged_counts_though_the_service_names_no_input_for_it(moderate, reply, drawn_image):
+    (said,) = moderate([drawn_image()], reply(answer(of_image(hate=0.7))))
     assert said.flagged_categories == ["hate"]
 
 
@@ -83,9 +83,9 @@ UNSEEN = of_image() | {"category_applied_input_types": {"violence": ["text"]}}
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (answer(result()), "picture_not_looked_at"),
-        (answer(UNSEEN), "picture_not_looked_at"),
-        (answer(of_image() | {"category_applied_input_types": {"beauty": ["image"]}}), "picture_not_looked_at"),
+        (answer(result()), "image_not_looked_at"),
+        (answer(UNSEEN), "image_not_looked_at"),
+        (answer(of_image() | {"category_applied_input_types": {"beauty": ["image"]}}), "image_not_looked_at"),
         (answer(of_image() | {"category_applied_input_types": {"hate": "image"}}), "malformed_answer"),
         (answer(of_image() | {"flagged": True}), "malformed_answer"),
         (answer(of_image(), of_image()), "malformed_answer"),
@@ -93,8 +93,8 @@ UNSEEN = of_image() | {"category_applied_input_types": {"violence": ["text"]}}
         (b"<html>proxy</html>", "malformed_answer"),
     ],
 )
-def test_an_answer_that_cannot_be_trusted_is_a_failure(moderate, reply, picture, body, reason):
-    assert moderate([picture()], reply(body)) == [Failed(reason)]
+def test_an_answer_that_cannot_be_trusted_is_a_failure(moderate, reply, drawn_image, body, reason):
+    assert moderate([drawn_image()], reply(body)) == [Failed(reason)]
 
 
 @pytest.mark.parametrize(
@@ -109,20 +109,20 @@ def test_an_answer_that_cannot_be_trusted_is_a_failure(moderate, reply, picture,
     ],
 )
 def test_a_refusal_is_a_failure_and_repeated_only_if_it_may_pass(
-    moderate, reply, http_server, picture, status, body, reason, calls
+    moderate, reply, http_server, drawn_image, status, body, reason, calls
 ):
-    assert moderate([picture()], reply(body, status)) == [Failed(reason)]
+    assert moderate([drawn_image()], reply(body, status)) == [Failed(reason)]
     assert len(http_server.requests) == calls
 
 
-def test_one_failing_picture_holds_back_no_other(moderate, reply, picture):
-    pictures = [picture(seed) for seed in range(3)]
-    said = moderate(pictures, reply({}, 400), reply(by_width))
+def test_one_failing_image_holds_back_no_other(moderate, reply, drawn_image):
+    images = [drawn_image(seed) for seed in range(3)]
+    said = moderate(images, reply({}, 400), reply(by_width))
     assert sum(isinstance(each, Failed) for each in said) == 1
 
 
-def test_what_was_sent_is_on_the_bill(moderate, reply, picture):
-    moderate([picture(1), picture(2)], reply(answer(of_image())))
+def test_what_was_sent_is_on_the_bill(moderate, reply, drawn_image):
+    moderate([drawn_image(1), drawn_image(2)], reply(answer(of_image())))
     use = ledger().use()[SERVICE]
     assert (use.calls, use.units, use.usd) == (2, 2, 0)
 

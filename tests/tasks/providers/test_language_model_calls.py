@@ -46,8 +46,8 @@ def test_schema_travels_with_the_question_and_without_prose(ask, vendor, reply, 
     )
 
 
-def test_picture_arrives_byte_for_byte(ask, vendor, reply, http_server, picture):
-    drawn = picture(file_format="JPEG")
+def test_image_arrives_byte_for_byte(ask, vendor, reply, http_server, drawn_image):
+    drawn = drawn_image(file_format="JPEG")
     ask(reply(vendor.completed(GOOD)), question=Question("Name it.", "[material]", (for_upload(drawn),)))
     assert vendor.shown(http_server.requests[0]) == [drawn.encoded]
 

@@ -37,5 +37,5 @@ def test_the_agreement_of_both_modes_is_measured(sides):
     assert rows["humor"].accuracy.value == 1.0
 
 
-def test_one_question_a_tag_takes_as_many_calls_as_tags_that_need_no_picture(sides, http_server):
+def test_one_question_a_tag_takes_as_many_calls_as_tags_that_need_no_image(sides, http_server):
     assert len(http_server.requests) == len(PROMPTS) * (1 + len(TAGS) - 2)

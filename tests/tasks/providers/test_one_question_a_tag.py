@@ -10,7 +10,7 @@ from tasks.providers.capabilities import Failed
 pytest.importorskip("tenacity", reason="production extra")
 from tasks.providers.production import labels
 
-FROM_IMAGES = [tag for tag in TAGS if sees(tag) is Sees.PICTURES]
+FROM_IMAGES = [tag for tag in TAGS if sees(tag) is Sees.IMAGES]
 
 
 @pytest.fixture
@@ -29,22 +29,22 @@ def each_tag(vendor, http_server, quick, reply):
     return tag
 
 
-def test_the_answers_become_one_row(each_tag, document, picture):
-    (tags,) = each_tag([document(pictures=[picture()])], lambda tag: {"ocr": True, "humor": None}.get(tag, False))
+def test_the_answers_become_one_row(each_tag, document, drawn_image):
+    (tags,) = each_tag([document(images=[drawn_image()])], lambda tag: {"ocr": True, "humor": None}.get(tag, False))
     assert tags == Categories(**dict.fromkeys(TAGS, False) | {"ocr": True, "humor": None})
 
 
-def test_each_question_is_shown_what_its_tag_is_decided_from(each_tag, vendor, http_server, document, picture):
-    each_tag([document("Read this aloud.", [picture()])], lambda tag: False)
+def test_each_question_is_shown_what_its_tag_is_decided_from(each_tag, vendor, http_server, document, drawn_image):
+    each_tag([document("Read this aloud.", [drawn_image()])], lambda tag: False)
     shown = {}
     for request in http_server.requests:
         (tag,) = [tag for tag in TAGS if f"`{tag}`" in vendor.told(request)]
         shown[tag] = ("Read this aloud." in vendor.asked(request), len(vendor.shown(request)))
-    expected = {Sees.PROMPT: (True, 0), Sees.PICTURES: (False, 1), Sees.BOTH: (True, 1)}
+    expected = {Sees.PROMPT: (True, 0), Sees.IMAGES: (False, 1), Sees.BOTH: (True, 1)}
     assert shown == {tag: expected[sees(tag)] for tag in TAGS}
 
 
-def test_nothing_is_asked_about_the_pictures_of_a_prompt_without_any(each_tag, http_server, document):
+def test_nothing_is_asked_about_the_images_of_a_prompt_without_any(each_tag, http_server, document):
     (tags,) = each_tag([document()], lambda tag: True)
     assert len(http_server.requests) == len(TAGS) - len(FROM_IMAGES)
     assert tags == Categories(**dict.fromkeys(TAGS, True) | dict.fromkeys(FROM_IMAGES, False))

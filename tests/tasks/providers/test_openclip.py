@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from tasks.images.decode import open_image
 from tasks.providers import Providers
 from tasks.providers.production.openclip import BATCH, find_checkpoint
-from tests.builders import image_bytes, picture
+from tests.builders import drawn_image, image_bytes
 from tests.tasks.providers.small_clip import CONFIG, MODEL, drawn_checkpoint
 
 TEXTS = ["a cat", "what is in this picture?", "", "a dog " * 500]
@@ -26,7 +26,7 @@ SIZES = [(300, 200), (200, 301), (224, 224), (60, 50), (1000, 63), (1, 7)]
 
 @pytest.fixture(scope="module")
 def images():
-    return [picture(seed, size) for seed, size in enumerate(SIZES)]
+    return [drawn_image(seed, size) for seed, size in enumerate(SIZES)]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_vectors_are_unit_vectors_and_those_of_the_plain_loop(clip, images, plai
 
 
 def test_a_vector_does_not_depend_on_its_batch_thread_or_device(clip):
-    embedder, many = clip(DEVICES="cpu,cpu,cpu"), [picture(seed) for seed in range(BATCH + 6)]
+    embedder, many = clip(DEVICES="cpu,cpu,cpu"), [drawn_image(seed) for seed in range(BATCH + 6)]
     together = embedder.embed_images(many)
     with ThreadPoolExecutor(4) as pool:
         alone = list(pool.map(lambda one: embedder.embed_images([one])[0], many[:8]))

@@ -87,21 +87,19 @@ def classifier(weights, monkeypatch):
     return OpenNsfw2()
 
 
-def test_scores_are_those_of_the_embedded_classifier(classifier, picture, noise, text_image):
-    pictures = [picture(1), picture(2, 300, 500), noise(3), text_image("EXIT"), picture(4, 64, 64, "JPEG")]
-    ours, embedded = classifier.nsfw_probabilities(pictures), OpenNsfw().nsfw_probabilities(pictures)
+def test_scores_are_those_of_the_embedded_classifier(classifier, drawn_image, noise, text_image):
+    images = [drawn_image(1), drawn_image(2, 300, 500), noise(3), text_image("EXIT"), drawn_image(4, 64, 64, "JPEG")]
+    ours, embedded = classifier.nsfw_probabilities(images), OpenNsfw().nsfw_probabilities(images)
     np.testing.assert_allclose(ours, embedded, atol=1e-3)
     assert len({round(score, 6) for score in ours}) > 1
 
 
-def test_more_pictures_than_a_batch_stay_in_order(classifier, picture):
-    pictures = [picture(seed) for seed in range(18)]
-    np.testing.assert_allclose(
-        classifier.nsfw_probabilities(pictures), OpenNsfw().nsfw_probabilities(pictures), atol=1e-3
-    )
+def test_more_images_than_a_batch_stay_in_order(classifier, drawn_image):
+    images = [drawn_image(seed) for seed in range(18)]
+    np.testing.assert_allclose(classifier.nsfw_probabilities(images), OpenNsfw().nsfw_probabilities(images), atol=1e-3)
 
 
-def test_weights_that_compute_no_probability_are_a_failure_not_a_zero(tmp_path, monkeypatch, picture):
+def test_weights_that_compute_no_probability_are_a_failure_not_a_zero(tmp_path, monkeypatch, drawn_image):
     import opennsfw2
 
     from tasks.providers.capabilities import Failed
@@ -111,7 +109,7 @@ def test_weights_that_compute_no_probability_are_a_failure_not_a_zero(tmp_path, 
     model.get_layer("fc_nsfw").set_weights([np.full_like(kernel, np.nan), bias])
     model.save_weights(tmp_path / "broken.weights.h5")
     monkeypatch.setenv("CURATE_OPENNSFW2_WEIGHTS", str(tmp_path / "broken.weights.h5"))
-    assert OpenNsfw2().nsfw_probabilities([picture()]) == [Failed("not_a_probability")]
+    assert OpenNsfw2().nsfw_probabilities([drawn_image()]) == [Failed("not_a_probability")]
 
 
 def test_version_names_the_weights_and_not_their_place(classifier, weights):

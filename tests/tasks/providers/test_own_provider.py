@@ -27,7 +27,7 @@ class Empty:
 
 class NoVersion:
     version = ""
-    def embed_images(self, pictures): ...
+    def embed_images(self, images): ...
 
 class Raises:
     def __init__(self):
@@ -53,9 +53,9 @@ def chosen(package):
     return Providers({"image_embedding": NAME})
 
 
-def test_the_example_measures_and_the_signal_names_it(chosen, picture):
+def test_the_example_measures_and_the_signal_names_it(chosen, drawn_image):
     signal = IMAGE_SIGNALS["image_embedding"](chosen)
-    one, other = signal.values([picture(1), picture(2)])
+    one, other = signal.values([drawn_image(1), drawn_image(2)])
     assert np.linalg.norm(one.vector) == pytest.approx(1, abs=1e-5)
     assert list(one.vector) != list(other.vector)
     assert NAME in signal.version and signal.version.endswith("-1")
@@ -79,9 +79,12 @@ def test_a_worker_process_loads_it_again(chosen, package):
     assert found.stdout.decode().strip() == chosen["image_embedding"].version
 
 
-def test_a_function_that_makes_one_is_taken_too(package, picture):
+def test_a_function_that_makes_one_is_taken_too(package, drawn_image):
     (package / "my_package" / "made.py").write_text("from my_package.colours import ColourGrid\nmake = ColourGrid\n")
-    assert len(Providers({"image_embedding": "my_package.made:make"})["image_embedding"].embed_images([picture()])) == 1
+    assert (
+        len(Providers({"image_embedding": "my_package.made:make"})["image_embedding"].embed_images([drawn_image()]))
+        == 1
+    )
 
 
 @pytest.mark.parametrize(

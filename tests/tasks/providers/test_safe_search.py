@@ -21,29 +21,29 @@ def _says(adult: int) -> vision_v1.AnnotateImageResponse:
     return vision_v1.AnnotateImageResponse(safe_search_annotation=vision_v1.SafeSearchAnnotation(adult=adult))
 
 
-def test_likely_and_more_reach_the_preset_threshold_and_possible_does_not(client, vision_server, picture):
+def test_likely_and_more_reach_the_preset_threshold_and_possible_does_not(client, vision_server, drawn_image):
     found = {}
     for likelihood in PROBABILITY:
         vision_server.answer = lambda _, said=likelihood: _says(said)
-        (found[likelihood.name],) = VisionSafeSearch(client).nsfw_probabilities([picture(seed=int(likelihood))])
+        (found[likelihood.name],) = VisionSafeSearch(client).nsfw_probabilities([drawn_image(seed=int(likelihood))])
     assert list(found.values()) == sorted(found.values())
     assert [name for name, value in found.items() if value >= 0.8] == ["LIKELY", "VERY_LIKELY"]
 
 
-def test_no_verdict_is_a_failure_and_never_a_guess(client, vision_server, picture):
+def test_no_verdict_is_a_failure_and_never_a_guess(client, vision_server, drawn_image):
     vision_server.answer = lambda _: _says(vision_v1.Likelihood.UNKNOWN)
-    assert VisionSafeSearch(client).nsfw_probabilities([picture()]) == [Failed("no_verdict")]
+    assert VisionSafeSearch(client).nsfw_probabilities([drawn_image()]) == [Failed("no_verdict")]
 
 
-def test_an_answer_without_safe_search_is_no_verdict(client, vision_server, picture):
+def test_an_answer_without_safe_search_is_no_verdict(client, vision_server, drawn_image):
     vision_server.answer = lambda _: vision_v1.AnnotateImageResponse()
-    assert VisionSafeSearch(client).nsfw_probabilities([picture()]) == [Failed("no_verdict")]
+    assert VisionSafeSearch(client).nsfw_probabilities([drawn_image()]) == [Failed("no_verdict")]
 
 
-def test_faces_and_safe_search_of_a_picture_cost_one_request(client, vision_server, picture):
+def test_faces_and_safe_search_of_an_image_cost_one_request(client, vision_server, drawn_image):
     faces, safe = VisionFaces(client), VisionSafeSearch(client)
     vision_server.answer = lambda _: _says(vision_v1.Likelihood.UNLIKELY)
-    shown = [picture()]
+    shown = [drawn_image()]
     assert faces.find_faces(shown) == [[]]
     assert safe.nsfw_probabilities(shown) == [PROBABILITY[vision_v1.Likelihood.UNLIKELY]]
     assert len(vision_server.requests) == 1

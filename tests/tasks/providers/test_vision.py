@@ -42,98 +42,98 @@ def faces(client):
     return VisionFaces(client)
 
 
-def test_faces_come_strongest_first_as_left_top_width_height(faces, vision_server, picture):
+def test_faces_come_strongest_first_as_left_top_width_height(faces, vision_server, drawn_image):
     vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(
         face_annotations=[face((1, 2, 11, 22), 0.5), face((40, 10, 60, 40), 0.875)]
     )
-    assert faces.find_faces([picture()]) == [
+    assert faces.find_faces([drawn_image()]) == [
         [Face(box=[40, 10, 20, 30], confidence=0.875), Face(box=[1, 2, 10, 20], confidence=0.5)]
     ]
 
 
-def test_box_beyond_the_edge_is_cut_at_the_edge(faces, vision_server, picture):
+def test_box_beyond_the_edge_is_cut_at_the_edge(faces, vision_server, drawn_image):
     vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(face_annotations=[face((-9, -9, 200, 20), 0.5)])
-    assert faces.find_faces([picture(width=96, height=64)]) == [[Face(box=[0, 0, 96, 20], confidence=0.5)]]
+    assert faces.find_faces([drawn_image(width=96, height=64)]) == [[Face(box=[0, 0, 96, 20], confidence=0.5)]]
 
 
-def test_picture_without_faces_has_an_empty_list(faces, picture):
-    assert faces.find_faces([picture()]) == [[]]
+def test_image_without_faces_has_an_empty_list(faces, drawn_image):
+    assert faces.find_faces([drawn_image()]) == [[]]
 
 
-def test_large_picture_is_sent_small_and_boxes_come_back_in_its_own_pixels(faces, vision_server, picture):
+def test_large_image_is_sent_small_and_boxes_come_back_in_its_own_pixels(faces, vision_server, drawn_image):
     vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(face_annotations=[face((0, 0, 800, 400), 0.5)])
-    large = picture(width=3200, height=1600)
+    large = drawn_image(width=3200, height=1600)
     assert faces.find_faces([large]) == [[Face(box=[0, 0, 1600, 800], confidence=0.5)]]
     sent = open_image(vision_server.images[0].image.content)
     assert (sent.width, sent.height, sent.format) == (1600, 800, "jpeg")
 
 
-def test_more_than_ten_faces_are_asked_for(faces, vision_server, picture):
-    faces.find_faces([picture()])
+def test_more_than_ten_faces_are_asked_for(faces, vision_server, drawn_image):
+    faces.find_faces([drawn_image()])
     assert [feature.max_results for feature in vision_server.images[0].features] == [100]
 
 
-def test_text_has_its_lines_and_the_area_of_its_words(client, vision_server, picture):
+def test_text_has_its_lines_and_the_area_of_its_words(client, vision_server, drawn_image):
     vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(
         text_annotations=words("EXIT\nHOURS\n", EXIT=(0, 0, 48, 32), HOURS=(48, 32, 96, 64))
     )
     boxes = [TextBox(box=[0, 0, 48, 32], start=0, end=4), TextBox(box=[48, 32, 48, 32], start=5, end=10)]
-    assert VisionText(client).read([picture(width=96, height=64)]) == [
+    assert VisionText(client).read([drawn_image(width=96, height=64)]) == [
         ImageText(text="EXIT\nHOURS", line_count=2, area_fraction=0.5, boxes=boxes)
     ]
 
 
-def test_a_word_that_is_not_in_the_text_stands_for_all_of_it(client, vision_server, picture):
+def test_a_word_that_is_not_in_the_text_stands_for_all_of_it(client, vision_server, drawn_image):
     vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(text_annotations=words("EXIT", EX1T=(0, 0, 9, 9)))
-    assert VisionText(client).read([picture()])[0].boxes == [TextBox(box=[0, 0, 9, 9], start=0, end=4)]
+    assert VisionText(client).read([drawn_image()])[0].boxes == [TextBox(box=[0, 0, 9, 9], start=0, end=4)]
 
 
-def test_picture_without_text_is_empty(client, picture):
-    assert VisionText(client).read([picture()]) == [ImageText(text="", line_count=0, area_fraction=0.0, boxes=[])]
+def test_image_without_text_is_empty(client, drawn_image):
+    assert VisionText(client).read([drawn_image()]) == [ImageText(text="", line_count=0, area_fraction=0.0, boxes=[])]
 
 
-def test_faces_and_text_of_a_picture_cost_one_request(client, vision_server, picture):
+def test_faces_and_text_of_an_image_cost_one_request(client, vision_server, drawn_image):
     faces, text = VisionFaces(client), VisionText(client)
     vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(
         face_annotations=[face((0, 0, 8, 8), 0.5)], text_annotations=words("HI")
     )
-    pictures = [picture(seed) for seed in range(5)]
-    assert all(found for found in faces.find_faces(pictures))
-    assert [found.text for found in text.read(pictures)] == ["HI"] * 5
+    images = [drawn_image(seed) for seed in range(5)]
+    assert all(found for found in faces.find_faces(images))
+    assert [found.text for found in text.read(images)] == ["HI"] * 5
     assert len(vision_server.requests) == 1
     assert {feature.type_ for feature in vision_server.images[0].features} == {FACE, TEXT}
 
 
-def test_faces_alone_do_not_pay_for_text(faces, vision_server, picture):
-    faces.find_faces([picture()])
+def test_faces_alone_do_not_pay_for_text(faces, vision_server, drawn_image):
+    faces.find_faces([drawn_image()])
     assert [feature.type_ for feature in vision_server.images[0].features] == [FACE]
 
 
-def test_text_wanted_later_is_not_taken_from_an_answer_about_faces(faces, client, vision_server, picture):
-    faces.find_faces([picture()])
+def test_text_wanted_later_is_not_taken_from_an_answer_about_faces(faces, client, vision_server, drawn_image):
+    faces.find_faces([drawn_image()])
     vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(text_annotations=words("HI"))
-    assert VisionText(client).read([picture()])[0].text == "HI"
+    assert VisionText(client).read([drawn_image()])[0].text == "HI"
 
 
-def test_both_capabilities_of_a_run_share_one_client(vision_server, picture):
+def test_both_capabilities_of_a_run_share_one_client(vision_server, drawn_image):
     providers = Providers({"faces": "google_vision", "image_text": "google_vision"})
     faces, text = providers["faces"], providers["image_text"]
-    faces.find_faces([picture()])
-    text.read([picture()])
+    faces.find_faces([drawn_image()])
+    text.read([drawn_image()])
     assert len(vision_server.requests) == 1
 
 
-def test_more_than_sixteen_pictures_are_split_and_stay_in_order(faces, vision_server, picture):
-    pictures = [picture(seed, width=80 + 8 * seed) for seed in range(40)]
+def test_more_than_sixteen_images_are_split_and_stay_in_order(faces, vision_server, drawn_image):
+    images = [drawn_image(seed, width=80 + 8 * seed) for seed in range(40)]
     vision_server.answer = lambda image: vision_v1.AnnotateImageResponse(
         face_annotations=[face((0, 0, open_image(image.image.content).width, 8), 0.5)]
     )
-    assert [found[0].box[2] for found in faces.find_faces(pictures)] == [p.width for p in pictures]
+    assert [found[0].box[2] for found in faces.find_faces(images)] == [p.width for p in images]
     assert sorted(len(request.requests) for request in vision_server.requests) == [8, 16, 16]
 
 
-def test_same_picture_twice_is_sent_once(faces, vision_server, picture):
-    assert faces.find_faces([picture(), picture()]) == [[], []]
+def test_same_image_twice_is_sent_once(faces, vision_server, drawn_image):
+    assert faces.find_faces([drawn_image(), drawn_image()]) == [[], []]
     assert len(vision_server.images) == 1
 
 
@@ -144,8 +144,8 @@ def test_requests_stay_below_the_byte_limit(faces, vision_server, noise):
     assert max(sizes) <= 7_000_000
 
 
-def test_failed_picture_does_not_fail_its_neighbours(faces, vision_server, picture):
-    good, bad = picture(1), picture(2)
+def test_failed_image_does_not_fail_its_neighbours(faces, vision_server, drawn_image):
+    good, bad = drawn_image(1), drawn_image(2)
 
     def answer(image):
         broken = image.image.content == bad.encoded
@@ -155,30 +155,30 @@ def test_failed_picture_does_not_fail_its_neighbours(faces, vision_server, pictu
     assert faces.find_faces([good, bad, good]) == [[], Failed("invalid_argument"), []]
 
 
-def test_failure_is_not_remembered_as_an_answer(faces, vision_server, picture):
+def test_failure_is_not_remembered_as_an_answer(faces, vision_server, drawn_image):
     vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(error=Status(code=13))
-    assert faces.find_faces([picture()]) == [Failed("internal")]
+    assert faces.find_faces([drawn_image()]) == [Failed("internal")]
     vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(face_annotations=[face((0, 0, 8, 8), 0.5)])
-    assert faces.find_faces([picture()]) == [[Face(box=[0, 0, 8, 8], confidence=0.5)]]
+    assert faces.find_faces([drawn_image()]) == [[Face(box=[0, 0, 8, 8], confidence=0.5)]]
 
 
 @pytest.mark.parametrize("status", ["RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED"])
-def test_passing_failure_is_survived(faces, vision_server, picture, status):
+def test_passing_failure_is_survived(faces, vision_server, drawn_image, status):
     vision_server.failures.extend([grpc.StatusCode[status]] * 2)
-    assert faces.find_faces([picture()]) == [[]]
+    assert faces.find_faces([drawn_image()]) == [[]]
     assert len(vision_server.requests) == 3
 
 
-def test_exhausted_quota_is_a_failure_after_five_calls(faces, vision_server, picture):
+def test_exhausted_quota_is_a_failure_after_five_calls(faces, vision_server, drawn_image):
     vision_server.failures.extend([grpc.StatusCode.RESOURCE_EXHAUSTED] * 9)
-    assert faces.find_faces([picture(1), picture(2)]) == [Failed("resource_exhausted")] * 2
+    assert faces.find_faces([drawn_image(1), drawn_image(2)]) == [Failed("resource_exhausted")] * 2
     assert len(vision_server.requests) == 5
 
 
 @pytest.mark.parametrize("status", ["PERMISSION_DENIED", "UNAUTHENTICATED", "INVALID_ARGUMENT"])
-def test_lasting_failure_is_a_failure_and_not_repeated(faces, vision_server, picture, status):
+def test_lasting_failure_is_a_failure_and_not_repeated(faces, vision_server, drawn_image, status):
     vision_server.failures.append(grpc.StatusCode[status])
-    assert faces.find_faces([picture()]) == [Failed(status.lower())]
+    assert faces.find_faces([drawn_image()]) == [Failed(status.lower())]
     assert len(vision_server.requests) == 1
 
 
@@ -191,7 +191,7 @@ def test_unencrypted_channel_leads_nowhere_but_this_machine(monkeypatch, endpoin
         VisionClient()
 
 
-def test_missing_credentials_are_told_before_the_first_picture(monkeypatch, tmp_path):
+def test_missing_credentials_are_told_before_the_first_image(monkeypatch, tmp_path):
     monkeypatch.delenv("CURATE_VISION_ENDPOINT", raising=False)
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "no-such-key.json"))
     with pytest.raises(MissingProvider, match="GOOGLE_APPLICATION_CREDENTIALS") as caught:
@@ -203,12 +203,12 @@ def test_versions_of_the_two_capabilities_differ():
     assert VisionFaces.version != VisionText.version
 
 
-def test_an_answer_too_few_is_matched_to_no_picture(faces, vision_server, picture):
+def test_an_answer_too_few_is_matched_to_no_image(faces, vision_server, drawn_image):
     vision_server.lost = 1
-    assert faces.find_faces([picture(1), picture(2)]) == [Failed("wrong_number_of_answers")] * 2
+    assert faces.find_faces([drawn_image(1), drawn_image(2)]) == [Failed("wrong_number_of_answers")] * 2
 
 
-def test_garbage_is_a_failure(faces, vision_server, picture):
+def test_garbage_is_a_failure(faces, vision_server, drawn_image):
     vision_server.garbage = b"\xff\xfe no protocol buffer"
-    (answer,) = faces.find_faces([picture()])
+    (answer,) = faces.find_faces([drawn_image()])
     assert isinstance(answer, Failed)

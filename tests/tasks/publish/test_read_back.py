@@ -43,7 +43,7 @@ def compared(hub, folder, wanted) -> list[dict]:
 
 
 @pytest.mark.parametrize("layout", ["one repository", "one repository a configuration"])
-def test_datasets_reads_every_row_and_picture_of_a_version_by_its_tag(hub, curate, release, tmp_path, layout):
+def test_datasets_reads_every_row_and_image_of_a_version_by_its_tag(hub, curate, release, tmp_path, layout):
     apart = layout != "one repository"
     wanted = []
     for folder in (release, release.parent / "1.1.0"):

@@ -10,7 +10,7 @@ from datasets import Features, Image, List, Value, load_dataset
 
 from tasks.providers.embedded.texts import Cl100k
 from tasks.release.shards import features
-from tests.builders import NOON, picture
+from tests.builders import NOON, drawn_image
 from tests.small_store import HOSTILE_PROMPT, USER
 
 MESSAGES = List({"role": Value("string"), "content": Value("string")})
@@ -79,9 +79,9 @@ def test_columns_and_types_are_the_documented_ones(loaded, release, config):
 
 
 @pytest.mark.parametrize("config", EXPECTED)
-def test_every_picture_decodes_to_the_stored_pixels(loaded, config):
+def test_every_image_decodes_to_the_stored_pixels(loaded, config):
     rows = loaded[config]
-    stored = {each.image_id: each.encoded for each in map(picture, range(6))}
+    stored = {each.image_id: each.encoded for each in map(drawn_image, range(6))}
     encoded = rows.with_format("arrow")["images"].to_pylist()
     assert sum(map(len, encoded)) == rows.num_rows > 0
     for row, images in zip(rows, encoded, strict=True):

@@ -46,8 +46,8 @@ def test_items_that_failed_before_the_last_release_do_not_hold_the_next():
 
 
 def test_images_that_a_second_try_measured_did_not_fail():
-    record = run(100, stage="take_in_pictures", timed_out=50)
-    record["stages"] += run(50, stage="catch_up_pictures")["stages"]
+    record = run(100, stage="take_in_images", timed_out=50)
+    record["stages"] += run(50, stage="catch_up_images")["stages"]
     assert lines(record) == []
 
 

@@ -14,10 +14,10 @@ from tests.builders import (
     NOON,
     conversation,
     decision,
+    drawn_image,
     gathered_rows,
     image,
     measure_clean,
-    picture,
     store_with,
 )
 from tests.small_store import HOSTILE_MODEL, POLICY
@@ -64,7 +64,7 @@ def test_every_conversation_on_a_benchmark_prompt_is_withheld_from_chat_and_coun
     chat = set(gathered.rows["chat"]["conversation_id"])
     assert not {"c00", "b0", "b0-right"} & chat
     assert gathered.withheld_for_bench == 3
-    assert "c06" in chat  # another prompt on the same picture
+    assert "c06" in chat  # another prompt on the same image
 
 
 def test_battles_on_a_benchmark_prompt_are_kept_and_marked(store):
@@ -72,23 +72,23 @@ def test_battles_on_a_benchmark_prompt_are_kept_and_marked(store):
     assert battles.filter("in_bench")["question_id"].to_list() == ["b0"]
 
 
-def test_the_same_prompt_on_a_near_picture_is_withheld_too(own_store):
-    near = own_store.read("near_pictures")
-    pictures = sorted(picture(seed).image_id for seed in (0, 1))
-    pair = NearImage(image_a=pictures[0], image_b=pictures[1], phash_distance=2, pdq_distance=10, grey_correlation=0.99)
-    copy = conversation("copy", "What is in picture 0?", "Thing 0.", image_ids=[picture(1).image_id])
+def test_the_same_prompt_on_a_near_image_is_withheld_too(own_store):
+    near = own_store.read("near_images")
+    images = sorted(drawn_image(seed).image_id for seed in (0, 1))
+    pair = NearImage(image_a=images[0], image_b=images[1], phash_distance=2, pdq_distance=10, grey_correlation=0.99)
+    copy = conversation("copy", "What is in picture 0?", "Thing 0.", image_ids=[drawn_image(1).image_id])
     rows = own_store.read("conversations")
     own_store.append("conversations", pl.DataFrame([copy.model_dump()], schema=rows.schema))
     decided = own_store.read("decisions")
     own_store.append("decisions", pl.DataFrame([decision(copy).model_dump()], schema=decided.schema))
     assert "copy" in _ids(own_store, "chat", "conversation_id")
-    own_store.replace("near_pictures", pl.DataFrame([pair.model_dump()], schema=near.schema))
+    own_store.replace("near_images", pl.DataFrame([pair.model_dump()], schema=near.schema))
     assert "copy" not in _ids(own_store, "chat", "conversation_id")
-    assert "c01" in _ids(own_store, "chat", "conversation_id")  # the near picture with another prompt
+    assert "c01" in _ids(own_store, "chat", "conversation_id")  # the near image with another prompt
 
 
 def test_what_was_not_measured_is_null_and_not_false(tmp_path):
-    lone = conversation("lone", image_ids=[picture().image_id])
+    lone = conversation("lone", image_ids=[drawn_image().image_id])
     store = store_with(tmp_path, conversations=[lone], decisions=[decision(lone)], images=[image()])
     measure_clean(store, [lone], categories={lone.document_id: None}, language={lone.prompt_id: None})
     (row,) = gathered_rows(store).rows["chat"].to_dicts()

@@ -1,4 +1,4 @@
-"""A release takes memory for row groups, slices and a few pictures, not for all pictures nor for whole parts."""
+"""A release takes memory for row groups, slices and a few images, not for all images nor for whole parts."""
 
 import base64
 import os
@@ -17,7 +17,7 @@ ROWS, IMAGES_BYTES, GROWTH_MB_MAX = 3_000, 170_000_000, 150
 BUILD = f"""
 import sys
 from pathlib import Path
-from benchmarks.release_rows import chat_rows, picture_id
+from benchmarks.release_rows import chat_rows, image_id
 from tasks.release import shards
 from tasks.storage.tables import Store
 
@@ -34,7 +34,7 @@ print(sum(path.stat().st_size for path in written), status_mb("VmHWM") - before)
 
 
 @pytest.mark.skipif(not RESET.exists(), reason="only Linux tells and resets a process's peak memory")
-def test_memory_does_not_grow_with_the_pictures(tmp_path):
+def test_memory_does_not_grow_with_the_images(tmp_path):
     """In a process of its own: memory that earlier tests gave back would hide what this one takes."""
     image_store(tmp_path / "store", range(ROWS))
     command = [sys.executable, "-c", BUILD, str(tmp_path / "store"), str(tmp_path / "shards")]

@@ -25,14 +25,14 @@ from tasks.release.steps import build_release, seal_release
 from tasks.release.verify import verify_release
 from tasks.report.steps import report_release
 from tasks.signals.steps import (
-    catch_up_pictures,
+    catch_up_images,
     measure_documents,
     measure_redacted,
     measure_texts,
     signal_versions,
 )
 from tasks.topics.steps import find_topics
-from tests.builders import NOON, battle, conversation, image, picture, sides, store_with
+from tests.builders import NOON, battle, conversation, drawn_image, image, sides, store_with
 from tests.small_store import USER
 
 SECRETS = ("zoe.quist@example.org", "4111 1111 1111 1111", "+49 30 901820", "kurt.baum@example.net", "Oskar Lindqvist")
@@ -52,7 +52,7 @@ def card() -> DecodedImage:
 
 
 CARD, FACE = card(), encoded(view(photographs("faces")[0]).image, "JPEG")
-GREY = picture(5, (64, 64))
+GREY = drawn_image(5, (64, 64))
 
 
 def _conversations():
@@ -62,7 +62,10 @@ def _conversations():
         conversation("face", "Describe the person, please.", "Someone in a suit.", image_ids=[FACE.image_id]),
         conversation("told", f"My card is {SECRETS[1]}, call {SECRETS[2]}.", told),
         conversation(
-            "clean", "Which colours do you see here?", "Mostly a dark grey.", image_ids=[picture(5, (64, 64)).image_id]
+            "clean",
+            "Which colours do you see here?",
+            "Mostly a dark grey.",
+            image_ids=[drawn_image(5, (64, 64)).image_id],
         ),
     ]
     voted = sides("vote", f"Draft a letter to {SECRETS[0]} about the picture", "Dear all", image_ids=[CARD.image_id])
@@ -86,15 +89,15 @@ def _decide(settings: Settings, providers: Providers) -> int:
 @pytest.fixture(scope="module")
 def redacted(tmp_path_factory):
     chats, voted = _conversations()
-    pictures = [image(CARD), image(FACE), image(GREY)]
+    images = [image(CARD), image(FACE), image(GREY)]
     conversations = [*chats, *voted]
     store = store_with(
-        tmp_path_factory.mktemp("redacted"), conversations=conversations, battles=[battle(*voted)], images=pictures
+        tmp_path_factory.mktemp("redacted"), conversations=conversations, battles=[battle(*voted)], images=images
     )
     providers = Providers()
     settings = Settings(store=store.root, policy="redact", workers=1, bench=BenchSettings(size=1, hidden_size=0))
     versions = signal_versions(providers)
-    catch_up_pictures.fn(settings, providers)
+    catch_up_images.fn(settings, providers)
     measure_texts.fn(settings, providers, "screen_texts", kept_only=False)
     first = _decide(settings, providers)
     measure_texts.fn(settings, providers, "describe_texts", kept_only=True)
@@ -137,16 +140,16 @@ def test_nothing_of_the_originals_is_in_any_file_of_the_release(redacted):
             assert not [shown for shown in images if shown["bytes"] in stored]
 
 
-def test_the_finders_find_nothing_in_the_released_pictures_and_texts(redacted):
+def test_the_finders_find_nothing_in_the_released_images_and_texts(redacted):
     _, release, _, providers, _ = redacted
     for config, column in (("chat", "conversation"), ("battle", "conversation_a"), ("bench", "turns")):
         rows = pl.read_parquet(release / config / "data" / "*.parquet")
         assert rows.height > 0
         texts = [turn["content"] for turns in rows[column] for turn in turns]
-        pictures = [open_image(shown["bytes"]) for images in rows["images"] for shown in images]
-        texts += [read.text for read in providers["image_text"].read(pictures)]
+        images = [open_image(shown["bytes"]) for images in rows["images"] for shown in images]
+        texts += [read.text for read in providers["image_text"].read(images)]
         assert [spans for spans in providers["text_pii"].find_pii(texts) if spans] == []
-        strongest = [max((f.confidence for f in found), default=0) for found in providers["faces"].find_faces(pictures)]
+        strongest = [max((f.confidence for f in found), default=0) for found in providers["faces"].find_faces(images)]
         assert [confidence for confidence in strongest if confidence >= 0.5] == []
 
 

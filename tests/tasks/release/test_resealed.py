@@ -82,7 +82,7 @@ TOLD = {
         r, "leaderboard/overall.csv", b"1", b"9"
     ),
     "1 images are not the same in every row": _other_image,
-    "chat: its rows do not show the images": lambda r: write_manifest(r, pictures={}),
+    "chat: its rows do not show the images": lambda r: write_manifest(r, images={}),
     "the address for removals is not what": _other_contact,
     "report/alice: no release has it": lambda r: (r / "report" / "alice").mkdir(),
     "chat/pipe: no release has it": lambda r: os.mkfifo(r / "chat" / "pipe"),

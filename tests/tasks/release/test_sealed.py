@@ -1,4 +1,4 @@
-"""A release proves more than its checksums: which pictures its rows show, its policy and its columns."""
+"""A release proves more than its checksums: which images its rows show, its policy and its columns."""
 
 import json
 
@@ -16,7 +16,7 @@ from tests.tampered_release import BATTLE, BENCH, CHAT, change_row, rewrite, wri
 
 
 @pytest.mark.parametrize("shard", [CHAT, BATTLE, BENCH])
-def test_a_picture_that_was_taken_out_of_a_row_is_found(own_release, shard):
+def test_an_image_that_was_taken_out_of_a_row_is_found(own_release, shard):
     change_row(own_release, shard, images=[])
     config = shard.partition("/")[0]
     assert f"{config}: its rows do not show the images that they showed when the release was sealed" in verify_release(
@@ -24,7 +24,7 @@ def test_a_picture_that_was_taken_out_of_a_row_is_found(own_release, shard):
     )
 
 
-def test_pictures_that_changed_their_rows_are_found(own_release):
+def test_images_that_changed_their_rows_are_found(own_release):
     def swap(rows):
         assert rows[0]["images"] != rows[-1]["images"]
         return [rows[0] | {"images": rows[-1]["images"]}, *rows[1:-1], rows[-1] | {"images": rows[0]["images"]}]
@@ -41,7 +41,7 @@ def test_pictures_that_changed_their_rows_are_found(own_release):
         lambda m: {"settings": m["settings"] | {"seed": 7}},
         lambda m: {"signal_versions": {}},
         lambda m: {"software": "9.9.9"},
-        lambda m: {"pictures": {}},
+        lambda m: {"images": {}},
         lambda m: {"seal": "0" * 64},
     ],
 )
@@ -64,7 +64,7 @@ def test_a_release_with_other_columns_names_them_and_the_version_that_made_it(ow
         verify_release(own_release)
 
 
-@pytest.mark.parametrize("name", ["seal", "pictures", "columns"])
+@pytest.mark.parametrize("name", ["seal", "images", "columns"])
 def test_a_manifest_without_what_proves_it_is_not_accepted(own_release, name):
     manifest = manifest_of(own_release)
     del manifest[name]
@@ -83,7 +83,7 @@ def test_a_manifest_of_a_version_to_come_names_the_version(own_release):
 
 
 @given(st.lists(st.tuples(st.text(), st.lists(st.sampled_from(["a" * 32, "b" * 32]))), min_size=1), st.data())
-def test_the_checksum_of_picture_lists_knows_rows_and_not_how_they_are_cut(rows, data):
+def test_the_checksum_of_image_lists_knows_rows_and_not_how_they_are_cut(rows, data):
     def digest(*frames):
         found = ImageLists("chat")
         for frame in frames:

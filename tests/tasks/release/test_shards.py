@@ -11,7 +11,7 @@ from datasets import Features
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.release_rows import chat_rows, image_store, picture_id
+from benchmarks.release_rows import chat_rows, image_id, image_store
 from schemas.release import CONFIGS
 from tasks.export.compat import FEATURES
 from tasks.release import shards
@@ -99,14 +99,14 @@ def test_no_rows_are_one_file_with_all_columns(rows, images, tmp_path, config):
     assert pq.read_metadata(path).num_rows == 0
 
 
-def test_pictures_are_written_once_each_row_and_as_they_are_stored(store, rows, images, tmp_path):
+def test_images_are_written_once_each_row_and_as_they_are_stored(store, rows, images, tmp_path):
     (path,) = shards.write_shards("chat", [rows["chat"]], images, tmp_path)
     stored = dict(store.read("images", ["image_id", "bytes"]).iter_rows())
     for ids, written in zip(rows["chat"]["image_ids"], pl.read_parquet(path)["images"], strict=True):
         assert [image["bytes"] for image in written] == [stored[i] for i in ids]
 
 
-def test_rows_show_no_picture_one_or_several_in_any_order(store, images, rows, tmp_path):
+def test_rows_show_no_image_one_or_several_in_any_order(store, images, rows, tmp_path):
     stored = dict(store.read("images", ["image_id", "bytes"]).iter_rows())
     one, two = list(stored)[:2]
     ids = [[], [two, one], [], [one, one, two]]
@@ -128,7 +128,7 @@ def test_frames_of_any_size_give_the_same_shards(rows, images, sizes, tmp_path, 
     assert len(whole) > 1
 
 
-def test_a_picture_that_is_not_stored_stops_the_release(rows, images, tmp_path):
+def test_an_image_that_is_not_stored_stops_the_release(rows, images, tmp_path):
     unknown = rows["chat"].with_columns(image_ids=pl.lit(["f" * 32]))
     with pytest.raises(KeyError, match="f" * 32):
         shards.write_shards("chat", [unknown], images, tmp_path)
@@ -141,15 +141,15 @@ def test_a_store_elsewhere_gives_the_same_shards(store, rows, images, tmp_path, 
     assert here.read_bytes() == there.read_bytes()
 
 
-def test_every_large_picture_has_a_page_of_its_own(tmp_path):
+def test_every_large_image_has_a_page_of_its_own(tmp_path):
     store = image_store(tmp_path / "store", range(12))
     contents = dict(store.read("images", ["image_id", "bytes"]).iter_rows())
     (path,) = shards.write_shards("chat", [chat_rows(range(12))], ReleasedImages(store), tmp_path / "shards")
     written = path.read_bytes()
-    places = [(written.index(contents[picture_id(n)]), len(contents[picture_id(n)])) for n in range(12)]
+    places = [(written.index(contents[image_id(n)]), len(contents[image_id(n)])) for n in range(12)]
     between = [start - (before + size) for (before, size), (start, _) in pairwise(places) if size >= 32 * 1024]
     assert len(between) > 6
-    assert min(between) > 4  # in one page only the four bytes of a length stand between two pictures
+    assert min(between) > 4  # in one page only the four bytes of a length stand between two images
 
 
 BEFORE_VERSION_4 = {

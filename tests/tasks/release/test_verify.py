@@ -123,14 +123,14 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("why", SPOILED)
-def test_a_picture_that_carries_more_than_pixels_or_is_none_is_found(own_release, why):
+def test_an_image_that_carries_more_than_pixels_or_is_none_is_found(own_release, why):
     _with_image(own_release, SPOILED[why])
     (problem,) = verify_release(own_release)
     assert "carries more than its pixels" in problem or "does not open as an image" in problem
 
 
 @pytest.mark.parametrize("file_format", ["PNG", "JPEG"])
-def test_a_plain_picture_in_its_place_is_no_problem(own_release, file_format):
+def test_a_plain_image_in_its_place_is_no_problem(own_release, file_format):
     plain = io.BytesIO()
     PIL.Image.new("RGB", (8, 8), "red").save(plain, file_format)
     stored = open_image(plain.getvalue()).encoded

@@ -91,7 +91,7 @@ def test_every_section_has_its_figure_and_its_table_and_both_are_files(report, p
     assert all((report / link).is_file() for link in page.of("a", "href") if not link.startswith("#"))
 
 
-def test_every_picture_says_in_words_what_it_shows(page):
+def test_every_image_says_in_words_what_it_shows(page):
     assert len(page.of("img", "alt")) == len(page.of("img", "src"))
     assert all(page.of("img", "alt"))
 
@@ -157,14 +157,14 @@ def test_only_an_embedded_build_is_marked_and_names_the_stand_ins_of_its_manifes
 @pytest.mark.skipif(not CHROMIUM.exists(), reason="no chromium on this machine")
 def test_a_browser_shows_the_page_without_a_complaint(report, tmp_path):
     copy = shutil.copytree(report, tmp_path / "report")
-    picture = tmp_path / "page.png"
-    where = [f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={picture}", "--window-size=1200,4000"]
+    image = tmp_path / "page.png"
+    where = [f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={image}", "--window-size=1200,4000"]
     shown = subprocess.run(
         [str(CHROMIUM), *QUIET, *where, f"file://{copy}/index.html"],
         capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
     assert [line for line in shown.stderr.splitlines() if "CONSOLE" in line] == []
-    colours = PIL.Image.open(picture).convert("RGB").resize((300, 1000)).getcolors(300 * 1000)
+    colours = PIL.Image.open(image).convert("RGB").resize((300, 1000)).getcolors(300 * 1000)
     assert len(colours) > 50  # text, tiles and coloured bars, not a blank or an error page
     blue = sum(count for count, (r, g, b) in colours if b > 150 and r < 90)
     assert blue > 1000  # the figures, which are images of their own, are there

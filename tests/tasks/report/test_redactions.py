@@ -12,7 +12,7 @@ def _redaction(part: str, kind: str, count: int) -> Redaction:
 def test_kept_conversations_are_counted_by_part_and_type(tmp_path):
     done = {
         "a": [_redaction("message", "email", 2), _redaction("message", "phone", 1)],
-        "b": [_redaction("message", "email", 1), _redaction("picture", "face", 3)],
+        "b": [_redaction("message", "email", 1), _redaction("image", "face", 3)],
     }
     kept = [decision(conversation(name), redactions=each) for name, each in done.items()]
     gone = decision(conversation("c"), "redaction_failed", redactions=done["a"])
@@ -20,7 +20,7 @@ def test_kept_conversations_are_counted_by_part_and_type(tmp_path):
     assert part.table.rows() == [
         ("message", "email", 2, 3),
         ("message", "phone", 1, 1),
-        ("picture", "face", 1, 3),
+        ("image", "face", 1, 3),
     ]
     assert "2 kept conversations" in part.about
 

@@ -61,7 +61,7 @@ def test_every_shipped_price_has_a_source_and_a_date():
         assert len(price.date) == len("2026-01-01")
 
 
-def test_a_picture_costs_its_tiles():
+def test_an_image_costs_its_tiles():
     price: TokenPrice = load_prices().token_prices["google-gemini-3.8-flash"]
     assert price.image_tokens(768, 768) == 258
     assert price.image_tokens(1600, 769) == 3 * 2 * 258

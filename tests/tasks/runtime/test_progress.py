@@ -14,13 +14,13 @@ from tasks.runtime.progress import progress, rate_text
 
 def test_nothing_to_do_shows_nothing(capsys, monkeypatch):
     monkeypatch.setattr(tasks.runtime.progress, "SECONDS_BETWEEN_LINES", 0.0)
-    with progress("pictures", 0) as advance:
+    with progress("images", 0) as advance:
         advance()
     assert capsys.readouterr() == ("", "")
 
 
 def test_short_work_shows_nothing_in_a_log(capsys):
-    with progress("pictures", 3) as advance:
+    with progress("images", 3) as advance:
         for _ in range(3):
             advance()
     assert capsys.readouterr() == ("", "")
@@ -28,14 +28,14 @@ def test_short_work_shows_nothing_in_a_log(capsys):
 
 def test_long_work_shows_counts_and_rates_on_stderr_alone(capsys, monkeypatch):
     monkeypatch.setattr(tasks.runtime.progress, "SECONDS_BETWEEN_LINES", 0.0)
-    with progress("pictures", 4000) as advance:
+    with progress("images", 4000) as advance:
         advance(1500)
         advance(2500)
     shown = capsys.readouterr()
     assert shown.out == ""
     first, last = shown.err.splitlines()
-    assert first.startswith("  pictures: 1,500 of 4,000, ") and first.endswith("/s, 1 min left")
-    assert last.startswith("  pictures: 4,000 of 4,000, ")
+    assert first.startswith("  images: 1,500 of 4,000, ") and first.endswith("/s, 1 min left")
+    assert last.startswith("  images: 4,000 of 4,000, ")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_slow_work_has_a_rate_too(per_second, shown):
 
 
 def test_no_count_is_lost_between_threads(capsys, monkeypatch):
-    with progress("pictures", 40_000) as advance:
+    with progress("images", 40_000) as advance:
         threads = [threading.Thread(target=lambda: [advance() for _ in range(5000)]) for _ in range(8)]
         for thread in threads:
             thread.start()
@@ -60,14 +60,14 @@ def test_no_count_is_lost_between_threads(capsys, monkeypatch):
 
 @pytest.mark.parametrize("total", [0, 2])
 def test_an_error_in_the_work_is_not_swallowed(total):
-    with pytest.raises(KeyError), progress("pictures", total):
+    with pytest.raises(KeyError), progress("images", total):
         raise KeyError
 
 
 def test_a_terminal_shows_a_bar_that_is_gone_in_the_end():
     program = (
         "from tasks.runtime.progress import progress\n"
-        "with progress('pictures', 2) as advance:\n    advance()\n    advance()\n"
+        "with progress('images', 2) as advance:\n    advance()\n    advance()\n"
     )
     ours, theirs = pty.openpty()
     run = [sys.executable, "-c", program]
@@ -77,7 +77,7 @@ def test_a_terminal_shows_a_bar_that_is_gone_in_the_end():
     while chunk := _read(ours):
         shown += chunk
     os.close(ours)
-    assert b"pictures" in shown and b"2/2" in shown
+    assert b"images" in shown and b"2/2" in shown
     assert shown.endswith(b"\x1b[1A\x1b[2K")  # up a line, and erase it
 
 

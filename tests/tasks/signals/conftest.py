@@ -12,14 +12,14 @@ from tasks.providers import PROVIDERS, Providers
 from tasks.providers.capabilities import Failed
 
 ANSWERS = {
-    "nsfw": lambda picture: picture.width / 1000,
-    "faces": lambda picture: [Face(box=[0, 0, picture.width // 2, picture.height // 2], confidence=0.7)],
-    "image_text": lambda picture: ImageText(text=f"text {picture.image_id}", line_count=1, area_fraction=0.1, boxes=[]),
-    "image_embedding": lambda picture: np.eye(4, dtype=np.float32)[int(picture.image_id, 16) % 4],
+    "nsfw": lambda image: image.width / 1000,
+    "faces": lambda image: [Face(box=[0, 0, image.width // 2, image.height // 2], confidence=0.7)],
+    "image_text": lambda image: ImageText(text=f"text {image.image_id}", line_count=1, area_fraction=0.1, boxes=[]),
+    "image_embedding": lambda image: np.eye(4, dtype=np.float32)[int(image.image_id, 16) % 4],
     "text_embedding": lambda text: np.eye(4, dtype=np.float32)[len(text) % 4],
     "text_pii": lambda text: [PiiSpan(type="email", start=0, end=1, confidence=1.0)] if "@" in text else [],
     "moderation": lambda text: Moderation(flagged_probability=0.0, flagged_categories=[], category_scores=[]),
-    "image_moderation": lambda picture: Moderation(flagged_probability=0.0, flagged_categories=[], category_scores=[]),
+    "image_moderation": lambda image: Moderation(flagged_probability=0.0, flagged_categories=[], category_scores=[]),
     "language": lambda text: Language(language="en", confidence=0.9),
     "tokens": len,
     "categories": lambda document: Categories(**dict.fromkeys(Categories.model_fields, "?" in document.prompt)),
@@ -48,7 +48,7 @@ class CountingProvider:
         return [Failed("over_quota") if fails(item) else ANSWERS[capability](item) for item in items]
 
     nsfw_probabilities = find_faces = read = embed_images = embed_texts = find_pii = moderate = identify = _answer
-    count_tokens = tag = moderate_pictures = _answer
+    count_tokens = tag = moderate_images = _answer
 
 
 class CountingProviders:
@@ -75,12 +75,12 @@ def embedded():
 
 @pytest.fixture
 def look_and_store():
-    """Look at pictures and list the facts; the pictures themselves are not listed."""
+    """Look at images and list the facts; the images themselves are not listed."""
 
-    def work(look, store, pictures):
-        parts, done = look.write([look.look(pictures)], {each.image_id for each in pictures})
+    def work(observer, store, images):
+        parts, done = observer.write([observer.measure(images)], {each.image_id for each in images})
         for table, part in parts:
             store.add_parts(table, [part])
-        look.count(done)
+        observer.count(done)
 
     return work

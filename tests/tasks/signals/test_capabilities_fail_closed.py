@@ -5,7 +5,7 @@ import pytest
 from schemas.settings import Settings
 from tasks.policy.steps import decide_items, find_near_images, redact_items
 from tasks.signals.steps import (
-    catch_up_pictures,
+    catch_up_images,
     measure_documents,
     measure_redacted,
     measure_texts,
@@ -13,7 +13,7 @@ from tasks.signals.steps import (
 )
 from tasks.storage.queries.funnel import funnel
 from tasks.storage.queries.signals import table_name
-from tests.builders import conversation, image, picture, store_with
+from tests.builders import conversation, drawn_image, image, store_with
 from tests.small_store import _sightings
 
 GUARDS = {
@@ -32,12 +32,12 @@ WAYS = ("is down", "refuses")
 
 @pytest.fixture
 def settings(tmp_path):
-    pictures = [picture(seed) for seed in range(2)]
+    images = [drawn_image(seed) for seed in range(2)]
     chats = [
         conversation(f"c{n}", f"Question {n}?", f"Answer {n}.", image_ids=[p.image_id], line=n + 1)
-        for n, p in enumerate(pictures)
+        for n, p in enumerate(images)
     ]
-    store = store_with(tmp_path, conversations=chats, images=[image(each) for each in pictures])
+    store = store_with(tmp_path, conversations=chats, images=[image(each) for each in images])
     store.replace("sightings", _sightings(chats))
     return Settings(store=store.root, policy="internal", workers=1)
 
@@ -51,7 +51,7 @@ def store(settings):
 
 def run(settings, counting) -> tuple[dict[str, int], dict[str, int]]:
     """(calls, failures) of all measuring, with the decisions in between."""
-    reports = [catch_up_pictures.fn(settings, counting), measure_texts.fn(settings, counting, "screen", False)]
+    reports = [catch_up_images.fn(settings, counting), measure_texts.fn(settings, counting, "screen", False)]
     versions = signal_versions(counting)
     find_near_images.fn(settings, versions)
     redact_items.fn(settings, versions)

@@ -1,4 +1,4 @@
-"""A document is all user messages with what is known of their pictures; taggers that do not look get no pixels."""
+"""A document is all user messages with what is known of their images; taggers that do not look get no pixels."""
 
 import pytest
 
@@ -6,9 +6,9 @@ from schemas.conversation import Conversation
 from tasks.signals.documents import Documents
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.tables import frame_of
-from tests.builders import conversation, facts_frame, image, picture, store_with
+from tests.builders import conversation, drawn_image, facts_frame, image, store_with
 
-ONE, OTHER = picture(1), picture(2)
+ONE, OTHER = drawn_image(1), drawn_image(2)
 TALK = conversation("talk", "One?", "First.", "Two?", "Second.", image_ids=[ONE.image_id, OTHER.image_id])
 TWIN = TALK.model_copy(update={"conversation_id": "twin", "model": "llava-34b"})
 BARE = conversation("bare", "Only words?", "Yes.")
@@ -28,18 +28,18 @@ def documents(tmp_path):
     return make
 
 
-def test_user_messages_are_joined_and_picture_facts_combined(documents):
+def test_user_messages_are_joined_and_image_facts_combined(documents):
     (document,) = documents().load([TALK.document_id])
     assert document.prompt == "One?\n\nTwo?"
-    assert document.picture_count == 2
-    assert document.picture_text == "\nEXIT"
+    assert document.image_count == 2
+    assert document.image_text == "\nEXIT"
     assert document.flat_fraction == pytest.approx(0.7)
     assert document.colour_count == 90
 
 
-def test_a_prompt_without_pictures_is_a_document(documents):
+def test_a_prompt_without_images_is_a_document(documents):
     (document,) = documents().load([BARE.document_id])
-    assert (document.picture_count, document.picture_text, document.pictures) == (0, "", ())
+    assert (document.image_count, document.image_text, document.images) == (0, "", ())
     assert (document.flat_fraction, document.colour_count) == (0.0, 0)
 
 
@@ -49,6 +49,6 @@ def test_documents_come_in_the_order_asked_for(documents):
 
 
 def test_pixels_go_only_to_taggers_that_look(documents):
-    assert documents().load([TALK.document_id])[0].pictures == ()
-    shown = documents(looks_at_images=True).load([TALK.document_id])[0].pictures
+    assert documents().load([TALK.document_id])[0].images == ()
+    shown = documents(looks_at_images=True).load([TALK.document_id])[0].images
     assert shown == (("png", ONE.encoded), ("png", OTHER.encoded))

@@ -1,4 +1,4 @@
-"""Faces are found small, turned and in large pictures; what only resembles one from afar is not."""
+"""Faces are found small, turned and in large images; what only resembles one from afar is not."""
 
 import numpy as np
 import PIL.Image
@@ -9,7 +9,7 @@ from tasks.images.decode import DecodedImage
 from tasks.providers.embedded.faces import CONFIDENCE_MIN, CenterFace
 
 FACE = (150, 20, 310, 220)
-"""The astronaut's head in skimage's picture: left, top, right, bottom; the face itself is 120 pixels high."""
+"""The astronaut's head in skimage's image: left, top, right, bottom; the face itself is 120 pixels high."""
 FACE_PX = 120
 
 
@@ -19,14 +19,14 @@ def finder():
 
 
 def scene(width, height, face_px, place=(0.6, 0.4), quarter=0):
-    """A picture of a motorcycle with one head pasted in."""
-    picture = PIL.Image.fromarray(skimage.data.stereo_motorcycle()[0]).resize((width, height))
+    """An image of a motorcycle with one head pasted in."""
+    image = PIL.Image.fromarray(skimage.data.stereo_motorcycle()[0]).resize((width, height))
     head = PIL.Image.fromarray(skimage.data.astronaut()).crop(FACE).rotate(90 * quarter, expand=True)
     scale = face_px / FACE_PX
     head = head.resize((round(head.width * scale), round(head.height * scale)), PIL.Image.Resampling.LANCZOS)
     left, top = round(place[0] * width), round(place[1] * height)
-    picture.paste(head, (left, top))
-    return DecodedImage("0" * 32, b"", "png", np.asarray(picture)), (left, top, left + head.width, top + head.height)
+    image.paste(head, (left, top))
+    return DecodedImage("0" * 32, b"", "png", np.asarray(image)), (left, top, left + head.width, top + head.height)
 
 
 def inside(face, area):
@@ -35,22 +35,22 @@ def inside(face, area):
 
 
 @pytest.mark.parametrize("width", [640, 1280, 1920])
-def test_a_face_of_32_pixels_is_found_in_a_picture_of_any_usual_size(finder, width):
-    picture, area = scene(width, width * 2 // 3, 34)
-    (found,) = finder.find_faces([picture])
+def test_a_face_of_32_pixels_is_found_in_an_image_of_any_usual_size(finder, width):
+    image, area = scene(width, width * 2 // 3, 34)
+    (found,) = finder.find_faces([image])
     assert max((face.confidence for face in found if inside(face, area)), default=0) >= 0.5
 
 
 @pytest.mark.parametrize("quarter", [1, 2, 3])
 def test_a_turned_face_is_found(finder, quarter):
-    picture, area = scene(900, 600, 60, quarter=quarter)
-    (found,) = finder.find_faces([picture])
+    image, area = scene(900, 600, 60, quarter=quarter)
+    (found,) = finder.find_faces([image])
     assert max((face.confidence for face in found if inside(face, area)), default=0) >= 0.5
 
 
-def test_boxes_are_strongest_first_and_within_the_picture(finder):
-    picture, _ = scene(900, 600, 60)
-    (found,) = finder.find_faces([picture])
+def test_boxes_are_strongest_first_and_within_the_image(finder):
+    image, _ = scene(900, 600, 60)
+    (found,) = finder.find_faces([image])
     confidences = [face.confidence for face in found]
     assert found and confidences == sorted(confidences, reverse=True)
     assert all(CONFIDENCE_MIN <= confidence <= 1 for confidence in confidences)
@@ -61,5 +61,5 @@ def test_boxes_are_strongest_first_and_within_the_picture(finder):
 def test_coins_cups_cats_and_moons_have_no_face(finder, name):
     pixels = getattr(skimage.data, name)()
     pixels = pixels.astype(np.uint8) * 255 if pixels.dtype == bool else pixels
-    picture = DecodedImage("0" * 32, b"", "png", np.asarray(PIL.Image.fromarray(pixels).convert("RGB")))
-    assert all(face.confidence < 0.5 for face in finder.find_faces([picture])[0])
+    image = DecodedImage("0" * 32, b"", "png", np.asarray(PIL.Image.fromarray(pixels).convert("RGB")))
+    assert all(face.confidence < 0.5 for face in finder.find_faces([image])[0])

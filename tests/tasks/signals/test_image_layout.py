@@ -1,4 +1,4 @@
-"""Layout facts are the plain sums over the shrunk picture, written out slowly here."""
+"""Layout facts are the plain sums over the shrunk image, written out slowly here."""
 
 import numpy as np
 import PIL.Image
@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.signals.image_layout import image_layout
-from tests.builders import picture
+from tests.builders import drawn_image
 
 
 def reference(drawn):
@@ -30,8 +30,8 @@ def reference(drawn):
 
 @settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(1, 500), st.integers(1, 300))
-def test_layout_is_the_sum_over_the_shrunk_picture(seed, width, height):
-    drawn = picture(seed, (width, height))
+def test_layout_is_the_sum_over_the_shrunk_image(seed, width, height):
+    drawn = drawn_image(seed, (width, height))
     measured = image_layout(drawn)
     facts = (measured.flat_fraction, measured.colour_count, measured.saturation_mean, measured.ink_fraction)
     assert facts == pytest.approx(reference(drawn), abs=1e-12)

@@ -1,4 +1,4 @@
-"""Every signal of a loose picture or text, one object a line; what cannot be measured says why."""
+"""Every signal of a loose image or text, one object a line; what cannot be measured says why."""
 
 import json
 
@@ -20,7 +20,7 @@ def lines(folder, *rows):
     return file
 
 
-def test_a_picture_has_every_picture_signal(tmp_path, counting):
+def test_an_image_has_every_image_signal(tmp_path, counting):
     file = tmp_path / "drawn.png"
     file.write_bytes(image_bytes(1))
     (seen,) = inspect_file(file, counting)
@@ -30,7 +30,7 @@ def test_a_picture_has_every_picture_signal(tmp_path, counting):
         assert value.keys() == SIGNALS[name].model_fields.keys()
 
 
-def test_a_picture_is_not_moderated_when_nobody_chose_a_provider(tmp_path, counting):
+def test_an_image_is_not_moderated_when_nobody_chose_a_provider(tmp_path, counting):
     file = tmp_path / "drawn.png"
     file.write_bytes(image_bytes(1))
     del counting.names["image_moderation"]
@@ -55,9 +55,9 @@ def test_a_line_without_text_says_so_and_the_next_is_measured(tmp_path, counting
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"), [(b"", "image_empty"), (b"GIF", "image_not_a_picture"), (image_bytes()[:99], None)]
+    ("content", "reason"), [(b"", "image_empty"), (b"GIF", "not_an_image"), (image_bytes()[:99], None)]
 )
-def test_a_file_that_is_no_picture_says_why_under_every_signal(tmp_path, counting, content, reason):
+def test_a_file_that_is_no_image_says_why_under_every_signal(tmp_path, counting, content, reason):
     file = tmp_path / "broken.png"
     file.write_bytes(content)
     (seen,) = inspect_file(file, counting)

@@ -4,9 +4,9 @@ import pytest
 
 from tasks.signals import Signal, image_signals, text_signals
 from tasks.signals.run import BATCH, MeasuringObserver, measure_items, missing
-from tasks.storage.queries.signals import facts
+from tasks.storage.queries.signals import signal_values
 from tasks.storage.tables import Store
-from tests.builders import NOON, picture
+from tests.builders import NOON, drawn_image
 
 TEXTS = {f"{number:032x}": f"text {number}" for number in range(3 * BATCH + 5)}
 
@@ -29,7 +29,7 @@ def measure(store, signal, ids=TEXTS):
 
 
 def known(store, signal):
-    return set(facts(store, signal.name, signal.version)["content_id"])
+    return set(signal_values(store, signal.name, signal.version)["content_id"])
 
 
 def test_a_second_run_asks_for_nothing(store, counting):
@@ -92,7 +92,7 @@ def test_too_few_or_too_many_answers_are_failures(count):
 
 def test_facts_say_who_measured_what_and_when(store, counting):
     measure(store, language(counting))
-    row = facts(store, "language", language(counting).version).row(0, named=True)
+    row = signal_values(store, "language", language(counting).version).row(0, named=True)
     assert (row["provider"], row["measured_at"], row["language"]) == ("counting", NOON, "en")
 
 
@@ -112,11 +112,11 @@ def test_parts_that_were_stored_before_a_crash_are_not_measured_again(store, cou
     assert measure(store, signal).calls == {"language": left}
 
 
-def test_a_picture_whose_facts_were_stored_before_a_crash_is_not_measured_again(store, counting, look_and_store):
-    pictures = [picture(seed) for seed in range(3)]
-    look_and_store(MeasuringObserver(store, counting, NOON), store, pictures[:2])  # and died before they were listed
+def test_an_image_whose_facts_were_stored_before_a_crash_is_not_measured_again(store, counting, look_and_store):
+    images = [drawn_image(seed) for seed in range(3)]
+    look_and_store(MeasuringObserver(store, counting, NOON), store, images[:2])  # and died before they were listed
     asked = counting.asked.copy()
-    look_and_store(MeasuringObserver(store, counting, NOON), store, pictures)
+    look_and_store(MeasuringObserver(store, counting, NOON), store, images)
     assert set((counting.asked - asked).values()) == {1}
-    stored = facts(store, "nsfw", image_signals(counting)["nsfw"].version)["content_id"].to_list()
-    assert sorted(stored) == sorted(each.image_id for each in pictures)
+    stored = signal_values(store, "nsfw", image_signals(counting)["nsfw"].version)["content_id"].to_list()
+    assert sorted(stored) == sorted(each.image_id for each in images)

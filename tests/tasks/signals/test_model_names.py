@@ -80,7 +80,7 @@ def test_an_introduction_reveals_who_answers(text):
         "The claudette opened a bardic gptology.",
     ],
 )
-def test_what_a_picture_shows_is_not_who_answers(text):
+def test_what_an_image_shows_is_not_who_answers(text):
     assert names(text) == []
 
 

@@ -8,8 +8,8 @@ from pydantic import create_model
 import schemas.tags
 import tasks.prompts
 from schemas.row import Row
-from schemas.tags import Categories, FromPictures, Sees
-from tasks.storage.queries.signals import facts
+from schemas.tags import Categories, FromImages, Sees
+from tasks.storage.queries.signals import signal_values
 from tasks.storage.tables import Store
 from tests.builders import facts_frame
 
@@ -28,8 +28,8 @@ def older(tmp_path):
 def test_facts_from_before_a_tag_was_added_stay_readable(older):
     older.append("signals/categories", facts_frame("categories", {"a": {"humor": True}}, "new"))
     for ids in (None, ["a"]):
-        assert facts(older, "categories", "new", ["humor"], ids).rows() == [("a", True)]
-        assert facts(older, "categories", "old", ["ocr", "humor"], ids).rows() == [("a", True, None)]
+        assert signal_values(older, "categories", "new", ["humor"], ids).rows() == [("a", True)]
+        assert signal_values(older, "categories", "old", ["ocr", "humor"], ids).rows() == [("a", True, None)]
 
 
 def test_a_line_and_a_file_are_enough_for_both_modes(monkeypatch):
@@ -37,7 +37,7 @@ def test_a_line_and_a_file_are_enough_for_both_modes(monkeypatch):
     from tasks.prompts import tags_prompt
 
     tags_prompt.cache_clear()
-    wider: Any = create_model("Categories", __base__=Categories, __module__="x", selfie=(FromPictures, ...))
+    wider: Any = create_model("Categories", __base__=Categories, __module__="x", selfie=(FromImages, ...))
     assert issubclass(wider, Row)
     monkeypatch.setattr(schemas.tags, "Categories", wider)
     read = tasks.prompts._read
@@ -46,7 +46,7 @@ def test_a_line_and_a_file_are_enough_for_both_modes(monkeypatch):
         "_read",
         lambda name: "* `selfie`: taken by the person shown.\n" if "selfie" in name else read(name),
     )
-    assert schemas.tags.sees("selfie") is Sees.PICTURES
+    assert schemas.tags.sees("selfie") is Sees.IMAGES
     together = tags_prompt("categories", tuple(wider.model_fields))
     assert "* `selfie`: taken by the person shown." in together.text
     assert together.text.index("pictures alone") < together.text.index("`selfie`:")

@@ -17,10 +17,10 @@ from tasks.signals import (
 from tasks.signals.run import BATCH, ImageItems, append_rows, measure_items, measured
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import table_name
-from tests.builders import NOON, image, picture, store_with
+from tests.builders import NOON, drawn_image, image, store_with
 
 TEXTS = {f"{number:032x}": f"text {number} of {'@' if number % 5 else '-'}" for number in range(4 * BATCH + 1)}
-PICTURES = [picture(seed) for seed in range(BATCH + 8)]
+IMAGES = [drawn_image(seed) for seed in range(BATCH + 8)]
 
 
 def pii(providers):
@@ -66,17 +66,17 @@ def test_the_tables_of_one_order_are_the_same_bytes(tmp_path, counting, workers)
     assert one == other
 
 
-def test_pictures_measured_while_taken_in_and_later_have_the_same_facts(tmp_path, counting):
-    stores = [store_with(tmp_path / name, images=[image(each) for each in PICTURES]) for name in ("one", "other")]
+def test_images_measured_while_taken_in_and_later_have_the_same_facts(tmp_path, counting):
+    stores = [store_with(tmp_path / name, images=[image(each) for each in IMAGES]) for name in ("one", "other")]
     signals, items = list(image_signals(counting).values()), ImageItems(stores[1], StoredImages(stores[1]).part_of)
-    seen, _ = measured(signals, [image.image_id for image in PICTURES], PICTURES, NOON)
+    seen, _ = measured(signals, [image.image_id for image in IMAGES], IMAGES, NOON)
     append_rows(stores[0], seen)
-    ids = items.ordered(each.image_id for each in reversed(PICTURES))
+    ids = items.ordered(each.image_id for each in reversed(IMAGES))
     measure_items(stores[1], signals, ids, items.load, workers=3, now=NOON)
     for name in IMAGE_SIGNALS | CHOSEN_IMAGE_SIGNALS:
         one, other = (rows(store, name) for store in stores)
         assert one == other
-        assert len(one) == len(PICTURES)
+        assert len(one) == len(IMAGES)
 
 
 def test_every_signal_has_a_table():

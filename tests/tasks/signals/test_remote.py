@@ -11,7 +11,7 @@ from tasks.runtime.parallel import map_as_done
 from tasks.signals import Signal
 from tasks.signals.paid import ANSWERS_A_PART, Asked, measure_one_by_one
 from tasks.signals.run import missing
-from tasks.storage.queries.signals import facts
+from tasks.storage.queries.signals import signal_values
 from tasks.storage.tables import Store
 from tests.builders import NOON
 
@@ -52,7 +52,7 @@ def test_every_item_is_asked_once_and_failures_again_by_the_next_run(store):
     second = Model()
     assert measure(store, second).calls == {"refusal": 6}
     assert sorted(first.asked) == IDS and sorted(second.asked) == IDS[3:9]
-    assert set(facts(store, "refusal", "v1")["content_id"]) == set(IDS)
+    assert set(signal_values(store, "refusal", "v1")["content_id"]) == set(IDS)
 
 
 def test_a_run_leaves_one_part(store):
@@ -66,7 +66,7 @@ def test_answers_of_an_interrupted_run_are_kept(store):
     model = Model(dies_after=100)
     with pytest.raises(KeyboardInterrupt):
         measure(store, model)
-    kept = facts(store, "refusal", "v1").height
+    kept = signal_values(store, "refusal", "v1").height
     assert 100 - 2 * model.calls_at_once <= kept <= 100
 
 

@@ -17,17 +17,17 @@ from tasks.providers import Providers
 from tasks.runtime.shards import shards_on
 from tasks.signals import run
 from tasks.signals.run import MeasuringObserver
-from tasks.signals.steps import catch_up_pictures, measure_texts
+from tasks.signals.steps import catch_up_images, measure_texts
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import Tombstones
 from tasks.storage.user_ids import store_key
 from tests.builders import NOON, conversation, image, image_bytes, store_with
-from tests.builders import picture as drawn
-from tests.tasks.ingest.logs import DAY, chat, picture, write
+from tests.builders import drawn_image as drawn
+from tests.tasks.ingest.logs import DAY, chat, image_name, write
 
-PICTURES = 20
+IMAGES = 20
 SAME = {3: 1, 17: 1, 19: 5}
-"""Pictures in files of their own that show what another file shows: in the same shard, and in others."""
+"""Images in files of their own that show what another file shows: in the same shard, and in others."""
 
 
 class Elsewhere:
@@ -51,15 +51,15 @@ class Elsewhere:
 def small_shards(monkeypatch):
     monkeypatch.setattr("tasks.ingest.take_in.FILES_A_SHARD", 16)
     monkeypatch.setattr(run, "TEXTS_A_PART", run.BATCH)
-    monkeypatch.setattr(run, "PICTURES_A_PART", run.BATCH)
+    monkeypatch.setattr(run, "IMAGES_A_PART", run.BATCH)
     monkeypatch.setenv("CURATE_USER_KEY", "one key for all stores of this test")
 
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("logs")
-    names = [picture(f"p{number:02}") for number in range(PICTURES)]
-    write(folder, DAY, *(chat(name[-6:], pictures=[name]) for name in names))
+    names = [image_name(f"p{number:02}") for number in range(IMAGES)]
+    write(folder, DAY, *(chat(name[-6:], images=[name]) for name in names))
     (folder / "serve_images").mkdir()
     for number, name in enumerate(names):
         shown, form = (SAME[number], "BMP") if number in SAME else (number, "PNG")
@@ -73,14 +73,14 @@ def taken_in(logs, folder, runner="threads", prepare=lambda store: None, **chang
     prepare(store)
     look = MeasuringObserver(store, Providers(), NOON)
     ingest.read_log_lines.fn(settings)
-    return store, ingest.take_in_pictures.fn(settings, look, pdq_digits), look.done
+    return store, ingest.take_in_images.fn(settings, look, pdq_digits), look.done
 
 
 def parts(store):
     return {table: store.parts(table) for table in TABLES}
 
 
-def test_pictures_taken_in_elsewhere_are_the_same_parts(logs, tmp_path):
+def test_images_taken_in_elsewhere_are_the_same_parts(logs, tmp_path):
     here, report, _ = taken_in(logs, tmp_path / "here")
     with shards_on(elsewhere := Elsewhere()):
         there, spread_report, _ = taken_in(logs, tmp_path / "there", "dask")
@@ -88,46 +88,44 @@ def test_pictures_taken_in_elsewhere_are_the_same_parts(logs, tmp_path):
     assert parts(there) == parts(here)
     assert len(parts(here)["images"]) == len(parts(here)["signals/faces"]) == 2
     assert spread_report.counts == report.counts
-    assert report.counts["images"] == PICTURES - len(SAME)
+    assert report.counts["images"] == IMAGES - len(SAME)
 
 
-def test_nothing_but_what_is_listed_stays_of_pictures_that_two_shards_had(logs, tmp_path):
+def test_nothing_but_what_is_listed_stays_of_images_that_two_shards_had(logs, tmp_path):
     with shards_on(Elsewhere()):
         store, _, _ = taken_in(logs, tmp_path, "dask")
     for table in ("images", "signals/nsfw"):
         on_disk = {path.rsplit("/", 1)[-1] for path in store.fs.ls(store.at(f"tables/{table}"), detail=False)}
         assert on_disk == {*store.parts(table), "parts.json"}
         ids = store.read(table)[:, 0]
-        assert ids.n_unique() == len(ids) == PICTURES - len(SAME)
+        assert ids.n_unique() == len(ids) == IMAGES - len(SAME)
 
 
 def test_what_was_taken_down_is_not_looked_at_elsewhere(logs, tmp_path):
     gone = open_image(image_bytes(7)).image_id
 
     def take_down(store):
-        Tombstones(store, store_key(store)).add({TakenDownKind.PICTURE: [gone]}, NOON)
+        Tombstones(store, store_key(store)).add({TakenDownKind.IMAGE: [gone]}, NOON)
 
     with shards_on(Elsewhere()):
         store, report, _ = taken_in(logs, tmp_path, "ray", take_down)
     assert gone not in store.read("images")["image_id"]
     assert gone not in store.read("signals/nsfw")["content_id"]
     assert report.counts["taken_down"] == 1
-    assert store.read("picture_files").filter(pl.col("problem").is_not_null() | pl.col("image_id").eq(gone)).is_empty()
-    names = {name.rpartition(".")[0] for name in store.read("picture_files")["name"]}
-    (name,) = {
-        name for part in store.read_parts("sightings", ["pictures"]) for name in part["pictures"].explode()
-    } - names
-    assert Tombstones(store, store_key(store)).holds(TakenDownKind.PICTURE, [name]) == {name}
+    assert store.read("image_files").filter(pl.col("problem").is_not_null() | pl.col("image_id").eq(gone)).is_empty()
+    names = {name.rpartition(".")[0] for name in store.read("image_files")["name"]}
+    (name,) = {name for part in store.read_parts("sightings", ["images"]) for name in part["images"].explode()} - names
+    assert Tombstones(store, store_key(store)).holds(TakenDownKind.IMAGE, [name]) == {name}
 
 
-def test_a_known_picture_is_quarantined_elsewhere(logs, tmp_path):
+def test_a_known_image_is_quarantined_elsewhere(logs, tmp_path):
     listed = tmp_path / "known.txt"
     listed.write_text(f"pixels {open_image(image_bytes(7)).image_id}\n")
     with shards_on(Elsewhere()):
         store, report, _ = taken_in(logs, tmp_path / "store", "dask", known_hashes=[str(listed)])
     assert report.counts["known"] == 1
-    assert report.counts["images"] == PICTURES - len(SAME) - 1
-    assert store.read("quarantine").filter(kind="picture").height == 1
+    assert report.counts["images"] == IMAGES - len(SAME) - 1
+    assert store.read("quarantine").filter(kind="image").height == 1
 
 
 def test_a_worker_with_another_hash_list_stops_the_run(logs, tmp_path):
@@ -156,26 +154,26 @@ def test_what_is_paid_for_is_left_to_this_process(logs, tmp_path, monkeypatch):
     with shards_on(Elsewhere()):
         monkeypatch.setattr(OpenNsfw, "service", "a service", raising=False)
         store, _, done = taken_in(logs, tmp_path, "dask")
-        assert done.calls["faces"] >= PICTURES - len(SAME) and not done.calls["nsfw"]
-        caught_up = catch_up_pictures.fn(Settings(store=str(tmp_path), task_runner="dask"), Providers())
-    assert caught_up.model_calls == {"nsfw": PICTURES - len(SAME)}
-    assert store.read("signals/nsfw").height == PICTURES - len(SAME)
+        assert done.calls["faces"] >= IMAGES - len(SAME) and not done.calls["nsfw"]
+        caught_up = catch_up_images.fn(Settings(store=str(tmp_path), task_runner="dask"), Providers())
+    assert caught_up.model_calls == {"nsfw": IMAGES - len(SAME)}
+    assert store.read("signals/nsfw").height == IMAGES - len(SAME)
 
 
-@pytest.fixture(params=["texts", "pictures"])
+@pytest.fixture(params=["texts", "images"])
 def measured(request):
     """A step that measures what a store lacks, on settings; and how many shards it has."""
     providers = Providers()
-    if request.param == "pictures":
-        return lambda settings: catch_up_pictures.fn(settings, providers), {"measure": 2}
+    if request.param == "images":
+        return lambda settings: catch_up_images.fn(settings, providers), {"measure": 2}
     return lambda settings: measure_texts.fn(settings, providers, "screen_texts", kept_only=False), {"measure": 11}
 
 
 def test_what_is_measured_elsewhere_is_the_same_parts(tmp_path, measured):
     work, shards = measured
     said = [conversation(f"c{number}", f"What is {number}?", f"It is {number}@example.org.") for number in range(70)]
-    pictures = [image(drawn(number)) for number in range(40)]
-    stores = [store_with(tmp_path / name, conversations=said, images=pictures) for name in ("here", "there")]
+    images = [image(drawn(number)) for number in range(40)]
+    stores = [store_with(tmp_path / name, conversations=said, images=images) for name in ("here", "there")]
     report = work(Settings(store=stores[0].root, workers=2))
     with shards_on(elsewhere := Elsewhere()):
         spread_report = work(Settings(store=stores[1].root, workers=2, task_runner="ray"))

@@ -1,4 +1,4 @@
-"""The steps measure what a store lacks: pictures, texts of everything, texts and documents of what is kept."""
+"""The steps measure what a store lacks: images, texts of everything, texts and documents of what is kept."""
 
 import pytest
 
@@ -12,14 +12,14 @@ from tasks.signals import (
     SCREENING_TEXT_SIGNALS,
 )
 from tasks.signals.run import MeasuringObserver
-from tasks.signals.steps import catch_up_pictures, measure_documents, measure_texts, signal_versions
+from tasks.signals.steps import catch_up_images, measure_documents, measure_texts, signal_versions
 from tasks.storage.content_id import text_id
-from tasks.storage.queries.signals import facts
-from tests.builders import NOON, conversation, decision, image, picture, store_with
+from tasks.storage.queries.signals import signal_values
+from tests.builders import NOON, conversation, decision, drawn_image, image, store_with
 
-PICTURES = [picture(seed) for seed in range(4)]
-KEPT = conversation("kept", "What is this?", "A cat.", "And now?", "A dog.", image_ids=[PICTURES[0].image_id])
-DROPPED = conversation("dropped", "Who is this?", "Me.", image_ids=[PICTURES[1].image_id])
+IMAGES = [drawn_image(seed) for seed in range(4)]
+KEPT = conversation("kept", "What is this?", "A cat.", "And now?", "A dog.", image_ids=[IMAGES[0].image_id])
+DROPPED = conversation("dropped", "Who is this?", "Me.", image_ids=[IMAGES[1].image_id])
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def store(tmp_path):
     return store_with(
         tmp_path,
         conversations=[KEPT, DROPPED],
-        images=[image(each) for each in PICTURES],
+        images=[image(each) for each in IMAGES],
         decisions=[decision(KEPT), decision(DROPPED, "face")],
     )
 
@@ -38,35 +38,35 @@ def settings(store):
 
 
 def measured(store, counting, signal):
-    return set(facts(store, signal, signal_versions(counting)[signal])["content_id"])
+    return set(signal_values(store, signal, signal_versions(counting)[signal])["content_id"])
 
 
 def ids(*texts):
     return {text_id(text) for text in texts}
 
 
-def test_pictures_seen_while_taken_in_are_not_decoded_again(store, settings, counting, look_and_store):
+def test_images_seen_while_taken_in_are_not_decoded_again(store, settings, counting, look_and_store):
     look = MeasuringObserver(store, counting, NOON)
-    look_and_store(look, store, PICTURES)
+    look_and_store(look, store, IMAGES)
     before = counting.asked.copy()
-    assert look.done.calls == dict.fromkeys(IMAGE_SIGNALS | CHOSEN_IMAGE_SIGNALS, len(PICTURES))
-    assert catch_up_pictures.fn(settings, counting).model_calls == {}
+    assert look.done.calls == dict.fromkeys(IMAGE_SIGNALS | CHOSEN_IMAGE_SIGNALS, len(IMAGES))
+    assert catch_up_images.fn(settings, counting).model_calls == {}
     assert counting.asked == before
 
 
 def test_a_version_bump_catches_up_that_signal_alone(store, settings, counting):
-    catch_up_pictures.fn(settings, counting)
+    catch_up_images.fn(settings, counting)
     counting.versions["faces"] = "v2"
-    assert catch_up_pictures.fn(settings, counting).model_calls == {"faces": len(PICTURES)}
-    assert catch_up_pictures.fn(settings, counting).model_calls == {}
+    assert catch_up_images.fn(settings, counting).model_calls == {"faces": len(IMAGES)}
+    assert catch_up_images.fn(settings, counting).model_calls == {}
 
 
-def test_pictures_that_failed_are_reported_and_tried_again(store, settings, counting):
-    counting.fails["nsfw"] = lambda seen: seen.image_id == PICTURES[2].image_id
-    assert catch_up_pictures.fn(settings, counting).failures == {"nsfw: over_quota": 1}
-    assert measured(store, counting, "nsfw") == {p.image_id for p in PICTURES} - {PICTURES[2].image_id}
+def test_images_that_failed_are_reported_and_tried_again(store, settings, counting):
+    counting.fails["nsfw"] = lambda seen: seen.image_id == IMAGES[2].image_id
+    assert catch_up_images.fn(settings, counting).failures == {"nsfw: over_quota": 1}
+    assert measured(store, counting, "nsfw") == {p.image_id for p in IMAGES} - {IMAGES[2].image_id}
     counting.fails.clear()
-    assert catch_up_pictures.fn(settings, counting).model_calls == {"nsfw": 1}
+    assert catch_up_images.fn(settings, counting).model_calls == {"nsfw": 1}
 
 
 def test_screening_looks_at_every_message_whatever_was_decided(store, settings, counting):
@@ -78,10 +78,10 @@ def test_screening_looks_at_every_message_whatever_was_decided(store, settings, 
     assert measured(store, counting, "language") == ids("What is this?\n\nAnd now?", "Who is this?")
 
 
-def test_what_was_read_in_pictures_is_screened_for_personal_data(store, settings, counting):
-    catch_up_pictures.fn(settings, counting)
+def test_what_was_read_in_images_is_screened_for_personal_data(store, settings, counting):
+    catch_up_images.fn(settings, counting)
     measure_texts.fn(settings, counting, "screen_texts", kept_only=False)
-    assert measured(store, counting, "text_pii") >= ids(*(f"text {each.image_id}" for each in PICTURES))
+    assert measured(store, counting, "text_pii") >= ids(*(f"text {each.image_id}" for each in IMAGES))
 
 
 def test_descriptions_cover_what_is_kept_and_nothing_else(store, settings, counting):
@@ -95,7 +95,7 @@ def test_descriptions_cover_what_is_kept_and_nothing_else(store, settings, count
 
 def test_a_second_run_over_the_same_store_asks_no_provider(store, settings, counting):
     def run():
-        reports = [catch_up_pictures.fn(settings, counting)]
+        reports = [catch_up_images.fn(settings, counting)]
         reports += [measure_texts.fn(settings, counting, "texts", kept_only) for kept_only in (False, True)]
         return [*reports, measure_documents.fn(settings, counting)]
 

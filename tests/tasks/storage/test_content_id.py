@@ -33,7 +33,7 @@ def test_texts_are_taken_exactly_as_they_stand(text):
 
 
 @given(hnp.arrays(np.uint8, st.tuples(st.integers(1, 4), st.integers(1, 4), st.just(3))))
-def test_the_same_pixels_in_another_shape_are_another_picture(pixels):
+def test_the_same_pixels_in_another_shape_are_another_image(pixels):
     height, width, _ = pixels.shape
     turned = pixels.reshape(width, height, 3)
     assert (image_id(pixels) == image_id(turned)) == (height == width)

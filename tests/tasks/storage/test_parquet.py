@@ -17,7 +17,7 @@ from tasks.storage.parquet import (
     read_parquet_schema,
 )
 from tasks.storage.tables import frame_of, frame_schema
-from tests.builders import image, picture
+from tests.builders import drawn_image, image
 
 SCHEMA = arrow_schema(Reject)
 
@@ -48,11 +48,11 @@ def test_no_rows_still_have_the_declared_columns():
 
 
 def test_encoding_twice_gives_the_same_bytes():
-    table = conform(frame_of(Image, [image(picture(seed)) for seed in range(3)]), arrow_schema(Image))
+    table = conform(frame_of(Image, [image(drawn_image(seed)) for seed in range(3)]), arrow_schema(Image))
     assert encode_parquet(table) == encode_parquet(table)
 
 
-def test_pictures_are_stored_plain_and_everything_else_compressed():
+def test_images_are_stored_plain_and_everything_else_compressed():
     options = parquet_options(arrow_schema(ReleasedConversation))
     assert options["compression"]["images.list.element.bytes"] == "none"
     assert options["compression"]["images.list.element.path"] == "zstd"

@@ -1,4 +1,4 @@
-"""Two strangers' conversations, a vote and three pictures in a store that went through ingest, with a release of it."""
+"""Two strangers' conversations, a vote and three images in a store that went through ingest, with a release of it."""
 
 import json
 import shutil
@@ -21,20 +21,20 @@ from tasks.storage.tables import Store, frame_of
 from tasks.storage.user_ids import KEY_VARIABLE
 from tests.builders import battle, counted_tokens, decision, facts_frame, image, image_bytes, measure_clean
 from tests.small_store import POLICY, make_release
-from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, state, vote, write
+from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, state, vote, write
 
 ANN, BOB = "198.51.100.23", "203.0.113.99"
-OWN, SHARED, OTHER = picture("own"), picture("shared"), picture("other")
+OWN, SHARED, OTHER = image_name("own"), image_name("shared"), image_name("other")
 REDACTED = "5" * 32
 SECRET = "annes secret question"
 LINES = [
-    chat("ann", f"{SECRET} one?", "secret answer one", ip=ANN, pictures=[OWN, SHARED]),
-    chat("bob", "bobs question?", "bobs answer", ip=BOB, pictures=[SHARED]),
+    chat("ann", f"{SECRET} one?", "secret answer one", ip=ANN, images=[OWN, SHARED]),
+    chat("bob", "bobs question?", "bobs answer", ip=BOB, images=[SHARED]),
     chat("left", f"{SECRET} two?", "secret left answer", ip=ANN, model="x"),
     chat("right", f"{SECRET} two?", "secret right answer", ip=ANN, model="y"),
     vote(state("left", f"{SECRET} two?", "secret left answer", model_name="x"),
          state("right", f"{SECRET} two?", "secret right answer", model_name="y"), at=20, ip=ANN),
-    chat("bob2", "another question of bobs?", "and its answer", ip=BOB, pictures=[OTHER]),
+    chat("bob2", "another question of bobs?", "and its answer", ip=BOB, images=[OTHER]),
     b"{broken",
 ]  # fmt: skip
 
@@ -95,11 +95,11 @@ def fill(store: Store) -> None:
         ],
         "topic_names": [TopicName(evidence="e", version="1", name=f"{SECRET} topic", document_ids=_documents(rows))],
         "bench": [BenchItem(conversation_id=bob.conversation_id, document_id=bob.document_id, topic=0)],
-        "near_pictures": [
+        "near_images": [
             NearImage(**dict.fromkeys(NearImage.model_fields, 1) | {"image_a": a, "image_b": b})
             for a, b in zip(sorted(set(images)), sorted(set(images))[1:], strict=False)
         ],
-        "semantic_pictures": [
+        "semantic_images": [
             SemanticImage(image_a=a, image_b=b, cosine=1)
             for a, b in zip(sorted(set(images)), sorted(set(images))[1:], strict=False)
         ],

@@ -103,7 +103,7 @@ def test_who_took_down_how_much_when_and_why_is_kept_and_nothing_of_what_it_was(
     (record,) = Path(store.at("takedown")).glob("*.json")
     kept = json.loads(record.read_text())
     assert (kept["by"], kept["reason"], kept["releases"]) == (getpass.getuser(), "ticket 17", ["1.0.0"])
-    assert kept["scope"] == {"conversation": 1, "picture": 0, "user": 0}
+    assert kept["scope"] == {"conversation": 1, "image": 0, "user": 0}
     assert kept["rows"]["conversations"] == 1
     assert files_with(store, conv_id("ann"), OWN, f"{SECRET} one") == []
 

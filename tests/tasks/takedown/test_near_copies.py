@@ -1,4 +1,4 @@
-"""A re-encoded copy of a picture that goes is another picture: it stays, and is listed before anything goes."""
+"""A re-encoded copy of an image that goes is another image: it stays, and is listed before anything goes."""
 
 import io
 
@@ -10,10 +10,10 @@ from tasks.images.hashes import image_hashes
 from tasks.storage.user_ids import KEY_VARIABLE
 from tasks.takedown.take_down import take_down
 from tests.builders import NOON, facts_frame, image_bytes
-from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, write
+from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, write
 
 NAMES = ("photo", "copy", "small", "other")
-PHOTO, COPY, SMALL, OTHER = (picture(name) for name in NAMES)
+PHOTO, COPY, SMALL, OTHER = (image_name(name) for name in NAMES)
 
 
 def _again(size: tuple[int, int], quality: int) -> bytes:
@@ -34,10 +34,10 @@ IDS = {name: open_image(content).image_id for name, content in FILES.items()}
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    """Four conversations, each with a picture: a photo, two copies of it, and another."""
+    """Four conversations, each with an image: a photo, two copies of it, and another."""
     monkeypatch.setenv(KEY_VARIABLE, "the key of every store here")
     logs = tmp_path / "logs"
-    write(logs, DAY, *(chat(name, "What is it?", "A cat.", pictures=[picture(name)]) for name in NAMES))
+    write(logs, DAY, *(chat(name, "What is it?", "A cat.", images=[image_name(name)]) for name in NAMES))
     (logs / "serve_images").mkdir()
     for name, content in FILES.items():
         (logs / "serve_images" / f"{name}.png").write_bytes(content)
@@ -49,22 +49,22 @@ def store(tmp_path, monkeypatch):
 
 
 def listed(store, asked: str, dry_run: bool = True) -> list[str]:
-    return [copy.image_id for copy in take_down(store, [asked], [], NOON, dry_run).near_pictures]
+    return [copy.image_id for copy in take_down(store, [asked], [], NOON, dry_run).near_images]
 
 
 @pytest.mark.parametrize("asked", [PHOTO, conv_id("photo")])
-def test_copies_of_a_picture_that_goes_are_listed_the_nearest_first(store, asked):
+def test_copies_of_an_image_that_goes_are_listed_the_nearest_first(store, asked):
     assert listed(store, asked) == [IDS[COPY], IDS[SMALL]]
 
 
-def test_a_picture_that_nothing_looks_like_lists_none(store):
+def test_an_image_that_nothing_looks_like_lists_none(store):
     assert listed(store, OTHER) == []
 
 
 def test_a_copy_that_is_named_too_goes_and_is_not_listed(store):
     removed = take_down(store, [PHOTO, IDS[COPY]], [], NOON, dry_run=False)
-    assert [copy.image_id for copy in removed.near_pictures] == [IDS[SMALL]]
-    assert removed.near_pictures[0].pdq_distance > 0
+    assert [copy.image_id for copy in removed.near_images] == [IDS[SMALL]]
+    assert removed.near_images[0].pdq_distance > 0
     assert set(store.read("images")["image_id"]) == {IDS[SMALL], IDS[OTHER]}
 
 

@@ -8,7 +8,7 @@ import pytest
 from tasks.storage.tables import Store
 from tasks.takedown.take_down import finish, take_down
 from tests.builders import NOON, image_bytes
-from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, state, vote, write
+from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, state, vote, write
 from tests.tasks.takedown.conftest import ANN, LINES, OWN, SECRET, SHARED, files_with
 
 INGESTED = ("sightings", "conversations", "battles", "images", "rejects", "quarantine")
@@ -33,10 +33,10 @@ def logs(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("what", ["conversation", "side", "user", "picture"])
+@pytest.mark.parametrize("what", ["conversation", "side", "user", "image"])
 def test_a_store_made_anew_from_the_same_logs_is_what_the_takedown_left(logs, tmp_path, what):
     store = ingested(logs, tmp_path / "store")
-    asked = {"conversation": conv_id("ann"), "side": conv_id("right"), "user": user_of(store, "ann"), "picture": SHARED}
+    asked = {"conversation": conv_id("ann"), "side": conv_id("right"), "user": user_of(store, "ann"), "image": SHARED}
     take_down(store, [asked[what]], [], NOON, dry_run=False)
     anew = Store(str(tmp_path / "anew"))
     anew.replace("takedowns", store.read("takedowns"))
@@ -65,12 +65,12 @@ def test_later_lines_of_a_removed_user_and_conversation_stay_out(logs, tmp_path)
     assert files_with(store, SECRET) == []
 
 
-def test_a_removed_picture_under_another_name_goes_with_who_shows_it(logs, tmp_path):
+def test_a_removed_image_under_another_name_goes_with_who_shows_it(logs, tmp_path):
     store = ingested(logs, tmp_path / "store")
     take_down(store, [OWN], [], NOON, dry_run=False)
-    renamed = picture("renamed")
+    renamed = image_name("renamed")
     (logs / "serve_images" / f"{renamed}.png").write_bytes(image_bytes(0))
-    write(logs, OTHER_DAY, chat("again", "What is it?", "A cat.", pictures=[renamed]))
+    write(logs, OTHER_DAY, chat("again", "What is it?", "A cat.", images=[renamed]))
     looked = []
     ingested(logs, tmp_path / "store", looked)
     assert looked == []
@@ -78,7 +78,7 @@ def test_a_removed_picture_under_another_name_goes_with_who_shows_it(logs, tmp_p
     assert ids(store) == {conv_id(name) for name in ("bob", "bob2", "left", "right")}
     digest = hashlib.sha256(image_bytes(0)).hexdigest()
     assert files_with(store, conv_id("again"), renamed, digest, "What is it?") == []
-    write(logs, "vision-tmp-2024-06-22-conv.json", chat("third", "And it?", "A cat.", pictures=[renamed]))
+    write(logs, "vision-tmp-2024-06-22-conv.json", chat("third", "And it?", "A cat.", images=[renamed]))
     ingested(logs, tmp_path / "store")
     assert (conv_id("third") in ids(store), finish(store, NOON)) == (False, {})
 
@@ -91,7 +91,7 @@ def test_a_preset_that_was_taken_down_is_not_taken_in_again_and_leaves_no_hash(l
     store = ingested(logs, tmp_path / "store")
     named, digest = store.read("presets")["logged_name"].item(), hashlib.sha256(image_bytes(9)).hexdigest()
     take_down(store, [str(presets / "cat.png")], [], NOON, dry_run=False)
-    write(logs, OTHER_DAY, chat("again", "What is it?", "A cat.", pictures=[named]))
+    write(logs, OTHER_DAY, chat("again", "What is it?", "A cat.", images=[named]))
     ingested(logs, tmp_path / "store")
     assert finish(store, NOON) == {}
     assert files_with(store, named, digest, conv_id("again")) == []

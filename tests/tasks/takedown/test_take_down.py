@@ -35,7 +35,7 @@ def take(store, *asked, users=(), dry_run=False):
     return take_down(store, asked, users, NOON, dry_run)
 
 
-def test_a_conversation_is_gone_from_every_file_and_its_own_picture_with_it(store):
+def test_a_conversation_is_gone_from_every_file_and_its_own_image_with_it(store):
     secrets = [conv_id("ann"), f"{SECRET} one", text_id(f"{SECRET} one?"), OWN, OWN_IMAGE.image_id]
     assert all(files_with(store, each) for each in secrets)
     take(store, conv_id("ann"))
@@ -56,12 +56,12 @@ def test_a_topic_that_something_went_from_has_no_name_until_it_gets_another(stor
     assert set(store.read("topics").select("topic", "name").iter_rows()) == {(0, "untitled"), (1, "another")}
 
 
-def test_what_others_wrote_stays_and_so_does_a_picture_they_share(store):
+def test_what_others_wrote_stays_and_so_does_an_image_they_share(store):
     before = {name: store.read(name) for name in ("conversations", "decisions", "signals/text_pii")}
     take(store, conv_id("ann"))
     assert conversations(store) == {conv_id(name) for name in ("bob", "bob2", "left", "right")}
     assert SHARED_IMAGE.image_id in set(store.read("images")["image_id"])
-    assert f"{SHARED}.png" in set(store.read("picture_files")["name"])
+    assert f"{SHARED}.png" in set(store.read("image_files")["name"])
     kept = before["conversations"].filter(pl.col("conversation_id") != conv_id("ann"))
     assert store.read("conversations").equals(kept)
     assert store.read("reviews")["conversation_id"].to_list() == [conv_id("bob")]
@@ -88,7 +88,7 @@ def test_one_side_of_a_vote_takes_the_other_along_because_it_repeats_the_prompt(
     assert store.read("battles").is_empty()
 
 
-def test_a_picture_goes_with_every_conversation_that_shows_it(store, arena):
+def test_an_image_goes_with_every_conversation_that_shows_it(store, arena):
     names = [SHARED, f"{SHARED}.png", SHARED_IMAGE.image_id, f"{SHARED_IMAGE.image_id}.png"]
     names.append(str(arena / "serve_images" / f"{SHARED}.png"))
     names += [hashlib.sha256(image_bytes(1)).hexdigest(), REDACTED]
@@ -132,8 +132,8 @@ def test_a_dry_run_lists_what_would_go_and_touches_nothing(store):
     assert dict(everything(store)) == before
     assert planned == take(store, conv_id("ann"))
     assert planned.rows["images"] == planned.rows["conversations"] == 1
-    assert planned.picture_files == [f"{OWN}.png"]
-    assert planned.near_pictures == []
+    assert planned.image_files == [f"{OWN}.png"]
+    assert planned.near_images == []
 
 
 @pytest.mark.parametrize("asked", ["nonsense", "f" * 32, "", "../../no/such/file", conv_id("ann")[:-1]])

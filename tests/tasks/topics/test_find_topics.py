@@ -109,7 +109,7 @@ def test_a_takedown_of_a_whole_topic_leaves_the_others_as_they_are(sixty, tmp_pa
         (TABLE, "document_id", gone),
     ):
         store.replace(table, store.read(table).filter(~pl.col(key).is_in(ids.implode())))
-    tombstone = Tombstone(key="k", kind=TakenDownKind.PICTURE, taken_down_at=NOON)
+    tombstone = Tombstone(key="k", kind=TakenDownKind.IMAGE, taken_down_at=NOON)
     store.replace("takedowns", frame_of(Tombstone, [tombstone]))
     report, after = _find(store)
     columns = ["document_id", "topic", "x", "y"]
@@ -134,7 +134,7 @@ def test_few_prompts_are_one_topic_and_the_report_says_so(tmp_path, count, note)
     assert topics["topic"].to_list() == [0] * count
 
 
-def test_identical_prompts_on_different_pictures_are_one_topic(tmp_path):
+def test_identical_prompts_on_different_images_are_one_topic(tmp_path):
     alike = [conversation(f"c{n}", "What is this?", "A cat.", image_ids=[f"{n:032x}"]) for n in range(20)]
     report, topics = _topics(tmp_path, alike, vectors={alike[0].prompt_id: {"vector": [0.6, 0.8]}})
     assert report.counts == {"documents": 20, "topics": 1, "outliers": 0, "fitted": 20}
@@ -142,7 +142,7 @@ def test_identical_prompts_on_different_pictures_are_one_topic(tmp_path):
     assert set(topics["name"]) == {"untitled"}
 
 
-def test_the_same_prompt_and_picture_asked_twice_is_one_document(tmp_path):
+def test_the_same_prompt_and_image_asked_twice_is_one_document(tmp_path):
     twice = [conversation(f"c{n}", "A giraffe?", f"Answer {n}.", image_ids=["1" * 32]) for n in range(2)]
     report, topics = _topics(tmp_path, twice)
     assert report.counts["documents"] == 1

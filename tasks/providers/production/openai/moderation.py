@@ -108,7 +108,7 @@ class OpenAiImageModeration(_Moderation):
         super().__init__()
         self.version = f"openai-{self._model}-image{SIDE_MAX}"
 
-    def moderate_pictures(self, images: Sequence[DecodedImage]) -> list[Moderation | Failed]:
+    def moderate_images(self, images: Sequence[DecodedImage]) -> list[Moderation | Failed]:
         """Moderation of every image, in order, with the categories that the service applied to images."""
         return list(map_ordered(self._moderate, images, CALLS_AT_ONCE))
 
@@ -121,7 +121,7 @@ class OpenAiImageModeration(_Moderation):
         applied = {name for name, kinds in result.category_applied_input_types.items() if "image" in kinds}
         flagged = {name for name, flag in result.categories.items() if flag}
         if not applied or not applied <= result.category_scores.keys():
-            return Failed("picture_not_looked_at")  # a text-only model, or a proxy that drops the image
+            return Failed("image_not_looked_at")  # a text-only model, or a proxy that drops the image
         return _strongest([result], applied | flagged)
 
 

@@ -69,7 +69,7 @@ def test_what_a_model_says_is_no_contamination(bench, tmp_path):
     assert _check(bench, path)[0] == []
 
 
-def test_a_short_question_is_evidence_only_with_its_picture(bench, tmp_path):
+def test_a_short_question_is_evidence_only_with_its_image(bench, tmp_path):
     short = bench.with_columns(prompt=pl.lit("What is it?"), image=pl.lit("1" * 32)).head(1)
     path = tmp_path / "short.jsonl"
     rows = [{"text": "what is it"}, {"text": "What is it?", "images": [{"path": "1" * 32 + ".png"}]}]
@@ -126,7 +126,7 @@ def test_a_release_holds_its_own_benchmark(tmp_path):
     bench = bench_of_release(folder)
     found, counted = _check(bench, folder / "bench" / "data")
     assert counted.questions == counted.questions_found == 1
-    assert found[0].same_picture
+    assert found[0].same_image
     assert _check(bench, folder / "chat" / "data")[1].questions_found == 0
     with pytest.raises(BadInput, match="is not a release with a benchmark"):
         bench_of_release(tmp_path)

@@ -37,10 +37,10 @@ OTHER = {
 }
 
 
-def alike_store(folder, text, picture, hidden=False, turned=False):
-    """Two benchmark prompts, a chat and a battle with `text` on `picture`."""
+def alike_store(folder, text, image, hidden=False, turned=False):
+    """Two benchmark prompts, a chat and a battle with `text` on `image`."""
     drawn = [conversation(name, t, "Yes.", image_ids=["1" * 32]) for name, t in (("short", SHORT), ("long", LONG))]
-    later = {"image_ids": [picture], "tstamp": NOON + timedelta(hours=1)}
+    later = {"image_ids": [image], "tstamp": NOON + timedelta(hours=1)}
     chat = conversation("chat", text, "A thing.", **later)
     both = sides("vote", text, "A thing.", **later)
     vote = battle(*both)
@@ -54,7 +54,7 @@ def alike_store(folder, text, picture, hidden=False, turned=False):
         conversations=items,
         battles=[vote],
         decisions=[decision(each) for each in (*items, vote)],
-        near_pictures=[pair],
+        near_images=[pair],
         bench=[] if hidden else bench,
         hidden=[HiddenItem(document_id=c.document_id, **about) for c in drawn] if hidden else [],
     )
@@ -72,7 +72,7 @@ def test_a_prompt_alike_is_not_in_chat_and_its_battle_is_marked(tmp_path, what):
     assert rows["bench"].height == 2
 
 
-def test_a_near_picture_is_near_whichever_of_the_two_was_drawn(tmp_path):
+def test_a_near_image_is_near_whichever_of_the_two_was_drawn(tmp_path):
     rows = gathered_rows(alike_store(tmp_path, SHORT, NEAR, turned=True)).rows
     assert rows["chat"].is_empty()
 
@@ -84,7 +84,7 @@ def test_what_is_alike_to_a_reserved_prompt_that_was_not_drawn_may_be_released(t
     assert set(chat["conversation_id"]) == {"chat", "vote", "vote-right"}
 
 
-def test_without_pictures_only_the_words_say_that_prompts_are_alike():
+def test_without_images_only_the_words_say_that_prompts_are_alike():
     said = pl.DataFrame({"document_id": ["a", "b"], "prompt_id": ["p", "q"], "prompt": ["Who are you?", "And you?"]})
     asked = said.with_columns(image=pl.Series(["", ""]))
     near = pl.DataFrame(schema={"image_a": pl.String, "image_b": pl.String})

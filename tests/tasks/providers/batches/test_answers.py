@@ -20,7 +20,7 @@ def odd(row):
     return any(f"Question {number}?" in asked(row) for number in (1, 3, 5))
 
 
-def facts(night):
+def signal_values(night):
     return dict(night.store.read("signals/categories").select("content_id", "ocr").iter_rows())
 
 
@@ -31,7 +31,7 @@ def records(night):
 def test_a_night_asks_once_and_stores_every_answer_at_half_the_price(night, server):
     report = night()
     assert (report.failures, report.model_calls["categories"]) == ({}, COUNT)
-    assert sorted(facts(night).values()) == [False] * 3 + [True] * 3
+    assert sorted(signal_values(night).values()) == [False] * 3 + [True] * 3
     assert len(server.batches) == 1
     (use,) = report.use.values()
     price = ledger().prices.tokens(night.service)
@@ -42,11 +42,11 @@ def test_a_night_asks_once_and_stores_every_answer_at_half_the_price(night, serv
 
 def test_answers_in_another_order_reach_their_questions(night, server):
     night()
-    straight, lines = facts(night), server.lines
+    straight, lines = signal_values(night), server.lines
     night.store.replace("signals/categories", night.store.empty("signals/categories"))
     server.lines = lambda rows: lines(rows[::-1])
     night()
-    assert facts(night) == straight
+    assert signal_values(night) == straight
 
 
 def test_nothing_is_left_in_the_store_or_at_the_vendor(night, server):
@@ -80,10 +80,10 @@ def test_what_did_not_come_back_whole_is_a_failure_and_is_asked_again(night, ser
     report = night()
     (failure,) = report.failures.items()
     assert failure[0].startswith(f"categories: {reason}") and failure[1] == 3
-    assert list(facts(night).values()) == [False] * 3
+    assert list(signal_values(night).values()) == [False] * 3
     server.lines = good
     assert night().model_calls["categories"] == 3
-    assert sorted(facts(night).values()) == [False] * 3 + [True] * 3
+    assert sorted(signal_values(night).values()) == [False] * 3 + [True] * 3
     assert len(server.requests) == COUNT + 3
 
 
@@ -94,4 +94,4 @@ def test_an_answer_to_a_question_that_nobody_asked_is_ignored(night, server):
     report = night()
     assert report.failures == {}
     assert [use.calls for use in report.use.values()] == [COUNT]
-    assert len(facts(night)) == COUNT
+    assert len(signal_values(night)) == COUNT

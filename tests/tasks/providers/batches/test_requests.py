@@ -12,8 +12,8 @@ from tasks.providers.production.language_model import Question, bare
 from tasks.providers.production.upload import for_upload
 
 
-def test_a_batch_asks_exactly_what_a_single_call_asks(vendor, http_server, quick, reply, picture):
-    shown = for_upload(picture(file_format="JPEG"))
+def test_a_batch_asks_exactly_what_a_single_call_asks(vendor, http_server, quick, reply, drawn_image):
+    shown = for_upload(drawn_image(file_format="JPEG"))
     question = Question("Name it.", "[material]\u2028 \U0001f600", (shown,))
     http_server.answer(reply(vendor.completed('{"name": "Signs"}')))
     model = vendor.model()

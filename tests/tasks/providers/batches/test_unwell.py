@@ -8,7 +8,7 @@ from tasks.providers.production.batches import BatchApi
 COUNT = 6
 
 
-def facts(night):
+def signal_values(night):
     return dict(night.store.read("signals/categories").select("content_id", "ocr").iter_rows())
 
 
@@ -24,10 +24,10 @@ def test_a_batch_that_ends_early_gives_what_it_has_and_the_rest_costs_nothing(ni
     answered = 0 if ends == "failed" else 2
     assert report.failures == {f"categories: batch_{ends}": COUNT - answered}
     (use,) = report.use.values()
-    assert (len(facts(night)), use.usd_unconfirmed) == (answered, 0)
+    assert (len(signal_values(night)), use.usd_unconfirmed) == (answered, 0)
     server.ends, server.lines = "completed", good
     assert night().failures == {}
-    assert len(facts(night)) == COUNT
+    assert len(signal_values(night)) == COUNT
 
 
 def test_a_night_that_does_not_want_to_wait_leaves_the_batch_to_the_next(night, server):
@@ -73,10 +73,10 @@ def test_only_what_the_budget_has_room_for_is_uploaded(night, server):
     report = night(budget=most)
     left = report.failures["categories: budget_reached"]
     assert 0 < left < COUNT
-    assert len(server.requests) == COUNT - left == len(facts(night))
+    assert len(server.requests) == COUNT - left == len(signal_values(night))
     assert sum(use.usd for use in report.use.values()) <= most
     night()
-    assert (len(server.requests), len(facts(night))) == (COUNT, COUNT)
+    assert (len(server.requests), len(signal_values(night))) == (COUNT, COUNT)
 
 
 def test_questions_are_split_to_the_limits_of_the_vendor(night, server, monkeypatch):
@@ -96,4 +96,4 @@ def test_questions_are_split_to_the_limits_of_the_vendor(night, server, monkeypa
 def test_answers_that_come_with_the_state_are_read_too(night, server):
     server.inline = True
     assert night().failures == {}
-    assert sorted(facts(night).values()) == [False] * 3 + [True] * 3
+    assert sorted(signal_values(night).values()) == [False] * 3 + [True] * 3

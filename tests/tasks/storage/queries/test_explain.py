@@ -10,10 +10,10 @@ from tests.builders import (
     battle,
     conversation,
     decision,
+    drawn_image,
     facts_frame,
     image,
     measure_clean,
-    picture,
     sides,
     store_with,
 )
@@ -22,7 +22,7 @@ SOURCE = "2024-09-18-conv.json"
 
 
 def test_a_dropped_conversation_shows_its_reasons_and_the_signals_of_every_part(tmp_path):
-    shown = picture(1)
+    shown = drawn_image(1)
     out = conversation("out", "Who?", "Me.", image_ids=[shown.image_id], line=12)
     store = store_with(tmp_path, conversations=[out], images=[image(shown)], decisions=[decision(out, "face")])
     measure_clean(store, [out], faces={shown.image_id: {"confidence_max": 0.75}})
@@ -30,7 +30,7 @@ def test_a_dropped_conversation_shows_its_reasons_and_the_signals_of_every_part(
     assert account["decision"]["reasons"] == ["face"]
     assert account["decision"]["keep"] is False
     assert account["source"] == f"{SOURCE}:12"
-    assert account["pictures"][shown.image_id]["faces"]["confidence_max"] == 0.75
+    assert account["images"][shown.image_id]["faces"]["confidence_max"] == 0.75
     assert [message["role"] for message in account["messages"]] == ["user", "assistant"]
     assert "text_pii" in account["messages"][0]["signals"]
     assert "model_names" in account["messages"][1]["signals"]
@@ -80,24 +80,24 @@ def test_a_direct_chat_has_no_battle(store):
     assert explain_item(store, "c00")["battle"] is None
 
 
-def test_a_picture_shows_its_signals_where_it_is_used_and_what_it_resembles(tmp_path):
-    one, other = picture(1), picture(2)
+def test_an_image_shows_its_signals_where_it_is_used_and_what_it_resembles(tmp_path):
+    one, other = drawn_image(1), drawn_image(2)
     used = conversation("used", image_ids=[one.image_id])
     store = store_with(tmp_path, conversations=[used], images=[image(one), image(other)])
     measure_clean(store, [used])
     near = NearImage(
         image_a=other.image_id, image_b=one.image_id, phash_distance=2, pdq_distance=9, grey_correlation=0.99
     )
-    store.replace("near_pictures", frame_of(NearImage, [near]))
+    store.replace("near_images", frame_of(NearImage, [near]))
     meant = SemanticImage(image_a=other.image_id, image_b=one.image_id, cosine=0.95)
-    store.replace("semantic_pictures", frame_of(SemanticImage, [meant]))
+    store.replace("semantic_images", frame_of(SemanticImage, [meant]))
     account = explain_item(store, one.image_id)
-    assert (account["picture"]["width"], account["picture"]["height"]) == (one.width, one.height)
+    assert (account["image"]["width"], account["image"]["height"]) == (one.width, one.height)
     assert account["conversations"] == ["used"]
     assert account["signals"]["nsfw"]["nsfw_probability"] == pytest.approx(0.01)
     assert [pair["pdq_distance"] for pair in account["near_duplicates"]] == [9]
     assert [pair["cosine"] for pair in account["semantic_duplicates"]] == [pytest.approx(0.95)]
-    assert "bytes" not in account["picture"]
+    assert "bytes" not in account["image"]
     assert "vector" not in account["signals"]["image_embedding"]
 
 

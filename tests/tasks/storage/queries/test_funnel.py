@@ -82,6 +82,6 @@ def test_a_line_without_a_decision_is_not_kept(tmp_path):
     assert fates(with_lines(store, chat=[1]))[1][0] == "dropped"
 
 
-def test_a_picture_that_was_rejected_is_no_line(tmp_path):
+def test_an_image_that_was_rejected_is_no_line(tmp_path):
     reject = Reject(source="a.png", line=None, reason=RejectReason.IMAGE_EMPTY, evidence="0 bytes")
     assert funnel(store_with(tmp_path, rejects=[reject])).lines == 0

@@ -1,4 +1,4 @@
-"""Duplicates of a folder are found as a release finds them: equal pixels, and pictures that look the same."""
+"""Duplicates of a folder are found as a release finds them: equal pixels, and images that look the same."""
 
 import shutil
 
@@ -20,7 +20,7 @@ def providers():
 
 @pytest.fixture(scope="module")
 def found(providers, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("pictures")
+    folder = tmp_path_factory.mktemp("images")
     coffee = PIL.Image.fromarray(skimage.data.coffee())
     coffee.save(folder / "coffee.png")
     (folder / "deep").mkdir()
@@ -55,15 +55,15 @@ def test_a_smaller_copy_is_a_perceptual_pair_with_every_file_of_the_larger(found
     assert all(0 <= pair.distance <= 8 for pair in pairs)
 
 
-def test_a_group_holds_all_copies_once_and_different_pictures_none(found):
+def test_a_group_holds_all_copies_once_and_different_images_none(found):
     assert [sorted(group) for group in found.groups] == [["coffee.bmp", "coffee.png", "deep/again.PNG", "small.jpg"]]
 
 
-def test_files_that_are_no_pictures_are_named_with_their_reason(found):
+def test_files_that_are_no_images_are_named_with_their_reason(found):
     assert dict(found.rejected).keys() == {"broken.png", "empty.jpg", "scan.TIFF", "drawing.svg"}
-    assert dict(found.rejected)["scan.TIFF"] == "image_not_a_picture"
+    assert dict(found.rejected)["scan.TIFF"] == "not_an_image"
     assert dict(found.rejected)["empty.jpg"] == "image_empty"
-    assert found.pictures == 5
+    assert found.images == 5
 
 
 def test_threads_change_nothing(found, providers, tmp_path):
@@ -74,7 +74,7 @@ def test_threads_change_nothing(found, providers, tmp_path):
 
 def test_an_empty_folder_has_no_duplicates(providers, tmp_path):
     nothing = loose_duplicates(tmp_path, providers, workers=1)
-    assert (nothing.pictures, nothing.pairs, nothing.groups, nothing.rejected) == (0, [], [], [])
+    assert (nothing.images, nothing.pairs, nothing.groups, nothing.rejected) == (0, [], [], [])
 
 
 def test_semantic_pairs_come_when_asked_for_name_only_what_is_no_closer_and_group_nothing(providers, tmp_path):

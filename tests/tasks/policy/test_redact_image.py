@@ -1,4 +1,4 @@
-"""What a box held is in no byte of the redacted picture."""
+"""What a box held is in no byte of the redacted image."""
 
 import io
 
@@ -12,7 +12,7 @@ from tasks.images.decode import DecodedImage, open_image
 from tasks.images.rebuild import is_pixels_alone
 from tasks.policy.redact import BLOCK, fill_boxes, grown
 from tasks.storage.content_id import image_id
-from tests.builders import picture
+from tests.builders import drawn_image
 
 
 def of_pixels(rgb: np.ndarray, file_format: str) -> DecodedImage:
@@ -24,7 +24,7 @@ SIDES = st.integers(1, 90)
 
 @settings(max_examples=40)
 @given(file_format=st.sampled_from(["png", "jpeg"]), width=SIDES, height=SIDES, seed=st.integers(0, 9), data=st.data())
-def test_pictures_that_differ_only_inside_the_boxes_become_the_same_bytes(file_format, width, height, seed, data):
+def test_images_that_differ_only_inside_the_boxes_become_the_same_bytes(file_format, width, height, seed, data):
     corners = st.tuples(st.integers(0, width), st.integers(0, height), SIDES, SIDES)
     boxes = [grown(box, width, height) for box in data.draw(st.lists(corners, min_size=1, max_size=3))]
     draw = np.random.default_rng(seed).integers
@@ -60,8 +60,8 @@ def test_a_box_grows_by_its_margin_to_whole_blocks_and_stays_inside(box, width, 
 
 
 @pytest.mark.parametrize("file_format", ["PNG", "JPEG"])
-def test_a_redacted_picture_is_a_picture_of_its_own_of_the_same_size_and_format(file_format):
-    original = picture(1, (96, 80))
+def test_a_redacted_image_is_an_image_of_its_own_of_the_same_size_and_format(file_format):
+    original = drawn_image(1, (96, 80))
     sink = io.BytesIO()
     PIL.Image.fromarray(original.rgb).save(sink, file_format)
     original = open_image(sink.getvalue())
@@ -74,7 +74,7 @@ def test_a_redacted_picture_is_a_picture_of_its_own_of_the_same_size_and_format(
 
 
 def test_nothing_outside_the_boxes_changes():
-    original = picture(2, (64, 64))
+    original = drawn_image(2, (64, 64))
     made = fill_boxes(original, [(16, 16, 32, 48)])
     outside = np.ones((64, 64), bool)
     outside[16:48, 16:32] = False

@@ -1,4 +1,4 @@
-"""A picture's identity is what one sees: pixels upright, transparency on white, whatever the file around them."""
+"""An image's identity is what one sees: pixels upright, transparency on white, whatever the file around them."""
 
 import io
 
@@ -11,9 +11,9 @@ from hypothesis.extra import numpy as hnp
 
 from tasks.images.decode import DecodedImage, decode_stored, open_image
 from tasks.storage.content_id import image_id
-from tests.builders import picture
+from tests.builders import drawn_image
 
-PIXELS = np.array(picture(3, (45, 31)).rgb)
+PIXELS = np.array(drawn_image(3, (45, 31)).rgb)
 PALETTED = PIL.Image.fromarray(PIXELS).quantize(16)
 T = PIL.Image.Transpose
 FROM_UPRIGHT = {
@@ -54,12 +54,12 @@ def _open(pixels: np.ndarray, file_format: str = "PNG", **options) -> DecodedIma
     ],
     ids=str,
 )
-def test_the_same_pixels_in_another_container_are_the_same_picture(file_format, mode, options):
+def test_the_same_pixels_in_another_container_are_the_same_image(file_format, mode, options):
     opened = open_image(_saved(PALETTED.convert(mode), file_format, **options))
     assert opened.image_id == image_id(np.asarray(PALETTED.convert("RGB")))
 
 
-def test_metadata_makes_no_other_picture():
+def test_metadata_makes_no_other_image():
     exif = PIL.Image.Exif()
     exif[0x010E] = "holiday"
     assert (
@@ -67,7 +67,7 @@ def test_metadata_makes_no_other_picture():
     )
 
 
-def test_other_pixels_are_another_picture():
+def test_other_pixels_are_another_image():
     other = PIXELS.copy()
     other[-1, -1, -1] ^= 1
     assert _open(other).image_id != _open(PIXELS).image_id
@@ -75,7 +75,7 @@ def test_other_pixels_are_another_picture():
 
 @pytest.mark.parametrize("orientation", FROM_UPRIGHT)
 @pytest.mark.parametrize("file_format", ["PNG", "WEBP"])
-def test_a_picture_is_the_same_however_the_camera_was_held(orientation, file_format):
+def test_an_image_is_the_same_however_the_camera_was_held(orientation, file_format):
     stored = PIL.Image.fromarray(PIXELS)
     for step in FROM_UPRIGHT[orientation]:
         stored = stored.transpose(step)
@@ -112,7 +112,7 @@ def test_transparency_is_seen_on_white():
         assert open_image(_saved(PIL.Image.fromarray(layer), file_format, **options)).image_id == image_id(seen)
 
 
-def test_colours_under_full_transparency_make_no_other_picture():
+def test_colours_under_full_transparency_make_no_other_image():
     clear = np.zeros((8, 8, 4), np.uint8)
     coloured = clear.copy()
     coloured[..., 0] = 200
@@ -120,7 +120,7 @@ def test_colours_under_full_transparency_make_no_other_picture():
     assert first.image_id == second.image_id == image_id(np.full((8, 8, 3), 255, np.uint8))
 
 
-def test_sixteen_bit_grey_is_the_same_picture_as_eight_bit_grey():
+def test_sixteen_bit_grey_is_the_same_image_as_eight_bit_grey():
     grey = PIXELS[..., 0]
     wide = PIL.Image.fromarray(grey.astype(np.uint16) * 257)
     assert open_image(_saved(wide, "PNG")).image_id == image_id(np.dstack([grey] * 3))
@@ -146,4 +146,4 @@ def test_what_is_stored_decodes_to_exactly_what_was_seen(pixels, file_format):
     [((100, 50), 10, (10, 5)), ((50, 100), 10, (5, 10)), ((8, 6), 10, (8, 6)), ((400, 1), 10, (10, 1))],
 )
 def test_fitting_keeps_the_shape_and_never_enlarges(size, side_max, fitted):
-    assert picture(0, size).fitted(side_max).shape == (*fitted[::-1], 3)
+    assert drawn_image(0, size).fitted(side_max).shape == (*fitted[::-1], 3)

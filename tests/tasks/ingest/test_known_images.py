@@ -1,4 +1,4 @@
-"""A picture on the operator's lists is quarantined with its lines and never looked at; earlier traces of it go."""
+"""An image on the operator's lists is quarantined with its lines and never looked at; earlier traces of it go."""
 
 import hashlib
 import io
@@ -14,9 +14,9 @@ from tasks.images.hashes import pdq_digits
 from tasks.ingest.known_images import file_digests
 from tasks.ingest.presets import logged_name
 from tests.builders import facts_frame, image_bytes
-from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, rejected, state, vote, write
+from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, rejected, state, vote, write
 
-BAD, GOOD = picture("bad"), picture("good")
+BAD, GOOD = image_name("bad"), image_name("good")
 BYTES = {BAD: image_bytes(1, (160, 120)), GOOD: image_bytes(2, (160, 120))}
 OPENED = open_image(BYTES[BAD])
 LINES = {kind: f"{kind} {value}" for kind, value in file_digests(BYTES[BAD])._asdict().items()} | {
@@ -33,7 +33,7 @@ def logs(tmp_path):
         path = folder / "serve_images" / f"{name}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    write(folder, DAY, chat("bad", pictures=[BAD]), chat("good", pictures=[GOOD]))
+    write(folder, DAY, chat("bad", images=[BAD]), chat("good", images=[GOOD]))
     return folder
 
 
@@ -48,19 +48,19 @@ def listing(tmp_path):
 
 
 def cells(store) -> str:
-    return "".join(str(store.read(name).to_dicts()) for name in TABLES if name not in ("quarantine", "picture_files"))
+    return "".join(str(store.read(name).to_dicts()) for name in TABLES if name not in ("quarantine", "image_files"))
 
 
 @pytest.mark.parametrize("kind", LINES)
-def test_a_listed_picture_is_quarantined_before_anybody_looks(logs, tmp_path, listing, kind):
+def test_a_listed_image_is_quarantined_before_anybody_looks(logs, tmp_path, listing, kind):
     looked: list[str] = []
     store = ingested(logs, tmp_path / "store", looked, **listing(LINES[kind]))
     assert looked == [open_image(BYTES[GOOD]).image_id] == store.read("images")["image_id"].to_list()
     assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
     assert rejected(store) == {(DAY, 1): "known_hash"}
     held = store.read("quarantine").select("kind", "key", "cause").rows()
-    assert held == [("conversation", conv_id("bad"), "known_hash"), ("picture", BAD, "known_hash")]
-    assert store.read("picture_files")["name"].to_list() == [f"{GOOD}.png"]
+    assert held == [("conversation", conv_id("bad"), "known_hash"), ("image", BAD, "known_hash")]
+    assert store.read("image_files")["name"].to_list() == [f"{GOOD}.png"]
 
 
 @pytest.mark.parametrize("kind", ["md5", "sha1", "sha256"])
@@ -80,15 +80,15 @@ def test_a_copy_that_looks_the_same_is_known_by_pdq(logs, tmp_path, listing):
 
 
 def test_the_other_side_of_a_vote_goes_along(logs, tmp_path, listing):
-    write(logs, DAY, vote(state("a", pictures=[BAD]), state("b", pictures=[BAD])), chat("b", pictures=[GOOD]))
+    write(logs, DAY, vote(state("a", images=[BAD]), state("b", images=[BAD])), chat("b", images=[GOOD]))
     store = ingested(logs, tmp_path / "store", **listing(LINES["sha256"]))
     assert store.read("conversations").is_empty() and store.read("battles").is_empty()
     assert set(rejected(store).values()) == {"known_hash"}
 
 
-def test_new_lines_about_a_held_picture_are_held_without_the_list(logs, tmp_path, listing):
+def test_new_lines_about_a_held_image_are_held_without_the_list(logs, tmp_path, listing):
     ingested(logs, tmp_path / "store", **listing(LINES["pdq"]))
-    write(logs, "vision-tmp-2024-06-21-conv.json", chat("later", pictures=[BAD]), chat("bad", "More?", "No."))
+    write(logs, "vision-tmp-2024-06-21-conv.json", chat("later", images=[BAD]), chat("bad", "More?", "No."))
     looked: list[str] = []
     store = ingested(logs, tmp_path / "store", looked)
     assert looked == []
@@ -110,29 +110,29 @@ def test_a_new_list_removes_what_was_taken_in_before(logs, tmp_path, listing, ki
     assert rejected(store) == {(DAY, 1): "known_hash"}
     for gone in (OPENED.image_id, document, conv_id("bad"), BAD):
         assert gone not in cells(store)
-    assert store.read("picture_files")["name"].to_list() == [f"{GOOD}.png"]
+    assert store.read("image_files")["name"].to_list() == [f"{GOOD}.png"]
     assert [part for part in (tmp_path / "store").rglob("*.parquet") if BYTES[BAD][40:200] in part.read_bytes()] == []
 
 
-def test_a_picture_that_a_server_flags_after_it_was_taken_in_is_removed_under_every_name(logs, tmp_path):
-    again = picture("again")
+def test_an_image_that_a_server_flags_after_it_was_taken_in_is_removed_under_every_name(logs, tmp_path):
+    again = image_name("again")
     (logs / "serve_images" / f"{again}.png").write_bytes(BYTES[BAD])
-    write(logs, DAY, chat("bad", pictures=[BAD]), chat("good", pictures=[GOOD]), chat("again", pictures=[again]))
+    write(logs, DAY, chat("bad", images=[BAD]), chat("good", images=[GOOD]), chat("again", images=[again]))
     store = ingested(logs, tmp_path / "store")
     store.append("signals/nsfw", facts_frame("nsfw", {OPENED.image_id: {}}))
-    write(logs, "vision-csam-2024-06-21-conv.json", chat("later", pictures=[BAD]))
+    write(logs, "vision-csam-2024-06-21-conv.json", chat("later", images=[BAD]))
     looked: list[str] = []
     for _ in range(2):
         ingested(logs, tmp_path / "store", looked)
         assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
         assert sorted(rejected(store).values()) == ["csam_flagged"] * 3
-        assert store.read("picture_files")["name"].to_list() == [f"{GOOD}.png"]
+        assert store.read("image_files")["name"].to_list() == [f"{GOOD}.png"]
         assert OPENED.image_id not in cells(store)
     assert looked == []
     assert [part for part in (tmp_path / "store").rglob("*.parquet") if BYTES[BAD][40:200] in part.read_bytes()] == []
 
 
-def test_pictures_that_came_while_no_list_was_given_are_checked_when_it_is_given_again(logs, tmp_path, listing):
+def test_images_that_came_while_no_list_was_given_are_checked_when_it_is_given_again(logs, tmp_path, listing):
     chosen = listing(LINES["sha1"])
     (logs / "serve_images" / f"{BAD}.png").rename(tmp_path / "kept.png")
     ingested(logs, tmp_path / "store", **chosen)
@@ -166,7 +166,7 @@ def test_a_listed_preset_is_held_and_not_opened_again(logs, tmp_path, listing):
     presets.mkdir()
     (presets / "one.png").write_bytes(BYTES[BAD])
     (presets / "presets.json").write_text('[{"dataset": "Memes", "path": "one.png"}]')
-    write(logs, DAY, chat("a", pictures=[logged_name(presets / "one.png")]))
+    write(logs, DAY, chat("a", images=[logged_name(presets / "one.png")]))
     ingested(logs, tmp_path / "store", **listing(LINES["sha256"]))
     (presets / "one.png").unlink()  # opening it now would be an error
     store = ingested(logs, tmp_path / "store", **listing(LINES["sha256"]))

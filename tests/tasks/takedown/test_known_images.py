@@ -1,4 +1,4 @@
-"""A release that shows a conversation with a known picture is withdrawn; others stay."""
+"""A release that shows a conversation with a known image is withdrawn; others stay."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def files(store) -> set[str]:
 
 
 @pytest.mark.parametrize("cause", ["known_hash", "flagged"])
-def test_a_release_with_a_picture_that_is_quarantined_by_now_keeps_only_its_manifest(tmp_path, cause):
+def test_a_release_with_an_image_that_is_quarantined_by_now_keeps_only_its_manifest(tmp_path, cause):
     store = small_store(tmp_path)
     make_release(store, release="v1")
     held(store, "c03", cause)

@@ -1,4 +1,4 @@
-"""Pictures of every mode and shape are measured as they are seen: nothing crashes, and nothing turns black unseen."""
+"""Images of every mode and shape are measured as they are seen: nothing crashes, and nothing turns black unseen."""
 
 import io
 
@@ -51,7 +51,7 @@ def test_alpha_over_nothing_is_white_and_no_black():
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 20_000), (20_000, 1), (2, 3)])
 @pytest.mark.parametrize("file_format", ["PNG", "JPEG"])
-def test_pictures_of_any_shape_are_measured(size, file_format):
+def test_images_of_any_shape_are_measured(size, file_format):
     opened = open_image(saved(PIL.Image.new("RGB", size, (200, 200, 200)), file_format))
     assert (opened.width, opened.height) == size
     assert abs(int(opened.rgb.mean()) - 200) <= 1

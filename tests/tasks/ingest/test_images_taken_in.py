@@ -1,4 +1,4 @@
-"""Pictures from the side of ingest: what a name leads to, and what hostile files come to."""
+"""Images from the side of ingest: what a name leads to, and what hostile files come to."""
 
 import json
 import os
@@ -9,9 +9,9 @@ from schemas.errors import BadInput
 from tasks.ingest.presets import logged_name
 from tasks.ingest.take_in import FILE_BYTES_MAX
 from tests.builders import image_bytes
-from tests.tasks.ingest.logs import DAY, chat, conv_id, ingested, picture, state, vote, write
+from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, state, vote, write
 
-P, Q = picture("p"), picture("q")
+P, Q = image_name("p"), image_name("q")
 
 
 def put(logs, name: str, content: bytes, folder: str = "serve_images"):
@@ -26,11 +26,11 @@ def only(store, table: str = "conversations") -> dict:
     return row
 
 
-def test_one_picture_under_two_names_and_containers_is_one_picture(tmp_path):
+def test_one_image_under_two_names_and_containers_is_one_image(tmp_path):
     logs = tmp_path / "logs"
     put(logs, f"{P}.png", image_bytes(1))
     put(logs, f"{Q}.png", image_bytes(1, file_format="BMP"))
-    write(logs, DAY, chat("a", pictures=[P]), chat("b", pictures=[Q]))
+    write(logs, DAY, chat("a", images=[P]), chat("b", images=[Q]))
     store = ingested(logs, tmp_path / "store")
     assert store.read("images").height == 1
     assert store.read("conversations")["image_ids"].n_unique() == 1
@@ -40,24 +40,24 @@ def test_the_exact_png_of_a_later_era_is_preferred_to_the_jpeg_of_an_earlier_one
     logs = tmp_path / "logs"
     put(logs, f"{P}.jpg", image_bytes(1, file_format="JPEG"))
     put(logs, f"{P}.png", image_bytes(1))
-    write(logs, DAY, chat("a", pictures=[P]))
+    write(logs, DAY, chat("a", images=[P]))
     assert only(ingested(logs, tmp_path / "store"), "images")["format"] == "png"
 
 
-def test_a_picture_file_of_another_container_is_taken_in_or_refused_for_what_it_is_and_never_called_missing(tmp_path):
+def test_an_image_file_of_another_container_is_taken_in_or_refused_for_what_it_is_and_never_called_missing(tmp_path):
     logs = tmp_path / "logs"
     put(logs, f"{P}.bmp", image_bytes(1, file_format="BMP"))
     put(logs, f"{Q}.tiff", image_bytes(1, file_format="TIFF"))
-    write(logs, DAY, chat("a", pictures=[P]), chat("b", pictures=[Q]))
+    write(logs, DAY, chat("a", images=[P]), chat("b", images=[Q]))
     store = ingested(logs, tmp_path / "store")
     assert store.read("images").height == 1
     refused = only(store, "rejects")
-    assert (refused["source"].partition(".")[0], refused["reason"]) == (Q, "image_not_a_picture")
+    assert (refused["source"].partition(".")[0], refused["reason"]) == (Q, "not_an_image")
 
 
 HOSTILE = {
     "image_empty": b"",
-    "image_not_a_picture": b"<svg onload=alert(1)>",
+    "not_an_image": b"<svg onload=alert(1)>",
     "image_truncated": image_bytes(1, (200, 200))[:2000],
     "image_animated": None,
     "image_too_large": None,
@@ -84,10 +84,10 @@ def hostile(reason: str) -> bytes:
 
 
 @pytest.mark.parametrize("reason", HOSTILE)
-def test_a_hostile_picture_is_a_reject_and_a_problem_of_its_conversation(tmp_path, reason):
+def test_a_hostile_image_is_a_reject_and_a_problem_of_its_conversation(tmp_path, reason):
     logs = tmp_path / "logs"
     put(logs, f"{P}.png", hostile(reason))
-    write(logs, DAY, chat("a", pictures=[P]))
+    write(logs, DAY, chat("a", images=[P]))
     store = ingested(logs, tmp_path / "store")
     assert only(store)["image_problems"] == [reason]
     assert [(row["source"], row["line"], row["reason"]) for row in store.read("rejects").to_dicts()] == [
@@ -95,8 +95,8 @@ def test_a_hostile_picture_is_a_reject_and_a_problem_of_its_conversation(tmp_pat
     ]
 
 
-def test_a_picture_name_that_is_none_is_a_reject_that_says_where_it_stands_and_costs_no_line(tmp_path):
-    write(tmp_path / "logs", DAY, chat("a", pictures=["../../etc/passwd"]), chat("b", pictures=["me@example.com", P]))
+def test_an_image_name_that_is_none_is_a_reject_that_says_where_it_stands_and_costs_no_line(tmp_path):
+    write(tmp_path / "logs", DAY, chat("a", images=["../../etc/passwd"]), chat("b", images=["me@example.com", P]))
     for _ in range(2):
         store = ingested(tmp_path / "logs", tmp_path / "store")
         rejects = store.read("rejects").sort("reason").to_dicts()
@@ -111,21 +111,21 @@ def test_a_picture_name_that_is_none_is_a_reject_that_says_where_it_stands_and_c
     ]
 
 
-def test_what_lies_where_a_picture_should_and_is_no_file_or_too_large_is_not_read(tmp_path):
+def test_what_lies_where_an_image_should_and_is_no_file_or_too_large_is_not_read(tmp_path):
     logs = tmp_path / "logs"
     (logs / "serve_images" / f"{P}.png").mkdir(parents=True)
     with put(logs, f"{Q}.png", b"").open("wb") as stream:
         stream.truncate(FILE_BYTES_MAX + 1)
-    os.mkfifo(logs / "serve_images" / f"{picture('pipe')}.png")
-    write(logs, DAY, chat("a", pictures=[P]), chat("b", pictures=[Q]), chat("c", pictures=[picture("pipe")]))
+    os.mkfifo(logs / "serve_images" / f"{image_name('pipe')}.png")
+    write(logs, DAY, chat("a", images=[P]), chat("b", images=[Q]), chat("c", images=[image_name("pipe")]))
     store = ingested(logs, tmp_path / "store")
-    assert sorted(store.read("rejects")["reason"]) == ["image_not_a_picture", "image_not_a_picture", "image_too_large"]
+    assert sorted(store.read("rejects")["reason"]) == ["not_an_image", "not_an_image", "image_too_large"]
     assert store.read("conversations").height == 3
 
 
-def test_a_missing_picture_that_turns_up_later_is_taken_in_then(tmp_path):
+def test_a_missing_image_that_turns_up_later_is_taken_in_then(tmp_path):
     logs = tmp_path / "logs"
-    write(logs, DAY, chat("a", pictures=[P]))
+    write(logs, DAY, chat("a", images=[P]))
     assert only(ingested(logs, tmp_path / "store"))["image_problems"] == ["image_missing"]
     put(logs, f"{P}.png", image_bytes(1))
     store = ingested(logs, tmp_path / "store")
@@ -133,27 +133,27 @@ def test_a_missing_picture_that_turns_up_later_is_taken_in_then(tmp_path):
     assert store.read("rejects").is_empty()
 
 
-def test_a_link_out_of_the_picture_folder_is_not_followed(tmp_path):
+def test_a_link_out_of_the_image_folder_is_not_followed(tmp_path):
     secret = put(tmp_path, "secret.png", image_bytes(9), folder="elsewhere")
     link = tmp_path / "logs" / "serve_images" / f"{P}.png"
     link.parent.mkdir(parents=True)
     link.symlink_to(secret)
-    write(tmp_path / "logs", DAY, chat("a", pictures=[P]))
+    write(tmp_path / "logs", DAY, chat("a", images=[P]))
     store = ingested(tmp_path / "logs", tmp_path / "store")
     assert store.read("images").is_empty()
     assert only(store, "rejects")["reason"] == "image_path_escape"
 
 
-def test_every_server_below_the_log_folder_has_its_own_pictures(tmp_path):
+def test_every_server_below_the_log_folder_has_its_own_images(tmp_path):
     logs = tmp_path / "logs"
     for number, name in enumerate((P, Q)):
         put(logs, f"{name}.png", image_bytes(number), folder=f"server{number}/serve_images")
-        write(logs, f"server{number}/{DAY}", chat(f"c{number}", pictures=[name]))
+        write(logs, f"server{number}/{DAY}", chat(f"c{number}", images=[name]))
     store = ingested(logs, tmp_path / "store")
     assert [len(ids) for ids in store.read("conversations")["image_ids"]] == [1, 1]
 
 
-def test_wildvision_pictures_are_found_by_the_conversation_and_time_in_their_names(tmp_path):
+def test_wildvision_images_are_found_by_the_conversation_and_time_in_their_names(tmp_path):
     logs, a = tmp_path / "logs", conv_id("a")
     for seed, at in enumerate((0, 100)):
         put(logs, f"input_image_{a}_{1718884800 + at}.png", image_bytes(seed), folder="input_images")
@@ -162,9 +162,9 @@ def test_wildvision_pictures_are_found_by_the_conversation_and_time_in_their_nam
     records = [chat("a", at=5), vote("a", "b", at=9), chat("a", "Another question", "A", at=105), chat("none", at=6)]
     write(logs, "2024-06-20-conv.json", *records)
     store = ingested(logs, tmp_path / "store")
-    pictures = {row["line"]: row["image_ids"] for row in store.read("conversations").to_dicts()}
-    assert [len(pictures[number]) for number in (1, 2, 3, 4)] == [1, 1, 1, 0]
-    assert len({image for ids in pictures.values() for image in ids}) == 3
+    images = {row["line"]: row["image_ids"] for row in store.read("conversations").to_dicts()}
+    assert [len(images[number]) for number in (1, 2, 3, 4)] == [1, 1, 1, 0]
+    assert len({image for ids in images.values() for image in ids}) == 3
     assert store.read("rejects").is_empty()
 
 
@@ -172,7 +172,7 @@ def test_a_preset_is_known_by_the_name_the_server_logs_for_it(tmp_path):
     logs, presets = tmp_path / "logs", tmp_path / "presets"
     drawn = put(presets, "meme.jpg", image_bytes(3, (40, 30), "JPEG"), folder="memes")
     (presets / "presets.json").write_text(json.dumps([{"dataset": "Memes", "question": "", "path": "memes/meme.jpg"}]))
-    write(logs, DAY, chat("a", pictures=[logged_name(drawn)]))
+    write(logs, DAY, chat("a", images=[logged_name(drawn)]))
     preset = only(ingested(logs, tmp_path / "store"), "presets")
     assert (preset["dataset"], preset["logged_name"]) == ("Memes", logged_name(drawn))
     assert preset["image_id"] is not None
@@ -185,10 +185,10 @@ def test_a_preset_outside_its_collection_is_refused(tmp_path):
         ingested(tmp_path / "logs", tmp_path / "store")
 
 
-def test_both_sides_of_a_battle_share_one_picture(tmp_path):
+def test_both_sides_of_a_battle_share_one_image(tmp_path):
     logs = tmp_path / "logs"
     put(logs, f"{P}.png", image_bytes(1))
-    write(logs, DAY, vote(state("a", pictures=[P]), state("b", pictures=[P])))
+    write(logs, DAY, vote(state("a", images=[P]), state("b", images=[P])))
     store = ingested(logs, tmp_path / "store")
     assert store.read("images").height == 1
     assert [len(ids) for ids in store.read("conversations")["image_ids"]] == [1, 1]

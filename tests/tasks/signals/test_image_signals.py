@@ -1,4 +1,4 @@
-"""Picture signals: what the embedded models say of real pictures, and how answers become facts."""
+"""Image signals: what the embedded models say of real images, and how answers become facts."""
 
 import numpy as np
 import PIL.Image
@@ -9,7 +9,7 @@ import skimage.data
 from tasks.images.decode import DecodedImage
 from tasks.signals import IMAGE_SIGNALS
 from tasks.signals.image_layout import image_layout
-from tests.builders import picture
+from tests.builders import drawn_image
 
 
 def of(image):
@@ -19,17 +19,17 @@ def of(image):
 
 @pytest.fixture(scope="module")
 def measured(embedded):
-    """(signal, picture) -> value."""
+    """(signal, image) -> value."""
     page = PIL.Image.new("RGB", (480, 120), "white")
     PIL.ImageDraw.Draw(page).text((20, 30), "OPEN DAILY", fill="black", font_size=48)
-    pictures = {
+    images = {
         "astronaut": of(PIL.Image.fromarray(skimage.data.astronaut())),
         "coffee": of(PIL.Image.fromarray(skimage.data.coffee())),
         "page": of(page),
-        "smooth": picture(1, (200, 150)),
+        "smooth": drawn_image(1, (200, 150)),
     }
-    values = {name: make(embedded).values(list(pictures.values())) for name, make in IMAGE_SIGNALS.items()}
-    return {(name, shown): value for name, of in values.items() for shown, value in zip(pictures, of, strict=True)}
+    values = {name: make(embedded).values(list(images.values())) for name, make in IMAGE_SIGNALS.items()}
+    return {(name, shown): value for name, of in values.items() for shown, value in zip(images, of, strict=True)}
 
 
 def test_a_face_is_found_where_it_is(measured):
@@ -65,19 +65,19 @@ def test_layout_tells_a_page_from_a_photograph(measured):
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 400), (400, 1), (255, 257)])
-def test_a_flat_picture_is_flat_at_every_size(size):
+def test_a_flat_image_is_flat_at_every_size(size):
     layout = image_layout(of(PIL.Image.new("RGB", size, "red")))
     assert (layout.flat_fraction, layout.colour_count, layout.saturation_mean, layout.ink_fraction) == (1, 1, 1, 0)
 
 
 def test_the_strongest_face_and_the_largest_are_summed_up(counting):
-    (value,) = IMAGE_SIGNALS["faces"](counting).values([picture(0, (40, 20))])
+    (value,) = IMAGE_SIGNALS["faces"](counting).values([drawn_image(0, (40, 20))])
     assert value.confidence_max == pytest.approx(0.7)
     assert value.area_fraction_max == pytest.approx(0.25)
 
 
 def test_no_face_is_zero_and_a_failure_is_not(counting, monkeypatch):
     monkeypatch.setitem(counting.fails, "faces", lambda seen: seen.width == 8)
-    failed, found = IMAGE_SIGNALS["faces"](counting).values([picture(0, (8, 8)), picture(1, (16, 16))])
+    failed, found = IMAGE_SIGNALS["faces"](counting).values([drawn_image(0, (8, 8)), drawn_image(1, (16, 16))])
     assert failed.reason == "over_quota"
     assert len(found.faces) == 1

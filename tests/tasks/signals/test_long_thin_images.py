@@ -1,4 +1,4 @@
-"""Pictures that are thousands of times as long as wide have every fact, and their text is read where it stands."""
+"""Images that are thousands of times as long as wide have every fact, and their text is read where it stands."""
 
 import numpy as np
 import PIL.Image
