@@ -44,7 +44,7 @@ def written_data(stage: Stage, rng: Random) -> Iterator[Problem]:
 
 def located(stage: Stage, rng: Random) -> Iterator[Problem]:
     """Images with a GPS position in their metadata."""
-    for draw in (scenes.landscape, scenes.skyline, scenes.floor_plan):
+    for draw in (scenes.landscape, scenes.fish, scenes.plate):
         exif = PIL.Image.Exif()
         exif[_MAKE_TAG] = "Boxcam"
         exif[_GPS_TAG] = {1: "N", 2: (52.0, 31.0, 12.5), 3: "E", 4: (13.0, 24.0, 18.0)}
@@ -159,7 +159,7 @@ APPEARANCES: dict[str, Change] = {
 COPIES = 4
 HOT_COUNT = 20
 _SUBJECTS = {"coffee", "pets", "sights", "flowers", "rockets"}
-_DATASETS = {"Memes": "meme", "Floorplans": "floor_plan", "Websites": "dashboard", "Charts": "bar_chart"}
+_DATASETS = {"Memes": "meme", "Flowcharts": "flow_chart", "Websites": "dashboard", "Charts": "bar_chart"}
 _PRESETS_UNUSED = 2
 
 
@@ -202,7 +202,7 @@ def hot_prompts(stage: Stage, rng: Random) -> Iterator[Problem]:
     text = load("problem_texts")["hot_prompt"]
     for number in range(HOT_COUNT):
         fact = {"kind": "hot_prompt", "text": text, "count": HOT_COUNT} if number == 0 else None
-        draw = later(rng.choice([scenes.discs, scenes.shards, scenes.plate, scenes.skyline]), rng)
+        draw = later(rng.choice([scenes.discs, scenes.shards, scenes.plate, scenes.landscape]), rng)
         yield Problem(partial(_asked_by_all, stage, text, fact, draw), EXACT)
 
 
@@ -211,7 +211,7 @@ def presets(stage: Stage, rng: Random) -> Iterator[Problem]:
     for dataset, family in _DATASETS.items():
         file = stage.presets.add(FAMILIES[family](rng).image, dataset)
         yield Problem(partial(_picked, stage, dataset, file), EXACT)
-    file = stage.presets.add(FAMILIES["comic"](rng).image, "Memes")
+    file = stage.presets.add(FAMILIES["meme"](rng).image, "Memes")
     yield Problem(partial(_picked, stage, "Memes", file), frozenset({Era.JPG}))
     for _ in range(_PRESETS_UNUSED):
         stage.presets.add(FAMILIES["meme"](rng).image, "Memes")
