@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -50,12 +49,13 @@ def generate_arena(
     writer = LogWriter(folder / "logs", folder / EXPECTED)
     writer.write_fact({"kind": "model_strengths", "models": {model.name: model.strength for model in models()}})
     planned = {day: [*found.get(day, [])] for day in days}
-    for scene, total in ((partial(direct_chat, stage), conversations), (partial(battle, stage), battles)):
+    scenes: dict[Scene, int] = {direct_chat: conversations, battle: battles}
+    for scene, total in scenes.items():
         for day, count in zip(days, _split(total, days), strict=True):
             planned[day] += [scene] * count
     with progress("demo arena", sum(map(len, planned.values()))) as advance:
-        for day, scenes in planned.items():
-            writer.write_day(_lines(day, scenes, chance(seed, day.date), advance))
+        for day, scenes_of_day in planned.items():
+            writer.write_day(_lines(stage, day, scenes_of_day, chance(seed, day.date), advance))
     stage.presets.close()
     _write_server_log(folder / "logs", days, stage.crowd, chance(seed, "server"))
     writer.close()
@@ -91,12 +91,12 @@ def _split(total: int, days: Sequence[LogDay]) -> list[int]:
     return [end - start for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def _lines(day: LogDay, scenes: list[Scene], rng: Random, advance: Advance) -> Iterator[LogLine]:
+def _lines(stage: Stage, day: LogDay, scenes: list[Scene], rng: Random, advance: Advance) -> Iterator[LogLine]:
     """The log lines of the scenes of a day, in random order."""
     rng.shuffle(scenes)
     for number, scene in enumerate(scenes):
         at = day.start + OPENS_SECONDS + (number + rng.random()) / len(scenes) * OPEN_SECONDS
-        yield from scene(rng, Moment(day, at))
+        yield from scene(stage, rng, Moment(day, at))
         advance()
 
 

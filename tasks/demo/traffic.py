@@ -116,8 +116,6 @@ def _joined(parts: list[str], language: str) -> str:
     return ("" if language in _UNSPACED else " ").join(part for part in parts if part)
 
 
-Scene = Callable[[Random, Moment], Iterable[LogLine]]
-"""Function that plays a scene from a moment on and returns its log lines."""
 _TURN_COUNTS, _TURN_WEIGHTS = (1, 2, 3, 4), (70, 18, 8, 4)
 FEEDBACK_PROBABILITY, SHARE_PROBABILITY = 0.06, 0.02
 
@@ -191,6 +189,10 @@ class Stage(NamedTuple):
         lines = [line for talk in talks for line in self.chat(rng, moment, talk, person=person)]
         at = max(line.at for line in lines) + rng.uniform(3, 90)
         return [*lines, vote_line(rng, Moment(moment.day, at), talks, person, *facts, shown=shown)]
+
+
+Scene = Callable[[Stage, Random, Moment], Iterable[LogLine]]
+"""Function that plays a scene from a moment on and returns its log lines."""
 
 
 def vote_line(
