@@ -157,17 +157,7 @@ _OF_ALL = ("ratings", "vote_shares", "outlier_judges")
 
 def method_of(settings: Settings) -> RatingMethod:
     """The rating method that the settings choose."""
-    return RatingMethod(
-        bootstraps=settings.bootstraps,
-        seed=settings.seed,
-        anchor_model=settings.anchor_model,
-        anchor_rating=settings.anchor_rating,
-        interval=settings.interval,
-        cluster=settings.cluster,
-        both_bad=settings.both_bad,
-        style=settings.style_preset,
-        elo_k=settings.elo_k,
-    )
+    return RatingMethod(**settings.model_dump(include=set(RatingMethod.model_fields)))
 
 
 def within(battles: pl.DataFrame, since: date | None, until: date | None) -> pl.DataFrame:
