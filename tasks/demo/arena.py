@@ -1,8 +1,7 @@
 """Draws a demo arena: logs, images and presets in the format of FastChat's server, and the list of planted problems."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 
@@ -16,9 +15,9 @@ from tasks.runtime.progress import Advance, progress
 
 EXPECTED = "expected.jsonl"
 """File of planted problems, one JSON object per line."""
-SERVER_LOG, SERVER_LINES_A_DAY = "gradio_web_server.log", 20
+SERVER_LOG = "gradio_web_server.log"
 """The web server's own text log, which lies beside the conversation logs and must be ignored."""
-_ACTIONS = ["load_demo", "add_text", "bot_response", "regenerate", "clear_history", "leftvote (anony)"]
+_SERVER_LINE = "{} 09:00:00 | INFO | gradio_web_server | add_text. ip: 192.0.2.1\n"
 IMAGES_MIN, IMAGES_A_ROOT = 24, 7
 """Ordinary images grow with the square root of the conversations: 260 for 1,400."""
 ONE_ROUND = 1_000
@@ -57,7 +56,7 @@ def generate_arena(
         for day, scenes_of_day in planned.items():
             writer.write_day(_lines(stage, day, scenes_of_day, chance(seed, day.date), advance))
     stage.presets.close()
-    _write_server_log(folder / "logs", days, stage.crowd, chance(seed, "server"))
+    (folder / "logs" / SERVER_LOG).write_text("".join(_SERVER_LINE.format(day.date) for day in days))
     writer.close()
 
 
@@ -98,13 +97,3 @@ def _lines(stage: Stage, day: LogDay, scenes: list[Scene], rng: Random, advance:
         at = day.start + OPENS_SECONDS + (number + rng.random()) / len(scenes) * OPEN_SECONDS
         yield from scene(stage, rng, Moment(day, at))
         advance()
-
-
-def _write_server_log(logs: Path, days: Iterable[LogDay], crowd: Crowd, rng: Random) -> None:
-    """Write some lines for every day."""
-    with (logs / SERVER_LOG).open("w", encoding="utf-8") as stream:
-        for day in days:
-            for number in range(SERVER_LINES_A_DAY):
-                clock = timedelta(seconds=6 * 3600 + number * 3000 + rng.randint(0, 2999))
-                action, address = rng.choice(_ACTIONS), crowd.anybody(rng).address
-                stream.write(f"{day.date} {clock!s:0>8} | INFO | gradio_web_server | {action}. ip: {address}\n")

@@ -7,27 +7,19 @@ from tasks.demo.words import things
 
 
 def bar_chart(rng: Random) -> Drawing:
-    """Bars, upright or lying, with their values."""
-    canvas, lying = Canvas.any_size(rng), rng.random() < 0.4
+    """Bars with their values."""
+    canvas = Canvas.any_size(rng)
     title = f"{rng.choice(things('measures'))} in {rng.choice(things('towns'))}, {rng.randint(2015, 2023)}"
     canvas.text((rng.randint(12, 24), rng.choice([12, canvas.height - 26])), title, 18, width=canvas.width - 40)
     values = rng.sample(range(8, 98), rng.randint(3, 9))
     labels = rng.sample(things(rng.choice(["goods", "towns", "crops"])), len(values))
-    bars = dict(zip(labels, values, strict=True))
-    long, across = (canvas.width - 150, canvas.height - 90) if lying else (canvas.height - 130, canvas.width - 40)
-    step, thick = across / len(values), rng.uniform(0.55, 0.9)
-    colours = canvas.colours(len(values)) if rng.random() < 0.5 else canvas.colours(1) * len(values)
-    for index, ((label, value), colour) in enumerate(zip(bars.items(), colours, strict=True)):
-        start, size = 45 + step * index, step * thick
-        if lying:
-            canvas.draw.rectangle((90, start, 90 + long * value / 100, start + size), fill=colour)
-            canvas.text((84, start + size / 2), label, 12, width=80, anchor="rm")
-            canvas.text((95 + long * value / 100, start + size / 2), str(value), 12, anchor="lm")
-        else:
-            x, bottom = start - 25, canvas.height - 60
-            canvas.draw.rectangle((x, bottom - long * value / 100, x + size, bottom), fill=colour)
-            canvas.text((x + size / 2, bottom + 6), label, 12, width=step, anchor="mt")
-            canvas.text((x + size / 2, bottom - long * value / 100 - 4), str(value), 12, GREY, anchor="mb")
+    bars, step = dict(zip(labels, values, strict=True)), (canvas.width - 40) / len(values)
+    size, bottom = step * rng.uniform(0.55, 0.9), canvas.height - 60
+    for index, ((label, value), colour) in enumerate(zip(bars.items(), canvas.colours(len(bars)), strict=True)):
+        x, top = 20 + step * index, bottom - (canvas.height - 130) * value / 100
+        canvas.draw.rectangle((x, top, x + size, bottom), fill=colour)
+        canvas.text((x + size / 2, bottom + 6), label, 12, width=step, anchor="mt")
+        canvas.text((x + size / 2, top - 4), str(value), 12, GREY, anchor="mb")
     high, low = max(bars, key=bars.__getitem__), min(bars, key=bars.__getitem__)
     facts = {"highest": high, "highest_value": str(bars[high]), "lowest": low, "lowest_value": str(bars[low])}
     return Drawing(canvas.image, {"what": "bar chart", "title": title} | facts)

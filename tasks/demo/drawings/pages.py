@@ -84,17 +84,13 @@ def dashboard(rng: Random) -> Drawing:
 
 def code_editor(rng: Random) -> Drawing:
     """A few lines of program code, with a mistake in one of them."""
-    sample, dark, size = rng.choice(load("programs")), rng.random() < 0.65, rng.randint(13, 16)
-    lines = sample["code"].rstrip().splitlines()
-    wide = max(300, min(512, int(max(len(line) for line in lines) * size * 0.61) + 64))
-    canvas = Canvas(rng, wide, rng.randint(70, 130) + int(len(lines) * size * 1.5), (28, 30, 38) if dark else WHITE)
-    canvas.font = "mono"
+    sample, dark = rng.choice(load("programs")), rng.random() < 0.65
+    canvas = Canvas.any_size(rng, (28, 30, 38) if dark else WHITE)
     colours = [shade(canvas.hue + index / 5, 0.45 if dark else 0.9, 0.95 if dark else 0.55) for index in range(5)]
-    top = rng.randint(16, 50)
-    for index, line in enumerate(lines):
-        y = top + index * int(size * 1.5)
-        canvas.text((8, y), str(index + 1), size, (120, 122, 130))
-        canvas.text((38, y), line, size, rng.choice(colours))
+    top, pace = rng.randint(8, 50), rng.randint(18, 24)
+    for index, line in enumerate(sample["code"].rstrip().splitlines()):
+        canvas.text((8, top + pace * index), str(index + 1), 14, GREY, font="mono")
+        canvas.text((38, top + pace * index), line, 14, rng.choice(colours), canvas.width - 46, font="mono")
     facts = {name: sample[name] for name in ("language", "function", "bug")}
     return Drawing(canvas.image, {"what": "screenshot of code", **facts})
 

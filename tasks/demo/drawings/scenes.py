@@ -13,16 +13,12 @@ from tasks.demo.words import load, things
 
 def landscape(rng: Random) -> Drawing:
     """Hills under a sun or moon."""
-    canvas = Canvas.any_size(rng)
-    top, bottom, light = rng.random(), rng.random(), rng.uniform(0.5, 1.0)
-    for row in range(canvas.height):
-        hue = top + (bottom - top) * 0.2 * row / canvas.height
-        canvas.draw.line((0, row, canvas.width, row), fill=shade(hue, 0.4, light))
+    canvas, hue = Canvas.any_size(rng, shade(rng.random(), 0.4, rng.uniform(0.5, 1.0))), rng.random()
     x, y = rng.uniform(40, canvas.width - 40), rng.uniform(30, canvas.height * 0.45)
     canvas.disc(x, y, rng.uniform(16, 60), shade(rng.uniform(0.02, 0.17), 0.5, 1.0))
     for layer in range(rng.randint(2, 5)):
         base = canvas.height * (0.4 + 0.13 * layer)
-        canvas.draw.polygon(_hills(canvas, base), fill=shade(bottom + 0.05 * layer, 0.5, 0.75 - 0.13 * layer))
+        canvas.draw.polygon(_hills(canvas, base), fill=shade(hue + 0.05 * layer, 0.5, 0.75 - 0.13 * layer))
     place = rng.choice(things("landscapes"))
     return Drawing(canvas.image, {"what": "painted landscape", "place": place, "mood": rng.choice(things("moods"))})
 

@@ -66,16 +66,10 @@ def _stored(kind: str, detail: str, stage: Stage, rng: Random, moment: Moment) -
     return _asked_about(stage, {"kind": kind, "detail": detail, "image": name}, name, rng, moment)
 
 
-def _missing(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
-    """A name without a file."""
-    name = new_conv_id(rng)
-    fact = {"kind": "image_missing", "detail": "no file", "image": name}
-    return _asked_about(stage, fact, name, rng, moment)
-
-
-def _escaping(name: str, stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
-    """A name that points outside the image folder."""
-    return _asked_about(stage, {"kind": "image_path_escape", "detail": name}, name, rng, moment)
+def _without_file(kind: str, name: str | None, stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
+    """A name without a file, such as one that points outside the image folder; by default like any other."""
+    name = name or new_conv_id(rng)
+    return _asked_about(stage, {"kind": kind, "image": name}, name, rng, moment)
 
 
 def _asked_about(stage: Stage, fact: Fact, name: str, rng: Random, moment: Moment) -> list[LogLine]:
@@ -200,7 +194,7 @@ def hot_prompts(stage: Stage, rng: Random) -> Iterator[Problem]:
     for number in range(HOT_COUNT):
         fact = {"kind": "hot_prompt", "text": text, "count": HOT_COUNT} if number == 0 else None
         draw = later(rng.choice([scenes.discs, scenes.shards, scenes.plate, scenes.landscape]), rng)
-        yield Problem(partial(_asked_by_all, text, fact, draw), EXACT)
+        yield Problem(partial(_asked, fact, draw, text), EXACT)
 
 
 def presets(stage: Stage, rng: Random) -> Iterator[Problem]:
@@ -214,15 +208,11 @@ def presets(stage: Stage, rng: Random) -> Iterator[Problem]:
         stage.presets.add(FAMILIES["meme"](rng).image, "Memes")
 
 
-def _asked(fact: Fact, draw: Draw, prompt: str, stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
+def _asked(fact: Fact | None, draw: Draw, prompt: str, stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     name = stage.images.save(draw(), moment.era)
     talk = stage.talk(rng, upload(name), [prompt])
-    return stage.chat(rng, moment, talk, fact | {"conversation_id": talk.conv_id, "image": name})
-
-
-def _asked_by_all(text: str, fact: Fact | None, draw: Draw, stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
-    talk = stage.talk(rng, upload(stage.images.save(draw(), moment.era)), [text])
-    return stage.chat(rng, moment, talk, *([fact] if fact else []))
+    facts = [fact | {"conversation_id": talk.conv_id, "image": name}] if fact else []
+    return stage.chat(rng, moment, talk, *facts)
 
 
 def _picked(dataset: str, file: Path, stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
@@ -284,10 +274,12 @@ PLANTERS: dict[str, Planter] = {
     "pii_image": written_data,
     "exif_gps": located,
     "image_corrupt": planter(*_files("image_corrupt"), eras=IN_MESSAGES),
-    "image_missing": planter(*3 * [_missing]),
+    "image_missing": planter(*3 * [partial(_without_file, "image_missing", None)]),
     "image_bomb": planter(*_files("image_bomb"), eras=EXACT),
     "image_animated": planter(*_files("image_animated"), eras=EXACT),
-    "image_path_escape": planter(*(partial(_escaping, name) for name in OUTSIDE), eras=IN_MESSAGES),
+    "image_path_escape": planter(
+        *(partial(_without_file, "image_path_escape", name) for name in OUTSIDE), eras=IN_MESSAGES
+    ),
     "exact_duplicate": exact_duplicates,
     "near_duplicate_picture": near_duplicates,
     "not_near_duplicate": look_alikes,

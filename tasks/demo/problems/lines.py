@@ -59,16 +59,11 @@ def _dumped(record: Record) -> bytes:
     return json.dumps(record).encode()
 
 
-def _with(**values: Any) -> Callable[[Record], bytes]:
-    return lambda record: _dumped(record | values)
-
-
-def _with_state(**values: Any) -> Callable[[Record], bytes]:
-    return lambda record: _dumped(record | {"state": record["state"] | values})
-
-
-def _without(key: str) -> Callable[[Record], bytes]:
-    return lambda record: _dumped({name: value for name, value in record.items() if name != key})
+def _replaced(bad: dict[str, Any], record: Record) -> bytes:
+    """The record with other values at the top or in its state, or without a key."""
+    kept = {name: value for name, value in record.items() if name != bad.get("without")}
+    state = {"state": record["state"] | bad["state"]} if "state" in bad else {}
+    return _dumped(kept | bad.get("record", {}) | state)
 
 
 def _nested(record: Record) -> bytes:
@@ -87,21 +82,10 @@ SPOILERS: dict[str, Callable[[Record], bytes]] = {
     "spaces": lambda record: b"   \t ",
     "bad bytes": lambda record: _dumped(record).replace(b'"type"', b'"ty\xff\xfepe"'),
     "list": lambda record: _dumped(record).join((b"[", b"]")),
-    "no state": _without("state"),
-    "state is text": _with(state="see above"),
-    "messages are a number": _with_state(messages=7),
-    "message of three": _with_state(messages=[["user", "Q", "extra"]]),
-    "model is null": _with(model=None),
-    "unknown type": _with(type="reveal"),
-    "no time": _without("tstamp"),
-    "time is text": _with(tstamp="yesterday"),
-    "time is not a number": _with(tstamp=float("nan")),
     "time without end": lambda record: _dumped(record | {"tstamp": 0}).replace(b'"tstamp": 0,', b'"tstamp": 1e999,'),
-    "time before the arena": _with(tstamp=86_400.0),
-    "offset beyond the messages": _with_state(offset=99),
-    "conv_id is a path": _with_state(conv_id="../../etc/hostname"),
     "deep nesting": _nested,
     "very long": _long,
+    **{bad["detail"]: partial(_replaced, bad) for bad in texts("bad_record")},
 }
 """What is wrong -> function that spoils a record that way."""
 
