@@ -9,7 +9,7 @@ from schemas.errors import BadInput
 from tasks.demo.images import ImageFolder, PresetFolder, image_pool
 from tasks.demo.problems import PLANTERS
 from tasks.demo.records import OPEN_SECONDS, OPENS_SECONDS, LogDay, LogLine, LogWriter, Moment, log_days, models
-from tasks.demo.traffic import Crowd, Phrasebook, Scene, Stage, battle, direct_chat
+from tasks.demo.traffic import Crowd, Scene, Stage, battle, direct_chat
 from tasks.demo.words import chance
 from tasks.runtime.progress import Advance, progress
 
@@ -43,7 +43,7 @@ def generate_arena(
     days, total = log_days(), conversations + 2 * battles
     images = ImageFolder(folder / "logs" / "serve_images")
     pool = image_pool(images, min(images_max, max(IMAGES_MIN, int(IMAGES_A_ROOT * math.sqrt(total)))), seed)
-    stage = Stage(images, PresetFolder(folder / "presets"), pool, Phrasebook(), Crowd(total))
+    stage = Stage(images, PresetFolder(folder / "presets"), pool, Crowd(total))
     found = _planted(stage, total, seed) if problems else {}
     writer = LogWriter(folder / "logs", folder / EXPECTED)
     writer.write_fact({"kind": "model_strengths", "models": {model.name: model.strength for model in models()}})
