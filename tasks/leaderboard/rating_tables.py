@@ -147,7 +147,9 @@ TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
     "pair_records": lambda of: of.records,
     "win_rates": lambda of: win_rates(of.records, of.reference),
     "vote_shares": lambda of: of.shares,
-    "elo_ratings": lambda of: _both_orders(of),
+    "elo_ratings": lambda of: [
+        row for seed in (None, of.method.seed) for row in elo_ratings(votes(of.rated), seed, of.method.elo_k)
+    ],
     "outlier_judges": lambda of: of.outliers,
 }
 """Table name -> function that computes its rows."""
@@ -172,8 +174,3 @@ def within(battles: pl.DataFrame, since: date | None, until: date | None) -> pl.
         first, last = battles.select(day.min().alias("first"), day.max().alias("last")).row(0)
         raise BadInput(f"no battle from {since or first} to {until or last}; the table holds {first} to {last}")
     return kept
-
-
-def _both_orders(of: RatingTables) -> Sequence[Row]:
-    rated = votes(of.rated)
-    return [*elo_ratings(rated, k=of.method.elo_k), *elo_ratings(rated, of.method.seed, of.method.elo_k)]

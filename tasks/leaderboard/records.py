@@ -73,21 +73,13 @@ def win_rates(records: Sequence[PairRecord], reference: str | None = None) -> li
 
 def vote_shares(battles: pl.DataFrame, slices: Mapping[str, Mask]) -> list[VoteShare]:
     """Shares of decisive votes, ties and both-bad votes in each slice, largest slice first."""
-    winner = battles["winner"].to_numpy()
-    rows = []
+    winner, rows = battles["winner"].to_numpy(), []
     for name, chosen in slices.items():
         cast = winner[chosen]
         tie, both_bad = float((cast == "tie").mean()), float((cast == "tie_bothbad").mean())
-        rows.append(
-            VoteShare(
-                slice=name,
-                battles=len(cast),
-                decisive_fraction=1 - tie - both_bad,
-                tie_fraction=tie,
-                both_bad_fraction=both_bad,
-                flags=["few_battles"] if len(cast) < FEW_BATTLES else [],
-            )
-        )
+        shares = {"decisive_fraction": 1 - tie - both_bad, "tie_fraction": tie, "both_bad_fraction": both_bad}
+        flags = ["few_battles"] if len(cast) < FEW_BATTLES else []
+        rows.append(VoteShare(slice=name, battles=len(cast), flags=flags, **shares))
     return sorted(rows, key=lambda row: (-row.battles, row.slice))
 
 

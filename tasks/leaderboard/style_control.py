@@ -5,6 +5,7 @@ Log-strengths and style coefficients are fitted jointly on the votes, with a rid
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -193,25 +194,13 @@ def style_board(
     ends, wins = cast.pairs[cast.pair], data.weight * data.cast.score
     opened = open_intervals(ends, wins, data.weight, data.style @ coefficients, strengths, known)
     rows = board(cast, Fitted(known, strengths, spread, opened), STYLE_CONTROL, method, level)
-    return rows, _coefficients(covariates, coefficients, interval, data.style, method.style_preset)
-
-
-def _coefficients(
-    names: Sequence[str], point: Vector, interval: tuple[Vector, Vector], style: Matrix, preset: StylePreset
-) -> list[StyleCoefficient]:
-    low, high = interval
-    return [
+    numbers = zip(covariates, coefficients.tolist(), *(end.tolist() for end in interval), data.style.T, strict=True)
+    about: dict[str, Any] = {"slice": "overall", "preset": method.style_preset, "battles": len(data.style)}
+    return rows, [
         StyleCoefficient(
-            slice="overall",
-            covariate=name,
-            coefficient=float(point[n]),
-            ci95_low=float(low[n]),
-            ci95_high=float(high[n]),
-            preset=preset,
-            battles=len(style),
-            flags=[] if style[:, n].any() else ["constant"],
+            covariate=name, coefficient=at, ci95_low=low, ci95_high=high, flags=[] if x.any() else ["constant"], **about
         )
-        for n, name in enumerate(names)
+        for name, at, low, high, x in numbers
     ]
 
 
