@@ -113,19 +113,14 @@ def _pairs_of_band(hashes: Hashes, fresh: Fresh, band: Band, radius: int) -> Pai
     order = np.lexsort((~fresh, keys))  # by group, the fresh first
     starts = np.append(0, np.cumsum(np.bincount(keys, minlength=groups)))
     fresh_ends = starts[:-1] + np.bincount(keys[fresh], minlength=groups)
-    masks = np.array(_masks(band), np.int64)
+    flips = (bits for count in range(band.radius + 1) for bits in combinations(range(band.width), count))
+    masks = np.array([sum(1 << bit for bit in bits) for bits in flips], np.int64)
     room = max(1, len(hashes))
     while True:
         pairs = np.empty((room, 2), np.int64)
         room = _join(hashes[order], order, starts, fresh_ends, masks, np.uint64(radius), pairs)
         if room <= len(pairs):
             return pairs[:room]
-
-
-def _masks(band: Band) -> list[int]:
-    """All keys of the band with at most `radius` bits set; 0 first."""
-    flips = (bits for count in range(band.radius + 1) for bits in combinations(range(band.width), count))
-    return [sum(1 << bit for bit in bits) for bits in flips]
 
 
 @compiled

@@ -40,11 +40,6 @@ def _addition(path: str, content: Content) -> CommitOperationAdd:
     return CommitOperationAdd(path, content if isinstance(content, bytes) else str(content))
 
 
-def _accepted(plan: UploadPlan) -> str:
-    """The commit's description: which stand-ins the publisher accepted."""
-    return f"Accepted embedded stand-ins: {', '.join(plan.accepted_embedded)}" if plan.accepted_embedded else ""
-
-
 class Push:
     """The upload of a plan to one repository."""
 
@@ -123,11 +118,12 @@ class Push:
                 api.preupload_lfs_files(repo, some, repo_type=KIND, revision=branch, free_memory=False)
                 advance(len(some))
         old = [CommitOperationDelete(p) for p in self._remote.tree(branch) if managed(p) and p not in self.files]
+        accepted = ", ".join(self._plan.accepted_embedded)
         done = api.create_commit(
             repo,
             [*adding, *old],
             commit_message=commit_title(self._plan.version),
-            commit_description=_accepted(self._plan),
+            commit_description=f"Accepted embedded stand-ins: {accepted}" if accepted else "",
             repo_type=KIND,
             revision=branch,
             parent_commit=head,
