@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from schemas.tags import Sees, Taxonomy, sees
 from tasks.runtime.yaml_files import read_yaml
