@@ -18,10 +18,9 @@ from tasks.providers import Providers
 from tasks.providers.capabilities import Document, Failed
 from tasks.runtime.progress import progress
 from tasks.runtime.untrusted import one_line
-from tasks.signals import DOCUMENT_SIGNALS, IMAGE_SIGNALS
-from tasks.signals.documents import Documents, image_vectors
+from tasks.signals import DOCUMENT_SIGNALS
+from tasks.signals.documents import stored_documents
 from tasks.signals.run import Measured, measure_items, missing
-from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import signal_values
 from tasks.storage.tables import Store
 
@@ -56,20 +55,6 @@ def spoken_in_store(
         done = measure_items(store, made, asked, documents.load, workers=workers, now=now, advance=advance)
     known = signal_values(store, signal, made.version, labels_of(signal), wanted)
     return {row.pop("content_id"): row for row in known.iter_rows(named=True)}, done
-
-
-def stored_documents(store: Store, conversations: pl.DataFrame, signal: str, providers: Providers) -> Documents:
-    """Documents of these conversations, with the inputs that the chosen provider needs."""
-    names = ("image_text", "image_layout", "image_embedding")
-    text, layout, vectors = (IMAGE_SIGNALS[name](providers).version for name in names)
-    images = StoredImages(store, "images", "redacted_images") if providers[signal].looks_at_images else None
-    return Documents(
-        conversations,
-        signal_values(store, "image_text", text, ["text", "area_fraction"]),
-        signal_values(store, "image_layout", layout),
-        images,
-        image_vectors(store, conversations, providers[signal], vectors),
-    )
 
 
 def spoken_of(documents: Sequence[Document], signal: str, providers: Providers) -> tuple[Spoken, Measured]:
