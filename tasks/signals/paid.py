@@ -12,14 +12,14 @@ from typing import Any, Generic, NamedTuple
 
 import polars as pl
 
+from schemas.prices import Prices, TokenPrice
 from schemas.run import Estimate
 from schemas.tags import Sees
 from tasks.providers import Providers
 from tasks.providers.capabilities import RemoteModel
 from tasks.providers.text_windows import windows
 from tasks.runtime.parallel import map_as_done
-from tasks.runtime.prices import Prices, TokenPrice
-from tasks.runtime.progress import progress
+from tasks.runtime.progress import Advance, progress, silent
 from tasks.signals import (
     CHOSEN_IMAGE_SIGNALS,
     DOCUMENT_SIGNALS,
@@ -28,7 +28,6 @@ from tasks.signals import (
     Item,
     Signal,
 )
-from tasks.signals.documents import prompt_text
 from tasks.signals.run import BATCH, Load, Measured, Rows, append_rows, cut, measure_items, measured, missing
 from tasks.storage.queries.signals import table_name
 from tasks.storage.tables import Store
@@ -58,7 +57,7 @@ class Asked(NamedTuple, Generic[Item]):
     load: Load[Item]
 
 
-def measure_one_by_one(store: Store, asked: Asked[Item], *, now: datetime) -> Measured:
+def measure_one_by_one(store: Store, asked: Asked[Item], *, now: datetime, advance: Advance = silent) -> Measured:
     """One call per item, `model.calls_at_once` in parallel. Answers are stored as they arrive."""
     signal, model, content_ids, load = asked
     table, total, waiting = table_name(signal.name), Measured(), Rows({signal.name: []})
@@ -68,14 +67,13 @@ def measure_one_by_one(store: Store, asked: Asked[Item], *, now: datetime) -> Me
         return measured([signal], [content_id], load([content_id]), now)
 
     try:
-        with progress(signal.name, len(content_ids)) as advance:
-            for rows, done in map_as_done(work, content_ids, model.calls_at_once):
-                total.add(done)
-                waiting[signal.name] += rows[signal.name]
-                advance()
-                if len(waiting[signal.name]) >= ANSWERS_A_PART:
-                    append_rows(store, waiting)
-                    waiting[signal.name] = []
+        for rows, done in map_as_done(work, content_ids, model.calls_at_once):
+            total.add(done)
+            waiting[signal.name] += rows[signal.name]
+            advance()
+            if len(waiting[signal.name]) >= ANSWERS_A_PART:
+                append_rows(store, waiting)
+                waiting[signal.name] = []
     finally:
         append_rows(store, waiting)
     new = store.parts(table)[len(before) :]
@@ -230,7 +228,7 @@ def _needs(
     count: Count,
 ) -> tuple[int, int | None]:
     """(prompt tokens, image tokens) of a document; None instead of image tokens when it has no image."""
-    prompt = prompt_text(turns)[:PROMPT_CHARACTERS]
+    prompt = "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user")[:PROMPT_CHARACTERS]
     shown = [sizes[image_id] for image_id in image_ids if image_id in sizes][:IMAGES_MAX]
     tokens = sum(price.image_tokens(*_sent(*size)) for size in shown) if price else 0
     return count(prompt), tokens if len(image_ids) else None

@@ -116,16 +116,16 @@ def measure_documents(settings: Settings, providers: Providers) -> StageReport:
     for name, make in DOCUMENT_SIGNALS.items():
         signal, documents = make(providers), stored_documents(store, kept, name, providers)
         wanted = documents.ordered(missing(store, signal, kept["document_id"]))
-        if signal.model is None:
-            with progress(name, len(wanted)) as advance:
+        if signal.model is not None and settings.batch:
+            overnight.append(Asked(signal, signal.model, wanted, documents.load))
+            continue
+        with progress(name, len(wanted)) as advance:
+            if signal.model is not None:
+                asked = Asked(signal, signal.model, wanted, documents.load)
+                total.add(measure_one_by_one(store, asked, now=now, advance=advance))
+            else:
                 load, workers = documents.load, settings.workers
                 total.add(measure_items(store, signal, wanted, load, workers=workers, now=now, advance=advance))
-            continue
-        asked = Asked(signal, signal.model, wanted, documents.load)
-        if settings.batch:
-            overnight.append(asked)
-        else:
-            total.add(measure_one_by_one(store, asked, now=now))
     total.add(measure_overnight(store, overnight, hours=settings.batch_hours, workers=settings.workers, now=now))
     return report("measure_documents", total)
 
