@@ -5,7 +5,7 @@ Missing tags of stored documents are measured and stored; tags of documents from
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,12 @@ import polars as pl
 from schemas.tables import SIGNALS
 from schemas.tag_evaluation import Share, TagAgreement, TagDisagreement
 from tasks.providers import Providers
-from tasks.providers.capabilities import Document, Failed
+from tasks.providers.capabilities import Document
 from tasks.runtime.progress import progress
 from tasks.runtime.untrusted import one_line
 from tasks.signals import DOCUMENT_SIGNALS
 from tasks.signals.documents import stored_documents
-from tasks.signals.run import Measured, measure_items, missing
+from tasks.signals.run import Measured, measure_items, measured, missing
 from tasks.storage.queries.signals import signal_values
 from tasks.storage.tables import Store
 
@@ -59,15 +59,10 @@ def spoken_in_store(
 
 def spoken_of(documents: Sequence[Document], signal: str, providers: Providers) -> tuple[Spoken, Measured]:
     """The chosen provider's tags of documents from files; nothing is stored."""
-    made = DOCUMENT_SIGNALS[signal](providers)
-    spoken, done = Spoken(), Measured()
-    for document, value in zip(documents, made.values(documents), strict=True):
-        done.calls[signal] += 1
-        if isinstance(value, Failed):
-            done.failures[signal, value.reason] += 1
-        else:
-            spoken[document.document_id] = value.model_dump()
-    return spoken, done
+    ids = [each.document_id for each in documents]
+    rows, done = measured([DOCUMENT_SIGNALS[signal](providers)], ids, documents, datetime.now(UTC))
+    labels = labels_of(signal)
+    return {row["content_id"]: {label: row[label] for label in labels} for row in rows.get(signal, [])}, done
 
 
 def agreements(
