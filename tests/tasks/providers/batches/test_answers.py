@@ -20,7 +20,7 @@ def odd(row):
     return any(f"Question {number}?" in asked(row) for number in (1, 3, 5))
 
 
-def facts(night):
+def signal_values(night):
     return dict(night.store.read("signals/categories").select("content_id", "ocr").iter_rows())
 
 

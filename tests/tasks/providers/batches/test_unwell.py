@@ -8,7 +8,7 @@ from tasks.providers.production.batches import BatchApi
 COUNT = 6
 
 
-def facts(night):
+def signal_values(night):
     return dict(night.store.read("signals/categories").select("content_id", "ocr").iter_rows())
 
 
