@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from prefect import flow
-
 from flows.canaries import canaries
+from flows.checked_flow import flow
 from flows.decide import decide
 from flows.ingest import ingest
 from flows.measure import describe, screen
