@@ -19,7 +19,7 @@ def test_without_changes_it_is_the_other_policy_but_not_publishable(tmp_path):
 
 
 def test_rules_are_changed_added_and_removed_by_reason(tmp_path):
-    new = {"reason": "shouting", "signal": "markdown.bold", "over": "assistant_messages", "at_least": 9}
+    new = {"reason": "shouting", "signal": "markdown.h1", "over": "assistant_messages", "at_least": 9}
     rules = [{"reason": "face", "at_most": 0.2, "action": "tag"}, new]
     base, ours = load_policy("public_release"), _load(tmp_path, {"rules": rules, "remove": ["no_answer"]})
     reasons = [rule.reason for rule in base.rules if rule.reason != "no_answer"]
