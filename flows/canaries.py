@@ -5,8 +5,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from prefect import Flow, flow, tags
+from prefect import Flow, tags
 
+from flows.checked_flow import flow
 from flows.decide import decide
 from flows.ingest import ingest
 from flows.measure import screen

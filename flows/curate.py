@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
-from prefect import flow
-
 from flows.canaries import canaries
-from flows.decide import decide
+from flows.checked_flow import flow
+from flows.decide import decide, decide_described
 from flows.ingest import ingest
 from flows.measure import describe, screen
 from flows.one_writer import one_writer
@@ -24,6 +23,7 @@ def curate(settings: Settings) -> Iterator[StageReport]:
     yield from ingest(settings)  # log lines and images; each image is decoded once for its id and its signals
     yield from screen(settings)  # signals of every text, for policy rules
     yield from decide(settings)  # keep or drop, with all reasons
-    yield from describe(settings)  # signals of kept texts: language, tags and so on
+    yield from describe(settings)  # signals of kept texts: code, refusals, tags and so on
+    yield from decide_described(settings)  # rules about those
     yield from sample(settings)  # topics and the benchmark
     yield from release(settings)  # leaderboards, report, card

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 
-from prefect import flow
-
+from flows.checked_flow import flow
 from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.policy.policy_file import load_policy
 from tasks.policy.redact import ROUNDS
+from tasks.policy.rules import describes
 from tasks.policy.steps import decide_items, find_near_images, redact_items
 from tasks.providers import Providers
 from tasks.signals.steps import measure_redacted, signal_versions
@@ -26,3 +27,11 @@ def decide(settings: Settings) -> Iterator[StageReport]:
         if not measured.model_calls:
             break
     yield decide_items(settings, versions)
+
+
+@flow(name="decide-described")
+@one_writer
+def decide_described(settings: Settings) -> Iterator[StageReport]:
+    """Decide again after `describe`, if the policy has rules about what that measures; before, they drop everything."""
+    if any(describes(rule) for rule in load_policy(settings.policy).rules):
+        yield decide_items(settings, signal_versions(Providers(settings.providers)), "decide_described")

@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from prefect import flow, get_run_logger
+from prefect import get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.flow_runs import suspend_flow_run
 from prefect.input import RunInput
 from prefect.states import Cancelled
 from pydantic import Field
 
+from flows.checked_flow import flow
 from flows.run_names import run_name
 from tasks.publish.steps import describe_release, push_release
 

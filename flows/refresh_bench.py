@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from prefect import flow
-
+from flows.checked_flow import flow
 from flows.one_writer import one_writer
 from flows.release import release
 from flows.run_names import run_name

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from prefect import flow
-
+from flows.checked_flow import flow
 from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings

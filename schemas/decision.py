@@ -36,6 +36,8 @@ class Decision(Row):
     """conversation_id or battle_id."""
     keep: bool
     """Whether it is released."""
+    kept_by_screening: bool
+    """Whether the rules of the first pass keep it, so that what describes it is measured; for a battle, as keep."""
     held: bool
     """Whether it only waits for a review; held items are not kept."""
     reasons: list[str]
@@ -85,6 +87,23 @@ class RuleParity(Row):
 
 
 ALL_DROPS = "dropped for any reason"
+
+
+class RuleChange(Row):
+    """What another policy would change, by the reason that drops an item (`curate decide --dry-run`)."""
+
+    item_kind: ItemKind
+    """conversation or battle."""
+    reason: str
+    """Name of the rule; ALL_DROPS stands for every rule that drops or holds."""
+    now: int
+    """Items that it drops or holds now."""
+    then: int
+    """Items that it would drop or hold."""
+    comes: int
+    """Items that it drops or holds now and that would be kept."""
+    goes: int
+    """Items that are kept now and that it would drop or hold."""
 
 
 class Verdict(StrEnum):

@@ -18,11 +18,17 @@ Malformed log lines and images are not errors: they become rows of `rejects`.
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from schemas.spoken import spoken
+
 
 class CurateError(Exception):
     """Base of all errors that a user can fix. The text gives the value, what is allowed and what to do next."""
 
     exit_status = 2
+
+    def __str__(self) -> str:
+        """The text, with settings named as in the interface where it is read: an option, a field or an argument."""
+        return spoken(super().__str__())
 
 
 class BadInput(CurateError):

@@ -20,6 +20,8 @@ class Over(StrEnum):
     USER_MESSAGES = "user_messages"
     ASSISTANT_MESSAGES = "assistant_messages"
     PROMPT = "prompt"
+    DOCUMENT = "document"
+    """The prompt with its images."""
     CONVERSATION = "conversation"
     BATTLE = "battle"
 
@@ -47,6 +49,10 @@ class OnMissing(StrEnum):
     IGNORE = "ignore"
 
 
+COMPARISONS = ("at_least", "at_most", "equals", "contains_any", "other_than")
+"""Keys of a rule; each rule has one of them."""
+
+
 class Rule(Row):
     """One rule of a policy: a comparison of a signal, and an action."""
 
@@ -64,6 +70,8 @@ class Rule(Row):
     """Fires when a part's value equals this."""
     contains_any: list[str] | None = None
     """Fires when a list value holds one of these; an empty list means any value at all."""
+    other_than: list[str] | None = Field(default=None, min_length=1)
+    """Fires when a text value, such as a language, is none of these."""
     action: Action = Action.DROP
     """drop; redact (replace text, fill boxes, then measure again); tag; or hold until a review."""
     scope: Scope = Scope.CONVERSATION
@@ -75,9 +83,8 @@ class Rule(Row):
 
     @model_validator(mode="after")
     def _one_comparison(self) -> Self:
-        given = [self.at_least, self.at_most, self.equals, self.contains_any]
-        if sum(value is not None for value in given) != 1:
-            raise ValueError("give exactly one of at_least, at_most, equals, contains_any")
+        if sum(getattr(self, name) is not None for name in COMPARISONS) != 1:
+            raise ValueError(f"give exactly one of {', '.join(COMPARISONS)}")
         return self
 
 
@@ -189,6 +196,15 @@ class DriftBand(Row):
     """Half width of the band in standard deviations, which combine counting noise and the spread of earlier runs."""
     difference_min: float = Field(default=0.05, ge=0, le=1)
     """Smaller differences of shares never hold a run, unless a reason has stopped dropping anything."""
+
+
+class Extension(Row):
+    """Keys of a policy file that starts from another policy and says only what differs."""
+
+    extends: str
+    """A shipped policy, or a YAML file beside this one, whose rules and keys this file changes."""
+    remove: list[str] = []
+    """Reasons of that policy's rules that this one does not have."""
 
 
 class Policy(Row):

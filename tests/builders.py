@@ -112,6 +112,7 @@ def decision(item: Conversation | Battle, *reasons: str, **changes: Any) -> Deci
         "item_kind": ItemKind.BATTLE if of_battle else ItemKind.CONVERSATION,
         "item_id": item.battle_id if of_battle else item.conversation_id,
         "keep": not reasons,
+        "kept_by_screening": not reasons,
         "held": False,
         "reasons": list(reasons),
         "tags": [],

@@ -9,6 +9,7 @@ import typer
 from typer.exceptions import TyperException
 
 from schemas.errors import CurateError, why_unreadable
+from schemas.spoken import on_command_line
 
 _LOOK, _RELEASES = "Look", "Releases"
 _PATH_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
@@ -71,6 +72,11 @@ def _curate(
 
 def main() -> None:
     """Entry point. Errors that a user can fix are one line on stderr, with exit status 2, or 3 for a held release."""
+    with on_command_line():
+        _main()
+
+
+def _main() -> None:
     try:
         status = command_line()(prog_name="curate", standalone_mode=False)
     except CurateError as error:

@@ -22,8 +22,6 @@ from schemas.settings import Settings
 Flow = Callable[[Settings], list[StageReport]]
 
 _QUIET = {
-    "DO_NOT_TRACK": "1",
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
 }

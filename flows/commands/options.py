@@ -49,6 +49,9 @@ UntilOption = Annotated[str | None, typer.Option("--until", help="Last day of lo
 PolicyOption = Annotated[
     str, typer.Option("--policy", help="Policy: public_release, redact, internal, or a YAML file.")
 ]
+DecideDryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Only print what the policy would keep and drop, by reason; write nothing.")
+]
 AcceptDriftOption = Annotated[
     bool, typer.Option("--accept-drift", help="Release although a rule drops a different share than in earlier runs.")
 ]

@@ -12,6 +12,7 @@ import flows.commands.options as opt
 from flows.before_work import check_before_work
 from flows.commands.engine import run_flows
 from flows.commands.options import settings_of
+from schemas.errors import BadInput
 from schemas.export import Compat
 from schemas.rating import BothBad, Interval, StylePreset
 from schemas.run import Funnel, StageReport, Use
@@ -96,10 +97,20 @@ def measure(
 
 
 def decide(
-    store: opt.StoreOption, policy: opt.PolicyOption = "public_release", provider: opt.ProviderOption = None
+    store: opt.StoreOption,
+    policy: opt.PolicyOption = "public_release",
+    provider: opt.ProviderOption = None,
+    dry_run: opt.DecideDryRunOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Apply a policy to the stored signals. Nothing is measured again."""
-    run_stages(settings_of(**locals()), ("flows.decide", "decide"))
+    settings = settings_of(store=store, policy=policy, provider=provider)
+    if as_json and not dry_run:
+        raise BadInput("--json prints what --dry-run finds; add --dry-run")
+    if dry_run:
+        _print_changes(settings, as_json)
+    else:
+        run_stages(settings, ("flows.decide", "decide"))
 
 
 def sample(
@@ -136,6 +147,27 @@ def release(
     """Write a release from the tables. With --compat it also writes STORE/exports/VERSION-visionarena."""
     settings = settings_of(**{name: value for name, value in locals().items() if name != "compat"})
     export_released(settings, run_stages(settings, ("flows.release", "release")), compat)
+
+
+def _print_changes(settings: Settings, as_json: bool) -> None:
+    """What the policy would change, by rule; one JSON object a line with `as_json`."""
+    from tasks.policy.dry_run import dry_run
+    from tasks.policy.policy_file import load_policy
+    from tasks.providers import Providers
+    from tasks.signals.steps import signal_versions
+    from tasks.storage.tables import Store
+
+    store, policy = Store.existing(settings.store), load_policy(settings.policy)
+    changes, notes = dry_run(store, policy, signal_versions(Providers(settings.providers)))
+    if as_json:
+        print("\n".join(change.model_dump_json() for change in changes))
+        return
+    print(f"{'':<14}{'reason':<28}{'now':>8}{'then':>8}{'come in':>9}{'go out':>8}")
+    for row in changes:
+        print(f"{row.item_kind:<14}{row.reason:<28}{row.now:>8,}{row.then:>8,}{row.comes:>9,}{row.goes:>8,}")
+    for note in notes:
+        print(note)
+    print(f"policy {policy.name}: nothing was written; without --dry-run it decides")
 
 
 def curate_all(settings: Settings) -> list[StageReport]:

@@ -167,7 +167,7 @@ def _wrong(
         return "it was never decided"
     rules = rules_about(probe, policy)
     actions = {rule.action for rule in rules}
-    if not decision["keep"] or not rules:
+    if not decision["kept_by_screening"] or not rules:
         return None
     if actions & {Action.DROP, Action.HOLD}:
         return "it is kept"

@@ -1,10 +1,12 @@
 """Applies a policy to stored signals: one decision for every conversation and battle.
 
 Redacted conversations are decided on their redacted texts and images: redact rules that still fire there drop them.
+Rules about signals that describe an item decide in a second pass over what all other rules keep, because only that is
+described; until it is, they drop it as not measured.
 `rule_parity` compares two policies on the same signals, rule by rule.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -19,7 +21,16 @@ from tasks.dedup.repeats import duplicates_of, hot_battles, preset_datasets
 from tasks.policy.policy_file import load_policy, policy_hash
 from tasks.policy.redact import redact_rules
 from tasks.policy.review import reviewed
-from tasks.policy.rules import FIRED, STOPS, battle_columns, conversation_columns, fired, parts, reasons_of
+from tasks.policy.rules import (
+    FIRED,
+    STOPS,
+    battle_columns,
+    conversation_columns,
+    describes,
+    fired,
+    parts,
+    reasons_of,
+)
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.released import renamed
 from tasks.storage.queries.signals import Versions, signal_values
@@ -99,42 +110,75 @@ def verdicts(known: StoredSignals, policy: Policy) -> Verdicts:
     hits, of_battles_alone = conversation_hits(known, policy)
     hits = reviewed(hits, known.conversations, known.store.read("reviews"))
     hits = pl.concat([hits, _unproven(known, hits, policy)])
-    decided, near = _of_conversations(known, hits, policy)
-    both = [decided, _of_battles(known, pl.concat([hits.filter(_STOPS), of_battles_alone]), policy)]
+    repeated, repeats, near = _repeated(known, hits, policy)
+    screened = _without(known.conversations, "conversation_id", pl.concat([hits, repeated]))
+    described, described_alone = described_hits(known, policy, screened)
+    described = reviewed(described, known.conversations, known.store.read("reviews"))
+    decided = _of_conversations(known, pl.concat([hits, repeated, described]), repeats, policy)
+    decided = decided.with_columns(kept_by_screening=pl.col("item_id").is_in(screened["conversation_id"].implode()))
+    inherited = [hits.filter(_STOPS), described.filter(_STOPS), of_battles_alone, described_alone]
+    both = [decided, _of_battles(known, pl.concat(inherited), policy)]
     stamped = pl.concat(both, how="diagonal").with_columns(
         keep=pl.col("reasons").list.len() == 0, policy=pl.lit(policy.name), policy_hash=pl.lit(policy_hash(policy))
     )
+    stamped = stamped.with_columns(pl.col("kept_by_screening").fill_null(pl.col("keep")))
     decisions = stamped.select(frame_schema(Decision).names())
-    return Verdicts(decisions, of_battles_alone.select("item_id", "reason"), near)
+    alone = pl.concat([of_battles_alone, described_alone])
+    return Verdicts(decisions, alone.select("item_id", "reason"), near)
 
 
 def conversation_hits(known: StoredSignals, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Rules that fire on conversations: those with scope conversation, and those with scope battle."""
-    rules = [rule for rule in policy.rules if rule.over is not Over.BATTLE and known.stands(rule)]
+    """Rules of the first pass that fire: those with scope conversation, and those with scope battle."""
+    rules = [r for r in policy.rules if r.over is not Over.BATTLE and known.stands(r) and not describes(r)]
     stated = {Over.CONVERSATION: conversation_columns(known.conversations, policy)}
-    hits = fired(rules, known.parts, known.signal, stated)
+    return _by_scope(fired(rules, known.parts, known.signal, stated), rules)
+
+
+def described_hits(known: StoredSignals, policy: Policy, kept: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rules of the second pass that fire on the conversations that the first one keeps, in the form to be released."""
+    rules = [rule for rule in policy.rules if known.stands(rule) and describes(rule)]
+    redacted = known.redacted(policy).join(kept, on="conversation_id", how="semi")
+    untouched = kept.join(redacted, on="conversation_id", how="anti")
+    read = ["conversation_id", "turns", "image_ids", "prompt_id", "document_id"]
+    released = pl.concat([untouched.select(read), redacted.select(read)])
+    hits, alone = _by_scope(fired(rules, known.parts_of(released) if rules else {}, known.signal, {}), rules)
+    after = pl.col("place") + 3 * len(policy.rules)  # listed after the reasons of the first pass
+    return hits.with_columns(after), alone.with_columns(after)
+
+
+def _by_scope(hits: pl.DataFrame, rules: Sequence[Rule]) -> tuple[pl.DataFrame, pl.DataFrame]:
     alone = pl.col("place").is_in([place for place, rule in enumerate(rules) if rule.scope is Scope.BATTLE])
     return hits.filter(~alone), hits.filter(alone)
 
 
-def _of_conversations(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The decision on each conversation, and the `near_prompts` table of those that are kept."""
+def _repeated(
+    known: StoredSignals, hits: pl.DataFrame, policy: Policy
+) -> tuple[pl.DataFrame, Mapping[str, str], pl.DataFrame]:
+    """Fired rules about repeats among what `hits` leave, what each duplicate repeats, and the `near_prompts` table."""
     repeats = _repeats(known, _without(known.conversations, "conversation_id", hits), policy)
+    found = pl.DataFrame(schema=FIRED)
     if policy.duplicates:
-        hits = pl.concat([hits, _last(repeats, policy, policy.duplicates.reason, policy.duplicates.action)])
+        found = _last(repeats, policy, policy.duplicates.reason, policy.duplicates.action)
     near = pl.DataFrame(schema=frame_schema(NearPrompt))
     if rule := policy.near_prompts:
-        near = near_prompts(_without(known.conversations, "conversation_id", hits), rule.jaccard_min)
-        hits = pl.concat([hits, _last(near["conversation_a"], policy, rule.reason, Action.TAG)])
+        left = _without(known.conversations, "conversation_id", pl.concat([hits, found]))
+        near = near_prompts(left, rule.jaccard_min)
+        found = pl.concat([found, _last(near["conversation_a"], policy, rule.reason, Action.TAG)])
+    return found, repeats, near
+
+
+def _of_conversations(
+    known: StoredSignals, hits: pl.DataFrame, repeats: Mapping[str, str], policy: Policy
+) -> pl.DataFrame:
+    """The decision on each conversation."""
     own = known.redacted(policy).select("redactions", item_id="conversation_id")
     reasons = reasons_of(hits, known.conversations["conversation_id"])
-    decided = reasons.join(own, on="item_id", how="left", maintain_order="left").with_columns(
+    return reasons.join(own, on="item_id", how="left", maintain_order="left").with_columns(
         pl.col("redactions").fill_null(_NO_REDACTIONS),
         item_kind=pl.lit(ItemKind.CONVERSATION.value),
         duplicate_of=pl.col("item_id").replace_strict(repeats, default=None, return_dtype=pl.String),
         preset_dataset=known.conversations["preset_dataset"],
     )
-    return decided, near
 
 
 def _repeats(known: StoredSignals, survivors: pl.DataFrame, policy: Policy) -> Mapping[str, str]:

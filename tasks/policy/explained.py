@@ -165,7 +165,7 @@ def _said(rule: Rule, where: str, value: Any) -> str:
         value = [each for each in value if each in rule.contains_any]
     shown = round(value, 4) if isinstance(value, float) else value
     told = ", ".join(map(str, shown)) if isinstance(shown, list) else str(shown).lower()
-    threshold = "" if rule.equals is not None or rule.contains_any is not None else f"; threshold {comparison(rule)}"
+    threshold = "" if rule.at_least is None and rule.at_most is None else f"; threshold {comparison(rule)}"
     return f"{rule.signal} of {where} is {told}{threshold}"
 
 
@@ -190,6 +190,8 @@ def _parts(store: Store, row: Mapping[str, Any], over: Over) -> Iterator[tuple[s
     """(name, content id) of every part that rules `over` look at; numbers start at 1."""
     if over is Over.PROMPT:
         yield "the prompt", row["prompt_id"]
+    elif over is Over.DOCUMENT:
+        yield "the prompt with its images", row["document_id"]
     elif over in (Over.IMAGES, Over.IMAGE_TEXTS):
         read = _latest(store, "image_text", "text", row["image_ids"]) if over is Over.IMAGE_TEXTS else {}
         for place, image_id in enumerate(row["image_ids"]):

@@ -14,18 +14,28 @@ from schemas.errors import BadPolicy, known_values, why_unreadable
 from schemas.policy import Action, Over, Policy, Rule, Scope
 from schemas.row import Row
 from schemas.tables import SIGNALS
-from tasks.policy.rules import MEASURED_ON, stated_types
+from tasks.policy.extends import extended
+from tasks.policy.rules import DESCRIBED_ON, MEASURED_ON, stated_types
 from tasks.runtime.yaml_files import SafeLoader
 from tasks.storage.tables import frame_schema
 
 _SHIPPED = Path(__file__).parent / "policies"
+_ON = MEASURED_ON | DESCRIBED_ON
+"""Signal -> the parts it is measured on."""
 
 
 def load_policy(name_or_file: str) -> Policy:
     """A shipped policy by name, or a YAML file. Raises BadPolicy with the first problem found."""
-    path = _find(name_or_file)
+    return _load(name_or_file, ())
+
+
+def _load(name_or_file: str, extending: tuple[Path, ...]) -> Policy:
+    """Load a policy; `extending` are the files that extend it, the last one directly."""
+    path = _find(name_or_file, extending)
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)  # noqa: S506 - a SafeLoader
+        if isinstance(content, dict) and "extends" in content:
+            content = extended(content, lambda base: _load(base, (*extending, path)))
         policy = Policy.model_validate(content)
     except (OSError, UnicodeDecodeError) as error:
         raise BadPolicy(f"policy {name_or_file!r} cannot be read ({why_unreadable(error)})") from None
@@ -61,9 +71,12 @@ class _UniqueKeys(SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _find(name_or_file: str) -> Path:
+def _find(name_or_file: str, extending: tuple[Path, ...]) -> Path:
     if name_or_file.endswith((".yaml", ".yml")) or "/" in name_or_file:
-        return Path(name_or_file)
+        path = (extending[-1].parent if extending else Path()) / name_or_file
+        if path.resolve() in [each.resolve() for each in extending]:
+            raise BadPolicy(f"policy {name_or_file!r} extends itself; name another one")
+        return path
     shipped = {path.stem: path for path in _SHIPPED.glob("*.yaml")}
     if name_or_file not in shipped:
         raise BadPolicy(f"unknown policy {known_values(name_or_file, shipped)} Or give a YAML file.")
@@ -101,13 +114,11 @@ def _type_of_column(where: str, rule: Rule) -> pl.DataType:
                 f"{where}: {rule.signal} is known of the {table}, so over must be {table!r}, not {rule.over.value!r}"
             )
         return stated[table][column]
-    if table in SIGNALS and table not in MEASURED_ON:
-        raise BadPolicy(f"{where}: {table} is measured only on what a policy keeps, so no rule can look at it")
     if rule.signal not in _measured_types():
         raise BadPolicy(f"{where}: unknown signal {known_values(rule.signal, _measured_types())}")
-    if rule.over not in MEASURED_ON[table]:
+    if rule.over not in _ON[table]:
         raise BadPolicy(
-            f"{where}: {table} is measured on {', '.join(MEASURED_ON[table])}, so over cannot be {rule.over.value!r}"
+            f"{where}: {table} is measured on {', '.join(_ON[table])}, so over cannot be {rule.over.value!r}"
         )
     return _measured_types()[rule.signal]
 
@@ -129,7 +140,7 @@ def _check_action(where: str, rule: Rule) -> None:
 @cache
 def _measured_types() -> dict[str, pl.DataType]:
     """`<signal>.<column>` -> its type, for all signals that policies can use."""
-    return {f"{name}.{c}": dtype for name in MEASURED_ON for c, dtype in frame_schema(SIGNALS[name]).items()}
+    return {f"{name}.{c}": dtype for name in _ON for c, dtype in frame_schema(SIGNALS[name]).items()}
 
 
 def _check_comparison(where: str, rule: Rule, column: pl.DataType) -> None:
@@ -139,6 +150,7 @@ def _check_comparison(where: str, rule: Rule, column: pl.DataType) -> None:
         "at_most": column.is_numeric(),
         "equals": column == (pl.Boolean if isinstance(rule.equals, bool) else pl.String),
         "contains_any": column == pl.List(pl.String) or (column == pl.List and rule.contains_any == []),
+        "other_than": column == pl.String,
     }
     given = next(name for name in fits if getattr(rule, name) is not None)
     if not fits[given]:

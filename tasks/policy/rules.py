@@ -19,6 +19,16 @@ from tasks.storage.tables import frame_of
 _ROLE = pl.col("turns").struct.field("role")
 _LENGTHS = pl.element().struct.field("content").str.len_chars()
 
+_NO_SIGNS = r"[^\p{L}\p{N}]+"
+_MODEL = pl.col("model").str.to_lowercase().str.replace_all(_NO_SIGNS, "")
+_ANSWERS = pl.col("turns").list.eval(
+    pl.element().filter(pl.element().struct.field("role") == "assistant").struct.field("content")
+)
+_NAMED = (
+    (_MODEL.str.contains(r"\p{N}") & (_MODEL.str.len_chars() >= 6))  # "command" and "phi-3" are also other things
+    & _ANSWERS.list.join("\n").str.to_lowercase().str.replace_all(_NO_SIGNS, "").str.contains(_MODEL, literal=True)
+).fill_null(False)
+
 CONVERSATION_COLUMNS: dict[str, pl.Expr] = {
     "num_turns": pl.col("num_turns"),
     "has_image": pl.col("image_ids").list.len() > 0,
@@ -34,12 +44,17 @@ CONVERSATION_COLUMNS: dict[str, pl.Expr] = {
         pl.col("turns").list.eval(_LENGTHS).list.first()
     ),
     "undated": pl.col("tstamp") < UNDATED_BEFORE,
+    "names_its_model": _NAMED,
     "feedback": pl.col("feedback"),
     "is_preset": pl.col("preset_dataset").is_not_null(),
     "model_excluded": pl.col("model_excluded"),
     "user_banned": pl.col("user_banned"),
 }
-"""Policy name -> expression over a conversation. single_turn_prompt_characters is null for several turns."""
+"""Policy name -> expression over a conversation. single_turn_prompt_characters is null for several turns.
+
+names_its_model: an answer holds the name of its own model as the log has it, but for case and signs, if the name has a
+digit and at least six letters and digits.
+"""
 
 BATTLE_COLUMNS: dict[str, pl.Expr] = {
     "anonymous": pl.col("anonymous"),
@@ -54,16 +69,28 @@ _PARTS = {
     MeasuredOn.MESSAGES: (Over.MESSAGES, Over.USER_MESSAGES, Over.ASSISTANT_MESSAGES, Over.IMAGE_TEXTS),
     MeasuredOn.ASSISTANT_MESSAGES: (Over.ASSISTANT_MESSAGES,),
     MeasuredOn.PROMPT: (Over.PROMPT,),
+    MeasuredOn.DOCUMENTS: (Over.DOCUMENT,),
 }
 
 MEASURED_ON = {name: _PARTS[entry.on] for name, entry in SIGNAL_ENTRIES.items() if entry.screens}
 """Signals that are measured before decisions -> the parts they are measured on."""
+DESCRIBED_ON = {
+    name: tuple(over for over in _PARTS[entry.on] if over is not Over.IMAGE_TEXTS)
+    for name, entry in SIGNAL_ENTRIES.items()
+    if not entry.screens
+}
+"""Signals that are measured on what the rules about the others keep -> the parts they are measured on."""
 Signals = Callable[[str], pl.DataFrame]
 """Signal name -> its values: `content_id` and the value columns."""
 
 STOPS = (Action.DROP.value, Action.HOLD.value)
 """Actions that keep an item from being released."""
 FIRED = pl.Schema({"item_id": pl.String, "place": pl.Int64, "reason": pl.String, "action": pl.String})
+
+
+def describes(rule: Rule) -> bool:
+    """Whether the rule belongs to the second pass, because its signal is measured on what the first pass keeps."""
+    return rule.signal.partition(".")[0] in DESCRIBED_ON
 
 
 def conversation_columns(conversations: pl.DataFrame, policy: Policy) -> pl.DataFrame:
@@ -115,6 +142,7 @@ def parts(conversations: pl.DataFrame, image_text_ids: Mapping[str, str]) -> dic
         Over.USER_MESSAGES: spoken.filter(role="user").drop("role"),
         Over.ASSISTANT_MESSAGES: spoken.filter(role="assistant").drop("role"),
         Over.PROMPT: conversations.select(item_id="conversation_id", content_id="prompt_id"),
+        Over.DOCUMENT: conversations.select(item_id="conversation_id", content_id="document_id"),
     }
 
 
@@ -127,6 +155,8 @@ def fires(rule: Rule) -> pl.Expr:
         return value <= rule.at_most
     if rule.equals is not None:
         return value == rule.equals
+    if rule.other_than is not None:
+        return ~value.is_in(rule.other_than)
     if rule.contains_any:
         return value.list.eval(pl.element().is_in(rule.contains_any)).list.any()
     return value.list.len() > 0

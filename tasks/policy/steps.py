@@ -42,7 +42,7 @@ def redact_items(settings: Settings, versions: Versions) -> StageReport:
 
 @task(cache_policy=NO_CACHE)
 @timed
-def decide_items(settings: Settings, versions: Versions) -> StageReport:
+def decide_items(settings: Settings, versions: Versions, stage: str = "decide") -> StageReport:
     """Signals and the policy -> `decisions`, `near_prompts`; comparison with the policy `upstream` -> `rule_parity`."""
     store = Store.open(settings.store)
     policy = load_policy(settings.policy)
@@ -56,7 +56,7 @@ def decide_items(settings: Settings, versions: Versions) -> StageReport:
     kept = ours.filter("keep")["item_kind"].value_counts().rows()
     held = int(ours["held"].sum())
     counts = {f"kept_{kind}s": count for kind, count in kept} | ({"held": held} if held else {})
-    return StageReport(stage="decide", counts=counts | {"items": ours.height})
+    return StageReport(stage=stage, counts=counts | {"items": ours.height})
 
 
 @task(cache_policy=NO_CACHE)
@@ -71,6 +71,6 @@ def watch_drift(settings: Settings) -> StageReport:
     if found and not settings.accept_drift:
         raise DriftHeld(
             f"held before the release: {'; '.join(found)}. Look at what is new (curate explain, report of the last "
-            "release); if it is right, run again with --accept-drift (setting accept_drift: true)"
+            "release); if it is right, run again with --accept-drift"
         )
     return StageReport(stage="drift", counts={"outside_band": len(found)}, drops=now)

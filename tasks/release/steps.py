@@ -62,7 +62,7 @@ def watch_failures(settings: Settings) -> StageReport:
         raise ProviderHeld(
             f"held before the release: {'; '.join(lines)}; at most {settings.failed_share_max:.1%} may. What was "
             "measured is kept: check the provider and run again, or release without these values with "
-            "--failed-share-max 1 (setting failed_share_max: 1)"
+            "--failed-share-max 1"
         )
     return StageReport(stage="failures", counts={"providers": len(chosen)})
 

@@ -15,19 +15,27 @@ _MADE_BY = r"\b(?:made|created|built|trained|developed|designed)\s+by\s+(?:(?:an
 # "I am a large language model called"; an article counts only before such a word: "the bard" is no name.
 _CALLED = rf"\s*(?:(?:an?|the)\s+(?={_KIND}\b))?(?:(?:{_KIND}|called|named|from|by)\s+|,\s*)*"
 _LINE = r"^[^\S\n]*"
+_START = r"(?:^\s*|[.!?]\s+|\b(?:hi|hello|hey|greetings)\b[^.!?\n]{0,20},\s+)"
+_FIRST_PERSON = r"(?:I|I['’]\w+|my|hi|hello|hey|sure|as\s+an?)\b"
 _MADE_ZH = "(?:开发|開發|训练|訓練|研发|研發|创建|創建|推出|打造)"
 _INTRODUCTIONS = (
     rf"{_SELF}{_CALLED}NAME",
     rf"{_LINE}as{_CALLED}NAME,?\s+(?:an?\s[^.,\n]{{1,60}},\s+)?(?:I|my)\b",
     rf"(?:{_SELF}|{_LINE}as|\bthis\s+is)\s+(?:(?:an?|the|your)\s+)?NAME(?:['’]s)?,?\s+(?:[\w-]+\s+){{0,3}}{_KIND}\b",
     rf"{_SPEAKER}[^.!?\n]{{0,60}}{_MADE_BY}(?:the\s+)?NAME",
+    rf"{_START}NAME\s+here(?=\s*[:;,.!–—-]|$)",
+    rf"{_START}(?:this\s+is\s+)?NAME\s+(?:speaking|at\s+your\s+service)\b",
+    rf"\A\s*\W{{0,3}}NAME\W{{0,3}}:\W{{0,3}}\s+{_FIRST_PERSON}",
+    r"\bI,\s+NAME,",
+    r"\byou(?:['’]re|\s+are)\s+(?:now\s+)?(?:talking|chatting|speaking)\s+(?:to|with)\s+NAME(?=\s*(?:[.,!:;]|$))",
+    rf"{_SELF}\s+your\s+(?:[\w-]+\s+){{0,3}}{_KIND}[,:]?\s+NAME",
     rf"(?:我|作为|作為|模型)[^。\n]{{0,20}}由\s*NAME[^。\n]{{0,6}}{_MADE_ZH}",
 )
 """Phrases in which a model introduces itself or its maker; NAME stands for an ambiguous name."""
 
 
 _WORDS: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
-VERSION = f"4.{_WORDS['version']}"
+VERSION = f"5.{_WORDS['version']}"
 """Version of the rule and of the words."""
 
 

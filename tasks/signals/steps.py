@@ -153,14 +153,14 @@ def texts_of(conversations: pl.DataFrame) -> dict[MeasuredOn, dict[str, str]]:
 
 def conversations_to_describe(source: Store, known: Store) -> pl.DataFrame:
     """Conversations of `source` that `known` has not dropped: kept ones as released, undecided ones as logged."""
-    decisions = known.read("decisions", ["item_kind", "item_id", "keep"]).filter(item_kind="conversation")
-    dropped = decisions.filter(~pl.col("keep"))["item_id"]
+    decisions = known.read("decisions", ["item_kind", "item_id", "kept_by_screening"]).filter(item_kind="conversation")
+    dropped = decisions.filter(~pl.col("kept_by_screening"))["item_id"]
     conversations = conversations_as_released(source)
     return conversations.filter(~pl.col("conversation_id").is_in(dropped.implode()))
 
 
 def _conversations(store: Store, kept_only: bool) -> pl.DataFrame:
-    return kept_conversations(store) if kept_only else store.read("conversations")
+    return kept_conversations(store, "kept_by_screening") if kept_only else store.read("conversations")
 
 
 def _image_texts(store: Store, providers: Providers) -> dict[str, str]:

@@ -36,7 +36,7 @@ def settings(logs: Path, **changes: object) -> Settings:
         ({"policy": "pubic_release"}, "Did you mean public_release?"),
         ({"release": "../1"}, "release version '../1'"),
         ({"providers": {"nsfw": "nobody"}}, "unknown provider 'nobody'"),
-        ({"images": "/nowhere"}, "--images '/nowhere'"),
+        ({"images": "/nowhere"}, "images='/nowhere'"),
     ],
 )
 def test_what_cannot_be_done_is_said_before_the_store_exists(prefect_server, logs, changes, line):
@@ -50,7 +50,7 @@ def test_what_cannot_be_done_is_said_before_the_store_exists(prefect_server, log
 
 def test_a_log_file_of_a_day_that_has_not_come_means_that_a_clock_is_wrong(logs):
     early = TODAY - timedelta(days=2)
-    with pytest.raises(BadInput, match=r"log files reach 2024-09-18, but today is 2024-09-16 .* --until 2024-09-17"):
+    with pytest.raises(BadInput, match=r"log files reach 2024-09-18, but today is 2024-09-16 .* until=2024-09-17"):
         check_before_work(settings(logs), early)
     check_before_work(settings(logs, until=date(2024, 9, 17)), early)
 

@@ -209,7 +209,7 @@ def test_a_misspelt_or_mistyped_setting_is_refused_before_a_run_exists(client, w
 def test_days_that_end_before_they_begin_fail_with_one_line_and_no_work(client, operated, place):
     state = client.read_flow_run(operated.no_days).state
     assert state.is_final() and not state.is_completed()
-    assert "--until 2024-06-01 is before --since 2024-06-30" in state.message
+    assert 'field "until" 2024-06-01 is before field "since" 2024-06-30' in state.message
     assert not (place / "untouched").exists()
 
 

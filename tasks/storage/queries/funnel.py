@@ -92,6 +92,8 @@ def comparison(rule: Rule) -> str:
         return f"{rule.at_most} or less"
     if rule.contains_any is not None:
         return f"holds {'any of ' + ', '.join(rule.contains_any) if rule.contains_any else 'anything'}"
+    if rule.other_than is not None:
+        return f"is none of {', '.join(rule.other_than)}"
     return f"is {str(rule.equals).lower()}"
 
 

@@ -234,7 +234,7 @@ def test_logs_are_meant_when_logs_are_there(tmp_path):
 def test_what_fits_no_format_is_one_clear_line(tmp_path):
     put(tmp_path / "data", [{"prompt": "x", "answer": "y"}], "jsonl")
     with pytest.raises(
-        BadInput, match=r"'rows.jsonl' .*columns: answer, prompt.*--format: arena-logs, vision-arena-chat"
+        BadInput, match=r"'rows.jsonl' .*columns: answer, prompt.*format: arena-logs, vision-arena-chat"
     ):
         source_files(tmp_path / "data")
     with pytest.raises(BadInput, match=r"'lmsys-chta'.*Did you mean lmsys-chat"):

@@ -110,7 +110,7 @@ def test_clustered_intervals_hold_the_truth_where_plain_ones_do_not():
 
 
 def test_a_cluster_that_the_table_lacks_is_an_error_and_votes_without_one_stand_alone():
-    with pytest.raises(BadInput, match="no column user, so --cluster user"):
+    with pytest.raises(BadInput, match="no column user, so cluster user"):
         board(drawn(40, 3), cluster=Cluster.USER)
     told = votes(rateable(drawn(4, 3, judge=["x", None, "x", None])), Cluster.JUDGE)
     assert told.cluster is not None and len(set(told.cluster)) == 3 and told.cluster[0] == told.cluster[2]

@@ -104,7 +104,7 @@ def test_a_run_holds_until_somebody_accepts_and_then_never_again_for_the_same_in
     hashed = policy_hash(load_policy("public_release"))
     for number, drops in enumerate(nights(*USUAL, policy=hashed)):
         _record(store, drops.model_copy(update={"by_reason": {"face": 10 * number}}), number)
-    with pytest.raises(DriftHeld, match=r"held before the release: face drops .* --accept-drift"):
+    with pytest.raises(DriftHeld, match=r"held before the release: face drops .* with accept_drift"):
         watch_drift.fn(settings)
     accepted = watch_drift.fn(settings.model_copy(update={"accept_drift": True}))
     assert accepted.counts == {"outside_band": 1}

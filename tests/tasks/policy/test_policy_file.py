@@ -10,7 +10,7 @@ from schemas.policy import Action, Over
 from schemas.signals import MeasuredOn
 from tasks.policy import policy_file
 from tasks.policy.policy_file import load_policy, policy_hash
-from tasks.policy.rules import BATTLE_COLUMNS, CONVERSATION_COLUMNS, MEASURED_ON, stated_types
+from tasks.policy.rules import BATTLE_COLUMNS, CONVERSATION_COLUMNS, DESCRIBED_ON, MEASURED_ON, stated_types
 from tasks.signals import (
     CHOSEN_IMAGE_SIGNALS,
     DESCRIPTIVE_TEXT_SIGNALS,
@@ -125,11 +125,10 @@ def test_a_broken_file_is_one_clear_line(tmp_path, content, said):
         ({"signal": "battle.winner", "over": "conversation"}, ["over must be 'battle', not 'conversation'"]),
         ({"over": "messages"}, ["faces is measured on images", "not be 'messages'"]),
         ({"over": "battle"}, ["faces is measured on images", "not be 'battle'"]),
-        (
-            {"signal": "refusal.refusal", "over": "assistant_messages"},
-            ["refusal is measured only on what a policy keeps"],
-        ),
-        ({"signal": "categories.humor", "over": "prompt"}, ["categories is measured only on what a policy keeps"]),
+        ({"signal": "refusal.refusal", "over": "messages"}, ["refusal is measured on assistant_messages"]),
+        ({"signal": "categories.humor", "over": "prompt"}, ["categories is measured on document", "'prompt'"]),
+        ({"signal": "topics.name", "over": "document"}, ["unknown signal 'topics.name'"]),
+        ({"at_least": None, "other_than": ["en"]}, ["faces.confidence_max is Float32", "other_than: ['en']"]),
         ({"at_least": None, "equals": True}, ["faces.confidence_max is Float32", "equals: True"]),
         ({"at_least": None, "contains_any": []}, ["faces.confidence_max is Float32", "contains_any: []"]),
         ({"signal": "text_pii.types", "over": "messages"}, ["text_pii.types is List(String)", "at_least: 0.5"]),
@@ -196,7 +195,7 @@ def test_every_fact_has_a_type_that_a_rule_can_compare():
     assert set(types["battle"]) == set(BATTLE_COLUMNS)
 
 
-def test_policies_may_ask_about_exactly_what_is_measured_before_they_decide():
+def test_policies_may_ask_about_every_signal_first_about_what_is_measured_before_they_decide():
     of_texts = {
         MeasuredOn.MESSAGES: {Over.MESSAGES, Over.USER_MESSAGES, Over.ASSISTANT_MESSAGES, Over.IMAGE_TEXTS},
         MeasuredOn.ASSISTANT_MESSAGES: {Over.ASSISTANT_MESSAGES},
@@ -205,4 +204,5 @@ def test_policies_may_ask_about_exactly_what_is_measured_before_they_decide():
     measured = {name: of_texts[which] for name, (which, _) in SCREENING_TEXT_SIGNALS.items()}
     measured |= {name: {Over.IMAGES} for name in IMAGE_SIGNALS | CHOSEN_IMAGE_SIGNALS}
     assert {name: set(over) for name, over in MEASURED_ON.items()} == measured
-    assert set(MEASURED_ON).isdisjoint(DESCRIPTIVE_TEXT_SIGNALS | DOCUMENT_SIGNALS)
+    assert set(DESCRIBED_ON) == set(DESCRIPTIVE_TEXT_SIGNALS | DOCUMENT_SIGNALS)
+    assert {Over.DOCUMENT} == {over for name in DOCUMENT_SIGNALS for over in DESCRIBED_ON[name]}

@@ -207,3 +207,16 @@ def test_every_rule_of_the_policy_is_tried_above():
     elsewhere = {"image_moderation"}  # test_if_chosen.py
     tried = {*LOGGED, *elsewhere, "text_only", "undated", "short_prompt", "same_model", "unequal_sides", "named_battle"}
     assert {rule.reason for rule in POLICY.rules} == tried | {reason for reason, *_ in DROPS + TAGS}
+
+
+def test_an_answer_with_its_own_models_name_of_the_log_leaks_it(deciding):
+    answers = {
+        "leaks": ("our-secret-7b", "Ask Our Secret 7B."),
+        "word": ("command", "Run the command."),
+        "pi": ("phi-3", "phi = 3.14"),
+        "other": ("our-secret-7b", "Seven secrets."),
+    }
+    chats = [conversation(name, f"What is {name}?", text, model=model) for name, (model, text) in answers.items()]
+    asked = conversation("asked", "Are you our-secret-7b?", "No.", model="our-secret-7b")
+    reasons = deciding.given([*chats, asked]).reasons()
+    assert {name: found for name, found in reasons.items() if found} == {"leaks": ["leaked_identity"]}

@@ -35,7 +35,7 @@ def test_a_release_that_does_not_verify_is_refused(hub, release):
     "repo", ["", "arena", "org/", "/arena", "a/b/c", "org/a b", "org/-a", "org/" + "x" * 100, "o\n/a"]
 )
 def test_a_name_that_is_no_repository_is_refused(release, repo):
-    with pytest.raises(BadInput, match="--repo: give ORG/NAME"):
+    with pytest.raises(BadInput, match=r"^repo: give ORG/NAME"):
         plan_upload(release, repo, False, False, False)
 
 

@@ -11,7 +11,9 @@ from schemas.errors import BadInput
 from schemas.installed_signals import installed_signals
 
 ROOT = Path(__file__).parents[3]
-DOCUMENTED = (ROOT / "docs" / "signals.md").read_text(encoding="utf-8")
+_, _, DOCUMENTED = (
+    (ROOT / "docs" / "signals.md").read_text(encoding="utf-8").partition("## A signal of another package")
+)
 EXAMPLE = DOCUMENTED.split("```python\n")[1].split("```")[0]
 ENTRY_POINTS = DOCUMENTED.split("```toml\n")[1].split("```")[0].splitlines()[-1].replace('"', "")
 """The documented package: its module, and `name = module:object`."""

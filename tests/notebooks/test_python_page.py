@@ -1,0 +1,54 @@
+"""The examples of docs/python.md run in a Jupyter kernel, where no Prefect server runs."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+from tests.builders import image_bytes
+from tests.small_store import small_store
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+CHECKS = """
+assert set(dropped_by["reasons"]) == {"face", "pii_text", "duplicate", "same_model"}
+assert faces.columns == ["content_id", "confidence_max"] and faces.height > 0
+assert dict(board.select("model", "rank").iter_rows()) == {"a": 1, "b": 1}
+assert board.filter(model="b")["rating"].item() == 1100
+assert (len(hashes.phash), personal.types) == (16, ["email"])
+assert [report.stage for report in reports][-1] == "decide" and reports[-1].counts["items"] == decisions.height
+assert battles_rated >= 0 and store.read("ratings").height >= battles_rated
+"""
+
+
+def test_every_example_runs_in_a_notebook_without_a_server(tmp_path, monkeypatch):
+    store = small_store(tmp_path)
+    (tmp_path / "image.png").write_bytes(image_bytes(1, (32, 24)))
+    page = PAGE.replace("path/to/store", store.root).replace("path/to/image.png", str(tmp_path / "image.png"))
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == PAGE.count("```python") >= 5
+    for name in [name for name in os.environ if name.startswith("PREFECT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
+    monkeypatch.setenv("PYDEVD_DISABLE_FILE_VALIDATION", "1")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in [*blocks, CHECKS]])
+    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(ROOT)}}).execute()
+
+
+def test_a_server_that_does_not_answer_is_named_before_anything_starts(tmp_path):
+    code = "from flows.decide import decide; from schemas.settings import Settings; decide(Settings(store='nowhere'))"
+    environment = os.environ | {"PREFECT_API_URL": "http://127.0.0.1:9/api", "PREFECT_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 1
+    assert last.startswith(
+        "schemas.errors.EngineUnwell: Prefect's server does not answer at PREFECT_API_URL=http://127"
+    )
+    assert "prefect server start" in last
+    assert not (ROOT / "nowhere").exists()

@@ -1,0 +1,26 @@
+"""docs/policies.md is what the schema says, and its example is a policy."""
+
+from pathlib import Path
+
+from schemas.policy import Policy, Rule
+from tasks.policy.policy_file import load_policy
+from tasks.policy.reference import reference
+
+PAGE = Path(__file__).parents[3] / "docs" / "policies.md"
+
+
+def test_the_page_is_up_to_date():
+    assert PAGE.read_text(encoding="utf-8") == reference(), "run `make docs`"
+
+
+def test_every_key_and_signal_has_a_row():
+    page = reference()
+    named = [*Policy.model_fields, *Rule.model_fields, "extends", "remove", "refusal.refusal", "battle.same_model"]
+    assert [name for name in named if f"| `{name}` |" not in page] == []
+
+
+def test_the_example_is_a_policy(tmp_path):
+    example = PAGE.read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
+    (tmp_path / "ours.yaml").write_text(example)
+    ours = load_policy(str(tmp_path / "ours.yaml"))
+    assert ours.publishable and ours.rules[-1].reason == "refusal" and ours.duplicates.copies_max == 2

@@ -1,0 +1,82 @@
+"""Rules about signals that describe an item decide on what the others keep, and fail closed until it is described."""
+
+from tasks.signals.steps import conversations_to_describe
+from tests.builders import battle, conversation, facts_frame, sides
+
+ASKING = """
+name: ours
+extends: public_release
+rules:
+  - {reason: refusal, signal: refusal.refusal, over: assistant_messages, equals: true}
+  - {reason: homework, signal: categories.homework, over: document, equals: true, action: tag}
+  - {reason: foreign, signal: language.language, over: prompt, other_than: [en, de]}
+"""
+ALONE = """
+name: ours
+extends: public_release
+rules:
+  - {reason: code, signal: code.is_code, over: user_messages, equals: true, scope: battle}
+"""
+
+
+def _chats():
+    return {name: conversation(name, f"What is {name}?", f"It is {name}.") for name in ("plain", "declined", "hidden")}
+
+
+def test_a_described_item_is_dropped_or_tagged_and_the_rest_kept(deciding):
+    chats = _chats()
+    facts = {
+        "refusal": {chats["declined"].turns[1].text_id: {"refusal": True}},
+        "categories": {chats["plain"].document_id: {"homework": True}},
+        "language": {chats["hidden"].prompt_id: {"language": "fr"}},
+    }
+    decided = deciding.given(chats.values(), facts=facts).under(ASKING).decide()
+    assert {name: row["reasons"] for name, row in decided.items()} == {
+        "plain": [], "declined": ["refusal"], "hidden": ["foreign"],
+    }  # fmt: skip
+    assert "homework" in decided["plain"]["tags"]
+    assert {name for name, row in decided.items() if row["kept_by_screening"]} == {"plain", "declined"}
+
+
+def test_until_it_is_described_it_is_dropped_but_stays_to_be_described(deciding):
+    chats = _chats()
+    facts = {
+        "refusal": {chats["plain"].turns[1].text_id: None},
+        "language": {chats["hidden"].prompt_id: {"language": "fr"}},
+    }
+    deciding.given(chats.values(), facts=facts).under(ASKING)
+    decided = deciding.decide()
+    assert decided["plain"]["reasons"] == ["unmeasured_refusal"] and not decided["plain"]["keep"]
+    to_describe = conversations_to_describe(deciding.store, deciding.store)
+    assert set(to_describe["conversation_id"]) == {"plain", "declined"}
+    deciding.store.append("signals/refusal", facts_frame("refusal", {chats["plain"].turns[1].text_id: {}}))
+    assert deciding.decide()["plain"]["keep"]
+
+
+def test_a_battle_goes_with_a_side_or_alone(deciding):
+    left, right = sides("b")
+    facts = {"refusal": {right.turns[1].text_id: {"refusal": True}}, "code": {left.turns[0].text_id: {"is_code": True}}}
+    deciding.given([left, right], [battle(left, right)], facts=facts)
+    assert deciding.under(ASKING).reasons() == {"b": [], "b-right": ["refusal"], "battle:b": ["refusal"]}
+    assert deciding.under(ALONE).reasons() == {"b": [], "b-right": [], "battle:b": ["code"]}
+
+
+def test_a_redacted_text_is_judged_as_it_is_released(deciding):
+    chat = conversation("c", "Mail ann@example.org, please.", "I cannot.")
+    facts = {
+        "text_pii": {chat.turns[0].text_id: {"types": ["email"], "spans": [_span(5, 20)]}},
+        "refusal": {chat.turns[1].text_id: {"refusal": True}},
+    }
+    deciding.given([chat], facts=facts).under(ASKING.replace("public_release", "redact")).decide()
+    (made,) = deciding.store.read("redacted_conversations").to_dicts()
+    ids = [turn["text_id"] for turn in made["turns"]]
+    for signal in ("text_pii", "service_text", "model_names", "moderation", "upstream_words", "refusal"):
+        value = {"refusal": True} if signal == "refusal" else {}
+        deciding.store.append(f"signals/{signal}", facts_frame(signal, dict.fromkeys(ids, value)))
+    deciding.store.append("signals/categories", facts_frame("categories", {made["document_id"]: {}}))
+    deciding.store.append("signals/language", facts_frame("language", {made["prompt_id"]: {}}))
+    assert deciding.decide()["c"]["reasons"] == ["refusal"]
+
+
+def _span(start, end):
+    return {"type": "email", "start": start, "end": end, "confidence": 1.0}
