@@ -19,7 +19,7 @@ from benchmarks.timing import compare
 from schemas.judging import BoardMethod, Resampled
 from tasks.leaderboard.judge_board import judge_boards
 
-PROMPTS, MODELS, ROUNDS, PEER_ROUNDS = 500, 20, 100, 3
+PROMPTS, MODELS, ROUNDS, PEER_ROUNDS = 500, 20, 100, 1
 LABELS = ("A>>B", "A>B", "A=B", "B>A", "B>>A")
 BASELINE = "baseline"
 _WINNER = {"A": "model_a", "B": "model_b", "=": "tie"}
