@@ -10,6 +10,7 @@ from schemas.conversation import Conversation, LogFileRead, RedactedConversation
 from schemas.decision import Decision, NearPrompt, Review, RuleParity
 from schemas.image import Image, ImageFile, NearImage, Preset, RedactedImage, SearchedImage, SemanticImage
 from schemas.installed_signals import installed_signals
+from schemas.judging import Answer, Verdict
 from schemas.rating import EloRating, OutlierJudge, PairRecord, RankChange, Rating, StyleCoefficient, VoteShare, WinRate
 from schemas.reject import Quarantined, Reject
 from schemas.row import Row
@@ -81,6 +82,8 @@ TABLES: dict[str, Table] = {
     "bench_agreement": Table(BenchAgreement, ("reference", "metric", "sample")),
     "hidden": Table(HiddenItem, ("document_id",)),
     "hidden_changes": Table(HiddenChange, ("document_id",)),
+    "answers": Table(Answer, ("question_id", "model", "version")),
+    "verdicts": Table(Verdict, ("question_id", "model_a", "model_b", "judge_version")),
     "ratings": Table(Rating, ("slice", "rank", "model")),
     "style_coefficients": Table(StyleCoefficient, ("slice", "covariate")),
     "rank_changes": Table(RankChange, ("slice", "rank_style", "model")),

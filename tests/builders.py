@@ -20,6 +20,7 @@ from schemas.battle import Battle
 from schemas.conversation import Conversation, IdentifiedTurn
 from schemas.decision import Decision, ItemKind
 from schemas.image import Image
+from schemas.judging import Label, Verdict
 from schemas.release import CONFIGS
 from schemas.row import Row
 from schemas.settings import BenchSettings
@@ -123,6 +124,27 @@ def decision(item: Conversation | Battle, *reasons: str, **changes: Any) -> Deci
         "policy_hash": "0" * 12,
     }
     return Decision(**defaults | changes)
+
+
+def verdict(**changes: Any) -> Verdict:
+    """A verdict of one judge: the baseline `base` was shown first, and model `m` is better."""
+    values: dict[str, Any] = {
+        "question_id": "q1",
+        "protocol": "wildvision",
+        "model_a": "base",
+        "model_b": "m",
+        "baseline": "base",
+        "answer_a": "1",
+        "answer_b": "1",
+        "label": Label.B_BETTER,
+        "judge": "judge",
+        "judge_version": "1",
+        "draw": "1.0.0",
+        "text": "My final verdict is: [[B>A]]",
+        "asked_again": False,
+        "fenced_marks": 0,
+    }
+    return Verdict(**values | changes)
 
 
 def image_bytes(seed: int = 0, size: tuple[int, int] = (32, 24), file_format: str = "PNG", **options: Any) -> bytes:

@@ -6,12 +6,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from schemas.judging import JudgeRating
 from schemas.rating import Rating
 from schemas.row import Row
 from tasks.runtime.untrusted import one_line
 
 _FILE_WIDTH = 160
-_DIGITS = {"rating": 1, "rating_style": 1, "evidence": 1}
+_DIGITS = {"score": 2, "win_rate": 1, "reward": 1, "mean_tokens": 0, "rating": 1, "rating_style": 1, "evidence": 1}
 
 
 def print_rows(name: str, rows: Sequence[Row]) -> None:
@@ -19,7 +20,7 @@ def print_rows(name: str, rows: Sequence[Row]) -> None:
     if not rows:
         Console(markup=False).print(f"{name}: no rows")
         return
-    shown = [_board_row(row) if isinstance(row, Rating) else row.model_dump(mode="json") for row in rows]
+    shown = [_shown(row) for row in rows]
     if name != "vote_shares" and all(row.get("slice", "overall") == "overall" for row in shown):
         shown = [{column: value for column, value in row.items() if column != "slice"} for row in shown]
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -29,6 +30,30 @@ def print_rows(name: str, rows: Sequence[Row]) -> None:
         table.add_row(*(_text(column, value) for column, value in row.items()))
     terminal = Console().is_terminal
     Console(markup=False, highlight=False, width=None if terminal else _FILE_WIDTH).print(table)
+
+
+def _shown(row: Row) -> dict[str, Any]:
+    if isinstance(row, JudgeRating):
+        return _judge_row(row)
+    return _board_row(row) if isinstance(row, Rating) else row.model_dump(mode="json")
+
+
+def _judge_row(row: JudgeRating) -> dict[str, Any]:
+    low, high = row.score_ci95_low, row.score_ci95_high
+    return {
+        "slice": row.slice,
+        "rank": row.rank,
+        "model": row.model,
+        "score": row.score,
+        "95 % interval": "-" if low is None or high is None else f"{low:.1f} to {high:.1f}",
+        "win_rate": row.win_rate,
+        "reward": row.reward,
+        ">> / > / = / < / <<": f"{row.much_better} / {row.better} / {row.tie} / {row.worse} / {row.much_worse}",
+        "no_verdict": row.no_verdict,
+        "mean_tokens": row.mean_tokens,
+        "coverage": row.coverage,
+        "flags": row.flags,
+    }
 
 
 def _board_row(row: Rating) -> dict[str, Any]:
@@ -46,7 +71,7 @@ def _board_row(row: Rating) -> dict[str, Any]:
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, (str, list)) and " to " not in str(value)
+    return isinstance(value, (str, list)) and " to " not in str(value) and " / " not in str(value)
 
 
 def _text(column: str, value: object) -> str:

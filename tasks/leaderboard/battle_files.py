@@ -22,6 +22,8 @@ NAMES: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
 _STYLE: dict[str, list[str]] = NAMES["style"]
 _SOURCES = {name for names in NAMES["battle"].values() for name in names}
 _SOURCES |= {*NAMES["one_hot"], *NAMES["categories"], "conv_metadata"}
+_OFFSETS = ("ci_lower_offset", "ci_upper_offset")
+"""Ends of an interval as differences from the rating, as papers print them."""
 _SOURCES |= {name.format(side) for names in _STYLE.values() for name in names for side in ("a", "b")}
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
@@ -98,6 +100,7 @@ def read_board(path: Path, slice_name: str) -> list[Rating]:
         raise BadInput(f"board {str(path)!r} lacks {', '.join(lacking)}; its columns are {', '.join(raw.columns)}")
     models = columns["model"].cast(pl.String)
     numbers = [columns[name].cast(pl.Float64, strict=False) for name in ("rating", "ci95_low", "ci95_high")]
+    numbers = [each + numbers[0] if each.name in _OFFSETS else each for each in numbers]
     null = [numbers[0].null_count(), *(columns[name].null_count() for name in ("ci95_low", "ci95_high"))]
     if numbers[0].is_null().any() or any(
         column.null_count() > known or not column.drop_nulls().is_finite().all()

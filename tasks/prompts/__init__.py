@@ -1,7 +1,10 @@
 """Prompts of language models, one Markdown file each, used word for word, and WildVision's taxonomy (`taxonomy.yaml`).
 
 `labelling.md` opens every prompt that labels documents; `tags/<tag>.md` defines one tag of `schemas/tags.py`, and
-`labels/<name>.md` a whole set of labels.
+`labels/<name>.md` a whole set of labels. `judges/*.md` are the published prompts of judges, without the line break at
+their end: Arena-Hard's (https://github.com/lmarena/arena-hard-auto, config/judge_config.yaml, Apache-2.0), which
+VisionArena uses, and WildVision-Bench's (https://github.com/WildVision-AI/WildVision-Bench, MIT): the same texts, but
+for one letter of the follow-up.
 """
 
 import hashlib

@@ -29,6 +29,7 @@ IMPERSONAL = {
 }  # fmt: skip
 """Tables without data of single conversations. The next `curate rate` computes ratings anew."""
 _CONVERSATION = ("conversation_id", "conversation_a", "conversation_b", "item_id")
+_OF_BENCH = ("answers", "verdicts")
 _DOCUMENTS = ("topics", "topic_model", "hidden", "hidden_changes")
 UNNAMED = "untitled ({})"
 """As topics are named of which nothing can be said: unique, with the topic's number."""
@@ -128,6 +129,7 @@ def unwanted_rows(table: str, live: Live, tombstones: Tombstones, store: Store) 
     tests += [_gone(name, live.images) for name in _IMAGE if name in columns]
     tests += [_gone("content_id", live.contents)] if table.startswith("signals/") else []
     tests += [_gone("document_id", live.contents)] if table in _DOCUMENTS else []
+    tests += [_gone("question_id", live.conversations)] if table in _OF_BENCH else []
     tests += [~live.contents.hold_all(pl.col("document_ids"))] if table == "topic_names" else []
     tests += [_gone("judge", live.judges)] if table == "outlier_judges" else []
     tests += [~stays("name", live.names)] if table == "image_files" else []

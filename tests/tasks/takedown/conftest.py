@@ -12,6 +12,7 @@ from schemas.bench import BenchItem
 from schemas.conversation import Conversation, RedactedConversation
 from schemas.decision import NearPrompt, Review
 from schemas.image import NearImage, RedactedImage, SearchedImage, SemanticImage
+from schemas.judging import Answer, AnswerState
 from schemas.rating import OutlierJudge
 from schemas.tables import TABLES
 from schemas.topic import FittedDocument, TopicMember, TopicName
@@ -19,7 +20,7 @@ from tasks.images.decode import open_image
 from tasks.policy.policy_file import policy_hash
 from tasks.storage.tables import Store, frame_of
 from tasks.storage.user_ids import KEY_VARIABLE
-from tests.builders import battle, counted_tokens, decision, facts_frame, image, image_bytes, measure_clean
+from tests.builders import battle, counted_tokens, decision, facts_frame, image, image_bytes, measure_clean, verdict
 from tests.small_store import POLICY, make_release
 from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, state, vote, write
 
@@ -123,6 +124,11 @@ def fill(store: Store) -> None:
             Review(conversation_id=conv_id(name), content_id="7" * 32, reasons=["x"], verdict="release")
             for name in ("ann", "bob")
         ],
+        "answers": [
+            Answer(question_id=conv_id(name), model="m", state=AnswerState.COMPLETE, text=text, version="1", tokens=2)
+            for name, text in (("ann", f"{SECRET} one"), ("bob", "an answer"))
+        ],
+        "verdicts": [verdict(question_id=conv_id("ann"), text=f"{SECRET} one"), verdict(question_id=conv_id("bob"))],
         "outlier_judges": [OutlierJudge(judge=str(left.user_id), votes=9, evidence=99.0)],
     }
     for name, of_table in tables.items():

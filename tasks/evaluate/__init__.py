@@ -1,0 +1,1 @@
+"""Answers of models to the benchmark, and verdicts of judges on them."""

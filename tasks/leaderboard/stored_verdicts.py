@@ -1,0 +1,83 @@
+"""The verdicts of a store that one board is computed from: of one judge version, on one draw, with one baseline."""
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from schemas.errors import BadInput, known_values
+from tasks.storage.queries.conversation_features import CATEGORIES, with_labels
+from tasks.storage.queries.signals import Versions, signal_values
+from tasks.storage.tables import Store
+
+_COLUMNS = [
+    "question_id", "model_a", "model_b", "baseline", "answer_a", "answer_b", "label", "judge", "judge_version", "draw",
+    "fenced_marks",
+]  # fmt: skip
+
+
+def stored_verdicts(store: Store, versions: Versions, wanted: Mapping[str, str | None]) -> pl.DataFrame:
+    """The verdicts with the wanted baseline, judge_version and draw; null or no value where there is only one.
+
+    Every slice with a prompt is a bool column: `topic:<name>`, `category:<tag>`, `question:<category>` and
+    `image:<domain>`. Raises BadInput without verdicts, and where several judge versions, draws, baselines or versions
+    of a model's answers are left: a board never mixes them.
+    """
+    verdicts = store.read("verdicts", _COLUMNS)
+    if verdicts.is_empty():
+        raise BadInput(f"store {store.root!r} has no verdicts; make them with `curate judge compare`")
+    for column in ("baseline", "judge_version", "draw"):
+        value = wanted.get(column)
+        known = sorted(verdicts[column].unique())
+        option = f"--{column.replace('_', '-')}"
+        if value is not None and value not in known:
+            raise BadInput(f"{option} {known_values(value, known)}")
+        if value is None and len(known) > 1:
+            raise BadInput(
+                f"a board never mixes verdicts of several {column}s; choose with {option}: {', '.join(known)}"
+            )
+        verdicts = verdicts.filter(pl.col(column) == (value or known[0]))
+    _check_answers(verdicts)
+    return _with_slices(store, verdicts, versions)
+
+
+def mean_tokens(store: Store, verdicts: pl.DataFrame) -> dict[str, float]:
+    """Model -> mean tokens of the answers that were judged."""
+    judged = _answers(verdicts).unique()
+    answers = store.read("answers", ["question_id", "model", "version", "tokens"])
+    counted = answers.join(judged, on=["question_id", "model", "version"]).drop_nulls("tokens")
+    return dict(counted.group_by("model").agg(pl.col("tokens").mean()).iter_rows())
+
+
+def _answers(verdicts: pl.DataFrame) -> pl.DataFrame:
+    """question_id, model and version of both answers of every verdict."""
+    sides = [verdicts.select("question_id", model=f"model_{side}", version=f"answer_{side}") for side in ("a", "b")]
+    return pl.concat(sides)
+
+
+def _check_answers(verdicts: pl.DataFrame) -> None:
+    versions = _answers(verdicts).group_by("model").agg(pl.col("version").unique().sort()).sort("model")
+    for model, found in versions.filter(pl.col("version").list.len() > 1).iter_rows():
+        raise BadInput(f"verdicts on {len(found)} versions of the answers of {model!r} ({', '.join(found)}) do not mix")
+
+
+def _with_slices(store: Store, verdicts: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+    """The verdicts with a bool column for every topic, tag, question category and image domain of their prompts."""
+    asked = store.read("conversations", ["conversation_id", "document_id"]).filter(
+        pl.col("conversation_id").is_in(verdicts["question_id"].unique().implode())
+    )
+    tags = signal_values(store, "categories", versions["categories"], list(CATEGORIES))
+    topics = store.read("topics", ["document_id", "topic", "name"]).filter(pl.col("topic") >= 0)
+    prompts = (
+        with_labels(store, asked, versions)
+        .join(tags, left_on="document_id", right_on="content_id", how="left")
+        .join(topics, on="document_id", how="left")
+    )
+    chosen = [pl.col(tag).alias(f"category:{tag}") for tag in CATEGORIES]
+    for prefix, column in (("topic", "name"), ("question", "question_category"), ("image", "image_domain")):
+        chosen += [
+            (pl.col(column) == name).alias(f"{prefix}:{name}") for name in sorted(set(prompts[column].drop_nulls()))
+        ]
+    slices = prompts.select("conversation_id", *chosen)
+    placed = verdicts.join(slices, left_on="question_id", right_on="conversation_id", how="left", maintain_order="left")
+    held = [name for name in slices.columns[1:] if placed[name].any()]
+    return placed.select(*verdicts.columns, *(pl.col(name).fill_null(False) for name in held))
