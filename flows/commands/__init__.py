@@ -23,6 +23,7 @@ def command_line() -> typer.Typer:
         demo,
         estimate,
         export,
+        judge,
         look,
         pipeline,
         publish,
@@ -49,6 +50,7 @@ def command_line() -> typer.Typer:
         for command in commands:
             app.command(rich_help_panel=heading)(command)
     app.add_typer(bench.family(), name="bench", rich_help_panel=_LOOK)
+    app.add_typer(judge.family(), name="judge", rich_help_panel=_LOOK)
     app.add_typer(tags.family(), name="tags", rich_help_panel=_LOOK)
     app.add_typer(topics.family(), name="topics", rich_help_panel=_LOOK)
     app.add_typer(export.family(), name="export", rich_help_panel=_RELEASES)
