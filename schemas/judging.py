@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from pydantic import Field
+
 from schemas.row import Int32, Row
 
 
@@ -78,3 +80,138 @@ class Verdict(Row):
     """Whether the judge was asked a second time because its first reply had no label."""
     fenced_marks: Int32
     """Labels and marks of the judge's prompt found in the two answers, which were therefore fenced."""
+
+
+class NoVerdict(StrEnum):
+    """What a comparison without a verdict counts as."""
+
+    DROP = "drop"
+    TIE = "tie"
+
+
+class Orders(StrEnum):
+    """How verdicts on the two orders of one pair of answers count."""
+
+    EACH = "each"
+    """Each verdict is one vote."""
+    AGREE = "agree"
+    """One vote a prompt: a win only if both orders name the same winner, with the weaker strength; otherwise a tie."""
+
+
+class Resampled(StrEnum):
+    """What the bootstrap of a judge's board draws."""
+
+    PROMPTS = "prompts"
+    """Whole prompts, with all verdicts on them."""
+    ROWS = "rows"
+    """Single verdicts, a strong one as several, as Arena-Hard v0.1 and WildVision-Bench do."""
+
+
+class BoardMethod(Row):
+    """How verdicts become a board."""
+
+    baseline: str
+    """Model that every other one was compared with; its score is 50."""
+    strong_weight: float = Field(default=3.0, gt=0, allow_inf_nan=False)
+    """Votes that a strong verdict counts as."""
+    no_verdict: NoVerdict = NoVerdict.DROP
+    """What a comparison without a verdict counts as."""
+    orders: Orders = Orders.EACH
+    """How verdicts on both orders count."""
+    interval: Resampled = Resampled.PROMPTS
+    """What the bootstrap draws."""
+    bootstraps: int = Field(default=100, ge=2)
+    """Bootstrap rounds."""
+    seed: int = 0
+    """Seed of the bootstrap."""
+
+
+class JudgeRating(Row):
+    """One model on a board of a judge's verdicts."""
+
+    slice: str
+    """Which prompts: overall, topic:<name>, category:<name> and so on."""
+    model: str
+    """The model."""
+    score: float | None
+    """Bradley-Terry win rate against the baseline in percent, with strong verdicts weighted; null without a verdict."""
+    score_ci95_low: float | None
+    """Lower end of the score's 95 % interval."""
+    score_ci95_high: float | None
+    """Upper end of the score's 95 % interval."""
+    win_rate: float | None
+    """Percent of all judged prompts that the model won; one without a verdict is not won."""
+    reward: float | None
+    """Mean of 100, 50, 0, -50, -100 for much better to much worse over all comparisons; 0 without a verdict."""
+    much_better: int
+    """Verdicts that the model is significantly better than the baseline."""
+    better: int
+    """Verdicts that it is slightly better."""
+    tie: int
+    """Ties; with `--no-verdict tie` also comparisons without a verdict."""
+    worse: int
+    """Verdicts that it is slightly worse."""
+    much_worse: int
+    """Verdicts that it is significantly worse."""
+    no_verdict: int
+    """Comparisons without a verdict: the judge failed, or wrote no label, or several different ones."""
+    mean_tokens: float | None
+    """Mean tokens of its answers; null when unknown."""
+    rating: float | None
+    """Rating with the baseline at 1000: 400 points are odds of ten to one; null for a score of 0 or 100."""
+    ci95_low: float | None
+    """Lower end of the rating's 95 % interval; null when unbounded."""
+    ci95_high: float | None
+    """Upper end of the rating's 95 % interval; null when unbounded."""
+    rank: Int32 | None
+    """1 + number of models whose interval lies entirely above this one's."""
+    coverage: float
+    """Share of the expected comparisons that have a verdict, 0 to 1."""
+    flags: list[str]
+    """low_coverage (under 0.95), only_wins, only_losses, same_vendor (as the judge): why a row may mislead."""
+
+
+class ParsedJudgements(Row):
+    """What the texts of one model's judgement file hold, and how that differs from the stored scores."""
+
+    model: str
+    """The model."""
+    judgements: int
+    """Games in the file."""
+    labels: int
+    """Texts with one label."""
+    conflicting: int
+    """Texts with several different labels; no verdict."""
+    error_marks: int
+    """Texts without a label that hold $ERROR$: the judge's call failed; no verdict."""
+    without_label: int
+    """Other texts without a label; no verdict."""
+    empty: int
+    """Empty texts; no verdict."""
+    stored_differs: int
+    """Texts whose label is not the stored score."""
+    stored_as_tie: int
+    """Comparisons without a verdict that are stored as ties."""
+
+
+class JudgeBias(Row):
+    """How far to trust a judge."""
+
+    judge: str
+    """Name of the judge."""
+    verdicts: int
+    """Verdicts with a label."""
+    no_verdicts: int
+    """Comparisons without one."""
+    both_orders: int
+    """Pairs of answers with a verdict in both orders."""
+    flipped: int
+    """Those of them where the winner changes with the order: the same seat wins twice."""
+    flipped_fraction: float | None
+    """flipped / both_orders; null when every pair was shown in one order."""
+    first_seat_fraction: float | None
+    """Share of decisive verdicts in `both_orders` for the answer shown first: 0.5 without a preference for a seat."""
+    same_vendor: list[str]
+    """Models of the judge's vendor, which it may favour."""
+    fenced_marks: int
+    """Labels and marks of the judge's prompt that answers held, and which were fenced; 0 for files of others."""

@@ -1,13 +1,13 @@
-"""`curate judge`: answers of models to the benchmark, and verdicts on them."""
+"""`curate judge`: answers of models to the benchmark, a judge's verdicts on them, and boards from verdicts."""
 
 import typer
 
-from flows.commands import judge_calls
+from flows.commands import judge_boards, judge_calls
 
 
 def family() -> typer.Typer:
     """The commands of `curate judge`."""
     judge = typer.Typer(no_args_is_help=True, help="Rank models by a judge's verdicts on their answers.")
-    for command in (judge_calls.answer, judge_calls.compare):
+    for command in (judge_calls.answer, judge_calls.compare, judge_boards.board):
         judge.command()(command)
     return judge

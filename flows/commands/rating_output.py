@@ -6,12 +6,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from schemas.judging import JudgeRating
 from schemas.rating import Rating
 from schemas.row import Row
 from tasks.runtime.untrusted import one_line
 
 _FILE_WIDTH = 160
-_DIGITS = {"rating": 1, "rating_style": 1, "evidence": 1}
+_DIGITS = {"score": 2, "win_rate": 1, "reward": 1, "mean_tokens": 0, "rating": 1, "rating_style": 1, "evidence": 1}
 
 
 def print_rows(name: str, rows: Sequence[Row]) -> None:
@@ -19,7 +20,7 @@ def print_rows(name: str, rows: Sequence[Row]) -> None:
     if not rows:
         Console(markup=False).print(f"{name}: no rows")
         return
-    shown = [_board_row(row) if isinstance(row, Rating) else row.model_dump(mode="json") for row in rows]
+    shown = [_shown(row) for row in rows]
     if name != "vote_shares" and all(row.get("slice", "overall") == "overall" for row in shown):
         shown = [{column: value for column, value in row.items() if column != "slice"} for row in shown]
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -29,6 +30,20 @@ def print_rows(name: str, rows: Sequence[Row]) -> None:
         table.add_row(*(_text(column, value) for column, value in row.items()))
     terminal = Console().is_terminal
     Console(markup=False, highlight=False, width=None if terminal else _FILE_WIDTH).print(table)
+
+
+def _shown(row: Row) -> dict[str, Any]:
+    if isinstance(row, JudgeRating):
+        return _judge_row(row)
+    return _board_row(row) if isinstance(row, Rating) else row.model_dump(mode="json")
+
+
+def _judge_row(row: JudgeRating) -> dict[str, Any]:
+    ends = (row.score_ci95_low, row.score_ci95_high)
+    shown = row.model_dump(exclude={"score_ci95_low", "score_ci95_high", "rating", "ci95_low", "ci95_high"})
+    interval = "-" if None in ends else f"{ends[0]:.1f} to {ends[1]:.1f}"
+    first = {"slice": row.slice, "rank": row.rank, "model": row.model, "score": row.score, "95 % interval": interval}
+    return first | {name: value for name, value in shown.items() if name not in first}
 
 
 def _board_row(row: Rating) -> dict[str, Any]:

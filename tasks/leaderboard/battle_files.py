@@ -36,10 +36,12 @@ _BATTLE = {
 """Our column -> its names in published tables; the first one present is used."""
 _BOARD = {
     "model": ("model", "competitor", "name"),
-    "rating": ("rating",),
-    "ci95_low": ("ci95_low", "rating_q025", "rating_lower"),
-    "ci95_high": ("ci95_high", "rating_q975", "rating_upper"),
+    "rating": ("rating", "score"),
+    "ci95_low": ("ci95_low", "rating_q025", "rating_lower", "ci_lower_offset"),
+    "ci95_high": ("ci95_high", "rating_q975", "rating_upper", "ci_upper_offset"),
 }
+_OFFSETS = ("ci_lower_offset", "ci_upper_offset")
+"""Ends of an interval as differences from the rating, as papers print them."""
 _ONE_HOT = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
 _CATEGORIES = ("categories", "category_tag")
 _STYLE = {
@@ -127,6 +129,7 @@ def read_board(path: Path, slice_name: str) -> list[Rating]:
         raise BadInput(f"board {str(path)!r} lacks {', '.join(lacking)}; its columns are {', '.join(raw.columns)}")
     models = columns["model"].cast(pl.String)
     numbers = [columns[name].cast(pl.Float64, strict=False) for name in ("rating", "ci95_low", "ci95_high")]
+    numbers = [each + numbers[0] if each.name in _OFFSETS else each for each in numbers]
     null = [numbers[0].null_count(), *(columns[name].null_count() for name in ("ci95_low", "ci95_high"))]
     if numbers[0].is_null().any() or any(
         column.null_count() > known or not column.drop_nulls().is_finite().all()

@@ -78,7 +78,9 @@ class Votes:
         return replace(self, **arrays, swapped=np.zeros(rows.height, bool))
 
 
-def rateable(battles: pl.DataFrame, both_bad: BothBad = BothBad.TIE) -> pl.DataFrame:
+def rateable(
+    battles: pl.DataFrame, both_bad: BothBad = BothBad.TIE, strong_weight: float = STRONG_WEIGHT
+) -> pl.DataFrame:
     """Battles between two different models with our winner labels; both-bad votes are kept or dropped as chosen.
 
     Raises BadInput for unknown winner labels (a guess would bias the ranking) and for missing model names.
@@ -90,7 +92,7 @@ def rateable(battles: pl.DataFrame, both_bad: BothBad = BothBad.TIE) -> pl.DataF
         raise BadInput("a battle lacks a model name; every row needs model_a and model_b")
     weights = [pl.col("weight")] if "weight" in battles.columns else []
     if battles["winner"].is_in(_STRONG).any():
-        strong = pl.when(pl.col("winner").is_in(_STRONG)).then(STRONG_WEIGHT).otherwise(1.0)
+        strong = pl.when(pl.col("winner").is_in(_STRONG)).then(strong_weight).otherwise(1.0)
         weights = [(weights[0] * strong if weights else strong).alias("weight")]
     different = battles.filter(pl.col("model_a") != pl.col("model_b")).with_columns(
         pl.col("winner").replace_strict(WINNERS, return_dtype=pl.String), *weights

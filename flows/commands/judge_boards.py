@@ -1,0 +1,209 @@
+"""`curate judge board`: a board from judgement files or from the verdicts of a store, without a call."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from pydantic import ValidationError
+
+from flows.commands.options import BootstrapsOption, JsonOption, SeedOption
+from flows.commands.rating_output import print_rows
+from schemas.errors import BadInput, known_values
+from schemas.judging import BoardMethod, JudgeBias, NoVerdict, Orders, ParsedJudgements, Resampled
+from schemas.row import Row
+from tasks.runtime.untrusted import one_line
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from schemas.rating import Agreement, Rating
+
+_TABLES = ("board", "parsed", "bias")
+
+FilesArgument = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        help="Judgements (.jsonl) as WildVision-Bench or Arena-Hard write them, folders of them, or with --against one "
+        "finished board (.csv)."
+    ),
+]
+StoreInstead = Annotated[str | None, typer.Option("--store", help="Use the verdicts of this store instead.")]
+BaselineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--baseline", help="Model that the others were compared with; its score is 50.", show_default="what files say"
+    ),
+]
+AnswersOption = Annotated[
+    list[Path] | None,
+    typer.Option("--answers", help="Answer files or folders, for mean tokens and to check question ids; repeatable."),
+]
+TableOption = Annotated[
+    str, typer.Option("--table", help="board, parsed (what the judgement texts hold) or bias (of the judge).")
+]
+NoVerdictOption = Annotated[
+    NoVerdict, typer.Option("--no-verdict", help="What a comparison without a verdict counts as in the score.")
+]
+OrdersOption = Annotated[
+    Orders, typer.Option("--orders", help="each verdict is a vote, or one vote a prompt where both orders agree.")
+]
+ResampledOption = Annotated[
+    Resampled, typer.Option("--interval", help="What the bootstrap draws: whole prompts, or rows as published.")
+]
+WeightOption = Annotated[float, typer.Option("--strong-weight", help="Votes that a strong verdict counts as.")]
+SlicesOption = Annotated[
+    list[str] | None, typer.Option("--slice", help="Slice such as topic:Charts or category:ocr, or all; repeatable.")
+]
+AgainstOption = Annotated[
+    Path | None, typer.Option("--against", help="Print the agreement with this board, a table of ratings or scores.")
+]
+RenamesOption = Annotated[
+    Path | None, typer.Option("--renames", help="YAML file with `our model: its name in the other board` lines.")
+]
+VersionOption = Annotated[str | None, typer.Option("--judge-version", help="Judge version, where a store has several.")]
+DrawOption = Annotated[str | None, typer.Option("--draw", help="Draw of the benchmark, where a store has several.")]
+
+
+def board(
+    files: FilesArgument = None,
+    store: StoreInstead = None,
+    baseline: BaselineOption = None,
+    answers: AnswersOption = None,
+    as_json: JsonOption = False,
+    table: TableOption = "board",
+    no_verdict: NoVerdictOption = NoVerdict.DROP,
+    orders: OrdersOption = Orders.EACH,
+    interval: ResampledOption = Resampled.PROMPTS,
+    strong_weight: WeightOption = 3.0,
+    slices: SlicesOption = None,
+    against: AgainstOption = None,
+    renames: RenamesOption = None,
+    judge_version: VersionOption = None,
+    draw: DrawOption = None,
+    bootstraps: BootstrapsOption = 100,
+    seed: SeedOption = 0,
+) -> None:
+    """Rank models by a judge's verdicts: win rate against a baseline, five counts, and how far to trust the judge."""
+    from tasks.leaderboard.judge_bias import judge_bias
+    from tasks.leaderboard.judge_board import as_ratings, judge_boards, outcomes
+
+    if (not files) == (store is None):
+        raise BadInput("give either judgement files or --store DIR")
+    if table not in _TABLES:
+        raise BadInput(f"--table {known_values(table, _TABLES)}")
+    if files and len(files) == 1 and files[0].suffix == ".csv" and against:
+        from tasks.leaderboard.battle_files import read_board
+
+        _print([_agreement(read_board(files[0], "overall"), against, renames)], "agreement", as_json)
+        return
+    judged = (
+        _of_store(store, baseline, judge_version, draw) if store else _of_files(files or [], baseline, answers or [])
+    )
+    try:
+        method = BoardMethod(
+            baseline=judged.baseline,
+            strong_weight=strong_weight,
+            no_verdict=no_verdict,
+            orders=orders,
+            interval=interval,
+            bootstraps=bootstraps,
+            seed=seed,
+        )
+    except ValidationError:
+        raise BadInput(f"--strong-weight {strong_weight}: give a number above 0") from None
+    bias = judge_bias(outcomes(judged.verdicts, judged.baseline), judged.judge, judged.baseline)
+    if table == "parsed":
+        _print(judged.parsed, table, as_json)
+    elif table == "bias":
+        _print([bias], table, as_json)
+    else:
+        rows = judge_boards(judged.verdicts, method, judged.judge, judged.tokens, slices or ())
+        if against:
+            _print([_agreement(as_ratings(rows), against, renames)], "agreement", as_json)
+            return
+        _print(rows, table, as_json)
+        _note(judged.parsed, bias)
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Verdicts of one judge on one draw."""
+
+    verdicts: "pl.DataFrame"
+    judge: str
+    baseline: str
+    tokens: dict[str, float]
+    """Model -> mean tokens of its answers."""
+    parsed: Sequence[ParsedJudgements] = ()
+
+
+def _of_files(files: list[Path], baseline: str | None, answers: list[Path]) -> _Judged:
+    from tasks.evaluate.answer_lengths import answer_lengths
+    from tasks.evaluate.judgement_files import parsed, read_judgements
+
+    found = read_judgements(files, baseline)
+    tokens: dict[str, float] = {}
+    if answers:
+        lengths = answer_lengths(answers)
+        if found.baseline not in lengths.models:
+            raise BadInput(f"no answers of the baseline {known_values(found.baseline, lengths.models)}")
+        if unknown := sorted(set(found.verdicts["question_id"]) - lengths.questions):
+            raise BadInput(f"question {unknown[0]!r} is judged, but {len(unknown)} such questions have no answer")
+        tokens = lengths.models
+    return _Judged(found.verdicts, found.judge, found.baseline, tokens, parsed(found))
+
+
+def _of_store(store: str, baseline: str | None, judge_version: str | None, draw: str | None) -> _Judged:
+    from tasks.leaderboard.stored_verdicts import mean_tokens, stored_verdicts
+    from tasks.storage.tables import Store
+
+    opened = Store.existing(store)
+    verdicts = stored_verdicts(opened, baseline, judge_version, draw)
+    return _Judged(verdicts, verdicts["judge"][0], verdicts["baseline"][0], mean_tokens(opened, verdicts))
+
+
+def _agreement(board: "Sequence[Rating]", against: Path, renames: Path | None) -> "Agreement":
+    from tasks.leaderboard.agreement import agreement
+    from tasks.leaderboard.battle_files import read_board
+    from tasks.runtime.yaml_files import read_yaml
+
+    names = read_yaml(renames) if renames else {}
+    if not isinstance(names, dict) or not all(isinstance(name, str) for pair in names.items() for name in pair):
+        raise BadInput(f"--renames {str(renames)!r}: write one `our model: its name in the other board` a line")
+    renamed = [row.model_copy(update={"model": names.get(row.model, row.model)}) for row in board]
+    return agreement(renamed, read_board(against, "overall"))
+
+
+def _print(rows: Sequence[Row], table: str, as_json: bool) -> None:
+    if not as_json:
+        print_rows(table, rows)
+        return
+    for row in rows:
+        print(json.dumps(row.model_dump(mode="json")))
+
+
+def _note(parsed: Sequence[ParsedJudgements], bias: JudgeBias) -> None:
+    """What the board rests on, on stderr."""
+    if parsed:
+        counted = {
+            name: sum(getattr(row, name) for row in parsed) for name in ParsedJudgements.model_fields if name != "model"
+        }
+        told = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counted.items())
+        print(f"curate: {told}", file=sys.stderr)
+    flips = f"{bias.flipped:,} of {bias.both_orders:,} pairs flip with the order; " if bias.both_orders else ""
+    seat = (
+        ""
+        if bias.first_seat_fraction is None
+        else f"{bias.first_seat_fraction:.1%} of decisive verdicts are for the first seat; "
+    )
+    vendor = (
+        f"{one_line(bias.judge)} judges models of its own vendor: {one_line(', '.join(bias.same_vendor))}"
+        if bias.same_vendor
+        else ""
+    )
+    if flips or seat or vendor:
+        print(f"curate: {flips}{seat}{vendor}".rstrip("; "), file=sys.stderr)
