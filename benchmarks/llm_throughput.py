@@ -1,7 +1,7 @@
 """Labels, and answers to a benchmark, by a model on a loopback server with a rate limit, where 1 % of requests fail.
 
-The peer is the server's rate limit, the lower bound. `lost` items have no label or answer at the end, `repeated` ones were
-answered twice. `client_cpu` is the share of one core that our process uses.
+The peer is the server's rate limit, the lower bound. `lost` items have no label or answer at the end, `repeated` ones
+were answered twice. `client_cpu` is the share of one core that our process uses.
 
     python -m benchmarks.llm_throughput --n 10000 --rate 30
 """
