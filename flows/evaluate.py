@@ -8,6 +8,8 @@ from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.evaluate.steps import collect_answers, collect_verdicts
+from tasks.providers import Providers
+from tasks.signals.steps import signal_versions
 
 
 @flow(name="answer")
@@ -21,4 +23,4 @@ def answer(settings: Settings) -> Iterator[StageReport]:
 @one_writer
 def compare(settings: Settings) -> Iterator[StageReport]:
     """Verdicts of a judge on answers and those of a baseline."""
-    yield collect_verdicts(settings)
+    yield collect_verdicts(settings, signal_versions(Providers(settings.providers)))

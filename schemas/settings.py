@@ -89,7 +89,7 @@ class EvaluateSettings(Row):
     models: str | None = None
     """Models file (YAML), or answers as JSON Lines: a file or a folder."""
     judge: str | None = None
-    """Models file (YAML) with the judge as its only entry."""
+    """Models file (YAML) with the judge as its only entry, or `embedded` for the stand-in that ships."""
     protocol: Literal["visionarena", "wildvision"] = "visionarena"
     """The judge's prompts and orders."""
     baseline: str | None = None

@@ -18,7 +18,13 @@ OfModelsOption = Annotated[
         "--models", help="Compare only the models of this models file or of these answer files.", show_default="all"
     ),
 ]
-JudgeOption = Annotated[str, typer.Option("--judge", help="Models file (YAML) with the judge as its only entry.")]
+JudgeOption = Annotated[
+    str,
+    typer.Option(
+        "--judge",
+        help="Models file (YAML) with the judge as its only entry, or embedded: a stand-in that needs no network.",
+    ),
+]
 ProtocolOption = Annotated[
     str, typer.Option("--protocol", help="visionarena (both orders) or wildvision (baseline first, once).")
 ]
@@ -51,8 +57,8 @@ def answer(
 
 def compare(
     store: StoreOption,
-    judge: JudgeOption,
     baseline: BaselineOption,
+    judge: JudgeOption = "embedded",
     protocol: ProtocolOption = PROTOCOLS[0],
     models: OfModelsOption = None,
     release: BenchReleaseOption = None,

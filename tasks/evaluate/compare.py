@@ -7,9 +7,9 @@ from typing import Any
 
 from schemas.asked_model import AskedModel
 from schemas.errors import BadInput, known_values
-from schemas.judging import Label, Verdict
+from schemas.judging import Verdict
 from tasks.evaluate.answers import Called
-from tasks.evaluate.labels import parse_label
+from tasks.evaluate.labels import labels_in, parse_label
 from tasks.evaluate.protocols import Protocol
 from tasks.evaluate.questions import Bench, Question
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed, Reply
@@ -122,7 +122,7 @@ def _verdict(
     if isinstance(reply, Failed):
         return reply
     text = reply.text
-    if again := not any(f"[[{label}]]" in text for label in Label):
+    if again := not labels_in(text):
         more = model.chat(_follow_up(asked, text, protocol))
         if isinstance(more, Failed):
             return more

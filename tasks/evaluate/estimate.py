@@ -10,6 +10,7 @@ from schemas.run import Estimate
 from schemas.settings import EvaluateSettings
 from tasks.evaluate.answers import answers_by_model, unanswered
 from tasks.evaluate.compare import judge_version, pairs, unjudged
+from tasks.evaluate.consensus import EMBEDDED
 from tasks.evaluate.protocols import protocol
 from tasks.evaluate.questions import Bench, Images
 from tasks.evaluate.sources import bench_of, judge_of, models_of, versions_of
@@ -32,7 +33,7 @@ def estimate_evaluation(store: Store, chosen: EvaluateSettings, prices: Prices, 
         wanted = unanswered(store, bench, asked)
         texts = [(f"{asked.system}\n{each.prompt}", bench.images(each)) for each in wanted]
         found.append(_row(asked, f"answers of {asked.name}", texts, ANSWER_TOKENS, prices, count))
-    if chosen.judge:
+    if chosen.judge and chosen.judge != EMBEDDED:
         found.append(_verdicts(store, bench, chosen, prices, count))
     return found
 

@@ -15,6 +15,7 @@ from schemas.errors import BadInput
 from tasks.storage.content_id import combined_id
 from tasks.storage.queries.documents import kept_conversations
 from tasks.storage.queries.images import StoredImages
+from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
 
 Images = tuple[tuple[str, bytes], ...]
@@ -102,6 +103,12 @@ def _check_images(questions: Sequence[Question], known: Callable[[str], bool]) -
 def _of_store(stored: StoredImages, asked: Question) -> Images:
     found = [stored[image_id] for image_id in asked.image_ids]
     return tuple((each.format, each.bytes) for each in found)
+
+
+def image_texts(store: Store, versions: Versions) -> Callable[[Question], str]:
+    """A function that gives the text read in a question's images; empty where none was read."""
+    read = dict(signal_values(store, "image_text", versions["image_text"], ["text"]).iter_rows())
+    return lambda asked: "\n".join(read.get(image_id) or "" for image_id in asked.image_ids).strip()
 
 
 def bench_of_release(folder: Path) -> Bench:

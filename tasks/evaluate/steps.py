@@ -11,13 +11,17 @@ from schemas.settings import Settings
 from tasks.evaluate.answer_files import read_answers
 from tasks.evaluate.answers import Called, answers_by_model, ask_models, take_in
 from tasks.evaluate.compare import compare
+from tasks.evaluate.consensus import EMBEDDED, NOTE, compare_by_consensus
 from tasks.evaluate.models_file import check_keys, check_own
 from tasks.evaluate.protocols import protocol
+from tasks.evaluate.questions import image_texts
 from tasks.evaluate.sources import bench_of, judge_of, models_of, versions_of
+from tasks.providers import Providers
 from tasks.providers.chat import chat_model
 from tasks.runtime.budget import ledger
 from tasks.runtime.prices import check_prices
 from tasks.runtime.timing import timed
+from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
 
@@ -35,14 +39,19 @@ def collect_answers(settings: Settings) -> StageReport:
 
 @task(cache_policy=NO_CACHE)
 @timed
-def collect_verdicts(settings: Settings) -> StageReport:
-    """Ask a judge for the verdicts that are missing. Writes `verdicts`."""
+def collect_verdicts(settings: Settings, versions: Versions) -> StageReport:
+    """Ask a judge for the verdicts that are missing. Writes `verdicts`. `versions`: signal -> version."""
     store, chosen = Store.open(settings.store), settings.evaluate
-    judge, bench = judge_of(chosen), bench_of(store, chosen)
-    _check([judge], settings)
+    judge = None if chosen.judge == EMBEDDED else judge_of(chosen)
+    bench, how, baseline = bench_of(store, chosen), protocol(chosen.protocol), chosen.baseline or ""
+    if judge:
+        _check([judge], settings)
     answers = answers_by_model(store, bench, versions_of(chosen, bench))
-    done = compare(store, bench, answers, judge, protocol(chosen.protocol), chosen.baseline or "")
-    return _report("verdicts", done)
+    if judge:
+        return _report("verdicts", compare(store, bench, answers, judge, how, baseline))
+    texts = image_texts(store, versions)
+    done = compare_by_consensus(store, bench, answers, how, baseline, Providers()["text_embedding"], texts)
+    return _report("verdicts", done).model_copy(update={"notes": [NOTE]})
 
 
 def _check(models: list[AskedModel], settings: Settings) -> None:

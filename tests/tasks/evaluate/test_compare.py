@@ -10,6 +10,7 @@ import pytest
 
 from schemas.errors import CurateError
 from tests.asked_bench import benched, completed, evaluating, last_text, models_file, said_by
+from tests.builders import VERSIONS
 from tests.http_server import HttpServer, Reply
 
 pytest.importorskip("openai", reason="production extra")
@@ -40,7 +41,7 @@ def judged(server, tmp_path):
 
         def compare(baseline="base", judge=file, **chosen):
             before = len(server.requests)
-            report = collect_verdicts.fn(evaluating(store, judge=judge, baseline=baseline, **chosen))
+            report = collect_verdicts.fn(evaluating(store, judge=judge, baseline=baseline, **chosen), VERSIONS)
             return report, server.requests[before:]
 
         compare.store = store
