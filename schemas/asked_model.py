@@ -37,8 +37,8 @@ class AskedModel(Row):
 
     @model_validator(mode="after")
     def _own_has_an_address(self) -> Self:
-        if self.own and self.base_url is None:
-            raise ValueError("own: true needs the base_url of that server")
+        if self.own and not self.self_hosted:
+            raise ValueError("own: true needs the base_url of that server, which is not a vendor's")
         return self
 
     @property

@@ -15,12 +15,11 @@ from tasks.evaluate.answers import Called
 from tasks.evaluate.compare import ByModel, Pair, pairs, unjudged
 from tasks.evaluate.protocols import Protocol
 from tasks.evaluate.questions import Bench, Question
+from tasks.evaluate.sources import EMBEDDED
 from tasks.providers.capabilities import TextEmbedder
 from tasks.storage.arriving import arriving
 from tasks.storage.tables import Store
 
-EMBEDDED = "embedded"
-"""Name of this judge, for --judge and in `verdicts`."""
 NOTE = (
     "the embedded judge is a stand-in: it measures how close an answer is to the other models' answers, and cannot "
     "tell when most of them are wrong"

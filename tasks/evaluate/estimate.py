@@ -10,10 +10,9 @@ from schemas.run import Estimate
 from schemas.settings import EvaluateSettings
 from tasks.evaluate.answers import answers_by_model, unanswered
 from tasks.evaluate.compare import judge_version, pairs, unjudged
-from tasks.evaluate.consensus import EMBEDDED
 from tasks.evaluate.protocols import protocol
 from tasks.evaluate.questions import Bench, Images
-from tasks.evaluate.sources import bench_of, judge_of, models_of, versions_of
+from tasks.evaluate.sources import EMBEDDED, bench_of, judge_of, models_of, versions_of
 from tasks.images.decode import FORMATS
 from tasks.runtime.prices import Prices, TokenPrice
 from tasks.storage.tables import Store

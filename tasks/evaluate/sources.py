@@ -4,11 +4,16 @@ from pathlib import Path
 
 from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
-from schemas.settings import EvaluateSettings
+from schemas.settings import EvaluateSettings, Settings
 from tasks.evaluate.answer_files import read_answers
-from tasks.evaluate.models_file import read_models
+from tasks.evaluate.models_file import check_keys, check_own, read_models
 from tasks.evaluate.questions import Bench, bench_of_release, bench_of_store
+from tasks.providers.chat import chat_model
+from tasks.runtime.prices import check_prices, load_prices
 from tasks.storage.tables import Store
+
+EMBEDDED = "embedded"
+"""Name of the judge that ships with the install, for --judge and in `verdicts`."""
 
 
 def bench_of(store: Store, chosen: EvaluateSettings) -> Bench:
@@ -46,3 +51,21 @@ def versions_of(chosen: EvaluateSettings, bench: Bench) -> dict[str, str] | None
         read = read_answers(Path(chosen.models), bench.questions)
         return {answer.model: answer.version for answer in read.answers}
     return {model.name: model.version for model in models}
+
+
+def to_ask(settings: Settings) -> list[AskedModel]:
+    """The models that a run asks: the judge, or without one those of the models file; empty when it asks none.
+
+    Raises CurateError when one of them may not or cannot be asked.
+    """
+    chosen = settings.evaluate
+    if chosen.judge is None:
+        models = (models_of(chosen) or []) if chosen.models else []
+    else:
+        models = [] if chosen.judge == EMBEDDED else [judge_of(chosen)]
+    if chosen.hidden:
+        check_own(models)
+    check_keys(models)
+    if settings.budget_usd is not None:
+        check_prices(load_prices(settings.prices), [chat_model(model) for model in models])
+    return models

@@ -36,6 +36,10 @@ def test_models_answer_a_judge_compares_and_a_second_run_makes_no_call(curate, s
     assert record["settings"]["evaluate"]["baseline"] == "a"
     assert str(tmp_path) not in json.dumps(record)
     assert store.height("verdicts") == 2 * PUBLIC
+    code, _, err = curate(*compare[:4], "--baseline", "a", "--protocol", "wildvision")
+    assert (code, len(server.requests) - before) == (0, 0)
+    assert "the embedded judge is a stand-in" in err
+    assert store.height("verdicts") == 3 * PUBLIC
 
 
 def test_what_is_wrong_is_one_line_and_status_2(curate, tmp_path):
