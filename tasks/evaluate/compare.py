@@ -47,6 +47,8 @@ def pairs(bench: Bench, answers: ByModel, protocol: Protocol, baseline: str) -> 
             f"--baseline: no answers of {known_values(baseline, answers)} Ask it with `curate judge answer`, or "
             "take in its answer files"
         )
+    if len(answers) < 2:
+        raise BadInput(f"only {baseline!r} has answers to this benchmark; ask another model with `curate judge answer`")
     for model in sorted(answers.keys() - {baseline}):
         for question in bench.questions:
             if question.question_id in answers[baseline] and question.question_id in answers[model]:

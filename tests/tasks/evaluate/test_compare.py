@@ -204,6 +204,9 @@ def test_a_judge_or_baseline_that_cannot_be_used_is_named_before_any_call(judged
     compare = judged()
     with pytest.raises(CurateError, match=r"no answers of 'bas'. Known: base, m. Did you mean base?"):
         compare(baseline="bas")
+    alone = evaluating(benched(tmp_path / "one", 1, {"a": "Yes."}), judge="embedded", baseline="a")
+    with pytest.raises(CurateError, match="only 'a' has answers to this benchmark"):
+        collect_verdicts.fn(alone, VERSIONS)
     with pytest.raises(CurateError, match=r"names 2 models \(a, b\); give a file with one"):
         compare(judge=models_file(tmp_path, server.url, "a", "b"))
     with pytest.raises(CurateError, match="its system prompt is the protocol's"):
