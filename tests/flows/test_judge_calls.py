@@ -48,7 +48,7 @@ def test_what_is_wrong_is_one_line_and_status_2(curate, tmp_path):
     for command, told in (
         (("answer", "--models", models), "unknown vendor 'opnai'"),
         (("answer", "--models", tmp_path / "none.yaml"), "cannot be read"),
-        (("compare", "--judge", models, "--baseline", "a", "--protocol", "wild"), "Did you mean wildvision?"),
+        (("compare", "--judge", models, "--baseline", "a", "--protocol", "wildvison"), "Did you mean wildvision?"),
     ):
         code, out, err = curate("judge", command[0], "--store", store.root, *command[1:])
         assert (code, out) == (2, "")

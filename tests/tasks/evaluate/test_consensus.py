@@ -1,14 +1,11 @@
 """The embedded judge: no call, the same verdict in both orders, and as good as its docstring says on human votes."""
 
-import json
 from pathlib import Path
 
-import polars as pl
 import pytest
 
-from tasks.evaluate.consensus import closeness, label_of
+from benchmarks.stand_in_judge import agreement
 from tasks.evaluate.steps import collect_verdicts
-from tasks.providers import Providers
 from tests.asked_bench import benched, evaluating
 from tests.builders import VERSIONS, drawn_image, facts_frame
 
@@ -54,16 +51,6 @@ def test_the_text_in_the_images_counts_as_one_more_answer(tmp_path):
 
 @pytest.mark.skipif(not VOTES.is_dir(), reason="real data is not on this machine")
 def test_it_agrees_with_two_thirds_of_decisive_human_votes():
-    said = [json.loads(line) for line in (VOTES / "answers.jsonl").read_text().splitlines()]
-    votes = pl.read_csv(VOTES / "human-votes.csv").filter(pl.col("winner") != "tie")
-    prompts = {row["prompt"]: [each for each in said if each["prompt"] == row["prompt"]] for row in said}
-    close = {}
-    for prompt, rows in prompts.items():
-        found = closeness([row["result"] for row in rows], "", Providers()["text_embedding"])
-        close |= {(prompt, row["model"]): value for row, value in zip(rows, found, strict=True)}
-    right = {"left": ("A>B", "A>>B"), "right": ("B>A", "B>>A")}
-    score = 0.0
-    for prompt, x, y, winner in votes.select("prompt", "model_x", "model_y", "winner").iter_rows():
-        label = label_of(close[prompt, x], close[prompt, y])
-        score += 0.5 if label == "A=B" else label in right[winner]
-    assert score / votes.height >= 0.7
+    found = agreement(VOTES, prompts_max=3)
+    assert found["n"] > 1000
+    assert found["ours"] >= 0.66 > found["longer"]
