@@ -1,4 +1,4 @@
-"""How often the embedded judge agrees with decisive human votes; a tie counts as half. Peer: the longer answer is better.
+"""How often the embedded judge agrees with decisive human votes; a tie counts half. Peer: the longer answer is better.
 
     python -m benchmarks.stand_in_judge DATA
 
