@@ -3,7 +3,7 @@
 from importlib import import_module
 from importlib.util import find_spec
 
-from benchmarks.timing import write
+from benchmarks.timing import RESULTS, write
 
 MODULES = [
     "end_to_end",
@@ -25,4 +25,6 @@ IN_PRODUCTION_EXTRA = ["embedding"]
 
 if __name__ == "__main__":
     names = MODULES + (IN_PRODUCTION_EXTRA if find_spec("open_clip") else [])
-    write([row for name in names for row in import_module(f"benchmarks.{name}").run()])
+    RESULTS.unlink(missing_ok=True)
+    for name in names:
+        write(import_module(f"benchmarks.{name}").run())

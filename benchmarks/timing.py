@@ -68,5 +68,8 @@ def _row(bench: str, n: int, peer: str, ours: list[float], theirs: list[float]) 
 
 
 def write(rows: list[dict[str, Any]]) -> None:
-    """Write all rows of a run, one JSON object per line."""
-    RESULTS.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    """Write rows as one JSON object per line. Rows of benchmarks that did not run stay as they are."""
+    kept = [json.loads(line) for line in RESULTS.read_text("utf-8").splitlines()] if RESULTS.exists() else []
+    measured = {row["bench"] for row in rows}
+    kept = [row for row in kept if row["bench"] not in measured]
+    RESULTS.write_text("".join(json.dumps(row) + "\n" for row in [*kept, *rows]), encoding="utf-8")
