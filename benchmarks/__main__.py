@@ -13,6 +13,7 @@ MODULES = [
     "known_hashes",
     "rate",
     "rate_coverage",
+    "judge_board",
     "release",
     "release_memory",
     "release_versions",

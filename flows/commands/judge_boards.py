@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import ValidationError
 
-from flows.commands.options import BootstrapsOption, JsonOption, SeedOption
+from flows.commands.options import BootstrapsOption, JsonOption, ProviderOption, SeedOption, settings_of
 from flows.commands.rating_output import print_rows
 from schemas.errors import BadInput, known_values
 from schemas.judging import BoardMethod, JudgeBias, NoVerdict, Orders, ParsedJudgements, Resampled
 from schemas.row import Row
+from schemas.settings import Settings
 from tasks.runtime.untrusted import one_line
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def board(
     renames: RenamesOption = None,
     judge_version: VersionOption = None,
     draw: DrawOption = None,
+    provider: ProviderOption = None,
     bootstraps: BootstrapsOption = 100,
     seed: SeedOption = 0,
 ) -> None:
@@ -100,9 +102,11 @@ def board(
 
         _print([_agreement(read_board(files[0], "overall"), against, renames)], "agreement", as_json)
         return
-    judged = (
-        _of_store(store, baseline, judge_version, draw) if store else _of_files(files or [], baseline, answers or [])
-    )
+    if store:
+        wanted = {"baseline": baseline, "judge_version": judge_version, "draw": draw}
+        judged = _of_store(settings_of(store=store, provider=provider), wanted)
+    else:
+        judged = _of_files(files or [], baseline, answers or [])
     try:
         method = BoardMethod(
             baseline=judged.baseline,
@@ -157,13 +161,15 @@ def _of_files(files: list[Path], baseline: str | None, answers: list[Path]) -> _
     return _Judged(found.verdicts, found.judge, found.baseline, tokens, parsed(found))
 
 
-def _of_store(store: str, baseline: str | None, judge_version: str | None, draw: str | None) -> _Judged:
+def _of_store(settings: Settings, wanted: dict[str, str | None]) -> _Judged:
     from tasks.leaderboard.stored_verdicts import mean_tokens, stored_verdicts
+    from tasks.providers import Providers
+    from tasks.signals.steps import signal_versions
     from tasks.storage.tables import Store
 
-    opened = Store.existing(store)
-    verdicts = stored_verdicts(opened, baseline, judge_version, draw)
-    return _Judged(verdicts, verdicts["judge"][0], verdicts["baseline"][0], mean_tokens(opened, verdicts))
+    store, versions = Store.existing(settings.store), signal_versions(Providers(settings.providers))
+    verdicts = stored_verdicts(store, versions, wanted)
+    return _Judged(verdicts, verdicts["judge"][0], verdicts["baseline"][0], mean_tokens(store, verdicts))
 
 
 def _agreement(board: "Sequence[Rating]", against: Path, renames: Path | None) -> "Agreement":

@@ -39,11 +39,21 @@ def _shown(row: Row) -> dict[str, Any]:
 
 
 def _judge_row(row: JudgeRating) -> dict[str, Any]:
-    ends = (row.score_ci95_low, row.score_ci95_high)
-    shown = row.model_dump(exclude={"score_ci95_low", "score_ci95_high", "rating", "ci95_low", "ci95_high"})
-    interval = "-" if None in ends else f"{ends[0]:.1f} to {ends[1]:.1f}"
-    first = {"slice": row.slice, "rank": row.rank, "model": row.model, "score": row.score, "95 % interval": interval}
-    return first | {name: value for name, value in shown.items() if name not in first}
+    low, high = row.score_ci95_low, row.score_ci95_high
+    return {
+        "slice": row.slice,
+        "rank": row.rank,
+        "model": row.model,
+        "score": row.score,
+        "95 % interval": "-" if low is None or high is None else f"{low:.1f} to {high:.1f}",
+        "win_rate": row.win_rate,
+        "reward": row.reward,
+        ">> / > / = / < / <<": f"{row.much_better} / {row.better} / {row.tie} / {row.worse} / {row.much_worse}",
+        "no_verdict": row.no_verdict,
+        "mean_tokens": row.mean_tokens,
+        "coverage": row.coverage,
+        "flags": row.flags,
+    }
 
 
 def _board_row(row: Rating) -> dict[str, Any]:
@@ -61,7 +71,7 @@ def _board_row(row: Rating) -> dict[str, Any]:
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, (str, list)) and " to " not in str(value)
+    return isinstance(value, (str, list)) and " to " not in str(value) and " / " not in str(value)
 
 
 def _text(column: str, value: object) -> str:

@@ -1,8 +1,12 @@
 """The verdicts of a store that one board is computed from: of one judge version, on one draw, with one baseline."""
 
+from collections.abc import Mapping
+
 import polars as pl
 
 from schemas.errors import BadInput, known_values
+from tasks.storage.queries.conversation_features import CATEGORIES, with_labels
+from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
 
 _COLUMNS = [
@@ -11,17 +15,18 @@ _COLUMNS = [
 ]  # fmt: skip
 
 
-def stored_verdicts(store: Store, baseline: str | None, judge_version: str | None, draw: str | None) -> pl.DataFrame:
-    """Verdicts with the wanted values, and a bool column `topic:<name>` for every topic of their prompts.
+def stored_verdicts(store: Store, versions: Versions, wanted: Mapping[str, str | None]) -> pl.DataFrame:
+    """The verdicts with the wanted baseline, judge_version and draw; null or no value where there is only one.
 
-    Raises BadInput without verdicts, and where several judge versions, draws, baselines or versions of a model's
-    answers are left: a board never mixes them.
+    Every slice with a prompt is a bool column: `topic:<name>`, `category:<tag>`, `question:<category>` and
+    `image:<domain>`. Raises BadInput without verdicts, and where several judge versions, draws, baselines or versions
+    of a model's answers are left: a board never mixes them.
     """
     verdicts = store.read("verdicts", _COLUMNS)
     if verdicts.is_empty():
         raise BadInput(f"store {store.root!r} has no verdicts; make them with `curate judge compare`")
-    wanted = {"baseline": baseline, "judge_version": judge_version, "draw": draw}
-    for column, value in wanted.items():
+    for column in ("baseline", "judge_version", "draw"):
+        value = wanted.get(column)
         known = sorted(verdicts[column].unique())
         option = f"--{column.replace('_', '-')}"
         if value is not None and value not in known:
@@ -32,7 +37,7 @@ def stored_verdicts(store: Store, baseline: str | None, judge_version: str | Non
             )
         verdicts = verdicts.filter(pl.col(column) == (value or known[0]))
     _check_answers(verdicts)
-    return _with_topics(store, verdicts)
+    return _with_slices(store, verdicts, versions)
 
 
 def mean_tokens(store: Store, verdicts: pl.DataFrame) -> dict[str, float]:
@@ -55,10 +60,24 @@ def _check_answers(verdicts: pl.DataFrame) -> None:
         raise BadInput(f"verdicts on {len(found)} versions of the answers of {model!r} ({', '.join(found)}) do not mix")
 
 
-def _with_topics(store: Store, verdicts: pl.DataFrame) -> pl.DataFrame:
-    topics = store.read("topics", ["topic", "name"]).filter(pl.col("topic") >= 0).unique("topic")
-    named = store.read("bench", ["conversation_id", "topic"]).join(topics, on="topic")
-    placed = verdicts.join(named, left_on="question_id", right_on="conversation_id", how="left", maintain_order="left")
-    names = sorted(set(placed["name"].drop_nulls()))
-    of_topics = ((pl.col("name") == name).fill_null(False).alias(f"topic:{name}") for name in names)
-    return placed.with_columns(of_topics).drop("name", "topic")
+def _with_slices(store: Store, verdicts: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+    """The verdicts with a bool column for every topic, tag, question category and image domain of their prompts."""
+    asked = store.read("conversations", ["conversation_id", "document_id"]).filter(
+        pl.col("conversation_id").is_in(verdicts["question_id"].unique().implode())
+    )
+    tags = signal_values(store, "categories", versions["categories"], list(CATEGORIES))
+    topics = store.read("topics", ["document_id", "topic", "name"]).filter(pl.col("topic") >= 0)
+    prompts = (
+        with_labels(store, asked, versions)
+        .join(tags, left_on="document_id", right_on="content_id", how="left")
+        .join(topics, on="document_id", how="left")
+    )
+    chosen = [pl.col(tag).alias(f"category:{tag}") for tag in CATEGORIES]
+    for prefix, column in (("topic", "name"), ("question", "question_category"), ("image", "image_domain")):
+        chosen += [
+            (pl.col(column) == name).alias(f"{prefix}:{name}") for name in sorted(set(prompts[column].drop_nulls()))
+        ]
+    slices = prompts.select("conversation_id", *chosen)
+    placed = verdicts.join(slices, left_on="question_id", right_on="conversation_id", how="left", maintain_order="left")
+    held = [name for name in slices.columns[1:] if placed[name].any()]
+    return placed.select(*verdicts.columns, *(pl.col(name).fill_null(False) for name in held))

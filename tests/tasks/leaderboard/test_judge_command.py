@@ -1,0 +1,111 @@
+"""`curate judge board`: boards, what they rest on, and one clear line for what cannot be."""
+
+import json
+from functools import partial
+
+import pytest
+
+from tests.builders import store_with, verdict
+
+COLUMNS = {
+    "model", "score", "win_rate", "reward", "much_better", "better", "tie", "worse", "much_worse", "no_verdict",
+    "mean_tokens", "rating", "ci95_low", "ci95_high", "rank", "coverage",
+}  # fmt: skip
+
+
+@pytest.fixture
+def curate(curate):
+    """Run `curate judge board`: (exit status, stdout, stderr)."""
+    return partial(curate, "judge", "board")
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Judgements of two models, in both orders, with one failure."""
+    texts = {"good": ["[[B>A]]", "[[B>>A]]", "$ERROR$"], "bad": ["[[A>B]]", "[[A=B]]", "[[A>B]]"]}
+    for model, own in texts.items():
+        rows = [
+            {"question_id": f"q{n}", "model": model, "judge": "gpt-4o", "games": [{"judgment": t, "score": "A=B"}]}
+            for n, t in enumerate(own)
+        ]
+        (tmp_path / f"{model}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    answers = [
+        {"question_id": f"q{n}", "model": m, "token_len": 10 * n} for n in range(3) for m in ("base", "good", "bad")
+    ]
+    (tmp_path / "answers").mkdir()
+    (tmp_path / "answers" / "all.jsonl").write_text("\n".join(map(json.dumps, answers)))
+    return tmp_path
+
+
+def rows(out):
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_a_board_of_files_has_the_stable_columns_and_says_what_it_rests_on(curate, files):
+    status, out, err = curate(
+        files / "good.jsonl", files / "bad.jsonl", "--baseline", "base", "--answers", files / "answers", "--json"
+    )
+    found = {row["model"]: row for row in rows(out)}
+    assert status == 0
+    assert found["good"].keys() >= COLUMNS
+    assert (found["good"]["score"], found["base"]["score"], found["good"]["mean_tokens"]) == (100, 50, 10)
+    assert found["bad"]["score"] == pytest.approx(100 / 6)
+    assert found["good"]["flags"] == ["low_coverage", "only_wins"]
+    assert "judgements 6, labels 5, conflicting 0, error marks 1" in err
+    assert "stored as tie 1" in err
+    assert curate(files / "good.jsonl", "--baseline", "base")[1].startswith("rank  model  score")
+
+
+def test_the_policy_for_no_verdict_and_the_weight_can_be_chosen(curate, files):
+    asked = [files / "good.jsonl", "--baseline", "base", "--json", "--no-verdict", "tie", "--strong-weight", "1"]
+    good = rows(curate(*asked)[1])[0]
+    assert (good["score"], good["tie"], good["no_verdict"]) == (pytest.approx(250 / 3), 1, 1)
+
+
+def test_boards_are_compared_with_another_with_renamed_models(curate, files):
+    board = "model,score,ci_lower_offset,ci_upper_offset\nGood,80,-5,5\nbase,50,0,0\nbad,20,-5,5\n"
+    (files / "other.csv").write_text(board)
+    (files / "names.yaml").write_text("good: Good\n")
+    asked = ["--against", files / "other.csv", "--renames", files / "names.yaml", "--json"]
+    (found,) = rows(curate(files / "good.jsonl", files / "bad.jsonl", "--baseline", "base", *asked)[1])
+    assert (found["models"], found["spearman"], found["kendall"], found["separability_reference"]) == (3, 1, 1, 1)
+    (same,) = rows(curate(files / "other.csv", "--against", files / "other.csv", "--json")[1])
+    assert (same["models"], same["pearson"]) == (3, pytest.approx(1))
+
+
+def test_a_store_gives_a_board_and_the_bias_of_its_judge(curate, tmp_path):
+    both = [verdict(), verdict(model_a="m", model_b="base", label="A>B"), verdict(question_id="q2", label="A>B")]
+    store_with(tmp_path, verdicts=both)
+    found = {row["model"]: row for row in rows(curate("--store", tmp_path, "--json")[1])}
+    assert (found["m"]["better"], found["m"]["worse"], found["m"]["score"]) == (2, 1, pytest.approx(200 / 3))
+    (bias,) = rows(curate("--store", tmp_path, "--table", "bias", "--json")[1])
+    assert (bias["judge"], bias["both_orders"], bias["flipped"]) == ("judge", 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ((), "give either judgement files or --store DIR"),
+        (("good.jsonl",), "the files do not name the baseline; give it with --baseline MODEL"),
+        (("good.jsonl", "--baseline", "bass", "--answers", "answers"), "no answers of the baseline 'bass'. Known:"),
+        (("good.jsonl", "good.jsonl", "--baseline", "base"), "two verdicts on question 'q0' in one order"),
+        (("good.jsonl", "--baseline", "base", "--table", "boards"), "--table 'boards'. Known: bias, board, parsed"),
+        (("good.jsonl", "--baseline", "base", "--strong-weight", "-1"), "--strong-weight -1.0: give a number above 0"),
+        (("good.jsonl", "--baseline", "base", "--slice", "topic:x"), "no verdicts in slice 'topic:x'. Known: overall"),
+        (("good.jsonl", "--baseline", "base", "--orders", "agree"), "needs verdicts in both orders"),
+        (("good.jsonl", "--baseline", "base", "--against", "far.csv"), "the two boards share 1 models"),
+        (("gone.jsonl", "--baseline", "base"), "does not exist"),
+        (("good.jsonl", "--baseline", "base", "--answers", "few"), "question 'q1' is judged, but 2 such questions"),
+        (("good.jsonl", "--baseline", "base", "--answers", "twice"), "model 'base' answers question 'q0' twice"),
+    ],
+)
+def test_bad_input_is_one_clear_line(curate, files, monkeypatch, asked, told):
+    (files / "far.csv").write_text("model,rating,ci95_low,ci95_high\nbase,1,0,2\nother,2,1,3\n")
+    for name, count in (("few", 1), ("twice", 2)):
+        (files / name).mkdir()
+        (files / name / "a.jsonl").write_text('{"question_id": "q0", "model": "base", "token_len": 1}\n' * count)
+    monkeypatch.chdir(files)
+    status, out, err = curate(*asked)
+    assert (status, out) == (2, "")
+    assert told in err
+    assert err.count("\n") == 1
