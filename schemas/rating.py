@@ -53,7 +53,7 @@ class RatingMethod(Row):
     """Votes with the same value are drawn together; the intervals then come from a bootstrap of clusters."""
     both_bad: BothBad = BothBad.TIE
     """How a both-bad vote counts."""
-    style: StylePreset = StylePreset.FASTCHAT
+    style_preset: StylePreset = StylePreset.FASTCHAT
     """Normalisation and penalty of style control."""
     elo_k: float = Field(default=4.0, gt=0, allow_inf_nan=False)
     """Rating points that one vote can move a model in sequential Elo."""

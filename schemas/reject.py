@@ -1,4 +1,4 @@
-"""Rejected input: one row each, never an exception."""
+"""Rejected input: one row each, and the exception that carries the reason there."""
 
 from enum import StrEnum
 
@@ -69,6 +69,15 @@ REJECT_TEXTS: dict[str, str] = {
     RejectReason.IMAGE_UNSUPPORTED: "an image in an unsupported format",
 }
 """Reject reason -> its explanation in dataset cards and reports."""
+
+
+class Rejected(Exception):
+    """Something that cannot be used. The evidence describes the problem and never quotes a line or a file."""
+
+    def __init__(self, reason: RejectReason, evidence: str) -> None:
+        super().__init__(f"{reason}: {evidence}")
+        self.reason = reason
+        self.evidence = evidence
 
 
 class Reject(Row):

@@ -35,6 +35,8 @@ def cut_off_at(port: int, words: bytes) -> Iterator[int]:
                 client, _ = listening.accept()
                 server = socket.create_connection(("127.0.0.1", port))
                 open_sockets.extend((client, server))
+                for each in (client, server):
+                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # pass on at once what comes
                 for ends in ((client, server), (server, client)):
                     threading.Thread(target=carry, args=ends, daemon=True).start()
 

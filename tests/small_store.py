@@ -13,7 +13,7 @@ import polars as pl
 from schemas.battle import Battle
 from schemas.bench import BenchItem
 from schemas.conversation import Conversation, Sighting
-from schemas.decision import ALL_DROPS, RuleParity
+from schemas.decision import ALL_DROPS, Decision, RuleParity
 from schemas.rating import RankChange, Rating, StyleCoefficient, VoteShare
 from schemas.reject import Reject, RejectReason
 from schemas.run import StageReport
@@ -52,77 +52,101 @@ POLICY = load_policy("public_release")
 def small_store(folder: Path) -> Store:
     """The store described above, in `folder`/store."""
     images = [drawn_image(seed) for seed in range(6)]
-    kept = _chats(images)
-    dropped = _dropped(images)
-    votes = _votes(images)
-    useless = [
-        side.model_copy(update={"line": 90 + n, "model": MODELS[0]})
-        for n, side in enumerate(sides("b9", image_ids=[images[0].image_id], user_id=USER))
-    ]
-    battles = [battle(*pair, winner=winner, line=100 + n) for n, (pair, winner) in enumerate(votes)]
-    same = battle(*useless, line=199)
-    both = [side for pair in [*(pair for pair, _ in votes), useless] for side in pair]
+    kept, dropped = _chats(images), _dropped(images)
+    pairs, battles = _battles(images)
+    both = [side for pair in pairs for side in pair]
     conversations = [*kept, *(each for each, _ in dropped), *both]
-    decisions = [decision(each) for each in [*kept, *both, *battles]]
-    decisions += [decision(each, reason) for each, reason in dropped] + [decision(same, "same_model")]
     store = store_with(
         folder,
         conversations=conversations,
-        battles=[*battles, same],
+        battles=battles,
         images=[image(each) for each in images],
-        decisions=[each.model_copy(update={"policy_hash": policy_hash(POLICY)}) for each in decisions],
-        topics=_topics([*kept, *both]),
-        topic_model=[
-            FittedDocument(**each.model_dump(exclude={"name"}), model="a fit", reach=0.1, vector="0" * 16)
-            for each in _topics([*kept, *both])
-        ],
-        topic_tree=[TopicMerge(node=2, left=0, right=1, distance=0.5, documents=4)],
-        bench=[BenchItem(conversation_id="c00", document_id=kept[0].document_id, topic=0)],
-        ratings=[rating for name in ("overall", "style_control", "category:ocr") for rating in _ratings(name)],
-        vote_shares=[
-            VoteShare(slice=name, battles=6, decisive_fraction=0.5, tie_fraction=0.3, both_bad_fraction=0.2, flags=[])
-            for name in ("overall", "language:German")
-        ],
-        style_coefficients=[
-            StyleCoefficient(
-                slice="overall",
-                covariate=name,
-                coefficient=0.2,
-                ci95_low=0.1,
-                ci95_high=0.3,
-                preset="fastchat",
-                battles=6,
-                flags=[],
-            )
-            for name in ("entities", "tokens")
-        ],
-        rank_changes=[
-            RankChange(
-                slice="overall",
-                model=model,
-                rank=n,
-                rank_style=n,
-                rank_change=0,
-                rating=1200.0 - n,
-                rating_style=1200.0 - n,
-            )
-            for n, model in enumerate(MODELS, 1)
-        ],
-        rule_parity=[
-            RuleParity(item_kind=kind, reason=reason, ours=3, upstream=4, both=2, only_ours=1, only_upstream=2)
-            for kind in ("battle", "conversation")
-            for reason in ("leaked_identity", ALL_DROPS)
-        ],
-        rejects=[
-            Reject(source=SOURCE, line=600 + n, reason=reason, evidence="")
-            for n, reason in enumerate([RejectReason.NOT_JSON, RejectReason.NOT_JSON, RejectReason.BLANK_LINE])
-        ],
+        decisions=_decisions(kept, dropped, both, battles),
+        rejects=_rejects(),
+        **_sampled(kept, both),
+        **_rated(),
     )
-    store.replace("sightings", _sightings([*conversations, *battles, same]))
+    store.replace("sightings", _sightings([*conversations, *battles]))
     languages = {each.prompt_id: {"language": ("en", "de", "unknown")[n % 3]} for n, each in enumerate(kept)}
     measure_clean(store, conversations, language=languages, tokens=counted_tokens(conversations))
     store.write_bytes(f"policies/{policy_hash(POLICY)}.json", POLICY.model_dump_json().encode())
     return store
+
+
+def _battles(images: list[DecodedImage]) -> tuple[list[list[Conversation]], list[Battle]]:
+    """The sides of all battles, and the battles; the last one is between a model and itself."""
+    votes = _votes(images)
+    same = [
+        side.model_copy(update={"line": 90 + n, "model": MODELS[0]})
+        for n, side in enumerate(sides("b9", image_ids=[images[0].image_id], user_id=USER))
+    ]
+    battles = [battle(*pair, winner=winner, line=100 + n) for n, (pair, winner) in enumerate(votes)]
+    return [*(pair for pair, _ in votes), same], [*battles, battle(*same, line=199)]
+
+
+def _decisions(
+    kept: list[Conversation],
+    dropped: list[tuple[Conversation, str]],
+    both: list[Conversation],
+    battles: list[Battle],
+) -> list[Decision]:
+    """Everything is kept but the dropped chats and the last battle."""
+    made = [decision(each) for each in [*kept, *both, *battles[:-1]]]
+    made += [decision(each, reason) for each, reason in dropped] + [decision(battles[-1], "same_model")]
+    return [each.model_copy(update={"policy_hash": policy_hash(POLICY)}) for each in made]
+
+
+def _sampled(kept: list[Conversation], both: list[Conversation]) -> dict[str, list]:
+    """The tables of topics and the benchmark, whose only item is the first chat."""
+    topics = _topics([*kept, *both])
+    fitted = [
+        FittedDocument(**each.model_dump(exclude={"name"}), model="a fit", reach=0.1, vector="0" * 16)
+        for each in topics
+    ]
+    return {
+        "topics": topics,
+        "topic_model": fitted,
+        "topic_tree": [TopicMerge(node=2, left=0, right=1, distance=0.5, documents=4)],
+        "bench": [BenchItem(conversation_id="c00", document_id=kept[0].document_id, topic=0)],
+    }
+
+
+def _rated() -> dict[str, list]:
+    """The tables of ratings, and of agreement with upstream's rules."""
+    shares = {"battles": 6, "decisive_fraction": 0.5, "tie_fraction": 0.3, "both_bad_fraction": 0.2, "flags": []}
+    style = {"slice": "overall", "coefficient": 0.2, "ci95_low": 0.1, "ci95_high": 0.3, "preset": "fastchat"}
+    counts = {"ours": 3, "upstream": 4, "both": 2, "only_ours": 1, "only_upstream": 2}
+    return {
+        "ratings": [rating for name in ("overall", "style_control", "category:ocr") for rating in _ratings(name)],
+        "vote_shares": [VoteShare(slice=name, **shares) for name in ("overall", "language:German")],
+        "style_coefficients": [
+            StyleCoefficient(covariate=name, battles=6, flags=[], **style) for name in ("entities", "tokens")
+        ],
+        "rank_changes": [_rank_change(model, n) for n, model in enumerate(MODELS, 1)],
+        "rule_parity": [
+            RuleParity(item_kind=kind, reason=reason, **counts)
+            for kind in ("battle", "conversation")
+            for reason in ("leaked_identity", ALL_DROPS)
+        ],
+    }
+
+
+def _rank_change(model: str, rank: int) -> RankChange:
+    rating = 1200.0 - rank
+    return RankChange(
+        slice="overall",
+        model=model,
+        rank=rank,
+        rank_style=rank,
+        rank_change=0,
+        rating=rating,
+        rating_style=rating,
+    )
+
+
+def _rejects() -> list[Reject]:
+    reasons = (RejectReason.NOT_JSON, RejectReason.NOT_JSON, RejectReason.BLANK_LINE)
+    return [Reject(source=SOURCE, line=600 + n, reason=reason, evidence="") for n, reason in enumerate(reasons)]
 
 
 def _chats(images: list[DecodedImage]) -> list[Conversation]:

@@ -30,17 +30,9 @@ def measures(topics: Labels, vectors: Vectors, drawn: Rows, seed: int) -> list[B
     for name, measure in _measures(topics, vectors, others).items():
         random = np.array([measure(sample) for sample in samples])
         low, high = np.quantile(random, [0.025, 0.975])
-        found.append(
-            BenchMeasure(
-                measure=name,
-                value=round(measure(drawn), 6),
-                random_mean=round(float(random.mean()), 6),
-                random_low=round(float(low), 6),
-                random_high=round(float(high), 6),
-                prompts=len(drawn),
-                pool=len(topics),
-            )
-        )
+        numbers = {"value": measure(drawn), "random_mean": random.mean(), "random_low": low, "random_high": high}
+        rounded = {key: round(float(number), 6) for key, number in numbers.items()}
+        found.append(BenchMeasure(measure=name, **rounded, prompts=len(drawn), pool=len(topics)))
     return found
 
 

@@ -57,7 +57,10 @@ def draw_bench(settings: Settings, versions: Versions) -> StageReport:
         pool.keep("per_user_max", capped(pool.prompts, bench.per_user_max, settings.seed))
     asked = min(SIZE, pool.prompts.height // SHARE) if bench.size is None else bench.size
     before = pool.prompts
-    pool.keep("drawn", _drawn(store, before, asked, settings, versions))
+    weights = draw_weights(store, before, versions, bench.quality_weight)
+    seats = proportional_quotas if bench.seats == "proportional" else quotas
+    drawn = draw(by_topic(before), asked, settings.seed, weights, seats).values()
+    pool.keep("drawn", before.filter(pl.col("document_id").is_in([document for some in drawn for document in some])))
     items = pool.prompts.select("conversation_id", "document_id", "topic")
     changes = hidden_changes(hideable, lately, bench, epoch)
     store.replace("bench", frame_of(BenchItem, (BenchItem(**row) for row in items.iter_rows(named=True))))
@@ -83,13 +86,6 @@ def _kept(store: Store, versions: Versions) -> pl.DataFrame:
         .join(spoken, left_on="prompt_id", right_on="content_id", how="left", maintain_order="left")
         .sort("tstamp", "conversation_id")
     )
-
-
-def _drawn(store: Store, prompts: pl.DataFrame, size: int, settings: Settings, versions: Versions) -> pl.DataFrame:
-    weights = draw_weights(store, prompts, versions, settings.bench.quality_weight)
-    seats = proportional_quotas if settings.bench.seats == "proportional" else quotas
-    chosen = draw(by_topic(prompts), size, settings.seed, weights, seats)
-    return prompts.filter(pl.col("document_id").is_in([document for some in chosen.values() for document in some]))
 
 
 def _measured(

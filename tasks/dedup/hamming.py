@@ -68,9 +68,12 @@ def hamming_pairs(hashes: Hashes, radius: int, fresh: Fresh | None = None) -> Pa
     fresh = np.ones(len(hashes), np.bool_) if fresh is None else fresh
     bands = cheapest_bands(len(hashes), int(fresh.sum()), radius)
     shuffled = _spread_bits(hashes, len(bands))
-    found = [_pairs_of_band(shuffled, fresh, bands, place, radius) for place in range(len(bands))]
-    pairs = np.sort(np.concatenate(found), axis=1)
-    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+    total = max(1, len(hashes))
+    found = np.empty(0, np.int64)  # a pair as i * total + j, because most pairs are found by several bands
+    for band in bands:
+        pairs = np.sort(_pairs_of_band(shuffled, fresh, band, radius), axis=1)
+        found = np.union1d(found, pairs[:, 0] * total + pairs[:, 1])
+    return np.stack(np.divmod(found, total), axis=1)
 
 
 def cheapest_bands(total: int, fresh: int, radius: int) -> list[Band]:
@@ -103,29 +106,21 @@ def _spread_bits(hashes: Hashes, count: int) -> Hashes:
     return moved
 
 
-def _pairs_of_band(hashes: Hashes, fresh: Fresh, bands: list[Band], place: int, radius: int) -> Pairs:
-    """The pairs that this band finds and earlier bands do not."""
-    band, groups = bands[place], 2 ** bands[place].width
-    if band.radius < 0:
-        return np.empty((0, 2), np.int64)
+def _pairs_of_band(hashes: Hashes, fresh: Fresh, band: Band, radius: int) -> Pairs:
+    """The pairs whose bits in this band differ in at most its radius."""
+    groups = 2**band.width
     keys = (hashes >> np.uint64(band.first) & np.uint64(groups - 1)).astype(np.int64)
     order = np.lexsort((~fresh, keys))  # by group, the fresh first
-    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(keys, minlength=groups))])
+    starts = np.append(0, np.cumsum(np.bincount(keys, minlength=groups)))
     fresh_ends = starts[:-1] + np.bincount(keys[fresh], minlength=groups)
-    earlier = np.array(bands[:place], np.int64).reshape(-1, 3)
-    masks = np.array(_masks(band), np.int64)
+    flips = (bits for count in range(band.radius + 1) for bits in combinations(range(band.width), count))
+    masks = np.array([sum(1 << bit for bit in bits) for bits in flips], np.int64)
     room = max(1, len(hashes))
     while True:
         pairs = np.empty((room, 2), np.int64)
-        room = _join(hashes[order], order, starts, fresh_ends, masks, earlier, np.uint64(radius), pairs)
+        room = _join(hashes[order], order, starts, fresh_ends, masks, np.uint64(radius), pairs)
         if room <= len(pairs):
             return pairs[:room]
-
-
-def _masks(band: Band) -> list[int]:
-    """All keys of the band with at most `radius` bits set; 0 first."""
-    flips = (bits for count in range(band.radius + 1) for bits in combinations(range(band.width), count))
-    return [sum(1 << bit for bit in bits) for bits in flips]
 
 
 @compiled
@@ -146,25 +141,12 @@ def _any_near(group: Hashes, value: np.uint64, radius: np.uint64) -> bool:
 
 
 @compiled
-def _in_earlier_band(difference: np.uint64, earlier: Pairs) -> bool:
-    """Whether an earlier band finds a pair with these differing bits."""
-    for band in range(len(earlier)):
-        bits = (difference >> np.uint64(earlier[band, 0])) & (
-            (np.uint64(1) << np.uint64(earlier[band, 1])) - np.uint64(1)
-        )
-        if np.int64(_bit_count(bits)) <= earlier[band, 2]:
-            return True
-    return False
-
-
-@compiled
 def _join(
     hashes: Hashes,
     rows: npt.NDArray[np.int64],
     starts: npt.NDArray[np.int64],
     fresh_ends: npt.NDArray[np.int64],
     masks: npt.NDArray[np.int64],
-    earlier: Pairs,
     radius: np.uint64,
     pairs: Pairs,
 ) -> int:
@@ -184,8 +166,7 @@ def _join(
                 if not _any_near(hashes[low : starts[other + 1]], hashes[one], radius):
                     continue
                 for place in range(low, starts[other + 1]):
-                    difference = hashes[one] ^ hashes[place]
-                    if _bit_count(difference) <= radius and not _in_earlier_band(difference, earlier):
+                    if _bit_count(hashes[one] ^ hashes[place]) <= radius:
                         if count < len(pairs):
                             pairs[count, 0], pairs[count, 1] = rows[one], rows[place]
                         count += 1

@@ -1,9 +1,7 @@
 """Draws a demo arena: logs, images and presets in the format of FastChat's server, and the list of planted problems."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 
@@ -11,15 +9,15 @@ from schemas.errors import BadInput
 from tasks.demo.images import ImageFolder, PresetFolder, image_pool
 from tasks.demo.problems import PLANTERS
 from tasks.demo.records import OPEN_SECONDS, OPENS_SECONDS, LogDay, LogLine, LogWriter, Moment, log_days, models
-from tasks.demo.traffic import Crowd, Phrasebook, Scene, Stage, battle, direct_chat
+from tasks.demo.traffic import Crowd, Scene, Stage, battle, direct_chat
 from tasks.demo.words import chance
 from tasks.runtime.progress import Advance, progress
 
 EXPECTED = "expected.jsonl"
 """File of planted problems, one JSON object per line."""
-SERVER_LOG, SERVER_LINES_A_DAY = "gradio_web_server.log", 20
+SERVER_LOG = "gradio_web_server.log"
 """The web server's own text log, which lies beside the conversation logs and must be ignored."""
-_ACTIONS = ["load_demo", "add_text", "bot_response", "regenerate", "clear_history", "leftvote (anony)"]
+_SERVER_LINE = "{} 09:00:00 | INFO | gradio_web_server | add_text. ip: 192.0.2.1\n"
 IMAGES_MIN, IMAGES_A_ROOT = 24, 7
 """Ordinary images grow with the square root of the conversations: 260 for 1,400."""
 ONE_ROUND = 1_000
@@ -45,19 +43,20 @@ def generate_arena(
     days, total = log_days(), conversations + 2 * battles
     images = ImageFolder(folder / "logs" / "serve_images")
     pool = image_pool(images, min(images_max, max(IMAGES_MIN, int(IMAGES_A_ROOT * math.sqrt(total)))), seed)
-    stage = Stage(images, PresetFolder(folder / "presets"), pool, Phrasebook(), Crowd(total))
+    stage = Stage(images, PresetFolder(folder / "presets"), pool, Crowd(total))
     found = _planted(stage, total, seed) if problems else {}
     writer = LogWriter(folder / "logs", folder / EXPECTED)
     writer.write_fact({"kind": "model_strengths", "models": {model.name: model.strength for model in models()}})
     planned = {day: [*found.get(day, [])] for day in days}
-    for scene, total in ((partial(direct_chat, stage), conversations), (partial(battle, stage), battles)):
+    scenes: dict[Scene, int] = {direct_chat: conversations, battle: battles}
+    for scene, total in scenes.items():
         for day, count in zip(days, _split(total, days), strict=True):
             planned[day] += [scene] * count
     with progress("demo arena", sum(map(len, planned.values()))) as advance:
-        for day, scenes in planned.items():
-            writer.write_day(_lines(day, scenes, chance(seed, day.date), advance))
+        for day, scenes_of_day in planned.items():
+            writer.write_day(_lines(stage, day, scenes_of_day, chance(seed, day.date), advance))
     stage.presets.close()
-    _write_server_log(folder / "logs", days, stage.crowd, chance(seed, "server"))
+    (folder / "logs" / SERVER_LOG).write_text("".join(_SERVER_LINE.format(day.date) for day in days))
     writer.close()
 
 
@@ -91,20 +90,10 @@ def _split(total: int, days: Sequence[LogDay]) -> list[int]:
     return [end - start for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def _lines(day: LogDay, scenes: list[Scene], rng: Random, advance: Advance) -> Iterator[LogLine]:
+def _lines(stage: Stage, day: LogDay, scenes: list[Scene], rng: Random, advance: Advance) -> Iterator[LogLine]:
     """The log lines of the scenes of a day, in random order."""
     rng.shuffle(scenes)
     for number, scene in enumerate(scenes):
         at = day.start + OPENS_SECONDS + (number + rng.random()) / len(scenes) * OPEN_SECONDS
-        yield from scene(rng, Moment(day, at))
+        yield from scene(stage, rng, Moment(day, at))
         advance()
-
-
-def _write_server_log(logs: Path, days: Iterable[LogDay], crowd: Crowd, rng: Random) -> None:
-    """Write some lines for every day."""
-    with (logs / SERVER_LOG).open("w", encoding="utf-8") as stream:
-        for day in days:
-            for number in range(SERVER_LINES_A_DAY):
-                clock = timedelta(seconds=6 * 3600 + number * 3000 + rng.randint(0, 2999))
-                action, address = rng.choice(_ACTIONS), crowd.anybody(rng).address
-                stream.write(f"{day.date} {clock!s:0>8} | INFO | gradio_web_server | {action}. ip: {address}\n")

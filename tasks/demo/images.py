@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import PIL.Image
 
-from schemas.row import Row
 from tasks.demo.drawings import FAMILIES
 from tasks.demo.drawings.canvas import Drawing, shipped
 from tasks.demo.records import Era
@@ -24,19 +23,14 @@ _EARLY_EVERY, _BOTH_EVERY = 4, 9
 """Every fourth image is of the early eras and every ninth of all eras; the others are of the last era."""
 
 
-class Photograph(Row):
-    """A photograph shipped with scikit-image, scikit-learn or matplotlib (see their licence files)."""
+class Photograph(NamedTuple):
+    """A photograph shipped with scikit-image, scikit-learn or matplotlib; see `words/photographs.yaml`."""
 
     package: str
-    """Package that contains it."""
     file: str
-    """Path inside the package."""
     family: str
-    """Image family that its topic names."""
     tiles: int
-    """1 for the whole image; n also cuts it into n x n."""
     facts: dict[str, str]
-    """Words for prompts and answers about it."""
 
 
 @cache

@@ -288,10 +288,7 @@ def _order_recovered(evidence: Evidence, facts: Sequence[Fact]) -> Verdict:
 
 
 def _groups(facts: Sequence[Fact]) -> list[list[Fact]]:
-    found: dict[str, list[Fact]] = {}
-    for fact in facts:
-        found.setdefault(str(fact["group"]), []).append(fact)
-    return list(found.values())
+    return [[fact for fact in facts if fact["group"] == group] for group in dict.fromkeys(f["group"] for f in facts)]
 
 
 def _opens_with(text: str) -> pl.Expr:

@@ -13,7 +13,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, BinaryIO, NamedTuple
 
-from schemas.row import Row
 from tasks.demo.words import load
 
 OPENS_SECONDS, OPEN_SECONDS = 6 * 3600, 17 * 3600
@@ -72,15 +71,12 @@ def log_days() -> list[LogDay]:
     ]
 
 
-class Model(Row):
-    """One made-up model."""
+class Model(NamedTuple):
+    """One made-up model; `words/models.yaml` says what its fields mean."""
 
     name: str
-    """Name in the logs."""
     strength: float
-    """Planted rating on a Bradley-Terry scale of 400, base 10."""
     roles: list[str]
-    """Role names of its template: user, assistant."""
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
@@ -72,80 +73,70 @@ def verdict(rng: Random, left: Model, right: Model) -> str:
     return "leftvote" if rng.random() < left_wins else "rightvote"
 
 
-class Phrasebook:
-    """Makes prompts and answers; prompts about an image repeat only after all were used."""
-
-    def __init__(self) -> None:
-        self._asked: Counter[tuple[str, str]] = Counter()
-
-    def prompt(self, rng: Random, image: PoolImage, language: str) -> str:
-        """An opening prompt about an image."""
-        prompts, speech = topics()[image.topic].prompts[language], speeches()[language]
-        key = (image.name, language)
-        question = prompts[(int(image.name[:6], 16) + self._asked[key]) % len(prompts)].format_map(image.facts)
-        self._asked[key] += 1
-        before = rng.choice(speech.contexts) if rng.random() < CONTEXT_PROBABILITY else ""
-        after = rng.choice(speech.styles) if rng.random() < STYLE_PROBABILITY else ""
-        return _joined([before, question, after], language)
-
-    def follow_up(self, rng: Random, language: str) -> str:
-        """A later user message."""
-        return rng.choice(speeches()[language].follow_ups)
-
-    def answer(self, rng: Random, topic: str, facts: Mapping[str, str], language: str, quality: float) -> str:
-        """An answer; better models write more and use more Markdown."""
-        speech = speeches()[language]
-        if rng.random() < REFUSAL_PROBABILITY:
-            return rng.choice(speech.refusals)
-        if language == "en":
-            opening = rng.choice(topics()[topic].openings).format_map(facts)
-            details = [detail.format_map(facts) for detail in topics()[topic].details]
-        else:
-            opening = rng.choice(speech.openings).format(noun=topics()[topic].nouns[language])
-            details = list(speech.details)
-        rng.shuffle(details)
-        kept = details[: rng.randint(0, 2) + round(quality * 3)]
-        closing = [rng.choice(speech.closings)] if rng.random() < 0.2 else []
-        if len(kept) > 1 and rng.random() < 0.2 + 0.4 * quality:
-            items = "\n".join(f"- {detail}" for detail in kept)
-            return "\n\n".join([f"**{opening}**" if rng.random() < 0.5 else opening, items, *closing])
-        return _joined([opening, *kept, *closing], language)
+def answer(rng: Random, topic: str, facts: Mapping[str, str], language: str, quality: float) -> str:
+    """An answer; better models write more and use more Markdown."""
+    speech = speeches()[language]
+    if rng.random() < REFUSAL_PROBABILITY:
+        return rng.choice(speech.refusals)
+    if language == "en":
+        opening = rng.choice(topics()[topic].openings).format_map(facts)
+        details = [detail.format_map(facts) for detail in topics()[topic].details]
+    else:
+        opening = rng.choice(speech.openings).format(noun=topics()[topic].nouns[language])
+        details = list(speech.details)
+    rng.shuffle(details)
+    kept = details[: rng.randint(0, 2) + round(quality * 3)]
+    closing = [rng.choice(speech.closings)] if rng.random() < 0.2 else []
+    if len(kept) > 1 and rng.random() < 0.2 + 0.4 * quality:
+        items = "\n".join(f"- {detail}" for detail in kept)
+        return "\n\n".join([f"**{opening}**" if rng.random() < 0.5 else opening, items, *closing])
+    return _joined([opening, *kept, *closing], language)
 
 
 def _joined(parts: list[str], language: str) -> str:
     return ("" if language in _UNSPACED else " ").join(part for part in parts if part)
 
 
-Scene = Callable[[Random, Moment], Iterable[LogLine]]
-"""Function that plays a scene from a moment on and returns its log lines."""
 _TURN_COUNTS, _TURN_WEIGHTS = (1, 2, 3, 4), (70, 18, 8, 4)
 FEEDBACK_PROBABILITY, SHARE_PROBABILITY = 0.06, 0.02
 
 
-class Stage(NamedTuple):
+@dataclass(frozen=True)
+class Stage:
     """Resources that scenes use."""
 
     images: ImageFolder
     presets: PresetFolder
     pool: dict[Era, list[PoolImage]]
-    phrases: Phrasebook
     crowd: Crowd
+    asked: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How many prompts were made about each image in each language."""
 
     def image(self, rng: Random, moment: Moment) -> PoolImage:
         """A random image that the day's server has."""
         return rng.choice(self.pool[moment.era])
 
+    def prompt(self, rng: Random, image: PoolImage, language: str) -> str:
+        """An opening prompt about an image; prompts repeat only after all were used."""
+        prompts, speech = topics()[image.topic].prompts[language], speeches()[language]
+        key = (image.name, language)
+        question = prompts[(int(image.name[:6], 16) + self.asked[key]) % len(prompts)].format_map(image.facts)
+        self.asked[key] += 1
+        before = rng.choice(speech.contexts) if rng.random() < CONTEXT_PROBABILITY else ""
+        after = rng.choice(speech.styles) if rng.random() < STYLE_PROBABILITY else ""
+        return _joined([before, question, after], language)
+
     def prompts(self, rng: Random, image: PoolImage, language: str = "en", count: int = 1) -> list[str]:
         """`count` user messages about an image."""
-        later = [self.phrases.follow_up(rng, language) for _ in range(count - 1)]
-        return [self.phrases.prompt(rng, image, language), *later]
+        later = [rng.choice(speeches()[language].follow_ups) for _ in range(count - 1)]
+        return [self.prompt(rng, image, language), *later]
 
     def talk(
         self, rng: Random, image: PoolImage, prompts: Sequence[str], language: str = "en", model: Model | None = None
     ) -> Talk:
         """A conversation with the prompts, answered by a model (default: a random one)."""
         model = model or rng.choice(models())
-        answers = [self.phrases.answer(rng, image.topic, image.facts, language, quality(model)) for _ in prompts]
+        answers = [answer(rng, image.topic, image.facts, language, quality(model)) for _ in prompts]
         turns = tuple(Turn(prompt, answer) for prompt, answer in zip(prompts, answers, strict=True))
         return Talk(new_conv_id(rng), model, turns, image.name)
 
@@ -191,6 +182,10 @@ class Stage(NamedTuple):
         lines = [line for talk in talks for line in self.chat(rng, moment, talk, person=person)]
         at = max(line.at for line in lines) + rng.uniform(3, 90)
         return [*lines, vote_line(rng, Moment(moment.day, at), talks, person, *facts, shown=shown)]
+
+
+Scene = Callable[[Stage, Random, Moment], Iterable[LogLine]]
+"""Function that plays a scene from a moment on and returns its log lines."""
 
 
 def vote_line(

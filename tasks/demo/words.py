@@ -3,9 +3,8 @@
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
-from schemas.row import Row
 from tasks.runtime.yaml_files import read_yaml
 
 _FOLDER = Path(__file__).parent / "words"
@@ -16,42 +15,28 @@ def chance(*seed: object) -> Random:
     return Random(":".join(map(str, seed)))  # noqa: S311  a demo must be reproducible, and keeps no secrets
 
 
-class Topic(Row):
-    """One topic of conversations."""
+class Topic(NamedTuple):
+    """One topic of conversations; `words/topics/animals.yaml` says what its fields mean."""
 
     share: float
-    """Weight among the topics."""
     families: list[str]
-    """Image families of the topic."""
     nouns: dict[str, str]
-    """Language -> noun for its images, for answers in that language."""
     prompts: dict[str, list[str]]
-    """Language -> opening prompts, with slots in braces for facts of the image."""
     openings: list[str]
-    """First sentences of English answers, with slots."""
     details: list[str]
-    """Further sentences of English answers, with slots."""
 
 
-class Speech(Row):
-    """Texts of one language for all topics."""
+class Speech(NamedTuple):
+    """Texts of one language for all topics; `words/languages.yaml` says what its fields mean."""
 
     share: float
-    """Weight among the languages."""
     contexts: list[str]
-    """Sentences that may precede a prompt."""
     styles: list[str]
-    """Sentences that may follow a prompt."""
     follow_ups: list[str]
-    """Later user messages."""
     openings: list[str]
-    """First sentences of answers, with a slot for the noun; empty when topics have their own."""
     details: list[str]
-    """Further sentences of answers; empty when topics have their own."""
     closings: list[str]
-    """Last sentences of answers."""
     refusals: list[str]
-    """Answers that decline."""
 
 
 @cache

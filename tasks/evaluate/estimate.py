@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 import PIL.Image
 
 from schemas.asked_model import AskedModel
+from schemas.prices import Prices, TokenPrice
 from schemas.run import Estimate
 from schemas.settings import EvaluateSettings
 from tasks.evaluate.answers import answers_by_model, unanswered
@@ -14,7 +15,6 @@ from tasks.evaluate.protocols import protocol
 from tasks.evaluate.questions import Bench, Images
 from tasks.evaluate.sources import EMBEDDED, bench_of, judge_of, models_of, versions_of
 from tasks.images.decode import FORMATS
-from tasks.runtime.prices import Prices, TokenPrice
 from tasks.storage.tables import Store
 
 ANSWER_TOKENS, VERDICT_TOKENS = 150, 400

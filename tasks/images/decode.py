@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import PIL.Image
 
-from schemas.reject import RejectReason
+from schemas.reject import Rejected, RejectReason
 from tasks.images.rebuild import png, rebuilt_jpeg
 from tasks.storage.content_id import image_id
 
@@ -46,13 +46,8 @@ _TO_UPRIGHT = {
 PIL.Image.MAX_IMAGE_PIXELS = None  # the header is checked before anything is decoded
 
 
-class ImageRejected(Exception):
-    """An image that cannot be used, with the reject reason and a short explanation without personal data."""
-
-    def __init__(self, reason: RejectReason, evidence: str) -> None:
-        super().__init__(f"{reason}: {evidence}")
-        self.reason = reason
-        self.evidence = evidence
+class ImageRejected(Rejected):
+    """An image that cannot be used."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from itertools import chain
+from pathlib import Path
 
 import polars as pl
 
@@ -33,17 +34,7 @@ _VOTES = [RecordType.LEFT_VOTE, RecordType.RIGHT_VOTE, RecordType.TIE_VOTE, Reco
 _BUTTONS = [RecordType.UPVOTE, RecordType.DOWNVOTE, RecordType.FLAG]
 _OF_VOTES = ["conversation_id", "model", "turns", "source", "line", "side", "tstamp", "user_id", "anonymous", "winner"]
 _CONVERSATIONS = "SELECT * EXCLUDE place FROM conversations ORDER BY tstamp, conversation_id"
-_BATTLES = """
-SELECT a.conversation_id AS battle_id, a.conversation_id AS conversation_a, b.conversation_id AS conversation_b,
-    a.model AS model_a, b.model AS model_b, a.winner, a.anonymous, a.turns AS turns_a, b.turns AS turns_b, a.tstamp,
-    a.tstamp AS first_tstamp, a.user_id AS judge, a.source, a.line
-FROM votes AS a JOIN votes AS b ON a.source = b.source AND a.line = b.line AND a.side = 0 AND b.side = 1
-QUALIFY row_number() OVER (
-    PARTITION BY conversation_a, conversation_b ORDER BY a.tstamp DESC, a.source DESC, a.line DESC
-) = 1
-ORDER BY a.tstamp, battle_id, a.source, a.line
-"""
-"""The last vote on each pair of conversations."""
+_BATTLES = Path(__file__).with_name("battles.sql").read_text(encoding="utf-8")
 
 
 def assemble_store(store: Store, workers: int) -> dict[str, int]:

@@ -10,7 +10,7 @@ import orjson
 
 from schemas.battle import Winner
 from schemas.conversation import RecordType
-from schemas.reject import RejectReason
+from schemas.reject import Rejected, RejectReason
 from tasks.storage.content_id import text_id
 from tasks.storage.user_ids import Pseudonyms
 
@@ -36,13 +36,8 @@ Record = dict[str, Any]
 _opening_id = lru_cache(maxsize=1024)(text_id)
 
 
-class LineRejected(Exception):
-    """A line that cannot be used. The evidence describes the problem and never quotes the line."""
-
-    def __init__(self, reason: RejectReason, evidence: str) -> None:
-        super().__init__(f"{reason}: {evidence}")
-        self.reason = reason
-        self.evidence = evidence
+class LineRejected(Rejected):
+    """A line that cannot be used."""
 
 
 class Place(NamedTuple):

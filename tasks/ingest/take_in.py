@@ -7,6 +7,7 @@ Shards are read by threads of this process or by the worker processes of a task 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
@@ -307,12 +308,7 @@ def take_in_here(
     yield write_shard(store, taken, taker.observer)
 
 
-_of_run: dict[str, tuple[set[str], Intake]] = {}
-
-
+@lru_cache(maxsize=1)
 def _loaded(taker: ShardTaker) -> tuple[set[str], Intake]:
     """(known image ids, intake) of a run, loaded once in this process."""
-    if taker.run not in _of_run:
-        _of_run.clear()
-        _of_run[taker.run] = image_ids_of(Store(taker.store)), taker.intake()
-    return _of_run[taker.run]
+    return image_ids_of(Store(taker.store)), taker.intake()

@@ -100,7 +100,9 @@ def bench_agreement(votes: Votes, topic: Numbers, seats: dict[int, int], seed: i
     for sample, drawn in draws.items():
         boards = [_board(votes, drawn()) for _ in range(SAMPLES)]
         for name, reference in references.items():
-            compared = [agreement(board, reference) for board in boards if _comparable(board, reference)]
+            known_models = {row.model for row in reference}
+            comparable = [board for board in boards if sum(row.model in known_models for row in board) > 1]
+            compared = [agreement(board, reference) for board in comparable]
             metrics = METRICS if name == "all_battles" else _OF_ORDER  # intervals of weighted votes are not valid
             about = {"reference": name, "sample": sample, "battles": size, "of_battles": len(known), "flags": flags}
             found += [BenchAgreement(metric=m, **about, **numbers) for m, numbers in _summed(compared, metrics)]
@@ -116,10 +118,6 @@ def _board(votes: Votes, rows: Numbers, weight: Vector | None = None) -> list[Ra
     """The board of the votes `rows`, each counted `weight` times."""
     chosen = votes.only(rows)
     return rate(chosen if weight is None else replace(chosen, weight=chosen.weight * weight), "bench", RatingMethod())
-
-
-def _comparable(board: list[Rating], reference: list[Rating]) -> bool:
-    return len({row.model for row in board} & {row.model for row in reference}) > 1
 
 
 def _summed(compared: list[Agreement], metrics: tuple[str, ...]) -> Iterator[tuple[str, dict[str, float | int]]]:

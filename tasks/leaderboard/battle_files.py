@@ -14,45 +14,16 @@ import polars as pl
 from schemas.errors import BadInput, known_values
 from schemas.rating import Rating
 from tasks.leaderboard.leaderboard import CATEGORY
+from tasks.runtime.yaml_files import read_yaml
 from tasks.storage.parquet import read_parquet_groups, read_parquet_schema
 
-_BATTLE = {
-    "model_a": ("model_a", "left", "generator_1"),
-    "model_b": ("model_b", "right", "generator_2"),
-    "winner": ("winner",),
-    "preference": ("preference",),
-    "weight": ("weight",),
-    "judge": ("judge", "judge_hash", "evaluation_session_id", "worker"),
-    "question_id": ("question_id",),
-    "user": ("user", "user_id"),
-    "anony": ("anony",),
-    "language": ("language",),
-    "tstamp": ("tstamp", "timestamp"),
-    "turns": ("num_turns", "turn", "turns_a"),
-    "refusal": ("refusal", "is_refusal"),
-    "is_preset": ("is_preset",),
-    "code": ("is_code", "code"),
-}
-"""Our column -> its names in published tables; the first one present is used."""
-_BOARD = {
-    "model": ("model", "competitor", "name"),
-    "rating": ("rating", "score"),
-    "ci95_low": ("ci95_low", "rating_q025", "rating_lower", "ci_lower_offset"),
-    "ci95_high": ("ci95_high", "rating_q975", "rating_upper", "ci_upper_offset"),
-}
+NAMES: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
+"""Column names of published tables."""
+_STYLE: dict[str, list[str]] = NAMES["style"]
+_SOURCES = {name for names in NAMES["battle"].values() for name in names}
+_SOURCES |= {*NAMES["one_hot"], *NAMES["categories"], "conv_metadata"}
 _OFFSETS = ("ci_lower_offset", "ci_upper_offset")
 """Ends of an interval as differences from the rating, as papers print them."""
-_ONE_HOT = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
-_CATEGORIES = ("categories", "category_tag")
-_STYLE = {
-    "tokens": ("sum_assistant_{}_tokens", "assistant_tokens_{}", "tokens_{}"),
-    "headers": ("header_count_{}", "headers_{}"),
-    "list_items": ("list_count_{}", "list_items_{}"),
-    "bold": ("bold_count_{}", "bold_{}"),
-    "entities": ("entity_count_{}", "entities_{}"),
-}
-"""Covariate -> its names in published tables, {} for the side; counts may be structs by kind (h1 … h6)."""
-_SOURCES = {name for names in _BATTLE.values() for name in names} | {*_ONE_HOT, *_CATEGORIES, "conv_metadata"}
 _SOURCES |= {name.format(side) for names in _STYLE.values() for name in names for side in ("a", "b")}
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
@@ -67,10 +38,10 @@ def read_battles(path: Path) -> pl.DataFrame:
     Battles with visible names (`anony` is false) are left out. Raises BadInput for a file that is not such a table.
     """
     raw = _read_table(path, _SOURCES)
-    if "winner" not in raw.columns and set(_ONE_HOT) <= set(raw.columns):
-        one_hot = (pl.when(pl.col(c).cast(pl.Int8) == 1).then(pl.lit(label)) for c, label in _ONE_HOT.items())
+    if "winner" not in raw.columns and set(NAMES["one_hot"]) <= set(raw.columns):
+        one_hot = (pl.when(pl.col(c).cast(pl.Int8) == 1).then(pl.lit(w)) for c, w in NAMES["one_hot"].items())
         raw = raw.with_columns(winner=pl.coalesce(one_hot))
-    columns = _chosen(raw, _BATTLE)
+    columns = _chosen(raw, NAMES["battle"])
     soft = None if "winner" in columns else columns.get("preference")
     if soft is not None:
         columns["winner"] = _winner(soft := 2 - _numbers(soft, "preference", 1, 2))
@@ -118,14 +89,14 @@ def read_board(path: Path, slice_name: str) -> list[Rating]:
     Raises BadInput when a column is missing, a rating or interval is not a number, or a model is rated twice. The end
     of an interval may be null.
     """
-    raw = _read_table(path, {name for names in _BOARD.values() for name in names} | {"slice"})
+    raw = _read_table(path, {name for names in NAMES["board"].values() for name in names} | {"slice"})
     if "slice" in raw.columns:
         known = raw["slice"].unique().to_list()
         if slice_name not in known:
             raise BadInput(f"{str(path)!r} has no slice {known_values(slice_name, map(str, known))}")
         raw = raw.filter(pl.col("slice") == slice_name)
-    columns = _chosen(raw, _BOARD)
-    if lacking := [name for name in _BOARD if name not in columns]:
+    columns = _chosen(raw, NAMES["board"])
+    if lacking := [name for name in NAMES["board"] if name not in columns]:
         raise BadInput(f"board {str(path)!r} lacks {', '.join(lacking)}; its columns are {', '.join(raw.columns)}")
     models = columns["model"].cast(pl.String)
     numbers = [columns[name].cast(pl.Float64, strict=False) for name in ("rating", "ci95_low", "ci95_high")]
@@ -144,7 +115,7 @@ def read_board(path: Path, slice_name: str) -> list[Rating]:
     ]
 
 
-def _chosen(raw: pl.DataFrame, names: Mapping[str, tuple[str, ...]]) -> dict[str, pl.Series]:
+def _chosen(raw: pl.DataFrame, names: Mapping[str, list[str]]) -> dict[str, pl.Series]:
     """Our column -> the table's column with the first matching name."""
     found = {name: next((n for n in elsewhere if n in raw.columns), None) for name, elsewhere in names.items()}
     return {name: raw[source] for name, source in found.items() if source is not None}
@@ -152,7 +123,7 @@ def _chosen(raw: pl.DataFrame, names: Mapping[str, tuple[str, ...]]) -> dict[str
 
 def _flags(raw: pl.DataFrame, columns: Mapping[str, pl.Series]) -> Iterator[tuple[str, pl.Series]]:
     """Bool columns under our names; of several with one name, the last is used."""
-    for struct in _CATEGORIES:
+    for struct in NAMES["categories"]:
         if struct in raw.columns:
             for name, leaf in _leaves(raw[struct]):
                 if leaf.dtype == pl.Boolean:

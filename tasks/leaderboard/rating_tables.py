@@ -147,7 +147,9 @@ TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
     "pair_records": lambda of: of.records,
     "win_rates": lambda of: win_rates(of.records, of.reference),
     "vote_shares": lambda of: of.shares,
-    "elo_ratings": lambda of: _both_orders(of),
+    "elo_ratings": lambda of: [
+        row for seed in (None, of.method.seed) for row in elo_ratings(votes(of.rated), seed, of.method.elo_k)
+    ],
     "outlier_judges": lambda of: of.outliers,
 }
 """Table name -> function that computes its rows."""
@@ -157,17 +159,7 @@ _OF_ALL = ("ratings", "vote_shares", "outlier_judges")
 
 def method_of(settings: Settings) -> RatingMethod:
     """The rating method that the settings choose."""
-    return RatingMethod(
-        bootstraps=settings.bootstraps,
-        seed=settings.seed,
-        anchor_model=settings.anchor_model,
-        anchor_rating=settings.anchor_rating,
-        interval=settings.interval,
-        cluster=settings.cluster,
-        both_bad=settings.both_bad,
-        style=settings.style_preset,
-        elo_k=settings.elo_k,
-    )
+    return RatingMethod(**settings.model_dump(include=set(RatingMethod.model_fields)))
 
 
 def within(battles: pl.DataFrame, since: date | None, until: date | None) -> pl.DataFrame:
@@ -182,8 +174,3 @@ def within(battles: pl.DataFrame, since: date | None, until: date | None) -> pl.
         first, last = battles.select(day.min().alias("first"), day.max().alias("last")).row(0)
         raise BadInput(f"no battle from {since or first} to {until or last}; the table holds {first} to {last}")
     return kept
-
-
-def _both_orders(of: RatingTables) -> Sequence[Row]:
-    rated = votes(of.rated)
-    return [*elo_ratings(rated, k=of.method.elo_k), *elo_ratings(rated, of.method.seed, of.method.elo_k)]

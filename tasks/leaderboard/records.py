@@ -8,6 +8,7 @@ import polars as pl
 from schemas.rating import EloRating, PairRecord, VoteShare, WinRate
 from tasks.leaderboard.leaderboard import FEW_BATTLES
 from tasks.leaderboard.votes import Mask, Votes, votes
+from tasks.storage.tables import frame_of
 
 _ELO_SCALE, _ELO_START = 400.0, 1000.0
 
@@ -53,43 +54,32 @@ def pair_records(battles: pl.DataFrame) -> list[PairRecord]:
 
 def win_rates(records: Sequence[PairRecord], reference: str | None = None) -> list[WinRate]:
     """Average win rate over opponents, and win rate against `reference`, of every model, best first."""
-    rows = []
-    for model in sorted({record.model for record in records}):
-        own = [record for record in records if record.model == model]
-        scores = [record.score_fraction for record in own if record.score_fraction is not None]
-        met = next((record for record in own if record.opponent == reference), None)
-        rows.append(
-            WinRate(
-                slice="overall",
-                model=model,
-                battles=sum(record.battles for record in own),
-                average_win_rate=sum(scores) / len(scores) if scores else None,
-                wins_vs_reference=met.wins if met else 0,
-                battles_vs_reference=met.battles if met else 0,
-                win_rate_vs_reference=met.win_fraction if met else None,
-            )
+    met = pl.col("opponent") == pl.lit(reference, pl.String)
+    rates = (
+        frame_of(PairRecord, records)
+        .group_by("model")
+        .agg(
+            battles=pl.col("battles").sum(),
+            average_win_rate=pl.col("score_fraction").mean(),
+            wins_vs_reference=pl.col("wins").filter(met).sum(),
+            battles_vs_reference=pl.col("battles").filter(met).sum(),
+            win_rate_vs_reference=pl.col("win_fraction").filter(met).first(),
         )
+    )
     best = "average_win_rate" if reference is None else "win_rate_vs_reference"
-    return sorted(rows, key=lambda row: (-(-1.0 if getattr(row, best) is None else getattr(row, best)), row.model))
+    rows = rates.sort(best, "model", descending=[True, False], nulls_last=True)
+    return [WinRate(slice="overall", **row) for row in rows.iter_rows(named=True)]
 
 
 def vote_shares(battles: pl.DataFrame, slices: Mapping[str, Mask]) -> list[VoteShare]:
     """Shares of decisive votes, ties and both-bad votes in each slice, largest slice first."""
-    winner = battles["winner"].to_numpy()
-    rows = []
+    winner, rows = battles["winner"].to_numpy(), []
     for name, chosen in slices.items():
         cast = winner[chosen]
         tie, both_bad = float((cast == "tie").mean()), float((cast == "tie_bothbad").mean())
-        rows.append(
-            VoteShare(
-                slice=name,
-                battles=len(cast),
-                decisive_fraction=1 - tie - both_bad,
-                tie_fraction=tie,
-                both_bad_fraction=both_bad,
-                flags=["few_battles"] if len(cast) < FEW_BATTLES else [],
-            )
-        )
+        shares = {"decisive_fraction": 1 - tie - both_bad, "tie_fraction": tie, "both_bad_fraction": both_bad}
+        flags = ["few_battles"] if len(cast) < FEW_BATTLES else []
+        rows.append(VoteShare(slice=name, battles=len(cast), flags=flags, **shares))
     return sorted(rows, key=lambda row: (-row.battles, row.slice))
 
 

@@ -5,6 +5,7 @@ Log-strengths and style coefficients are fitted jointly on the votes, with a rid
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,8 +16,9 @@ from schemas.rating import RankChange, Rating, RatingMethod, StyleCoefficient, S
 from tasks.leaderboard.bradley_terry import ends_difference, laplacian, shortened, structure
 from tasks.leaderboard.intervals import NORMAL95, draws, few_votes_factor, open_intervals, quantiles95
 from tasks.leaderboard.leaderboard import Fitted, board, by_bootstrap
-from tasks.leaderboard.votes import Matrix, Numbers, Vector, Votes, votes
+from tasks.leaderboard.votes import Matrix, Vector, Votes, votes
 from tasks.runtime.blas_threads import one_blas_thread
+from tasks.storage.tables import frame_of
 
 STYLE_CONTROL = "style_control"
 COVARIATES = ("tokens", "headers", "list_items", "bold", "entities")
@@ -48,13 +50,8 @@ _PRESETS = {
 class StyledVotes:
     """Votes with covariates, both from the view of the first model of each pair, and the penalty of the fit."""
 
-    models: int
-    pairs: Numbers
-    """int64 (pairs, 2)."""
-    pair: Numbers
-    """int64 (votes,): row of `pairs`."""
-    score: Vector
-    """(votes,): 1 where the first model won, 0.5 for a tie, 0 where it lost, or a soft preference."""
+    cast: Votes
+    """The votes; `weight` below stands in place of their own weights."""
     style: Matrix
     """float64 (votes, covariates): standardised difference, first model minus second."""
     weight: Vector
@@ -62,29 +59,33 @@ class StyledVotes:
     penalty: Vector
     """(models + covariates,): penalty p of each parameter x; p x^2 / 2 is subtracted from the log-likelihood."""
 
+    @property
+    def models(self) -> int:
+        """Number of models."""
+        return len(self.cast.models)
+
     def chances(self, parameters: Vector) -> Vector:
         """(votes,): probability that the first model wins."""
-        strengths = parameters[: self.models]
-        gap = strengths[self.pairs[:, 0]] - strengths[self.pairs[:, 1]]
-        return np.asarray(expit(gap[self.pair] + self.style @ parameters[self.models :]))
+        strengths, pairs = parameters[: self.models], self.cast.pairs
+        gap = strengths[pairs[:, 0]] - strengths[pairs[:, 1]]
+        return np.asarray(expit(gap[self.cast.pair] + self.style @ parameters[self.models :]))
 
     def gradient(self, value: Vector) -> Vector:
         """(models + covariates,): sum of `value` (votes,) times x, a vote's design row: +1, -1 and covariates."""
-        ends = ends_difference(self.pairs, self._by_pair(value), self.models)
+        ends = ends_difference(self.cast.pairs, self._by_pair(value), self.models)
         return np.concatenate([ends, self.style.T @ value])
 
     def information(self, value: Vector) -> Matrix:
         """(parameters, parameters): sum of `value` (votes,) times x x'."""
         models = self.models
         found = np.empty((len(self.penalty), len(self.penalty)))
-        found[:models, :models] = laplacian(self.pairs, self._by_pair(value), models)
-        weighted = self.style * value[:, None]
-        for number, column in enumerate(weighted.T, models):
+        found[:models, :models] = laplacian(self.cast.pairs, self._by_pair(value), models)
+        for number, column in enumerate((self.style * value[:, None]).T, models):
             found[:, number] = found[number] = self.gradient(column)
         return found
 
     def _by_pair(self, value: Vector) -> Vector:
-        return np.asarray(np.bincount(self.pair, value, len(self.pairs)), np.float64)
+        return np.asarray(np.bincount(self.cast.pair, value, len(self.cast.pairs)), np.float64)
 
 
 def measured_covariates(battles: pl.DataFrame) -> tuple[str, ...]:
@@ -122,10 +123,7 @@ def styled(cast: Votes, style: Matrix, preset: StylePreset = StylePreset.FASTCHA
         weight /= weight.mean()
     ridge = [chosen.ridge_strengths, chosen.ridge_coefficients * (count if chosen.per_vote else 1)]
     return StyledVotes(
-        len(cast.models),
-        cast.pairs,
-        cast.pair,
-        cast.score,
+        cast,
         np.where(cast.swapped, -1.0, 1.0)[:, None] * style,
         weight * cast.weight,
         np.repeat(ridge, [len(cast.models), style.shape[1]]),
@@ -139,7 +137,7 @@ def fit(data: StyledVotes, start: Vector | None = None) -> Vector:
     for _ in range(_STEPS_MAX):
         chance = data.chances(parameters)
         hessian = data.information(data.weight * chance * (1 - chance)) + np.diag(data.penalty)
-        gradient = data.gradient(data.weight * (data.score - chance)) - data.penalty * parameters
+        gradient = data.gradient(data.weight * (data.cast.score - chance)) - data.penalty * parameters
         step = np.linalg.solve(hessian, gradient)
         size = np.abs(step)
         reach = 2 * size[: data.models].max() + float(size[data.models :] @ furthest)
@@ -149,12 +147,12 @@ def fit(data: StyledVotes, start: Vector | None = None) -> Vector:
     return parameters
 
 
-def bootstrap_fits(data: StyledVotes, cast: Votes, point: Vector, rounds: int, seed: int) -> Matrix:
+def bootstrap_fits(data: StyledVotes, point: Vector, rounds: int, seed: int) -> Matrix:
     """Parameters float64 (rounds, models + covariates) from resampled votes; NaN for models without a drawn vote."""
     found = []
-    for times in draws(cast, rounds, seed):
+    for times in draws(data.cast, rounds, seed):
         parameters = fit(replace(data, weight=data.weight * times), point)
-        drawn = np.bincount(data.pairs[data.pair].ravel(), times.repeat(2), data.models) > 0
+        drawn = np.bincount(data.cast.pairs[data.cast.pair].ravel(), times.repeat(2), data.models) > 0
         parameters[: data.models][~drawn] = np.nan
         found.append(parameters)
     return np.array(found)
@@ -164,8 +162,8 @@ def sandwich(data: StyledVotes, point: Vector) -> Matrix:
     """Covariance float64 (parameters, parameters): H^-1 (sum of g g') H^-1, g the gradient of one vote; HC1."""
     chance = data.chances(point)
     bread = np.linalg.inv(data.information(data.weight * chance * (1 - chance)) + np.diag(data.penalty))
-    meat = data.information((data.weight * (data.score - chance)) ** 2)
-    return np.asarray(bread @ meat @ bread * few_votes_factor(len(data.pair), len(point) - 1))
+    meat = data.information((data.weight * (data.cast.score - chance)) ** 2)
+    return np.asarray(bread @ meat @ bread * few_votes_factor(len(data.cast.pair), len(point) - 1))
 
 
 @one_blas_thread()
@@ -182,58 +180,36 @@ def style_board(
     if battles.is_empty():
         return [], []
     cast = votes(battles, method.cluster)
-    data = styled(cast, style_differences(battles, covariates), method.style)
+    data = styled(cast, style_differences(battles, covariates), method.style_preset)
     models, parameters = data.models, fit(data)
     strengths, coefficients = parameters[:models], parameters[models:]
     if by_bootstrap(method):
-        samples = bootstrap_fits(data, cast, parameters, method.bootstraps, method.seed)
+        samples = bootstrap_fits(data, parameters, method.bootstraps, method.seed)
         interval, spread = quantiles95(samples[:, models:], coefficients), samples[:, :models]
     else:
         spread = sandwich(data, parameters)
         half = NORMAL95 * np.sqrt(spread.diagonal()[models:])
         interval, spread = (coefficients - half, coefficients + half), spread[:models, :models]
     known = structure(cast.pairs, *cast.sums(), models)
-    ends, wins = data.pairs[data.pair], data.weight * data.score
+    ends, wins = cast.pairs[cast.pair], data.weight * data.cast.score
     opened = open_intervals(ends, wins, data.weight, data.style @ coefficients, strengths, known)
     rows = board(cast, Fitted(known, strengths, spread, opened), STYLE_CONTROL, method, level)
-    return rows, _coefficients(covariates, coefficients, interval, data.style, method.style)
-
-
-def _coefficients(
-    names: Sequence[str], point: Vector, interval: tuple[Vector, Vector], style: Matrix, preset: StylePreset
-) -> list[StyleCoefficient]:
-    low, high = interval
-    return [
+    numbers = zip(covariates, coefficients.tolist(), *(end.tolist() for end in interval), data.style.T, strict=True)
+    about: dict[str, Any] = {"slice": "overall", "preset": method.style_preset, "battles": len(data.style)}
+    return rows, [
         StyleCoefficient(
-            slice="overall",
-            covariate=name,
-            coefficient=float(point[n]),
-            ci95_low=float(low[n]),
-            ci95_high=float(high[n]),
-            preset=preset,
-            battles=len(style),
-            flags=[] if style[:, n].any() else ["constant"],
+            covariate=name, coefficient=at, ci95_low=low, ci95_high=high, flags=[] if x.any() else ["constant"], **about
         )
-        for n, name in enumerate(names)
+        for name, at, low, high, x in numbers
     ]
 
 
 def rank_changes(plain: Sequence[Rating], under_control: Sequence[Rating]) -> list[RankChange]:
     """Rank changes of the models on both boards (VisionArena Fig. 8), largest change first."""
-    before = {row.model: row for row in plain}
-    rows = []
-    for row in under_control:
-        if (old := before.get(row.model)) is not None:
-            change = None if old.rank is None or row.rank is None else old.rank - row.rank
-            rows.append(
-                RankChange(
-                    slice="overall",
-                    model=row.model,
-                    rank=old.rank,
-                    rank_style=row.rank,
-                    rank_change=change,
-                    rating=old.rating,
-                    rating_style=row.rating,
-                )
-            )
-    return sorted(rows, key=lambda row: (-abs(row.rank_change or 0), row.rank_style or len(rows) + 1, row.model))
+    before, after = (frame_of(Rating, rows).select("model", "rank", "rating") for rows in (plain, under_control))
+    both = before.join(after, on="model", suffix="_style").with_columns(
+        rank_change=pl.col("rank") - pl.col("rank_style")
+    )
+    size = pl.col("rank_change").abs().fill_null(0)
+    ordered = both.sort(size, "rank_style", "model", descending=[True, False, False], nulls_last=True)
+    return [RankChange(slice="overall", **row) for row in ordered.iter_rows(named=True)]

@@ -1,6 +1,7 @@
 """Battles -> votes as arrays: each vote is a pair of models, the score of the first one, and a weight."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -9,18 +10,14 @@ import polars as pl
 
 from schemas.errors import BadInput, known_values
 from schemas.rating import BothBad
+from tasks.runtime.yaml_files import read_yaml
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-_LABELS = {
-    "model_a": ("model_a", "left", "leftvote", "A>B", "A>>B"),
-    "model_b": ("model_b", "right", "rightvote", "B>A", "B>>A"),
-    "tie": ("tie", "tievote", "A=B"),
-    "tie_bothbad": ("tie_bothbad", "tie (bothbad)", "both_bad", "bothbad", "bothbad_vote"),
-}
+_LABELS: dict[str, list[str]] = read_yaml(Path(__file__).with_name("battle_files.yaml"))["winner"]
 WINNERS = {label: winner for winner, labels in _LABELS.items() for label in labels}
 """Winner labels of published arenas and judges -> ours; other labels are an error."""
 _STRONG, STRONG_WEIGHT = ("A>>B", "B>>A"), 3.0

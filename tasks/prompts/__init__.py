@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from schemas.tags import Sees, Taxonomy, sees
 from tasks.runtime.yaml_files import read_yaml
@@ -36,19 +35,7 @@ class TaxonomyFile:
 @cache
 def taxonomy_file() -> TaxonomyFile:
     """The shipped taxonomy."""
-    content: dict[str, Any] = read_yaml(Path(__file__).with_name("taxonomy.yaml"))
-    return TaxonomyFile(str(content["version"]), _meanings(content["question"]), _meanings(content["image"]))
-
-
-def _meanings(content: dict[str, dict[str, str]]) -> dict[str, str]:
-    return {
-        value: text
-        for category, parts in content.items()
-        for value, text in (
-            (category, parts["means"]),
-            *((f"{category}{BETWEEN}{part}", text) for part, text in parts.items() if part != "means"),
-        )
-    }
+    return TaxonomyFile(**read_yaml(Path(__file__).with_name("taxonomy.yaml")))
 
 
 def placed(question: str | None, image: str | None) -> Taxonomy:

@@ -80,7 +80,6 @@ Content = Path | bytes
 """A file of the release, or the bytes to send in its place."""
 PREVIEW = "preview-"
 """Prefix of a preview's branch."""
-Wait = Callable[[float], None]
 
 
 def commit_title(version: str) -> str:
@@ -91,8 +90,8 @@ def commit_title(version: str) -> str:
 class Remote:
     """A repository on the Hub."""
 
-    def __init__(self, api: HfApi, repo: str, wait: Wait = time.sleep) -> None:
-        self.api, self.repo, self._wait = api, repo, wait
+    def __init__(self, api: HfApi, repo: str) -> None:
+        self.api, self.repo = api, repo
 
     def with_retries(self, work: Callable[[], T], doing: str) -> T:
         """Call `work`, which must be safe to repeat, and retry after temporary failures of the Hub or the network.
@@ -106,7 +105,7 @@ class Remote:
             except (HfHubHTTPError, httpx2.TransportError, OSError, RuntimeError) as error:
                 failure, seconds = _temporary(error, doing)
             if attempt + 1 < ATTEMPTS:
-                self._wait(min(_WAIT_SECONDS_MAX, max(seconds, 2.0**attempt)))
+                time.sleep(min(_WAIT_SECONDS_MAX, max(seconds, 2.0**attempt)))
         raise HubError(f"{doing}: {failure} {ATTEMPTS} times; {_LATER}")
 
     def ask(self, request: Callable[..., T], doing: str, **words: Any) -> T:

@@ -1,7 +1,6 @@
 """Publishes an approved release: one commit in each repository, then the tag. Finished steps are not repeated."""
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from schemas.errors import BadInput, HubError, ReleaseConflict
 from schemas.publication import RepoUpload, UploadPlan
 from tasks.publish.checks import require_ours, require_write
-from tasks.publish.hub import KIND, Content, Remote, Wait, commit_title, digest
+from tasks.publish.hub import KIND, Content, Remote, commit_title, digest
 from tasks.publish.plan import card_of_config, managed
 from tasks.publish.records import begin, end, unfinished
 from tasks.release.build import CARD, WITHDRAWN
@@ -41,25 +40,12 @@ def _addition(path: str, content: Content) -> CommitOperationAdd:
     return CommitOperationAdd(path, content if isinstance(content, bytes) else str(content))
 
 
-def _accepted(plan: UploadPlan) -> str:
-    """The commit's description: which stand-ins the publisher accepted."""
-    return f"Accepted embedded stand-ins: {', '.join(plan.accepted_embedded)}" if plan.accepted_embedded else ""
-
-
 class Push:
     """The upload of a plan to one repository."""
 
-    def __init__(
-        self,
-        api: HfApi,
-        release: Path,
-        plan: UploadPlan,
-        upload: RepoUpload,
-        wait: Wait = time.sleep,
-        withdrawn: Callable[[], bool] = lambda: False,
-    ) -> None:
+    def __init__(self, api: HfApi, release: Path, plan: UploadPlan, upload: RepoUpload, store: Store | None) -> None:
         self._plan, self._release, self._sha256, self.repo = plan, release, upload.sha256, upload.repo
-        self._remote, self._withdrawn = Remote(api, upload.repo, wait), withdrawn
+        self._remote, self._store = Remote(api, upload.repo), store
         self.files: dict[str, Content] = {path: release / source for path, source in upload.files.items()}
         if len(plan.uploads) > 1:  # a repository of one configuration has its own card
             card = (release / CARD).read_text(encoding="utf-8")
@@ -110,6 +96,10 @@ class Push:
             self._tag(self._plan.tag, commit)
         return commit
 
+    def _withdrawn(self) -> bool:
+        place = f"releases/{self._plan.version}/{WITHDRAWN}"
+        return self._store is not None and self._store.read_bytes(place) is not None
+
     def _make_repository(self) -> None:
         remote, branch = self._remote, self._plan.branch
         if remote.private() is None:
@@ -128,11 +118,12 @@ class Push:
                 api.preupload_lfs_files(repo, some, repo_type=KIND, revision=branch, free_memory=False)
                 advance(len(some))
         old = [CommitOperationDelete(p) for p in self._remote.tree(branch) if managed(p) and p not in self.files]
+        accepted = ", ".join(self._plan.accepted_embedded)
         done = api.create_commit(
             repo,
             [*adding, *old],
             commit_message=commit_title(self._plan.version),
-            commit_description=_accepted(self._plan),
+            commit_description=f"Accepted embedded stand-ins: {accepted}" if accepted else "",
             repo_type=KIND,
             revision=branch,
             parent_commit=head,
@@ -146,28 +137,20 @@ class Push:
             raise ReleaseConflict(f"{self.repo}: somebody else made tag {tag} meanwhile, with other files")
 
 
-def check_hub(
-    api: HfApi, release: Path, plan: UploadPlan, store: Store | None, wait: Wait = time.sleep
-) -> dict[Push, str | None]:
+def check_hub(api: HfApi, release: Path, plan: UploadPlan, store: Store | None) -> dict[Push, str | None]:
     """Check every repository of a plan before anybody is asked for approval. Changes nothing on the Hub.
 
     Returns each upload with its commit, or None if it is not published yet. Raises HubError, BadInput or
     ReleaseConflict; the last also when everything is published and on record.
     """
-
-    def withdrawn() -> bool:
-        return store is not None and store.read_bytes(f"releases/{plan.version}/{WITHDRAWN}") is not None
-
-    parts = [Push(api, release, plan, upload, wait, withdrawn) for upload in plan.uploads]
+    parts = [Push(api, release, plan, upload, store) for upload in plan.uploads]
     pushes = {push: push.check() for push in parts}
     if all(pushes.values()) and not (store and unfinished(store, plan)):
         raise _version_exists(plan.uploads[0].repo, plan.version)
     return pushes
 
 
-def publish_release(
-    api: HfApi, release: Path, plan: UploadPlan, store: Store | None, now: datetime, wait: Wait = time.sleep
-) -> dict[str, str]:
+def publish_release(api: HfApi, release: Path, plan: UploadPlan, store: Store | None, now: datetime) -> dict[str, str]:
     """Publish to every repository of the plan. Returns repository -> commit; the store records it.
 
     A takedown first withdraws a release and then reads the store's record of publications. Publishing first writes the
@@ -178,7 +161,7 @@ def publish_release(
     """
     for upload in plan.uploads:
         require_unchanged(release, upload.sha256)
-    pushes = check_hub(api, release, plan, store, wait)
+    pushes = check_hub(api, release, plan, store)
     if store:
         begin(store, plan, now)
     commits = {push.repo: there or push.run() for push, there in pushes.items()}

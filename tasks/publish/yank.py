@@ -1,6 +1,5 @@
 """Takes a published version back: its files at the head, its large files in the history, and its tag or branch."""
 
-import time
 from collections.abc import Iterable, Iterator
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
@@ -8,22 +7,22 @@ from huggingface_hub.hf_api import RepoFile
 
 from schemas.errors import BadInput
 from tasks.publish.checks import WITHDRAWN_CARD, require_write
-from tasks.publish.hub import KIND, Remote, Wait
+from tasks.publish.hub import KIND, Remote
 from tasks.publish.plan import check_name, managed
 from tasks.release.build import CARD, MANIFEST
 
 Tree = dict[str, RepoFile]
 
 
-def yank_version(api: HfApi, repo: str, revision: str, wait: Wait = time.sleep) -> dict[str, int]:
+def yank_version(api: HfApi, repo: str, revision: str) -> dict[str, int]:
     """Remove a version with its tag, or a preview with its branch. Returns counts of what was removed.
 
     The tag is deleted last because it tells which files belong to the version, so the same call completes an
     interrupted one. A version that was never tagged is tagged first. Files that another version also has stay. Raises
     BadInput when the repository has no such version, HubError when the Hub refuses.
     """
-    commit = require_version(api, repo, revision, wait)
-    remote = Remote(api, repo, wait)
+    commit = require_version(api, repo, revision)
+    remote = Remote(api, repo)
     tags, previews = remote.tags(), remote.previews()
     if revision not in {*tags, *previews}:
         remote.ask(api.create_tag, "tagging", tag=revision, revision=commit, exist_ok=True)
@@ -42,13 +41,13 @@ def yank_version(api: HfApi, repo: str, revision: str, wait: Wait = time.sleep) 
     return {"files removed from the head": at_head, "large files deleted": deleted}
 
 
-def require_version(api: HfApi, repo: str, revision: str, wait: Wait = time.sleep) -> str:
+def require_version(api: HfApi, repo: str, revision: str) -> str:
     """The commit of a version or preview, with or without a tag.
 
     Raises BadInput when the repository does not have it, HubError when the token may not write to the repository.
     """
     check_name(repo, longest="")
-    remote = Remote(api, repo, wait)
+    remote = Remote(api, repo)
     there = {**remote.tags(), **remote.previews()}
     commit = there.get(revision) or remote.commit_of(revision)
     if commit is None:

@@ -23,7 +23,7 @@ _PEOPLE = {"user_id", "judge"}
 _ROLES = {"chat": {"user", "assistant"}, "battle": {"user", "assistant"}, "bench": {"user"}}
 _FIRST_SIDE = {"chat": "conversation", "battle": "conversation_a"}
 _TURNS = ("conversation", "conversation_a", "conversation_b", "turns")
-_USER = re.compile(r"[0-9a-f]{24}")
+_USER = r"^[0-9a-f]{24}$"
 IMAGE_NAME = re.compile(r"[0-9a-f]{32}\.(?:png|jpeg)")
 """Name of a released image: content id and format."""
 CONTENT_ID_DIGITS = 32
@@ -32,7 +32,7 @@ Row = Mapping[str, Any]
 
 def wrong_rows(config: str, group: pl.DataFrame, forbidden: frozenset[str]) -> Iterator[str]:
     """Problems of some rows; `forbidden` are the types of personal data that no message may contain."""
-    personal, leaked = _personal(group, forbidden), _leaked(group)
+    yield from _texts(group, forbidden)
     for row in group.iter_rows(named=True):
         try:
             CONFIGS[config].model_validate(row)
@@ -42,8 +42,6 @@ def wrong_rows(config: str, group: pl.DataFrame, forbidden: frozenset[str]) -> I
             yield f"row {row[KEYS[config]]!r}: {column} is not what it must be ({wrong['msg']})"
             continue
         yield from _values(config, row)
-        yield from _identifiers(row, leaked)
-        yield from _messages(row, personal)
         for image in row["images"]:
             yield from _image(image["path"], image["bytes"])
 
@@ -63,35 +61,18 @@ def _values(config: str, row: Row) -> Iterator[str]:
         yield f"{named}: num_turns is {row['num_turns']}, which is not the number of its user messages"
 
 
-def _leaked(group: pl.DataFrame) -> dict[str, set[str]]:
-    """Text values with identifiers, in columns other than messages and users -> kinds of these."""
-    plain = group.select(pl.col(pl.String).exclude(_PEOPLE))
-    return {value: found for column in plain for value, found in identifiers_in(column).items()}
-
-
-def _identifiers(row: Row, leaked: Mapping[str, set[str]]) -> Iterator[str]:
-    """Users and judges that are not keyed hashes, and values with identifiers."""
-    for column, value in row.items():
-        if column in _PEOPLE:
-            if value is not None and not _USER.fullmatch(value):
-                yield f"{column} holds something that is not a keyed hash"
-        elif leaked and isinstance(value, str) and value in leaked:
-            yield f"{column} holds an identifier: {', '.join(sorted(leaked[value]))}"
-
-
-def _personal(group: pl.DataFrame, forbidden: frozenset[str]) -> dict[str, set[str]]:
-    """Messages with personal data of forbidden types -> these types."""
-    turns = [group[column].explode().struct.field("content") for column in _TURNS if column in group.columns]
-    texts = pl.concat(turns).drop_nulls().unique()
-    kinds = {text: {span.type for span in without_overlaps(find_patterns(text))} & forbidden for text in texts}
-    return {text: found for text, found in kinds.items() if found}
-
-
-def _messages(row: Row, personal: Mapping[str, set[str]]) -> Iterator[str]:
-    for column, turns in _turns(row):
-        for turn in turns:
-            if found := personal.get(turn["content"]):
-                yield f"a message in {column} holds personal data: {', '.join(sorted(found))}"
+def _texts(group: pl.DataFrame, forbidden: frozenset[str]) -> Iterator[str]:
+    """Users that are no keyed hashes, identifiers outside of messages, and personal data of forbidden types in them."""
+    for people in group.select(_PEOPLE & {*group.columns}):
+        if not people.drop_nulls().str.contains(_USER).all():
+            yield f"{people.name} holds something that is not a keyed hash"
+    for column in group.select(pl.col(pl.String).exclude(_PEOPLE)):
+        for found in identifiers_in(column).values():
+            yield f"{column.name} holds an identifier: {', '.join(sorted(found))}"
+    for name in (column for column in _TURNS if column in group.columns):
+        for text in group[name].explode().struct.field("content").drop_nulls().unique(maintain_order=True):
+            if kinds := {span.type for span in without_overlaps(find_patterns(text))} & forbidden:
+                yield f"a message in {name} holds personal data: {', '.join(sorted(kinds))}"
 
 
 def _turns(row: Row) -> Iterator[tuple[str, list[dict[str, str]]]]:

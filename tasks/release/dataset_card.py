@@ -54,6 +54,7 @@ def dataset_card(
         "size_categories": [size_category(manifest.counts["chat"] + manifest.counts["battle"])],
         "configs": data_files(),
     }
+    texts = reason_texts(Policy.model_validate(manifest.policy))
     return render_card(
         Path(__file__).with_suffix(".md"),
         front_matter=front_matter(about),
@@ -65,7 +66,10 @@ def dataset_card(
         parts={
             row.__name__: described_columns(row) for row in dict.fromkeys(chain(*map(inner_rows, CONFIGS.values())))
         },
-        removed=list(_removed(manifest, funnel)),
+        removed=[
+            (f"{fate}: {reason}", f"{lines:,}", markdown_text(texts.get(reason, ""), characters_max=400))
+            for fate, reason, lines in funnel.reasons()
+        ],
         agreement=list(_agreement(bench["bench_agreement"])),
         funnel_line=funnel_line(funnel),
         unmeasured=unmeasured_line(manifest),
@@ -77,13 +81,6 @@ def render_card(template: Path, **words: Any) -> str:
     """A card from a Jinja template. Untrusted text in `words` must have gone through `markdown_text`."""
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=True)  # noqa: S701 - Markdown, not HTML
     return environment.from_string(template.read_text(encoding="utf-8")).render(words)
-
-
-def _removed(manifest: Manifest, funnel: Funnel) -> Iterator[tuple[str, str, str]]:
-    """(fate and reason, number of lines, meaning of the reason)."""
-    texts = reason_texts(Policy.model_validate(manifest.policy))
-    for fate, reason, lines in funnel.reasons():
-        yield f"{fate}: {reason}", f"{lines:,}", markdown_text(texts.get(reason, ""), characters_max=400)
 
 
 def _agreement(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str, str]]:

@@ -1,7 +1,7 @@
 """What chosen providers could not measure: the share of failures that holds a release, and what a release lacks."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -68,18 +68,12 @@ def _asked(record: Mapping[str, Any], signal: str) -> Asked | None:
             continue
         if stage["stage"] == "catch_up_images":  # it asks again for the images that failed during ingest
             items, reasons = items - reasons.total(), Counter()
-        failed = dict(_failures(stage["failures"], signal))
+        of_signal = ((*name.partition(": ")[::2], count) for name, count in stage["failures"].items())
+        failed = {reason: count for name, reason, count in of_signal if name == signal}
         items += calls - sum(count for reason, count in failed.items() if reason in _POSTPONED)
         reasons.update({reason: count for reason, count in failed.items() if reason not in _POSTPONED})
     provider = record["settings"]["providers"].get(signal, "")
     return Asked(provider, items, reasons) if items else None
-
-
-def _failures(failures: Mapping[str, int], signal: str) -> Iterator[tuple[str, int]]:
-    for name, count in failures.items():
-        of_signal, _, reason = name.partition(": ")
-        if of_signal == signal:
-            yield reason, count
 
 
 def unmeasured(store: Store, versions: Versions, providers: Mapping[str, str]) -> dict[str, Unmeasured]:

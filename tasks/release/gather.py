@@ -14,6 +14,7 @@ from tasks.bench.contamination.guard import Guard, Withheld
 from tasks.storage.parquet import compact
 from tasks.storage.queries.blocks import BLOCK_ROWS, Block, battle_blocks, conversation_blocks
 from tasks.storage.queries.conversation_features import CATEGORIES, conversation_features
+from tasks.storage.queries.documents import kept_conversations
 from tasks.storage.queries.language_names import english_name
 from tasks.storage.queries.released import battles_as_released, conversations_as_released
 from tasks.storage.queries.signals import Versions
@@ -85,11 +86,7 @@ class Gathered:
 
 
 def _kept(block: Store) -> pl.DataFrame:
-    """Kept conversations in released form."""
-    decided = block.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="conversation")
-    return conversations_as_released(block).join(
-        decided.select(conversation_id="item_id"), on="conversation_id", how="semi", maintain_order="left"
-    )
+    return kept_conversations(block).drop("preset_dataset")
 
 
 def _joined(block: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:

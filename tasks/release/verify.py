@@ -1,7 +1,7 @@
 """Verifies a release from its own files: checksums, columns, rows, images, identifiers, benchmark leaks, the card."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -50,13 +50,18 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
     problems += _funnel(manifest)
     problems += identifiers_in_files(folder, manifest)
     if not problems:
-        problems = [*_beside_rows(folder, manifest), *wrong_boards(folder), *contents.unlike()]
+        tables = sorted(name for name in manifest.files if name.endswith(".parquet"))
+        problems = [f"{name}: {problem}" for name in tables for problem in beside_rows(folder / name)]
+        problems += [*wrong_boards(folder), *contents.unlike()]
     if not problems:
         problems = [*bench_leaks(folder), *hidden_leaks(folder, of_store)]
     if not problems:
         cells = {config: found.cells() for config, found in statistics.items()}
-        card = [*wrong_numbers(folder, manifest, cells), *wrong_sentences(folder, manifest)]
-        problems = [*_images(manifest, shown), *card]
+        others = [config for config, found in shown.items() if found.hexdigest() != manifest.images.get(config)]
+        problems = [
+            f"{c}: its rows do not show the images that they showed when the release was sealed" for c in others
+        ]
+        problems += [*wrong_numbers(folder, manifest, cells), *wrong_sentences(folder, manifest)]
     return problems
 
 
@@ -105,11 +110,6 @@ def _forbidden(manifest: Manifest) -> frozenset[str]:
     return frozenset(found)
 
 
-def _beside_rows(folder: Path, manifest: Manifest) -> Iterator[str]:
-    for name in sorted(name for name in manifest.files if name.endswith(".parquet")):
-        yield from (f"{name}: {problem}" for problem in beside_rows(folder / name))
-
-
 def _config(
     folder: Path,
     config: str,
@@ -136,12 +136,6 @@ def _config(
         return [*problems, f"{config}: {rows} rows, the manifest says {manifest.counts[config]}"]
     twice = ids.read("SELECT id FROM ids GROUP BY id HAVING count(*) > 1 LIMIT 1")["id"]
     return [*problems, *(f"{config}: {key} {name!r} is there more than once" for name in twice)]
-
-
-def _images(manifest: Manifest, shown: Mapping[str, ImageLists]) -> Iterator[str]:
-    for config, found in shown.items():
-        if found.hexdigest() != manifest.images.get(config):
-            yield f"{config}: its rows do not show the images that they showed when the release was sealed"
 
 
 def _funnel(manifest: Manifest) -> Iterator[str]:

@@ -11,7 +11,7 @@ from schemas.run import Funnel
 from schemas.tag_evaluation import TagCount
 from tasks.report.boards import battle_parts, bench_parts
 from tasks.report.figures import NAMED_TOPICS, RED, bars, days, matrix, merges, shares, topic_map
-from tasks.report.kept import Kept, kept_battles, kept_conversations
+from tasks.report.kept import Kept, count_battles, count_conversations
 from tasks.report.page import Content, Part, part
 from tasks.storage.queries.conversation_features import (
     ALL_TAGS,
@@ -37,8 +37,8 @@ _LEAVES_MAX = 60
 
 def report_content(store: Store, versions: Versions) -> Content:
     """Everything on the page. Sections without data are left out."""
-    gone, kept, topics = funnel(store), kept_conversations(store, versions), topic_counts(store)
-    battles, pairs = kept_battles(store)
+    gone, kept, topics = funnel(store), count_conversations(store, versions), topic_counts(store)
+    battles, pairs = count_battles(store)
     parts = [
         _removed(gone, decided_policy(store)),
         redactions_part(store),

@@ -15,7 +15,8 @@ from tasks.storage.queries.conversation_features import (
     tallied,
     with_labels,
 )
-from tasks.storage.queries.released import battles_as_released, conversations_as_released
+from tasks.storage.queries.documents import kept_conversations
+from tasks.storage.queries.released import battles_as_released
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
@@ -33,11 +34,13 @@ class Kept(NamedTuple):
     images: int
 
 
-def kept_conversations(store: Store, versions: Versions, block_rows: int = BLOCK_ROWS) -> Kept:
+def count_conversations(store: Store, versions: Versions, block_rows: int = BLOCK_ROWS) -> Kept:
     """Count kept conversations. Memory holds one block of texts and 8 bytes per user and image."""
     rows, users, images, tallies = 0, Distinct(), Distinct(), dict[tuple[str, ...], pl.DataFrame]()
     for block in conversation_blocks(store, block_rows):
-        kept = _kept(block, versions)
+        conversations = kept_conversations(block)
+        features = conversation_features(block, conversations, versions)
+        kept = with_labels(block, conversations, versions).join(features, on="conversation_id", maintain_order="left")
         rows += kept.height
         users.add(kept["user_id"])
         images.add(kept["image_ids"].explode())
@@ -45,7 +48,7 @@ def kept_conversations(store: Store, versions: Versions, block_rows: int = BLOCK
     return Kept(rows, tallies, len(users), len(images))
 
 
-def kept_battles(store: Store, block_rows: int = BLOCK_ROWS) -> tuple[pl.DataFrame, pl.DataFrame]:
+def count_battles(store: Store, block_rows: int = BLOCK_ROWS) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Number of kept battles by day, and by model_a, model_b and winner."""
     tallies: dict[tuple[str, ...], pl.DataFrame] = {}
     blocks = Blocks(store, "battles", block_rows)
@@ -55,15 +58,6 @@ def kept_battles(store: Store, block_rows: int = BLOCK_ROWS) -> tuple[pl.DataFra
         _add(battles_as_released(block).join(kept.select(battle_id="item_id"), on="battle_id"), _OF_BATTLES, tallies)
     days, pairs = (tallies[columns] for columns in _OF_BATTLES)
     return days.rename({"conversations": "battles"}), pairs.rename({"conversations": "battles"})
-
-
-def _kept(block: Store, versions: Versions) -> pl.DataFrame:
-    decided = block.read("decisions", ["item_kind", "item_id", "keep"])
-    ids = decided.filter("keep", item_kind="conversation")["item_id"]
-    conversations = conversations_as_released(block).filter(pl.col("conversation_id").is_in(ids.implode()))
-    features = conversation_features(block, conversations, versions)
-    labelled = with_labels(block, conversations, versions)
-    return labelled.join(features, on="conversation_id", maintain_order="left")
 
 
 def _add(rows: pl.DataFrame, columns: Iterable[tuple[str, ...]], found: dict[tuple[str, ...], pl.DataFrame]) -> None:

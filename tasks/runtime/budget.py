@@ -4,8 +4,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
+from schemas.prices import Prices
 from schemas.run import Use
-from tasks.runtime.prices import Prices, load_prices
+from tasks.runtime.prices import load_prices
 
 
 class Bill(AbstractContextManager["Bill"]):

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import polars as pl
 
+from tasks.providers import Providers
 from tasks.providers.capabilities import Document
+from tasks.signals import IMAGE_SIGNALS
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import signal_values
 from tasks.storage.tables import Store
@@ -25,20 +27,15 @@ class Documents:
         """`conversations`: document_id, image_ids, turns. `images` and `vectors` are None if no tagger uses them."""
         first = conversations.unique("document_id", keep="first", maintain_order=True)
         rows = first.select("document_id", "turns", "image_ids").iter_rows()
-        self._rows = {document: (_prompt(turns), image_ids) for document, turns, image_ids in rows}
+        self._rows = {document: (prompt_text(turns), image_ids) for document, turns, image_ids in rows}
         texts = image_text.select("content_id", "text", "area_fraction")
         self._text = {image_id: (text, area) for image_id, text, area in texts.iter_rows()}
         layout = image_layout.select("content_id", "flat_fraction", "colour_count")
         self._layout = {image_id: (flat, colours) for image_id, flat, colours in layout.iter_rows()}
         self._images = images
-        known = (
-            vectors
-            if vectors is not None
-            else pl.DataFrame(schema={"content_id": pl.String, "vector": pl.List(pl.Float32)})
-        )
-        self._vector_row = {image_id: row for row, image_id in enumerate(known["content_id"])}
+        known = [] if vectors is None else vectors.select("content_id", "vector").iter_rows()
         # half precision saves memory and is enough for the classifier
-        self._vectors = [np.asarray(vector, np.float16) for vector in known["vector"]]
+        self._vectors = {image_id: np.asarray(vector, np.float16) for image_id, vector in known}
 
     def ordered(self, document_ids: Sequence[str]) -> list[str]:
         """The ids, sorted by the part that holds the first image, so that each part is read once."""
@@ -65,11 +62,7 @@ class Documents:
             flat_fraction=max((flat for flat, _ in layouts), default=0.0),
             colour_count=min((colours for _, colours in layouts), default=0),
             text_area_fraction=max((area for _, area in read), default=0.0),
-            image_vectors=tuple(
-                self._vectors[self._vector_row[image_id]].astype(np.float32)
-                for image_id in image_ids
-                if image_id in self._vector_row
-            ),
+            image_vectors=tuple(self._vectors[i].astype(np.float32) for i in image_ids if i in self._vectors),
         )
 
     def _encoded(self, image_ids: Iterable[str]) -> tuple[tuple[str, bytes], ...]:
@@ -79,13 +72,24 @@ class Documents:
         return tuple((image.format, image.bytes) for image in stored)
 
 
-def image_vectors(store: Store, conversations: pl.DataFrame, tagger: object, version: str) -> pl.DataFrame | None:
-    """Embeddings of the conversations' images, or None if the tagger does not use them."""
-    if not getattr(tagger, "looks_at_vectors", False):
-        return None
+def stored_documents(store: Store, conversations: pl.DataFrame, signal: str, providers: Providers) -> Documents:
+    """Documents of these conversations, with the inputs that the chosen tagger of a signal needs."""
+    tagger = providers[signal]
+
+    def of_images(name: str, columns: Sequence[str], shown: pl.Series | None = None) -> pl.DataFrame:
+        return signal_values(store, name, IMAGE_SIGNALS[name](providers).version, columns, shown)
+
+    with_vectors = getattr(tagger, "looks_at_vectors", False)
     shown = conversations["image_ids"].explode().drop_nulls().unique()
-    return signal_values(store, "image_embedding", version, ["vector"], shown.to_list())
+    return Documents(
+        conversations,
+        of_images("image_text", ["text", "area_fraction"]),
+        of_images("image_layout", ["flat_fraction", "colour_count"]),
+        StoredImages(store, "images", "redacted_images") if tagger.looks_at_images else None,
+        of_images("image_embedding", ["vector"], shown) if with_vectors else None,
+    )
 
 
-def _prompt(turns: Iterable[Mapping[str, str]]) -> str:
+def prompt_text(turns: Iterable[Mapping[str, str]]) -> str:
+    """All user messages, joined by blank lines."""
     return "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user")

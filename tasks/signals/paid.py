@@ -12,13 +12,13 @@ from typing import Any, Generic, NamedTuple
 
 import polars as pl
 
+from schemas.prices import Prices, TokenPrice
 from schemas.run import Estimate
 from schemas.tags import Sees
 from tasks.providers import Providers
 from tasks.providers.capabilities import RemoteModel
 from tasks.providers.text_windows import windows
 from tasks.runtime.parallel import map_as_done
-from tasks.runtime.prices import Prices, TokenPrice
 from tasks.runtime.progress import Advance, progress, silent
 from tasks.signals import (
     CHOSEN_IMAGE_SIGNALS,

@@ -181,7 +181,7 @@ class ImageItems:
         self._store = store
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _image_items, (self._store.root, self.part_of)
+        return ImageItems, (self._store, self.part_of)
 
     @property
     def part_items(self) -> int:
@@ -200,10 +200,6 @@ class ImageItems:
         """The decoded images, in order."""
         stored = [self._images[content_id] for content_id in content_ids]
         return [decode_stored(each.bytes, each.format, each.image_id) for each in stored]
-
-
-def _image_items(root: str, part_of: dict[str, tuple[str, str]]) -> ImageItems:
-    return ImageItems(Store(root), part_of)
 
 
 class Shard(NamedTuple):

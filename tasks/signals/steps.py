@@ -1,6 +1,6 @@
 """Prefect tasks that measure signals of images, texts and documents."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +12,6 @@ from schemas.run import LATER_CAUSES, StageReport
 from schemas.settings import Settings
 from schemas.signals import MeasuredOn
 from tasks.providers import Providers
-from tasks.providers.capabilities import Document
 from tasks.runtime.progress import progress
 from tasks.runtime.shards import shard_runner
 from tasks.runtime.timing import timed
@@ -25,10 +24,11 @@ from tasks.signals import (
     image_signals,
     text_signals,
 )
-from tasks.signals.documents import Documents, image_vectors
+from tasks.signals.documents import prompt_text, stored_documents
 from tasks.signals.paid import Asked, measure_one_by_one, measure_overnight
 from tasks.signals.run import ImageItems, Measured, Measurer, TextItems, measure_items, missing
 from tasks.storage.content_id import text_id
+from tasks.storage.queries.documents import kept_conversations
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.released import conversations_as_released
 from tasks.storage.queries.signals import Versions, signal_values
@@ -112,36 +112,22 @@ def measure_documents(settings: Settings, providers: Providers) -> StageReport:
     """Measure document signals of the conversations that the policy keeps."""
     store, now, total = Store.open(settings.store), datetime.now(UTC), Measured()
     kept = _conversations(store, kept_only=True)
-    versions = signal_versions(providers)
-    text = signal_values(store, "image_text", versions["image_text"], ["text", "area_fraction"])
-    layout = signal_values(store, "image_layout", versions["image_layout"])
-    taggers = {name: providers[name] for name in DOCUMENT_SIGNALS}
-    images = (
-        StoredImages(store, "images", "redacted_images") if any(t.looks_at_images for t in taggers.values()) else None
-    )
     overnight = []
     for name, make in DOCUMENT_SIGNALS.items():
-        signal = make(providers)
-        shown = images if taggers[name].looks_at_images else None
-        vectors = image_vectors(store, kept, taggers[name], versions["image_embedding"])
-        documents = Documents(kept, text, layout, shown, vectors)
+        signal, documents = make(providers), stored_documents(store, kept, name, providers)
         wanted = documents.ordered(missing(store, signal, kept["document_id"]))
         if signal.model is not None and settings.batch:
             overnight.append(Asked(signal, signal.model, wanted, documents.load))
-        else:
-            total.add(_measure_documents(store, signal, wanted, documents, settings.workers, now))
+            continue
+        with progress(name, len(wanted)) as advance:
+            if signal.model is not None:
+                asked = Asked(signal, signal.model, wanted, documents.load)
+                total.add(measure_one_by_one(store, asked, now=now, advance=advance))
+            else:
+                load, workers = documents.load, settings.workers
+                total.add(measure_items(store, signal, wanted, load, workers=workers, now=now, advance=advance))
     total.add(measure_overnight(store, overnight, hours=settings.batch_hours, workers=settings.workers, now=now))
     return report("measure_documents", total)
-
-
-def _measure_documents(
-    store: Store, signal: Signal[Document], wanted: Sequence[str], documents: Documents, workers: int, now: datetime
-) -> Measured:
-    with progress(signal.name, len(wanted)) as advance:
-        if signal.model is None:
-            return measure_items(store, signal, wanted, documents.load, workers=workers, now=now, advance=advance)
-        asked = Asked(signal, signal.model, wanted, documents.load)
-        return measure_one_by_one(store, asked, now=now, advance=advance)
 
 
 def report(stage: str, done: Measured) -> StageReport:
@@ -161,7 +147,7 @@ def texts_of(conversations: pl.DataFrame) -> dict[MeasuredOn, dict[str, str]]:
             messages[turn["text_id"]] = turn["content"]
             if turn["role"] == "assistant":
                 answers[turn["text_id"]] = turn["content"]
-        prompts[prompt_id] = "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user")
+        prompts[prompt_id] = prompt_text(turns)
     return {MeasuredOn.MESSAGES: messages, MeasuredOn.ASSISTANT_MESSAGES: answers, MeasuredOn.PROMPT: prompts}
 
 
@@ -174,11 +160,7 @@ def conversations_to_describe(source: Store, known: Store) -> pl.DataFrame:
 
 
 def _conversations(store: Store, kept_only: bool) -> pl.DataFrame:
-    if not kept_only:
-        return store.read("conversations")
-    conversations = conversations_as_released(store)
-    kept = store.read("decisions").filter("keep", item_kind="conversation")["item_id"]
-    return conversations.filter(pl.col("conversation_id").is_in(kept.implode()))
+    return kept_conversations(store) if kept_only else store.read("conversations")
 
 
 def _image_texts(store: Store, providers: Providers) -> dict[str, str]:

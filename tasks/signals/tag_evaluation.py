@@ -5,7 +5,7 @@ Missing tags of stored documents are measured and stored; tags of documents from
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,12 @@ import polars as pl
 from schemas.tables import SIGNALS
 from schemas.tag_evaluation import Share, TagAgreement, TagDisagreement
 from tasks.providers import Providers
-from tasks.providers.capabilities import Document, Failed
+from tasks.providers.capabilities import Document
 from tasks.runtime.progress import progress
 from tasks.runtime.untrusted import one_line
-from tasks.signals import DOCUMENT_SIGNALS, IMAGE_SIGNALS
-from tasks.signals.documents import Documents, image_vectors
-from tasks.signals.run import Measured, measure_items, missing
-from tasks.storage.queries.images import StoredImages
+from tasks.signals import DOCUMENT_SIGNALS
+from tasks.signals.documents import stored_documents
+from tasks.signals.run import Measured, measure_items, measured, missing
 from tasks.storage.queries.signals import signal_values
 from tasks.storage.tables import Store
 
@@ -58,31 +57,12 @@ def spoken_in_store(
     return {row.pop("content_id"): row for row in known.iter_rows(named=True)}, done
 
 
-def stored_documents(store: Store, conversations: pl.DataFrame, signal: str, providers: Providers) -> Documents:
-    """Documents of these conversations, with the inputs that the chosen provider needs."""
-    names = ("image_text", "image_layout", "image_embedding")
-    text, layout, vectors = (IMAGE_SIGNALS[name](providers).version for name in names)
-    images = StoredImages(store, "images", "redacted_images") if providers[signal].looks_at_images else None
-    return Documents(
-        conversations,
-        signal_values(store, "image_text", text, ["text", "area_fraction"]),
-        signal_values(store, "image_layout", layout),
-        images,
-        image_vectors(store, conversations, providers[signal], vectors),
-    )
-
-
 def spoken_of(documents: Sequence[Document], signal: str, providers: Providers) -> tuple[Spoken, Measured]:
     """The chosen provider's tags of documents from files; nothing is stored."""
-    made = DOCUMENT_SIGNALS[signal](providers)
-    spoken, done = Spoken(), Measured()
-    for document, value in zip(documents, made.values(documents), strict=True):
-        done.calls[signal] += 1
-        if isinstance(value, Failed):
-            done.failures[signal, value.reason] += 1
-        else:
-            spoken[document.document_id] = value.model_dump()
-    return spoken, done
+    ids = [each.document_id for each in documents]
+    rows, done = measured([DOCUMENT_SIGNALS[signal](providers)], ids, documents, datetime.now(UTC))
+    labels = labels_of(signal)
+    return {row["content_id"]: {label: row[label] for label in labels} for row in rows.get(signal, [])}, done
 
 
 def agreements(

@@ -1,7 +1,7 @@
 """The record of a run: settings, state, reports of the stages and the funnel. Kept in the store's `runs` folder."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -21,74 +21,51 @@ RUNNING, COMPLETED, HELD, FAILED, KILLED = "running", "completed", "held", "fail
 """States of a run; `killed` is written by the next run."""
 
 
-def keep_run_record(
-    store: Store,
-    settings: Settings,
-    reports: Sequence[StageReport],
-    now: datetime,
-    *,
-    started: datetime | None = None,
-    state: str = COMPLETED,
-    error: str | None = None,
-) -> str:
-    """Write the record, named by `started` (default `now`); returns its path relative to the store.
-
-    The funnel is recorded only when a release was made, because not every line has a fate before.
-    """
-    released = state == COMPLETED and bool(reports and reports[-1].result)
-    record = {
-        "started_at": (started or now).isoformat(timespec="seconds"),
-        "finished_at": None if state == RUNNING else now.isoformat(timespec="seconds"),
-        "state": state,
-        "error": error,
-        "settings": settings.model_dump(
-            mode="json", exclude={**dict.fromkeys(_PLACES, True), "evaluate": _PLACES_TO_EVALUATE}
-        ),
-        "stages": [report.model_dump(mode="json") for report in reports],
-        "funnel": funnel(store).model_dump(mode="json") if released else None,
-    }
-    path = f"{_FOLDER}/{started or now:%Y%m%dT%H%M%S}Z.json"
-    store.write_bytes(path, json.dumps(record, indent=2).encode())
-    return path
-
-
 class RunRecord:
-    """The record of a running run: written again after every stage, so that a killed run leaves what it did."""
+    """The record of a running run: written again after every stage, so that a killed run leaves what it did.
 
-    def __init__(self, store: Store, settings: Settings) -> None:
-        self.store, self.settings = store, settings
+    Its file is named by `started`. The funnel is recorded only when a release was made, because not every line has a
+    fate before.
+    """
+
+    def __init__(self, store: Store, settings: Settings, started: datetime) -> None:
+        self.store, self.settings, self.started = store, settings, started
         self.reports: list[StageReport] = []
-        self._started = datetime.now(UTC)
-        self._write(RUNNING)
+        self.write(RUNNING)
 
     def add(self, report: StageReport) -> None:
         """Add the report of a stage that ended."""
         self.reports.append(report)
-        self._write(RUNNING)
+        self.write(RUNNING)
 
-    def end(self, state: str, error: str | None = None) -> None:
-        """Write the final state."""
-        self._write(state, error)
-
-    def _write(self, state: str, error: str | None = None) -> None:
-        now = datetime.now(UTC)
-        keep_run_record(
-            self.store, self.settings, self.reports, now, started=self._started, state=state, error=error
-        )  # fmt: skip
+    def write(self, state: str, error: str | None = None) -> None:
+        """Write the record in this state."""
+        released = state == COMPLETED and bool(self.reports and self.reports[-1].result)
+        record = {
+            "started_at": self.started.isoformat(timespec="seconds"),
+            "finished_at": None if state == RUNNING else datetime.now(UTC).isoformat(timespec="seconds"),
+            "state": state,
+            "error": error,
+            "settings": self.settings.model_dump(mode="json", exclude=_LEFT_OUT),
+            "stages": [report.model_dump(mode="json") for report in self.reports],
+            "funnel": funnel(self.store).model_dump(mode="json") if released else None,
+        }
+        path = f"{_FOLDER}/{self.started:%Y%m%dT%H%M%S}Z.json"
+        self.store.write_bytes(path, json.dumps(record, indent=2).encode())
 
 
 @contextmanager
 def run_record(store: Store, settings: Settings) -> Iterator[RunRecord]:
     """The record of the run inside. It ends as completed, held or failed; an earlier one that never ended is killed."""
     _end_killed(store)
-    record = RunRecord(store, settings)
+    record = RunRecord(store, settings, datetime.now(UTC))
     try:
         yield record
     except BaseException as error:
         with suppress(Exception):  # the store may be full or gone
-            record.end(HELD if getattr(error, "exit_status", None) == 3 else FAILED, _without_places(error, settings))
+            record.write(HELD if getattr(error, "exit_status", None) == 3 else FAILED, _without_places(error, settings))
         raise
-    record.end(COMPLETED)
+    record.write(COMPLETED)
 
 
 def _end_killed(store: Store) -> None:

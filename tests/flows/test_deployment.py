@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ from tests.tasks.ingest.logs import chat, write
 ADDRESS, MAILBOX = "203.0.113.199", "planted.person@example.com"
 ROOT = Path(__file__).parents[2]
 BACKFILL = "curate/backfill"
+ANSWERS = {"org/approved": True, "org/refused": False}
+"""Repository -> whether publishing to it is approved."""
 PREFECT = [sys.executable, "-m", "prefect", "--no-prompt"]
 
 
@@ -49,22 +52,37 @@ def place(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def environment(client, place) -> dict[str, str]:
-    return os.environ | {
-        "PREFECT_API_URL": PREFECT_API_URL.value(),
-        "CURATE_LOGS": str(place / "logs"),
-        "CURATE_STORE": str(place / "store"),
-        "CURATE_USER_KEY": "a key for the store of this test",
-        "PREFECT_LOGGING_LEVEL": "INFO",
-    }
+def hub() -> Iterator[LoopbackHub]:
+    server = LoopbackHub()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def environment(client, place, hub) -> dict[str, str]:
+    hugging_face = {"HF_ENDPOINT": hub.endpoint, "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
+    return (
+        os.environ
+        | hugging_face
+        | {
+            "PREFECT_API_URL": PREFECT_API_URL.value(),
+            "CURATE_LOGS": str(place / "logs"),
+            "CURATE_STORE": str(place / "store"),
+            "CURATE_USER_KEY": "a key for the store of this test",
+            "PREFECT_LOGGING_LEVEL": "INFO",
+        }
+    )
+
+
+def _deploy(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [*PREFECT, "deploy", "--all"]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def deployed(client, environment) -> None:
     client.create_work_pool(WorkPoolCreate(name="curation", type="process"))
-    done = subprocess.run(
-        [*PREFECT, "deploy", "--all"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
+    done = _deploy(environment)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -86,14 +104,10 @@ def _state(client: SyncPrefectClient, run: UUID) -> str:
     return client.read_flow_run(run).state_name or ""
 
 
-@pytest.mark.parametrize("missing", ["CURATE_LOGS", "CURATE_STORE"])
-def test_without_its_folders_nothing_is_deployed_and_one_line_says_so(environment, missing):
-    without = {name: value for name, value in environment.items() if name != missing}
-    done = subprocess.run(
-        [*PREFECT, "deploy", "--all"], cwd=ROOT, env=without, capture_output=True, text=True, check=False
-    )
+def test_without_its_folders_nothing_is_deployed_and_one_line_says_so(environment):
+    done = _deploy({name: value for name, value in environment.items() if name != "CURATE_STORE"})
     assert done.returncode != 0
-    assert f"prefect deploy: {missing} not set" in done.stderr and "Traceback" not in done.stderr + done.stdout
+    assert "prefect deploy: CURATE_STORE not set" in done.stderr and "Traceback" not in done.stderr + done.stdout
 
 
 def test_nightly_runs_once_a_night_and_never_twice_at_once(client):
@@ -103,33 +117,53 @@ def test_nightly_runs_once_a_night_and_never_twice_at_once(client):
     assert nightly.global_concurrency_limit.limit == 1
 
 
+@pytest.fixture(scope="module")
+def releasable(tmp_path_factory) -> Path:
+    """A release whose manifest names production providers."""
+    store = small_store(tmp_path_factory.mktemp("releasable"))
+    make_release(store, release="1.0.0")
+    release = Path(store.root) / "releases" / "1.0.0"
+    as_production(release)
+    return release
+
+
 @dataclass
 class Operated:
-    """Ids of the scheduled runs, and the output of the worker for each."""
+    """Ids of the scheduled runs, and what the two workers printed."""
 
-    backfill: UUID
     nightly: UUID
-    refreshed: UUID
     no_days: UUID
-    printed: dict[UUID, str]
+    refreshed: UUID
+    published: dict[str, UUID]
+    """Repository -> run that publishes to it."""
+    printed: list[str]
+    unasked: tuple[list[str], set[str]]
+    """States of the runs that publish, and repositories of the hub, before anybody answered."""
 
 
 @pytest.fixture(scope="module")
-def operated(client, environment, place) -> Operated:
-    """A backfill; a nightly run together with a backfill whose days are reversed; a refreshed benchmark."""
-    ordered = {
-        "backfill": (BACKFILL, {"since": "2024-04-15", "until": "2024-06-30"}),
-        "nightly": ("curate/nightly", {}),
-        "refreshed": ("refresh-bench/refresh-bench", {"seed": 7, "bench": {"size": 4}, "release": "refreshed"}),
-    }
+def operated(client, environment, place, hub, releasable) -> Operated:
+    """One worker for a night, a backfill whose days are reversed and two runs that publish; then a second one.
+
+    The second worker runs a new draw of the benchmark, and the runs that publish, which somebody has answered.
+    """
     backwards = {"since": "2024-06-30", "until": "2024-06-01", "store": str(place / "untouched")}
-    runs, printed = {}, {}
-    for step, (name, settings) in ordered.items():
-        runs[step] = _ordered(client, name, **settings).id
-        if step == "nightly":
-            runs["no_days"] = _ordered(client, BACKFILL, **backwards).id
-        printed[runs[step]] = _work(environment)
-    return Operated(**runs, printed=printed)
+    nightly, no_days = _ordered(client, "curate/nightly").id, _ordered(client, BACKFILL, **backwards).id
+    publish = client.read_deployment_by_name("publish/publish").id
+    published = {
+        repo: client.create_flow_run_from_deployment(publish, parameters={"release": str(releasable), "repo": repo}).id
+        for repo in ANSWERS
+    }
+    printed = [_work(environment)]
+    unasked = [_state(client, run) for run in published.values()], set(hub.repos)
+    sealed = hashlib.sha256((releasable / "manifest.json").read_bytes()).hexdigest()[:12]
+    for repo, run in published.items():
+        answer = {"approve": ANSWERS[repo], "approved_by": "A. Person", "manifest": sealed}
+        resume_flow_run(run, run_input=answer)
+    draw = {"seed": 7, "bench": {"size": 4}, "release": "refreshed"}
+    refreshed = _ordered(client, "refresh-bench/refresh-bench", **draw).id
+    printed.append(_work(environment))
+    return Operated(nightly, no_days, refreshed, published, printed, unasked)
 
 
 def _stages(client: SyncPrefectClient, run: UUID) -> list[str]:
@@ -141,17 +175,15 @@ def _artifacts(client: SyncPrefectClient, run: UUID) -> dict[str, str]:
     return {each.key: str(each.data) for each in client.read_artifacts(artifact_filter=of_run)}
 
 
-def test_a_worker_runs_a_backfill_and_then_the_night_to_a_release(client, operated, place):
-    for run in (operated.backfill, operated.nightly):
-        assert _state(client, run) == "Completed", operated.printed[run]
-    dated = sorted(folder.name for folder in (place / "store" / "releases").iterdir() if folder.name[0] == "2")
-    assert len(dated) == 2
-    assert all((place / "store" / "releases" / name / "manifest.json").exists() for name in dated)
-    _shows_its_stages_and_no_person(client, operated.backfill, operated.printed[operated.backfill])
+def test_a_worker_runs_the_night_to_a_release(client, operated, place):
+    assert _state(client, operated.nightly) == "Completed", operated.printed[0]
+    dated = sorted(folder for folder in (place / "store" / "releases").iterdir() if folder.name[0] == "2")
+    assert len(dated) == 1 and (dated[0] / "manifest.json").exists()
+    _shows_its_stages_and_no_person(client, operated.nightly, operated.printed[0])
 
 
 def test_a_refreshed_benchmark_is_released_and_nothing_is_read_or_measured_for_it(client, operated, place):
-    assert _state(client, operated.refreshed) == "Completed", operated.printed[operated.refreshed]
+    assert _state(client, operated.refreshed) == "Completed", operated.printed[1]
     assert _stages(client, operated.refreshed) == ["topics", "bench", "failures", "drift", "rate", "report", "release"]
     manifest = json.loads((place / "store" / "releases" / "refreshed" / "manifest.json").read_text())
     assert manifest["counts"]["bench"] == 4 and manifest["settings"]["seed"] == 7
@@ -181,43 +213,8 @@ def test_days_that_end_before_they_begin_fail_with_one_line_and_no_work(client, 
     assert not (place / "untouched").exists()
 
 
-@pytest.fixture
-def hub():
-    server = LoopbackHub()
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def releasable(tmp_path) -> Path:
-    """A release whose manifest names production providers."""
-    store = small_store(tmp_path)
-    make_release(store, release="1.0.0")
-    release = Path(store.root) / "releases" / "1.0.0"
-    as_production(release)
-    return release
-
-
-def test_nothing_is_published_before_somebody_approves_and_nothing_without(client, environment, hub, releasable):
-    environment = environment | {"HF_ENDPOINT": hub.endpoint, "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
-    deployment = client.read_deployment_by_name("publish/publish")
-    sealed = hashlib.sha256((releasable / "manifest.json").read_bytes()).hexdigest()[:12]
-    answers = {
-        "org/approved": (True, sealed, "Completed"),
-        "org/refused": (False, sealed, "NotApproved"),
-    }
-    runs = {
-        repo: client.create_flow_run_from_deployment(
-            deployment.id, parameters={"release": str(releasable), "repo": repo}
-        ).id
-        for repo in answers
-    }
-    printed = _work(environment)
-    assert [_state(client, run) for run in runs.values()] == ["Suspended"] * 2, printed
-    assert hub.repos == {}
-    for repo, run in runs.items():
-        approve, manifest, _ = answers[repo]
-        resume_flow_run(run, run_input={"approve": approve, "approved_by": "A. Person", "manifest": manifest})
-    printed = _work(environment)
-    assert [_state(client, run) for run in runs.values()] == [after for *_, after in answers.values()], printed
+def test_nothing_is_published_before_somebody_approves_and_nothing_without(client, operated, hub):
+    assert operated.unasked == (["Suspended"] * 2, set()), operated.printed[0]
+    states = {repo: _state(client, run) for repo, run in operated.published.items()}
+    assert states == {"org/approved": "Completed", "org/refused": "NotApproved"}, operated.printed[1]
     assert {name: list(repo.tags) for name, repo in hub.repos.items()} == {"org/approved": ["1.0.0"]}

@@ -9,7 +9,7 @@ import pytest
 from schemas.run import DropCounts, StageReport
 from schemas.settings import Settings
 from tasks.policy.policy_file import policy_hash
-from tasks.storage.run_record import keep_run_record
+from tasks.storage.run_record import RunRecord
 from tests.builders import NOON
 from tests.small_store import POLICY, small_store
 
@@ -21,7 +21,7 @@ def drifted(tmp_path) -> Path:
     for number in (1, 2, 3):
         drops = DropCounts(policy_hash=hashed, conversations=3 * number, by_reason={"nsfw_image": 3 * number})
         report = StageReport(stage="drift", drops=drops)
-        keep_run_record(store, Settings(store=store.root), [report], NOON + timedelta(days=number))
+        RunRecord(store, Settings(store=store.root), NOON + timedelta(days=number)).add(report)
     narrow = {"runs_min": 2, "conversations_min": 1, "difference_min": 0.05, "z_max": 2.0}
     applied = POLICY.model_dump(mode="json") | {"drift": narrow}
     store.write_bytes(f"policies/{hashed}.json", json.dumps(applied).encode())

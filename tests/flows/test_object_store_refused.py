@@ -1,12 +1,13 @@
 """An object store that refuses, does not exist or is lost is one clear line of every command, without any secret."""
 
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 import s3fs
 
 from tests.cut_off import cut_off_at
+from tests.http_server import LoopbackServer
 from tests.s3_server import s3_client, s3_server
 from tests.tasks.ingest.logs import DAY, chat, write
 
@@ -49,8 +50,8 @@ class _Denies(BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def denying():
     """The address of a server that denies everything."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Denies)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server = LoopbackServer(("127.0.0.1", 0), _Denies)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()

@@ -65,7 +65,7 @@ def of_threads(prefect_server, logs, tmp_path_factory) -> Store:
 
 @pytest.mark.parametrize("runner", ["dask", "ray"])
 def test_tables_are_those_of_threads(of_threads, logs, tmp_path, monkeypatch, runner):
-    monkeypatch.setattr(MeasuringObserver, "look", lambda *_: pytest.fail("images are looked at in other processes"))
+    monkeypatch.setattr(MeasuringObserver, "measure", lambda *_: pytest.fail("images are measured in other processes"))
     store = _curated(Settings(logs=str(logs), store=str(tmp_path), workers=2, task_runner=runner))
     for table in TABLES:
         one, other = (

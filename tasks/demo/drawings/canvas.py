@@ -104,12 +104,3 @@ class Canvas:
     def text_width(self, text: str, size: int, name: str | None = None) -> float:
         """Pixels that a line takes."""
         return float(font(name or self.font, size).getlength(text))
-
-    def arrow(self, start: Point, end: Point) -> None:
-        """An axis-parallel line with an arrow head at its end."""
-        (x0, y0), (x, y) = start, end
-        self.draw.line([start, end], fill=INK, width=2)
-        back_x, back_y = (0 if x == x0 else (7 if x > x0 else -7)), (0 if y == y0 else (7 if y > y0 else -7))
-        side_x, side_y = (5 if back_y else 0), (5 if back_x else 0)
-        head = [(x, y), (x - back_x + side_x, y - back_y + side_y), (x - back_x - side_x, y - back_y - side_y)]
-        self.draw.polygon(head, fill=INK)

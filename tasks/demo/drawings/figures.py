@@ -1,73 +1,41 @@
 """Charts and diagrams of made-up statistics and processes, and geometry exercises with their answers."""
 
-import math
-from itertools import pairwise
 from random import Random
 
-from tasks.demo.drawings.canvas import INK, WHITE, Box, Canvas, Drawing
+from tasks.demo.drawings.canvas import GREY, INK, WHITE, Canvas, Drawing
 from tasks.demo.words import things
 
 
 def bar_chart(rng: Random) -> Drawing:
-    """Bars, upright or lying."""
-    canvas, title, (left, top, right, bottom) = _chart(rng)
-    labels, values = _data(rng, rng.randint(3, 9))
-    lying, gap, length = rng.random() < 0.4, rng.uniform(0.1, 0.45), right - left - 60
-    step = ((bottom - top) if lying else (right - left)) / len(values)
-    colours = canvas.colours(len(values)) if rng.random() < 0.5 else canvas.colours(1) * len(values)
-    if not lying:
-        _axes(canvas, (left, top, right, bottom))
-    for index, (label, value, colour) in enumerate(zip(labels, values, colours, strict=True)):
-        start, thick = step * (index + gap / 2), step * (1 - gap)
-        if lying:
-            x, y = left + 30 + length * value / 100, top + start
-            canvas.draw.rectangle((left + 30, y, x, y + thick), fill=colour)
-            canvas.text((left + 24, y + thick / 2), label[:9], 11, anchor="rm")
-            canvas.text((x + 5, y + thick / 2), str(value), 11, anchor="lm")
-        else:
-            x, y = left + start, bottom - (bottom - top) * value / 100
-            canvas.draw.rectangle((x, y, x + thick, bottom), fill=colour)
-            canvas.text((x + thick / 2, bottom + 6), label[: max(2, int(step // 7))], 11, anchor="mt")
-    return Drawing(canvas.image, _chart_facts("bar chart", title, labels, values))
-
-
-def pie_chart(rng: Random) -> Drawing:
-    """A pie or a ring, with a legend."""
-    canvas, title, (left, top, right, bottom) = _chart(rng)
-    labels, values = _data(rng, rng.randint(3, 7))
-    side = min(right - left, bottom - top) * rng.uniform(0.7, 1.0)
-    x, y, angle = left + (right - left - side) * rng.random() * 0.5, top, rng.uniform(0, 360)
-    for index, colour in enumerate(canvas.colours(len(values))):
-        sweep = 360 * values[index] / sum(values)
-        canvas.draw.pieslice((x, y, x + side, y + side), angle, angle + sweep, fill=colour, outline=WHITE)
-        canvas.draw.rectangle((right - 78, top + 20 * index, right - 66, top + 20 * index + 12), fill=colour)
-        canvas.text((right - 60, top + 20 * index), labels[index], 12)
-        angle += sweep
-    if rng.random() < 0.4:
-        canvas.disc(x + side / 2, y + side / 2, side * rng.uniform(0.15, 0.3), canvas.paper)
-    return Drawing(canvas.image, _chart_facts("pie chart", title, labels, values))
+    """Bars with their values."""
+    canvas = Canvas.any_size(rng)
+    title = f"{rng.choice(things('measures'))} in {rng.choice(things('towns'))}, {rng.randint(2015, 2023)}"
+    canvas.text((rng.randint(12, 24), rng.choice([12, canvas.height - 26])), title, 18, width=canvas.width - 40)
+    values = rng.sample(range(8, 98), rng.randint(3, 9))
+    labels = rng.sample(things(rng.choice(["goods", "towns", "crops"])), len(values))
+    bars, step = dict(zip(labels, values, strict=True)), (canvas.width - 40) / len(values)
+    size, bottom = step * rng.uniform(0.55, 0.9), canvas.height - 60
+    for index, ((label, value), colour) in enumerate(zip(bars.items(), canvas.colours(len(bars)), strict=True)):
+        x, top = 20 + step * index, bottom - (canvas.height - 130) * value / 100
+        canvas.draw.rectangle((x, top, x + size, bottom), fill=colour)
+        canvas.text((x + size / 2, bottom + 6), label, 12, width=step, anchor="mt")
+        canvas.text((x + size / 2, top - 4), str(value), 12, GREY, anchor="mb")
+    high, low = max(bars, key=bars.__getitem__), min(bars, key=bars.__getitem__)
+    facts = {"highest": high, "highest_value": str(bars[high]), "lowest": low, "lowest_value": str(bars[low])}
+    return Drawing(canvas.image, {"what": "bar chart", "title": title} | facts)
 
 
 def flow_chart(rng: Random) -> Drawing:
-    """Steps in boxes, joined by arrows, snaking over the sheet."""
-    canvas = Canvas.any_size(rng)
-    columns, rows = rng.randint(1, 3), rng.randint(2, 4)
-    steps = rng.sample(things("steps"), columns * rows)
-    colours = canvas.colours(4)
-    wide, high = canvas.width / columns, (canvas.height - 40) / rows
-    places = [(column, row) for row in range(rows) for column in list(range(columns))[:: -1 if row % 2 else 1]]
-    centres = [((column + 0.5) * wide, 40 + (row + 0.5) * high) for column, row in places]
-    for (x0, y0), (x1, y1) in pairwise(centres):
-        if x0 == x1:
-            canvas.arrow((x0, y0 + high * 0.3), (x1, y1 - high * 0.3))
-        else:
-            way = math.copysign(wide * 0.38, x1 - x0)
-            canvas.arrow((x0 + way, y0), (x1 - way, y1))
-    for (x, y), step in zip(centres, steps, strict=True):
-        box = (x - wide * 0.38, y - high * 0.3, x + wide * 0.38, y + high * 0.3)
-        canvas.draw.rounded_rectangle(box, rng.choice([0, high * 0.1, high * 0.29]), rng.choice(colours), INK, 2)
-        canvas.text((x, y), step, 14, width=wide * 0.68, anchor="mm")
-    title = rng.choice(things("processes"))
+    """Steps in boxes on a line that zigzags down the sheet."""
+    canvas, title = Canvas.any_size(rng), rng.choice(things("processes"))
+    steps = rng.sample(things("steps"), rng.randint(3, 7))
+    high, colours = (canvas.height - 40) / len(steps), canvas.colours(4)
+    places = [(rng.uniform(0.3, 0.7) * canvas.width, 40 + high * (row + 0.5)) for row in range(len(steps))]
+    canvas.draw.line(places, fill=INK, width=rng.randint(2, 4))
+    for (x, y), step in zip(places, steps, strict=True):
+        box = (x - canvas.width * 0.28, y - high * 0.32, x + canvas.width * 0.28, y + high * 0.32)
+        canvas.draw.rounded_rectangle(box, rng.choice([0, high * 0.1, high * 0.3]), rng.choice(colours), INK, 2)
+        canvas.text((x, y), step, 14, width=canvas.width * 0.5, anchor="mm")
     canvas.text((rng.randint(10, 40), 8), title, 18, width=canvas.width - 50)
     return Drawing(canvas.image, {"what": "flow chart", "title": title, "first": steps[0], "last": steps[-1]})
 
@@ -77,50 +45,12 @@ def right_triangle(rng: Random) -> Drawing:
     a, b, c = rng.choice([(3, 4, 5), (6, 8, 10), (5, 12, 13), (8, 15, 17), (9, 12, 15), (7, 24, 25), (20, 21, 29)])
     canvas = Canvas.any_size(rng, WHITE)
     scale = min(canvas.width - 120, canvas.height - 120) / max(a, b)
-    turn, flip = rng.choice([-1, 1]), rng.choice([-1, 1])
-    wide, high = turn * a * scale, flip * b * scale
+    wide, high = rng.choice([-1, 1]) * a * scale, rng.choice([-1, 1]) * b * scale
     x, y = (canvas.width - wide) / 2, (canvas.height - high) / 2
     fill = rng.choice([None, *canvas.colours(3)])
     canvas.draw.polygon([(x, y), (x + wide, y), (x, y + high)], fill=fill, outline=INK, width=rng.randint(2, 4))
-    canvas.draw.line([(x + turn * 14, y), (x + turn * 14, y + flip * 14), (x, y + flip * 14)], fill=INK, width=2)
-    canvas.text((x + wide / 2, y - flip * 14), f"{a} cm", 17, anchor="mm")
-    canvas.text((x - turn * 24, y + high / 2), f"{b} cm", 17, anchor="mm")
-    canvas.text((x + wide / 2 + turn * 16, y + high / 2 + flip * 14), "x", 17, anchor="mm")
-    if rng.random() < 0.6:
-        place = (12, canvas.height - 24 if rng.random() < 0.7 else 8)
-        canvas.text(place, f"{rng.randint(1, 30)}. Find the hypotenuse x.", 17, width=canvas.width - 24)
+    for at, side in (((0.5, -0.06), f"{a} cm"), ((-0.12, 0.5), f"{b} cm"), ((0.58, 0.55), "x")):
+        canvas.text((x + wide * at[0], y + high * at[1]), side, 17, anchor="mm")
+    canvas.text((12, rng.choice([8, canvas.height - 24])), f"{rng.randint(1, 30)}. Find the hypotenuse x.", 17)
     facts = {"what": "right triangle", "given": f"legs of {a} cm and {b} cm"}
     return Drawing(canvas.image, facts | {"asked": "the hypotenuse x", "answer": f"{c} cm"})
-
-
-def _chart(rng: Random) -> tuple[Canvas, str, Box]:
-    """A sheet with a title, and the box that is left for the chart."""
-    canvas = Canvas.any_size(rng)
-    title = f"{rng.choice(things('measures'))} in {rng.choice(things('towns'))}, {rng.randint(2015, 2023)}"
-    below = rng.random() < 0.2
-    place = (rng.randint(12, 24), canvas.height - 24 if below else 12)
-    canvas.text(place, title, rng.randint(14, 22), width=canvas.width - 30)
-    frame = (rng.randint(40, 66), 20 if below else 52, canvas.width - rng.randint(16, 44), canvas.height - 52)
-    return canvas, title, frame
-
-
-def _data(rng: Random, count: int) -> tuple[list[str], list[int]]:
-    values = rng.sample(range(8, 98), count)
-    if rng.random() < 0.25:
-        values.sort(reverse=rng.random() < 0.5)
-    return rng.sample(things(rng.choice(["goods", "towns", "crops"])), count), values
-
-
-def _chart_facts(what: str, title: str, labels: list[str], values: list[int]) -> dict[str, str]:
-    high, low = values.index(max(values)), values.index(min(values))
-    highest = {"highest": labels[high], "highest_value": str(values[high])}
-    return {"what": what, "title": title, **highest, "lowest": labels[low], "lowest_value": str(values[low])}
-
-
-def _axes(canvas: Canvas, frame: Box) -> None:
-    left, top, right, bottom = frame
-    for step in range(canvas.rng.choice([0, 3, 5, 6])):
-        y = bottom - (bottom - top) * step / 5
-        canvas.draw.line((left, y, right, y), fill=(205, 205, 210))
-        canvas.text((left - 6, y), str(step * 20), 11, anchor="rm")
-    canvas.draw.line([(left, top), (left, bottom), (right, bottom)], fill=INK, width=2)

@@ -2,8 +2,11 @@
 
 from random import Random
 
-from tasks.demo.drawings.canvas import GREY, INK, WHITE, Box, Canvas, Colour, Drawing, shade
+from tasks.demo.drawings.canvas import GREY, INK, WHITE, Canvas, Drawing, shade
 from tasks.demo.words import load, things
+
+_BOARDS = [(30, 90, 190), (20, 120, 70), (200, 140, 20), (190, 30, 40)]
+"""Colours of signs."""
 
 
 def receipt(rng: Random, shop: str | None = None, items: int | None = None) -> Drawing:
@@ -45,55 +48,49 @@ def text_page(rng: Random, title: str | None = None) -> Drawing:
 
 
 def street_sign(rng: Random) -> Drawing:
-    """A sign on a post, in front of something."""
-    canvas = Canvas.any_size(rng, shade(rng.uniform(0.5, 0.62), rng.uniform(0.1, 0.4), rng.uniform(0.75, 0.97)))
-    ground = canvas.height * rng.uniform(0.6, 0.85)
+    """A sign on a post."""
+    canvas, sign = Canvas.any_size(rng, shade(rng.uniform(0.5, 0.62), 0.3, 0.9)), rng.choice(load("signs"))
+    ground, middle = canvas.height * rng.uniform(0.6, 0.85), canvas.width * rng.uniform(0.4, 0.6)
     canvas.draw.rectangle((0, ground, canvas.width, canvas.height), fill=shade(rng.uniform(0.05, 0.35), 0.4, 0.6))
-    for _ in range(rng.randint(0, 4)):
-        x = rng.uniform(0, canvas.width)
-        box = (x, ground - rng.uniform(40, 180), x + rng.uniform(30, 110), ground)
-        canvas.draw.rectangle(box, fill=shade(rng.random(), 0.25, rng.uniform(0.45, 0.8)))
-    sign = rng.choice(load("signs"))
-    wide, high = canvas.width * rng.uniform(0.5, 0.85), canvas.height * rng.uniform(0.22, 0.45)
-    x, y = rng.uniform(0, canvas.width - wide), rng.uniform(10, canvas.height * 0.3)
-    canvas.draw.rectangle((x + wide / 2 - 6, y, x + wide / 2 + 6, canvas.height), fill=(96, 98, 104))
-    _board(canvas, (x, y, x + wide, y + high), sign["text"])
+    canvas.draw.rectangle((middle - 6, 30, middle + 6, canvas.height), fill=GREY)
+    half, top, colour = canvas.width * rng.uniform(0.3, 0.38), rng.uniform(10, ground * 0.4), rng.choice(_BOARDS)
+    lines = _wrapped(canvas, sign["text"], 30, 2 * half - 20)
+    box = (middle - half, top, middle + half, top + 24 + 36 * len(lines))
+    canvas.draw.rounded_rectangle(box, rng.uniform(0, 30), colour, WHITE, rng.randint(2, 7))
+    for row, line in enumerate(lines):
+        canvas.text((middle, top + 30 + 36 * row), line, 28, WHITE, 2 * half - 20, font="bold", anchor="mm")
     return Drawing(canvas.image, {"what": "sign", **sign})
 
 
 def dashboard(rng: Random) -> Drawing:
-    """Cards with figures and little charts."""
-    canvas, app, ink, (left, top, right, bottom) = _window(rng)
-    columns, rows = rng.randint(1, 3), rng.randint(1, 3)
+    """A window with cards of figures and little charts."""
+    dark, columns, rows = rng.random() < 0.35, rng.randint(1, 3), rng.randint(1, 3)
+    canvas, app = Canvas.any_size(rng, (32, 34, 40) if dark else None), rng.choice(things("apps"))
+    bar, ink = rng.randint(22, 44), WHITE if dark else INK
+    canvas.draw.rectangle((0, 0, canvas.width, bar), fill=shade(canvas.hue, 0.6, 0.6))
+    canvas.text((12, bar / 2), app, 15, WHITE, anchor="lm")
     names = rng.sample(things("measures"), columns * rows)
-    wide, high = (right - left) / columns, (bottom - top) / rows
-    for index, name in enumerate(names):
-        x, y = left + wide * (index % columns) + 8, top + high * (index // columns) + 8
-        colour = canvas.colours(5)[index % 5]
+    wide, high = canvas.width / columns, (canvas.height - bar) / rows
+    for index, (name, colour) in enumerate(zip(names, canvas.colours(len(names)), strict=True)):
+        x, y = wide * (index % columns) + 8, bar + high * (index // columns) + 8
         canvas.draw.rounded_rectangle((x, y, x + wide - 16, y + high - 16), 8, outline=colour, width=3)
-        canvas.text((x + 8, y + 6), name, 14, ink, wide - 34)
-        canvas.text((x + 8, y + 26), str(rng.randint(10, 9900)), rng.randint(16, 28), ink)
-        upper, lower, step = y + high * 0.55, y + high - 26, (wide - 34) / 10
-        for bar in range(rng.randint(5, 10) if lower - upper > 12 else 0):
-            at = x + 8 + step * bar
-            canvas.draw.rectangle((at, rng.uniform(upper, lower), at + step * 0.7, lower), fill=colour)
+        canvas.text((x + 8, y + 6), f"{name}: {rng.randint(10, 9900)}", 14, ink, wide - 34)
+        for at in range(rng.randint(5, 10)):
+            left, top = x + 8 + at * (wide - 34) / 10, y + high - 24 - rng.uniform(0, high - 60)
+            canvas.draw.rectangle((left, top, left + wide / 20, y + high - 22), fill=colour)
     facts = {"what": "dashboard", "app": app, "title": names[0], "button": rng.choice(things("buttons"))}
     return Drawing(canvas.image, facts)
 
 
 def code_editor(rng: Random) -> Drawing:
     """A few lines of program code, with a mistake in one of them."""
-    sample, dark, size = rng.choice(load("programs")), rng.random() < 0.65, rng.randint(13, 16)
-    lines = sample["code"].rstrip().splitlines()
-    wide = max(300, min(512, int(max(len(line) for line in lines) * size * 0.61) + 64))
-    canvas = Canvas(rng, wide, rng.randint(70, 130) + int(len(lines) * size * 1.5), (28, 30, 38) if dark else WHITE)
-    canvas.font = "mono"
+    sample, dark = rng.choice(load("programs")), rng.random() < 0.65
+    canvas = Canvas.any_size(rng, (28, 30, 38) if dark else WHITE)
     colours = [shade(canvas.hue + index / 5, 0.45 if dark else 0.9, 0.95 if dark else 0.55) for index in range(5)]
-    top = rng.randint(16, 50)
-    for index, line in enumerate(lines):
-        y = top + index * int(size * 1.5)
-        canvas.text((8, y), str(index + 1), size, (120, 122, 130))
-        canvas.text((38, y), line, size, rng.choice(colours))
+    top, pace = rng.randint(8, 50), rng.randint(18, 24)
+    for index, line in enumerate(sample["code"].rstrip().splitlines()):
+        canvas.text((8, top + pace * index), str(index + 1), 14, GREY, font="mono")
+        canvas.text((38, top + pace * index), line, 14, rng.choice(colours), canvas.width - 46, font="mono")
     facts = {name: sample[name] for name in ("language", "function", "bug")}
     return Drawing(canvas.image, {"what": "screenshot of code", **facts})
 
@@ -107,31 +104,3 @@ def _wrapped(canvas: Canvas, text: str, size: int, width: float) -> list[str]:
         else:
             lines.append(word)
     return lines
-
-
-def _board(canvas: Canvas, box: Box, text: str) -> None:
-    left, top, right, bottom = box
-    fill: Colour = canvas.rng.choice([WHITE, (30, 90, 190), (20, 120, 70), (250, 205, 40), (190, 30, 40)])
-    ink = INK if sum(fill) > 400 else WHITE
-    canvas.draw.rounded_rectangle(box, canvas.rng.uniform(0, 30), fill, ink, canvas.rng.randint(2, 7))
-    words = text.split()
-    middle = len(words) // 2 if canvas.text_width(text, 24, "bold") > right - left - 30 else len(words)
-    lines = [" ".join(part) for part in (words[:middle], words[middle:]) if part]
-    high = (bottom - top) / len(lines)
-    for index, line in enumerate(lines):
-        place = ((left + right) / 2, top + high * (index + 0.5))
-        canvas.text(place, line, int(high * 0.5), ink, right - left - 30, font="bold", anchor="mm")
-
-
-def _window(rng: Random) -> tuple[Canvas, str, Colour, Box]:
-    """A window with its bar; the program's name, the colour of text, and the box that is left."""
-    dark = rng.random() < 0.35
-    canvas = Canvas.any_size(rng, (32, 34, 40) if dark else rng.choice([WHITE, (243, 244, 248)]))
-    app, bar, side = rng.choice(things("apps")), rng.randint(22, 44), rng.choice([0, 0, rng.randint(60, 120)])
-    canvas.draw.rectangle((0, 0, canvas.width, bar), fill=shade(canvas.hue, rng.uniform(0, 0.7), rng.uniform(0.3, 0.9)))
-    canvas.text((12, bar / 2), app, 15, WHITE, anchor="lm")
-    canvas.draw.rectangle((0, bar, side, canvas.height), fill=shade(canvas.hue, 0.3, rng.uniform(0.35, 0.8)))
-    for index in range(rng.randint(3, 7) if side else 0):
-        y = bar + 16 + 30 * index
-        canvas.draw.rounded_rectangle((10, y, side - 10, y + 14), 5, fill=shade(canvas.hue, 0.15, 0.9))
-    return canvas, app, (232, 233, 238) if dark else INK, (side + 8, bar + 8, canvas.width - 8, canvas.height - 10)

@@ -1,4 +1,4 @@
-"""Scenes without people: places, the sky, animals, food, abstract art, memes and comics."""
+"""Scenes without people: places, the sky, animals, food, abstract art and memes."""
 
 import math
 from random import Random
@@ -13,61 +13,14 @@ from tasks.demo.words import load, things
 
 def landscape(rng: Random) -> Drawing:
     """Hills under a sun or moon."""
-    canvas = Canvas.any_size(rng)
-    top, bottom, light = rng.random(), rng.random(), rng.uniform(0.5, 1.0)
-    for row in range(canvas.height):
-        hue = top + (bottom - top) * 0.2 * row / canvas.height
-        canvas.draw.line((0, row, canvas.width, row), fill=shade(hue, 0.4, light))
+    canvas, hue = Canvas.any_size(rng, shade(rng.random(), 0.4, rng.uniform(0.5, 1.0))), rng.random()
     x, y = rng.uniform(40, canvas.width - 40), rng.uniform(30, canvas.height * 0.45)
     canvas.disc(x, y, rng.uniform(16, 60), shade(rng.uniform(0.02, 0.17), 0.5, 1.0))
     for layer in range(rng.randint(2, 5)):
         base = canvas.height * (0.4 + 0.13 * layer)
-        canvas.draw.polygon(_hills(canvas, base), fill=shade(bottom + 0.05 * layer, 0.5, 0.75 - 0.13 * layer))
+        canvas.draw.polygon(_hills(canvas, base), fill=shade(hue + 0.05 * layer, 0.5, 0.75 - 0.13 * layer))
     place = rng.choice(things("landscapes"))
     return Drawing(canvas.image, {"what": "painted landscape", "place": place, "mood": rng.choice(things("moods"))})
-
-
-def skyline(rng: Random) -> Drawing:
-    """Houses with lit windows."""
-    canvas = Canvas.any_size(rng, shade(rng.random(), rng.uniform(0.2, 0.7), rng.uniform(0.15, 0.95)))
-    x, lit = -20.0, shade(rng.uniform(0.1, 0.18), 0.5, 1.0)
-    while x < canvas.width:
-        wide, high = rng.uniform(28, 90), canvas.height * rng.uniform(0.2, 0.85)
-        top = canvas.height - high
-        canvas.draw.rectangle((x, top, x + wide, canvas.height), fill=shade(canvas.hue, 0.3, rng.uniform(0.1, 0.6)))
-        if rng.random() < 0.4:
-            roof = [(x, top), (x + wide / 2, top - wide * 0.6), (x + wide, top)]
-            canvas.draw.polygon(roof, fill=canvas.colours(3)[0])
-        for place in range(int(high // 22) * int(wide // 18)):
-            row, column = divmod(place, int(wide // 18))
-            if rng.random() < 0.6:
-                left, up = x + 6 + 18 * column, top + 8 + 22 * row
-                canvas.draw.rectangle((left, up, left + 8, up + 11), fill=lit)
-        x += wide + rng.choice([0, 0, 6])
-    return Drawing(canvas.image, {"what": "city skyline", "place": rng.choice(things("towns"))})
-
-
-def floor_plan(rng: Random) -> Drawing:
-    """Rooms of a flat, made by repeatedly splitting the largest one."""
-    canvas = Canvas.any_size(rng, WHITE)
-    rooms = [(24, 24, canvas.width - 24, canvas.height - 24)]
-    names = rng.sample(things("rooms"), rng.randint(4, 7))
-    while len(rooms) < len(names):
-        rooms.sort(key=lambda room: (room[2] - room[0]) * (room[3] - room[1]))
-        left, top, right, bottom = rooms.pop()
-        share = rng.uniform(0.35, 0.65)
-        if right - left > bottom - top:
-            cut = int(left + (right - left) * share)
-            rooms += [(left, top, cut, bottom), (cut, top, right, bottom)]
-        else:
-            cut = int(top + (bottom - top) * share)
-            rooms += [(left, top, right, cut), (left, cut, right, bottom)]
-    for (left, top, right, bottom), name in zip(rooms, names, strict=True):
-        fill = rng.choice([WHITE, WHITE, shade(canvas.hue, 0.15, 0.95)])
-        canvas.draw.rectangle((left, top, right, bottom), fill=fill, outline=INK, width=4)
-        canvas.draw.line((left + 10, top, left + 36, top), fill=WHITE, width=6)
-        canvas.text(((left + right) / 2, (top + bottom) / 2), name, 15, width=right - left - 10, anchor="mm")
-    return Drawing(canvas.image, {"what": "floor plan", "place": names[0]})
 
 
 def night_sky(rng: Random) -> Drawing:
@@ -167,26 +120,6 @@ def meme(rng: Random) -> Drawing:
     canvas.text((wide / 2, 10), joke["first"].upper(), 24, ink, wide - 20, font="bold", anchor="mt")
     canvas.text((wide / 2, high - 10), joke["second"].upper(), 24, ink, wide - 20, font="bold", anchor="mb")
     return Drawing(canvas.image, {"what": "meme", **joke})
-
-
-def comic(rng: Random) -> Drawing:
-    """Two or three panels in which boxes talk to each other."""
-    canvas = Canvas(rng, rng.randint(400, 512), rng.randint(220, 340), WHITE)
-    joke = rng.choice(load("jokes"))
-    lines = [joke["first"], *rng.choice([["..."], []]), joke["second"]]
-    wide, high = canvas.width / len(lines), canvas.height
-    for index, line in enumerate(lines):
-        left, sky = wide * index, shade(canvas.hue + 0.2 * index, rng.uniform(0.1, 0.4), 0.95)
-        canvas.draw.rectangle((left + 4, 4, left + wide - 4, high - 4), fill=sky, outline=INK, width=3)
-        for colour in canvas.colours(rng.randint(1, 3)):
-            x, tall, bottom = left + rng.uniform(16, wide - 60), rng.uniform(30, 100), high - 10 - rng.uniform(0, 20)
-            canvas.draw.rectangle((x, bottom - tall, x + rng.uniform(24, 50), bottom), colour, INK, 2)
-        canvas.draw.rounded_rectangle((left + 10, 12, left + wide - 10, 84), 14, WHITE, INK, 2)
-        words = line.split()
-        rows = [" ".join(words[start : start + 3]) for start in range(0, len(words), 3)][:4]
-        for row, text in enumerate(rows):
-            canvas.text((left + wide / 2, 24 + 16 * row), text, 13, width=wide - 30, anchor="mm")
-    return Drawing(canvas.image, {"what": "comic strip", **joke})
 
 
 def _hills(canvas: Canvas, base: float) -> list[tuple[float, float]]:

@@ -13,9 +13,9 @@ import PIL.ImageOps
 from tasks.demo.drawings import FAMILIES, pages, scenes
 from tasks.demo.drawings.canvas import WHITE, Canvas, Drawing
 from tasks.demo.images import Photograph, photographs, view
-from tasks.demo.problems.plan import EXACT, IN_MESSAGES, Draw, Planter, Problem, about, later, repeated, texts, upload
+from tasks.demo.problems.plan import EXACT, IN_MESSAGES, Draw, Planter, Problem, about, later, planter, texts, upload
 from tasks.demo.records import Era, Fact, LogLine, Moment, new_conv_id
-from tasks.demo.traffic import Stage
+from tasks.demo.traffic import Scene, Stage
 from tasks.demo.words import chance, load, things
 
 _GPS_TAG, _MAKE_TAG = 0x8825, 0x010F
@@ -27,44 +27,38 @@ def faces(stage: Stage, rng: Random) -> Iterator[Problem]:
     """The shipped photographs with faces: as they are, mirrored, grey, and inside a drawn screen."""
     for photograph in photographs("faces"):
         for detail, change in APPEARANCES.items():
-            yield Problem(partial(_uploaded, stage, "face", detail, partial(_changed, photograph, change)))
+            yield Problem(partial(_uploaded, "face", detail, partial(_changed, photograph, change)))
 
 
 def misread_patterns(stage: Stage, rng: Random) -> Iterator[Problem]:
     """An abstract pattern that the embedded NSFW classifier scores as pornography."""
     for _ in range(3):
-        yield Problem(partial(_uploaded, stage, "nsfw_probe", "pattern", later(scenes.misread_pattern, rng)), EXACT)
+        yield Problem(partial(_uploaded, "nsfw_probe", "pattern", later(scenes.misread_pattern, rng)), EXACT)
 
 
 def written_data(stage: Stage, rng: Random) -> Iterator[Problem]:
     """Personal data written in an image."""
     for detail, lines in load("written_data").items():
-        yield Problem(partial(_uploaded, stage, "pii_image", detail, later(_note, rng, lines)), EXACT)
+        yield Problem(partial(_uploaded, "pii_image", detail, later(_note, rng, lines)), EXACT)
 
 
 def located(stage: Stage, rng: Random) -> Iterator[Problem]:
     """Images with a GPS position in their metadata."""
-    for draw in (scenes.landscape, scenes.skyline, scenes.floor_plan):
+    for draw in (scenes.landscape, scenes.fish, scenes.plate):
         exif = PIL.Image.Exif()
         exif[_MAKE_TAG] = "Boxcam"
         exif[_GPS_TAG] = {1: "N", 2: (52.0, 31.0, 12.5), 3: "E", 4: (13.0, 24.0, 18.0)}
-        yield Problem(partial(_uploaded, stage, "exif_gps", "jpeg", later(draw, rng), exif=exif), frozenset({Era.JPG}))
+        yield Problem(partial(_uploaded, "exif_gps", "jpeg", later(draw, rng), exif=exif), frozenset({Era.JPG}))
 
 
 def _uploaded(
-    stage: Stage,
-    kind: str,
-    detail: str,
-    draw: Draw,
-    rng: Random,
-    moment: Moment,
-    exif: PIL.Image.Exif | None = None,
+    kind: str, detail: str, draw: Draw, stage: Stage, rng: Random, moment: Moment, exif: PIL.Image.Exif | None = None
 ) -> list[LogLine]:
     name = stage.images.save(draw(), moment.era, exif)
     return _asked_about(stage, {"kind": kind, "detail": detail}, name, rng, moment)
 
 
-def _stored(kind: str, stage: Stage, detail: str, rng: Random, moment: Moment) -> list[LogLine]:
+def _stored(kind: str, detail: str, stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     """A file whose content is not a usable image."""
     name, content = new_conv_id(rng), CONTENTS[kind][detail](rng)
     suffix = "gif" if kind == "image_animated" else "png" if moment.era is Era.PNG else "jpg"
@@ -72,16 +66,10 @@ def _stored(kind: str, stage: Stage, detail: str, rng: Random, moment: Moment) -
     return _asked_about(stage, {"kind": kind, "detail": detail, "image": name}, name, rng, moment)
 
 
-def _missing(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
-    """A name without a file."""
-    name = new_conv_id(rng)
-    fact = {"kind": "image_missing", "detail": "no file", "image": name}
-    return _asked_about(stage, fact, name, rng, moment)
-
-
-def _escaping(stage: Stage, name: str, rng: Random, moment: Moment) -> list[LogLine]:
-    """A name that points outside the image folder."""
-    return _asked_about(stage, {"kind": "image_path_escape", "detail": name}, name, rng, moment)
+def _without_file(kind: str, name: str | None, stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
+    """A name without a file, such as one that points outside the image folder; by default like any other."""
+    name = name or new_conv_id(rng)
+    return _asked_about(stage, {"kind": kind, "image": name}, name, rng, moment)
 
 
 def _asked_about(stage: Stage, fact: Fact, name: str, rng: Random, moment: Moment) -> list[LogLine]:
@@ -148,6 +136,9 @@ CONTENTS: dict[str, dict[str, Callable[[Random], bytes]]] = {
 }
 """Kind, detail -> function that makes the file's content."""
 
+OUTSIDE = ("../../outside", "..\\..\\outside.png", "/etc/hostname")
+"""Names that point outside the image folder."""
+
 APPEARANCES: dict[str, Change] = {
     "plain": lambda image: image,
     "mirrored": PIL.ImageOps.mirror,
@@ -159,7 +150,7 @@ APPEARANCES: dict[str, Change] = {
 COPIES = 4
 HOT_COUNT = 20
 _SUBJECTS = {"coffee", "pets", "sights", "flowers", "rockets"}
-_DATASETS = {"Memes": "meme", "Floorplans": "floor_plan", "Websites": "dashboard", "Charts": "bar_chart"}
+_DATASETS = {"Memes": "meme", "Flowcharts": "flow_chart", "Websites": "dashboard", "Charts": "bar_chart"}
 _PRESETS_UNUSED = 2
 
 
@@ -169,7 +160,7 @@ def exact_duplicates(stage: Stage, rng: Random) -> Iterator[Problem]:
         draw = later(scenes.landscape, rng)
         fact = {"kind": "exact_duplicate", "group": f"{rng.getrandbits(32):08x}"}
         for _ in range(COPIES):
-            yield Problem(partial(_asked, stage, fact, draw, text["prompt"]), EXACT)
+            yield Problem(partial(_asked, fact, draw, text["prompt"]), EXACT)
 
 
 def near_duplicates(stage: Stage, rng: Random) -> Iterator[Problem]:
@@ -179,7 +170,7 @@ def near_duplicates(stage: Stage, rng: Random) -> Iterator[Problem]:
         group = f"{rng.getrandbits(32):08x}"
         for (variant, change), prompt in zip(VERSIONS.items(), wordings[number % len(wordings)], strict=True):
             fact = {"kind": "near_duplicate_picture", "group": group, "variant": variant}
-            yield Problem(partial(_asked, stage, fact, partial(_changed, draw, change), prompt), EXACT)
+            yield Problem(partial(_asked, fact, partial(_changed, draw, change), prompt), EXACT)
 
 
 def look_alikes(stage: Stage, rng: Random) -> Iterator[Problem]:
@@ -194,7 +185,7 @@ def look_alikes(stage: Stage, rng: Random) -> Iterator[Problem]:
     ):
         for draw in draws:
             fact = {"kind": "not_near_duplicate", "group": f"{name}-{group}"}
-            yield Problem(partial(_asked, stage, fact, draw, question), EXACT)
+            yield Problem(partial(_asked, fact, draw, question), EXACT)
 
 
 def hot_prompts(stage: Stage, rng: Random) -> Iterator[Problem]:
@@ -202,33 +193,29 @@ def hot_prompts(stage: Stage, rng: Random) -> Iterator[Problem]:
     text = load("problem_texts")["hot_prompt"]
     for number in range(HOT_COUNT):
         fact = {"kind": "hot_prompt", "text": text, "count": HOT_COUNT} if number == 0 else None
-        draw = later(rng.choice([scenes.discs, scenes.shards, scenes.plate, scenes.skyline]), rng)
-        yield Problem(partial(_asked_by_all, stage, text, fact, draw), EXACT)
+        draw = later(rng.choice([scenes.discs, scenes.shards, scenes.plate, scenes.landscape]), rng)
+        yield Problem(partial(_asked, fact, draw, text), EXACT)
 
 
 def presets(stage: Stage, rng: Random) -> Iterator[Problem]:
     """Presets in chats of the last two eras, and unused presets. Log lines do not say that an image is a preset."""
     for dataset, family in _DATASETS.items():
         file = stage.presets.add(FAMILIES[family](rng).image, dataset)
-        yield Problem(partial(_picked, stage, dataset, file), EXACT)
-    file = stage.presets.add(FAMILIES["comic"](rng).image, "Memes")
-    yield Problem(partial(_picked, stage, "Memes", file), frozenset({Era.JPG}))
+        yield Problem(partial(_picked, dataset, file), EXACT)
+    file = stage.presets.add(FAMILIES["meme"](rng).image, "Memes")
+    yield Problem(partial(_picked, "Memes", file), frozenset({Era.JPG}))
     for _ in range(_PRESETS_UNUSED):
         stage.presets.add(FAMILIES["meme"](rng).image, "Memes")
 
 
-def _asked(stage: Stage, fact: Fact, draw: Draw, prompt: str, rng: Random, moment: Moment) -> list[LogLine]:
+def _asked(fact: Fact | None, draw: Draw, prompt: str, stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     name = stage.images.save(draw(), moment.era)
     talk = stage.talk(rng, upload(name), [prompt])
-    return stage.chat(rng, moment, talk, fact | {"conversation_id": talk.conv_id, "image": name})
+    facts = [fact | {"conversation_id": talk.conv_id, "image": name}] if fact else []
+    return stage.chat(rng, moment, talk, *facts)
 
 
-def _asked_by_all(stage: Stage, text: str, fact: Fact | None, draw: Draw, rng: Random, moment: Moment) -> list[LogLine]:
-    talk = stage.talk(rng, upload(stage.images.save(draw(), moment.era)), [text])
-    return stage.chat(rng, moment, talk, *([fact] if fact else []))
-
-
-def _picked(stage: Stage, dataset: str, file: Path, rng: Random, moment: Moment) -> list[LogLine]:
+def _picked(dataset: str, file: Path, stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     with PIL.Image.open(file) as image:
         name = stage.images.save(image, moment.era)
     talk = stage.talk(rng, upload(name), [f"What is the point of this example from {dataset.lower()}?"])
@@ -276,16 +263,23 @@ VERSIONS: dict[str, Change] = {
 }
 """Version of an image, as made by sharing -> how it is made."""
 
+
+def _files(kind: str) -> Iterator[Scene]:
+    return (partial(_stored, kind, detail) for detail in CONTENTS[kind])
+
+
 PLANTERS: dict[str, Planter] = {
     "face": faces,
     "nsfw_probe": misread_patterns,
     "pii_image": written_data,
     "exif_gps": located,
-    "image_corrupt": repeated(partial(_stored, "image_corrupt"), *CONTENTS["image_corrupt"], eras=IN_MESSAGES),
-    "image_missing": repeated(_missing),
-    "image_bomb": repeated(partial(_stored, "image_bomb"), *CONTENTS["image_bomb"], eras=EXACT),
-    "image_animated": repeated(partial(_stored, "image_animated"), *CONTENTS["image_animated"], eras=EXACT),
-    "image_path_escape": repeated(_escaping, "../../outside", "..\\..\\outside.png", "/etc/hostname", eras=IN_MESSAGES),
+    "image_corrupt": planter(*_files("image_corrupt"), eras=IN_MESSAGES),
+    "image_missing": planter(*3 * [partial(_without_file, "image_missing", None)]),
+    "image_bomb": planter(*_files("image_bomb"), eras=EXACT),
+    "image_animated": planter(*_files("image_animated"), eras=EXACT),
+    "image_path_escape": planter(
+        *(partial(_without_file, "image_path_escape", name) for name in OUTSIDE), eras=IN_MESSAGES
+    ),
     "exact_duplicate": exact_duplicates,
     "near_duplicate_picture": near_duplicates,
     "not_near_duplicate": look_alikes,

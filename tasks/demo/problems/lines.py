@@ -5,7 +5,7 @@ that the file is never opened.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -13,7 +13,7 @@ from typing import Any
 
 import PIL.Image
 
-from tasks.demo.problems.plan import EXACT, IN_MESSAGES, Planter, Problem, about, repeated, texts, upload
+from tasks.demo.problems.plan import EXACT, IN_MESSAGES, Planter, about, planter, texts, upload
 from tasks.demo.records import (
     MIDNIGHT_SECONDS,
     Channel,
@@ -37,15 +37,8 @@ NESTING = 20_000
 Record = dict[str, Any]
 
 
-def bad_lines(stage: Stage, rng: Random) -> Iterator[Problem]:
-    """Each kind of bad line once."""
-    for detail, spoil in SPOILERS.items():
-        yield Problem(partial(_spoiled, stage, detail, spoil), EXACT)
-    yield Problem(partial(_torn_last_line, stage), EXACT)
-
-
-def _spoiled(stage: Stage, detail: str, spoil: Callable[[Record], bytes], rng: Random, moment: Moment) -> list[LogLine]:
-    content = spoil(_record(stage, rng, moment))
+def _spoiled(detail: str, stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
+    content = SPOILERS[detail](_record(stage, rng, moment))
     return [LogLine(moment.at, content, facts=({"kind": "bad_line", "detail": detail},))]
 
 
@@ -66,16 +59,11 @@ def _dumped(record: Record) -> bytes:
     return json.dumps(record).encode()
 
 
-def _with(**values: Any) -> Callable[[Record], bytes]:
-    return lambda record: _dumped(record | values)
-
-
-def _with_state(**values: Any) -> Callable[[Record], bytes]:
-    return lambda record: _dumped(record | {"state": record["state"] | values})
-
-
-def _without(key: str) -> Callable[[Record], bytes]:
-    return lambda record: _dumped({name: value for name, value in record.items() if name != key})
+def _replaced(bad: dict[str, Any], record: Record) -> bytes:
+    """The record with other values at the top or in its state, or without a key."""
+    kept = {name: value for name, value in record.items() if name != bad.get("without")}
+    state = {"state": record["state"] | bad["state"]} if "state" in bad else {}
+    return _dumped(kept | bad.get("record", {}) | state)
 
 
 def _nested(record: Record) -> bytes:
@@ -94,21 +82,10 @@ SPOILERS: dict[str, Callable[[Record], bytes]] = {
     "spaces": lambda record: b"   \t ",
     "bad bytes": lambda record: _dumped(record).replace(b'"type"', b'"ty\xff\xfepe"'),
     "list": lambda record: _dumped(record).join((b"[", b"]")),
-    "no state": _without("state"),
-    "state is text": _with(state="see above"),
-    "messages are a number": _with_state(messages=7),
-    "message of three": _with_state(messages=[["user", "Q", "extra"]]),
-    "model is null": _with(model=None),
-    "unknown type": _with(type="reveal"),
-    "no time": _without("tstamp"),
-    "time is text": _with(tstamp="yesterday"),
-    "time is not a number": _with(tstamp=float("nan")),
     "time without end": lambda record: _dumped(record | {"tstamp": 0}).replace(b'"tstamp": 0,', b'"tstamp": 1e999,'),
-    "time before the arena": _with(tstamp=86_400.0),
-    "offset beyond the messages": _with_state(offset=99),
-    "conv_id is a path": _with_state(conv_id="../../etc/hostname"),
     "deep nesting": _nested,
     "very long": _long,
+    **{bad["detail"]: partial(_replaced, bad) for bad in texts("bad_record")},
 }
 """What is wrong -> function that spoils a record that way."""
 
@@ -156,7 +133,7 @@ def _few_shot(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     return stage.chat(rng, moment, talk, about("few_shot_offset", talk, num_turns=1))
 
 
-def _text_only(stage: Stage, prompt: str, rng: Random, moment: Moment) -> list[LogLine]:
+def _text_only(prompt: str, stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     """A conversation without an image, in the server's text log."""
     turn = Turn(prompt, load("problem_texts")["text_answer"])
     talk = replace(stage.any_talk(rng, moment), image=None, turns=(turn,))
@@ -171,7 +148,7 @@ def _reported(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     return [*lines, record_line(record, facts=(about("user_flag", talk),))]
 
 
-def _names_shown(kind: str, stage: Stage, spelling: str, rng: Random, moment: Moment) -> list[LogLine]:
+def _names_shown(kind: str, spelling: str, stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     """A battle with shown model names, or an anonymous one that was logged after the names were revealed."""
     talks = _pair(stage, rng, moment)
     form = _SPELLINGS[spelling]
@@ -215,10 +192,6 @@ def _vote_fact(kind: str, talks: tuple[Talk, Talk], **more: Any) -> Fact:
     return {"kind": kind, "battle": talks[0].conv_id, **more}
 
 
-def _flagged(stage: Stage, play: Callable[..., list[LogLine]], rng: Random, moment: Moment) -> list[LogLine]:
-    return play(stage, rng, moment)
-
-
 def _flagged_chat(channel: Channel, detail: str, stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     talk = _flagged_talk(stage, rng, new_conv_id(rng))
     return stage.chat(rng, moment, talk, _flag_fact(talk, detail), channel=channel)
@@ -255,22 +228,21 @@ def _flag_fact(talk: Talk, detail: str) -> Fact:
 
 
 PLANTERS: dict[str, Planter] = {
-    "bad_line": bad_lines,
-    "regenerated": repeated(_regenerated),
-    "image_reset_same_conv_id": repeated(_image_reset, eras=EXACT),
-    "crosses_midnight": repeated(_over_midnight, eras=EXACT, needs_morrow=True),
-    "stringified_record": repeated(_stringified, eras=IN_MESSAGES),
-    "few_shot_offset": repeated(_few_shot, eras=EXACT),
-    "text_only": repeated(_text_only, *(text["prompt"] for text in texts("text_only"))),
-    "user_flag": repeated(_reported),
-    "named_battle": repeated(partial(_names_shown, "named_battle"), *["plain"] * 3),
-    "anonymous_revealed": repeated(partial(_names_shown, "anonymous_revealed"), *["h3", "markdown"] * 2),
-    "same_model_both_sides": repeated(_against_itself),
-    "unequal_sides": repeated(_unequal),
-    "multi_turn_battle": repeated(_long_battle),
-    "vote_without_chat": repeated(_vote_alone, eras=IN_MESSAGES),
-    "csam_flag": repeated(
-        _flagged,
+    "bad_line": planter(*(partial(_spoiled, detail) for detail in SPOILERS), _torn_last_line, eras=EXACT),
+    "regenerated": planter(*3 * [_regenerated]),
+    "image_reset_same_conv_id": planter(*3 * [_image_reset], eras=EXACT),
+    "crosses_midnight": planter(*3 * [_over_midnight], eras=EXACT, needs_morrow=True),
+    "stringified_record": planter(*3 * [_stringified], eras=IN_MESSAGES),
+    "few_shot_offset": planter(*3 * [_few_shot], eras=EXACT),
+    "text_only": planter(*(partial(_text_only, text["prompt"]) for text in texts("text_only"))),
+    "user_flag": planter(*3 * [_reported]),
+    "named_battle": planter(*3 * [partial(_names_shown, "named_battle", "plain")]),
+    "anonymous_revealed": planter(*(partial(_names_shown, "anonymous_revealed", s) for s in 2 * ["h3", "markdown"])),
+    "same_model_both_sides": planter(*3 * [_against_itself]),
+    "unequal_sides": planter(*3 * [_unequal]),
+    "multi_turn_battle": planter(*3 * [_long_battle]),
+    "vote_without_chat": planter(*3 * [_vote_alone], eras=IN_MESSAGES),
+    "csam_flag": planter(
         partial(_flagged_chat, Channel.CSAM, "csam file"),
         partial(_flagged_chat, Channel.VISION, "normal file"),
         _flagged_right,

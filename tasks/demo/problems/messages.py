@@ -7,9 +7,9 @@ from hashlib import sha256
 from random import Random
 from typing import Any
 
-from tasks.demo.problems.plan import Planter, Problem, about, texts
+from tasks.demo.problems.plan import Planter, about, planter, texts
 from tasks.demo.records import Fact, LogLine, Moment, Talk, Turn
-from tasks.demo.traffic import Stage
+from tasks.demo.traffic import Scene, Stage
 
 _KINDS = (
     "pii_text", "not_pii_text", "leaked_identity", "not_leaked_identity", "service_error", "unfinished", "hostile_text",
@@ -19,23 +19,19 @@ _IN_BATTLES_EVERY, _IN_CHATS = 3, {"not_pii_text", "not_leaked_identity", "hosti
 """Every third planted message is in a battle and the others in direct chats; those of some kinds are all in chats."""
 
 
-def planter(kind: str) -> Planter:
-    """Plants each text of a kind in a conversation of its own."""
-
-    def plant(stage: Stage, rng: Random) -> Iterator[Problem]:
-        for number, text in enumerate(texts(kind)):
-            in_battle = kind not in _IN_CHATS and number % _IN_BATTLES_EVERY == 2
-            yield Problem(partial(_in_battle if in_battle else _in_chat, stage, kind, text))
-
-    return plant
+def _scenes(kind: str) -> Iterator[Scene]:
+    """One scene for each text of a kind."""
+    for number, text in enumerate(texts(kind)):
+        in_battle = kind not in _IN_CHATS and number % _IN_BATTLES_EVERY == 2
+        yield partial(_in_battle if in_battle else _in_chat, kind, text)
 
 
-def _in_chat(stage: Stage, kind: str, text: dict[str, Any], rng: Random, moment: Moment) -> list[LogLine]:
+def _in_chat(kind: str, text: dict[str, Any], stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     talk = _with_text(stage.any_talk(rng, moment), text)
     return stage.chat(rng, moment, talk, _fact(kind, talk, text))
 
 
-def _in_battle(stage: Stage, kind: str, text: dict[str, Any], rng: Random, moment: Moment) -> list[LogLine]:
+def _in_battle(kind: str, text: dict[str, Any], stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     image = stage.image(rng, moment)
     prompts = [_prompt(text)] if "prompt" in text else stage.prompts(rng, image)
     left, right = stage.pair(rng, image, prompts)
@@ -62,5 +58,5 @@ def _fact(kind: str, talk: Talk, text: dict[str, Any]) -> Fact:
     return about(kind, talk, **more)
 
 
-PLANTERS: dict[str, Planter] = {kind: planter(kind) for kind in _KINDS}
+PLANTERS: dict[str, Planter] = {kind: planter(*_scenes(kind)) for kind in _KINDS}
 """Kind -> function that plants it."""

@@ -1,7 +1,6 @@
 """Building blocks of planted problems: a scene and the days on which it can happen."""
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any, NamedTuple
 
@@ -32,25 +31,13 @@ class Problem(NamedTuple):
 Draw = Callable[[], PIL.Image.Image]
 """Draws a planted image when its scene is played, so that not all images are in memory."""
 
-Planter = Callable[[Stage, Random], Iterator[Problem]]
+Planter = Callable[[Stage, Random], Iterable[Problem]]
 """Function that plants every variant of one kind once."""
 
 
-def repeated(
-    play: Callable[..., Any],
-    *variants: Any,
-    times: int = 3,
-    eras: frozenset[Era] = ALL_ERAS,
-    needs_morrow: bool = False,
-) -> Planter:
-    """Plants `play(stage, rng, moment)` `times` times, or `play(stage, variant, rng, moment)` once per variant."""
-    given: list[tuple[Any, ...]] = [(variant,) for variant in variants] or [()] * times
-
-    def plant(stage: Stage, rng: Random) -> Iterator[Problem]:
-        for each in given:
-            yield Problem(partial(play, stage, *each), eras, needs_morrow)
-
-    return plant
+def planter(*scenes: Scene, eras: frozenset[Era] = ALL_ERAS, needs_morrow: bool = False) -> Planter:
+    """Plants each of the scenes once."""
+    return lambda stage, rng: [Problem(scene, eras, needs_morrow) for scene in scenes]
 
 
 def texts(kind: str) -> list[dict[str, Any]]:

@@ -46,14 +46,11 @@ def _loaded(point: EntryPoint) -> FormatAdapter:
     package = point.dist.name if point.dist else point.value
     try:
         found = point.load()
+        if not isinstance(found, FormatAdapter):
+            raise TypeError(f"{point.value} is a {type(found).__name__}, not a FormatAdapter")
     except Exception as error:  # code of another package may raise anything
-        raise _broken(point, package, f"{type(error).__name__}: {error}") from None
-    if not isinstance(found, FormatAdapter):
-        raise _broken(point, package, f"{point.value} is a {type(found).__name__}, not a FormatAdapter")
+        raise BadInput(
+            f"format {point.name!r} of package {package!r} cannot be loaded ({type(error).__name__}: {error}); "
+            "repair or remove the package"
+        ) from None
     return found._replace(name=point.name)
-
-
-def _broken(point: EntryPoint, package: str, problem: str) -> BadInput:
-    return BadInput(
-        f"format {point.name!r} of package {package!r} cannot be loaded ({problem}); repair or remove the package"
-    )

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,20 +71,21 @@ def _by_cld2(prose: str) -> Language | None:
     return Language(language=code, confidence=best[2] / 100) if reliable and len(code) < 4 and code != "un" else None
 
 
+@cache
+def _encoding() -> "bpe_openai.Encoding":
+    import bpe_openai  # slow to import (about a second)
+
+    return bpe_openai.get_encoding("cl100k_base")
+
+
 class Cl100k:
     """Token counts of gpt-3.5-turbo and gpt-4, as used in arena releases since 2023."""
 
     version = "cl100k-bpe-openai-0.1.4"
 
-    @cached_property
-    def _encoding(self) -> "bpe_openai.Encoding":
-        import bpe_openai  # slow to import (about a second)
-
-        return bpe_openai.get_encoding("cl100k_base")
-
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Tokens of every text; special tokens in a text are counted as the plain characters they are."""
-        return [len(self._encoding.encode_ordinary(text)) for text in texts]
+        return [len(_encoding().encode_ordinary(text)) for text in texts]
 
 
 class Keywords:

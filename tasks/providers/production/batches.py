@@ -104,12 +104,6 @@ class BatchApi(ABC):
                 break
         return None
 
-    def remove(self, files: Sequence[str]) -> None:
-        """Delete files at the vendor; errors are ignored, because files expire there."""
-        for file in files:
-            with suppress(CallFailed):
-                self.delete(file)
-
 
 def outcome_of(answer_text: Callable[[], str], tokens: tuple[int | None, int | None]) -> Outcome:
     """The outcome of a billed question; `answer_text` may raise CallFailed. `tokens` are input and output tokens."""
@@ -365,5 +359,7 @@ class BatchQueue:
                 bill.nothing()
         for record, files in self._ended if stored else ():
             self._records.forget(record)
-            self._api.remove(files)
+            for file in files:
+                with suppress(CallFailed):  # files expire at the vendor
+                    self._api.delete(file)
         self._folder.cleanup()

@@ -8,6 +8,15 @@ from tasks.storage.database import TemporaryDatabase
 from tasks.storage.tables import Store
 
 
+def topic_sizes(store: Store) -> pl.DataFrame:
+    """topic, name, prompts (distinct, with their images) and conversations, the largest topic first."""
+    topics = store.read("topics", ["document_id", "topic", "name"])
+    asked = store.read("conversations", ["document_id"]).group_by("document_id").agg(conversations=pl.len())
+    sizes = topics.join(asked, on="document_id", how="left").group_by("topic", "name")
+    counted = sizes.agg(prompts=pl.len(), conversations=pl.col("conversations").sum())
+    return counted.sort("prompts", "topic", descending=[True, False])
+
+
 def bench_tables(store: Store) -> dict[str, pl.DataFrame]:
     """Table name -> rows: prompts left by each filter, prompts by topic, measures, hidden split counted by month."""
     topics = store.read("topics", ["topic", "name"]).group_by("topic", "name").agg(prompts=pl.len())

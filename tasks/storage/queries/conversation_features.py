@@ -37,14 +37,10 @@ def conversation_features(store: Store, conversations: pl.DataFrame, versions: V
     and bold.
     """
     base = conversations.select("conversation_id", "prompt_id", "document_id", multi_turn=pl.col("num_turns") > 1)
-    language = signal_values(store, "language", versions["language"], ["language"])
-    categories = signal_values(store, "categories", versions["categories"], list(CATEGORIES))
-    joined = base.join(language, left_on="prompt_id", right_on="content_id", how="left", maintain_order="left").join(
-        categories, left_on="document_id", right_on="content_id", how="left", maintain_order="left"
-    )
-    joined = joined.join(
-        _over_turns(store, conversations, versions), on="conversation_id", how="left", maintain_order="left"
-    )
+    known = _with_signal(store, base, "prompt_id", "language", ["language"], versions)
+    known = _with_signal(store, known, "document_id", "categories", CATEGORIES, versions)
+    over_turns = _over_turns(store, conversations, versions)
+    joined = known.join(over_turns, on="conversation_id", how="left", maintain_order="left")
     return joined.drop("prompt_id", "document_id").with_columns(
         headers=pl.sum_horizontal((f"h{level}" for level in range(1, 7)), ignore_nulls=False),
         list_items=pl.col("ordered") + pl.col("unordered"),
@@ -81,11 +77,16 @@ def _sum(counts: pl.Expr) -> pl.Expr:
 def with_labels(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.DataFrame:
     """The conversations with the columns of criteria and taxonomy; null where not measured."""
     for signal, columns in (("criteria", CRITERIA), ("taxonomy", TAXONOMY)):
-        known = signal_values(store, signal, versions[signal], list(columns))
-        conversations = conversations.join(
-            known, left_on="document_id", right_on="content_id", how="left", maintain_order="left"
-        )
+        conversations = _with_signal(store, conversations, "document_id", signal, columns, versions)
     return conversations
+
+
+def _with_signal(
+    store: Store, rows: pl.DataFrame, key: str, signal: str, columns: Sequence[str], versions: Versions
+) -> pl.DataFrame:
+    """The rows with columns of a signal of the text or document in column `key`."""
+    known = signal_values(store, signal, versions[signal], columns)
+    return rows.join(known, left_on=key, right_on="content_id", how="left", maintain_order="left")
 
 
 def tallied(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import polars as pl
 
-from schemas.policy import Over, Policy, Rule
+from schemas.policy import Policy, Rule
 from schemas.reject import REJECT_TEXTS
 from schemas.run import Funnel
+from tasks.runtime.yaml_files import read_yaml
 from tasks.storage.database import TemporaryDatabase
 from tasks.storage.tables import Store
 
@@ -22,6 +23,7 @@ REPEATS = {
 }
 """Reasons of dropped lines that repeat other lines -> what they mean."""
 _FATES = Path(__file__).with_name("line_fates.sql")
+_SAID: dict[str, dict[str, str]] = read_yaml(Path(__file__).with_name("rule_words.yaml"))
 
 
 def line_fates(store: Store) -> pl.DataFrame:
@@ -95,51 +97,12 @@ def comparison(rule: Rule) -> str:
 
 def rule_text(rule: Rule) -> str:
     """The rule in words: `a face with confidence 0.5 or more in an image`."""
-    where = _WHERE.get(rule.over, "")
-    if rule.equals is not None and (words := _WORDS.get(f"{rule.signal} {str(rule.equals).lower()}")):
+    where = f" {_SAID['where'][rule.over]}" if rule.over in _SAID["where"] else ""
+    if rule.equals is not None and (words := _SAID["words"].get(f"{rule.signal} {str(rule.equals).lower()}")):
         return words
-    words = _WORDS.get(rule.signal, "")
+    words = _SAID["words"].get(rule.signal, "")
     if rule.contains_any is not None and words:
         return words.format(f" ({', '.join(rule.contains_any)})" if rule.contains_any else "") + where
     if rule.equals is None and words:
         return words.format(comparison(rule)) + where
     return f"{rule.signal} of the {rule.over.replace('_', ' ')}: {comparison(rule)}"
-
-
-_WHERE = {
-    Over.IMAGES: " in an image",
-    Over.IMAGE_TEXTS: " in the text of an image",
-    Over.MESSAGES: " in a message",
-    Over.USER_MESSAGES: " in a message of the user",
-    Over.ASSISTANT_MESSAGES: " in an answer",
-    Over.PROMPT: " in the prompt",
-}
-_WORDS = {
-    "nsfw.nsfw_probability": "nudity or sex with probability {}",
-    "faces.confidence_max": "a face with confidence {}",
-    "text_pii.types": "personal data{}",
-    "moderation.flagged_categories": "a harmful text{}",
-    "image_moderation.flagged_categories": "something harmful{}",
-    "service_text.kinds": "a text of the service, not of a model{}",
-    "model_names.names": "the name of a model or its maker{}",
-    "conversation.image_problems": "an image that cannot be used{}",
-    "conversation.feedback": "feedback of the user{}",
-    "conversation.num_turns": "number of turns {}",
-    "conversation.single_turn_prompt_characters": "a prompt of {} characters",
-    "conversation.prompt_characters": "characters of the user {}",
-    "conversation.shortest_message_characters": "a message of {} characters",
-    "conversation.empty_message true": "an empty message",
-    "conversation.null_message true": "a message that the log lacks",
-    "conversation.ends_with_user true": "no answer to the last message",
-    "conversation.model_excluded true": "a model that the policy excludes",
-    "conversation.user_banned true": "a user that the policy bans",
-    "conversation.has_image false": "no image",
-    "conversation.has_image true": "an image",
-    "conversation.undated true": "no time in the log",
-    "conversation.is_preset true": "an example image of the arena",
-    "battle.same_model true": "a model against itself",
-    "battle.unequal_turns true": "sides with different numbers of turns",
-    "battle.anonymous false": "model names that the voter saw",
-    "battle.anonymous true": "model names that the voter did not see",
-}
-"""Signal column, with the compared value after it where that is one of two -> words; {} is the comparison or list."""

@@ -6,6 +6,7 @@ All stages after `decide` use this form.
 import json
 from collections.abc import Iterable
 from datetime import date
+from itertools import chain
 
 import polars as pl
 
@@ -44,13 +45,9 @@ def battles_as_released(store: Store) -> pl.DataFrame:
 def days(store: Store) -> list[date]:
     """The days of the conversations, sorted. Conversations without a time count only when none has one."""
     dated = pl.col("tstamp") >= UNDATED_BEFORE
-    parts = store.read_slices("conversations", ["day", "tstamp"])
-    known = pl.concat(
-        [
-            pl.DataFrame(schema={"day": pl.Date, "dated": pl.Boolean}),
-            *(p.select("day", dated=dated).unique() for p in parts),
-        ]
-    )
+    columns = ["day", "tstamp"]
+    slices = chain([store.empty("conversations", columns)], store.read_slices("conversations", columns))
+    known = pl.concat(rows.select("day", dated=dated).unique() for rows in slices)
     timed = known.filter("dated")
     return sorted((timed if timed.height else known)["day"].unique().to_list())
 

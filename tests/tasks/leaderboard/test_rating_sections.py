@@ -6,7 +6,7 @@ import pytest
 from schemas.settings import Settings
 from tasks.leaderboard.steps import rate_models
 from tasks.report.boards import battle_parts
-from tasks.report.kept import kept_battles
+from tasks.report.kept import count_battles
 from tests.builders import VERSIONS, battle, decision, measure_clean, sides, store_with
 
 SECTIONS = ["votes", "style_coefficients", "rank_changes"]
@@ -23,7 +23,7 @@ def parts(tmp_path_factory):
     )
     measure_clean(store, conversations)
     rate_models.fn(Settings(store=store.root, bootstraps=3), VERSIONS)
-    return {part.key: part for part in battle_parts(store, kept_battles(store)[1]) if part}
+    return {part.key: part for part in battle_parts(store, count_battles(store)[1]) if part}
 
 
 def test_every_section_has_a_table_and_a_figure(parts):

@@ -62,7 +62,7 @@ def written_out(battles, weight, penalty_strengths, penalty_coefficients) -> np.
 
 
 def numbers_of(battles, preset):
-    rows, coefficients = style_board(battles, RatingMethod(style=preset))
+    rows, coefficients = style_board(battles, RatingMethod(style_preset=preset))
     ratings = {row.model: row.rating for row in rows}
     return np.array([*(ratings[m] for m in sorted(ratings)), *(c.coefficient for c in coefficients)])
 
@@ -104,7 +104,7 @@ def test_a_model_that_only_writes_longer_loses_its_lead():
 @pytest.mark.parametrize("preset", StylePreset)
 def test_style_intervals_by_sandwich_and_bootstrap_agree(preset):
     battles = styled_battles(1500)
-    methods = [RatingMethod(bootstraps=1000, interval=interval, style=preset) for interval in reversed(Interval)]
+    methods = [RatingMethod(bootstraps=1000, interval=interval, style_preset=preset) for interval in reversed(Interval)]
     both = [style_board(battles, method) for method in methods]
     for sandwich, bootstrap in zip(*(rows + coefficients for rows, coefficients in both), strict=True):
         assert sandwich.ci95_high - sandwich.ci95_low == pytest.approx(
@@ -117,11 +117,12 @@ def test_every_round_is_the_optimum_of_its_drawn_votes():
     cast = votes(battles)
     data = styled(cast, style_differences(battles, COVARIATES))
     point = fit(data)
-    found = bootstrap_fits(data, cast, point, rounds=3, seed=5)
+    found = bootstrap_fits(data, point, rounds=3, seed=5)
     for times, parameters in zip(draws(cast, 3, 5), found, strict=True):
         chosen = np.repeat(np.arange(2000), times.astype(int))
-        rows = {name: getattr(data, name)[chosen] for name in ("pair", "score", "style", "weight")}
-        assert parameters == pytest.approx(fit(replace(data, **rows)), abs=1e-6)
+        again = replace(cast, pair=cast.pair[chosen], score=cast.score[chosen])
+        drawn = replace(data, cast=again, style=data.style[chosen], weight=data.weight[chosen])
+        assert parameters == pytest.approx(fit(drawn), abs=1e-6)
         assert np.abs(parameters - point).max() > 0.01
 
 
@@ -149,7 +150,7 @@ def test_a_model_that_never_lost_has_no_upper_bound_under_either_preset():
     hero = pl.DataFrame({"model_a": ["hero"] * 6, "model_b": ["m0"] * 6, "winner": ["model_a"] * 6})
     battles = pl.concat([styled_battles(500), hero], how="diagonal").fill_null(5)
     for preset in StylePreset:
-        rows, _ = style_board(battles, RatingMethod(style=preset))
+        rows, _ = style_board(battles, RatingMethod(style_preset=preset))
         top = next(row for row in rows if row.model == "hero")
         assert np.isfinite([top.rating, top.ci95_low]).all() and "only_wins" in top.flags
         assert (top.ci95_high, top.rank) == (None, None)

@@ -13,7 +13,7 @@ from schemas.settings import Settings
 from tasks.policy.drift import drift_lines, drop_counts
 from tasks.policy.policy_file import load_policy, policy_hash
 from tasks.policy.steps import watch_drift
-from tasks.storage.run_record import earlier_drops, keep_run_record
+from tasks.storage.run_record import RunRecord, earlier_drops
 from tests.builders import NOON, conversation, decision, store_with
 
 BAND = DriftBand()
@@ -96,7 +96,7 @@ def _store(folder, faces: int, others: int):
 
 def _record(store, drops: DropCounts, number: int) -> None:
     report = StageReport(stage="drift", drops=drops)
-    keep_run_record(store, Settings(store=store.root), [report], NOON + timedelta(days=number))
+    RunRecord(store, Settings(store=store.root), NOON + timedelta(days=number)).add(report)
 
 
 def test_a_run_holds_until_somebody_accepts_and_then_never_again_for_the_same_input(tmp_path):
@@ -108,7 +108,7 @@ def test_a_run_holds_until_somebody_accepts_and_then_never_again_for_the_same_in
         watch_drift.fn(settings)
     accepted = watch_drift.fn(settings.model_copy(update={"accept_drift": True}))
     assert accepted.counts == {"outside_band": 1}
-    keep_run_record(store, settings, [accepted], NOON + timedelta(days=9))
+    RunRecord(store, settings, NOON + timedelta(days=9)).add(accepted)
     assert watch_drift.fn(settings).counts == {"outside_band": 0}
 
 

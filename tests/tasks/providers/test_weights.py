@@ -5,10 +5,12 @@ import socket
 import subprocess
 import sys
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from threading import Thread
 
 import pytest
+
+from tests.http_server import LoopbackServer
 
 pytest.importorskip("huggingface_hub")
 
@@ -55,7 +57,7 @@ class Hub(BaseHTTPRequestHandler):
 @pytest.fixture
 def hub():
     Hub.asked = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    server = LoopbackServer(("127.0.0.1", 0), Hub)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import huggingface_hub.constants
 import polars as pl
@@ -67,10 +68,12 @@ def hub(monkeypatch, tmp_path):
     server.close()
 
 
-@pytest.fixture
-def waited():
+@pytest.fixture(autouse=True)
+def waited(monkeypatch) -> list[float]:
     """Seconds that were waited for an unwell Hub, instead of waiting."""
-    return []
+    seconds: list[float] = []
+    monkeypatch.setattr("tasks.publish.hub.time", SimpleNamespace(sleep=seconds.append))
+    return seconds
 
 
 @pytest.fixture
@@ -79,9 +82,7 @@ def publish(hub, release, waited):
 
     def run(folder=release, repo=REPO, public=False, per_config=False, preview=False, hours=0):
         plan = plan_upload(folder, repo, public, per_config, preview)
-        return publish_release(
-            hub_api(), folder, plan, store_of(str(folder)), NOON + timedelta(hours=hours), waited.append
-        )
+        return publish_release(hub_api(), folder, plan, store_of(str(folder)), NOON + timedelta(hours=hours))
 
     return run
 

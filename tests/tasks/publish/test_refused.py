@@ -140,7 +140,7 @@ def test_a_release_that_is_taken_down_while_it_is_sent_is_one_line_and_gets_no_t
 
     monkeypatch.setattr(Push, "_commit", and_withdraw)
     with pytest.raises(ReleaseConflict, match=r"train-00000-of-00001\.parquet"):
-        publish_release(hub_api(), release, plan, None, NOON, waited.append)
+        publish_release(hub_api(), release, plan, None, NOON)
     assert (hub.repos[REPO].tags, waited) == ({}, [])
 
 

@@ -13,8 +13,8 @@ from tests.tasks.publish.conftest import REPO
 from tests.tasks.publish.test_publish import contents
 
 
-def yank(revision="1.0.0", waited=None):
-    return yank_version(hub_api(), REPO, revision, (waited or []).append)
+def yank(revision="1.0.0"):
+    return yank_version(hub_api(), REPO, revision)
 
 
 def large(hub, revision):

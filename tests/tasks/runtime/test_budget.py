@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import BadInput
+from schemas.prices import TokenPrice
 from schemas.run import Use
 from tasks.runtime.budget import Ledger, ledger, one_ledger, start_ledger
-from tasks.runtime.prices import TokenPrice, load_prices
+from tasks.runtime.prices import load_prices
 
 
 @pytest.fixture(scope="module", autouse=True)

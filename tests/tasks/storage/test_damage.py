@@ -49,16 +49,16 @@ def test_no_flipped_bit_of_any_table_is_read_as_other_rows(table, data, tmp_path
     assert noticed > 6
 
 
-@pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("left", [0, 1, 8, 40, 0.5, 0.99])
-def test_a_part_that_was_cut_is_damage(tmp_path, reader, left):
+def test_a_part_that_was_cut_is_damage(tmp_path, left):
     store = Store.open(str(tmp_path))
     store.append("rejects", pl.DataFrame({"source": "a", "line": range(99), "reason": "not_json", "evidence": ""}))
     path = Path(store.at(f"tables/rejects/{store.parts('rejects')[0]}"))
     content = path.read_bytes()
     path.write_bytes(content[: left if isinstance(left, int) else int(len(content) * left)])
-    with pytest.raises(StoreUnwell, match="is damaged: a part of table 'rejects'"):
-        READERS[reader](store, "rejects")
+    for read in READERS.values():
+        with pytest.raises(StoreUnwell, match="is damaged: a part of table 'rejects'"):
+            read(store, "rejects")
 
 
 @pytest.mark.parametrize("listed", [b"", b"{}", b'["../../x.parquet"]', b"[1]", b"\xff"])

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.storage.run_record import keep_run_record, latest_run_record
+from tasks.storage.run_record import COMPLETED, RunRecord, latest_run_record
 from tasks.storage.tables import Store
 from tests.builders import NOON
 
@@ -14,13 +14,17 @@ def _kept(folder, now=NOON) -> tuple[Store, str]:
     folders = {name: str(folder / name) for name in ("store", "logs", "images", "presets")}
     store = Store.open(folders["store"])
     reports = [StageReport(stage="ingest", counts={"lines": 3}), StageReport(stage="screen", failures={"nsfw: x": 1})]
-    return store, keep_run_record(store, Settings(**folders, seed=7), reports, now)
+    record = RunRecord(store, Settings(**folders, seed=7), now)
+    for report in reports:
+        record.add(report)
+    record.write(COMPLETED)
+    return store, latest_run_record(store)
 
 
 def test_a_record_says_what_was_asked_and_what_was_done(tmp_path):
     store, path = _kept(tmp_path)
     record = json.loads(store.read_bytes(path))
-    assert record["finished_at"] == "2024-09-18T12:00:00+00:00"
+    assert (record["started_at"], record["state"]) == ("2024-09-18T12:00:00+00:00", "completed")
     assert record["settings"]["seed"] == 7
     assert [stage["stage"] for stage in record["stages"]] == ["ingest", "screen"]
     assert record["stages"][1]["failures"] == {"nsfw: x": 1}

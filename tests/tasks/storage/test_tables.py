@@ -32,11 +32,11 @@ def _files(store: Store, table: str) -> set[str]:
     return {path.rsplit("/", 1)[-1] for path in store.fs.ls(store.at(f"tables/{table}"), detail=False)}
 
 
-@pytest.mark.parametrize("table", TABLES)
-def test_a_table_that_was_never_written_is_empty_with_its_columns(table, tmp_path):
-    read = Store.open(str(tmp_path)).read(table)
-    assert read.height == 0
-    assert read.schema == frame_schema(TABLES[table].row)
+def test_a_table_that_was_never_written_is_empty_with_its_columns(tmp_path):
+    store = Store.open(str(tmp_path))
+    for name, table in TABLES.items():
+        read = store.read(name)
+        assert (read.height, read.schema) == (0, frame_schema(table.row)), name
 
 
 def test_what_is_written_is_read_back_sorted_by_the_key(store):
@@ -96,12 +96,11 @@ def test_one_signal_does_not_touch_another(store):
     assert store.read("signals/nsfw")["content_id"].to_list() == ["a"]
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_same_rows_in_any_order_are_the_same_bytes(seed, tmp_path):
+def test_the_same_rows_in_any_order_are_the_same_bytes(tmp_path):
     lines = list(range(200))
     first, second = Store.open(str(tmp_path / "first")), Store.open(str(tmp_path / "second"))
     first.replace("rejects", _rejects(*lines))
-    random.Random(seed).shuffle(lines)
+    random.Random(0).shuffle(lines)
     second.replace("rejects", _rejects(*lines))
     (part,) = first.parts("rejects")
     assert second.parts("rejects") == [part]
