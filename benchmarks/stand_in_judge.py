@@ -19,15 +19,16 @@ _LEFT = (Label.A_MUCH_BETTER, Label.A_BETTER)
 
 
 def agreement(folder: Path, prompts_max: int | None = None) -> dict[str, float]:
-    """Votes, and the share that agrees: `ours`, and `longer`; with `prompts_max`, only of the first prompts."""
+    """Votes, and the share that agrees: `ours`, and `longer`; with `prompts_max`, only of those with most votes."""
+    votes = pl.read_csv(folder / "human-votes.csv").filter(pl.col("winner") != "tie")
+    chosen = votes["prompt"].value_counts(sort=True)["prompt"].to_list()[:prompts_max]
     rows = [json.loads(line) for line in (folder / "answers.jsonl").read_text(encoding="utf-8").splitlines()]
-    chosen = sorted({row["prompt"] for row in rows})[:prompts_max]
     close, length = dict[tuple[int, int], float](), dict[tuple[int, int], int]()
     for prompt in chosen:
         said = {(prompt, row["model"]): str(row["result"]) for row in rows if row["prompt"] == prompt}
         close |= zip(said, closeness(list(said.values()), "", Providers()["text_embedding"]), strict=True)
         length |= {key: len(text) for key, text in said.items()}
-    votes = pl.read_csv(folder / "human-votes.csv").filter(pl.col("prompt").is_in(chosen), pl.col("winner") != "tie")
+    votes = votes.filter(pl.col("prompt").is_in(chosen))
     ours = longer = 0.0
     for prompt, x, y, winner in votes.select("prompt", "model_x", "model_y", "winner").iter_rows():
         label = label_of(close[prompt, x], close[prompt, y])
