@@ -22,7 +22,11 @@ pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="no judge-wildvision
 
 
 def lines(folder):
-    return [json.loads(line) for file in sorted((FOLDER / folder).glob("*.jsonl")) for line in file.open()]
+    return [
+        json.loads(line)
+        for file in sorted((FOLDER / folder).glob("*.jsonl"))
+        for line in file.read_bytes().splitlines()
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +35,7 @@ def judgements():
 
 
 def test_every_label_is_the_one_that_the_notes_say(judgements):
-    notes = csv.DictReader((FOLDER / "verdict-label-notes.csv").open())
+    notes = csv.DictReader((FOLDER / "verdict-label-notes.csv").read_text().splitlines())
     expected = {
         (row["question_id"], row["model"]): row["label_parsed"] for row in notes if row["row_in_judgements"] == "yes"
     }
