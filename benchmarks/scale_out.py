@@ -21,7 +21,6 @@ from uuid import uuid4
 
 from benchmarks.images import image_files
 from schemas.settings import Settings
-from tasks.images.hashes import pdq_digits
 from tasks.ingest.image_files import ImageSource
 from tasks.ingest.known_images import load_known_hashes
 from tasks.ingest.take_in import ShardTaker, take_in_here
@@ -114,7 +113,7 @@ def _shards(engine: str, workers: int, files: list[Path]) -> dict[str, float]:
 def _taker(folder: str) -> ShardTaker:
     store = Store.open(folder)
     look = MeasuringObserver(store, Providers(), datetime.now(UTC))
-    return ShardTaker(store.root, (), load_known_hashes([]).digest, None, uuid4().hex, look, pdq_digits)
+    return ShardTaker(store.root, (), load_known_hashes([]).digest, None, uuid4().hex, look)
 
 
 def _nothing(number: int) -> int:

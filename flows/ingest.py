@@ -8,7 +8,6 @@ from prefect import flow
 from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.images.hashes import pdq_digits
 from tasks.ingest.steps import assemble, read_log_lines, take_in_images
 from tasks.providers import Providers
 from tasks.signals.run import MeasuringObserver
@@ -23,7 +22,7 @@ def ingest(settings: Settings) -> Iterator[StageReport]:
     """Read the logs and the images. Each image is decoded once, for its content id and its signals."""
     observer = MeasuringObserver(Store.open(settings.store), Providers(settings.providers), datetime.now(UTC))
     yield read_log_lines(settings)
-    images = take_in_images(settings, observer, pdq_digits)
+    images = take_in_images(settings, observer)
     yield images.model_copy(update=report("", observer.done).model_dump(include={"model_calls", "failures"}))
     yield assemble(settings)
     yield withdraw_known_images(settings)

@@ -96,13 +96,12 @@ def _estimates(settings: Settings) -> list[Estimate]:
 
 def _ingested(settings: Settings) -> "Store":
     """Ingest the logs into a temporary store, without measuring anything."""
-    from tasks.images.hashes import pdq_digits
     from tasks.ingest.steps import assemble, read_log_lines, take_in_images
     from tasks.ingest.take_in import NoObserver
     from tasks.storage.tables import Store
 
     read_log_lines.fn(settings)
-    take_in_images.fn(settings, NoObserver(), pdq_digits)
+    take_in_images.fn(settings, NoObserver())
     assemble.fn(settings)
     return Store.existing(settings.store)
 

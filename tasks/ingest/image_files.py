@@ -16,7 +16,8 @@ from tasks.ingest.formats.adapter import FormatAdapter, image_name
 from tasks.ingest.formats.data_files import TABLES, line_rows, table_rows
 from tasks.ingest.log_files import IMAGE_FOLDERS, LogFile, server_folders
 from tasks.ingest.log_line import Place
-from tasks.ingest.quarantine import EMBEDDED, rows_without
+from tasks.ingest.quarantine import EMBEDDED
+from tasks.storage.part_rewrite import rows_without
 from tasks.storage.tables import Store, frame_schema
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".avif", ".heic", ".heif", ".tif", ".tiff", ".svg")
@@ -152,7 +153,7 @@ def store_image_rejects(store: Store, missing: pl.DataFrame, present: Sequence[s
     """
     broken = taken_in.filter(pl.col("name").is_in(present) & pl.col("problem").is_not_null())
     rows = broken.select("name", "problem", "evidence").iter_rows()
-    parts = rows_without(store, "rejects", store.parts("rejects"), pl.col("line").is_null(), ["line"])
+    parts = rows_without(store, "rejects", store.parts("rejects"), pl.col("line").is_null())
     images = pl.concat([missing, _rejects(chain(rows, _bad_names(store)))])
     store.list_parts("rejects", [*parts, *([store.write_part("rejects", images)] if images.height else [])])
 

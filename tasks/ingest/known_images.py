@@ -6,7 +6,7 @@ The content of a list is never printed.
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -19,9 +19,12 @@ from schemas.errors import BadInput, why_unreadable
 from schemas.reject import QuarantineCause
 from schemas.row import arrow_schema
 from schemas.tables import TABLES
+from tasks.images.decode import DecodedImage
+from tasks.images.hashes import pdq_digits
 from tasks.ingest.presets import PresetFile
-from tasks.ingest.quarantine import PRESET, hold, key_of, rows_without
+from tasks.ingest.quarantine import PRESET, hold, key_of
 from tasks.storage.content_id import text_id
+from tasks.storage.part_rewrite import rows_without
 from tasks.storage.tables import Store
 
 Hashes = npt.NDArray[np.uint64]
@@ -76,9 +79,11 @@ class KnownHashes:
         """Whether a file is on a list, before it is decoded."""
         return any(value in self.exact[kind] for kind, value in zip(FileDigests._fields, digests, strict=True))
 
-    def holds_image(self, image_id: str, pdq: Callable[[], str]) -> bool:
-        """Whether decoded pixels are on a list. `pdq` returns their PDQ hash and is called only if needed."""
-        return image_id in self.exact["pixels"] or (len(self.pdq_distance) > 0 and bool(self.near([pdq()])[0]))
+    def holds_image(self, image: DecodedImage) -> bool:
+        """Whether decoded pixels are on a list. Their PDQ hash is computed only if needed."""
+        if image.image_id in self.exact["pixels"]:
+            return True
+        return len(self.pdq_distance) > 0 and bool(self.near([pdq_digits(image.rgb)])[0])
 
     def near(self, digits: Sequence[str]) -> npt.NDArray[np.bool_]:
         """Which of m PDQ hashes are close enough to a listed one, bool (m,). PDQ quality is not considered."""
@@ -222,5 +227,4 @@ def _purge(store: Store, images: set[str], names: set[str]) -> None:
         tests += [pl.col("name").is_in(sorted(names))] if table == "image_files" else []
         if tests:
             unwanted = pl.any_horizontal(tests)
-            needed = sorted(set(unwanted.meta.root_names()))
-            store.list_parts(table, rows_without(store, table, store.parts(table), unwanted, needed))
+            store.list_parts(table, rows_without(store, table, store.parts(table), unwanted))

@@ -11,7 +11,7 @@ import polars as pl
 
 from schemas.reject import QuarantineCause, Quarantined, Reject, RejectReason
 from schemas.takedown import TakenDownKind
-from tasks.storage.part_rewrite import rewritten
+from tasks.storage.part_rewrite import rows_without
 from tasks.storage.tables import Store, frame_of
 from tasks.storage.tombstones import UNFINISHED, Tombstones
 
@@ -32,16 +32,6 @@ def key_of(name: str) -> str:
     if name.startswith(PRESET):
         return name
     return name.removesuffix(EMBEDDED) if name.endswith(EMBEDDED) else name.rpartition(".")[0] or name
-
-
-def rows_without(
-    store: Store, table: str, parts: Sequence[str], unwanted: pl.Expr, columns: Sequence[str]
-) -> list[str]:
-    """Names of the table's parts after deleting the rows for which `unwanted`, an expression over `columns`, is true.
-
-    Only parts with such rows are rewritten. The list of parts does not change and no file is deleted.
-    """
-    return rewritten(store, table, parts, unwanted, columns, lambda rows: rows.filter(~unwanted.fill_null(False)))
 
 
 def hold(
@@ -123,7 +113,7 @@ def withdraw(
             store.read_part("sightings", part, _KEYS).filter(unwanted).select("source", "line").iter_rows()
         )
     rejects = [Reject(source=source, line=line, reason=reason, evidence=evidence) for source, line in sorted(withdrawn)]
-    kept = rows_without(store, "sightings", parts, unwanted, ["conv_id", "images"]) if withdrawn else list(parts)
+    kept = rows_without(store, "sightings", parts, unwanted) if withdrawn else list(parts)
     return kept, frame_of(Reject, rejects)
 
 

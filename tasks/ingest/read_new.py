@@ -18,11 +18,12 @@ from tasks.ingest.formats.data_files import TABLES, table_rows
 from tasks.ingest.image_files import LinkedImages, linked_images
 from tasks.ingest.log_files import LogFile, open_stream, raw_lines
 from tasks.ingest.log_line import Place
-from tasks.ingest.quarantine import hold, rows_without, withdraw_taken_down
+from tasks.ingest.quarantine import hold, withdraw_taken_down
 from tasks.ingest.read_logs import LogContent, sighting_table
 from tasks.ingest.read_plan import PART_BYTES, PIECE_BYTES, FilePlan, Piece, batches, changed, plan
 from tasks.runtime.parallel import map_in_processes
 from tasks.runtime.progress import progress
+from tasks.storage.part_rewrite import rows_without
 from tasks.storage.tables import Store, frame_of
 from tasks.storage.tombstones import UNFINISHED as UNFINISHED_TAKEDOWN
 from tasks.storage.tombstones import Tombstones
@@ -213,7 +214,7 @@ def _earlier(store: Store, table: str, kept_lines: Mapping[str, int]) -> list[st
     limit = pl.col("source").replace_strict(
         list(kept_lines), list(kept_lines.values()), default=None, return_dtype=pl.Int64
     )
-    return rows_without(store, table, parts, pl.col("line") > limit, ["source", "line"])
+    return rows_without(store, table, parts, pl.col("line") > limit)
 
 
 def _quarantine(

@@ -1,6 +1,6 @@
 """The Prefect tasks of ingest: read log lines, take images in, assemble conversations and battles."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -15,7 +15,6 @@ from schemas.errors import BadInput
 from schemas.image import Preset
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.images.decode import Pixels
 from tasks.ingest import take_in
 from tasks.ingest.assemble import assemble_store
 from tasks.ingest.formats.data_files import described, source_files
@@ -53,11 +52,11 @@ def read_log_lines(settings: Settings) -> StageReport:
 
 @task(cache_policy=NO_CACHE)
 @timed
-def take_in_images(settings: Settings, observer: ImageObserver, pdq: Callable[[Pixels], str]) -> StageReport:
+def take_in_images(settings: Settings, observer: ImageObserver) -> StageReport:
     """Read the image files that the sightings name, and the presets, into `images`, `image_files` and `rejects`.
 
-    Images on a list of known hashes go to `quarantine` instead, with their lines; `pdq` computes PDQ hashes of pixels.
-    `observer` measures every new image while it is decoded.
+    Images on a list of known hashes go to `quarantine` instead, with their lines. `observer` measures every new image
+    while it is decoded.
     """
     store = Store.open(settings.store)
     listed = load_known_hashes(settings.known_hashes)
@@ -73,7 +72,7 @@ def take_in_images(settings: Settings, observer: ImageObserver, pdq: Callable[[P
     new = not_taken_in([*found, *preset_sources], known_files)
     carried = set(missing["source"]) - {name.removesuffix(EMBEDDED) for name in known_files["name"]}
     sources = chain(new, embedded_images(_data_files(settings), carried))
-    parts = _taken_in(settings, store, sources, len(new) + len(carried), _taker(settings, store, listed, observer, pdq))
+    parts = _taken_in(settings, store, sources, len(new) + len(carried), _taker(settings, store, listed, observer))
     if parts.known:
         hold_images(store, parts.known)
         presets = not_held(store, presets)
@@ -90,12 +89,10 @@ def take_in_images(settings: Settings, observer: ImageObserver, pdq: Callable[[P
     return StageReport(stage="take_in_images", counts=counts)
 
 
-def _taker(
-    settings: Settings, store: Store, listed: KnownHashes, observer: ImageObserver, pdq: Callable[[Pixels], str]
-) -> ShardTaker:
+def _taker(settings: Settings, store: Store, listed: KnownHashes, observer: ImageObserver) -> ShardTaker:
     key = store_key(store)
     secret = SecretBytes(key) if Tombstones(store, key) else None
-    return ShardTaker(store.root, tuple(settings.known_hashes), listed.digest, secret, uuid4().hex, observer, pdq)
+    return ShardTaker(store.root, tuple(settings.known_hashes), listed.digest, secret, uuid4().hex, observer)
 
 
 def _taken_in(

@@ -17,7 +17,7 @@ from pydantic import SecretBytes
 from schemas.errors import BadInput
 from schemas.image import Image, ImageFile
 from schemas.takedown import TakenDownKind
-from tasks.images.decode import FILE_BYTES_MAX, DecodedImage, ImageRejected, Pixels, open_image, within
+from tasks.images.decode import FILE_BYTES_MAX, DecodedImage, ImageRejected, open_image, within
 from tasks.ingest.image_files import ImageSource, file_stamp
 from tasks.ingest.known_images import KnownHashes, file_digests, load_known_hashes
 from tasks.runtime.parallel import map_ordered
@@ -94,8 +94,6 @@ class Intake(NamedTuple):
     """`ImageObserver.measure`."""
     listed: KnownHashes
     """Files on a list are not decoded; images on a list are not measured."""
-    pdq: Callable[[Pixels], str]
-    """PDQ hash of pixels, for `listed`."""
     taken_down: Callable[[str], bool]
     """Whether the image with this content id was taken down; then only its name is kept."""
 
@@ -142,11 +140,11 @@ def _open(source: ImageSource, result: TakenIn, intake: Intake) -> DecodedImage 
     try:
         if too_large:
             within("bytes", size_bytes, FILE_BYTES_MAX)
-        opened = image = open_image(content)
-        if intake.listed.holds_image(opened.image_id, lambda: intake.pdq(opened.rgb)):
+        image = open_image(content)
+        if intake.listed.holds_image(image):
             result.known.append(source.name)
             return None
-        if intake.taken_down(opened.image_id):
+        if intake.taken_down(image.image_id):
             result.taken_down.append(source.name)
             return None
     except ImageRejected as rejected:
@@ -255,7 +253,6 @@ class ShardTaker(NamedTuple):
     run: str
     """Id of the run: a worker loads lists and known ids once for each run."""
     observer: ImageObserver
-    pdq: Callable[[Pixels], str]
 
     def take_in(self, files: Sequence[ImageSource]) -> WrittenShard:
         """Read one shard. Images that were listed when this process read its first shard are not measured."""
@@ -275,7 +272,7 @@ class ShardTaker(NamedTuple):
         def taken_down(image_id: str) -> bool:
             return tombstones is not None and bool(tombstones.holds(TakenDownKind.IMAGE, [image_id]))
 
-        return Intake(self.observer.measure, listed, self.pdq, taken_down)
+        return Intake(self.observer.measure, listed, taken_down)
 
 
 def image_ids_of(store: Store) -> set[str]:

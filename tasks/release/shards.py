@@ -7,7 +7,6 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 from datasets import Features, Image, List
 
 from schemas.release import CONFIGS
@@ -103,12 +102,10 @@ class ReleasedImages:
         found: dict[str, dict[str, Any]] = {}
         wanted = places.filter(pl.col("image_id").is_in(image_ids.implode()))
         for (part,), some in wanted.sort("part").group_by("part", maintain_order=True):
-            ids = pa.array(some["image_id"].to_list(), pa.string())
-            table, name = self._parts[int(str(part))]
-            for batch in self._store.read_part_batches(table, name, ["image_id", "bytes", "format"]):
-                for image in batch.filter(pc.is_in(batch["image_id"], ids)).to_pylist():
-                    path = f"{image['image_id']}.{image['format']}"
-                    found[image["image_id"]] = {"bytes": image["bytes"], "path": path}
+            columns = ["image_id", "format", "bytes"]
+            for images in self._store.part_slices(*self._parts[int(str(part))], columns):
+                for image_id, form, content in images.join(some, on="image_id", how="semi").iter_rows():
+                    found[image_id] = {"bytes": content, "path": f"{image_id}.{form}"}
         if missing := sorted({*image_ids} - found.keys()):
             raise KeyError(missing[0])
         return found

@@ -1,5 +1,6 @@
 """Changes rows of a table by rewriting only the parts that contain such rows."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import polars as pl
@@ -10,20 +11,20 @@ ROWS = 65_536
 """Parts with more rows are read, changed and written as several parts, so that memory does not grow with them."""
 
 
+def rows_without(store: Store, table: str, parts: Sequence[str], unwanted: pl.Expr) -> list[str]:
+    """Names of the parts of a table after deleting the rows for which `unwanted` is true."""
+    return rewritten(store, table, parts, unwanted, lambda rows: rows.filter(~unwanted.fill_null(False)))
+
+
 def rewritten(
-    store: Store,
-    table: str,
-    parts: Sequence[str],
-    touched: pl.Expr,
-    columns: Sequence[str],
-    change: Callable[[pl.DataFrame], pl.DataFrame],
+    store: Store, table: str, parts: Sequence[str], touched: pl.Expr, change: Callable[[pl.DataFrame], pl.DataFrame]
 ) -> list[str]:
     """Names of the parts of a table after `change` was applied to every part with a row for which `touched` holds.
 
-    `touched` is an expression over `columns`; only these are read to find the parts. All other parts are kept as they
-    are. New parts are written but not listed, and no part is deleted.
+    To find these parts, only the columns of `touched` are read. All other parts are kept as they are. New parts are
+    written but not listed, and no part is deleted.
     """
-    affected = parts_with(store, table, parts, touched, columns)
+    affected = parts_with(store, table, parts, touched)
     kept: list[str] = []
     for part in parts:
         if part not in affected:
@@ -36,15 +37,11 @@ def rewritten(
     return list(dict.fromkeys(kept))
 
 
-def parts_with(
-    store: Store, table: str, parts: Sequence[str], touched: pl.Expr, columns: Sequence[str]
-) -> dict[str, int]:
+def parts_with(store: Store, table: str, parts: Sequence[str], touched: pl.Expr) -> dict[str, int]:
     """Part -> number of rows for which `touched` holds, for the parts that have any."""
-    rows = {
-        part: sum(
-            int(some.select(touched.fill_null(False).sum()).item())
-            for some in store.part_slices(table, part, columns, ROWS)
-        )
-        for part in parts
-    }
-    return {part: count for part, count in rows.items() if count}
+    columns, counted = sorted(set(touched.meta.root_names())), touched.fill_null(False).sum()
+    slices = ((part, rows) for part in parts for rows in store.part_slices(table, part, columns, ROWS))
+    found = Counter[str]()
+    for part, rows in slices:
+        found[part] += int(rows.select(counted).item())
+    return dict(+found)

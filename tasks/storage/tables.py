@@ -178,10 +178,13 @@ class Store:
             if file is None or not {*top_columns(names)} <= {*file.schema_arrow.names}:
                 yield from self.read_part(table, part, names).iter_slices(rows)
                 return
-            some_rows = min(rows, rows_in(SLICE_BYTES, file.metadata, names))
+            some_rows, left = min(rows, rows_in(SLICE_BYTES, file.metadata, names)), file.metadata.num_rows
             for batch in file.iter_batches(some_rows, columns=names, use_threads=False):
+                left -= batch.num_rows
                 some = pa.table(batch).replace_schema_metadata(None).select(top_columns(names))
                 yield cast(pl.DataFrame, pl.from_arrow(some))
+            if left:  # Arrow ends early, without an error, at some damaged page headers
+                raise pa.ArrowInvalid("rows are missing")
 
     def _opened_in_pieces(self, table: str, part: str) -> pq.ParquetFile | None:
         """A part to read piecewise; None for a small part on an object store, which is read with one request."""
@@ -189,15 +192,6 @@ class Store:
         if not isinstance(self.fs, LocalFileSystem) and self.fs.size(path) <= SLICE_BYTES:
             return None
         return self._opened(table, part, filesystem=self.fs, buffer_size=_READ_BYTES, pre_buffer=False)
-
-    def read_part_batches(self, table: str, part: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """One part as Arrow batches; in a local folder 32 rows at a time, because rows with images are large."""
-        with self._sound(table):
-            if isinstance(self.fs, LocalFileSystem):
-                file = self._opened(table, part, memory_map=True)
-                yield from file.iter_batches(32, columns=list(columns), use_threads=False)
-            else:
-                yield from self._read_part(table, part, columns).to_batches()
 
     def read_part(self, table: str, part: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """One part of a table."""

@@ -102,7 +102,7 @@ def sweep(store: Store, live: Live, tombstones: Tombstones, now: datetime, dry_r
     personal, removed = [table for table in TABLES if table not in IMPERSONAL], dict[str, int]()
     for table in personal:
         unwanted = unwanted_rows(table, live, tombstones, store)
-        removed[table] = sum(parts_with(store, table, store.parts(table), unwanted, _columns(unwanted)).values())
+        removed[table] = sum(parts_with(store, table, store.parts(table), unwanted).values())
     if not dry_run:
         _sweep_lines(store, tombstones, now)
         _reset_names(store, live)  # before the rows are removed, which say what topics they were in
@@ -139,10 +139,6 @@ def _gone(column: str, stay: Distinct) -> pl.Expr:
     return pl.col(column).is_not_null() & ~stay.hold(pl.col(column))
 
 
-def _columns(expression: pl.Expr) -> list[str]:
-    return sorted(set(expression.meta.root_names()))
-
-
 def _sweep_lines(store: Store, tombstones: Tombstones, now: datetime) -> None:
     """Turn removed lines into rejects before they are removed from `sightings`, so that every line keeps a fate."""
     parts = store.parts("sightings")
@@ -177,6 +173,6 @@ def _remove_rows(store: Store, table: str, unwanted: pl.Expr) -> None:
 
 def _rewrite(store: Store, table: str, touched: pl.Expr, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
     parts = store.parts(table)
-    new = rewritten(store, table, parts, touched, _columns(touched), change)
+    new = rewritten(store, table, parts, touched, change)
     if new != parts:
         store.list_parts(table, new)

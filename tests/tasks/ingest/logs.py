@@ -15,7 +15,6 @@ import zstandard
 
 from schemas.settings import Settings
 from tasks.images.decode import DecodedImage
-from tasks.images.hashes import pdq_digits
 from tasks.ingest import steps
 from tasks.ingest.take_in import NoObserver
 from tasks.storage.tables import Store
@@ -97,7 +96,7 @@ def ingested(logs: Path, store: Path, looked: list[str] | None = None, **setting
     looked = [] if looked is None else looked
     chosen = Settings(logs=str(logs), store=str(store), **{"workers": 1} | settings)
     steps.read_log_lines.fn(chosen)
-    steps.take_in_images.fn(chosen, _Looked(looked), pdq_digits)
+    steps.take_in_images.fn(chosen, _Looked(looked))
     steps.assemble.fn(chosen)
     return Store(str(store))
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import BadInput
 from tasks.ingest.known_images import file_digests, load_known_hashes
+from tests.builders import drawn_image
 
 PDQ = "0123456789abcdef" * 4
 
@@ -35,9 +36,10 @@ def test_a_file_is_known_by_each_digest_of_its_bytes(listed, kind):
 
 
 def test_a_logged_name_is_known_by_md5_and_an_image_by_its_pixels(listed):
-    known = listed(f"md5 {'a' * 32}\npixels {'b' * 32}")
-    assert known.holds_name("a" * 32) and not known.holds_name("b" * 32)
-    assert known.holds_image("b" * 32, lambda: pytest.fail("no list asks for PDQ"))
+    image = drawn_image(1)
+    known = listed(f"md5 {'a' * 32}\npixels {image.image_id}")
+    assert known.holds_name("a" * 32) and not known.holds_name(image.image_id)
+    assert known.holds_image(image) and not known.holds_image(drawn_image(2))
 
 
 @given(bits=st.integers(0, 256), distance=st.none() | st.integers(0, 128))
@@ -46,7 +48,6 @@ def test_an_image_is_known_within_the_distance_of_its_line(tmp_path_factory, bit
     file.write_text(f"pdq {PDQ} {'' if distance is None else distance}")
     known = load_known_hashes([str(file)])
     expected = bits <= (31 if distance is None else distance)
-    assert known.holds_image("x", lambda: flipped(PDQ, bits)) is expected
     assert known.near([flipped(PDQ, bits), flipped(PDQ, 200)]).tolist()[0] is expected
 
 
@@ -61,7 +62,7 @@ def test_every_image_is_compared_with_every_line(listed):
 
 def test_no_list_holds_nothing():
     known = load_known_hashes([])
-    assert not known and not known.holds_image("a" * 32, lambda: PDQ)
+    assert not known and not known.holds_image(drawn_image(1))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from schemas.settings import Settings
 from schemas.tables import TABLES
 from schemas.takedown import TakenDownKind
 from tasks.images.decode import open_image
-from tasks.images.hashes import pdq_digits
 from tasks.ingest import steps as ingest
 from tasks.providers import Providers
 from tasks.runtime.shards import shards_on
@@ -73,7 +72,7 @@ def taken_in(logs, folder, runner="threads", prepare=lambda store: None, **chang
     prepare(store)
     look = MeasuringObserver(store, Providers(), NOON)
     ingest.read_log_lines.fn(settings)
-    return store, ingest.take_in_images.fn(settings, look, pdq_digits), look.done
+    return store, ingest.take_in_images.fn(settings, look), look.done
 
 
 def parts(store):

@@ -4,7 +4,6 @@ import random
 from pathlib import Path
 
 import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -20,11 +19,6 @@ READERS = {
     "whole": lambda store, table: store.read(table),
     "in parts": lambda store, table: pl.concat(store.read_parts(table)),
     "in slices": lambda store, table: pl.concat(store.read_slices(table)),
-    "in batches": lambda store, table: pl.DataFrame(
-        pa.Table.from_batches(
-            store.read_part_batches(table, store.parts(table)[0], store.empty(table).columns)
-        ).replace_schema_metadata(None)
-    ),
 }
 
 

@@ -6,7 +6,7 @@ import pytest
 from schemas.errors import StoreUnwell
 from schemas.reject import Reject
 from tasks.storage import part_rewrite
-from tasks.storage.part_rewrite import rewritten
+from tasks.storage.part_rewrite import rows_without
 from tasks.storage.tables import Store, frame_of
 
 LINE_TWO = pl.col("line") == 2
@@ -25,7 +25,7 @@ def store(tmp_path) -> Store:
 
 def without_line_two(store: Store) -> list[str]:
     parts = store.parts("rejects")
-    return rewritten(store, "rejects", parts, LINE_TWO, ["line"], lambda rows: rows.filter(~LINE_TWO))
+    return rows_without(store, "rejects", parts, LINE_TWO)
 
 
 def test_of_parts_that_do_not_change_only_the_key_is_read(store, monkeypatch):
@@ -53,7 +53,7 @@ def test_a_part_of_many_rows_becomes_parts_of_few_in_the_same_order(store, monke
 def test_a_part_without_any_row_left_goes(store):
     parts = store.parts("rejects")
     every = pl.col("source") == "b"
-    kept = rewritten(store, "rejects", parts, every, ["source"], lambda rows: rows.filter(~every))
+    kept = rows_without(store, "rejects", parts, every)
     assert kept == [parts[0], parts[2]]
 
 
