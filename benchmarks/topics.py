@@ -2,12 +2,13 @@
 
     python -m benchmarks.topics                    # 2,000 documents; 20,000 as well with `20000`
     python -m benchmarks.topics fit 100000         # one fit of the default engine: seconds and peak memory
-    python -m benchmarks.topics mates FILE         # JSONL (prompt, cluster): is the nearest one of its cluster?
+    python -m benchmarks.topics mates DATA         # three labelled sets: is the nearest prompt of one's cluster?
     python -m benchmarks.topics purity DIR…        # one set of images per folder: are topics of one set?
 
 Seconds are CPU seconds of the second fit in a process; the first one compiles. Ours include the map, BERTopic's do not.
 """
 
+import hashlib
 import json
 import resource
 import sys
@@ -30,6 +31,12 @@ STRAY = 0.05
 PEER = "BERTopic, default pipeline"
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp"}
 BATCH = 32
+MATES = {
+    "Arena-Hard's clusters": ("text-categories/arena-hard-v0.1.jsonl", "prompt", "cluster"),
+    "VisIT-Bench's families": ("text-categories/visit-bench-even.jsonl", "instruction", "instruction_category"),
+    "questions in 12 languages": ("text-language/chat-prompts-12lang.jsonl", "text", "question_id"),
+}
+"""Set -> file, field of the text, field of its class."""
 
 Vectors = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int32]
@@ -173,31 +180,48 @@ def _embedded(folders: list[str]) -> tuple[list[str], Vectors]:
     return [named[path] for path in files], stacked / np.linalg.norm(stacked, axis=1, keepdims=True)
 
 
-def mates(file: str) -> list[dict[str, Any]]:
-    """Share of prompts whose nearest is of their cluster, and CPU ms a prompt, by the embedded encoder and TF-IDF."""
+def mates(data: str) -> list[dict[str, Any]]:
+    """Share of prompts whose nearest is of their class, by the embedded encoder and TF-IDF, and CPU ms a prompt.
+
+    Sets of the shared data: clusters of Arena-Hard, families of VisIT-Bench, and questions in 12 languages, where the
+    nearest English prompt should be the same question. Halves are of the classes, by hash.
+    """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     from tasks.providers import Providers
 
-    rows = [json.loads(line) for line in Path(file).read_text("utf-8").splitlines()]
-    texts, clusters = [row["prompt"] for row in rows], np.array([row["cluster"] for row in rows])
     encoder, tf_idf = Providers()["text_embedding"], TfidfVectorizer(sublinear_tf=True, stop_words="english")
     encoder.embed_texts(["loads the weights"])
-    ways = {
-        encoder.version: encoder.embed_texts,
-        "TF-IDF": lambda prompts: tf_idf.fit_transform(prompts).toarray(),
-    }
+    ways = {encoder.version: encoder.embed_texts, "TF-IDF": lambda texts: tf_idf.fit_transform(texts).toarray()}
     found = []
-    for name, embed in ways.items():
-        start = time.process_time()
-        vectors = np.asarray(embed(texts))
-        seconds = time.process_time() - start
-        cosines = vectors @ vectors.T
-        np.fill_diagonal(cosines, -1)
-        right = float((clusters[cosines.argmax(axis=1)] == clusters).mean())
-        about = {"bench": "topics: nearest prompt is of the cluster", "engine": name, "n": len(texts)}
-        found.append(about | {"share": round(right, 3), "cpu_ms": round(1e3 * seconds / len(texts), 2)})
+    for name, (file, text, kind) in MATES.items():
+        rows = [json.loads(line) for line in (Path(data) / file).read_text("utf-8").splitlines()]
+        texts, classes = [row[text] for row in rows], np.array([str(row[kind]) for row in rows])
+        english = np.array([row.get("lang") == "en" for row in rows])
+        for engine, embed in ways.items():
+            start = time.process_time()
+            vectors = np.asarray(embed(texts))
+            seconds = time.process_time() - start
+            right = _mate_found(vectors, classes, english)
+            halves = np.array([hashlib.sha256(each.encode()).digest()[0] % 2 for each in classes])
+            about = {"bench": f"topics: nearest prompt is of the class, {name}", "engine": engine, "n": len(texts)}
+            shares = {f"half_{n}": round(float(np.nanmean(right[halves == n])), 3) for n in (0, 1)}
+            share, cpu_ms = round(float(np.nanmean(right)), 3), round(1e3 * seconds / len(texts), 2)
+            found.append(about | {"share": share, **shares, "cpu_ms": cpu_ms})
     return _printed(found)
+
+
+def _mate_found(vectors: Vectors, classes: npt.NDArray[np.str_], english: npt.NDArray[np.bool_]) -> Vectors:
+    """float32 (n,): 1 where the nearest other row is of the class.
+
+    If rows are English, the nearest of these counts, and they are NaN themselves.
+    """
+    cosines = vectors @ vectors.T
+    np.fill_diagonal(cosines, -1)
+    if english.any():
+        cosines[:, ~english] = -1
+    right = (classes[cosines.argmax(axis=1)] == classes).astype(np.float32)
+    return np.where(english, np.float32(np.nan), right)
 
 
 def _printed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -210,8 +234,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["fit", count]:
             fit(int(count))
-        case ["mates", file]:
-            mates(file)
+        case ["mates", data]:
+            mates(data)
         case ["purity", *given]:
             purity(given)
         case arguments:

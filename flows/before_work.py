@@ -94,7 +94,7 @@ def _check_task_runner(settings: Settings) -> None:
     if find_spec(f"prefect_{settings.task_runner}") is None:
         raise BadInput(
             f"--task-runner {settings.task_runner}: it is not installed; install arena-curation[scale]: "
-            'pip install -c constraints.txt -e ".[scale]"'
+            '.venv/bin/uv pip install -c constraints.txt -e ".[scale]"'
         )
     if address is not None:
         _check_address(address)

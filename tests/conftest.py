@@ -1,6 +1,6 @@
 """No test can connect to another machine: connections, datagrams and name look-ups are limited to this one.
 
-Tests are distributed to two workers so that each arena of the flow tests is made only once.
+Tests are distributed to two workers by file, so that what the tests of a file share is made only once.
 """
 
 import gc
@@ -20,6 +20,8 @@ gc.set_threshold(
     20_000, 20, 20
 )  # at the defaults, looking for garbage in all that is imported takes a fifteenth of the time
 
+_TOPICS = "tests/tasks/topics/"  # what numba compiles for one of these files serves all
+_LONGEST = ("tests/flows/", _TOPICS, "tests/test_fuzz.py")
 _OWN_ARENAS = ("test_chaos", "test_deployment", "test_nights", "test_object_store")
 _HERE = {"localhost", socket.gethostname()}
 
@@ -59,13 +61,20 @@ sys.addaudithook(_refuse_other_machines)
 
 
 class _ByArena(LoadScopeScheduling):
-    """Flow tests first: one worker for those that share the curated arena, one for those with their own arenas."""
+    """One worker for the flow tests that share the curated arena, one for those with their own arenas; then by file."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
+        if file.startswith(_TOPICS):
+            return _TOPICS
         if not file.startswith("tests/flows/"):
-            return nodeid
+            return file
         return "own arenas" if file.removeprefix("tests/flows/").startswith(_OWN_ARENAS) else "flows"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest comes first, so that both workers end at about the same time."""
+    items.sort(key=lambda item: not item.nodeid.startswith(_LONGEST))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:

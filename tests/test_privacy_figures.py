@@ -4,6 +4,7 @@ import PIL.Image
 
 from benchmarks.privacy_quality import image_figures
 from benchmarks.privacy_spans import pii_figures
+from benchmarks.privacy_unseen import Chat, false_alarms, text_hash
 from schemas.signals import PiiSpan
 from tasks.providers import Providers
 
@@ -56,3 +57,11 @@ def test_an_image_without_a_label_has_no_face(tmp_path):
     assert found["faces: recall, at least 32 px"] == (0.0, 1)
     assert found["faces: false alarms"] == (0.0, 1)
     assert found["nsfw: false alarms on harmless images"] == (0.0, 3)
+
+
+def test_a_conversation_is_a_false_alarm_unless_one_of_its_findings_is_labelled_personal():
+    chats = [Chat("set", "q", ("call 555", answer)) for answer in ("yes", "no")] + [Chat("set", "r", ("unread 7",))]
+    known = {text_hash("call 555"): [(5, 8, True)], text_hash("no"): [(0, 2, False)], text_hash("yes"): []}
+    alarms = {name: (false, n) for name, false, n, _ in false_alarms(chats, Finder(("phone", 0, 8)), known)}
+    assert alarms == {"dropped, false alarms": (1, 3), "dropped, distinct messages, false alarms": (3, 4)}
+    assert next(iter(false_alarms(chats, Finder(("person", 0, 8)), known)))[2] == 0  # a name alone drops nothing

@@ -95,8 +95,19 @@ def _print(found: "ReleaseDiff", first: "dict[str, list[RowChange]]") -> None:
     print(f"suggested version bump: {found.bump}" + (f", {found.next_version}" if found.next_version else ""))
 
 
-def doctor(provider: ProviderOption = None) -> None:
-    """List what is installed, which providers can run, and how to get what is missing. Downloads nothing."""
+def doctor(
+    provider: ProviderOption = None,
+    store: Annotated[
+        str | None, typer.Option("--store", help="Check every byte of this store's tables instead.")
+    ] = None,
+) -> None:
+    """List what is installed, which providers can run, and how to get what is missing. Downloads nothing.
+
+    With --store, name the tables of a store whose files were damaged or lost since they were written; exit 1 for any.
+    """
+    if store is not None:
+        _check_store(store)
+        return
     os.environ["HF_HUB_OFFLINE"] = "1"
     from tasks.providers import PROVIDERS, Providers
 
@@ -112,6 +123,17 @@ def doctor(provider: ProviderOption = None) -> None:
                 print(f"ready    {capability:<16} {name:<14} {found.version}")
             except CurateError as error:
                 print(f"missing  {capability:<16} {name:<14} {error}")
+
+
+def _check_store(root: str) -> None:
+    from tasks.storage.tables import Store
+
+    lines = list(Store.existing(root).damage())
+    for line in lines:
+        print(line)
+    if lines:
+        raise typer.Exit(1)
+    print(f"store {root!r} is whole")
 
 
 def _version(package: str) -> str:

@@ -22,7 +22,7 @@ Filter = PIL.Image.Resampling
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 SIDE_MAX, PIXELS_MAX = 20_000, 25_000_000
-"""Largest image that is decoded. 25 million pixels take up to 415 MB in all steps, and up to 5 s."""
+"""Largest image that is decoded. 25 million pixels take up to 495 MB in all steps, and up to 5 s."""
 FILE_BYTES_MAX = 64 * 1024 * 1024
 """Larger image files are not read; a server stores at most 3.3 MB for each."""
 _READS_MAX = 100_000

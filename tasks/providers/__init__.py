@@ -98,7 +98,7 @@ def _own(capability: str, name: str, path: str) -> Any:
     except ImportError as error:
         raise MissingProvider(
             f"{capability}: provider {name!r} cannot be loaded ({error.name}); it needs the production extra; run: "
-            'pip install -c constraints.txt -e ".[production]"'
+            '.venv/bin/uv pip install -c constraints.txt -e ".[production]"'
         ) from None
     return made[0]
 

@@ -239,6 +239,21 @@ class Store:
             if path.rsplit("/", 1)[-1] not in listed:
                 self.fs.rm_file(path)
 
+    def damage(self) -> Iterator[str]:
+        """One line for each table with a part, or a list of parts, that is lost or has other bytes than were written.
+
+        Every byte of every part is read and compared with the digest in the part's name.
+        """
+        for table in TABLES:
+            try:
+                for part in self.parts(table):
+                    with self._sound(table):
+                        content = self.fs.cat_file(self.at(f"tables/{table}/{part}"))
+                    if hashlib.blake2b(content, digest_size=6).hexdigest() != part[:12]:
+                        raise self._damaged(table)
+            except StoreUnwell as error:
+                yield str(error)
+
     def read_loose(self, relative: str, columns: Sequence[str]) -> pl.DataFrame:
         """Columns of a Parquet file of the store that is not part of a table, such as a shard of a release."""
         read = pq.read_table(self.at(relative), columns=columns, filesystem=self.fs)

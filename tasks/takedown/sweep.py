@@ -31,7 +31,8 @@ IMPERSONAL = {
 _CONVERSATION = ("conversation_id", "conversation_a", "conversation_b", "item_id")
 _OF_BENCH = ("answers", "verdicts")
 _DOCUMENTS = ("topics", "topic_model", "hidden", "hidden_changes")
-UNNAMED = "untitled"
+UNNAMED = "untitled ({})"
+"""As topics are named of which nothing can be said: unique, with the topic's number."""
 _IMAGE = ("image_id", "image_a", "image_b", "source_image_id")
 
 
@@ -150,12 +151,12 @@ def _sweep_lines(store: Store, tombstones: Tombstones, now: datetime) -> None:
 
 
 def _reset_names(store: Store, live: Live) -> None:
-    """Rename topics with removed documents to `untitled`: names may quote them. `curate sample` names them anew."""
+    """Rename topics with removed documents to `untitled (3)`: names may quote them. `curate sample` names them anew."""
     gone, touched = _gone("document_id", live.contents) & (pl.col("topic") >= 0), set[int]()
     for rows in store.read_slices("topics", ["document_id", "topic"]):
         touched.update(rows.filter(gone)["topic"])
     theirs = pl.col("topic").is_in(sorted(touched))
-    named = pl.when(theirs).then(pl.lit(UNNAMED)).otherwise("name").alias("name")
+    named = pl.when(theirs).then(pl.format(UNNAMED, "topic")).otherwise("name").alias("name")
     _rewrite(store, "topics", theirs, lambda rows: rows.with_columns(named))
 
 

@@ -71,7 +71,9 @@ def engine(name: str) -> TopicEngine:
         return cast(TopicEngine, getattr(importlib.import_module(module), kind)())
     except ImportError as error:
         get = (
-            "a CUDA machine and RAPIDS cuML" if name == "cuml" else 'pip install -c constraints.txt -e ".[production]"'
+            "a CUDA machine and RAPIDS cuML"
+            if name == "cuml"
+            else '.venv/bin/uv pip install -c constraints.txt -e ".[production]"'
         )
         raise MissingProvider(f"topic engine {name!r} cannot be loaded ({error.name}); it needs {get}") from None
 

@@ -12,6 +12,8 @@ import budoux
 import stopwordsiso
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
+from tasks.topics.prose import prose
+
 CHARACTERS = 2000
 """Characters of each prompt that are read."""
 WORD_CHARACTERS_MAX = 24
@@ -25,14 +27,18 @@ _OF_EVERY_PROMPT = """answer answers below choices choose correct description di
 following given hello image images isn just know let like look make need option options photo photos picture pictures
 please possible provide question questions say screenshot shown shows tell think thanks use used using want
 imagen foto bild immagine изображении изображение картинке фото 图片 照片 圖片 画像 写真 이미지 사진 รูป ภาพ चित्र صورة"""
+_OF_PROGRAMS = """args argv bool br cin const cout def div elif endl enum eval foreach href html init int kwargs len
+li mathbb mathbf mathcal mathrm nbsp nil null nullptr numpy params printf println px req res sizeof
+sqrt src std stdin stdout str struct svg td tmp tr tuple typedef ul utf var void"""
 
 
 def words(text: str, language: str = "en") -> list[str]:
     """Lower-case words of the first 2,000 characters; Chinese, Japanese and Thai are segmented by BudouX.
 
-    Left out are the stop words of English and of `language` (ISO 639), and words of most prompts, such as `image`.
+    Formulas, code, markup and links are not read (`prose`). Left out are the stop words of English and of `language`
+    (ISO 639), words of most prompts, such as `image`, and words of programs, such as `elif`.
     """
-    plain = _CONTRACTED.sub("", text[:CHARACTERS].casefold())
+    plain = _CONTRACTED.sub("", prose(text[:CHARACTERS]).casefold())
     spaced = _UNSPACED.sub(lambda run: f" {' '.join(_segmenter(run[0]).parse(run[0]))} ", plain)
     return [word for word in _runs().findall(spaced) if _may_name(word, _stop_words(language))]
 
@@ -62,7 +68,7 @@ def _runs() -> re.Pattern[str]:
 @cache
 def _stop_words(language: str) -> frozenset[str]:
     others = stopwordsiso.stopwords(language) if language != "en" and stopwordsiso.has_lang(language) else ()
-    return frozenset(ENGLISH_STOP_WORDS).union(_OF_EVERY_PROMPT.split(), others)
+    return frozenset(ENGLISH_STOP_WORDS).union(_OF_EVERY_PROMPT.split(), _OF_PROGRAMS.split(), others)
 
 
 @cache

@@ -39,7 +39,7 @@ class Word(NamedTuple):
 class NameFinder:
     """Finds persons, and addresses that contain at least a street."""
 
-    version = f"4+{VERSION}"
+    version = f"5+{VERSION}"
 
     def __init__(self) -> None:
         self._model = Rampart()
@@ -137,6 +137,8 @@ def _apart(text: str, left: Stretch, right: Stretch) -> bool:
 
 SURE, MAYBE, SURE_SMALL = 0.5, 0.25, 0.8
 """Least probability of one word of an entity, of every other word, and of a name of a single lower-case word."""
+SURE_STREET = 0.9
+"""Least probability of a street whose name has no word such as `road`."""
 
 _INITIAL = r"[^\W\d_]\.?"
 _PERSON_GAP = re.compile(rf"[^\S\n]?['.\u2019-]?[^\S\n]?(?:{_INITIAL}[^\S\n]){{0,2}}")
@@ -171,11 +173,36 @@ _STREETS = re.compile(
     r"|\b[^\W\d_]{3,20}(?:stra(?:ß|ss)e|gata|gatan|gade|vägen|veien|vej|katu|laan|straat|gasse|utca)[^\S\n]\d{1,4}[A-Za-z]?\b"
 )
 _NOBODYS = re.compile(
-    rf"(?:(?:the|route|{_STREET_WORDS})[^\S\n]\d{{1,3}}|[^a-z]*\bpH[^\S\n]\d.*"
+    rf"(?:(?:the|route|gleis|platform|track|gate|terminal|{_STREET_WORDS})[^\S\n]\d{{1,3}}[a-z]?|[^a-z]*\bpH[^\S\n]\d.*"
     r"|\d{1,4}\t.*|.*(?:\d:\d|[^\S\n]-{1,2}[a-z]+[^\S\n]|[{}=;<\\]|::|\(\)).*)",
     re.I | re.S,
 )
-"""Roads and squares that are only counted (`Square 8`), a row of a table, a pH, and code."""
+"""Roads, squares and platforms that are only counted (`Square 8`), a row of a table, a pH, and code."""
+_STREET_TYPES = (
+    r"way|place|pl|plaza|parkway|pkwy|circle|cir|trail|close|row|walk|hill|gardens?|mews|route|rue|av|all[ée]e|chemin|quai"
+    r"|impasse|cours|via|viale|piazz(?:a|etta)|corso|largo|strada|vicolo|calle|avenida|avda|carrera|paseo|camino|r[uú]a"
+    r"|travessa|praça|estrada|rodovia|str|weg|platz|ulica|ul|aleja|plac|osiedle|ulice|utca|u|út|útja|rkp|trg|tér|bulevardul"
+    r"|cad|caddesi|sok|sokak|mah|jalan|jl|đường|phố|box|apt|apartment|suite|ste|unit|flat|floor|room|bldg|building|[afd]po"
+    r"|nr|g|pr"
+)
+_STREET_ENDINGS = (
+    r"stra(?:ß|ss)e|str\.|weg|platz|gasse|allee|damm|ufer|straat|laan|plein|gracht|kade|gata|gatan|vägen|gade|vej|veien"
+    r"|gate|katu|kuja|polku|utca"
+)
+_NAMED_STREET = re.compile(
+    rf"(?<![^\W\d_])(?:{_STREET_WORDS}|{_STREET_TYPES}|[^\W\d_]{{2,}}(?:{_STREET_ENDINGS}))(?![^\W\d_])", re.I
+)
+"""A word that names of streets and parts of houses have, in European languages and some others."""
+_NO_YEAR = r"(?!(?:1[5-9]|20)\d\d\b)"
+_CAPITALISED_WORD = r"(?=[A-Z\u00c0-\u00de])[A-Za-z\u00c0-\u024f]{3,}"
+_HOUSE = re.compile(
+    rf"(?<![^\W_])(?<!\d[.,:])(?:{_NO_YEAR}\d{{1,5}}[A-Za-z]?(?:[/-]\d{{1,4}})?,?[^\S\n]{_CAPITALISED_WORD}"
+    rf"|{_CAPITALISED_WORD},?[^\S\n]{_NO_YEAR}\d{{1,5}}[A-Za-z]?(?![.,:]?\d|[^\W_]))"
+)
+"""A number, no year, beside a capitalised word in Latin script, as the model reads no other."""
+_NUMBER = rf"(?<![\d.,:]){_NO_YEAR}\d{{1,6}}(?![.:]?\d|,\d)"
+_NUMBERS = re.compile(rf"{_NUMBER}\D{{0,60}}?[^\W\d_]\D{{0,60}}?{_NUMBER}")
+"""Two numbers with a word between them, such as house and postal code; neither is a year or a decimal."""
 _NUMBERS_BEFORE = re.compile(r"(?:(?<![\w.,/-])\d{1,6}[A-Za-z]?[^\S\n]{1,2}){1,2}\Z")
 _CORNER = re.compile(r"(?:\bthe[^\S\n])?\bcorner[^\S\n]of[^\S\n]\Z", re.I)
 _OTHER_STREET = re.compile(r"\.?(?:[^\S\n]st\.?)?[^\S\n]and[^\S\n]\S+(?:[^\S\n][^\W\d_]+){1,2}", re.I)
@@ -207,9 +234,18 @@ def addresses(text: str, words: Sequence[Word]) -> Iterator[PiiSpan]:
         if corner and (other := _OTHER_STREET.match(text, end)):
             start, end = corner.start(), other.end()
         numbered = before or any(char.isdigit() for char in after)
-        street = any(word.street >= SURE and _LETTERS.search(text, word.start, word.end) for word in run)
-        if street and (numbered or corner) and not (_MODEL.match(text, start) or _NOBODYS.fullmatch(text, start, end)):
+        street = max((word.street for word in run if _LETTERS.search(text, word.start, word.end)), default=0.0)
+        nobodys = _MODEL.match(text, start) or _NOBODYS.fullmatch(text, start, end)
+        as_written = corner or (numbered and _has_form(text, start, end, street))
+        if street >= SURE and as_written and not nobodys:
             yield _span("address", start, end, [word.address for word in run])
+
+
+def _has_form(text: str, start: int, end: int, street: float) -> bool:
+    """Whether a likely address is written as one: with a word such as `road`, two numbers, or a name and a number."""
+    if _NAMED_STREET.search(text, start, end) or _NUMBERS.search(text, start, end):
+        return True
+    return street >= SURE_STREET and bool(_HOUSE.search(text, start, end))
 
 
 def _runs(text: str, chances: Sequence[tuple[Word, float]], gap: re.Pattern[str]) -> Iterator[list[Word]]:

@@ -107,7 +107,8 @@ SSN_BROKEN = rf"(?<![\w-])(?!000|666)\d{{3}}-(?:{_OVER}\d{{2}}-|\d{{2}}-{_OVER})
 _NUMBER = r"(?:[ -]?(?:number|no\.?|nr\.?|nummer|num[ée]ro|n[°º]))?"
 NAMES = (
     rf"ssn|social security{_NUMBER}|social insurance{_NUMBER}|national (?:id(?:entity)?|insurance){_NUMBER}"
-    rf"|tax (?:id|file{_NUMBER})|itin|tfn|nino|aadhaar{_NUMBER}|nhs{_NUMBER}|id (?:card )?(?:number|no\.?)"
+    rf"|tax (?:id|file{_NUMBER})|itin|tfn|nino|aadhaar{_NUMBER}|nhs{_NUMBER}"
+    r"|(?<!gst )(?<!vat )(?<!company )id (?:card )?(?:number|no\.?)"
     rf"|identity (?:card )?number|driv(?:er|ing)'?s?'? licen[cs]e{_NUMBER}|ppsn?|medicare{_NUMBER}|pan(?: card)?"
     rf"|(?-i:SIN)|dni|nie|nif|curp|rfc(?=\W{1, 6}[A-Z]{3})|nss|cpf|rut|c[eé]dula|codice fiscale|c\.f\.|pesel|nip"
     rf"|bsn|burgerservicenummer|rijksregisternummer|num[ée]ro (?:de )?(?:s[ée]curit[ée] sociale|s[ée]cu|national)|nir"

@@ -75,9 +75,17 @@ def _ip(match: re.Match[str]) -> float | None:
     logged_in = match.string[match.start() - 1 : match.start()] == "@"
     section = not logged_in and re.fullmatch(r"\d(?:\.\d){3}", match.group())  # of a manual; of addresses 1 in 400,000
     version = _VERSION.search(match.string, max(0, match.start() - 40), match.start())
-    return None if section or version or address.is_unspecified or address.is_loopback else CERTAIN
+    local = address.is_unspecified or address.is_loopback or any(address in network for network in _INSIDE)
+    return None if section or version or local else CERTAIN
 
 
+_INSIDE = tuple(
+    map(
+        ipaddress.ip_network,
+        ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "fc00::/7", "fe80::/10"),
+    )
+)
+"""Networks whose addresses every household and company gives to its own machines (RFC 1918, 3927, 4193, 4291)."""
 _EMAIL = r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){0,7}\.[^\W\d_][\w-]{1,62}"
 """The last label begins with a letter: `deploy@1.2.3.4` is a machine, `lodash@4.17.21` a version."""
 _NO_TOP_LEVEL = re.compile(

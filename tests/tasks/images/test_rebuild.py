@@ -1,6 +1,7 @@
 """What a stored image keeps of its file: exactly the pixels, and nothing else."""
 
 import io
+import re
 import struct
 import zlib
 
@@ -9,7 +10,7 @@ import PIL.Image
 import pytest
 from PIL.PngImagePlugin import PngInfo
 
-from tasks.images.decode import open_image
+from tasks.images.decode import from_pixels, open_image
 from tasks.images.rebuild import is_pixels_alone
 from tests.builders import image_bytes
 
@@ -133,11 +134,58 @@ def test_a_stream_that_unpacks_to_more_than_its_pixels_is_found():
     assert not is_pixels_alone(content) and is_pixels_alone(open_image(content).encoded)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"progressive": True}, {"subsampling": 0}, {"restart_marker_blocks": 1}, {"optimize": True}, {"quality": 1}],
-    ids=str,
-)
+KINDS: list[dict] = [
+    {},
+    {"progressive": True},
+    {"subsampling": 0},
+    {"restart_marker_blocks": 1},
+    {"optimize": True},
+    {"quality": 1},
+]
+
+
+@pytest.mark.parametrize("options", KINDS, ids=str)
+@pytest.mark.parametrize("hidden", [b"7", SECRET[:2], SECRET, b"\0" * 400], ids=len)
+def test_nothing_behind_the_last_block_of_a_jpeg_is_kept(options, hidden):
+    sink = io.BytesIO()
+    PIL.Image.open(io.BytesIO(PLAIN_PNG)).save(sink, "JPEG", **options)
+    drawn = sink.getvalue()
+    scans = [at.start() for at in re.finditer(rb"\xff[\xd0-\xd9]", drawn[2:])]
+    places = {scans[len(scans) // 2] + 2, len(drawn) - 2}
+    places |= {drawn.rindex(b"\xff\xc4")} if options.get("progressive") else set()
+    for place in places:
+        content = drawn[:place] + hidden + drawn[place:]
+        assert not is_pixels_alone(content) and np.array_equal(_pixels(content), _pixels(drawn))
+        stored = open_image(content)
+        assert is_pixels_alone(stored.encoded) and np.array_equal(stored.rgb, _pixels(drawn))
+        assert stored.encoded in (open_image(drawn).encoded, from_pixels(stored.rgb).encoded)
+
+
+def test_unused_bits_of_the_last_byte_of_a_scan_are_not_kept():
+    drawn, kept = bytearray(PLAIN_JPEG), open_image(PLAIN_JPEG).encoded
+    drawn[-3] ^= 1
+    assert np.array_equal(_pixels(bytes(drawn)), _pixels(PLAIN_JPEG)), "the bit fills the byte up"
+    assert not is_pixels_alone(bytes(drawn)) and open_image(bytes(drawn)).encoded == kept
+
+
+def _with_a_large_coefficient(bits: int) -> bytes:
+    """A grey JPEG of one block, whose second coefficient has so many bits; decoders take 15, encoders write 10."""
+    counts = bytes((1,)) + bytes(15), bytes((1, 1)) + bytes(14)
+    coded = int(f"001{'0' * (bits - 1)}10".ljust(24, "1"), 2).to_bytes(3, "big")
+    return b"".join((
+        b"\xff\xd8", _segment(0xDB, bytes((0, *[1] * 64))), _segment(0xC0, bytes((8, 0, 8, 0, 8, 1, 1, 0x11, 0))),
+        _segment(0xC4, b"\0" + counts[0] + b"\0"), _segment(0xC4, b"\x10" + counts[1] + bytes((bits, 0))),
+        _segment(0xDA, bytes((1, 1, 0, 0, 63, 0))), coded, b"\xff\xd9",
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("bits", [11, 13, 15])
+def test_a_coefficient_that_no_encoder_writes_does_not_end_the_process(bits):
+    stored = open_image(_with_a_large_coefficient(bits))
+    assert is_pixels_alone(stored.encoded) and stored.rgb.shape == (8, 8, 3)
+
+
+@pytest.mark.parametrize("options", KINDS, ids=str)
 @pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
 def test_every_kind_of_jpeg_decodes_to_the_same_pixels(mode, options):
     sink = io.BytesIO()

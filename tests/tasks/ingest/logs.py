@@ -52,10 +52,13 @@ def state(name: str = "a", *texts: str, images: list[str] | None = None, **chang
 
 
 def chat(name: str = "a", *texts: str, at: float = 0.0, kind: str = "chat", **changes: Any) -> dict[str, Any]:
-    """A chat line, or with `kind` an upvote, downvote or flag, `at` seconds after noon."""
+    """A chat line, or with `kind` an upvote, downvote or flag, `at` seconds after noon.
+
+    `images` are named in the first message; `beside` are image names beside the state, as early servers wrote them.
+    """
     record = {"tstamp": NOON + at, "type": kind, "model": changes.pop("model", "model-x"), "ip": changes.pop("ip", IP)}
-    images = {"images": changes.pop("images")} if "images" in changes else {}
-    return record | {"state": changes.pop("state", None) or state(name, *texts, **changes)} | images
+    beside = {"images": changes.pop("beside")} if "beside" in changes else {}
+    return record | {"state": changes.pop("state", None) or state(name, *texts, **changes)} | beside
 
 
 def vote(

@@ -83,11 +83,11 @@ def test_an_image_in_a_later_turn_starts_no_other_conversation(tmp_path):
 
 def test_an_early_vote_without_an_image_finds_the_conversation_of_its_own_image(tmp_path):
     records = [
-        chat("a", images=[ONE]),
-        chat("b", images=[ONE]),
+        chat("a", beside=[ONE]),
+        chat("b", beside=[ONE]),
         vote("a", "b", at=5),
-        chat("a", images=[TWO], at=20),
-        chat("b", images=[TWO], at=20),
+        chat("a", beside=[TWO], at=20),
+        chat("b", beside=[TWO], at=20),
         vote("a", "b", "rightvote", at=25),
     ]
     assert conversations_of(tmp_path, *records, name="2024-04-20-conv.json").height == 4

@@ -17,7 +17,7 @@ KINDS = ("chat", "upvote", "downvote", "flag")
 VOTES = ("leftvote", "rightvote", "tievote", "bothbad_vote", "share")
 GOOD = [
     chat("a", images=[image_name("p")]),
-    chat("b", images=[image_name("q")]),
+    chat("b", beside=[image_name("q")]),
     chat("c", has_csam_image=False),
     vote("a", "b"),
     vote(state("c"), state("d"), models=["### Model A: model-x", "### Model B: model-x"]),

@@ -172,7 +172,7 @@ ROW_PLACES = {
 }
 
 
-@pytest.mark.parametrize("kind", ["parquet", "arrow", "jsonl"])
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "jsonl", "json", "jsonl.gz", "json.gz", "jsonl.zst", "json.zst"])
 @pytest.mark.parametrize("name", ROWS)
 def test_a_flag_in_a_row_of_a_published_dataset_is_found(tmp_path, name, kind):
     row = {key: None if key in ("image", "images") else value for key, value in ROWS[name].items()}

@@ -2,12 +2,14 @@
 
 import base64
 import datetime
+import gzip
 import json
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 
 from schemas.conversation import UNDATED_BEFORE
 from schemas.errors import BadInput
@@ -93,7 +95,9 @@ def put(folder, rows: list[dict], kind: str):
         (folder / "dataset_info.json").write_text("{}")
         (folder / "state.json").write_text("{}")
     else:
-        (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        content = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        packed = {"gz": gzip.compress, "zst": zstandard.ZstdCompressor().compress}.get(kind.rpartition(".")[2], bytes)
+        (folder / f"rows.{kind}").write_bytes(packed(content))
     return folder
 
 

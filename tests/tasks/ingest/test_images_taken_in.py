@@ -119,7 +119,7 @@ def test_what_lies_where_an_image_should_and_is_no_file_or_too_large_is_not_read
     os.mkfifo(logs / "serve_images" / f"{image_name('pipe')}.png")
     write(logs, DAY, chat("a", images=[P]), chat("b", images=[Q]), chat("c", images=[image_name("pipe")]))
     store = ingested(logs, tmp_path / "store")
-    assert sorted(store.read("rejects")["reason"]) == ["not_an_image", "not_an_image", "image_too_large"]
+    assert sorted(store.read("rejects")["reason"]) == ["image_too_large", "not_an_image", "not_an_image"]
     assert store.read("conversations").height == 3
 
 

@@ -55,9 +55,9 @@ def test_the_nine_record_types_are_all_there_are():
 @pytest.mark.parametrize(
     "record",
     [
-        chat("a", images=[HASH]),
-        chat("a", images=[f"https://storage.example.com/bucket/{HASH}.jpg"]),
-        chat("a", images=json.dumps([HASH])),
+        chat("a", beside=[HASH]),
+        chat("a", beside=[f"https://storage.example.com/bucket/{HASH}.jpg"]),
+        chat("a", beside=json.dumps([HASH])),
         chat("a", images=[HASH]),
         chat("a", images=[HASH], has_csam_image=False),
     ],

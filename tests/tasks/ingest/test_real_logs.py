@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the arena logs are 
 
 
 @pytest.fixture(scope="module")
-def signal_values():
+def facts():
     found = defaultdict(list)
     for raw in (FOLDER / "expected.jsonl").read_text().splitlines():
         fact = json.loads(raw)

@@ -18,21 +18,21 @@ def holds(hub, files: dict[str, bytes]) -> None:
     hub.repos[REPO].commit({".gitattributes": b"*.parquet filter=lfs\n"} | files)
 
 
-@pytest.mark.parametrize(
-    ("files", "told"),
-    [
-        ({"README.md": b"ours", "data/train-00000-of-00001.parquet": b"theirs"}, "'data/train-00000-of-00001.parquet'"),
-        ({"chat.jsonl": b"{}"}, r"another dataset already \('chat.jsonl' and no manifest.json of a release\)"),
-        ({"README.md": b"---\nlicense: mit\n---\n", "images.zip": b"PK"}, "'images.zip'"),
-        ({"chat.csv": b"a\n", "manifest.json": OTHERS_MANIFEST}, "'chat.csv'"),
-        ({"manifest.json": OTHERS_MANIFEST}, "'manifest.json'"),
-        ({"manifest.json": b"[" * 100_000}, "'manifest.json'"),
-        ({"arena.py": b"import datasets"}, "'arena.py'"),
-        ({"README.md": b"---\nlicense: mit\n---\n# Ours\n"}, "has a README.md that somebody wrote"),
-        ({"README.md": b"coming soon"}, "has a README.md that somebody wrote and no release; delete it there"),
-    ],
-)
-@pytest.mark.parametrize("preview", [False, True])
+SOMEBODYS = [
+    ({"README.md": b"ours", "data/train-00000-of-00001.parquet": b"theirs"}, "'data/train-00000-of-00001.parquet'"),
+    ({"chat.jsonl": b"{}"}, r"another dataset already \('chat.jsonl' and no manifest.json of a release\)"),
+    ({"README.md": b"---\nlicense: mit\n---\n", "images.zip": b"PK"}, "'images.zip'"),
+    ({"chat.csv": b"a\n", "manifest.json": OTHERS_MANIFEST}, "'chat.csv'"),
+    ({"manifest.json": OTHERS_MANIFEST}, "'manifest.json'"),
+    ({"manifest.json": b"[" * 100_000}, "'manifest.json'"),
+    ({"arena.py": b"import datasets"}, "'arena.py'"),
+    ({"README.md": b"---\nlicense: mit\n---\n# Ours\n"}, "has a README.md that somebody wrote"),
+    ({"README.md": b"coming soon"}, "has a README.md that somebody wrote and no release; delete it there"),
+]
+"""Files of somebody's repository, and what is said of it."""
+
+
+@pytest.mark.parametrize(("files", "told", "preview"), [(*each, False) for each in SOMEBODYS] + [(*SOMEBODYS[0], True)])
 def test_a_repository_with_somebodys_dataset_is_left_alone(hub, publish, files, told, preview):
     holds(hub, files)
     with pytest.raises(BadInput, match=told) as error:

@@ -2,8 +2,7 @@
 
 import json
 import sys
-
-import pytest
+from itertools import product
 
 from tests.small_store import manifest_of
 from tests.tasks.publish.conftest import REPO, reader
@@ -42,22 +41,22 @@ def compared(hub, folder, wanted) -> list[dict]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("layout", ["one repository", "one repository a configuration"])
-def test_datasets_reads_every_row_and_image_of_a_version_by_its_tag(hub, curate, release, tmp_path, layout):
-    apart = layout != "one repository"
+def test_datasets_reads_every_row_and_image_of_a_version_by_its_tag(hub, curate, release, tmp_path):
+    """Each version goes to one repository, and to one a configuration; one process reads all of them."""
     wanted = []
-    for folder in (release, release.parent / "1.1.0"):
+    for folder, apart in product((release, release.parent / "1.1.0"), (False, True)):
         code, _, err = curate("publish", folder, "--repo", REPO, "--yes", *(["--repo-per-config"] if apart else []))
         assert code == 0, err
         for config in ("chat", "battle", "bench"):
             repo = f"{REPO}-{config}" if apart else REPO
             wanted.append((repo, config, folder.name, config, str(folder)))
-    wanted.append((f"{REPO}-battle" if apart else REPO, None, "1.0.0", "battle" if apart else "chat", str(release)))
+    wanted.append((REPO, None, "1.0.0", "chat", str(release)))
+    wanted.append((f"{REPO}-battle", None, "1.0.0", "battle", str(release)))
     found = compared(hub, tmp_path, wanted)
     rows = [manifest_of(release.parent / version)["counts"][config] for _, _, version, config, _ in wanted]
     assert [each.pop("rows") for each in found] == rows
     assert found == [{"config": each[3], "equal": True, "decoded": True, "streamed": True} for each in wanted]
-    assert rows[0] == rows[3] + 1  # 1.1.0 has a conversation less
+    assert rows[0] == rows[6] + 1  # 1.1.0 has a conversation less
 
 
 def test_a_folder_of_a_version_is_listed_alone(hub, curate, release):

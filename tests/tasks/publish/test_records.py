@@ -15,7 +15,7 @@ from tasks.storage.tables import Store
 from tests.builders import NOON
 from tests.s3_server import s3_server
 
-WRITERS, EACH = 4, 6
+WRITERS, EACH = 3, 4
 VERSION = "1.0.0"
 
 
@@ -25,18 +25,23 @@ def plan(*repos: str, version: str = VERSION, tag: str | None = VERSION) -> Uplo
     return UploadPlan(version=version, uploads=uploads, branch=branch, tag=tag, public=False, manifest_sha256="")
 
 
-@pytest.fixture(params=["folder", "object store"])
-def root(request, tmp_path, monkeypatch):
-    """Address of a store that another process can open as well."""
-    if request.param == "folder":
-        yield str(tmp_path / "store")
-        return
-    with s3_server("records") as own:
+@pytest.fixture(scope="module")
+def bucket():
+    """Address of a bucket; the environment points at its server."""
+    with s3_server("records") as own, pytest.MonkeyPatch.context() as patch:
         for name, value in (own | {"no_proxy": "127.0.0.1"}).items():
-            monkeypatch.setenv(name, value)
+            patch.setenv(name, value)
         s3fs.S3FileSystem.clear_instance_cache()  # of the servers of other tests
-        yield "s3://records/store"
+        yield "s3://records"
         s3fs.S3FileSystem.clear_instance_cache()
+
+
+@pytest.fixture(params=["folder", "object store"])
+def root(request, tmp_path):
+    """Address of a new store that another process can open as well."""
+    if request.param == "folder":
+        return str(tmp_path / "store")
+    return f"{request.getfixturevalue('bucket')}/{tmp_path.name}"
 
 
 def publish_many(root: str, number: int, start) -> None:

@@ -92,3 +92,25 @@ def test_words_of_a_name_are_near_the_prompts_and_unlike_each_other():
     theirs = mmr(embed([prompt]), embed(candidates), list(candidates), DIVERSITY, 4)
     (ours,) = Keywords().name_topics([TopicEvidence(candidates, (prompt,))])
     assert ours.split(", ") == theirs
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (r"Find the area of $\triangle ABC$ if $\overline{CD} = 4\mathrm{cm}$ and \(\mathrm{cd} \le x\).", ["area"]),
+        (r"The speed is \[ v = \frac{ds}{dt} \text{ for the cyclist} \] in $\mathbb{R}$", ["speed", "cyclist"]),
+        (
+            "\\begin{align*}\n\\mathrm{cd} &= \\mathbf{ab}\n\\end{align*}\nProve the \\textbf{inequality}.",
+            ["prove", "inequality"],
+        ),
+        (r"\section{Results} \includegraphics[width=3cm]{plot_of_rain} Rain \cite{smith}", ["results", "rain"]),
+        ("A square ABCD costs $5 or $6 in the shop", ["square", "costs", "shop"]),
+        ("Fix the parser:\n```python\ndef spam(eggs):\n    return eggs\n```", ["fix", "parser"]),
+        ("Sort wolves\nfor wolf in pack:\n    print(wolf.age)\nint main() {\n  return 0;\n}", ["sort", "wolves"]),
+        ('<div class="nav"><a href="https://shop.example/x">Opening hours</a></div>&nbsp;', ["opening", "hours"]),
+        ("Why does elif need a nullptr here?", []),
+        ("For whom, and in which class, is the return ticket?", ["class", "return", "ticket"]),
+    ],
+)
+def test_latex_code_and_html_give_no_words(text, expected):
+    assert words(text) == expected
