@@ -56,7 +56,8 @@ class Server:
         if fails:
             self.failed += 1
             return self._fail(writer, FAILURES[self.failed % len(FAILURES)])
-        asked = json.loads(body)["messages"][1]["content"][0]["text"].split("\n")[1]
+        content = json.loads(body)["messages"][-1]["content"]
+        asked = (content if isinstance(content, str) else content[0]["text"]).split("\n")[1]
         self.answered[asked] = self.answered.get(asked, 0) + 1
         self._write(writer, 200, completion(), limits if self.headers else {})
         return True

@@ -1,7 +1,7 @@
-"""Labels by a language model on a loopback server with a rate limit, where 1 % of the requests fail.
+"""Labels, and answers to a benchmark, by a model on a loopback server with a rate limit, where 1 % of requests fail.
 
-The peer is the server's rate limit, the lower bound. `lost` items have no signal at the end, `repeated` answers were
-given twice. `client_cpu` is the share of one core that our process uses.
+The peer is the server's rate limit, the lower bound. `lost` items have no label or answer at the end, `repeated` ones
+were answered twice. `client_cpu` is the share of one core that our process uses.
 
     python -m benchmarks.llm_throughput --n 10000 --rate 30
 """
@@ -14,12 +14,13 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 N, RATE, FAIL_EVERY = 600, 20.0, 100
+Work = Callable[[str, str, int], tuple[int, float, float]]
 
 
 @contextmanager
@@ -57,15 +58,31 @@ def label(url: str, folder: str, n: int) -> tuple[int, float, float]:
     return store.read("signals/categories").height, time.perf_counter() - began, time.process_time() - cpu
 
 
-def row(n: int, rate: float, headers: bool) -> dict[str, Any]:
+def answer(url: str, folder: str, n: int) -> tuple[int, float, float]:
+    """Ask one model n questions with the real SDK, loop and store; returns answers, wall seconds, CPU seconds."""
+    os.environ |= {"NO_PROXY": "127.0.0.1"}
+    from schemas.asked_model import AskedModel
+    from tasks.evaluate.answers import ask_models
+    from tasks.evaluate.questions import Bench, Question
+    from tasks.storage.tables import Store
+
+    store, asked = Store.open(folder), AskedModel(name="m", vendor="openai", model="m", base_url=f"{url}/v1")
+    bench = Bench("1", [Question(f"q{place}", f"Question:\n{place}?", ()) for place in range(n)], lambda _: ())
+    began, cpu = time.perf_counter(), time.process_time()
+    while ask_models(store, bench, [asked]).failures:  # repeated runs, for what failed after all retries
+        pass
+    return store.height("answers"), time.perf_counter() - began, time.process_time() - cpu
+
+
+def row(n: int, rate: float, headers: bool, work: Work = label) -> dict[str, Any]:
     """One measurement."""
     with server(rate, headers) as url, tempfile.TemporaryDirectory() as folder:
-        labelled, wall, cpu = label(url, folder, n)
+        labelled, wall, cpu = work(url, folder, n)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         counts = json.loads(opener.open(f"{url}/counts").read())
     best = (counts["taken"] - rate) / rate  # the bucket is full at the start
     result = {
-        "bench": "llm_throughput" + ("" if headers else "_without_headers"),
+        "bench": "llm_throughput" + ("_of_answers" if work is answer else "" if headers else "_without_headers"),
         "n": n,
         "ours_s": round(wall, 2),
         "peer": f"the server's own limit of {rate:g} requests/s, {100 / FAIL_EVERY:g} % of which fail",
@@ -83,8 +100,8 @@ def row(n: int, rate: float, headers: bool) -> dict[str, Any]:
 
 
 def run(n: int = N, rate: float = RATE) -> list[dict[str, Any]]:
-    """With OpenAI's rate-limit headers, and without."""
-    return [row(n, rate, headers) for headers in (True, False)]
+    """Labels with OpenAI's rate-limit headers and without, then answers with them."""
+    return [row(n, rate, True), row(n, rate, False), row(n, rate, True, answer)]
 
 
 if __name__ == "__main__":

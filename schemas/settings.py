@@ -83,6 +83,23 @@ class BenchSettings(Row):
     """Month of the hidden split, YYYY-MM; by default the month of the last day of the data."""
 
 
+class EvaluateSettings(Row):
+    """Which models answer the benchmark, and which judge compares their answers (docs/judge.md)."""
+
+    models: str | None = None
+    """Models file (YAML), or answers as JSON Lines: a file or a folder."""
+    judge: str | None = None
+    """Models file (YAML) with the judge as its only entry, or `embedded` for the stand-in that ships."""
+    protocol: Literal["visionarena", "wildvision"] = "visionarena"
+    """The judge's prompts and orders."""
+    baseline: str | None = None
+    """Model that every other one is compared with."""
+    bench_release: str | None = None
+    """Release whose benchmark is used instead of the store's."""
+    hidden: bool = False
+    """Whether the hidden split is used instead of the public one; only with models on servers of one's own."""
+
+
 class Settings(Row):
     """Settings of one run; every key can be given on the command line, in prefect.yaml or in the UI."""
 
@@ -132,6 +149,8 @@ class Settings(Row):
     """How topics are found."""
     bench: BenchSettings = BenchSettings()
     """Filters and sizes of the benchmark."""
+    evaluate: EvaluateSettings = EvaluateSettings()
+    """Models, judge and protocol of `curate judge`."""
     bootstraps: int = Field(default=100, ge=2)
     """Bootstrap rounds of the leaderboards' intervals."""
     anchor_model: str | None = None

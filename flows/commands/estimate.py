@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.commands.judge_calls import PROTOCOLS, BenchReleaseOption, ProtocolOption, known_protocol
 from flows.commands.options import (
     FormatOption,
     ImagesOption,
@@ -35,15 +36,48 @@ def estimate(
     until: UntilOption = None,
     provider: ProviderOption = None,
     prices: PricesOption = None,
+    models: Annotated[
+        str | None, typer.Option("--models", help="Estimate `curate judge answer` with this models file instead.")
+    ] = None,
+    judge: Annotated[
+        str | None, typer.Option("--judge", help="Estimate `curate judge compare` with this judge instead.")
+    ] = None,
+    baseline: Annotated[str | None, typer.Option("--baseline", help="The baseline of `curate judge compare`.")] = None,
+    protocol: ProtocolOption = PROTOCOLS[0],
+    release: BenchReleaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Estimate calls, tokens and US dollars for everything that is not measured yet. Sends nothing."""
-    given = {name: value for name, value in locals().items() if name != "as_json"}
-    found = _estimates(settings_of(**given))
+    evaluate = {
+        "models": models,
+        "judge": judge,
+        "baseline": baseline,
+        "protocol": known_protocol(protocol),
+        "bench_release": release,
+    }
+    settings = settings_of(
+        store=store, logs=logs, format=format, images=images, presets=presets, since=since, until=until,
+        provider=provider, prices=prices, evaluate=evaluate,
+    )  # fmt: skip
+    found = _of_judge(settings) if models or judge else _estimates(settings)
     for row in found:
         print(row.model_dump_json() if as_json else _in_words(row))
     if not as_json:
         _print_total(found)
+
+
+def _of_judge(settings: Settings) -> list[Estimate]:
+    from tasks.evaluate.estimate import estimate_evaluation
+    from tasks.providers import Providers
+    from tasks.runtime.prices import load_prices
+    from tasks.storage.tables import Store
+
+    def count(text: str) -> int:
+        return int(counter.count_tokens([text])[0])
+
+    counter = Providers()["tokens"]
+    known = Store(settings.store) if settings.evaluate.bench_release else Store.existing(settings.store)
+    return estimate_evaluation(known, settings.evaluate, load_prices(settings.prices), count)
 
 
 def _estimates(settings: Settings) -> list[Estimate]:

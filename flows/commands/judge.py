@@ -1,12 +1,13 @@
-"""`curate judge`: boards of models from a judge's verdicts."""
+"""`curate judge`: answers of models to the benchmark, a judge's verdicts on them, and boards from verdicts."""
 
 import typer
 
-from flows.commands import judge_boards
+from flows.commands import judge_boards, judge_calls
 
 
 def family() -> typer.Typer:
     """The commands of `curate judge`."""
     judge = typer.Typer(no_args_is_help=True, help="Rank models by a judge's verdicts on their answers.")
-    judge.command()(judge_boards.board)
+    for command in (judge_calls.answer, judge_calls.compare, judge_boards.board):
+        judge.command()(command)
     return judge

@@ -8,7 +8,7 @@ of the batch as failed. `version` changes with weights, preprocessing or prompt,
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -184,6 +184,45 @@ class TopicNamer(Provider, Protocol):
 
     def name_topics(self, topics: Sequence[TopicEvidence]) -> Sequence[str | Failed]:
         """A few words for every topic."""
+
+
+ReplyState = Literal["complete", "refused", "truncated", "empty"]
+
+
+@dataclass(frozen=True)
+class ChatMessage:
+    """One message of a chat."""
+
+    role: Literal["system", "user", "assistant"]
+    text: str
+    images: tuple[tuple[str, bytes], ...] = ()
+    """(png or jpeg, encoded image without metadata), sent after the text, in order."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a model said. A call that failed gives `Failed` instead."""
+
+    text: str
+    """Word for word, without unpaired surrogates."""
+    state: ReplyState
+    """complete; refused (the model or its vendor declined); truncated (the answer limit was reached); empty."""
+    output_tokens: int | None = None
+    """As counted by the service, thinking included; None when not reported."""
+
+
+class ChatModel(Protocol):
+    """Answers chats in free text. Chosen by a models file (`schemas/asked_model.py`), not by `--provider`."""
+
+    version: str
+    """Changes with anything in the models file that may change its answers."""
+    service: str
+    """Name in the price file."""
+    calls_at_once: int
+    """Maximum number of concurrent calls."""
+
+    def chat(self, messages: Sequence[ChatMessage]) -> Reply | Failed:
+        """The model's next message. Thread-safe."""
 
 
 PROTOCOLS: dict[str, type] = {

@@ -28,12 +28,11 @@ from tasks.signals import (
     Item,
     Signal,
 )
-from tasks.signals.run import BATCH, Load, Measured, Rows, append_rows, cut, measure_items, measured, missing
+from tasks.signals.run import BATCH, Load, Measured, Rows, cut, measure_items, measured, missing
+from tasks.storage.arriving import arriving
 from tasks.storage.queries.signals import table_name
 from tasks.storage.tables import Store
 
-ANSWERS_A_PART = 32
-"""Answers per stored part. A killed run repeats at most this many calls, plus those in flight."""
 IMAGES_A_REQUEST = 16
 """Limit of Google Vision."""
 PROMPT_CHARACTERS, IMAGES_MAX, SIDE_MAX = 12_500, 8, 1600
@@ -60,26 +59,16 @@ class Asked(NamedTuple, Generic[Item]):
 def measure_one_by_one(store: Store, asked: Asked[Item], *, now: datetime, advance: Advance = silent) -> Measured:
     """One call per item, `model.calls_at_once` in parallel. Answers are stored as they arrive."""
     signal, model, content_ids, load = asked
-    table, total, waiting = table_name(signal.name), Measured(), Rows({signal.name: []})
-    before = store.parts(table)
+    total = Measured()
 
     def work(content_id: str) -> tuple[Rows, Measured]:
         return measured([signal], [content_id], load([content_id]), now)
 
-    try:
+    with arriving(store, table_name(signal.name)) as keep:
         for rows, done in map_as_done(work, content_ids, model.calls_at_once):
             total.add(done)
-            waiting[signal.name] += rows[signal.name]
+            keep(rows[signal.name])
             advance()
-            if len(waiting[signal.name]) >= ANSWERS_A_PART:
-                append_rows(store, waiting)
-                waiting[signal.name] = []
-    finally:
-        append_rows(store, waiting)
-    new = store.parts(table)[len(before) :]
-    if len(new) > 1:  # merge small parts
-        merged = store.write_part(table, pl.concat([store.read_part(table, part) for part in new]))
-        store.list_parts(table, [*before, merged])
     return total
 
 

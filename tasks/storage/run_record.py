@@ -14,7 +14,9 @@ from tasks.storage.tables import Store
 
 _FOLDER = "runs"
 _PLACES = {"store", "logs", "images", "presets", "known_hashes", "prices", "task_runner_address"}
+_PLACES_TO_EVALUATE = {"models", "judge", "bench_release"}
 """Settings that are left out because they are paths or addresses."""
+_LEFT_OUT: dict[str, Any] = {**dict.fromkeys(_PLACES, True), "evaluate": _PLACES_TO_EVALUATE}
 RUNNING, COMPLETED, HELD, FAILED, KILLED = "running", "completed", "held", "failed", "killed"
 """States of a run; `killed` is written by the next run."""
 
@@ -44,7 +46,7 @@ class RunRecord:
             "finished_at": None if state == RUNNING else datetime.now(UTC).isoformat(timespec="seconds"),
             "state": state,
             "error": error,
-            "settings": self.settings.model_dump(mode="json", exclude=_PLACES),
+            "settings": self.settings.model_dump(mode="json", exclude=_LEFT_OUT),
             "stages": [report.model_dump(mode="json") for report in self.reports],
             "funnel": funnel(self.store).model_dump(mode="json") if released else None,
         }
@@ -76,8 +78,9 @@ def _end_killed(store: Store) -> None:
 def _without_places(error: BaseException, settings: Settings) -> str:
     """The error's line without paths and addresses; only its class when it is none of ours."""
     text = str(error) if isinstance(error, CurateError) else type(error).__name__
-    for name in _PLACES - {"known_hashes"}:
-        text = text.replace(getattr(settings, name) or "\0", name)
+    given = {name: getattr(settings, name) for name in _PLACES - {"known_hashes"}}
+    for name, place in (given | {name: getattr(settings.evaluate, name) for name in _PLACES_TO_EVALUATE}).items():
+        text = text.replace(place or "\0", name)
     return text
 
 

@@ -22,7 +22,7 @@ from tasks.runtime.budget import Bill
 
 KEY, BASE_URL, MODEL = "GEMINI_API_KEY", "CURATE_GEMINI_BASE_URL", "CURATE_GEMINI_MODEL"
 DEFAULT_MODEL = "gemini-3.8-flash"
-_UNFINISHED = {
+UNFINISHED = {
     types.FinishReason.MAX_TOKENS: "truncated",
     types.FinishReason.OTHER: "unfinished_answer",
     types.FinishReason.LANGUAGE: "unsupported_language",
@@ -54,11 +54,11 @@ class GeminiChat(LanguageModel):
     def _complete(self, question: Question, name: str, schema: dict[str, Any], bill: Bill) -> str:
         config = _config(schema)
         config.system_instruction = question.instructions
-        with _failures():
+        with failures():
             response = self._client.models.generate_content(
                 model=self._model, contents=_content(question), config=config
             )
-            self._count(bill, *_tokens_used(response))
+            self._count(bill, *tokens_used(response))
             return _answer_text(response)
 
     def _request(self, question: Question, name: str, schema: dict[str, Any]) -> Request:
@@ -92,20 +92,20 @@ class GeminiBatches(BatchApi):
 
     def make(self, file: Path, token: str) -> str:
         """The batch's resource name."""
-        with _failures():
+        with failures():
             uploaded = self._client.files.upload(file=file, config=types.UploadFileConfig(mime_type="jsonl"))
             config = types.CreateBatchJobConfig(display_name=token)
             return _named(self._client.batches.create(model=self._model, src=_named(uploaded.name), config=config).name)
 
     def newest_first(self) -> Iterator[tuple[str | None, str | None, datetime | None]]:
         """In the order of the API's list."""
-        with _failures():
+        with failures():
             for batch in self._client.batches.list(config=types.ListBatchJobsConfig(page_size=100)):
                 yield batch.name, batch.display_name, batch.create_time
 
     def ended(self, batch_id: str) -> Ended | None:
         """Reads the result file and the answers within the state."""
-        with _failures():
+        with failures():
             batch = self._client.batches.get(name=batch_id)
             reason = _ENDED.get(batch.state) if batch.state else None
             if reason is None:
@@ -122,12 +122,12 @@ class GeminiBatches(BatchApi):
 
     def delete(self, file: str) -> None:
         """For answers; Google drops uploaded files after two days."""
-        with _failures():
+        with failures():
             self._client.files.delete(name=file)
 
 
 @contextmanager
-def _failures() -> Iterator[None]:
+def failures() -> Iterator[None]:
     """Raises the exceptions of the SDK and its transport as CallFailed."""
     try:
         yield
@@ -162,7 +162,7 @@ def _config(schema: dict[str, Any]) -> types.GenerateContentConfig:
     )
 
 
-def _tokens_used(response: types.GenerateContentResponse) -> tuple[int | None, int | None]:
+def tokens_used(response: types.GenerateContentResponse) -> tuple[int | None, int | None]:
     """Input and output tokens, thinking included; None where the service did not report them."""
     used = response.usage_metadata
     if used is None:
@@ -180,7 +180,7 @@ def _answer_text(response: types.GenerateContentResponse) -> str:
         raise CallFailed("contradictory_answer")
     reason = response.candidates[0].finish_reason
     if reason != types.FinishReason.STOP:
-        raise CallFailed(_UNFINISHED.get(reason, "refused") if reason else "unfinished_answer")
+        raise CallFailed(UNFINISHED.get(reason, "refused") if reason else "unfinished_answer")
     return response.text or ""
 
 
@@ -204,4 +204,4 @@ def _row_outcome(row: dict[str, Any]) -> Outcome:
 def _outcome(response: types.GenerateContentResponse | None) -> Outcome:
     if response is None:
         return Outcome(failure="batch_item_failed", unbilled=True)
-    return outcome_of(lambda: _answer_text(response), _tokens_used(response))
+    return outcome_of(lambda: _answer_text(response), tokens_used(response))

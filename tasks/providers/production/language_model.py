@@ -47,7 +47,7 @@ class LanguageModel(ABC):
     def __init__(self, version: str) -> None:
         """`version` is vendor and model name."""
         self.version = version
-        self.calls_at_once = _calls_at_once()
+        self.calls_at_once = calls_at_once()
         self._service = Service(version, self.calls_at_once)
         self._queue: BatchQueue | None = None
 
@@ -86,12 +86,7 @@ class LanguageModel(ABC):
             queue.close(stored=stored)
 
     def _count(self, bill: Bill, input_tokens: int | None, output_tokens: int | None) -> None:
-        """Settle the bill by the token counts of the service; without both counts it stays unconfirmed."""
-        if input_tokens is None or output_tokens is None:
-            return
-        price = ledger().prices.tokens(self.version)
-        usd = price.usd(input_tokens, output_tokens) if price else 0.0
-        bill.settle(Use(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, usd=usd))
+        settle(bill, self.version, input_tokens, output_tokens)
 
     @abstractmethod
     def _complete(self, question: Question, name: str, schema: dict[str, Any], bill: Bill) -> str:
@@ -104,6 +99,15 @@ class LanguageModel(ABC):
     @abstractmethod
     def _batches(self) -> BatchApi:
         """The vendor's batch API."""
+
+
+def settle(bill: Bill, service: str, input_tokens: int | None, output_tokens: int | None) -> None:
+    """Settle the bill by the token counts of the service; without both counts it stays unconfirmed."""
+    if input_tokens is None or output_tokens is None:
+        return
+    price = ledger().prices.tokens(service)
+    usd = price.usd(input_tokens, output_tokens) if price else 0.0
+    bill.settle(Use(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, usd=usd))
 
 
 def _row(text: str, answer: type[Answer]) -> Answer:
@@ -129,7 +133,8 @@ def timeout_seconds() -> float:
     return timeout
 
 
-def _calls_at_once() -> int:
+def calls_at_once() -> int:
+    """Maximum number of concurrent calls. Raises BadInput."""
     given = os.environ.get(CALLS) or str(CALLS_MAX)
     if not given.isdecimal() or not int(given):
         raise BadInput(f"{CALLS}={given!r}: give the maximum number of concurrent calls, 1 or more")

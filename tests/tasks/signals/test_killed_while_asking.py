@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("openai", reason="production extra")
 from benchmarks.llm_throughput import server
-from tasks.signals.paid import ANSWERS_A_PART
+from tasks.storage.arriving import ROWS_A_PART
 from tasks.storage.tables import Store
 
 ROOT = Path(__file__).parents[3]
@@ -33,7 +33,7 @@ def test_a_killed_run_repeats_less_than_one_part_of_its_calls_and_loses_nothing(
         subprocess.run(night, cwd=ROOT, check=True, timeout=300)
         counts = _counts(url)
     assert counts["distinct"] == Store.open(str(tmp_path / "store")).read("signals/categories").height == COUNT
-    assert counts["repeated"] < ANSWERS_A_PART + 2 * CALLS_AT_ONCE
+    assert counts["repeated"] < ROWS_A_PART + 2 * CALLS_AT_ONCE
 
 
 def _counts(url: str) -> dict[str, int]:

@@ -9,13 +9,14 @@ from schemas.signals import Refusal
 from tasks.providers.capabilities import Failed
 from tasks.runtime.parallel import map_as_done
 from tasks.signals import Signal
-from tasks.signals.paid import ANSWERS_A_PART, Asked, measure_one_by_one
+from tasks.signals.paid import Asked, measure_one_by_one
 from tasks.signals.run import missing
+from tasks.storage.arriving import ROWS_A_PART
 from tasks.storage.queries.signals import signal_values
 from tasks.storage.tables import Store
 from tests.builders import NOON
 
-IDS = [f"{number:032x}" for number in range(5 * ANSWERS_A_PART + 7)]
+IDS = [f"{number:032x}" for number in range(5 * ROWS_A_PART + 7)]
 
 
 class Model:

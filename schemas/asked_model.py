@@ -1,0 +1,65 @@
+"""A model that is asked for answers or verdicts, as a models file names it."""
+
+import hashlib
+from typing import Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, model_validator
+
+from schemas.row import Row
+
+ANSWER_TOKENS_MAX = 4096
+"""WildVision-Bench's limit for answers and for verdicts."""
+
+
+class AskedModel(Row):
+    """One entry of a models file. Everything but `name` and `own` is part of the model's version."""
+
+    name: str = Field(min_length=1, max_length=200)
+    """Name on boards; each name once in a file."""
+    vendor: Literal["openai", "gemini"]
+    """openai: OpenAI, or any server with its chat completions (vLLM, SGLang, Ollama); gemini: Google."""
+    model: str = Field(min_length=1)
+    """The vendor's or the server's own name of the model; prefer a dated snapshot to an alias."""
+    base_url: str | None = Field(default=None, pattern=r"^https?://[^@\s]+$")
+    """Address of another server, such as http://gpu1:8000/v1; by default the vendor's."""
+    key: str | None = Field(default=None, pattern=r"^[A-Z][A-Z0-9_]*$")
+    """Name of the environment variable with the key, never the key itself; by default OPENAI_API_KEY or
+    GEMINI_API_KEY, or without a key where `base_url` is given."""
+    temperature: float | None = Field(default=0.0, ge=0, le=2, allow_inf_nan=False)
+    """Sampling temperature; null leaves it to the server, which some models require."""
+    answer_tokens_max: int = Field(default=ANSWER_TOKENS_MAX, ge=1)
+    """Limit of an answer in tokens, thinking included."""
+    system: str = ""
+    """System prompt; empty for none."""
+    own: bool = False
+    """Whether the server is one's own, so that hidden prompts may be sent to it."""
+
+    @model_validator(mode="after")
+    def _own_has_an_address(self) -> Self:
+        if self.own and not self.self_hosted:
+            raise ValueError("own: true needs the base_url of that server, which is not a vendor's")
+        return self
+
+    @property
+    def version(self) -> str:
+        """Vendor, model and the first 8 hex digits of the hash of everything that is part of the version."""
+        told = self.model_dump_json(exclude={"name", "own"}, exclude_none=True)
+        return f"{self.vendor}-{self.model}+{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+
+    @property
+    def service(self) -> str:
+        """Name in the price file, and in the record of use."""
+        return f"{'google' if self.vendor == 'gemini' else self.vendor}-{self.model}"
+
+    @property
+    def self_hosted(self) -> bool:
+        """Whether the server is not the vendor's."""
+        host = urlsplit(self.base_url).hostname if self.base_url else None
+        return host is not None and not host.endswith((".openai.com", ".googleapis.com"))
+
+    @property
+    def key_variable(self) -> str | None:
+        """Environment variable that must hold a key; None for a server that needs none."""
+        default = {"openai": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY"}[self.vendor]
+        return self.key or (default if self.base_url is None else None)

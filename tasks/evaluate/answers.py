@@ -1,0 +1,104 @@
+"""Asks models the prompts of a benchmark. Answers are stored as they arrive; a question is never asked twice."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas.asked_model import AskedModel
+from schemas.errors import BadInput
+from schemas.judging import Answer, AnswerState
+from tasks.evaluate.answer_files import Read
+from tasks.evaluate.questions import Bench, Question
+from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
+from tasks.providers.chat import chat_model
+from tasks.runtime.parallel import map_as_done
+from tasks.runtime.progress import progress
+from tasks.storage.arriving import arriving
+from tasks.storage.tables import Store
+
+KEY = ["model", "version", "question_id"]
+
+
+@dataclass
+class Called:
+    """What a stage called."""
+
+    calls: Counter[str] = field(default_factory=Counter)
+    """By model."""
+    failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By model and reason."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """Results by kind, such as the states of answers."""
+
+
+def unanswered(store: Store, bench: Bench, asked: AskedModel) -> list[Question]:
+    """The questions without an answer of this version of the model."""
+    known = set(store.read("answers", KEY).iter_rows())
+    return [each for each in bench.questions if (asked.name, asked.version, each.question_id) not in known]
+
+
+def ask_models(store: Store, bench: Bench, models: Sequence[AskedModel]) -> Called:
+    """Ask every model what it has not answered yet. A failed call stores nothing, so the next run makes it again."""
+    connections = [chat_model(asked) for asked in models]  # all, before the first call
+    done = Called()
+    for asked, model in zip(models, connections, strict=True):
+        wanted = unanswered(store, bench, asked)
+        with progress(f"answers of {asked.name}", len(wanted)) as advance, arriving(store, "answers") as keep:
+            for answer in map_as_done(lambda each: _ask(model, asked, bench, each), wanted, model.calls_at_once):  # noqa: B023
+                done.calls[asked.name] += 1
+                if isinstance(answer, Failed):
+                    done.failures[asked.name, answer.reason] += 1
+                else:
+                    done.counts[answer.state] += 1
+                    keep([answer.model_dump()])
+                advance()
+    return done
+
+
+def _ask(model: ChatModel, asked: AskedModel, bench: Bench, question: Question) -> Answer | Failed:
+    reply = model.chat([ChatMessage("user", question.prompt, bench.images(question))])
+    if isinstance(reply, Failed):
+        return reply
+    return Answer(
+        question_id=question.question_id,
+        model=asked.name,
+        state=AnswerState(reply.state),
+        text=reply.text,
+        version=model.version,
+        tokens=reply.output_tokens,
+    )
+
+
+def take_in(store: Store, read: Read) -> Called:
+    """Store answers that were made elsewhere; those that are stored already are left out."""
+    known, done = set(store.read("answers", KEY).iter_rows()), Called()
+    new = [each for each in read.answers if (each.model, each.version, each.question_id) not in known]
+    with arriving(store, "answers") as keep:
+        keep([each.model_dump() for each in new])
+    done.counts.update(each.state for each in new)
+    done.failures.update({(model, "no_answer_in_file"): count for model, count in read.failed.items()})
+    return done
+
+
+def answers_by_model(
+    store: Store, bench: Bench, versions: dict[str, str] | None = None
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Model -> question_id -> its row of `answers`, for the questions of the benchmark.
+
+    `versions`: model -> the version to take; without it every model must have one. Raises BadInput for two versions.
+    """
+    wanted = {each.question_id for each in bench.questions}
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in store.read("answers").iter_rows(named=True):
+        model, question_id = row["model"], row["question_id"]
+        if question_id not in wanted or (versions is not None and versions.get(model) != row["version"]):
+            continue
+        of_model = found.setdefault(model, {})
+        if other := next((each["version"] for each in of_model.values() if each["version"] != row["version"]), None):
+            raise BadInput(
+                f"model {model!r} has answers of two versions ({other}, {row['version']}); name the models file or the "
+                "answer files of one with --models"
+            )
+        of_model[question_id] = row
+    return found

@@ -1,0 +1,74 @@
+"""What missing answers and verdicts would cost at paid services. Sends nothing."""
+
+import io
+from collections.abc import Callable, Iterable, Sequence
+
+import PIL.Image
+
+from schemas.asked_model import AskedModel
+from schemas.prices import Prices, TokenPrice
+from schemas.run import Estimate
+from schemas.settings import EvaluateSettings
+from tasks.evaluate.answers import answers_by_model, unanswered
+from tasks.evaluate.compare import judge_version, pairs, unjudged
+from tasks.evaluate.protocols import protocol
+from tasks.evaluate.questions import Bench, Images
+from tasks.evaluate.sources import EMBEDDED, bench_of, judge_of, models_of, versions_of
+from tasks.images.decode import FORMATS
+from tasks.storage.tables import Store
+
+ANSWER_TOKENS, VERDICT_TOKENS = 150, 400
+"""Expected lengths: of answers on WildVision-Bench's printed board, and of a judge that answers first itself."""
+SIDE_MAX = 1600
+"""Longer side of a sent image (`tasks/providers/production/upload.py`; a test holds them equal)."""
+
+Count = Callable[[str], int]
+
+
+def estimate_evaluation(store: Store, chosen: EvaluateSettings, prices: Prices, count: Count) -> list[Estimate]:
+    """One row for each model that lacks answers, and one for a judge that lacks verdicts on stored answers."""
+    bench, found = bench_of(store, chosen), list[Estimate]()
+    for asked in (models_of(chosen) or []) if chosen.models else []:
+        wanted = unanswered(store, bench, asked)
+        texts = [(f"{asked.system}\n{each.prompt}", bench.images(each)) for each in wanted]
+        found.append(_row(asked, f"answers of {asked.name}", texts, ANSWER_TOKENS, prices, count))
+    if chosen.judge and chosen.judge != EMBEDDED:
+        found.append(_verdicts(store, bench, chosen, prices, count))
+    return found
+
+
+def _verdicts(store: Store, bench: Bench, chosen: EvaluateSettings, prices: Prices, count: Count) -> Estimate:
+    judge, how, baseline = judge_of(chosen), protocol(chosen.protocol), chosen.baseline or ""
+    every = list(pairs(bench, answers_by_model(store, bench, versions_of(chosen, bench)), how, baseline))
+    wanted, _ = unjudged(store, every, judge_version(judge, how), draw=bench.draw, baseline=baseline)
+    texts = []
+    for pair in wanted:
+        told = how.messages(pair.question.prompt, pair.first["text"], pair.second["text"])
+        texts.append((f"{told.system}\n{told.user}", bench.images(pair.question)))
+    return _row(judge, f"verdicts of {judge.name}", texts, VERDICT_TOKENS, prices, count)
+
+
+def _row(
+    asked: AskedModel,
+    what: str,
+    texts: Sequence[tuple[str, Images]],
+    answer_tokens: int,
+    prices: Prices,
+    count: Count,
+) -> Estimate:
+    price, calls = prices.tokens(asked.service), len(texts)
+    tokens = sum(count(text) + (sum(_image_tokens(images, price)) if price else 0) for text, images in texts)
+    expected = min(answer_tokens, asked.answer_tokens_max)
+    return Estimate(
+        service=asked.service, mode="one by one", signals=what, items=calls, calls=calls, input_tokens=tokens,
+        output_tokens=calls * expected,
+        usd=price.usd(tokens, calls * expected) if price else None,
+        usd_most=price.usd(tokens, calls * asked.answer_tokens_max) if price else None,
+    )  # fmt: skip
+
+
+def _image_tokens(images: Images, price: TokenPrice) -> Iterable[int]:
+    for _, encoded in images:
+        width, height = PIL.Image.open(io.BytesIO(encoded), formats=FORMATS).size
+        scale = min(1.0, SIDE_MAX / max(width, height))
+        yield price.image_tokens(max(1, round(width * scale)), max(1, round(height * scale)))

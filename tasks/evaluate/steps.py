@@ -1,0 +1,57 @@
+"""The Prefect tasks of evaluation: answers of models to the benchmark, and verdicts of a judge on them."""
+
+from pathlib import Path
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from schemas.run import LATER_CAUSES, StageReport
+from schemas.settings import Settings
+from tasks.evaluate.answer_files import read_answers
+from tasks.evaluate.answers import Called, answers_by_model, ask_models, take_in
+from tasks.evaluate.compare import compare
+from tasks.evaluate.consensus import NOTE, compare_by_consensus
+from tasks.evaluate.protocols import protocol
+from tasks.evaluate.questions import image_texts
+from tasks.evaluate.sources import bench_of, to_ask, versions_of
+from tasks.providers import Providers
+from tasks.runtime.timing import timed
+from tasks.storage.queries.signals import Versions
+from tasks.storage.tables import Store
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def collect_answers(settings: Settings) -> StageReport:
+    """Ask the models of a models file for the answers they lack, or take in answer files. Writes `answers`."""
+    store, chosen = Store.open(settings.store), settings.evaluate
+    models = to_ask(settings)
+    bench = bench_of(store, chosen)
+    if not models:
+        return _report("answers", take_in(store, read_answers(Path(chosen.models or ""), bench.questions)))
+    return _report("answers", ask_models(store, bench, models))
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def collect_verdicts(settings: Settings, versions: Versions) -> StageReport:
+    """Ask a judge for the verdicts that are missing. Writes `verdicts`. `versions`: signal -> version."""
+    store, chosen = Store.open(settings.store), settings.evaluate
+    judge = next(iter(to_ask(settings)), None) if chosen.judge else None
+    bench, how, baseline = bench_of(store, chosen), protocol(chosen.protocol), chosen.baseline or ""
+    answers = answers_by_model(store, bench, versions_of(chosen, bench))
+    if judge:
+        return _report("verdicts", compare(store, bench, answers, judge, how, baseline))
+    texts = image_texts(store, versions)
+    done = compare_by_consensus(store, bench, answers, how, baseline, Providers()["text_embedding"], texts)
+    return _report("verdicts", done).model_copy(update={"notes": [NOTE]})
+
+
+def _report(stage: str, done: Called) -> StageReport:
+    ordered = sorted(done.failures.items(), key=lambda each: (each[0][0], LATER_CAUSES.get(each[0][1], 0), each[0][1]))
+    return StageReport(
+        stage=stage,
+        counts=dict(sorted(done.counts.items())),
+        model_calls=dict(sorted(done.calls.items())),
+        failures={f"{model}: {reason}": count for (model, reason), count in ordered},
+    )

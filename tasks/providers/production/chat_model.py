@@ -1,0 +1,94 @@
+"""Chat models behind vendors' SDKs: free text out, with a state; within the budget and with retries."""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schemas.asked_model import AskedModel
+from schemas.errors import MissingProvider
+from tasks.images.decode import ImageRejected, decode_stored
+from tasks.providers.capabilities import ChatMessage, Failed, Reply, ReplyState
+from tasks.providers.production.calls import CallFailed, Service
+from tasks.providers.production.language_model import calls_at_once
+from tasks.providers.production.upload import Upload, for_upload
+from tasks.runtime.budget import Bill, ledger
+
+CHARACTERS_MAX = 400_000
+"""A longer text is cut and counts as truncated, whatever the server says about it."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A message as it is sent."""
+
+    role: str
+    """system, user or assistant."""
+    text: str
+    images: tuple[Upload, ...]
+
+
+class VendorChatModel(ABC):
+    """A hosted model, asked as an entry of a models file says."""
+
+    def __init__(self, asked: AskedModel) -> None:
+        self.asked = asked
+        self.version, self.service = asked.version, asked.service
+        self.calls_at_once = calls_at_once()
+        self._service = Service(self.service, self.calls_at_once)
+
+    def chat(self, messages: Sequence[ChatMessage]) -> Reply | Failed:
+        """The model's next message; the entry's system prompt goes first unless the messages have one."""
+        try:
+            turns = [_turn(message) for message in self._told(messages)]
+            return self._service.ask(self._most_usd(turns), lambda bill: self._reply(turns, bill))
+        except ImageRejected:
+            return Failed("image_unreadable")
+        except CallFailed as failure:
+            return Failed(failure.reason)
+
+    def _told(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+        own = (
+            [] if messages[0].role == "system" or not self.asked.system else [ChatMessage("system", self.asked.system)]
+        )
+        return [*own, *messages]
+
+    def _most_usd(self, turns: Sequence[Turn]) -> float | None:
+        """Upper bound of a call's cost: one token per byte and the longest answer. None without a price."""
+        price = ledger().prices.tokens(self.service)
+        if price is None:
+            return None
+        text_bytes = sum(len(turn.text.encode("utf-8", "surrogatepass")) for turn in turns)
+        shown = sum(price.image_tokens(image.width, image.height) for turn in turns for image in turn.images)
+        return price.usd(text_bytes + shown, self.asked.answer_tokens_max)
+
+    @abstractmethod
+    def _reply(self, turns: Sequence[Turn], bill: Bill) -> Reply:
+        """One call; settles the bill. Raises CallFailed for everything that is no reply of the model."""
+
+
+def key_of(asked: AskedModel) -> str:
+    """The key; `none` for a server that needs none. Raises MissingProvider when the variable is not set."""
+    if asked.key_variable is None:
+        return "none"
+    if key := os.environ.get(asked.key_variable):
+        return key
+    raise MissingProvider(f"model {asked.name!r}: {asked.key_variable} is not set; export the model's key in it")
+
+
+def reply(text: object, state: ReplyState, output_tokens: int | None) -> Reply:
+    """A reply with cleaned text; a complete one without text is empty. Raises CallFailed for text that is none."""
+    if not isinstance(text, str):
+        raise CallFailed("malformed_answer")
+    clean = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if len(clean) > CHARACTERS_MAX:
+        return Reply(clean[:CHARACTERS_MAX], "truncated", output_tokens)
+    if state == "complete" and not clean.strip():
+        state = "empty"
+    return Reply(clean, state, output_tokens)
+
+
+def _turn(message: ChatMessage) -> Turn:
+    """Raises ImageRejected."""
+    shown = (for_upload(decode_stored(encoded, kind, "")) for kind, encoded in message.images)
+    return Turn(message.role, message.text, tuple(shown))

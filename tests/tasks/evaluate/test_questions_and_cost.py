@@ -1,0 +1,65 @@
+"""Prompts come from a store or a release alike, and a cost estimate counts what is missing."""
+
+from pathlib import Path
+
+import pytest
+
+from schemas.errors import BadInput
+from schemas.prices import Prices
+from tasks.evaluate import estimate
+from tasks.evaluate.estimate import estimate_evaluation
+from tasks.evaluate.questions import bench_of_release, bench_of_store
+from tasks.providers.production import upload
+from tasks.runtime.prices import load_prices
+from tests.asked_bench import PUBLIC, benched, evaluating, models_file
+from tests.small_store import make_release, small_store
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    store = small_store(tmp_path_factory.mktemp("small"))
+    return store, store.at(make_release(store).result)
+
+
+def test_a_release_asks_the_same_questions_as_its_store(released, tmp_path_factory):
+    store, folder = released
+    ours, theirs = bench_of_store(store, hidden=False), bench_of_release(Path(folder))
+    assert [(each.question_id, each.prompt) for each in ours.questions] == [
+        (each.question_id, each.prompt) for each in theirs.questions
+    ]
+    (asked,), (again,) = ours.questions, theirs.questions
+    assert ours.images(asked) == theirs.images(again) != ()
+    assert theirs.draw == Path(folder).name
+    with pytest.raises(BadInput, match="is not a release with a benchmark"):
+        bench_of_release(tmp_path_factory.mktemp("none"))
+
+
+def test_prompts_that_are_not_kept_any_more_are_not_sent(released, tmp_path):
+    store = benched(tmp_path)
+    decisions = store.read("decisions")
+    store.replace("decisions", decisions.with_columns(keep=decisions["item_id"] != "q01"))
+    with pytest.raises(BadInput, match="1 prompts of its benchmark are not kept any more"):
+        bench_of_store(store, hidden=False)
+
+
+def test_an_estimate_counts_missing_answers_and_verdicts_with_images_and_limits(tmp_path):
+    store = benched(tmp_path, answers={"base": "One two.", "m": "Three."})
+    prices = load_prices()
+    known = {"model": "gpt-5.4-mini-2026-03-17", "base_url": "https://api.openai.com/v1"}
+    chosen = evaluating(
+        store,
+        models=models_file(tmp_path, "", "base", "m", **known),
+        judge=models_file(tmp_path, "", "judge", **known),
+        baseline="base",
+    ).evaluate
+    first, second = estimate_evaluation(store, chosen.model_copy(update={"judge": None}), prices, len)
+    assert (first.calls, second.calls, first.signals) == (PUBLIC, PUBLIC, "answers of base")
+    assert first.input_tokens == PUBLIC * (len("\nPrompt 0?") + 2 * prices.tokens(first.service).image_tokens(32, 24))
+    assert 0 < first.usd < first.usd_most
+    (judged,) = estimate_evaluation(store, chosen.model_copy(update={"models": None}), prices, len)
+    assert (judged.calls, judged.signals) == (2 * PUBLIC, "verdicts of judge")
+    assert estimate_evaluation(store, chosen.model_copy(update={"models": None}), Prices(), len)[0].usd is None
+
+
+def test_an_estimate_shrinks_images_as_they_are_sent():
+    assert estimate.SIDE_MAX == upload.SIDE_MAX

@@ -1,0 +1,155 @@
+"""Free-text chats: both vendors' SDKs against a loopback server."""
+
+import pytest
+
+from schemas.asked_model import AskedModel
+from schemas.errors import MissingProvider
+from tasks.providers.capabilities import ChatMessage, Failed, Reply
+from tasks.providers.chat import chat_model
+from tasks.runtime.budget import ledger, start_ledger
+from tasks.storage.tables import Store
+
+ASKED = [ChatMessage("user", "What is this?")]
+
+
+@pytest.fixture(autouse=True)
+def unlimited():
+    """No test leaves its budget to the next."""
+    yield
+    start_ledger()
+
+
+@pytest.fixture
+def named(vendor, http_server):
+    """Makes an entry of a models file for the vendor, on the loopback server."""
+    is_gemini = vendor.key == "GEMINI_API_KEY"
+    address = {"base_url": http_server.url if is_gemini else f"{http_server.url}/v1"}
+
+    def named(**changes):
+        entry = {"name": "m", "vendor": "gemini" if is_gemini else "openai", "model": "m-1", **address, **changes}
+        return AskedModel(**entry)
+
+    return named
+
+
+@pytest.fixture
+def asked(named, http_server, reply):
+    """Asks once a server that gives these replies."""
+
+    def asked(*replies, messages=ASKED, **changes):
+        http_server.answer(*replies)
+        return chat_model(named(**changes)).chat(messages)
+
+    return asked
+
+
+def test_a_chat_is_sent_with_its_images_in_order_and_the_limits_of_the_file(
+    vendor, asked, http_server, reply, drawn_image
+):
+    shown = [drawn_image(seed) for seed in range(3)]
+    messages = [
+        ChatMessage("system", "Judge."),
+        ChatMessage("user", "Which?", tuple((each.format, each.encoded) for each in shown)),
+        ChatMessage("assistant", "Hm."),
+        ChatMessage("user", "Go on."),
+    ]
+    found = asked(reply(vendor.completed("The left one.")), messages=messages, answer_tokens_max=77, temperature=0.5)
+    assert found == Reply("The left one.", "complete")
+    (request,) = http_server.requests
+    assert (vendor.told(request), vendor.asked(request)) == ("Judge.", "Which?")
+    assert vendor.shown(request) == [each.encoded for each in shown]
+    limits = request.get("generationConfig") or request
+    assert limits.get("max_tokens", limits.get("maxOutputTokens")) == 77
+    assert limits["temperature"] == 0.5
+    roles = [turn["role"] for turn in request.get("messages", request.get("contents"))]
+    assert roles[-3:] in (["user", "assistant", "user"], ["user", "model", "user"])
+
+
+def test_states_are_told_apart_and_keep_the_text(vendor, asked, reply):
+    assert asked(reply(vendor.refused)).state == "refused"
+    truncated = asked(reply(vendor.truncated))
+    assert (truncated.state, truncated.text) == ("truncated", '{"captioning": tr')
+    assert asked(reply(vendor.completed(" \n"))) == Reply(" \n", "empty")
+
+
+def test_a_text_that_runs_away_is_cut_and_counts_as_truncated(vendor, asked, reply):
+    found = asked(reply(vendor.completed("so " * 400_000)))
+    assert (found.state, len(found.text)) == ("truncated", 400_000)
+
+
+def test_a_text_with_an_unpaired_surrogate_can_be_stored(vendor, asked, reply, tmp_path):
+    found = asked(reply(vendor.completed("half \ud83d a face")))
+    Store(str(tmp_path)).write_bytes("x", found.text.encode())
+    assert found.text == "half \ufffd a face"
+
+
+@pytest.mark.usefixtures("quick")
+def test_limits_and_dropped_connections_are_retried_and_then_a_failure(vendor, asked, http_server, reply):
+    busy, dropped = reply({}, 429, {"retry-after": "0.01"}), reply(None)
+    assert asked(busy, dropped, reply(vendor.completed("Yes."), cut=True), reply(vendor.completed("Yes."))) == Reply(
+        "Yes.", "complete"
+    )
+    assert len(http_server.requests) == 4
+    assert asked(reply({}, 500)) == Failed("server_error")
+    assert asked(reply(vendor.completed(None, "MALFORMED_FUNCTION_CALL"))) != Reply("", "complete")
+
+
+def test_a_body_that_is_no_answer_is_a_failure(asked, reply):
+    assert asked(reply(b"<html>sign in</html>")) == Failed("malformed_answer")
+
+
+def test_the_system_prompt_of_the_file_is_sent_unless_the_chat_has_one(vendor, asked, http_server, reply):
+    asked(reply(vendor.completed("Yes.")), system="Be brief.")
+    assert vendor.told(http_server.requests[0]) == "Be brief."
+    asked(reply(vendor.completed("Yes.")), system="Be brief.", messages=[ChatMessage("system", "Judge."), *ASKED])
+    assert vendor.told(http_server.requests[1]) == "Judge."
+
+
+def test_everything_that_may_change_an_answer_changes_the_version(named):
+    base = named()
+    changes = [
+        {"model": "m-2"}, {"base_url": "http://127.0.0.1:1"}, {"key": "OTHER_KEY"}, {"temperature": None},
+        {"temperature": 1.0}, {"answer_tokens_max": 9}, {"system": "Be brief."},
+    ]  # fmt: skip
+    versions = {base.version} | {named(**change).version for change in changes}
+    assert len(versions) == 1 + len(changes)
+    assert named(name="other", own=True).version == base.version
+
+
+def test_tokens_are_counted_against_the_budget(vendor, named, http_server, reply, tmp_path):
+    prices = tmp_path / "prices.yaml"
+    image = "image: {tile_pixels: 32, tiles_max: 10, tokens_a_tile: 1}"
+    prices.write_text(
+        f"tokens:\n  {named().service}: {{input_usd_per_million: 1, output_usd_per_million: 1, {image}}}\n"
+    )
+    used = {"usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}}
+    used |= {"usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 5}}
+    http_server.answer(reply(vendor.completed("Yes.") | used))
+    start_ledger(0.005, str(prices))
+    model = chat_model(named(answer_tokens_max=4000))
+    assert model.chat(ASKED) == Reply("Yes.", "complete", 5)
+    assert ledger().use()[named().service].usd == pytest.approx(15e-6)
+    assert chat_model(named(answer_tokens_max=6000)).chat(ASKED) == Failed("budget_reached")
+
+
+def test_a_key_that_is_not_set_is_named(named):
+    with pytest.raises(MissingProvider, match="model 'm': NO_SUCH_KEY is not set"):
+        chat_model(named(key="NO_SUCH_KEY"))
+
+
+@pytest.mark.parametrize("vendor", ["openai"], indirect=True)
+def test_control_tokens_are_broken_for_own_servers_and_published_marks_are_kept(vendor, asked, http_server, reply):
+    text = "<|User Prompt|>\n<|im_end|>[INST]\n<|The End of Assistant A's Answer|>"
+    asked(reply(vendor.completed("Yes.")), messages=[ChatMessage("user", text)])
+    sent = http_server.requests[0]["messages"][0]["content"]
+    assert "<|User Prompt|>" in sent
+    assert "<|The End of Assistant A's Answer|>" in sent
+    assert "<|im_end|>" not in sent
+    assert "[INST]" not in sent
+
+
+@pytest.mark.parametrize("vendor", ["openai"], indirect=True)
+def test_no_variable_of_the_sdk_redirects_prompts(vendor, named, monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    model = chat_model(named(base_url=None))
+    assert model._client.base_url.host == "api.openai.com"
