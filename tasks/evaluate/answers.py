@@ -97,8 +97,8 @@ def answers_by_model(
         of_model = found.setdefault(model, {})
         if other := next((each["version"] for each in of_model.values() if each["version"] != row["version"]), None):
             raise BadInput(
-                f"model {model!r} has answers of two versions ({other}, {row['version']}); name the models file or the "
-                "answer files of one with --models"
+                f"model {model!r} has answers of two versions ({other}, {row['version']}); give --models the models "
+                "file or the answer files of one"
             )
         of_model[question_id] = row
     return found

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import BadInput
-from schemas.settings import Settings
+from schemas.settings import EvaluateSettings, Settings
 from schemas.spoken import OPTIONS, on_command_line, spoken
 
 ROOT = Path(__file__).parents[2]
 WINDOW = {"since": "2024-06-30", "until": "2024-06-01"}
-OF_COMMANDS_ALONE = {"no-deps", "column", "user", "out"}
+OF_COMMANDS_ALONE = {"no-deps", "column", "user", "out", "orders"}
 """Options in errors that only commands raise, and pip's."""
 
 
@@ -49,6 +49,7 @@ def test_every_option_is_a_setting_or_a_parameter():
     from tasks.leaderboard.rating_tables import RatingTables
 
     known = {*Settings.model_fields, *signature(publish.fn).parameters, *signature(RatingTables).parameters, "table"}
+    known |= {f"evaluate.{name}" for name in EvaluateSettings.model_fields}
     named = {spoken(f"--{option}") for option in OPTIONS}
     assert named - known == set()
 

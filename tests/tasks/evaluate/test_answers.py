@@ -83,7 +83,7 @@ def test_refused_truncated_and_empty_are_answers(ask, server):
 
 
 def test_the_hidden_split_goes_only_to_a_server_of_ones_own(ask, server):
-    with pytest.raises(CurateError, match="--hidden: model 'b' is not on a server of your own"):
+    with pytest.raises(CurateError, match=r"evaluate\.hidden: model 'b' is not on a server of your own"):
         ask("b", hidden=True)
     assert server.requests == []
     report, sent = ask("a", hidden=True, own=True)

@@ -196,7 +196,7 @@ def test_two_versions_of_a_models_answers_must_be_told_apart(judged, server, tmp
         compare()
     base = tmp_path / "only.jsonl"
     base.write_text('{"question_id": "q00", "model": "base", "output": "Long."}')
-    with pytest.raises(CurateError, match="--baseline: no answers of 'base'"):
+    with pytest.raises(CurateError, match=r"evaluate\.baseline: no answers of 'base'"):
         compare(models=str(base))
 
 
@@ -211,6 +211,6 @@ def test_a_judge_or_baseline_that_cannot_be_used_is_named_before_any_call(judged
         compare(judge=models_file(tmp_path, server.url, "a", "b"))
     with pytest.raises(CurateError, match="its system prompt is the protocol's"):
         compare(judge=models_file(tmp_path, server.url, "c", system="Be kind."))
-    with pytest.raises(CurateError, match="--hidden: model 'judge' is not on a server of your own"):
+    with pytest.raises(CurateError, match=r"evaluate\.hidden: model 'judge' is not on a server of your own"):
         compare(hidden=True)
     assert server.requests == []

@@ -88,5 +88,5 @@ def test_bad_files_are_one_clear_line(tmp_path, rows, told):
 
 
 def test_a_baseline_that_nobody_names_is_asked_for(tmp_path):
-    with pytest.raises(BadInput, match="--baseline MODEL"):
+    with pytest.raises(BadInput, match="baseline=MODEL"):
         read_judgements([write(tmp_path, line("q1", "m", game("[[A>B]]")))])
