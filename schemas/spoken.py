@@ -31,11 +31,11 @@ _on_the_command_line = False
 def on_command_line() -> Iterator[None]:
     """Errors inside are for a reader of the command line."""
     global _on_the_command_line
-    _on_the_command_line = True
+    outside, _on_the_command_line = _on_the_command_line, True
     try:
         yield
     finally:
-        _on_the_command_line = False
+        _on_the_command_line = outside
 
 
 def spoken(text: str) -> str:

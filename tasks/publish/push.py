@@ -88,7 +88,7 @@ class Push:
         if self._withdrawn():
             raise ReleaseConflict(
                 f"version {self._plan.version} was taken down while it was sent to {self.repo}; take it back with: "
-                f"curate yank {self._plan.revision} --repo {self.repo}"
+                f"`curate yank {self._plan.revision} --repo {self.repo}`"
             )
         # the Hub has the local files (above), and the local files are the approved ones
         require_unchanged(self._release, self._sha256)

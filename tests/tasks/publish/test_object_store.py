@@ -66,7 +66,7 @@ def test_a_takedown_in_the_bucket_lists_what_is_on_the_hub_and_leaves_a_manifest
 @pytest.mark.parametrize(
     ("moment", "told"),
     [
-        ("_make_repository", "take it back with: curate yank 1.0.0 --repo org/arena"),
+        ("_make_repository", "take it back with: `curate yank 1.0.0 --repo org/arena`"),
         ("check", "was taken down; nothing more is published"),
     ],
 )

@@ -126,7 +126,7 @@ def test_a_release_with_a_file_that_no_release_has_is_refused(hub, publish, rele
     assert hub.writes() == []
 
 
-@pytest.mark.parametrize(("private", "public", "told"), [(False, False, "say --public"), (True, True, "is private")])
+@pytest.mark.parametrize(("private", "public", "told"), [(False, False, "say public"), (True, True, "is private")])
 def test_visibility_is_never_a_surprise(hub, publish, private, public, told):
     hub.repos[REPO] = Repo(private=private)
     hub.repos[REPO].commit({})
