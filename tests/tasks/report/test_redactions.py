@@ -19,8 +19,8 @@ def test_kept_conversations_are_counted_by_part_and_type(tmp_path):
     part = redactions_part(store_with(tmp_path, decisions=[*kept, gone]))
     assert part.table.rows() == [
         ("message", "email", 2, 3),
-        ("message", "phone", 1, 1),
         ("image", "face", 1, 3),
+        ("message", "phone", 1, 1),
     ]
     assert "2 kept conversations" in part.about
 
