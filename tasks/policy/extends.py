@@ -19,21 +19,20 @@ def extended(content: Keys, load: Callable[[str], Policy]) -> dict[str, Any]:
     own = {key: value for key, value in content.items() if key not in Extension.model_fields}
     extension = Extension.model_validate({key: content[key] for key in Extension.model_fields if key in content})
     base = load(extension.extends).model_dump(mode="json", exclude_unset=True, exclude=set(_OWN))
+    base["rules"] = _without(base["rules"], extension)
     for key, value in own.items():
         both = isinstance(value, dict) and isinstance(base.get(key), dict)
         base[key] = base[key] | value if both else _rules(base["rules"], value) if key == "rules" else value
-    base["rules"] = _without(base["rules"], extension)
     return base
 
 
-def _without(rules: Any, extension: Extension) -> Any:
-    if not isinstance(rules, list):
-        return rules  # validation says what is wrong
-    reasons = [str(rule.get("reason")) for rule in rules if isinstance(rule, dict)]
+def _without(rules: Sequence[Keys], extension: Extension) -> list[Keys]:
+    """The rules that are not removed. A file may remove a reason and give all its rules itself."""
+    reasons = [str(rule["reason"]) for rule in rules]
     for reason in extension.remove:
         if reason not in reasons:
             raise BadPolicy(f"remove: no rule of {extension.extends!r} has the reason {known_values(reason, reasons)}")
-    return [rule for rule in rules if not isinstance(rule, dict) or rule.get("reason") not in extension.remove]
+    return [rule for rule in rules if rule["reason"] not in extension.remove]
 
 
 def _rules(base: Sequence[Keys], own: Any) -> Any:

@@ -10,12 +10,13 @@ import polars as pl
 
 from schemas.release import Manifest
 from tasks.providers.embedded.normalise import normalised
-from tasks.providers.embedded.pii_patterns import PATTERNS
+from tasks.providers.embedded.pii_patterns import PATTERNS, any_address
 from tasks.release.build import MANIFEST
 from tasks.runtime.untrusted import markdown_text
 
 _ADDRESSES = {pattern.type: pattern for pattern in reversed(PATTERNS) if pattern.type in ("ip", "email")}
 """The first pattern of each type; the others find spelt-out forms, which programs do not write."""
+_ADDRESSES["ip"] = _ADDRESSES["ip"]._replace(confidence=any_address)  # a server's users may have private addresses
 _ROOTS = "home|root|Users|Volumes|mnt|media|tmp|var|srv|opt|usr|etc|data|workspace|scratch|nfs|private"
 _PATH = re.compile(
     rf"(?<![\w./~-])/(?:{_ROOTS})/[\w.-]"

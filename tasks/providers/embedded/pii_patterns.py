@@ -65,18 +65,28 @@ def _iban(match: re.Match[str]) -> float | None:
     return CERTAIN if iban(match.group()) else None
 
 
-def _ip(match: re.Match[str]) -> float | None:
+def any_address(match: re.Match[str]) -> float | None:
+    """The confidence of a network address, also of one inside a network; None for versions and loopback."""
     try:
         address = ipaddress.ip_address(match.group().replace(" ", ""))
     except ValueError:
         return None
-    if address.version == 6 and "::" in match.group() and not _TELLING_IPV6.search(match.group()):
+    short = address.version == 6 and "::" in match.group() and "." not in match.group()
+    if short and not _TELLING_IPV6.search(match.group()):
         return None
     logged_in = match.string[match.start() - 1 : match.start()] == "@"
     section = not logged_in and re.fullmatch(r"\d(?:\.\d){3}", match.group())  # of a manual; of addresses 1 in 400,000
     version = _VERSION.search(match.string, max(0, match.start() - 40), match.start())
-    local = address.is_unspecified or address.is_loopback or any(address in network for network in _INSIDE)
-    return None if section or version or local else CERTAIN
+    return None if section or version or address.is_unspecified or address.is_loopback else CERTAIN
+
+
+def _ip(match: re.Match[str]) -> float | None:
+    """What a message says about a network's own machines tells of nobody, unless it names the hardware."""
+    if (found := any_address(match)) is None:
+        return None
+    address = ipaddress.ip_address(match.group().replace(" ", ""))
+    inside = any(address in network for network in _INSIDE) and address.packed[11:13] != _OF_A_DEVICE
+    return None if inside else found
 
 
 _INSIDE = tuple(
@@ -86,6 +96,8 @@ _INSIDE = tuple(
     )
 )
 """Networks whose addresses every household and company gives to its own machines (RFC 1918, 3927, 4193, 4291)."""
+_OF_A_DEVICE = b"\xff\xfe"
+"""Bytes 11 and 12 of an IPv6 address that holds the hardware address of its machine, which is unique (RFC 4291)."""
 _EMAIL = r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){0,7}\.[^\W\d_][\w-]{1,62}"
 """The last label begins with a letter: `deploy@1.2.3.4` is a machine, `lodash@4.17.21` a version."""
 _NO_TOP_LEVEL = re.compile(
@@ -124,7 +136,8 @@ _EMAIL_SPELT = (
 )
 """Obfuscated e-mail addresses: (at), [at], or `at` with `dot`."""
 _IPV4 = r"(?<![\d.])(?:(?:\d{1,3}\.){3}|(?:\d{1,3} \. ){3})\d{1,3}(?![\d]|\.\d)"
-_IPV6 = r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}(?![\w:])"
+_IPV6 = r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9a-fA-F]{0,4})(?![\w:]|\.\d)"
+"""Also with an IPv4 address at its end, as servers log it: ::ffff:8.8.8.8."""
 _API_KEY = (
     r"\b(?:sk-(?:proj-|ant-)?[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{36,}|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}"
     r"|xox[abprs]-[0-9A-Za-z-]{10,}|hf_[A-Za-z0-9]{30,}|glpat-[0-9A-Za-z_-]{20,}|github_pat_[0-9A-Za-z_]{30,}|[sr]k_(?:live|test)_[0-9A-Za-z]{16,}"

@@ -30,6 +30,13 @@ def test_rules_are_changed_added_and_removed_by_reason(tmp_path):
     assert kept == [rule for rule in base.rules if rule.reason not in ("face", "no_answer")]
 
 
+def test_what_a_file_removes_it_may_give_anew(tmp_path):
+    own = {"reason": "service_error", "signal": "markdown.h1", "over": "assistant_messages", "at_least": 9.0}
+    ours = _load(tmp_path, {"extends": "upstream", "remove": ["service_error"], "rules": [own]})
+    same = [rule for rule in ours.rules if rule.reason == "service_error"]
+    assert [(rule.signal, rule.at_least) for rule in same] == [("markdown.h1", 9.0)]
+
+
 def test_sections_are_merged_lists_replaced_and_null_switches_off(tmp_path):
     ours = _load(tmp_path, {"duplicates": {"copies_max": 3}, "hot_prompts": None, "excluded_models": ["m"]})
     assert (ours.duplicates.copies_max, ours.duplicates.images) == (3, "near")

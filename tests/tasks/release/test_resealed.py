@@ -102,6 +102,7 @@ def test_a_change_under_fitting_checksums_is_found(own_release, told):
     ("value", "kind"),
     [
         ("2001:db8::17", "ip"),
+        ("10.1.2.3", "ip"),
         ("a.b%40example.com", "email"),
         ("a.b&#64;example.com", "email"),
         ("%2Fhome%2Falice", "path"),
@@ -112,7 +113,7 @@ def test_a_change_under_fitting_checksums_is_found(own_release, told):
         ("~/logs", "path"),
     ],
 )
-def test_an_identifier_in_other_characters_is_found(own_release, value, kind):
+def test_an_identifier_is_found_also_in_other_characters_and_of_a_private_network(own_release, value, kind):
     change_row(own_release, BATTLE, model_b=value)
     assert f"battle/train-00000-of-00001.parquet: model_b holds an identifier: {kind}" in verify_release(own_release)
 

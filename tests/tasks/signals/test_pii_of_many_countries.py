@@ -122,6 +122,11 @@ def test_an_address_inside_a_network_is_nobodys(address):
     assert formed(f"ping {address}") == []
 
 
+def test_an_address_is_found_whole_and_one_that_names_its_hardware_too():
+    for address in ("::ffff:84.12.33.9", "64:ff9b::84.12.33.9", "fe80::211:22ff:fe33:4455", "2a02:810d::1"):
+        assert formed(f"ping {address}.") == [("ip", address)]
+
+
 def test_the_tax_number_of_a_company_is_no_national_id():
     assert ("national_id", "001285423104") not in formed("GST ID No 001285423104")
 
