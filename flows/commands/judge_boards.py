@@ -97,6 +97,12 @@ def board(
         raise BadInput("give either judgement files or --store DIR")
     if table not in _TABLES:
         raise BadInput(f"--table {known_values(table, _TABLES)}")
+    if against and ("all" in (slices or ()) or len(slices or ()) > 1):
+        raise BadInput("--against compares one board; give one --slice, or none for the board of all prompts")
+    if renames and not against:
+        raise BadInput("--renames needs --against BOARD, whose models it names")
+    if files and (of_store := next((name for name, value in _of_stores(judge_version, draw) if value), None)):
+        raise BadInput(f"{of_store} chooses from the verdicts of a store; leave it out for files")
     if files and len(files) == 1 and files[0].suffix == ".csv" and against:
         from tasks.leaderboard.battle_files import read_board
 
@@ -131,6 +137,10 @@ def board(
             return
         _print(rows, table, as_json)
         _note(judged.parsed, bias)
+
+
+def _of_stores(judge_version: str | None, draw: str | None) -> list[tuple[str, str | None]]:
+    return [("--judge-version", judge_version), ("--draw", draw)]
 
 
 @dataclass(frozen=True)
@@ -175,13 +185,36 @@ def _of_store(settings: Settings, wanted: dict[str, str | None]) -> _Judged:
 def _agreement(board: "Sequence[Rating]", against: Path, renames: Path | None) -> "Agreement":
     from tasks.leaderboard.agreement import agreement
     from tasks.leaderboard.battle_files import read_board
+
+    names = _renames(renames) if renames else {}
+    renamed = [row.model_copy(update={"model": names.get(row.model, row.model)}) for row in board]
+    reference = read_board(against, "overall")
+    ours, theirs = {row.model for row in renamed}, {row.model for row in reference}
+    if ours != theirs and len(ours & theirs) > 1:
+        apart = f"only here: {_names(ours - theirs)}; only in {str(against)!r}: {_names(theirs - ours)}"
+        print(f"curate: {apart}; --renames FILE says which are the same", file=sys.stderr)
+    return agreement(renamed, reference)
+
+
+def _names(models: set[str]) -> str:
+    return one_line(", ".join(sorted(models))) or "none"
+
+
+def _renames(file: Path) -> dict[str, str]:
+    """Our model -> its name in the other board."""
+    import yaml
+
     from tasks.runtime.yaml_files import read_yaml
 
-    names = read_yaml(renames) if renames else {}
+    try:
+        names = read_yaml(file)
+    except OSError:
+        raise BadInput(f"--renames {str(file)!r} cannot be read; give a YAML file") from None
+    except (yaml.YAMLError, UnicodeDecodeError):
+        names = None
     if not isinstance(names, dict) or not all(isinstance(name, str) for pair in names.items() for name in pair):
-        raise BadInput(f"--renames {str(renames)!r}: write one `our model: its name in the other board` a line")
-    renamed = [row.model_copy(update={"model": names.get(row.model, row.model)}) for row in board]
-    return agreement(renamed, read_board(against, "overall"))
+        raise BadInput(f"--renames {str(file)!r}: write one `our model: its name in the other board` a line")
+    return names
 
 
 def _print(rows: Sequence[Row], table: str, as_json: bool) -> None:

@@ -67,10 +67,14 @@ def test_boards_are_compared_with_another_with_renamed_models(curate, files):
     (files / "other.csv").write_text(board)
     (files / "names.yaml").write_text("good: Good\n")
     asked = ["--against", files / "other.csv", "--renames", files / "names.yaml", "--json"]
-    (found,) = rows(curate(files / "good.jsonl", files / "bad.jsonl", "--baseline", "base", *asked)[1])
+    _, out, err = curate(files / "good.jsonl", files / "bad.jsonl", "--baseline", "base", *asked)
+    (found,) = rows(out)
+    assert err == ""
     assert (found["models"], found["spearman"], found["kendall"], found["separability_reference"]) == (3, 1, 1, 1)
     (same,) = rows(curate(files / "other.csv", "--against", files / "other.csv", "--json")[1])
     assert (same["models"], same["pearson"]) == (3, pytest.approx(1))
+    without = curate(files / "good.jsonl", files / "bad.jsonl", "--baseline", "base", *asked[:2])
+    assert f"only here: good; only in {str(files / 'other.csv')!r}: Good; --renames FILE" in without[2]
 
 
 def test_a_store_gives_a_board_and_the_bias_of_its_judge(curate, tmp_path):
@@ -94,6 +98,19 @@ def test_a_store_gives_a_board_and_the_bias_of_its_judge(curate, tmp_path):
         (("good.jsonl", "--baseline", "base", "--slice", "topic:x"), "no verdicts in slice 'topic:x'. Known: overall"),
         (("good.jsonl", "--baseline", "base", "--orders", "agree"), "needs verdicts in both orders"),
         (("good.jsonl", "--baseline", "base", "--against", "far.csv"), "the two boards share 1 models"),
+        (
+            ("good.jsonl", "--baseline", "base", "--against", "far.csv"),
+            "(one has base, good …, the other",
+        ),
+        (("good.jsonl", "--baseline", "base", "--against", "far.csv", "--renames", "no.yaml"), "cannot be read"),
+        (
+            ("good.jsonl", "--baseline", "base", "--against", "far.csv", "--renames", "good.jsonl"),
+            "write one `our model",
+        ),
+        (("good.jsonl", "--baseline", "base", "--renames", "no.yaml"), "--renames needs --against"),
+        (("good.jsonl", "--baseline", "base", "--against", "far.csv", "--slice", "all"), "give one --slice, or none"),
+        (("good.jsonl", "--baseline", "base", "--draw", "1.0.0"), "--draw chooses from the verdicts of a store"),
+        (("named.jsonl", "--baseline", "bass"), "--baseline 'bass', but the files were compared with base"),
         (("gone.jsonl", "--baseline", "base"), "does not exist"),
         (("good.jsonl", "--baseline", "base", "--answers", "few"), "question 'q1' is judged, but 2 such questions"),
         (("good.jsonl", "--baseline", "base", "--answers", "twice"), "model 'base' answers question 'q0' twice"),
@@ -101,6 +118,7 @@ def test_a_store_gives_a_board_and_the_bias_of_its_judge(curate, tmp_path):
 )
 def test_bad_input_is_one_clear_line(curate, files, monkeypatch, asked, told):
     (files / "far.csv").write_text("model,rating,ci95_low,ci95_high\nbase,1,0,2\nother,2,1,3\n")
+    (files / "named.jsonl").write_text('{"question_id": "q0", "model": "m", "baseline": "base", "games": [{}]}')
     for name, count in (("few", 1), ("twice", 2)):
         (files / name).mkdir()
         (files / name / "a.jsonl").write_text('{"question_id": "q0", "model": "base", "token_len": 1}\n' * count)
