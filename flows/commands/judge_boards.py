@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from flows.commands.options import BootstrapsOption, JsonOption, ProviderOption, SeedOption, settings_of
 from flows.commands.rating_output import print_rows
 from schemas.errors import BadInput, known_values
-from schemas.judging import BoardMethod, JudgeBias, NoVerdict, Orders, ParsedJudgements, Resampled
+from schemas.judging import STAND_IN, BoardMethod, JudgeBias, NoVerdict, Orders, ParsedJudgements, Resampled
 from schemas.row import Row
 from schemas.settings import Settings
 from tasks.runtime.untrusted import one_line
@@ -66,6 +66,10 @@ RenamesOption = Annotated[
     Path | None, typer.Option("--renames", help="YAML file with `our model: its name in the other board` lines.")
 ]
 VersionOption = Annotated[str | None, typer.Option("--judge-version", help="Judge version, where a store has several.")]
+AnswerVersionOption = Annotated[
+    list[str] | None,
+    typer.Option("--answer-version", help="Version of a model's answers, where verdicts are on several; repeatable."),
+]
 DrawOption = Annotated[str | None, typer.Option("--draw", help="Draw of the benchmark, where a store has several.")]
 
 
@@ -85,6 +89,7 @@ def board(
     renames: RenamesOption = None,
     judge_version: VersionOption = None,
     draw: DrawOption = None,
+    answer_version: AnswerVersionOption = None,
     provider: ProviderOption = None,
     bootstraps: BootstrapsOption = 100,
     seed: SeedOption = 0,
@@ -101,8 +106,8 @@ def board(
         raise BadInput("--against compares one board; give one --slice, or none for the board of all prompts")
     if renames and not against:
         raise BadInput("--renames needs --against BOARD, whose models it names")
-    if files and (of_store := next((name for name, value in _of_stores(judge_version, draw) if value), None)):
-        raise BadInput(f"{of_store} chooses from the verdicts of a store; leave it out for files")
+    if files and (only := _of_stores(judge_version, draw, answer_version)):
+        raise BadInput(f"{only} chooses from the verdicts of a store; leave it out for files")
     if files and len(files) == 1 and files[0].suffix == ".csv" and against:
         from tasks.leaderboard.battle_files import read_board
 
@@ -110,7 +115,7 @@ def board(
         return
     if store:
         wanted = {"baseline": baseline, "judge_version": judge_version, "draw": draw}
-        judged = _of_store(settings_of(store=store, provider=provider), wanted)
+        judged = _of_store(settings_of(store=store, provider=provider), wanted, answer_version or ())
     else:
         judged = _of_files(files or [], baseline, answers or [])
     try:
@@ -139,8 +144,10 @@ def board(
         _note(judged.parsed, bias)
 
 
-def _of_stores(judge_version: str | None, draw: str | None) -> list[tuple[str, str | None]]:
-    return [("--judge-version", judge_version), ("--draw", draw)]
+def _of_stores(judge_version: str | None, draw: str | None, answer_version: list[str] | None) -> str | None:
+    """The first given option of those that only a store has."""
+    given = {"--judge-version": judge_version, "--draw": draw, "--answer-version": answer_version}
+    return next((name for name, value in given.items() if value), None)
 
 
 @dataclass(frozen=True)
@@ -171,14 +178,14 @@ def _of_files(files: list[Path], baseline: str | None, answers: list[Path]) -> _
     return _Judged(found.verdicts, found.judge, found.baseline, tokens, parsed(found))
 
 
-def _of_store(settings: Settings, wanted: dict[str, str | None]) -> _Judged:
+def _of_store(settings: Settings, wanted: dict[str, str | None], answer_versions: Sequence[str]) -> _Judged:
     from tasks.leaderboard.stored_verdicts import mean_tokens, stored_verdicts
     from tasks.providers import Providers
     from tasks.signals.steps import signal_versions
     from tasks.storage.tables import Store
 
     store, versions = Store.existing(settings.store), signal_versions(Providers(settings.providers))
-    verdicts = stored_verdicts(store, versions, wanted)
+    verdicts = stored_verdicts(store, versions, wanted, answer_versions)
     return _Judged(verdicts, verdicts["judge"][0], verdicts["baseline"][0], mean_tokens(store, verdicts))
 
 
@@ -227,6 +234,9 @@ def _print(rows: Sequence[Row], table: str, as_json: bool) -> None:
 
 def _note(parsed: Sequence[ParsedJudgements], bias: JudgeBias) -> None:
     """What the board rests on, on stderr."""
+    if bias.judge == STAND_IN:
+        told = "it measures how close an answer is to the other models' answers; rank nothing in public with it"
+        print(f"curate: the judge is the {STAND_IN}: {told}", file=sys.stderr)
     if parsed:
         counted = {
             name: sum(getattr(row, name) for row in parsed) for name in ParsedJudgements.model_fields if name != "model"

@@ -110,7 +110,14 @@ def _board(
         verdicts = counts.pop("verdicts", 0)
         coverage = 1.0 if model == method.baseline else verdicts / shown
         flags = _flags(of_model["score"], coverage) + ["same_vendor"] * same_vendor(judge, model)
-        about = {"slice": name, "model": model, "mean_tokens": tokens.get(model), "coverage": coverage, "flags": flags}
+        about = {
+            "slice": name,
+            "judge": judge,
+            "model": model,
+            "mean_tokens": tokens.get(model),
+            "coverage": coverage,
+            "flags": flags,
+        }
         rows.append(JudgeRating.model_validate({"win_rate": None, "reward": None} | about | of_model | counts))
     return sorted(rows, key=lambda row: (row.score is None, -(row.score or 0), row.model))
 

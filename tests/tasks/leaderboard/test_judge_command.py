@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from schemas.judging import STAND_IN
 from tests.builders import store_with, verdict
 
 COLUMNS = {
@@ -84,6 +85,14 @@ def test_a_store_gives_a_board_and_the_bias_of_its_judge(curate, tmp_path):
     assert (found["m"]["better"], found["m"]["worse"], found["m"]["score"]) == (2, 1, pytest.approx(200 / 3))
     (bias,) = rows(curate("--store", store, "--table", "bias", "--json")[1])
     assert (bias["judge"], bias["both_orders"], bias["flipped"]) == ("judge", 1, 0)
+
+
+def test_a_board_by_the_embedded_judge_says_that_it_is_a_stand_in(curate, tmp_path):
+    store = store_with(tmp_path, verdicts=[verdict(judge=STAND_IN)]).root
+    status, out, err = curate("--store", store, "--json")
+    assert (status, {row["judge"] for row in rows(out)}) == (0, {"embedded stand-in"})
+    assert "curate: the judge is the embedded stand-in: " in err
+    assert "stand-in" not in curate("--store", store_with(tmp_path / "other", verdicts=[verdict()]).root)[2]
 
 
 @pytest.mark.parametrize(
