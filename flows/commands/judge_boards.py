@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -136,7 +136,7 @@ def board(
     elif table == "bias":
         _print([bias], table, as_json)
     else:
-        rows = judge_boards(judged.verdicts, method, judged.judge, judged.tokens, slices or ())
+        rows = judge_boards(judged.verdicts, method, judged.judge, judged.tokens, slices or (), judged.prompts)
         if against:
             _print([_agreement(as_ratings(rows), against, renames)], "agreement", as_json)
             return
@@ -160,6 +160,8 @@ class _Judged:
     tokens: dict[str, float]
     """Model -> mean tokens of its answers."""
     parsed: Sequence[ParsedJudgements] = ()
+    prompts: dict[str, int] = field(default_factory=dict)
+    """Slice -> prompts of the draw; empty when the draw is not known."""
 
 
 def _of_files(files: list[Path], baseline: str | None, answers: list[Path]) -> _Judged:
@@ -179,14 +181,17 @@ def _of_files(files: list[Path], baseline: str | None, answers: list[Path]) -> _
 
 
 def _of_store(settings: Settings, wanted: dict[str, str | None], answer_versions: Sequence[str]) -> _Judged:
-    from tasks.leaderboard.stored_verdicts import mean_tokens, stored_verdicts
+    from tasks.evaluate.questions import prompts_of_draw
+    from tasks.leaderboard.stored_verdicts import mean_tokens, prompts_by_slice, stored_verdicts
     from tasks.providers import Providers
     from tasks.signals.steps import signal_versions
     from tasks.storage.tables import Store
 
     store, versions = Store.existing(settings.store), signal_versions(Providers(settings.providers))
     verdicts = stored_verdicts(store, versions, wanted, answer_versions)
-    return _Judged(verdicts, verdicts["judge"][0], verdicts["baseline"][0], mean_tokens(store, verdicts))
+    prompts = prompts_by_slice(store, prompts_of_draw(store, verdicts["draw"][0]), versions)
+    tokens = mean_tokens(store, verdicts)
+    return _Judged(verdicts, verdicts["judge"][0], verdicts["baseline"][0], tokens, prompts=prompts)
 
 
 def _agreement(board: "Sequence[Rating]", against: Path, renames: Path | None) -> "Agreement":

@@ -43,6 +43,14 @@ def stored_verdicts(
     return _with_slices(store, _of_versions(verdicts, answer_versions), versions)
 
 
+def prompts_by_slice(store: Store, question_ids: Sequence[str], versions: Versions) -> dict[str, int]:
+    """Slice -> how many of these prompts are in it; empty without prompts."""
+    if not question_ids:
+        return {}
+    slices = _slices(store, question_ids, versions)
+    return {"overall": len(question_ids)} | {name: int(slices[name].sum()) for name in slices.columns[1:]}
+
+
 def mean_tokens(store: Store, verdicts: pl.DataFrame) -> dict[str, float]:
     """Model -> mean tokens of the answers that were judged."""
     judged = _answers(verdicts).unique()
@@ -76,10 +84,10 @@ def _of_versions(verdicts: pl.DataFrame, chosen: Sequence[str]) -> pl.DataFrame:
     return verdicts
 
 
-def _with_slices(store: Store, verdicts: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """The verdicts with a bool column for every topic, tag, question category and image domain of their prompts."""
+def _slices(store: Store, question_ids: Sequence[str], versions: Versions) -> pl.DataFrame:
+    """conversation_id, and a bool column for every topic, tag, question category and image domain of the prompts."""
     asked = store.read("conversations", ["conversation_id", "document_id"]).filter(
-        pl.col("conversation_id").is_in(verdicts["question_id"].unique().implode())
+        pl.col("conversation_id").is_in(question_ids)
     )
     tags = signal_values(store, "categories", versions["categories"], list(CATEGORIES))
     topics = store.read("topics", ["document_id", "topic", "name"]).filter(pl.col("topic") >= 0)
@@ -93,7 +101,12 @@ def _with_slices(store: Store, verdicts: pl.DataFrame, versions: Versions) -> pl
         chosen += [
             (pl.col(column) == name).alias(f"{prefix}:{name}") for name in sorted(set(prompts[column].drop_nulls()))
         ]
-    slices = prompts.select("conversation_id", *chosen)
+    return prompts.select("conversation_id", *chosen)
+
+
+def _with_slices(store: Store, verdicts: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+    """The verdicts with the slices of their prompts."""
+    slices = _slices(store, verdicts["question_id"].unique().to_list(), versions)
     placed = verdicts.join(slices, left_on="question_id", right_on="conversation_id", how="left", maintain_order="left")
     held = [name for name in slices.columns[1:] if placed[name].any()]
     return placed.select(*verdicts.columns, *(pl.col(name).fill_null(False) for name in held))

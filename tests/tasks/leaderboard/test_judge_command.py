@@ -3,9 +3,12 @@
 import json
 from functools import partial
 
+import polars as pl
 import pytest
 
 from schemas.judging import STAND_IN
+from tasks.evaluate.questions import bench_of_store
+from tests.asked_bench import PUBLIC, benched
 from tests.builders import store_with, verdict
 
 COLUMNS = {
@@ -85,6 +88,17 @@ def test_a_store_gives_a_board_and_the_bias_of_its_judge(curate, tmp_path):
     assert (found["m"]["better"], found["m"]["worse"], found["m"]["score"]) == (2, 1, pytest.approx(200 / 3))
     (bias,) = rows(curate("--store", store, "--table", "bias", "--json")[1])
     assert (bias["judge"], bias["both_orders"], bias["flipped"]) == ("judge", 1, 0)
+
+
+def test_a_prompt_of_the_draw_that_nobody_answered_lowers_the_coverage(curate, tmp_path):
+    store = benched(tmp_path)
+    draw = bench_of_store(store, hidden=False).draw
+    for name, coverage in ((draw, 0.5), ("1.0.0", 1)):
+        judged = [verdict(question_id=f"q{n:02d}", draw=name) for n in range(PUBLIC // 2)]
+        store.replace("verdicts", pl.DataFrame([row.model_dump() for row in judged], store.empty("verdicts").schema))
+        found = {row["model"]: row for row in rows(curate("--store", store.root, "--json")[1])}
+        assert found["m"]["coverage"] == coverage
+        assert ("low_coverage" in found["m"]["flags"]) == (coverage < 1)
 
 
 def test_a_board_by_the_embedded_judge_says_that_it_is_a_stand_in(curate, tmp_path):
