@@ -6,6 +6,9 @@ from pydantic import Field
 
 from schemas.row import Int32, Row
 
+STAND_IN = "embedded stand-in"
+"""Name, in verdicts and on boards, of the judge that ships with the install."""
+
 
 class AnswerState(StrEnum):
     """What became of one request for an answer."""
@@ -131,6 +134,8 @@ class JudgeRating(Row):
 
     slice: str
     """Which prompts: overall, topic:<name>, category:<name> and so on."""
+    judge: str
+    """Name of the judge; `embedded stand-in` for the one that ships with the install, which ranks nothing in public."""
     model: str
     """The model."""
     score: float | None

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from flows.commands.options import BootstrapsOption, JsonOption, ProviderOption, SeedOption, settings_of
 from flows.commands.rating_output import print_rows
 from schemas.errors import BadInput, known_values
-from schemas.judging import BoardMethod, JudgeBias, NoVerdict, Orders, ParsedJudgements, Resampled
+from schemas.judging import STAND_IN, BoardMethod, JudgeBias, NoVerdict, Orders, ParsedJudgements, Resampled
 from schemas.row import Row
 from schemas.settings import Settings
 from tasks.runtime.untrusted import one_line
@@ -66,6 +66,10 @@ RenamesOption = Annotated[
     Path | None, typer.Option("--renames", help="YAML file with `our model: its name in the other board` lines.")
 ]
 VersionOption = Annotated[str | None, typer.Option("--judge-version", help="Judge version, where a store has several.")]
+AnswerVersionOption = Annotated[
+    list[str] | None,
+    typer.Option("--answer-version", help="Version of a model's answers, where verdicts are on several; repeatable."),
+]
 DrawOption = Annotated[str | None, typer.Option("--draw", help="Draw of the benchmark, where a store has several.")]
 
 
@@ -85,6 +89,7 @@ def board(
     renames: RenamesOption = None,
     judge_version: VersionOption = None,
     draw: DrawOption = None,
+    answer_version: AnswerVersionOption = None,
     provider: ProviderOption = None,
     bootstraps: BootstrapsOption = 100,
     seed: SeedOption = 0,
@@ -97,6 +102,12 @@ def board(
         raise BadInput("give either judgement files or --store DIR")
     if table not in _TABLES:
         raise BadInput(f"--table {known_values(table, _TABLES)}")
+    if against and ("all" in (slices or ()) or len(slices or ()) > 1):
+        raise BadInput("--against compares one board; give one --slice, or none for the board of all prompts")
+    if renames and not against:
+        raise BadInput("--renames needs --against BOARD, whose models it names")
+    if files and (only := _of_stores(judge_version, draw, answer_version)):
+        raise BadInput(f"{only} chooses from the verdicts of a store; leave it out for files")
     if files and len(files) == 1 and files[0].suffix == ".csv" and against:
         from tasks.leaderboard.battle_files import read_board
 
@@ -104,7 +115,7 @@ def board(
         return
     if store:
         wanted = {"baseline": baseline, "judge_version": judge_version, "draw": draw}
-        judged = _of_store(settings_of(store=store, provider=provider), wanted)
+        judged = _of_store(settings_of(store=store, provider=provider), wanted, answer_version or ())
     else:
         judged = _of_files(files or [], baseline, answers or [])
     try:
@@ -125,12 +136,18 @@ def board(
     elif table == "bias":
         _print([bias], table, as_json)
     else:
-        rows = judge_boards(judged.verdicts, method, judged.judge, judged.tokens, slices or ())
+        rows = judge_boards(judged.verdicts, method, judged.judge, judged.tokens, slices or (), judged.prompts)
         if against:
             _print([_agreement(as_ratings(rows), against, renames)], "agreement", as_json)
             return
         _print(rows, table, as_json)
         _note(judged.parsed, bias)
+
+
+def _of_stores(judge_version: str | None, draw: str | None, answer_version: list[str] | None) -> str | None:
+    """The first given option of those that only a store has."""
+    given = {"--judge-version": judge_version, "--draw": draw, "--answer-version": answer_version}
+    return next((name for name, value in given.items() if value), None)
 
 
 @dataclass(frozen=True)
@@ -143,6 +160,8 @@ class _Judged:
     tokens: dict[str, float]
     """Model -> mean tokens of its answers."""
     parsed: Sequence[ParsedJudgements] = ()
+    prompts: dict[str, int] = field(default_factory=dict)
+    """Slice -> prompts of the draw; empty when the draw is not known."""
 
 
 def _of_files(files: list[Path], baseline: str | None, answers: list[Path]) -> _Judged:
@@ -161,27 +180,53 @@ def _of_files(files: list[Path], baseline: str | None, answers: list[Path]) -> _
     return _Judged(found.verdicts, found.judge, found.baseline, tokens, parsed(found))
 
 
-def _of_store(settings: Settings, wanted: dict[str, str | None]) -> _Judged:
-    from tasks.leaderboard.stored_verdicts import mean_tokens, stored_verdicts
+def _of_store(settings: Settings, wanted: dict[str, str | None], answer_versions: Sequence[str]) -> _Judged:
+    from tasks.evaluate.questions import prompts_of_draw
+    from tasks.leaderboard.stored_verdicts import mean_tokens, prompts_by_slice, stored_verdicts
     from tasks.providers import Providers
     from tasks.signals.steps import signal_versions
     from tasks.storage.tables import Store
 
     store, versions = Store.existing(settings.store), signal_versions(Providers(settings.providers))
-    verdicts = stored_verdicts(store, versions, wanted)
-    return _Judged(verdicts, verdicts["judge"][0], verdicts["baseline"][0], mean_tokens(store, verdicts))
+    verdicts = stored_verdicts(store, versions, wanted, answer_versions)
+    prompts = prompts_by_slice(store, prompts_of_draw(store, verdicts["draw"][0]), versions)
+    tokens = mean_tokens(store, verdicts)
+    return _Judged(verdicts, verdicts["judge"][0], verdicts["baseline"][0], tokens, prompts=prompts)
 
 
 def _agreement(board: "Sequence[Rating]", against: Path, renames: Path | None) -> "Agreement":
     from tasks.leaderboard.agreement import agreement
     from tasks.leaderboard.battle_files import read_board
+
+    names = _renames(renames) if renames else {}
+    renamed = [row.model_copy(update={"model": names.get(row.model, row.model)}) for row in board]
+    reference = read_board(against, "overall")
+    ours, theirs = {row.model for row in renamed}, {row.model for row in reference}
+    if ours != theirs and len(ours & theirs) > 1:
+        apart = f"only here: {_names(ours - theirs)}; only in {str(against)!r}: {_names(theirs - ours)}"
+        print(f"curate: {apart}; --renames FILE says which are the same", file=sys.stderr)
+    return agreement(renamed, reference)
+
+
+def _names(models: set[str]) -> str:
+    return one_line(", ".join(sorted(models))) or "none"
+
+
+def _renames(file: Path) -> dict[str, str]:
+    """Our model -> its name in the other board."""
+    import yaml
+
     from tasks.runtime.yaml_files import read_yaml
 
-    names = read_yaml(renames) if renames else {}
+    try:
+        names = read_yaml(file)
+    except OSError:
+        raise BadInput(f"--renames {str(file)!r} cannot be read; give a YAML file") from None
+    except (yaml.YAMLError, UnicodeDecodeError):
+        names = None
     if not isinstance(names, dict) or not all(isinstance(name, str) for pair in names.items() for name in pair):
-        raise BadInput(f"--renames {str(renames)!r}: write one `our model: its name in the other board` a line")
-    renamed = [row.model_copy(update={"model": names.get(row.model, row.model)}) for row in board]
-    return agreement(renamed, read_board(against, "overall"))
+        raise BadInput(f"--renames {str(file)!r}: write one `our model: its name in the other board` a line")
+    return names
 
 
 def _print(rows: Sequence[Row], table: str, as_json: bool) -> None:
@@ -194,6 +239,9 @@ def _print(rows: Sequence[Row], table: str, as_json: bool) -> None:
 
 def _note(parsed: Sequence[ParsedJudgements], bias: JudgeBias) -> None:
     """What the board rests on, on stderr."""
+    if bias.judge == STAND_IN:
+        told = "it measures how close an answer is to the other models' answers; rank nothing in public with it"
+        print(f"curate: the judge is the {STAND_IN}: {told}", file=sys.stderr)
     if parsed:
         counted = {
             name: sum(getattr(row, name) for row in parsed) for name in ParsedJudgements.model_fields if name != "model"

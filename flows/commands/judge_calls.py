@@ -15,7 +15,9 @@ ModelsOption = Annotated[
 OfModelsOption = Annotated[
     str | None,
     typer.Option(
-        "--models", help="Compare only the models of this models file or of these answer files.", show_default="all"
+        "--models",
+        help="Compare only the models of this models file or of these answer files, which must have the baseline too.",
+        show_default="all",
     ),
 ]
 JudgeOption = Annotated[

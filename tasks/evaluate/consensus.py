@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from schemas.judging import Label, Verdict
+from schemas.judging import STAND_IN, Label, Verdict
 from tasks.evaluate.answers import Called
 from tasks.evaluate.compare import ByModel, Pair, pairs, unjudged
 from tasks.evaluate.protocols import Protocol
 from tasks.evaluate.questions import Bench, Question
-from tasks.evaluate.sources import EMBEDDED
 from tasks.providers.capabilities import TextEmbedder
 from tasks.storage.arriving import arriving
 from tasks.storage.tables import Store
@@ -102,7 +101,7 @@ def _verdict(
         answer_a=pair.first["version"],
         answer_b=pair.second["version"],
         label=label,
-        judge=EMBEDDED,
+        judge=STAND_IN,
         judge_version=version,
         draw=bench.draw,
         text=f"Closeness to the other answers: {scores[first]:.3f} and {scores[second]:.3f}. [[{label}]]",
@@ -114,4 +113,4 @@ def _verdict(
 def _version(answers: ByModel, protocol: Protocol, embedder: TextEmbedder) -> str:
     sides = sorted((model, row["version"], name) for model, rows in answers.items() for name, row in rows.items())
     taking_part = hashlib.sha256(repr(sides).encode()).hexdigest()[:8]
-    return f"{EMBEDDED}-consensus1-{embedder.version}-{taking_part}+{protocol.name}"
+    return f"embedded-consensus2-{embedder.version}-{taking_part}+{protocol.name}"

@@ -46,8 +46,12 @@ def read_judgements(paths: Sequence[Path], baseline: str | None = None) -> Judge
     lines = [line for file in files for line in _lines(file)]
     if not lines:
         raise BadInput(f"{', '.join(map(str, files))}: no judgement")
-    told = {str(line["baseline"]) for line in lines if line.get("baseline")}
-    found = _one("baseline", told | {baseline} if baseline else told or _baselines(lines, files))
+    told = {str(line["baseline"]) for line in lines if line.get("baseline")} or _baselines(lines, files)
+    if not told and not baseline:
+        raise BadInput("the files do not name the baseline; give it with --baseline MODEL")
+    if baseline and told - {baseline}:
+        raise BadInput(f"--baseline {baseline!r}, but the files were compared with {', '.join(sorted(told)[:5])}")
+    found = _one("baseline", told or {str(baseline)})
     judge = _one("judge", {str(line.get("judge", "unknown")) for line in lines})
     games = [game for line in lines for game in _games(line, found)]
     categories = {game["category"] for game in games if game["category"]}
@@ -92,13 +96,11 @@ def _lines(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _baselines(lines: list[dict[str, Any]], files: list[Path]) -> set[str]:
-    """The baseline by the folders' names, or else the model that was compared with itself."""
+    """The baseline by the folders' names, or else the model that was compared with itself; empty if neither tells."""
     told = {file.parent.name.partition(_REFERENCE)[2] for file in files if _REFERENCE in file.parent.name}
     if not told:
         same = [(line["model"], _same_answers(line["games"][0])) for line in lines]
         told = {model for model, _ in same} - {model for model, equal in same if not equal}
-    if not told:
-        raise BadInput("the files do not name the baseline; give it with --baseline MODEL")
     return told
 
 

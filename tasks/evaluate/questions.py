@@ -50,16 +50,35 @@ class Bench:
 
 def bench_of_store(store: Store, *, hidden: bool) -> Bench:
     """The public split, or the hidden one. Raises BadInput when there is none, or when it cannot be sent whole."""
-    kept = kept_conversations(store)
-    drawn = _hidden(store, kept) if hidden else _public(store, kept)
+    drawn = _drawn(store, hidden)
     if drawn.is_empty():
         raise BadInput(f"store {store.root!r} has no {'hidden' if hidden else 'public'} benchmark; run `curate sample`")
     stored = StoredImages(store, "images", "redacted_images")
     questions = [_question(*row) for row in drawn.select(_COLUMNS).sort("question_id").iter_rows()]
     _check_images(questions, stored.part_of.__contains__)
+    return Bench(_draw(drawn, hidden), questions, lambda asked: _of_store(stored, asked))
+
+
+def prompts_of_draw(store: Store, draw: str) -> list[str]:
+    """The question ids of a draw, sorted; empty when it is not the store's present one, or of a release."""
+    hidden = draw.startswith(HIDDEN)
+    try:
+        drawn = _drawn(store, hidden)
+    except BadInput:  # some of its prompts are not kept any more
+        return []
+    return sorted(drawn["question_id"]) if _draw(drawn, hidden) == draw else []
+
+
+def _drawn(store: Store, hidden: bool) -> pl.DataFrame:
+    kept = kept_conversations(store)
+    return _hidden(store, kept) if hidden else _public(store, kept)
+
+
+def _draw(drawn: pl.DataFrame, hidden: bool) -> str:
+    """Name of a draw: a hash of its prompts."""
     ids = drawn.select("question_id", "document_id").sort("question_id")
-    draw = combined_id("draw", (name for row in ids.iter_rows() for name in row))[:12]
-    return Bench(f"{HIDDEN if hidden else ''}{draw}", questions, lambda asked: _of_store(stored, asked))
+    name = combined_id("draw", (name for row in ids.iter_rows() for name in row))[:12]
+    return f"{HIDDEN if hidden else ''}{name}"
 
 
 _COLUMNS = ("question_id", "turns", "image_ids")

@@ -33,7 +33,11 @@ def agreement(board: Sequence[Rating], reference: Sequence[Rating]) -> Agreement
     ours, theirs = ({row.model: row for row in rows} for rows in (board, reference))
     models = sorted(ours.keys() & theirs.keys())
     if len(models) < 2:
-        raise BadInput(f"the two boards share {len(models)} models; agreement needs at least two")
+        some = [", ".join(sorted(rows)[:3]) for rows in (ours, theirs)]
+        raise BadInput(
+            f"the two boards share {len(models)} models; agreement needs at least two (one has {some[0]} …, the other "
+            f"{some[1]} …)"
+        )
     a, b = (np.array([_numbers(rows[name]) for name in models]) for rows in (ours, theirs))
     first, second = np.triu_indices(len(models), 1)
     order, separated = _order(a[first], a[second]), _order(b[first], b[second])

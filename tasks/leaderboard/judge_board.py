@@ -58,12 +58,18 @@ def outcomes(verdicts: pl.DataFrame, baseline: str) -> pl.DataFrame:
 
 
 def judge_boards(
-    verdicts: pl.DataFrame, method: BoardMethod, judge: str, tokens: Mapping[str, float], slices: Sequence[str] = ()
+    verdicts: pl.DataFrame,
+    method: BoardMethod,
+    judge: str,
+    tokens: Mapping[str, float],
+    slices: Sequence[str] = (),
+    prompts: Mapping[str, int] | None = None,
 ) -> list[JudgeRating]:
     """One board per slice, best model first; by default of all prompts.
 
     `verdicts` has question_id, model_a, model_b, label, and a bool column for every slice but `overall`. `tokens` maps
-    a model to the mean tokens of its answers. Raises BadInput as `outcomes` does, and for an unknown slice.
+    a model to the mean tokens of its answers, `prompts` a slice to its prompts, of which coverage is the share; without
+    it, those with a row in `verdicts`. Raises BadInput as `outcomes` does, and for an unknown slice.
     """
     told = outcomes(verdicts, method.baseline)
     known = [OVERALL, *(name for name in verdicts.columns if ":" in name)]
@@ -73,7 +79,7 @@ def judge_boards(
     rows = []
     for name in known if "all" in slices else slices or (OVERALL,):
         chosen = told if name == OVERALL else told.filter(pl.col(name))
-        rows += _board(chosen, name, method, judge, tokens)
+        rows += _board(chosen, name, method, judge, tokens, (prompts or {}).get(name, 0))
     return rows
 
 
@@ -96,10 +102,10 @@ def as_ratings(board: Sequence[JudgeRating]) -> list[Rating]:
 
 
 def _board(
-    told: pl.DataFrame, name: str, method: BoardMethod, judge: str, tokens: Mapping[str, float]
+    told: pl.DataFrame, name: str, method: BoardMethod, judge: str, tokens: Mapping[str, float], prompts: int
 ) -> list[JudgeRating]:
     each = _both_agree(told) if method.orders is Orders.AGREE else told
-    shown = each["question_id"].n_unique() * int(each.group_by("question_id", "model").len()["len"].max())  # type: ignore[arg-type]
+    shown = max(prompts, each["question_id"].n_unique()) * int(each.group_by("question_id", "model").len()["len"].max())  # type: ignore[arg-type]
     seen = pl.col("outcome").fill_null(0) if method.no_verdict is NoVerdict.TIE else pl.col("outcome")
     cast = _votes(each.with_columns(seen).drop_nulls("outcome"), method)
     models = sorted({*each["model"], method.baseline})
@@ -110,7 +116,14 @@ def _board(
         verdicts = counts.pop("verdicts", 0)
         coverage = 1.0 if model == method.baseline else verdicts / shown
         flags = _flags(of_model["score"], coverage) + ["same_vendor"] * same_vendor(judge, model)
-        about = {"slice": name, "model": model, "mean_tokens": tokens.get(model), "coverage": coverage, "flags": flags}
+        about = {
+            "slice": name,
+            "judge": judge,
+            "model": model,
+            "mean_tokens": tokens.get(model),
+            "coverage": coverage,
+            "flags": flags,
+        }
         rows.append(JudgeRating.model_validate({"win_rate": None, "reward": None} | about | of_model | counts))
     return sorted(rows, key=lambda row: (row.score is None, -(row.score or 0), row.model))
 

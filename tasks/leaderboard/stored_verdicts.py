@@ -1,6 +1,6 @@
 """The verdicts of a store that one board is computed from: of one judge version, on one draw, with one baseline."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
@@ -15,8 +15,12 @@ _COLUMNS = [
 ]  # fmt: skip
 
 
-def stored_verdicts(store: Store, versions: Versions, wanted: Mapping[str, str | None]) -> pl.DataFrame:
+def stored_verdicts(
+    store: Store, versions: Versions, wanted: Mapping[str, str | None], answer_versions: Sequence[str] = ()
+) -> pl.DataFrame:
     """The verdicts with the wanted baseline, judge_version and draw; null or no value where there is only one.
+
+    Of a model that has some of `answer_versions`, only the verdicts on those answers.
 
     Every slice with a prompt is a bool column: `topic:<name>`, `category:<tag>`, `question:<category>` and
     `image:<domain>`. Raises BadInput without verdicts, and where several judge versions, draws, baselines or versions
@@ -36,8 +40,15 @@ def stored_verdicts(store: Store, versions: Versions, wanted: Mapping[str, str |
                 f"a board never mixes verdicts of several {column}s; choose with {option}: {', '.join(known)}"
             )
         verdicts = verdicts.filter(pl.col(column) == (value or known[0]))
-    _check_answers(verdicts)
-    return _with_slices(store, verdicts, versions)
+    return _with_slices(store, _of_versions(verdicts, answer_versions), versions)
+
+
+def prompts_by_slice(store: Store, question_ids: Sequence[str], versions: Versions) -> dict[str, int]:
+    """Slice -> how many of these prompts are in it; empty without prompts."""
+    if not question_ids:
+        return {}
+    slices = _slices(store, question_ids, versions)
+    return {"overall": len(question_ids)} | {name: int(slices[name].sum()) for name in slices.columns[1:]}
 
 
 def mean_tokens(store: Store, verdicts: pl.DataFrame) -> dict[str, float]:
@@ -54,16 +65,29 @@ def _answers(verdicts: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(sides)
 
 
-def _check_answers(verdicts: pl.DataFrame) -> None:
-    versions = _answers(verdicts).group_by("model").agg(pl.col("version").unique().sort()).sort("model")
-    for model, found in versions.filter(pl.col("version").list.len() > 1).iter_rows():
-        raise BadInput(f"verdicts on {len(found)} versions of the answers of {model!r} ({', '.join(found)}) do not mix")
+def _of_versions(verdicts: pl.DataFrame, chosen: Sequence[str]) -> pl.DataFrame:
+    """The verdicts on the chosen versions of answers. Raises BadInput when a model is left with several."""
+    found = _answers(verdicts).select("model", "version").unique()
+    if unknown := sorted(set(chosen) - set(found["version"])):
+        raise BadInput(f"--answer-version {known_values(unknown[0], set(found['version']))}")
+    taken = found.filter(pl.col("version").is_in(chosen))
+    left = pl.concat([taken, found.join(taken, on="model", how="anti")])
+    for model, several in left.group_by("model").agg(pl.col("version").sort()).sort("model").iter_rows():
+        if len(several) > 1:
+            raise BadInput(
+                f"verdicts on {len(several)} versions of the answers of {model!r} do not mix; choose with "
+                f"--answer-version: {', '.join(several)}"
+            )
+    for side in ("a", "b"):
+        of_side = left.rename({"model": f"model_{side}", "version": f"answer_{side}"})
+        verdicts = verdicts.join(of_side, on=of_side.columns, how="semi", maintain_order="left")
+    return verdicts
 
 
-def _with_slices(store: Store, verdicts: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """The verdicts with a bool column for every topic, tag, question category and image domain of their prompts."""
+def _slices(store: Store, question_ids: Sequence[str], versions: Versions) -> pl.DataFrame:
+    """conversation_id, and a bool column for every topic, tag, question category and image domain of the prompts."""
     asked = store.read("conversations", ["conversation_id", "document_id"]).filter(
-        pl.col("conversation_id").is_in(verdicts["question_id"].unique().implode())
+        pl.col("conversation_id").is_in(question_ids)
     )
     tags = signal_values(store, "categories", versions["categories"], list(CATEGORIES))
     topics = store.read("topics", ["document_id", "topic", "name"]).filter(pl.col("topic") >= 0)
@@ -77,7 +101,12 @@ def _with_slices(store: Store, verdicts: pl.DataFrame, versions: Versions) -> pl
         chosen += [
             (pl.col(column) == name).alias(f"{prefix}:{name}") for name in sorted(set(prompts[column].drop_nulls()))
         ]
-    slices = prompts.select("conversation_id", *chosen)
+    return prompts.select("conversation_id", *chosen)
+
+
+def _with_slices(store: Store, verdicts: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+    """The verdicts with the slices of their prompts."""
+    slices = _slices(store, verdicts["question_id"].unique().to_list(), versions)
     placed = verdicts.join(slices, left_on="question_id", right_on="conversation_id", how="left", maintain_order="left")
     held = [name for name in slices.columns[1:] if placed[name].any()]
     return placed.select(*verdicts.columns, *(pl.col(name).fill_null(False) for name in held))

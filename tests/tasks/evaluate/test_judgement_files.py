@@ -77,7 +77,7 @@ def test_the_baseline_is_found_in_the_folder_or_as_the_model_compared_with_itsel
         ([line("q1", "m")], "line 1 has 0 games"),
         ([line("q1", "m", {"score": "C"})], "unknown label 'C'. Known: A=B, A>>B, A>B, B>>A, B>A"),
         ([line("q1", "m", game("[[A>B]]")), line("q2", "m", game(""), judge="k")], r"2 judges \(j, k\)"),
-        ([line("q1", "m", game(""), baseline="other")], "2 baselines"),
+        ([line("q1", "m", game(""), baseline="other")], "'base', but the files were compared with other"),
         (["x"], "line 1 has no list of games"),
         ([], "no judgement"),
     ],

@@ -3,8 +3,12 @@
 import json
 from functools import partial
 
+import polars as pl
 import pytest
 
+from schemas.judging import STAND_IN
+from tasks.evaluate.questions import bench_of_store
+from tests.asked_bench import PUBLIC, benched
 from tests.builders import store_with, verdict
 
 COLUMNS = {
@@ -67,10 +71,14 @@ def test_boards_are_compared_with_another_with_renamed_models(curate, files):
     (files / "other.csv").write_text(board)
     (files / "names.yaml").write_text("good: Good\n")
     asked = ["--against", files / "other.csv", "--renames", files / "names.yaml", "--json"]
-    (found,) = rows(curate(files / "good.jsonl", files / "bad.jsonl", "--baseline", "base", *asked)[1])
+    _, out, err = curate(files / "good.jsonl", files / "bad.jsonl", "--baseline", "base", *asked)
+    (found,) = rows(out)
+    assert err == ""
     assert (found["models"], found["spearman"], found["kendall"], found["separability_reference"]) == (3, 1, 1, 1)
     (same,) = rows(curate(files / "other.csv", "--against", files / "other.csv", "--json")[1])
     assert (same["models"], same["pearson"]) == (3, pytest.approx(1))
+    without = curate(files / "good.jsonl", files / "bad.jsonl", "--baseline", "base", *asked[:2])
+    assert f"only here: good; only in {str(files / 'other.csv')!r}: Good; --renames FILE" in without[2]
 
 
 def test_a_store_gives_a_board_and_the_bias_of_its_judge(curate, tmp_path):
@@ -80,6 +88,25 @@ def test_a_store_gives_a_board_and_the_bias_of_its_judge(curate, tmp_path):
     assert (found["m"]["better"], found["m"]["worse"], found["m"]["score"]) == (2, 1, pytest.approx(200 / 3))
     (bias,) = rows(curate("--store", store, "--table", "bias", "--json")[1])
     assert (bias["judge"], bias["both_orders"], bias["flipped"]) == ("judge", 1, 0)
+
+
+def test_a_prompt_of_the_draw_that_nobody_answered_lowers_the_coverage(curate, tmp_path):
+    store = benched(tmp_path)
+    draw = bench_of_store(store, hidden=False).draw
+    for name, coverage in ((draw, 0.5), ("1.0.0", 1)):
+        judged = [verdict(question_id=f"q{n:02d}", draw=name) for n in range(PUBLIC // 2)]
+        store.replace("verdicts", pl.DataFrame([row.model_dump() for row in judged], store.empty("verdicts").schema))
+        found = {row["model"]: row for row in rows(curate("--store", store.root, "--json")[1])}
+        assert found["m"]["coverage"] == coverage
+        assert ("low_coverage" in found["m"]["flags"]) == (coverage < 1)
+
+
+def test_a_board_by_the_embedded_judge_says_that_it_is_a_stand_in(curate, tmp_path):
+    store = store_with(tmp_path, verdicts=[verdict(judge=STAND_IN)]).root
+    status, out, err = curate("--store", store, "--json")
+    assert (status, {row["judge"] for row in rows(out)}) == (0, {"embedded stand-in"})
+    assert "curate: the judge is the embedded stand-in: " in err
+    assert "stand-in" not in curate("--store", store_with(tmp_path / "other", verdicts=[verdict()]).root)[2]
 
 
 @pytest.mark.parametrize(
@@ -94,6 +121,19 @@ def test_a_store_gives_a_board_and_the_bias_of_its_judge(curate, tmp_path):
         (("good.jsonl", "--baseline", "base", "--slice", "topic:x"), "no verdicts in slice 'topic:x'. Known: overall"),
         (("good.jsonl", "--baseline", "base", "--orders", "agree"), "needs verdicts in both orders"),
         (("good.jsonl", "--baseline", "base", "--against", "far.csv"), "the two boards share 1 models"),
+        (
+            ("good.jsonl", "--baseline", "base", "--against", "far.csv"),
+            "(one has base, good …, the other",
+        ),
+        (("good.jsonl", "--baseline", "base", "--against", "far.csv", "--renames", "no.yaml"), "cannot be read"),
+        (
+            ("good.jsonl", "--baseline", "base", "--against", "far.csv", "--renames", "good.jsonl"),
+            "write one `our model",
+        ),
+        (("good.jsonl", "--baseline", "base", "--renames", "no.yaml"), "--renames needs --against"),
+        (("good.jsonl", "--baseline", "base", "--against", "far.csv", "--slice", "all"), "give one --slice, or none"),
+        (("good.jsonl", "--baseline", "base", "--draw", "1.0.0"), "--draw chooses from the verdicts of a store"),
+        (("named.jsonl", "--baseline", "bass"), "--baseline 'bass', but the files were compared with base"),
         (("gone.jsonl", "--baseline", "base"), "does not exist"),
         (("good.jsonl", "--baseline", "base", "--answers", "few"), "question 'q1' is judged, but 2 such questions"),
         (("good.jsonl", "--baseline", "base", "--answers", "twice"), "model 'base' answers question 'q0' twice"),
@@ -101,6 +141,7 @@ def test_a_store_gives_a_board_and_the_bias_of_its_judge(curate, tmp_path):
 )
 def test_bad_input_is_one_clear_line(curate, files, monkeypatch, asked, told):
     (files / "far.csv").write_text("model,rating,ci95_low,ci95_high\nbase,1,0,2\nother,2,1,3\n")
+    (files / "named.jsonl").write_text('{"question_id": "q0", "model": "m", "baseline": "base", "games": [{}]}')
     for name, count in (("few", 1), ("twice", 2)):
         (files / name).mkdir()
         (files / name / "a.jsonl").write_text('{"question_id": "q0", "model": "base", "token_len": 1}\n' * count)

@@ -42,8 +42,11 @@ def test_several_judges_or_draws_must_be_chosen_from(tmp_path, column):
 
 def test_verdicts_on_two_versions_of_a_models_answers_do_not_mix(tmp_path):
     store = store_with(tmp_path, verdicts=[verdict(), verdict(question_id="q2", answer_b="2")])
-    with pytest.raises(BadInput, match=r"2 versions of the answers of 'm' \(1, 2\)"):
+    with pytest.raises(BadInput, match=r"of 'm' do not mix; choose with --answer-version: 1, 2$"):
         stored_verdicts(store, VERSIONS, {})
+    assert stored_verdicts(store, VERSIONS, {}, ["2"])["question_id"].to_list() == ["q2"]
+    with pytest.raises(BadInput, match=r"--answer-version '3'. Known: 1, 2"):
+        stored_verdicts(store, VERSIONS, {}, ["3"])
 
 
 def test_a_store_without_verdicts_says_how_to_make_them(tmp_path):
