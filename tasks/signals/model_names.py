@@ -15,7 +15,7 @@ _MADE_BY = r"\b(?:made|created|built|trained|developed|designed)\s+by\s+(?:(?:an
 # "I am a large language model called"; an article counts only before such a word: "the bard" is no name.
 _CALLED = rf"\s*(?:(?:an?|the)\s+(?={_KIND}\b))?(?:(?:{_KIND}|called|named|from|by)\s+|,\s*)*"
 _LINE = r"^[^\S\n]*"
-_START = r"(?:^\s*|[.!?]\s+|\b(?:hi|hello|hey|greetings)\b[^.!?\n]{0,20},\s+)"
+_START = r"(?:^[^\S\n]*|[.!?]\s+|\b(?:hi|hello|hey|greetings)\b[^.!?\n]{0,20},\s+)"
 _FIRST_PERSON = r"(?:I|I['’]\w+|my|hi|hello|hey|sure|as\s+an?)\b"
 _MADE_ZH = "(?:开发|開發|训练|訓練|研发|研發|创建|創建|推出|打造)"
 _INTRODUCTIONS = (
