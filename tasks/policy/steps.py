@@ -13,6 +13,7 @@ from tasks.policy.drift import drift_lines, drop_counts
 from tasks.policy.policy_file import load_policy, policy_hash
 from tasks.policy.redact_step import redact_store
 from tasks.runtime.timing import timed
+from tasks.storage.queries.decided import mark_decided
 from tasks.storage.queries.signals import Versions
 from tasks.storage.run_record import earlier_drops
 from tasks.storage.tables import Store
@@ -51,6 +52,7 @@ def decide_items(settings: Settings, versions: Versions, stage: str = "decide") 
     ours = said.decisions
     store.write_bytes(f"policies/{policy_hash(policy)}.json", policy.model_dump_json(indent=2).encode())
     store.replace("decisions", ours)
+    mark_decided(store)
     store.replace("near_prompts", said.near_prompts)
     store.replace("rule_parity", rule_parity(said, verdicts(known, upstream_policy(policy))))
     kept = ours.filter("keep")["item_kind"].value_counts().rows()

@@ -27,6 +27,7 @@ from tasks.release.leaderboards import write_leaderboards
 from tasks.release.shards import LAYOUT, ReleasedImages, write_shards
 from tasks.runtime.timing import timed
 from tasks.storage.queries.bench import bench_evidence, topics_fit
+from tasks.storage.queries.decided import is_decided
 from tasks.storage.queries.funnel import funnel
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import Versions
@@ -73,6 +74,11 @@ def build_release(settings: Settings, versions: Versions) -> Built:
     store = Store.open(settings.store)
     if all(rows.is_empty() for rows in store.read_slices("decisions", ["item_id"])):
         raise BadInput(f"store {settings.store!r} holds no decisions to release; run the stages before it first")
+    if not is_decided(store):
+        raise BadInput(
+            f"store {settings.store!r}: conversations or battles changed after the decisions were made, so some were "
+            "never screened; run `curate decide`, or `curate run` with the logs, before the release"
+        )
     if store.read_bytes(UNFINISHED) is not None:
         raise BadInput(
             "a takedown was interrupted, so nothing may be released; finish it with `curate takedown --store …`"

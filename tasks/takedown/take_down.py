@@ -10,6 +10,7 @@ import polars as pl
 
 from schemas.takedown import NearCopy, Removed, TakenDownKind
 from tasks.runtime.progress import tell
+from tasks.storage.queries.decided import is_decided, mark_decided
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import UNFINISHED, Tombstones
 from tasks.storage.user_ids import store_key
@@ -86,8 +87,11 @@ def _remove(
     releases = releases_with(store, tombstones, stay.conversations)
     if not dry_run:
         withdraw_releases(store, releases)  # first: others may read them, and it frees the room to rewrite parts
+    decided = is_decided(store)
     rows = sweep(store, stay, tombstones, now, dry_run)
     if not dry_run:
+        if decided:  # what is left is as it was
+            mark_decided(store)
         store.fs.rm_file(store.at(UNFINISHED))
     return rows, releases
 

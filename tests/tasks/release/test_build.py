@@ -18,6 +18,7 @@ from tasks.policy.policy_file import policy_hash
 from tasks.providers import OPTIONAL, PROVIDERS
 from tasks.release.build import checked_version, place, released_files
 from tasks.release.steps import build_release
+from tasks.storage.queries.decided import mark_decided
 from tasks.storage.tables import Store
 from tests.builders import VERSIONS
 from tests.small_store import POLICY, make_release, manifest_of, small_store
@@ -44,6 +45,19 @@ def test_the_same_content_again_is_the_release_that_exists(own_store):
     assert (again.result, again.counts["new"]) == ("releases/first", 0)
     assert _contents(Path(own_store.at("releases/first"))) == before
     assert _releases(own_store) == ["first"]
+
+
+def test_what_changed_after_the_decisions_is_not_released_by_them(own_store):
+    mark_decided(own_store)
+    _, *rest = make_release(own_store).counts.items()  # as it was decided
+    grown = own_store.read("conversations").with_columns(num_turns=pl.col("num_turns") + 1)
+    own_store.replace("conversations", grown)
+    before = _releases(own_store)
+    with pytest.raises(BadInput, match="some were never screened; run `curate decide`"):
+        make_release(own_store)
+    assert _releases(own_store) == before
+    mark_decided(own_store)
+    assert rest and make_release(own_store).counts["new"]
 
 
 def test_other_content_under_a_chosen_version_is_an_error_and_changes_nothing(own_store):

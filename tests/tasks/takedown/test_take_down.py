@@ -12,6 +12,7 @@ from schemas.row import arrow_schema
 from schemas.tables import TABLES
 from tasks.images.decode import open_image
 from tasks.storage.content_id import text_id
+from tasks.storage.queries.decided import is_decided, mark_decided
 from tasks.storage.queries.funnel import line_fates
 from tasks.storage.tables import Store
 from tasks.takedown.sweep import IMPERSONAL
@@ -33,6 +34,15 @@ def conversations(store):
 
 def take(store, *asked, users=(), dry_run=False):
     return take_down(store, asked, users, NOON, dry_run)
+
+
+@pytest.mark.parametrize("decided", [True, False])
+def test_decisions_stay_as_good_as_they_were(store, decided):
+    mark_decided(store)
+    if not decided:
+        store.append("conversations", store.read("conversations").with_columns(conversation_id=pl.lit("later")))
+    take(store, conv_id("ann"))
+    assert is_decided(store) == decided
 
 
 def test_a_conversation_is_gone_from_every_file_and_its_own_image_with_it(store):
