@@ -32,7 +32,7 @@ def test_verdicts_come_with_the_slices_of_their_prompts_and_the_tokens_of_the_ju
 @pytest.mark.parametrize("column", ["judge_version", "draw", "baseline"])
 def test_several_judges_or_draws_must_be_chosen_from(tmp_path, column):
     store = store_with(tmp_path, verdicts=[verdict(), verdict(**{"question_id": "q2", column: "other"})])
-    with pytest.raises(BadInput, match=f"never mixes verdicts of several {column}s; choose with --"):
+    with pytest.raises(BadInput, match=f"never mixes verdicts of several {column}s; choose with "):
         stored_verdicts(store, VERSIONS, {})
     chosen = {column: "other"}
     assert stored_verdicts(store, VERSIONS, chosen)["question_id"].to_list() == ["q2"]
