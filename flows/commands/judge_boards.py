@@ -98,16 +98,8 @@ def board(
     from tasks.leaderboard.judge_bias import judge_bias
     from tasks.leaderboard.judge_board import as_ratings, judge_boards, outcomes
 
-    if (not files) == (store is None):
-        raise BadInput("give either judgement files or --store DIR")
-    if table not in _TABLES:
-        raise BadInput(f"--table {known_values(table, _TABLES)}")
-    if against and ("all" in (slices or ()) or len(slices or ()) > 1):
-        raise BadInput("--against compares one board; give one --slice, or none for the board of all prompts")
-    if renames and not against:
-        raise BadInput("--renames needs --against BOARD, whose models it names")
-    if files and (only := _of_stores(judge_version, draw, answer_version)):
-        raise BadInput(f"{only} chooses from the verdicts of a store; leave it out for files")
+    of_store = _of_stores(judge_version, draw, answer_version)
+    _check(files, store, table, slices or [], against, renames, of_store)
     if files and len(files) == 1 and files[0].suffix == ".csv" and against:
         from tasks.leaderboard.battle_files import read_board
 
@@ -142,6 +134,28 @@ def board(
             return
         _print(rows, table, as_json)
         _note(judged.parsed, bias)
+
+
+def _check(
+    files: list[Path] | None,
+    store: str | None,
+    table: str,
+    slices: list[str],
+    against: Path | None,
+    renames: Path | None,
+    of_store: str | None,
+) -> None:
+    """Raises BadInput for options that have no effect together; `of_store` is one that only a store has."""
+    if (not files) == (store is None):
+        raise BadInput("give either judgement files or --store DIR")
+    if table not in _TABLES:
+        raise BadInput(f"--table {known_values(table, _TABLES)}")
+    if against and ("all" in slices or len(slices) > 1):
+        raise BadInput("--against compares one board; give one --slice, or none for the board of all prompts")
+    if renames and not against:
+        raise BadInput("--renames needs --against BOARD, whose models it names")
+    if files and of_store:
+        raise BadInput(f"{of_store} chooses from the verdicts of a store; leave it out for files")
 
 
 def _of_stores(judge_version: str | None, draw: str | None, answer_version: list[str] | None) -> str | None:
