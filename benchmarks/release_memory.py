@@ -1,7 +1,8 @@
 """Peak memory of a release by stage: joining the tables, shards, report, card, then `verify` and `diff`.
 
 `python -m benchmarks.release_memory 200000 20000 1000000 100000` measures 200,000 conversations with 20,000 votes and a
-million with 100,000, and prints a table with the bytes that each further conversation adds.
+million with 100,000, and prints a table with the bytes that each further conversation adds. Without sizes, the rows of
+`results.jsonl` are written.
 """
 
 import json
@@ -14,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.release_store import decided_store
+from benchmarks.timing import write
 
-SIZES = ((5_000, 500), (50_000, 5_000))
+SIZES = ((5_000, 500), (20_000, 2_000))
 """Conversations and votes. A million take 12 GB of the disk of `TMPDIR`."""
 EVERY_SECONDS = 0.1
 STAGES = {
@@ -90,4 +92,7 @@ def tree_mb(pid: int) -> int:
 
 if __name__ == "__main__":
     numbers = [int(each) for each in sys.argv[1:]]
-    print(_table([_measured(*size) for size in zip(numbers[::2], numbers[1::2], strict=True)]))
+    if numbers:
+        print(_table([_measured(*size) for size in zip(numbers[::2], numbers[1::2], strict=True)]))
+    else:
+        write(run())

@@ -20,6 +20,7 @@ from typing import Any
 from uuid import uuid4
 
 from benchmarks.images import image_files
+from benchmarks.timing import write
 from schemas.settings import Settings
 from tasks.ingest.image_files import ImageSource
 from tasks.ingest.known_images import load_known_hashes
@@ -123,4 +124,4 @@ def _nothing(number: int) -> int:
 if __name__ == "__main__":
     from benchmarks import scale_out  # workers find functions by the module's name
 
-    scale_out.run()
+    write(scale_out.run())
