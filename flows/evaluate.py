@@ -1,15 +1,21 @@
-"""The benchmark's prompts -> answers of models -> verdicts of a judge."""
+"""The benchmark's prompts -> answers of models -> verdicts of a judge; kept battles -> votes of a judge."""
 
 from collections.abc import Iterator
 
+import polars as pl
 from prefect import flow
 
 from flows.one_writer import one_writer
+from schemas.errors import BadInput
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.evaluate.steps import collect_answers, collect_verdicts
+from tasks.evaluate.steps import collect_answers, collect_verdicts, collect_votes
 from tasks.providers import Providers
+from tasks.release.gather import Gathered
 from tasks.signals.steps import signal_versions
+from tasks.storage.queries.decided import is_decided
+from tasks.storage.tables import Store
+from tasks.storage.tombstones import UNFINISHED
 
 
 @flow(name="answer")
@@ -24,3 +30,21 @@ def answer(settings: Settings) -> Iterator[StageReport]:
 def compare(settings: Settings) -> Iterator[StageReport]:
     """Verdicts of a judge on answers and those of a baseline."""
     yield collect_verdicts(settings, signal_versions(Providers(settings.providers)))
+
+
+@flow(name="vote")
+@one_writer
+def vote(settings: Settings) -> Iterator[StageReport]:
+    """Votes of a judge on battles that people voted on."""
+    versions = signal_versions(Providers(settings.providers))
+    yield collect_votes(settings, versions, released_battles(settings))
+
+
+def released_battles(settings: Settings) -> Iterator[pl.DataFrame]:
+    """The battles that a release of the store would hold: kept, redacted, none on hidden prompts."""
+    store = Store.existing(settings.store)
+    if not is_decided(store):
+        raise BadInput(f"store {settings.store!r} has conversations or battles without a decision; run `curate decide`")
+    if store.read_bytes(UNFINISHED) is not None:
+        raise BadInput("a takedown was interrupted; finish it with `curate takedown --store …` first")
+    return Gathered(store, signal_versions(Providers(settings.providers)), settings.bench).rows("battle")

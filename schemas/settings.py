@@ -98,6 +98,8 @@ class EvaluateSettings(Row):
     """Release whose benchmark is used instead of the store's."""
     hidden: bool = False
     """Whether the hidden split is used instead of the public one; only with models on servers of one's own."""
+    sample: int | None = Field(default=None, ge=1)
+    """Number of kept battles that the judge votes on."""
 
 
 class Settings(Row):

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
+from schemas.agreement import JudgeVote
 from schemas.battle import Battle
 from schemas.bench import BenchAgreement, BenchFilter, BenchItem, BenchMeasure, HiddenChange, HiddenItem
 from schemas.conversation import Conversation, LogFileRead, RedactedConversation, Sighting
@@ -84,6 +85,7 @@ TABLES: dict[str, Table] = {
     "hidden_changes": Table(HiddenChange, ("document_id",)),
     "answers": Table(Answer, ("question_id", "model", "version")),
     "verdicts": Table(Verdict, ("question_id", "model_a", "model_b", "judge_version")),
+    "judge_votes": Table(JudgeVote, ("battle_id", "judge_version", "shown")),
     "ratings": Table(Rating, ("slice", "rank", "model")),
     "style_coefficients": Table(StyleCoefficient, ("slice", "covariate")),
     "rank_changes": Table(RankChange, ("slice", "rank_style", "model")),

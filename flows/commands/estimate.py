@@ -19,6 +19,7 @@ from flows.commands.options import (
     UntilOption,
     settings_of,
 )
+from schemas.errors import BadInput
 from schemas.run import Estimate
 from schemas.settings import Settings
 
@@ -44,6 +45,9 @@ def estimate(
     ] = None,
     baseline: Annotated[str | None, typer.Option("--baseline", help="The baseline of `curate judge compare`.")] = None,
     protocol: ProtocolOption = PROTOCOLS[0],
+    sample: Annotated[
+        int | None, typer.Option("--sample", min=1, help="Estimate `curate judge votes` on so many battles instead.")
+    ] = None,
     release: BenchReleaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -54,12 +58,13 @@ def estimate(
         "baseline": baseline,
         "protocol": known_protocol(protocol),
         "bench_release": release,
+        "sample": sample,
     }
     settings = settings_of(
         store=store, logs=logs, format=format, images=images, presets=presets, since=since, until=until,
         provider=provider, prices=prices, evaluate=evaluate,
     )  # fmt: skip
-    found = _of_judge(settings) if models or judge else _estimates(settings)
+    found = _of_judge(settings) if models or judge or sample else _estimates(settings)
     for row in found:
         print(row.model_dump_json() if as_json else _in_words(row))
     if not as_json:
@@ -67,17 +72,25 @@ def estimate(
 
 
 def _of_judge(settings: Settings) -> list[Estimate]:
-    from tasks.evaluate.estimate import estimate_evaluation
+    from flows.evaluate import released_battles
+    from tasks.evaluate.estimate import estimate_evaluation, estimate_votes
     from tasks.providers import Providers
     from tasks.runtime.prices import load_prices
+    from tasks.storage.queries.shown_battles import anonymous_battles, shown
     from tasks.storage.tables import Store
 
     def count(text: str) -> int:
         return int(counter.count_tokens([text])[0])
 
     counter = Providers()["tokens"]
+    prices, chosen = load_prices(settings.prices), settings.evaluate
+    if chosen.sample is not None:
+        if chosen.judge is None:
+            raise BadInput("--sample needs --judge FILE, the judge that would vote")
+        battles = shown(anonymous_battles(released_battles(settings))[: chosen.sample])
+        return estimate_votes(Store.existing(settings.store), chosen, battles, prices, count)
     known = Store(settings.store) if settings.evaluate.bench_release else Store.existing(settings.store)
-    return estimate_evaluation(known, settings.evaluate, load_prices(settings.prices), count)
+    return estimate_evaluation(known, chosen, prices, count)
 
 
 def _estimates(settings: Settings) -> list[Estimate]:

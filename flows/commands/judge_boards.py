@@ -212,7 +212,7 @@ def _agreement(board: "Sequence[Rating]", against: Path, renames: Path | None) -
     from tasks.leaderboard.agreement import agreement
     from tasks.leaderboard.battle_files import read_board
 
-    names = _renames(renames) if renames else {}
+    names = read_renames(renames) if renames else {}
     renamed = [row.model_copy(update={"model": names.get(row.model, row.model)}) for row in board]
     reference = read_board(against, "overall")
     ours, theirs = {row.model for row in renamed}, {row.model for row in reference}
@@ -226,7 +226,7 @@ def _names(models: set[str]) -> str:
     return one_line(", ".join(sorted(models))) or "none"
 
 
-def _renames(file: Path) -> dict[str, str]:
+def read_renames(file: Path) -> dict[str, str]:
     """Our model -> its name in the other board."""
     import yaml
 

@@ -14,7 +14,10 @@ from tasks.evaluate.compare import judge_version, pairs, unjudged
 from tasks.evaluate.protocols import protocol
 from tasks.evaluate.questions import Bench, Images
 from tasks.evaluate.sources import EMBEDDED, bench_of, judge_of, models_of, versions_of
+from tasks.evaluate.votes import battles_of, message, without_vote
+from tasks.evaluate.votes import judge_version as vote_version
 from tasks.images.decode import FORMATS
+from tasks.storage.queries.shown_battles import ShownBattle
 from tasks.storage.tables import Store
 
 ANSWER_TOKENS, VERDICT_TOKENS = 150, 400
@@ -35,6 +38,18 @@ def estimate_evaluation(store: Store, chosen: EvaluateSettings, prices: Prices, 
     if chosen.judge and chosen.judge != EMBEDDED:
         found.append(_verdicts(store, bench, chosen, prices, count))
     return found
+
+
+def estimate_votes(
+    store: Store, chosen: EvaluateSettings, battles: Sequence[ShownBattle], prices: Prices, count: Count
+) -> list[Estimate]:
+    """One row for a judge that has not voted on all drawn battles; none for the embedded one."""
+    if not chosen.judge or chosen.judge == EMBEDDED:
+        return []
+    judge, drawn = judge_of(chosen), battles_of(store, battles)
+    wanted = without_vote(store, battles, vote_version(judge))
+    texts = [(message(each), drawn.images(each)) for each in wanted]
+    return [_row(judge, f"votes of {judge.name}", texts, VERDICT_TOKENS, prices, count)]
 
 
 def _verdicts(store: Store, bench: Bench, chosen: EvaluateSettings, prices: Prices, count: Count) -> Estimate:

@@ -1,10 +1,13 @@
-"""The Prefect tasks of evaluation: answers of models to the benchmark, and verdicts of a judge on them."""
+"""The Prefect tasks of evaluation: answers of models to the benchmark, verdicts of a judge on them, and its votes."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
+import polars as pl
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from schemas.errors import BadInput
 from schemas.run import LATER_CAUSES, StageReport
 from schemas.settings import Settings
 from tasks.evaluate.answer_files import read_answers
@@ -12,10 +15,13 @@ from tasks.evaluate.answers import Called, answers_by_model, ask_models, take_in
 from tasks.evaluate.compare import compare
 from tasks.evaluate.consensus import NOTE, compare_by_consensus
 from tasks.evaluate.protocols import protocol
-from tasks.evaluate.questions import image_texts
+from tasks.evaluate.questions import image_texts, texts_of_images
 from tasks.evaluate.sources import bench_of, to_ask, versions_of
+from tasks.evaluate.votes import NOTE as VOTES_NOTE
+from tasks.evaluate.votes import ask_votes, battles_of, vote_by_consensus
 from tasks.providers import Providers
 from tasks.runtime.timing import timed
+from tasks.storage.queries.shown_battles import anonymous_battles, shown
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
 
@@ -45,6 +51,22 @@ def collect_verdicts(settings: Settings, versions: Versions) -> StageReport:
     texts = image_texts(store, versions)
     done = compare_by_consensus(store, bench, answers, how, baseline, Providers()["text_embedding"], texts)
     return _report("verdicts", done).model_copy(update={"notes": [NOTE]})
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def collect_votes(settings: Settings, versions: Versions, released: Iterable[pl.DataFrame]) -> StageReport:
+    """Ask a judge to vote on some battles. Writes `judge_votes`. `released`: rows of a release's battle table."""
+    store, judge = Store.open(settings.store), next(iter(to_ask(settings)), None)
+    drawn = anonymous_battles(released)[: settings.evaluate.sample]
+    if drawn.is_empty():
+        raise BadInput(f"store {settings.store!r} has no kept anonymous battle; votes need some")
+    battles = battles_of(store, shown(drawn))
+    if judge:
+        return _report("votes", ask_votes(store, battles, judge))
+    texts = texts_of_images(store, versions)
+    done = vote_by_consensus(store, battles, Providers()["text_embedding"], texts)
+    return _report("votes", done).model_copy(update={"notes": [VOTES_NOTE]})
 
 
 def _report(stage: str, done: Called) -> StageReport:

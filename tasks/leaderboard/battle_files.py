@@ -37,7 +37,7 @@ def read_battles(path: Path) -> pl.DataFrame:
     AlpacaEval's, become scores from 1 to 0.
     Battles with visible names (`anony` is false) are left out. Raises BadInput for a file that is not such a table.
     """
-    raw = _read_table(path, _SOURCES)
+    raw = read_table(path, _SOURCES)
     if "winner" not in raw.columns and set(NAMES["one_hot"]) <= set(raw.columns):
         one_hot = (pl.when(pl.col(c).cast(pl.Int8) == 1).then(pl.lit(w)) for c, w in NAMES["one_hot"].items())
         raw = raw.with_columns(winner=pl.coalesce(one_hot))
@@ -89,7 +89,7 @@ def read_board(path: Path, slice_name: str) -> list[Rating]:
     Raises BadInput when a column is missing, a rating or interval is not a number, or a model is rated twice. The end
     of an interval may be null.
     """
-    raw = _read_table(path, {name for names in NAMES["board"].values() for name in names} | {"slice"})
+    raw = read_table(path, {name for names in NAMES["board"].values() for name in names} | {"slice"})
     if "slice" in raw.columns:
         known = raw["slice"].unique().to_list()
         if slice_name not in known:
@@ -193,8 +193,11 @@ def _times(column: pl.Series, path: Path) -> pl.Series:
     return column.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
 
 
-def _read_table(path: Path, wanted: Set[str]) -> pl.DataFrame:
-    """The wanted columns that a file or folder has; if it has none, all its column names without rows."""
+def read_table(path: Path, wanted: Set[str]) -> pl.DataFrame:
+    """The wanted columns that a table has (CSV, JSONL, JSON, Parquet, or a folder of Parquet), CSV cells as text.
+
+    If it has none of them, all its column names without rows. Raises BadInput for a file that is no table.
+    """
     if not path.exists():
         raise BadInput(f"table {str(path)!r} does not exist")
     files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]

@@ -32,6 +32,13 @@ def csv_cell(text: str) -> str:
     return f"'{flat}" if flat.startswith(_FORMULA) else flat
 
 
+def csv_text(text: str, characters_max: int) -> str:
+    """A whole text as a cell: its lines stay, other control characters go, and spreadsheets read no formula."""
+    clean = "\n".join(_CONTROL.sub(" ", line) for line in text.splitlines())
+    cell = f"'{clean}" if clean.lstrip().startswith(_FORMULA) else clean
+    return cell if len(cell) <= characters_max else f"{cell[: characters_max - 1]}…"
+
+
 def markdown_text(text: str, characters_max: int = 200) -> str:
     """Text escaped for Markdown and HTML, also inside a table."""
     return _MARKDOWN.sub(lambda match: f"&#{ord(match.group())};", one_line(text, characters_max))
