@@ -77,12 +77,13 @@ def test_correlations_are_over_the_models_that_both_columns_have(curate, write, 
         "overall,A,70,1,1",
         "overall,b,60,1,1",
         "overall,c,65,1,2",
+        "overall,GPT4,1,1,4",
         "x,a,1,1,1",
     )
     renames = write("renames.yaml", "A: a")
     code, out, err = curate("correlate", arena, bench, "--renames", renames, "--json", "--svg", tmp_path / "map.svg")
     assert code == 0
-    assert "names that only one table has look alike: 'gpt-4' and 'GPT4'" in err
+    assert "names that only one table has look alike: 'GPT4' and 'gpt-4'" in err
     rows = {(row["a"], row["b"]): row for row in map(json.loads, out.splitlines())}
     assert {pair: row["models"] for pair, row in rows.items()} == {
         ("elo", "mmlu"): 3,

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from schemas.agreement import JudgeVote
 from schemas.bench import BenchItem
 from schemas.conversation import Conversation, RedactedConversation
 from schemas.decision import NearPrompt, Review
@@ -129,6 +130,19 @@ def fill(store: Store) -> None:
             for name, text in (("ann", f"{SECRET} one"), ("bob", "an answer"))
         ],
         "verdicts": [verdict(question_id=conv_id("ann"), text=f"{SECRET} one"), verdict(question_id=conv_id("bob"))],
+        "judge_votes": [
+            JudgeVote(
+                battle_id=left.conversation_id,
+                conversation_a=left.conversation_id,
+                conversation_b=right.conversation_id,
+                shown="0" * 32,
+                label="tie",
+                judge="judge",
+                judge_version="1",
+                tokens=None,
+                text=f"{SECRET} two",
+            )
+        ],
         "outlier_judges": [OutlierJudge(judge=str(left.user_id), votes=9, evidence=99.0)],
     }
     for name, of_table in tables.items():
