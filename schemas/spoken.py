@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _NAMES = {
-    **{name: f"evaluate.{name}" for name in ("baseline", "hidden", "judge", "models", "protocol")},
+    **{name: f"evaluate.{name}" for name in ("baseline", "hidden", "judge", "models", "protocol", "sample")},
     "budget": "budget_usd",
     "exclude-outliers": "exclude_outlier_judges",
     "provider": "providers",
@@ -17,8 +17,8 @@ _NAMES = {
 OPTIONS = (
     "accept-drift", "accept-embedded", "baseline", "batch", "batch-hours", "bootstraps", "budget", "cluster",
     "exclude-outliers", "failed-share-max", "format", "hidden", "images", "interval", "judge", "known-hashes",
-    "logs", "models", "policy", "presets", "prices", "protocol", "provider", "public", "release", "repo", "seed",
-    "since", "slice", "store", "style", "table", "task-runner", "task-runner-address", "until", "workers",
+    "logs", "models", "policy", "presets", "prices", "protocol", "provider", "public", "release", "repo", "sample",
+    "seed", "since", "slice", "store", "style", "table", "task-runner", "task-runner-address", "until", "workers",
 )  # fmt: skip
 """Options that are settings or parameters of a flow, too."""
 _COMMANDS = re.compile(r"(`[^`]*`)")

@@ -47,8 +47,9 @@ def write_sheet(store: Store, battles: pl.DataFrame, folder: Path) -> int:
 
     Raises BadInput when the folder has a sheet already, or an image is lost.
     """
-    if (folder / "sheet.csv").exists():
-        raise BadInput(f"{str(folder / 'sheet.csv')!r} exists, and may be filled in; give another folder as --out")
+    file = folder / "sheet.csv"
+    if file.exists():
+        raise BadInput(f"{str(file)!r} exists, and may be filled in; give another folder as --out")
     drawn = shown(battles)
     images = _image_files(store, drawn)
     (folder / "images").mkdir(parents=True, exist_ok=True)
@@ -60,7 +61,7 @@ def write_sheet(store: Store, battles: pl.DataFrame, folder: Path) -> int:
     writer = csv.DictWriter(sink, COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    (folder / "sheet.csv").write_text(sink.getvalue(), encoding="utf-8")
+    file.write_text(sink.getvalue(), encoding="utf-8")
     return len(images)
 
 
