@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from schemas.conversation import ShownImage
 from schemas.row import Int32, Row
 
 
@@ -21,6 +22,9 @@ class Message(Row):
     """user or assistant."""
     content: str
     """The text."""
+    images: list[ShownImage] = []
+    """The images that the message shows, in order, and where they stand in the text. One that is shown again, also in
+    a later message, is listed again."""
 
 
 class ReleasedCategories(Row):
@@ -114,6 +118,8 @@ class ReleasedBattle(Row):
     """Model on the right."""
     winner: str
     """model_a, model_b, tie or tie (bothbad)."""
+    vote_reason: str | None = None
+    """Why the voter chose so, in the voter's words; null when nothing was written or a rule withholds it."""
     judge: str | None
     """Keyed hash of the voter, with the same key as user_id."""
     conversation_a: list[Message]

@@ -23,6 +23,8 @@ _PEOPLE = {"user_id", "judge"}
 _ROLES = {"chat": {"user", "assistant"}, "battle": {"user", "assistant"}, "bench": {"user"}}
 _FIRST_SIDE = {"chat": "conversation", "battle": "conversation_a"}
 _TURNS = ("conversation", "conversation_a", "conversation_b", "turns")
+_WORDS = ("vote_reason",)
+"""Columns with what users wrote, beside the messages."""
 _USER = r"^[0-9a-f]{24}$"
 IMAGE_NAME = re.compile(r"[0-9a-f]{32}\.(?:png|jpeg)")
 """Name of a released image: content id and format."""
@@ -66,11 +68,12 @@ def _texts(group: pl.DataFrame, forbidden: frozenset[str]) -> Iterator[str]:
     for people in group.select(_PEOPLE & {*group.columns}):
         if not people.drop_nulls().str.contains(_USER).all():
             yield f"{people.name} holds something that is not a keyed hash"
-    for column in group.select(pl.col(pl.String).exclude(_PEOPLE)):
+    for column in group.select(pl.col(pl.String).exclude(*_PEOPLE, *_WORDS)):
         for found in identifiers_in(column).values():
             yield f"{column.name} holds an identifier: {', '.join(sorted(found))}"
-    for name in (column for column in _TURNS if column in group.columns):
-        for text in group[name].explode().struct.field("content").drop_nulls().unique(maintain_order=True):
+    for name in (column for column in (*_TURNS, *_WORDS) if column in group.columns):
+        said = group[name] if name in _WORDS else group[name].explode().struct.field("content")
+        for text in said.drop_nulls().unique(maintain_order=True):
             if kinds := {span.type for span in without_overlaps(find_patterns(text))} & forbidden:
                 yield f"a message in {name} holds personal data: {', '.join(sorted(kinds))}"
 

@@ -104,8 +104,11 @@ def _joined(block: Store, conversations: pl.DataFrame, versions: Versions) -> pl
 
 def _battles(block: Store, conversations: pl.DataFrame, out: Withheld) -> pl.DataFrame:
     """Kept battles joined with both sides, without those on hidden prompts. Prompt columns come from the left side."""
-    kept = block.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="battle")
-    battles = battles_as_released(block).join(kept.select(battle_id="item_id"), on="battle_id", maintain_order="left")
+    decided = block.read("decisions", ["item_kind", "item_id", "keep", "vote_reason_withheld"])
+    kept = decided.filter("keep", item_kind="battle").select("vote_reason_withheld", battle_id="item_id")
+    battles = battles_as_released(block).join(kept, on="battle_id", maintain_order="left")
+    shown = pl.col("vote_reason_withheld").list.len() == 0  # null when nothing was written or decided
+    battles = battles.with_columns(vote_reason=pl.when(shown).then("vote_reason"))
     battles = battles.filter(~pl.any_horizontal(pl.col(_SIDES).is_in(list(out.hidden))))
     style = list(SideMetadata.model_fields)
     for letter in ("a", "b"):
@@ -123,7 +126,7 @@ def _battles(block: Store, conversations: pl.DataFrame, out: Withheld) -> pl.Dat
 
 
 def _messages(column: str) -> pl.Expr:
-    return pl.col(column).list.eval(pl.struct(pl.element().struct.field("role", "content")))
+    return pl.col(column).list.eval(pl.struct(pl.element().struct.field("role", "content", "images")))
 
 
 def _categories() -> pl.Expr:
@@ -160,6 +163,7 @@ def battle_rows(kept: pl.DataFrame) -> pl.DataFrame:
         model_a="model_a",
         model_b="model_b",
         winner=pl.col("winner").replace_strict(WINNERS, return_dtype=pl.String),
+        vote_reason="vote_reason",
         judge="judge",
         conversation_a=_messages("turns_a_side"),
         conversation_b=_messages("turns_b_side"),

@@ -87,8 +87,10 @@ def live(store: Store, tombstones: Tombstones) -> Live:
         texts = rows.filter(stay.images.hold(pl.col("content_id")))["text"]
         stay.contents.add(pl.Series([text_id(text) for text in texts if text], dtype=pl.String))
     sides = stay.conversations.hold(pl.col("conversation_a")) & stay.conversations.hold(pl.col("conversation_b"))
-    for rows in store.read_slices("battles", ["conversation_a", "conversation_b", "judge"]):
-        stay.judges.add(rows.filter(sides)["judge"])
+    for rows in store.read_slices("battles", ["conversation_a", "conversation_b", "judge", "vote_reason_id"]):
+        kept = rows.filter(sides)
+        stay.judges.add(kept["judge"])
+        stay.contents.add(kept["vote_reason_id"])
     return stay
 
 

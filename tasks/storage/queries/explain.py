@@ -71,7 +71,10 @@ def _battle(store: Store, item: str) -> Account | None:
         return None
     sides = {side: _decision(store, "conversation", row[side]) for side in ("conversation_a", "conversation_b")}
     battle_id = row["battle_id"]
-    return {"battle": battle_id, "decision": _decision(store, "battle", battle_id), "vote": row, "sides": sides}
+    words = _signals(store, row["vote_reason_id"]) if row["vote_reason_id"] else None
+    vote = {name: value for name, value in row.items() if name != "vote_reason"}
+    decision = _decision(store, "battle", battle_id)
+    return {"battle": battle_id, "decision": decision, "vote": vote, "vote_reason": words, "sides": sides}
 
 
 def _image(store: Store, item: str) -> Account | None:
