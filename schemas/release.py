@@ -163,9 +163,38 @@ class BenchPrompt(Row):
     """Categories of the prompt."""
 
 
-CONFIGS: dict[str, type[Row]] = {"chat": ReleasedConversation, "battle": ReleasedBattle, "bench": BenchPrompt}
+class ReleasedFailure(Row):
+    """One row of the `failures` configuration: a prompt that several people saw both models fail."""
+
+    question_id: str
+    """Conversation id of the left side of the first of these votes, as in battle."""
+    turns: list[Message]
+    """The user messages, without answers."""
+    images: list[EncodedImage]
+    """The images of the prompt."""
+    failure_type: str | None
+    """visual_recognition, visual_reasoning, spatial_imagination, contextual_understanding, expert_domain_knowledge or
+    hallucination; null when undecided."""
+    reviewed: bool
+    """Whether a person decided the type; else a rule on what the tagger says."""
+    judges: Int32
+    """People who voted that both answers are bad."""
+    both_bad: Int32
+    """Their votes."""
+    models: list[str]
+    """Models that failed."""
+    categories: ReleasedCategories
+    """Categories of the prompt."""
+
+
+CONFIGS: dict[str, type[Row]] = {
+    "chat": ReleasedConversation,
+    "battle": ReleasedBattle,
+    "bench": BenchPrompt,
+    "failures": ReleasedFailure,
+}
 """Configuration of the dataset -> its row."""
-KEYS = {"chat": "conversation_id", "battle": "question_id", "bench": "question_id"}
+KEYS = {"chat": "conversation_id", "battle": "question_id", "bench": "question_id", "failures": "question_id"}
 """Configuration -> the column that names its rows."""
 
 

@@ -54,7 +54,8 @@ class Gathered:
 
     def rows(self, config: str) -> Iterator[pl.DataFrame]:
         """The rows of a configuration in order, in one or more frames."""
-        return {"chat": self._chat, "battle": self._battle, "bench": self._bench}[config]()
+        made = {"chat": self._chat, "battle": self._battle, "bench": self._bench, "failures": self._failures}
+        return made[config]()
 
     def _chat(self) -> Iterator[pl.DataFrame]:
         self.withheld_for_bench = 0
@@ -72,6 +73,18 @@ class Gathered:
             public = kept.filter(pl.col("conversation_id").is_in(drawn.implode()))
             if public.height or not found:
                 found.append(compact(bench_rows(_joined(block, public, self._versions))))
+        yield pl.concat(found).sort("question_id")
+
+    def _failures(self) -> Iterator[pl.DataFrame]:
+        drawn = self._store.read("failures").filter("drawn").drop("document_id")
+        found: list[pl.DataFrame] = []
+        for block in self._conversations:
+            kept, out = self._kept_and_withheld(block)
+            shown = kept.filter(~pl.col("conversation_id").is_in(list(out.hidden)))
+            shown = shown.filter(pl.col("conversation_id").is_in(drawn["conversation_id"].implode()))
+            if shown.height or not found:
+                rows = _joined(block, shown, self._versions).join(drawn, on="conversation_id", maintain_order="left")
+                found.append(compact(failure_rows(rows)))
         yield pl.concat(found).sort("question_id")
 
     def _battle(self) -> Iterator[pl.DataFrame]:
@@ -187,9 +200,28 @@ def bench_rows(drawn: pl.DataFrame) -> pl.DataFrame:
     """Rows of `bench`, with `image_ids`: user messages without answers."""
     return drawn.sort("conversation_id").select(
         question_id="conversation_id",
-        turns=_messages("turns").list.filter(pl.element().struct.field("role") == "user"),
+        turns=_asked(),
         image_ids="image_ids",
         topic="topic",
         topic_id="topic_id",
         categories=_categories(),
     )
+
+
+def failure_rows(drawn: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `failures`, with `image_ids`. `drawn`: conversations with features and columns of table `failures`."""
+    return drawn.sort("conversation_id").select(
+        question_id="conversation_id",
+        turns=_asked(),
+        image_ids="image_ids",
+        failure_type="failure_type",
+        reviewed="reviewed",
+        judges="judges",
+        both_bad="both_bad",
+        models="models",
+        categories=_categories(),
+    )
+
+
+def _asked() -> pl.Expr:
+    return _messages("turns").list.filter(pl.element().struct.field("role") == "user")

@@ -202,7 +202,7 @@ def _cosine(store: Store, one: str, other: str) -> float | None:
 
 Reasons = Callable[[str, Sequence[str]], Mapping[str, list[str]]]
 """Function of a configuration and released ids that returns the reasons for each id."""
-_OTHERWISE = {"chat": "its prompt is in the benchmark", "bench": "not drawn"}
+_OTHERWISE = {"chat": "its prompt is in the benchmark", "bench": "not drawn", "failures": "not drawn"}
 
 
 def removal_reasons(store: Store) -> Reasons:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.bench import BenchItem
+from schemas.bench import BenchItem, Failure, FailureRate, FailureReview
 from schemas.conversation import Conversation, RedactedConversation
 from schemas.decision import NearPrompt, Review
 from schemas.image import NearImage, RedactedImage, SearchedImage, SemanticImage
@@ -34,7 +34,8 @@ LINES = [
     chat("left", f"{SECRET} two?", "secret left answer", ip=ANN, model="x"),
     chat("right", f"{SECRET} two?", "secret right answer", ip=ANN, model="y"),
     vote(state("left", f"{SECRET} two?", "secret left answer", model_name="x"),
-         state("right", f"{SECRET} two?", "secret right answer", model_name="y"), at=20, ip=ANN),
+         state("right", f"{SECRET} two?", "secret right answer", model_name="y"),
+         at=20, ip=ANN, reason=f"{SECRET} why"),
     chat("bob2", "another question of bobs?", "and its answer", ip=BOB, images=[OTHER]),
     b"{broken",
 ]  # fmt: skip
@@ -96,6 +97,21 @@ def fill(store: Store) -> None:
         ],
         "topic_names": [TopicName(evidence="e", version="1", name=f"{SECRET} topic", document_ids=_documents(rows))],
         "bench": [BenchItem(conversation_id=bob.conversation_id, document_id=bob.document_id, topic=0)],
+        "failures": [
+            Failure(
+                document_id=row.document_id,
+                conversation_id=row.conversation_id,
+                judges=2,
+                both_bad=2,
+                models=["x"],
+                failure_type=None,
+                reviewed=False,
+                drawn=True,
+            )
+            for row in rows
+        ],
+        "failure_rates": [FailureRate(model="x", failure_type="all", battles=2, both_bad=2, error_rate=1)],
+        "failure_reviews": [FailureReview(document_id=d, failure_type="hallucination") for d in _documents(rows)],
         "near_images": [
             NearImage(**dict.fromkeys(NearImage.model_fields, 1) | {"image_a": a, "image_b": b})
             for a, b in zip(sorted(set(images)), sorted(set(images))[1:], strict=False)
