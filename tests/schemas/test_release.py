@@ -10,8 +10,8 @@ from schemas.tags import Categories
 PROMISED = {
     "chat": "images conversation_id model num_turns conversation language user_id tstamp is_preset preset_dataset "
     "categories topic topic_id",
-    "battle": "question_id model_a model_b winner vote_reason judge conversation_a conversation_b num_turns anony language tstamp "
-    "images conv_metadata categories is_preset in_bench",
+    "battle": "question_id model_a model_b winner vote_reason judge conversation_a conversation_b num_turns anony "
+    "language tstamp images conv_metadata categories is_preset in_bench",
     "bench": "question_id turns images topic topic_id categories",
     "failures": "question_id turns images failure_type reviewed judges both_bad models categories",
 }
