@@ -23,8 +23,7 @@ class Message(Row):
     content: str
     """The text."""
     images: list[ShownImage] = []
-    """The images that the message shows, in order, and where they stand in the text. One that is shown again, also in
-    a later message, is listed again."""
+    """The images that the message shows, in order, and where they stand in the text."""
 
 
 class ReleasedCategories(Row):
@@ -173,8 +172,7 @@ class ReleasedFailure(Row):
     images: list[EncodedImage]
     """The images of the prompt."""
     failure_type: str | None
-    """visual_recognition, visual_reasoning, spatial_imagination, contextual_understanding, expert_domain_knowledge or
-    hallucination; null when undecided."""
+    """Why models fail it, such as visual_reasoning or hallucination; null when undecided."""
     reviewed: bool
     """Whether a person decided the type; else a rule on what the tagger says."""
     judges: Int32
