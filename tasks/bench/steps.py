@@ -89,7 +89,7 @@ def find_failures(settings: Settings, versions: Versions) -> StageReport:
     store.replace("failure_rates", failure_rates(battles, failures))
     by_type = failures["failure_type"].fill_null(UNDECIDED).value_counts(sort=True).rows()
     counts = {"pool": failures.height, "drawn": int(failures["drawn"].sum())}
-    return StageReport(stage="failures", counts=counts | dict(by_type))
+    return StageReport(stage="bench_failures", counts=counts | dict(by_type))
 
 
 def _kept(store: Store, versions: Versions) -> pl.DataFrame:

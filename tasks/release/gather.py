@@ -1,4 +1,4 @@
-"""Joins the tables of a store into the rows of the three configurations, one block of conversations at a time.
+"""Joins the tables of a store into the rows of the configurations, one block of conversations at a time.
 
 Only the columns of `schemas.release` are released. Rows have image ids; the images are added when shards are written.
 """
