@@ -18,6 +18,7 @@ from schemas.tables import TABLES
 from schemas.topic import FittedDocument, TopicMember, TopicName
 from tasks.images.decode import open_image
 from tasks.policy.policy_file import policy_hash
+from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store, frame_of
 from tasks.storage.user_ids import KEY_VARIABLE
 from tests.builders import battle, counted_tokens, decision, facts_frame, image, image_bytes, measure_clean, verdict
@@ -149,7 +150,9 @@ def fill(store: Store) -> None:
     }
     for name, of_table in tables.items():
         store.replace(name, frame_of(TABLES[name].row, of_table))
-    store.append("signals/text_pii", facts_frame("text_pii", {"0" * 32: {}}))  # of an answer that was replaced
+    store.append(
+        "signals/text_pii", facts_frame("text_pii", {"0" * 32: {}, text_id(f"{SECRET} why"): {}})
+    )  # of an answer that was replaced
     store.write_bytes(f"policies/{policy_hash(POLICY)}.json", POLICY.model_dump_json().encode())
 
 
