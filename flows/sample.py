@@ -6,7 +6,7 @@ from flows.checked_flow import flow
 from flows.one_writer import one_writer
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.bench.steps import draw_bench
+from tasks.bench.steps import draw_bench, find_failures
 from tasks.providers import Providers
 from tasks.signals.steps import signal_versions
 from tasks.topics.steps import find_topics
@@ -15,11 +15,12 @@ from tasks.topics.steps import find_topics
 @flow(name="sample")
 @one_writer
 def sample(settings: Settings) -> Iterator[StageReport]:
-    """Find the topics of kept prompts and draw the benchmark from them."""
+    """Find the topics of kept prompts, draw the benchmark from them, and find the prompts that models fail."""
     providers = Providers(settings.providers)
     versions = signal_versions(providers)
     yield find_topics(settings, providers, versions)
     yield draw_bench(settings, versions)
+    yield find_failures(settings, versions)
 
 
 @flow(name="bench")

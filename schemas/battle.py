@@ -42,6 +42,10 @@ class Battle(Row):
     """UTC day of the vote."""
     judge: str | None
     """Keyed hash of the voter's address; null when the log has none."""
+    vote_reason: str | None
+    """Why the voter chose so, in the voter's words; null where the arena did not ask or nothing was written."""
+    vote_reason_id: str | None
+    """Content id of that text."""
     source: str
     """Log file of the vote, relative to the log folder."""
     line: int

@@ -1,5 +1,7 @@
 """The benchmark: drawn prompts, the hidden split, what each filter removed, and how representative the draw is."""
 
+from enum import StrEnum
+
 from schemas.row import Int32, Row
 
 
@@ -101,3 +103,67 @@ class BenchAgreement(Row):
     """few_battles: of_battles is less than ten times battles; few_votes: fewer than ten votes per model in a sample;
     few_models: fewer than five models on the reference; repeats: a topic had fewer battles than prompts, so some
     battles count more than once."""
+
+
+class FailureType(StrEnum):
+    """Why models fail a prompt (VisionArena sec. 13, WildVision App. C)."""
+
+    VISUAL_RECOGNITION = "visual_recognition"
+    """What is in the image, or what is written there, is not seen."""
+    VISUAL_REASONING = "visual_reasoning"
+    """What is seen is not worked out: counts, figures, comparisons, exercises."""
+    SPATIAL_IMAGINATION = "spatial_imagination"
+    """Places, directions and views in space are mistaken."""
+    CONTEXTUAL_UNDERSTANDING = "contextual_understanding"
+    """What the image means in its context is missed: jokes, culture, intent."""
+    EXPERT_DOMAIN_KNOWLEDGE = "expert_domain_knowledge"
+    """Knowledge of a field is missing."""
+    HALLUCINATION = "hallucination"
+    """The answer speaks of what is not there."""
+    SAFETY = "safety"
+    """The prompt or the image is not safe. Such prompts are in no release of failures."""
+
+
+class Failure(Row):
+    """One kept prompt that several people saw fail: they voted that both answers are bad."""
+
+    document_id: str
+    """Content id of the prompt together with its images."""
+    conversation_id: str
+    """Left side of the earliest of these votes."""
+    judges: Int32
+    """People who voted so; votes without a voter count none."""
+    both_bad: Int32
+    """Their votes."""
+    models: list[str]
+    """Models of these votes, by name."""
+    failure_type: FailureType | None
+    """What a reviewer says, else what a rule makes of the tagger's taxonomy and categories; null when undecided."""
+    reviewed: bool
+    """Whether a reviewer decided the type."""
+    drawn: bool
+    """Whether it is in the set of the release, drawn evenly over types. Safety never is."""
+
+
+class FailureRate(Row):
+    """How often a model failed the prompts of one type among those that several people saw fail."""
+
+    model: str
+    """The model."""
+    failure_type: str
+    """The type; `undecided`; or `all`."""
+    battles: int
+    """Kept votes on these prompts with an answer of the model."""
+    both_bad: int
+    """Those that say that both answers are bad."""
+    error_rate: float
+    """both_bad / battles."""
+
+
+class FailureReview(Row):
+    """A reviewer's type of a failure; it holds for the prompt with these images."""
+
+    document_id: str
+    """Content id of the prompt together with its images."""
+    failure_type: FailureType
+    """The type."""

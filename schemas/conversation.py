@@ -31,6 +31,22 @@ class Role(StrEnum):
     ASSISTANT = "assistant"
 
 
+class ShownImage(Row):
+    """An image of a message: which one, and where it stands among the words."""
+
+    image: Int32
+    """Index in the images of the conversation, from 0."""
+    character: Int32
+    """Characters of the message before it: 0 for an image before the text."""
+
+
+class ImagePlace(ShownImage):
+    """An image in a log line: its name, its message and where it stands there."""
+
+    message: Int32
+    """Index of the message, from 0, after the template's few-shot offset."""
+
+
 class IdentifiedTurn(Row):
     """One message of an assembled conversation."""
 
@@ -40,6 +56,9 @@ class IdentifiedTurn(Row):
     """The text; empty when the log had null, see null_turns."""
     text_id: str
     """Content id of the text: 32 hex digits."""
+    images: list[ShownImage]
+    """The images of the message, in order; an image that is shown again is listed again. Images that cannot be used
+    are not listed, see image_problems."""
 
 
 class Sighting(Row):
@@ -69,6 +88,8 @@ class Sighting(Row):
     """Number of messages, also when texts is null."""
     images: list[str]
     """Image names without extension, in order of first use: 32 hex digits, or a name from WildVision-Arena."""
+    image_places: list[ImagePlace]
+    """Where the images stand, in order; `image` is an index in `images`."""
     name_problems: list[str]
     """Reject reasons of logged image names that cannot be used."""
     user_id: str | None
@@ -77,6 +98,8 @@ class Sighting(Row):
     """Whether model names were hidden; null outside side-by-side records."""
     winner: str | None
     """The vote, on vote lines only: model_a, model_b, tie or tie_bothbad."""
+    vote_reason: str | None
+    """What the voter wrote about the vote; null without it and outside vote lines."""
 
 
 class Conversation(Row):

@@ -50,6 +50,9 @@ class Decision(Row):
     """The conversation that this one duplicates; null when it is not a duplicate."""
     preset_dataset: str | None
     """Dataset of the first image when it is one of the server's preset images; null for uploads."""
+    vote_reason_withheld: list[str] | None = None
+    """Rules that keep what the voter wrote out of a release, in the policy's order; empty when it is released with its
+    battle; null for conversations and for votes without words."""
     policy: str
     """Name of the policy."""
     policy_hash: str

@@ -15,6 +15,9 @@ class SftStyle(StrEnum):
     LLAVA = "llava"
     """image and conversations [{from, value}] with <image> marks, as LLaVA's trainers take them. image is one path, a
     list of paths for several images, and absent without images; in Parquet it is always a list."""
+    SHAREGPT = "sharegpt"
+    """images and conversations [{from, value}] with <image> marks, as ms-swift and LLaMA-Factory take them; with the
+    dataset_info.json of LLaMA-Factory."""
 
 
 class FileFormat(StrEnum):

@@ -77,7 +77,8 @@ class Rating(Row):
     battles: int
     """Battles of the model in the slice."""
     flags: list[str]
-    """few_battles, only_wins, only_losses, unbounded, separate_group, anchor_missing: why a rating may mislead."""
+    """few_battles, only_wins, only_losses, unbounded, separate_group, anchor_missing, named_votes: why a rating may
+    mislead."""
 
 
 class StyleCoefficient(Row):
@@ -143,6 +144,15 @@ class PairRecord(Row):
     """Share of the decisive votes that the model won, by weight; null when no vote was decisive."""
     score_fraction: float | None
     """Mean score of all votes, by weight: a win is 1, a tie or both-bad vote 0.5, a soft preference as it is."""
+
+
+class PairCard(PairRecord):
+    """The record of two models with examples (WildVision's comparison cards). It is printed, not stored."""
+
+    won: list[str]
+    """Ids of the first battles that the model won, as in the table."""
+    lost: list[str]
+    """Ids of the first battles that its opponent won."""
 
 
 class WinRate(Row):

@@ -22,6 +22,7 @@ class RejectReason(StrEnum):
     NO_MESSAGES = "no_messages"
     HALF_ANONYMOUS = "half_anonymous"
     MODEL_MISMATCH = "model_mismatch"
+    BAD_VOTE_REASON = "bad_vote_reason"
     UNKNOWN_WINNER = "unknown_winner"
     UNEXPECTED_ROW = "unexpected_row"
     CSAM_FLAGGED = "csam_flagged"
@@ -53,6 +54,7 @@ REJECT_TEXTS: dict[str, str] = {
     RejectReason.NO_MESSAGES: "no message after the few-shot offset",
     RejectReason.HALF_ANONYMOUS: "a vote that shows only one model name",
     RejectReason.MODEL_MISMATCH: "a shown model name that differs from the model that answered",
+    RejectReason.BAD_VOTE_REASON: "a vote whose reason is not a text",
     RejectReason.UNKNOWN_WINNER: "a verdict that is not one of the four",
     RejectReason.UNEXPECTED_ROW: "a dataset row of an unexpected shape",
     RejectReason.CSAM_FLAGGED: "flagged as child abuse: quarantined, never opened",
@@ -78,6 +80,10 @@ class Rejected(Exception):
         super().__init__(f"{reason}: {evidence}")
         self.reason = reason
         self.evidence = evidence
+
+
+class LineRejected(Rejected):
+    """A line that cannot be used."""
 
 
 class Reject(Row):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from schemas.conversation import ShownImage
 from schemas.row import Int32, Row
 
 
@@ -21,6 +22,8 @@ class Message(Row):
     """user or assistant."""
     content: str
     """The text."""
+    images: list[ShownImage] = []
+    """The images that the message shows, in order, and where they stand in the text."""
 
 
 class ReleasedCategories(Row):
@@ -114,6 +117,8 @@ class ReleasedBattle(Row):
     """Model on the right."""
     winner: str
     """model_a, model_b, tie or tie (bothbad)."""
+    vote_reason: str | None = None
+    """Why the voter chose so, in the voter's words; null when nothing was written or a rule withholds it."""
     judge: str | None
     """Keyed hash of the voter, with the same key as user_id."""
     conversation_a: list[Message]
@@ -157,9 +162,37 @@ class BenchPrompt(Row):
     """Categories of the prompt."""
 
 
-CONFIGS: dict[str, type[Row]] = {"chat": ReleasedConversation, "battle": ReleasedBattle, "bench": BenchPrompt}
+class ReleasedFailure(Row):
+    """One row of the `failures` configuration: a prompt that several people saw both models fail."""
+
+    question_id: str
+    """Conversation id of the left side of the first of these votes, as in battle."""
+    turns: list[Message]
+    """The user messages, without answers."""
+    images: list[EncodedImage]
+    """The images of the prompt."""
+    failure_type: str | None
+    """Why models fail it, such as visual_reasoning or hallucination; null when undecided."""
+    reviewed: bool
+    """Whether a person decided the type; else a rule on what the tagger says."""
+    judges: Int32
+    """People who voted that both answers are bad."""
+    both_bad: Int32
+    """Their votes."""
+    models: list[str]
+    """Models that failed."""
+    categories: ReleasedCategories
+    """Categories of the prompt."""
+
+
+CONFIGS: dict[str, type[Row]] = {
+    "chat": ReleasedConversation,
+    "battle": ReleasedBattle,
+    "bench": BenchPrompt,
+    "failures": ReleasedFailure,
+}
 """Configuration of the dataset -> its row."""
-KEYS = {"chat": "conversation_id", "battle": "question_id", "bench": "question_id"}
+KEYS = {"chat": "conversation_id", "battle": "question_id", "bench": "question_id", "failures": "question_id"}
 """Configuration -> the column that names its rows."""
 
 

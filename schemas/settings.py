@@ -81,6 +81,10 @@ class BenchSettings(Row):
     """Months for which a prompt is reserved, counting the month it was first asked in."""
     hidden_epoch: str | None = Field(default=None, pattern=r"^\d{4}-(?:0[1-9]|1[0-2])$")
     """Month of the hidden split, YYYY-MM; by default the month of the last day of the data."""
+    failure_judges_min: int = Field(default=2, ge=1)
+    """People who must have voted both answers bad before a prompt counts as a failure."""
+    failure_size: int = Field(default=100, ge=0)
+    """Maximum size of the set of failures in a release, drawn evenly over their types."""
 
 
 class EvaluateSettings(Row):

@@ -6,7 +6,17 @@ from pydantic import BaseModel, ConfigDict
 
 from schemas.agreement import JudgeVote
 from schemas.battle import Battle
-from schemas.bench import BenchAgreement, BenchFilter, BenchItem, BenchMeasure, HiddenChange, HiddenItem
+from schemas.bench import (
+    BenchAgreement,
+    BenchFilter,
+    BenchItem,
+    BenchMeasure,
+    Failure,
+    FailureRate,
+    FailureReview,
+    HiddenChange,
+    HiddenItem,
+)
 from schemas.conversation import Conversation, LogFileRead, RedactedConversation, Sighting
 from schemas.decision import Decision, NearPrompt, Review, RuleParity
 from schemas.image import Image, ImageFile, NearImage, Preset, RedactedImage, SearchedImage, SemanticImage
@@ -83,6 +93,9 @@ TABLES: dict[str, Table] = {
     "bench_agreement": Table(BenchAgreement, ("reference", "metric", "sample")),
     "hidden": Table(HiddenItem, ("document_id",)),
     "hidden_changes": Table(HiddenChange, ("document_id",)),
+    "failures": Table(Failure, ("document_id",)),
+    "failure_rates": Table(FailureRate, ("failure_type", "model")),
+    "failure_reviews": Table(FailureReview, ("document_id",)),
     "answers": Table(Answer, ("question_id", "model", "version")),
     "verdicts": Table(Verdict, ("question_id", "model_a", "model_b", "judge_version")),
     "judge_votes": Table(JudgeVote, ("battle_id", "judge_version", "shown")),

@@ -17,7 +17,7 @@ import PIL.Image
 import polars as pl
 
 from schemas.battle import Battle
-from schemas.conversation import Conversation, IdentifiedTurn
+from schemas.conversation import Conversation, IdentifiedTurn, ShownImage
 from schemas.decision import Decision, ItemKind
 from schemas.image import Image
 from schemas.judging import Label, Verdict
@@ -50,7 +50,12 @@ def conversation(conversation_id: str = "c1", *texts: str, **changes: Any) -> Co
     """A conversation; `texts` are the user's and the model's messages in turn."""
     texts = texts or (f"What is {conversation_id}?", f"This is {conversation_id}.")
     turns = [
-        IdentifiedTurn(role="assistant" if place % 2 else "user", content=text, text_id=text_id(text))
+        IdentifiedTurn(
+            role="assistant" if place % 2 else "user",
+            content=text,
+            text_id=text_id(text),
+            images=[ShownImage(image=n, character=0) for n in range(0 if place else len(changes.get("image_ids", [])))],
+        )
         for place, text in enumerate(texts)
     ]
     prompt_id = text_id("\n\n".join(texts[::2]))
@@ -100,6 +105,8 @@ def battle(left: Conversation, right: Conversation, winner: str = "model_a", **c
         "tstamp": left.tstamp,
         "day": left.tstamp.date(),
         "judge": left.user_id,
+        "vote_reason": None,
+        "vote_reason_id": None,
         "source": left.source,
         "line": left.line,
     }

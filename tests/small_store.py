@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from schemas.battle import Battle
-from schemas.bench import BenchItem
+from schemas.bench import BenchItem, Failure
 from schemas.conversation import Conversation, Sighting
 from schemas.decision import ALL_DROPS, Decision, RuleParity
 from schemas.rating import RankChange, Rating, StyleCoefficient, VoteShare
@@ -99,6 +99,7 @@ def _decisions(
 def _sampled(kept: list[Conversation], both: list[Conversation]) -> dict[str, list]:
     """The tables of topics and the benchmark, whose only item is the first chat."""
     topics = _topics([*kept, *both])
+    failed = next(side for side in both if side.conversation_id == "b3")
     fitted = [
         FittedDocument(**each.model_dump(exclude={"name"}), model="a fit", reach=0.1, vector="0" * 16)
         for each in topics
@@ -108,6 +109,18 @@ def _sampled(kept: list[Conversation], both: list[Conversation]) -> dict[str, li
         "topic_model": fitted,
         "topic_tree": [TopicMerge(node=2, left=0, right=1, distance=0.5, documents=4)],
         "bench": [BenchItem(conversation_id="c00", document_id=kept[0].document_id, topic=0)],
+        "failures": [
+            Failure(
+                document_id=failed.document_id,
+                conversation_id=failed.conversation_id,
+                judges=2,
+                both_bad=2,
+                models=[*MODELS],
+                failure_type="hallucination",
+                reviewed=True,
+                drawn=True,
+            )
+        ],
     }
 
 

@@ -31,9 +31,10 @@ _SHOWN, _FILE_WIDTH = 20, 160
 def family() -> typer.Typer:
     """The commands of `curate bench`."""
     bench = typer.Typer(
-        no_args_is_help=True, help="Show the benchmark, refresh its hidden split, and check datasets for its questions."
+        no_args_is_help=True,
+        help="Show the benchmark and the prompts that models fail, refresh the hidden split, check datasets.",
     )
-    for command in (show, refresh, check):
+    for command in (show, refresh, check, failures):
         bench.command()(command)
     return bench
 
@@ -108,6 +109,31 @@ def check(
     )
     if counted.questions_found:
         raise typer.Exit(1)
+
+
+def failures(
+    store: StoreOption,
+    file: Annotated[Path | None, typer.Argument(help="The list of --csv with its `verdict` column filled in.")] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print a list for reviewers.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Prompts that several people voted both bad: error rates by model and type. With FILE, types that people gave."""
+    from tasks.bench.failure_review import failures_csv, take_types
+    from tasks.storage.lock import writing
+    from tasks.storage.queries.bench import failure_tables
+    from tasks.storage.tables import Store
+
+    opened = Store.existing(store)
+    if file is not None:
+        with writing(store):
+            taken = take_types(opened, file)
+        print(f"{taken} types; `curate sample` or `curate run` applies them")
+        return
+    if as_csv:
+        print(failures_csv(opened), end="")
+        return
+    for name, rows in failure_tables(opened).items():
+        _print(name, rows, as_json)
 
 
 def _in_words(found: "Overlap") -> str:

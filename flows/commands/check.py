@@ -50,13 +50,14 @@ def diff(
     as_json: JsonOption = False,
 ) -> None:
     """Compare two releases: rules, columns, rows added, removed and changed, and the version bump."""
+    from schemas.release import CONFIGS
     from tasks.release.diff import diff_releases
     from tasks.release.fetched import fetched
     from tasks.storage.queries.explain import removal_reasons
     from tasks.storage.tables import Store
 
     known = {"why": removal_reasons(Store.existing(store))} if store else {}
-    first: dict[str, list[RowChange]] = {"chat": [], "battle": [], "bench": []}
+    first: dict[str, list[RowChange]] = {config: [] for config in CONFIGS}
 
     def on_change(change: "RowChange") -> None:
         if as_json:

@@ -132,7 +132,7 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
         estimate_moderation,
         estimate_topic_names,
     )
-    from tasks.signals.steps import conversations_to_describe, texts_of
+    from tasks.signals.steps import conversations_to_describe, texts_of, vote_reasons
     from tasks.topics.cluster import members_min
 
     providers, prices = Providers(settings.providers), load_prices(settings.prices)
@@ -146,7 +146,7 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
         return int(counter.count_tokens([text])[0])
 
     originals = source.read("images", ["image_id"])["image_id"].to_list()
-    messages = texts_of(source.read("conversations"))[MeasuredOn.MESSAGES]
+    messages = texts_of(source.read("conversations"))[MeasuredOn.MESSAGES] | vote_reasons(source)
     return [
         *estimate_images(known, images, providers, prices),
         *estimate_moderation(known, originals, messages, providers, prices, count),

@@ -22,7 +22,9 @@ def publish(
     public: Annotated[bool, typer.Option("--public", help="To a public repository.")] = False,
     per_config: Annotated[
         bool,
-        typer.Option("--repo-per-config", help="NAME-chat, NAME-battle and NAME-bench in place of NAME."),
+        typer.Option(
+            "--repo-per-config", help="NAME-chat, NAME-battle, NAME-bench and NAME-failures in place of NAME."
+        ),
     ] = False,
     preview: Annotated[
         bool, typer.Option("--preview", help="To a branch preview-VERSION, without a tag; repeatable.")

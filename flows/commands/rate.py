@@ -58,8 +58,8 @@ TableOption = Annotated[
     str,
     typer.Option(
         "--table",
-        help="ratings, style_control, style_coefficients, rank_changes, pair_records, win_rates, vote_shares, "
-        "elo_ratings or outlier_judges.",
+        help="ratings, style_control, style_coefficients, rank_changes, pair_records, pair_cards, win_rates, "
+        "vote_shares, elo_ratings or outlier_judges.",
     ),
 ]
 SlicesOption = Annotated[
@@ -70,6 +70,10 @@ AgainstOption = Annotated[
 ]
 ReferenceOption = Annotated[str | None, typer.Option("--reference", help="Model that win rates are computed against.")]
 EloOption = Annotated[float, typer.Option("--elo-k", help="Rating points one vote can move in elo_ratings.")]
+NamedOption = Annotated[
+    bool,
+    typer.Option("--named", help="Rate votes on models whose names were shown, too; boards are flagged named_votes."),
+]
 SinceVoteOption = Annotated[str | None, typer.Option("--since", help="First day of votes, YYYY-MM-DD (UTC).")]
 UntilVoteOption = Annotated[str | None, typer.Option("--until", help="Last day of votes, YYYY-MM-DD (UTC).")]
 
@@ -89,6 +93,7 @@ def rate(
     style: StyleOption = StylePreset.FASTCHAT,
     elo_k: EloOption = 4.0,
     exclude_outliers: OutliersOption = False,
+    named: NamedOption = False,
     since: SinceVoteOption = None,
     until: UntilVoteOption = None,
     bootstraps: BootstrapsOption = 100,
@@ -111,7 +116,7 @@ def rate(
         exclude_outliers=exclude_outliers,
         elo_k=elo_k,
     )
-    view = _View(table, tuple(slices or ()), reference, against, as_json)
+    view = _View(table, tuple(slices or ()), reference, against, as_json, named)
     window = day_of("since", since), day_of("until", until)
     if store is not None and view == _View(as_json=as_json) and window == (None, None):
         run_stages(settings, ("flows.rate", "rate"))
@@ -128,20 +133,21 @@ class _View:
     reference: str | None = None
     against: Path | None = None
     as_json: bool = False
+    named: bool = False
 
 
-def _battles(battles: Path | None, settings: Settings) -> "pl.DataFrame":
+def _battles(battles: Path | None, settings: Settings, named: bool) -> "pl.DataFrame":
     """The battles of a file, folder or release, or without one the kept battles of the store."""
     if battles is not None:
         from tasks.leaderboard.battle_files import read_battles
 
-        return read_battles(battles / "battle" if (battles / "manifest.json").is_file() else battles)
+        return read_battles(battles / "battle" if (battles / "manifest.json").is_file() else battles, named)
     from tasks.leaderboard.steps import rated_battles
     from tasks.providers import Providers
     from tasks.signals.steps import signal_versions
     from tasks.storage.tables import Store
 
-    return rated_battles(Store.existing(settings.store), signal_versions(Providers(settings.providers)))
+    return rated_battles(Store.existing(settings.store), signal_versions(Providers(settings.providers)), named)
 
 
 def _rate_table(battles: Path | None, settings: Settings, view: _View, window: tuple[date | None, date | None]) -> None:
@@ -149,13 +155,15 @@ def _rate_table(battles: Path | None, settings: Settings, view: _View, window: t
 
     if view.table not in TABLES:
         raise BadInput(f"--table {known_values(view.table, TABLES)}")
-    chosen = within(_battles(battles, settings), *window)
+    chosen = within(_battles(battles, settings, view.named), *window)
     outliers = settings.exclude_outlier_judges
     tables = RatingTables(chosen, method_of(settings), view.slices, view.reference, outliers)
     if tables.rated.is_empty():
         raise BadInput(f"{str(battles or settings.store)!r} holds no battle between two different models")
     if tables.same_model:
         print(f"curate: note: {tables.same_model:,} battles of a model with itself are left out", file=sys.stderr)
+    if view.named and "named" in chosen.columns:
+        print(f"curate: note: {chosen['named'].sum():,} votes are on models whose names were shown", file=sys.stderr)
     if "style" in view.table or view.table == "rank_changes":
         _note_unmeasured(tables.rated.height - tables.measured.height)
     if view.against is None:

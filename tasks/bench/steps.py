@@ -11,6 +11,8 @@ from schemas.settings import Settings
 from tasks.bench.contamination.alike import ALIKE_OVERLAP, alike_in_store, original_documents
 from tasks.bench.contamination.reserve import epoch_of, reserved
 from tasks.bench.draw import by_topic, draw, hidden_changes, hidden_items, proportional_quotas, quotas
+from tasks.bench.failure_evidence import described, kept_battles
+from tasks.bench.failures import UNDECIDED, failure_pool, failure_rates, failure_set, typed
 from tasks.bench.pool import capped, draw_weights, eligible, first_of_alike
 from tasks.bench.representativeness import measures
 from tasks.runtime.timing import timed
@@ -72,6 +74,22 @@ def draw_bench(settings: Settings, versions: Versions) -> StageReport:
     short = {"asked": asked, "short": asked - items.height} if asked > items.height else {"asked": asked}
     split = {"reserved": len(hidden), "hidden": sum(item.drawn for item in hidden)}
     return StageReport(stage="bench", counts=counts | short | {"topics": items["topic"].n_unique()} | split)
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def find_failures(settings: Settings, versions: Versions) -> StageReport:
+    """Write `failures` and `failure_rates`: prompts that several people voted both bad, with a type each."""
+    store, bench = Store.open(settings.store), settings.bench
+    kept = kept_conversations(store)
+    battles = kept_battles(store, kept)
+    found = described(store, kept, failure_pool(battles, bench.failure_judges_min), versions)
+    failures = failure_set(typed(found, store.read("failure_reviews")), bench.failure_size, settings.seed)
+    store.replace("failures", failures)
+    store.replace("failure_rates", failure_rates(battles, failures))
+    by_type = failures["failure_type"].fill_null(UNDECIDED).value_counts(sort=True).rows()
+    counts = {"pool": failures.height, "drawn": int(failures["drawn"].sum())}
+    return StageReport(stage="bench_failures", counts=counts | dict(by_type))
 
 
 def _kept(store: Store, versions: Versions) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from datasets import Features
 
 from schemas.errors import BadInput
 from schemas.export import Compat
-from schemas.release import CONFIGS, ReleasedCategories
+from schemas.release import ReleasedCategories
 from tasks.export.card import write_compat_cards
 from tasks.export.destination import put_folder
 from tasks.release.declared import check_shards
@@ -92,7 +92,7 @@ def export_vision_arena(release: Path, out: Path) -> dict[str, int]:
         raise BadInput(f"{str(out)!r} exists already; give a folder that does not")
     staging = out.with_name(f".{out.name}.unfinished")
     shutil.rmtree(staging, ignore_errors=True)
-    rows = {config: _config(release, staging, config) for config in CONFIGS}
+    rows = {config: _config(release, staging, config) for config in FEATURES}
     left_out = {config: manifest.counts[config] - count for config, count in rows.items()}
     write_compat_cards(release, staging, manifest.version, left_out)
     staging.rename(out)

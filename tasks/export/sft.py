@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from datasets import Features
 from schemas.errors import BadInput
 from schemas.export import FileFormat, SftSelection, SftStyle
 from tasks.export.card import write_sft_card
+from tasks.export.examples import EXAMPLES, Example, as_trainers_read
 from tasks.release.contents import IMAGE_NAME
 from tasks.release.declared import check_shards
 from tasks.release.shards import feature_schema, shards
@@ -68,55 +69,17 @@ def select(release: Path, selection: SftSelection) -> list[str]:
     return chosen
 
 
-_MARK = "<image>"
-_DEFUSED = "< image >"
-"""Replaces an `<image>` that a user typed, because trainers count the marks."""
-
-Example = dict[str, Any]
-
-
-def messages_example(row: Mapping[str, Any], images: Sequence[str]) -> Example:
-    """An example with `messages`, the first of which shows the images, and `images`, their paths."""
-    messages = []
-    for place, turn in enumerate(row["conversation"]):
-        shown = [{"type": "image", "text": None} for _ in images] if place == 0 else []
-        messages.append({"role": turn["role"], "content": [*shown, {"type": "text", "text": turn["content"]}]})
-    return {"id": row["conversation_id"], "messages": messages, "images": list(images), **_about(row)}
-
-
-def llava_example(row: Mapping[str, Any], images: Sequence[str]) -> Example:
-    """An example with `conversations`, one mark for each image before the first text, and `image`, their paths."""
-    turns = []
-    for place, turn in enumerate(row["conversation"]):
-        marks = f"{_MARK}\n" * len(images) if place == 0 else ""
-        who = "human" if turn["role"] == "user" else "gpt"
-        turns.append({"from": who, "value": marks + turn["content"].replace(_MARK, _DEFUSED)})
-    return {"id": row["conversation_id"], "image": list(images), "conversations": turns, **_about(row)}
-
-
-def as_trainers_read(example: Example) -> Example:
-    """`image` as LLaVA's trainers expect it: a path, a list for several images (LLaVA-NeXT), missing without images."""
-    if "image" not in example:
-        return example
-    paths = example["image"]
-    rest = {name: value for name, value in example.items() if name != "image"}
-    return rest if not paths else {"id": rest.pop("id"), "image": paths[0] if len(paths) == 1 else paths, **rest}
-
-
-def _about(row: Mapping[str, Any]) -> Example:
-    return {"model": row["model"], "language": row["language"], "topic": row["topic"]}
-
-
 _SCHEMAS = yaml.safe_load(Path(__file__).with_name("sft.yaml").read_text(encoding="utf-8"))
 FEATURES = {style: Features.from_dict(_SCHEMAS[style]) for style in SftStyle}
 """Style -> the columns of its Parquet file."""
-EXAMPLES: dict[SftStyle, Callable[[Mapping[str, Any], Sequence[str]], Example]] = {
-    SftStyle.MESSAGES: messages_example,
-    SftStyle.LLAVA: llava_example,
-}
-
-
 IMAGES = "images"
+DATASET_INFO = "dataset_info.json"
+
+
+def dataset_info(form: FileFormat) -> dict[str, Any]:
+    """What LLaMA-Factory wants to know of a folder: its data set `train`."""
+    columns = {"messages": "conversations", "images": "images"}
+    return {"train": {"file_name": f"train.{form}", "formatting": "sharegpt", "columns": columns}}
 
 
 def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyle, form: FileFormat) -> dict[str, int]:
@@ -140,6 +103,8 @@ def export_sft(release: Path, out: Path, selection: SftSelection, style: SftStyl
             found[chosen[row["conversation_id"]]] = EXAMPLES[style](row, _keep_images(row["images"], staging))
             advance()
     _write([found[place] for place in sorted(found)], style, staging / f"train.{form}")
+    if style is SftStyle.SHAREGPT:
+        (staging / DATASET_INFO).write_text(json.dumps(dataset_info(form), indent=2) + "\n", encoding="utf-8")
     images = sum(1 for _ in (staging / IMAGES).iterdir())
     models = Counter(example["model"] for example in found.values())
     write_sft_card(release, staging, manifest.version, selection, style, form, models, images)

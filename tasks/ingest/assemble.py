@@ -16,7 +16,7 @@ from pathlib import Path
 import polars as pl
 
 from schemas.battle import Battle
-from schemas.conversation import Conversation, RecordType, Role
+from schemas.conversation import Conversation, IdentifiedTurn, RecordType, Role
 from tasks.runtime.parallel import map_ordered
 from tasks.storage.content_id import combined_id, text_id
 from tasks.storage.database import TemporaryDatabase
@@ -28,11 +28,15 @@ ROWS_AT_ONCE = 131_072
 _MADE_FROM = "ingest/assembled_from"
 _COLUMNS = [
     "source", "line", "side", "record_type", "tstamp", "conv_id", "opening_id", "model", "num_messages", "images",
-    "name_problems", "user_id", "anonymous", "winner",
+    "image_places", "name_problems", "user_id", "anonymous", "winner", "vote_reason",
 ]  # fmt: skip
 _VOTES = [RecordType.LEFT_VOTE, RecordType.RIGHT_VOTE, RecordType.TIE_VOTE, RecordType.BOTH_BAD_VOTE]
 _BUTTONS = [RecordType.UPVOTE, RecordType.DOWNVOTE, RecordType.FLAG]
-_OF_VOTES = ["conversation_id", "model", "turns", "source", "line", "side", "tstamp", "user_id", "anonymous", "winner"]
+_OF_VOTES = [
+    "conversation_id", "model", "turns", "source", "line", "side", "tstamp", "user_id", "anonymous", "winner",
+    "vote_reason",
+]  # fmt: skip
+_SHOWN = frame_schema(IdentifiedTurn)["images"]
 _CONVERSATIONS = "SELECT * EXCLUDE place FROM conversations ORDER BY tstamp, conversation_id"
 _BATTLES = Path(__file__).with_name("battles.sql").read_text(encoding="utf-8")
 
@@ -44,7 +48,7 @@ def assemble_store(store: Store, workers: int) -> dict[str, int]:
     made_from = hashlib.blake2b(seen.encode()).hexdigest().encode()
     if store.read_bytes(_MADE_FROM) != made_from:
         made = _assembled(store, parts)
-        battles = (store.write_part("battles", _as_rows(rows, Battle)) for rows in _slices(made, _BATTLES))
+        battles = (store.write_part("battles", _battles(rows)) for rows in _slices(made, _BATTLES))
         store.list_parts("battles", list(battles))
         files = store.read("image_files").unique("name", keep="last")
         last = (with_images(rows, files) for rows in _slices(made, _CONVERSATIONS))
@@ -94,7 +98,7 @@ def assembled(seen: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     conversations = seen.group_by("conversation_id", maintain_order=True).agg(
         pl.col("model", "part", "row", "num_messages", "name_problems").last(),
         pl.col("user_id", "anonymous").drop_nulls().last(),
-        pl.col("images").filter(pl.col("images").list.len() > 0).last(),
+        pl.col("images", "image_places").filter(pl.col("images").list.len() > 0).last(),
         pl.col("tstamp").last(),
         pl.col("tstamp").first().alias("first_tstamp"),
         pl.col("is_vote").any().alias("voted"),
@@ -143,11 +147,16 @@ def _slices(made: TemporaryDatabase, query: str) -> Iterator[pl.DataFrame]:
 def _write_conversations(root: str, parts: Sequence[str], last: pl.DataFrame) -> str:
     """Write the conversations of some last sightings as a part; called on several threads.
 
-    `parts` are those of `sightings`; `last` has `image_ids` and `image_problems`.
+    `parts` are those of `sightings`; `last` has the columns that `with_images` adds.
     """
     store = Store(root)
     rows = with_turns(last.with_columns(texts=_texts(store, parts, last)))
     return store.write_part("conversations", _as_rows(rows, Conversation))
+
+
+def _battles(rows: pl.DataFrame) -> pl.DataFrame:
+    ids = [None if text is None else text_id(text) for text in rows["vote_reason"]]
+    return _as_rows(rows.with_columns(vote_reason_id=pl.Series(ids, dtype=pl.String)), Battle)
 
 
 def _as_rows(rows: pl.DataFrame, row: type[Battle] | type[Conversation]) -> pl.DataFrame:
@@ -173,7 +182,7 @@ def _texts_at(store: Store, part: str, rows: pl.Series) -> pl.Series:
 
 
 def with_turns(rows: pl.DataFrame) -> pl.DataFrame:
-    """Add the columns computed from `texts` and `image_ids`: turns, null_turns, num_turns, prompt_id, document_id."""
+    """Add the columns computed from `texts` and the images: turns, null_turns, num_turns, prompt_id, document_id."""
     is_user = pl.col("place") % 2 == 0
     messages = (
         rows.select("conversation_id", "texts")
@@ -181,10 +190,12 @@ def with_turns(rows: pl.DataFrame) -> pl.DataFrame:
         .with_columns(place=pl.int_range(pl.len()).over("conversation_id"), content=pl.col("texts").fill_null(""))
         .with_columns(role=pl.when(is_user).then(pl.lit(Role.USER.value)).otherwise(pl.lit(Role.ASSISTANT.value)))
     )
+    messages = messages.join(_shown(rows), on=["conversation_id", "place"], how="left", maintain_order="left")
+    messages = messages.with_columns(pl.col("images").fill_null(pl.lit([], dtype=_SHOWN)))
     id_of = cache(text_id)  # both sides of a battle have the same prompt, which is often the only user message
     messages = messages.with_columns(text_id=pl.Series(map(id_of, messages["content"]), dtype=pl.String))
     by_conversation = messages.group_by("conversation_id", maintain_order=True).agg(
-        turns=pl.struct("role", "content", "text_id"),
+        turns=pl.struct("role", "content", "text_id", "images"),
         null_turns=pl.col("place").filter(pl.col("texts").is_null()),
         num_turns=is_user.sum(),
         prompt=pl.col("content").filter(is_user).str.join("\n\n"),
@@ -195,8 +206,24 @@ def with_turns(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(document_id=pl.Series(documents, dtype=pl.String))
 
 
+def _shown(rows: pl.DataFrame) -> pl.DataFrame:
+    """conversation_id, place of a message, and its `images`. An image of a message that is gone stands in the first."""
+    each = rows.select("conversation_id", "image_places", sent=pl.col("texts").list.len())
+    each = each.explode("image_places").drop_nulls("image_places").unnest("image_places")
+    here = pl.col("message") < pl.col("sent")
+    placed = each.select(
+        "conversation_id", "image", place=pl.when(here).then("message").otherwise(0).cast(pl.Int64),
+        character=pl.when(here).then("character").otherwise(0),
+    )  # fmt: skip
+    by_message = placed.group_by("conversation_id", "place", maintain_order=True)
+    return by_message.agg(images=pl.struct("image", "character"))
+
+
 def with_images(last: pl.DataFrame, image_files: pl.DataFrame) -> pl.DataFrame:
-    """Add `image_ids` and `image_problems`, looked up in table `image_files` by the logged image names."""
+    """Add `image_ids` and `image_problems`, looked up in table `image_files` by the logged image names.
+
+    `image` in `image_places` becomes an index in `image_ids`; places of images that cannot be used are left out.
+    """
     best = (
         image_files.with_columns(
             images=pl.col("name").str.replace(r"\.[a-z]+$", ""), exact=pl.col("name").str.ends_with(".png")
@@ -206,14 +233,30 @@ def with_images(last: pl.DataFrame, image_files: pl.DataFrame) -> pl.DataFrame:
         .select("images", "image_id", "problem")
     )
     named = last.select("conversation_id", "images").explode("images").drop_nulls("images")
+    read = named.join(best, on="images", how="left", maintain_order="left")
     found = (
-        named.join(best, on="images", how="left", maintain_order="left")
-        .with_columns(problem=pl.when(pl.col("image_id").is_null()).then(pl.col("problem").fill_null("image_missing")))
+        read.with_columns(
+            problem=pl.when(pl.col("image_id").is_null()).then(pl.col("problem").fill_null("image_missing"))
+        )
         .group_by("conversation_id", maintain_order=True)
         .agg(pl.col("image_id", "problem").drop_nulls().unique(maintain_order=True))
     )
     empty = pl.lit([], dtype=pl.List(pl.String))
+    last = last.drop("image_places").join(_placed(last, read), on="conversation_id", how="left", maintain_order="left")
     return last.join(found, on="conversation_id", how="left", maintain_order="left").with_columns(
         image_ids=pl.col("image_id").fill_null(empty),
         image_problems=pl.concat_list("name_problems", pl.col("problem").fill_null(empty)),
     )
+
+
+def _placed(last: pl.DataFrame, read: pl.DataFrame) -> pl.DataFrame:
+    """conversation_id and `image_places` with indexes in `image_ids`; `read` has the image_id of each logged name."""
+    of = "conversation_id"
+    names = read.with_columns(image=pl.int_range(pl.len()).over(of).cast(pl.Int32))
+    ids = names.drop_nulls("image_id").unique([of, "image_id"], keep="first", maintain_order=True)
+    ids = ids.select(of, "image_id", at=pl.int_range(pl.len()).over(of).cast(pl.Int32))
+    index = names.select(of, "image", "image_id").join(ids, on=[of, "image_id"])
+    each = last.select(of, "image_places").explode("image_places").drop_nulls("image_places").unnest("image_places")
+    known = each.join(index, on=[of, "image"], maintain_order="left")
+    place = pl.struct("message", "character", image="at")
+    return known.group_by(of, maintain_order=True).agg(image_places=place)

@@ -10,7 +10,8 @@ import orjson
 
 from schemas.battle import Winner
 from schemas.conversation import RecordType
-from schemas.reject import Rejected, RejectReason
+from schemas.reject import LineRejected, RejectReason
+from tasks.ingest.image_marks import text_and_images
 from tasks.storage.content_id import text_id
 from tasks.storage.user_ids import Pseudonyms
 
@@ -36,10 +37,6 @@ Record = dict[str, Any]
 _opening_id = lru_cache(maxsize=1024)(text_id)
 
 
-class LineRejected(Rejected):
-    """A line that cannot be used."""
-
-
 class Place(NamedTuple):
     """A line of a file."""
 
@@ -61,10 +58,13 @@ class Seen(NamedTuple):
     model: str
     texts: list[str | None]
     images: list[str]
+    image_places: list[dict[str, int]]
+    """`schemas.conversation.ImagePlace`s."""
     name_problems: list[str]
     user_id: str | None
     anonymous: bool | None
     winner: str | None
+    vote_reason: str | None
 
 
 def parse_json(raw: bytes) -> Record:
@@ -100,21 +100,31 @@ def sightings(record: Record, states: list[Any], place: Place, people: Pseudonym
     anonymous = _names_hidden(record, states) if wanted == 2 else None
     user_id = people.user_id(record.get("ip"))
     winner = _WINNERS.get(record_type)
+    vote_reason = _vote_reason(record.get("reason")) if winner else None
     found = []
     for side, state in enumerate(states):
-        texts, names = _messages_of(state)
+        texts, names, places = _messages_of(state)
         if not names and "images" in record:
             names = _images_beside(record)
+            places = [(0, 0)] * len(names)
         images, problems = image_names(names) if names else ([], [])
         conv_id, model = _named(state, state.get("model_name") if wanted == 2 else record.get("model"))
         seen = (
             place.source, place.line, side, record_type, tstamp, conv_id, _opening_id(texts[0] or ""), model,
-            texts, images, problems, user_id, anonymous, winner,
+            texts, images, _image_places(names, images, places) if images else [], problems, user_id, anonymous, winner,
+            vote_reason,
         )  # fmt: skip
         found.append(Seen._make(seen))
     if wanted == 2 and found[0].conv_id == found[1].conv_id:
         raise LineRejected(RejectReason.BAD_STATE, "both sides are one conversation")
     return found
+
+
+def _vote_reason(value: object) -> str | None:
+    """What the voter wrote (WildVision-Arena); null when it is empty."""
+    if value is not None and type(value) is not str:
+        raise LineRejected(RejectReason.BAD_VOTE_REASON, f"{type(value).__name__}, not a text")
+    return value.strip() or None if value else None
 
 
 def _named(state: dict[str, Any], model: object) -> tuple[str, str]:
@@ -174,9 +184,8 @@ def image_names(logged: Sequence[object]) -> tuple[list[str], list[str]]:
     names: dict[str, None] = {}
     problems: list[str] = []
     for value in logged:
-        match = isinstance(value, str) and (_HASH.fullmatch(value) or _BUCKET_URL.fullmatch(value))
-        if match:
-            names[match.group(match.lastindex or 0)] = None
+        if name := _image_name(value):
+            names[name] = None
         elif isinstance(value, str) and any(mark in value for mark in ("/", "\\", "..")):
             problems.append(RejectReason.IMAGE_PATH_ESCAPE)
         else:
@@ -184,8 +193,25 @@ def image_names(logged: Sequence[object]) -> tuple[list[str], list[str]]:
     return list(names), problems
 
 
-def _messages_of(state: Record) -> tuple[list[str | None], list[Any]]:
-    """(texts after the template's few-shot examples, all image names in these messages as logged)."""
+def _image_name(value: object) -> str | None:
+    match = isinstance(value, str) and (_HASH.fullmatch(value) or _BUCKET_URL.fullmatch(value))
+    return match.group(match.lastindex or 0) if match else None
+
+
+def _image_places(
+    logged: Sequence[object], images: list[str], places: Sequence[tuple[int, int]]
+) -> list[dict[str, int]]:
+    """The place of every logged name that is one of `images`; `places` are those of `logged`."""
+    index = {name: number for number, name in enumerate(images)}
+    named = zip(map(_image_name, logged), places, strict=True)
+    return [{"image": index[n], "message": m, "character": c} for n, (m, c) in named if n is not None]
+
+
+def _messages_of(state: Record) -> tuple[list[str | None], list[Any], list[tuple[int, int]]]:
+    """(texts after the template's few-shot examples, all image names in these messages as logged, their places).
+
+    A place is (message, character).
+    """
     messages, offset = state.get("messages"), state.get("offset", 0)
     if type(messages) is not list:
         raise LineRejected(RejectReason.BAD_MESSAGES, f"messages are a {type(messages).__name__}")
@@ -195,18 +221,20 @@ def _messages_of(state: Record) -> tuple[list[str | None], list[Any]]:
         raise LineRejected(RejectReason.NO_MESSAGES, f"offset {offset} of {len(messages)} messages")
     texts: list[str | None] = []
     logged: list[Any] = []
+    places: list[tuple[int, int]] = []
     for message in messages[offset:] if offset else messages:
         if type(message) is not list or len(message) != 2:
             raise LineRejected(RejectReason.BAD_MESSAGES, "a message is not [role, content]")
         content = message[1]
-        if type(content) is list and len(content) == 2 and type(content[1]) is list:
-            content, names = content
+        if type(content) is list and 2 <= len(content) <= 3 and type(content[1]) is list:
+            content, names, characters = text_and_images(*content)
             logged += names
+            places += [(len(texts), character) for character in characters]
         if content is not None and type(content) is not str:
             evidence = f"content is neither text nor [text, images]: {type(content).__name__}"
             raise LineRejected(RejectReason.BAD_MESSAGES, evidence)
         texts.append(content)
-    return texts, logged
+    return texts, logged, places
 
 
 def _names_hidden(record: Record, states: list[Record]) -> bool:

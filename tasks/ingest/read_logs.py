@@ -12,13 +12,13 @@ import orjson
 import pyarrow as pa
 
 from schemas.conversation import Sighting
-from schemas.reject import Reject, RejectReason
+from schemas.reject import LineRejected, Reject, RejectReason
 from schemas.row import arrow_schema
 from tasks.ingest.csam_flags import ids_in, line_is_flagged, row_is_flagged
 from tasks.ingest.formats.adapter import FormatAdapter, Record
 from tasks.ingest.image_files import LinkedImages, image_at
 from tasks.ingest.log_files import LINE_BYTES_MAX, without_mark
-from tasks.ingest.log_line import LineRejected, Place, Seen, parse_json, sightings, states_of
+from tasks.ingest.log_line import Place, Seen, parse_json, sightings, states_of
 from tasks.storage.user_ids import Pseudonyms
 
 Texts = list[str | None]
@@ -94,7 +94,10 @@ def _record(row: Any, place: Place, adapter: FormatAdapter) -> Record:
 def _with_linked(seen: list[Seen], linked: LinkedImages) -> list[Seen]:
     """The sightings with images that are linked by their file names alone."""
     return [
-        each._replace(images=[image_at(linked[each.conv_id], each.tstamp / 1e6)])
+        each._replace(
+            images=[image_at(linked[each.conv_id], each.tstamp / 1e6)],
+            image_places=[{"image": 0, "message": 0, "character": 0}],
+        )
         if not each.images and each.conv_id in linked
         else each
         for each in seen

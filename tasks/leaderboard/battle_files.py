@@ -13,6 +13,7 @@ import polars as pl
 
 from schemas.errors import BadInput, known_values
 from schemas.rating import Rating
+from schemas.tags import Taxonomy
 from tasks.leaderboard.leaderboard import CATEGORY
 from tasks.runtime.yaml_files import read_yaml
 from tasks.storage.parquet import read_parquet_groups, read_parquet_schema
@@ -25,17 +26,19 @@ _SOURCES |= {*NAMES["one_hot"], *NAMES["categories"], "conv_metadata"}
 _OFFSETS = ("ci_lower_offset", "ci_upper_offset")
 """Ends of an interval as differences from the rating, as papers print them."""
 _SOURCES |= {name.format(side) for names in _STYLE.values() for name in names for side in ("a", "b")}
+TAXONOMY = tuple(Taxonomy.model_fields)
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 
-def read_battles(path: Path) -> pl.DataFrame:
+def read_battles(path: Path, named: bool = False) -> pl.DataFrame:
     """The battles of a file, or of every Parquet file below a folder, one row each.
 
     Columns: model_a, model_b and winner as text, and if the table has them judge, question_id, user, language (null for
-    unknown), tstamp (UTC), refusal, is_preset, `category:<name>` (bool), and `<covariate>_a`, `<covariate>_b`, weight
-    and score (float64). `score` is 1 where model_a won and 0 where it lost; soft preferences from 1.0 to 2.0, as
-    AlpacaEval's, become scores from 1 to 0.
-    Battles with visible names (`anony` is false) are left out. Raises BadInput for a file that is not such a table.
+    unknown), the four of WildVision's taxonomy, tstamp (UTC), refusal, is_preset, `category:<name>` (bool), and
+    `<covariate>_a`, `<covariate>_b`, weight and score (float64). `score` is 1 where model_a won and 0 where it lost;
+    soft preferences from 1.0 to 2.0, as AlpacaEval's, become scores from 1 to 0.
+    Battles with visible names (`anony` is false) are left out; with `named` they stay, and a column says which they
+    are. Raises BadInput for a file that is not such a table.
     """
     raw = read_table(path, _SOURCES)
     if "winner" not in raw.columns and set(NAMES["one_hot"]) <= set(raw.columns):
@@ -47,7 +50,7 @@ def read_battles(path: Path) -> pl.DataFrame:
         columns["winner"] = _winner(soft := 2 - _numbers(soft, "preference", 1, 2))
     if lacking := [name for name in ("model_a", "model_b", "winner") if name not in columns]:
         raise BadInput(f"{str(path)!r} lacks {', '.join(lacking)}; its columns are {', '.join(raw.columns)}")
-    texts = ("model_a", "model_b", "winner", "judge", "question_id", "user", "language")
+    texts = ("model_a", "model_b", "winner", "judge", "question_id", "user", "language", *TAXONOMY)
     made = [columns[name].cast(pl.String).alias(name) for name in texts if name in columns]
     made = [text.replace("unknown", None) if text.name == "language" else text for text in made]
     made += [] if soft is None else [soft.alias("score")]
@@ -58,7 +61,8 @@ def read_battles(path: Path) -> pl.DataFrame:
     made += [_flag(found).alias(name) for name, found in dict(_flags(raw, columns)).items()]
     made += [_count(found, name).alias(name) for name, found in _style(raw)]
     found = pl.DataFrame(made)
-    kept = found.filter(_flag(columns["anony"]).fill_null(True)) if "anony" in columns else found
+    shown = ~_flag(columns["anony"]).fill_null(True) if "anony" in columns else None
+    kept = found if shown is None else found.with_columns(named=shown) if named else found.filter(~shown)
     return kept.filter(pl.col("weight") > 0) if "weight" in columns else kept
 
 

@@ -28,6 +28,18 @@ CATEGORY = "category:"
 """Prefix of the bool columns of categories, and of their slices."""
 
 
+_WITHIN = {"question_subcategory": "question_category", "image_subdomain": "image_domain"}
+_BY_VALUE = (
+    ("language", "language", pl.col("language")),
+    ("month", "tstamp", pl.col("tstamp").dt.strftime("%Y-%m")),
+    ("question", "question_category", pl.col("question_category")),
+    ("question", "question_subcategory", pl.concat_str("question_category", "question_subcategory", separator=" / ")),
+    ("image", "image_domain", pl.col("image_domain")),
+    ("image", "image_subdomain", pl.concat_str("image_domain", "image_subdomain", separator=" / ")),
+)
+"""Prefix of slices by value, the column that they need, and the value of a battle."""
+
+
 class Fitted(NamedTuple):
     """Log-strengths of the models of one board, and the inputs of their intervals."""
 
@@ -42,17 +54,17 @@ class Fitted(NamedTuple):
 def slice_masks(battles: pl.DataFrame) -> dict[str, Mask]:
     """Slice name -> bool (battles,) for every slice that the columns allow, without empty slices.
 
-    `battles` comes from `rateable`, with optional columns `category:<name>` (bool), language, refusal, is_preset and
-    tstamp. A battle with a null is in no slice of that column; it stays in overall and in the exclude_* slices.
+    `battles` comes from `rateable`, with optional columns `category:<name>` (bool), language, refusal, is_preset,
+    tstamp and the four of WildVision's taxonomy. A battle with a null is in no slice of that column; it stays in
+    overall and in the exclude_* slices.
     """
     slices = {OVERALL: pl.lit(True), "exclude_ties": ~pl.col("winner").is_in(["tie", "tie_bothbad"])}
     for name, without in (("exclude_refusal", "refusal"), ("exclude_preset", "is_preset")):
         if without in battles.columns:
             slices[name] = ~pl.col(without).fill_null(False)
     slices |= {name: pl.col(name).fill_null(False) for name in battles.columns if name.startswith(CATEGORY)}
-    month = pl.col("tstamp").dt.strftime("%Y-%m")
-    for prefix, column, values in (("language", "language", pl.col("language")), ("month", "tstamp", month)):
-        if column in battles.columns:
+    for prefix, column, values in _BY_VALUE:
+        if column in battles.columns and (column not in _WITHIN or _WITHIN[column] in battles.columns):
             for value in sorted(battles.select(values.drop_nulls().unique()).to_series()):
                 slices[f"{prefix}:{value}"] = (values == value).fill_null(False)
     masks = {name: battles.select(chosen.alias("chosen")).to_series() for name, chosen in slices.items()}

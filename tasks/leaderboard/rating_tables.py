@@ -14,11 +14,15 @@ from schemas.row import Row
 from schemas.settings import Settings
 from tasks.leaderboard.leaderboard import OVERALL, leaderboard, rate, slice_boards, slice_masks
 from tasks.leaderboard.outliers import outlier_judges, without_outliers
-from tasks.leaderboard.records import elo_ratings, pair_records, vote_shares, win_rates
+from tasks.leaderboard.records import elo_ratings, pair_cards, pair_records, vote_shares, win_rates
 from tasks.leaderboard.style_control import measured_covariates, rank_changes, style_board
 from tasks.leaderboard.votes import Mask, rateable, votes
 
 ALL_SLICES = "all"
+NAMED_VOTES = "named_votes"
+"""Flag of boards with votes on models whose names were shown."""
+PAIR_CARDS = "pair_cards"
+_NONE = pl.Series([False])
 
 
 @dataclass(frozen=True)
@@ -102,10 +106,19 @@ class RatingTables:
         return vote_shares(self.valid, self._chosen(self.valid) if self.slices else slice_masks(self.valid))
 
     def rows(self, table: str) -> Sequence[Row]:
-        """Rows of one of `TABLES` for the chosen slices.
+        """Rows of one of `TABLES` for the chosen slices; those that may have flags say so when named votes are in.
 
         Raises BadInput for a slice without battles, a reference without battles, and slices of `outlier_judges`.
         """
+        found = self._rows(table)
+        if not self.battles.get_column("named", default=_NONE).any():
+            return found
+        return [
+            row.model_copy(update={"flags": [*row.flags, NAMED_VOTES]}) if hasattr(row, "flags") else row
+            for row in found
+        ]
+
+    def _rows(self, table: str) -> Sequence[Row]:
         if table == "outlier_judges" and self.slices:
             raise BadInput("--table outlier_judges compares all votes of a voter; leave --slice out")
         if table in _OF_ALL:
@@ -145,6 +158,7 @@ TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
     "style_coefficients": lambda of: of.styled[1],
     "rank_changes": lambda of: of.changes,
     "pair_records": lambda of: of.records,
+    PAIR_CARDS: lambda of: pair_cards(of.valid, of.records),
     "win_rates": lambda of: win_rates(of.records, of.reference),
     "vote_shares": lambda of: of.shares,
     "elo_ratings": lambda of: [

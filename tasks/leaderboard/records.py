@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from schemas.rating import EloRating, PairRecord, VoteShare, WinRate
+from schemas.rating import EloRating, PairCard, PairRecord, VoteShare, WinRate
 from tasks.leaderboard.leaderboard import FEW_BATTLES
 from tasks.leaderboard.votes import Mask, Votes, votes
 from tasks.storage.tables import frame_of
 
+EXAMPLES = 3
+"""Battles that a card names for each outcome."""
 _ELO_SCALE, _ELO_START = 400.0, 1000.0
 
 
@@ -50,6 +52,23 @@ def pair_records(battles: pl.DataFrame) -> list[PairRecord]:
         .sort("model", "opponent")
     )
     return [PairRecord(slice="overall", **row) for row in counted.iter_rows(named=True)]
+
+
+def pair_cards(battles: pl.DataFrame, records: Sequence[PairRecord]) -> list[PairCard]:
+    """The records with the first battles that each model won against the other; none where battles have no id."""
+    won: dict[tuple[str, str], list[str]] = {}
+    if "question_id" in battles.columns:
+        decided = battles.filter(pl.col("winner").is_in(["model_a", "model_b"])).drop_nulls("question_id")
+        for a, b, winner, battle in decided.select("model_a", "model_b", "winner", "question_id").iter_rows():
+            won.setdefault((a, b) if winner == "model_a" else (b, a), []).append(battle)
+    return [
+        PairCard(
+            **row.model_dump(),
+            won=won.get((row.model, row.opponent), [])[:EXAMPLES],
+            lost=won.get((row.opponent, row.model), [])[:EXAMPLES],
+        )
+        for row in records
+    ]
 
 
 def win_rates(records: Sequence[PairRecord], reference: str | None = None) -> list[WinRate]:

@@ -14,10 +14,10 @@ from schemas.tables import TABLES as STORED
 from tasks.leaderboard.agreement import bench_agreement
 from tasks.leaderboard.battle_files import read_battles
 from tasks.leaderboard.leaderboard import CATEGORY
-from tasks.leaderboard.rating_tables import ALL_SLICES, TABLES, RatingTables, method_of
+from tasks.leaderboard.rating_tables import ALL_SLICES, PAIR_CARDS, TABLES, RatingTables, method_of
 from tasks.leaderboard.votes import votes
 from tasks.runtime.timing import timed
-from tasks.storage.queries.conversation_features import CATEGORIES, conversation_features
+from tasks.storage.queries.conversation_features import CATEGORIES, TAXONOMY, conversation_features, with_labels
 from tasks.storage.queries.language_names import english_name
 from tasks.storage.queries.released import battles_as_released, conversations_as_released
 from tasks.storage.queries.signals import Versions
@@ -43,7 +43,7 @@ def rate_models(settings: Settings, versions: Versions, release: Path | None = N
         exclude_outliers=settings.exclude_outlier_judges,
     )
     tables = replace(whole, slices=(ALL_SLICES,))
-    for name in TABLES.keys() - {"style_control"}:
+    for name in TABLES.keys() - {"style_control", PAIR_CARDS}:
         rows = (tables if name in _BY_SLICE else whole).rows(name)
         rows = [*rows, *tables.styled[0]] if name == "ratings" else rows
         store.replace(name, frame_of(STORED[name].row, rows))
@@ -75,11 +75,15 @@ def _bench_agreement(store: Store, rated: pl.DataFrame, seed: int) -> list[Bench
     return bench_agreement(votes(rated), known["topic"].fill_null(-1).cast(pl.Int64).to_numpy(), seats, seed)
 
 
-def rated_battles(store: Store, versions: Versions) -> pl.DataFrame:
-    """Kept anonymous battles, earliest first, with the columns that slices and style control need."""
+def rated_battles(store: Store, versions: Versions, named: bool = False) -> pl.DataFrame:
+    """Kept anonymous battles, earliest first, with the columns that slices and style control need.
+
+    With `named`, battles with visible names too, and a column that says which.
+    """
     decisions = store.read("decisions", ["item_kind", "item_id", "keep", "preset_dataset"])
     kept = decisions.filter("keep", item_kind="battle").select(battle_id="item_id")
-    battles = battles_as_released(store).join(kept, on="battle_id", maintain_order="left").filter("anonymous")
+    battles = battles_as_released(store).join(kept, on="battle_id", maintain_order="left")
+    battles = battles.with_columns(named=~pl.col("anonymous")) if named else battles.filter("anonymous")
     presets = decisions.filter(item_kind="conversation").select(
         conversation_id="item_id", is_preset=pl.col("preset_dataset").is_not_null()
     )
@@ -90,6 +94,7 @@ def rated_battles(store: Store, versions: Versions) -> pl.DataFrame:
     prompt = known.select(
         "conversation_id", "language", *(pl.col(name).alias(CATEGORY + name) for name in (*CATEGORIES, *_MORE))
     ).join(presets, on="conversation_id", how="left")
+    prompt = prompt.join(with_labels(store, sides, versions).select("conversation_id", *TAXONOMY), on="conversation_id")
     joined = battles.join(prompt, left_on="conversation_a", right_on="conversation_id", maintain_order="left")
     for side in ("a", "b"):
         answers = known.select(

@@ -77,6 +77,9 @@ def _battle(store: Store, account: Account, policy: Policy) -> Iterator[str]:
         rules = [rule for rule in policy.rules if rule.reason == reason and rule.over is Over.BATTLE]
         held = [_said(rule, "the battle", frame[rule.signal.partition(".")[2]].to_list()[0]) for rule in rules]
         yield f"{reason}: {'; '.join(held) or reason_texts(policy).get(reason, 'a rule of an earlier policy')}"
+    if decision and (withheld := decision["vote_reason_withheld"]) is not None:
+        fate = f"withheld by {', '.join(withheld)}" if withheld else "released with the battle"
+        yield f"what the voter wrote: {fate}"
 
 
 def _image(store: Store, account: Account, policy: Policy) -> Iterator[str]:

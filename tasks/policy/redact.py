@@ -157,12 +157,16 @@ def redacted(
     """The redacted form of a row of `conversations`."""
     shown = [images.get(image_id) or CoveredImage(image_id, Counter(), {}) for image_id in row["image_ids"]]
     values = {value: kind for image in shown for value, kind in image.values.items()}
-    texts, of_texts = _redact_texts(row["turns"], found, values)
+    said, of_texts = _redact_texts(row["turns"], found, values)
+    texts = [text for text, _ in said]
     image_ids = [image.image_id for image in shown]
     ids = [text_id(text) for text in texts]
     prompt_id = ids[0] if len(texts) < 3 else text_id("\n\n".join(texts[::2]))
     changed = {
-        "turns": [turn | {"content": t, "text_id": i} for turn, t, i in zip(row["turns"], texts, ids, strict=True)],
+        "turns": [
+            turn | {"content": text, "text_id": own_id, "images": placed}
+            for turn, (text, placed), own_id in zip(row["turns"], said, ids, strict=True)
+        ],
         "prompt_id": prompt_id,
         "document_id": combined_id("document", [prompt_id, *image_ids]),
         "image_ids": image_ids,
@@ -174,10 +178,11 @@ def redacted(
 
 
 def _redact_texts(
-    turns: Sequence[Mapping[str, str]], found: Findings, values: Mapping[str, str]
-) -> tuple[list[str], list[Redaction]]:
-    """Redacted texts and counts. A value found in one message is replaced in all of them."""
+    turns: Sequence[Mapping[str, Any]], found: Findings, values: Mapping[str, str]
+) -> tuple[list[tuple[str, list[Any]]], list[Redaction]]:
+    """Redacted texts with their images, and counts. A value found in one message is replaced in all of them."""
     texts, values = [turn["content"] for turn in turns], dict(values)
+    shown = [turn["images"] for turn in turns]
     counts: list[Counter[tuple[str, str]]] = [Counter() for _ in turns]
     reason_of: dict[str, str] = {}
     for _ in range(ROUNDS):
@@ -188,9 +193,11 @@ def _redact_texts(
             values |= values_of(text, own)
         replaced = [redact_text(text, own, values) for text, own in zip(texts, spans, strict=True)]
         texts = [text for text, _ in replaced]
-        for place, (_, types) in enumerate(replaced):
+        for place, (_, gone) in enumerate(replaced):
+            types = Counter(span.type for span in gone)
             counts[place].update({(reason_of.get(kind, "repeated"), kind): n for kind, n in types.items()})
-    return texts, _listed("message", counts)
+            shown[place] = [each | {"character": moved(each["character"], gone)} for each in shown[place]]
+    return list(zip(texts, shown, strict=True)), _listed("message", counts)
 
 
 def _listed(part: str, counts: Sequence[Counter[tuple[str, str]]]) -> list[Redaction]:
@@ -207,16 +214,30 @@ def values_of(text: str, spans: Iterable[Span]) -> dict[str, str]:
     return {value: kind for value, kind in held if len(value) >= REPEATED_CHARACTERS_MIN}
 
 
-def redact_text(text: str, spans: Iterable[Span], values: Mapping[str, str]) -> tuple[str, Counter[str]]:
-    """Replace all spans and all other occurrences of the values. Returns the text and counts by type."""
+def redact_text(text: str, spans: Iterable[Span], values: Mapping[str, str]) -> tuple[str, list[Span]]:
+    """Replace all spans and all other occurrences of the values. Returns the text and what was replaced, in order."""
     pieces: list[str] = []
-    counts: Counter[str] = Counter()
     end = 0
-    for span in _without_overlaps([*spans, *_repeats(text, values)]):
-        pieces += [text[end : span.start], f"<{span.type.upper()}>"]
-        counts[span.type] += 1
+    gone = _without_overlaps([*spans, *_repeats(text, values)])
+    for span in gone:
+        pieces += [text[end : span.start], _placeholder(span)]
         end = span.end
-    return "".join([*pieces, text[end:]]), counts
+    return "".join([*pieces, text[end:]]), gone
+
+
+def _placeholder(span: Span) -> str:
+    return f"<{span.type.upper()}>"
+
+
+def moved(character: int, gone: Iterable[Span]) -> int:
+    """Where a place of a text is after `gone` was replaced; a place within a span moves to its beginning."""
+    place = character
+    for span in gone:
+        if span.end <= character:
+            place += len(_placeholder(span)) - (span.end - span.start)
+        elif span.start < character:
+            place -= character - span.start
+    return place
 
 
 def _repeats(text: str, values: Mapping[str, str]) -> Iterable[Span]:

@@ -13,13 +13,13 @@ from huggingface_hub.utils._validators import validate_repo_id
 from schemas.errors import BadInput, CurateError, ReleaseConflict
 from schemas.policy import Policy
 from schemas.publication import RepoUpload, UploadPlan
-from schemas.release import CONFIGS, Manifest
+from schemas.release import Manifest
 from schemas.release_diff import ReleaseDiff
 from schemas.run import Funnel
 from tasks.publish.hub import PREVIEW
 from tasks.publish.records import previous
 from tasks.release.build import CARD, MANIFEST, MANIFEST_DIGITS, is_release_file, manifest_sha256
-from tasks.release.dataset_card import front_matter, split_card
+from tasks.release.dataset_card import configs_with_rows, front_matter, split_card
 from tasks.release.diff import diff_releases
 from tasks.release.fetched import fetched
 from tasks.release.verify import read_manifest, verify_release
@@ -64,7 +64,11 @@ def plan_upload(
     known = {name: file.sha256 for name, file in manifest.files.items()} | {MANIFEST: sealed}
     goes = {*manifest.files, MANIFEST}  # verified: all of them are files that a release has
     whole = {repo: {name: name for name in sorted(goes)}}
-    layout = {f"{repo}-{config}": _of_config(goes, config) for config in CONFIGS} if per_config else whole
+    layout = (
+        {f"{repo}-{config}": _of_config(goes, config) for config in configs_with_rows(manifest.counts)}
+        if per_config
+        else whole
+    )
     return UploadPlan(
         version=manifest.version,
         uploads=[_upload(release, name, files, known) for name, files in layout.items()],

@@ -20,9 +20,11 @@ from tasks.release.identifiers import identifiers_in
 from tasks.storage.distinct import Distinct
 
 _PEOPLE = {"user_id", "judge"}
-_ROLES = {"chat": {"user", "assistant"}, "battle": {"user", "assistant"}, "bench": {"user"}}
+_ROLES = {"chat": {"user", "assistant"}, "battle": {"user", "assistant"}, "bench": {"user"}, "failures": {"user"}}
 _FIRST_SIDE = {"chat": "conversation", "battle": "conversation_a"}
 _TURNS = ("conversation", "conversation_a", "conversation_b", "turns")
+_WORDS = ("vote_reason",)
+"""Columns with what users wrote, beside the messages."""
 _USER = r"^[0-9a-f]{24}$"
 IMAGE_NAME = re.compile(r"[0-9a-f]{32}\.(?:png|jpeg)")
 """Name of a released image: content id and format."""
@@ -57,6 +59,8 @@ def _values(config: str, row: Row) -> Iterator[str]:
         other = {turn["role"] for turn in turns} - _ROLES[config]
         if other:
             yield f"{named}: {column} has messages by {', '.join(sorted(repr(role) for role in other))}"
+        if not all(0 <= i < len(row["images"]) and 0 <= at <= len(text) for text, i, at in _shown(turns)):
+            yield f"{named}: {column} shows an image that the row has not, or places one beyond the text"
     if "num_turns" in row and row["num_turns"] != sum(t["role"] == "user" for t in row[_FIRST_SIDE[config]]):
         yield f"{named}: num_turns is {row['num_turns']}, which is not the number of its user messages"
 
@@ -66,16 +70,22 @@ def _texts(group: pl.DataFrame, forbidden: frozenset[str]) -> Iterator[str]:
     for people in group.select(_PEOPLE & {*group.columns}):
         if not people.drop_nulls().str.contains(_USER).all():
             yield f"{people.name} holds something that is not a keyed hash"
-    for column in group.select(pl.col(pl.String).exclude(_PEOPLE)):
+    for column in group.select(pl.col(pl.String).exclude(*_PEOPLE, *_WORDS)):
         for found in identifiers_in(column).values():
             yield f"{column.name} holds an identifier: {', '.join(sorted(found))}"
-    for name in (column for column in _TURNS if column in group.columns):
-        for text in group[name].explode().struct.field("content").drop_nulls().unique(maintain_order=True):
+    for name in (column for column in (*_TURNS, *_WORDS) if column in group.columns):
+        said = group[name] if name in _WORDS else group[name].explode().struct.field("content")
+        for text in said.drop_nulls().unique(maintain_order=True):
             if kinds := {span.type for span in without_overlaps(find_patterns(text))} & forbidden:
                 yield f"a message in {name} holds personal data: {', '.join(sorted(kinds))}"
 
 
-def _turns(row: Row) -> Iterator[tuple[str, list[dict[str, str]]]]:
+def _shown(turns: list[dict[str, Any]]) -> Iterator[tuple[str, int, int]]:
+    """(text, image, character) of every image that a message shows."""
+    return ((turn["content"], each["image"], each["character"]) for turn in turns for each in turn["images"] or ())
+
+
+def _turns(row: Row) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     return ((column, row[column]) for column in _TURNS if column in row)
 
 

@@ -52,7 +52,7 @@ def dataset_card(
         "task_categories": ["image-text-to-text", "visual-question-answering"],
         "tags": ["arena", "human-preference", "vision-language"],
         "size_categories": [size_category(manifest.counts["chat"] + manifest.counts["battle"])],
-        "configs": data_files(),
+        "configs": data_files(manifest.counts),
     }
     texts = reason_texts(Policy.model_validate(manifest.policy))
     return render_card(
@@ -163,15 +163,24 @@ def wrong_sentences(folder: Path, manifest: Manifest) -> Iterator[str]:
         about, _ = split_card(card)
     except ValueError:
         about = {}
-    if (about.get("configs"), about.get("license")) != (data_files(), manifest.policy.get("licence") or "other"):
+    if (about.get("configs"), about.get("license")) != (
+        data_files(manifest.counts),
+        manifest.policy.get("licence") or "other",
+    ):
         yield f"{CARD}: its front matter does not name the configurations, their files and the licence of the release"
 
 
-def data_files() -> list[dict[str, Any]]:
-    """The `configs` of the front matter; the first configuration is the default."""
+def configs_with_rows(counts: Mapping[str, int]) -> list[str]:
+    """The configurations that `datasets` can load; it refuses one without rows. The default one is always named."""
+    default = next(iter(CONFIGS))
+    return [name for name in CONFIGS if counts[name] or name == default]
+
+
+def data_files(counts: Mapping[str, int]) -> list[dict[str, Any]]:
+    """The `configs` of the front matter; the first configuration is the default. `counts` are the rows of each."""
     configs: list[dict[str, Any]] = [
         {"config_name": name, "data_files": [{"split": "train", "path": f"{name}/data/train-*.parquet"}]}
-        for name in CONFIGS
+        for name in configs_with_rows(counts)
     ]
     configs[0]["default"] = True
     return configs

@@ -1,4 +1,4 @@
-"""Joins the tables of a store into the rows of the three configurations, one block of conversations at a time.
+"""Joins the tables of a store into the rows of the configurations, one block of conversations at a time.
 
 Only the columns of `schemas.release` are released. Rows have image ids; the images are added when shards are written.
 """
@@ -54,7 +54,8 @@ class Gathered:
 
     def rows(self, config: str) -> Iterator[pl.DataFrame]:
         """The rows of a configuration in order, in one or more frames."""
-        return {"chat": self._chat, "battle": self._battle, "bench": self._bench}[config]()
+        made = {"chat": self._chat, "battle": self._battle, "bench": self._bench, "failures": self._failures}
+        return made[config]()
 
     def _chat(self) -> Iterator[pl.DataFrame]:
         self.withheld_for_bench = 0
@@ -72,6 +73,18 @@ class Gathered:
             public = kept.filter(pl.col("conversation_id").is_in(drawn.implode()))
             if public.height or not found:
                 found.append(compact(bench_rows(_joined(block, public, self._versions))))
+        yield pl.concat(found).sort("question_id")
+
+    def _failures(self) -> Iterator[pl.DataFrame]:
+        drawn = self._store.read("failures").filter("drawn").drop("document_id")
+        found: list[pl.DataFrame] = []
+        for block in self._conversations:
+            kept, out = self._kept_and_withheld(block)
+            shown = kept.filter(~pl.col("conversation_id").is_in(list(out.hidden)))
+            shown = shown.filter(pl.col("conversation_id").is_in(drawn["conversation_id"].implode()))
+            if shown.height or not found:
+                rows = _joined(block, shown, self._versions).join(drawn, on="conversation_id", maintain_order="left")
+                found.append(compact(failure_rows(rows)))
         yield pl.concat(found).sort("question_id")
 
     def _battle(self) -> Iterator[pl.DataFrame]:
@@ -104,8 +117,11 @@ def _joined(block: Store, conversations: pl.DataFrame, versions: Versions) -> pl
 
 def _battles(block: Store, conversations: pl.DataFrame, out: Withheld) -> pl.DataFrame:
     """Kept battles joined with both sides, without those on hidden prompts. Prompt columns come from the left side."""
-    kept = block.read("decisions", ["item_kind", "item_id", "keep"]).filter("keep", item_kind="battle")
-    battles = battles_as_released(block).join(kept.select(battle_id="item_id"), on="battle_id", maintain_order="left")
+    decided = block.read("decisions", ["item_kind", "item_id", "keep", "vote_reason_withheld"])
+    kept = decided.filter("keep", item_kind="battle").select("vote_reason_withheld", battle_id="item_id")
+    battles = battles_as_released(block).join(kept, on="battle_id", maintain_order="left")
+    shown = pl.col("vote_reason_withheld").list.len() == 0  # null when nothing was written or decided
+    battles = battles.with_columns(vote_reason=pl.when(shown).then("vote_reason"))
     battles = battles.filter(~pl.any_horizontal(pl.col(_SIDES).is_in(list(out.hidden))))
     style = list(SideMetadata.model_fields)
     for letter in ("a", "b"):
@@ -123,7 +139,7 @@ def _battles(block: Store, conversations: pl.DataFrame, out: Withheld) -> pl.Dat
 
 
 def _messages(column: str) -> pl.Expr:
-    return pl.col(column).list.eval(pl.struct(pl.element().struct.field("role", "content")))
+    return pl.col(column).list.eval(pl.struct(pl.element().struct.field("role", "content", "images")))
 
 
 def _categories() -> pl.Expr:
@@ -160,6 +176,7 @@ def battle_rows(kept: pl.DataFrame) -> pl.DataFrame:
         model_a="model_a",
         model_b="model_b",
         winner=pl.col("winner").replace_strict(WINNERS, return_dtype=pl.String),
+        vote_reason="vote_reason",
         judge="judge",
         conversation_a=_messages("turns_a_side"),
         conversation_b=_messages("turns_b_side"),
@@ -183,9 +200,28 @@ def bench_rows(drawn: pl.DataFrame) -> pl.DataFrame:
     """Rows of `bench`, with `image_ids`: user messages without answers."""
     return drawn.sort("conversation_id").select(
         question_id="conversation_id",
-        turns=_messages("turns").list.filter(pl.element().struct.field("role") == "user"),
+        turns=_asked(),
         image_ids="image_ids",
         topic="topic",
         topic_id="topic_id",
         categories=_categories(),
     )
+
+
+def failure_rows(drawn: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `failures`, with `image_ids`. `drawn`: conversations with features and columns of table `failures`."""
+    return drawn.sort("conversation_id").select(
+        question_id="conversation_id",
+        turns=_asked(),
+        image_ids="image_ids",
+        failure_type="failure_type",
+        reviewed="reviewed",
+        judges="judges",
+        both_bad="both_bad",
+        models="models",
+        categories=_categories(),
+    )
+
+
+def _asked() -> pl.Expr:
+    return _messages("turns").list.filter(pl.element().struct.field("role") == "user")

@@ -1,5 +1,6 @@
 """Builds the sections of the report from the tables of a store."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
@@ -53,7 +54,7 @@ def report_content(store: Store, versions: Versions) -> Content:
         *bench_parts(store),
         *battle_parts(store, pairs),
     ]
-    numbers = _numbers(kept, int(battles["battles"].sum()), topics, store.height("bench"))
+    numbers = _numbers(kept, int(battles["battles"].sum()), topics, store.height("bench")) | _vote_reasons(store)
     return Content(gone, numbers, [each for each in parts if each is not None])
 
 
@@ -70,6 +71,17 @@ def _numbers(kept: Kept, battles: int, topics: pl.DataFrame, prompts: int) -> di
         "topics": topics.filter(pl.col("topic") >= 0)["topic"].n_unique(),
         "benchmark prompts": prompts,
     }
+
+
+def _vote_reasons(store: Store) -> dict[str, int]:
+    """How many kept votes have a released reason and a withheld one; nothing where no voter wrote any."""
+    slices = store.read_slices("decisions", ["item_kind", "keep", "vote_reason_withheld"])
+    counts = Counter[str]()
+    for rows in slices:
+        written = rows.filter("keep", item_kind="battle")["vote_reason_withheld"].drop_nulls().list.len()
+        counts["vote reasons"] += int((written == 0).sum())
+        counts["vote reasons withheld"] += int((written > 0).sum())
+    return dict(counts) if counts.total() else {}
 
 
 def _spoken(codes: pl.DataFrame) -> pl.DataFrame:

@@ -65,7 +65,7 @@ def measure_texts(settings: Settings, providers: Providers, stage: str, kept_onl
     store = Store.open(settings.store)
     texts = texts_of(_conversations(store, kept_only))
     if not kept_only:
-        texts[MeasuredOn.MESSAGES] |= _image_texts(store, providers)
+        texts[MeasuredOn.MESSAGES] |= _image_texts(store, providers) | vote_reasons(store)
     return report(stage, _measure_texts(store, settings, providers, texts, screens=not kept_only))
 
 
@@ -161,6 +161,12 @@ def conversations_to_describe(source: Store, known: Store) -> pl.DataFrame:
 
 def _conversations(store: Store, kept_only: bool) -> pl.DataFrame:
     return kept_conversations(store, "kept_by_screening") if kept_only else store.read("conversations")
+
+
+def vote_reasons(store: Store) -> dict[str, str]:
+    """Text id -> what a voter wrote about a vote; it is screened like any message."""
+    slices = store.read_slices("battles", ["vote_reason_id", "vote_reason"])
+    return dict(row for rows in slices for row in rows.drop_nulls().iter_rows())
 
 
 def _image_texts(store: Store, providers: Providers) -> dict[str, str]:

@@ -33,8 +33,9 @@ _READ_BYTES, _READ_END_BYTES, _END_BYTES = 1024 * 1024, 64 * 1024, 8
 _PART = re.compile(r"[0-9a-f]{20}\.parquet")
 """Name of a part: 12 digits of the hash of its bytes, 8 of the CRC-32 of its footer, which no page checksum covers."""
 _MADE_AGAIN = {
-    "decisions", "rule_parity", "bench_funnel", "bench_measures", "bench_agreement", "ratings", "style_coefficients",
-    "rank_changes", "pair_records", "win_rates", "vote_shares", "elo_ratings", "outlier_judges",
+    "decisions", "rule_parity", "failures", "failure_rates", "bench_funnel", "bench_measures", "bench_agreement",
+    "ratings", "style_coefficients", "rank_changes", "pair_records", "win_rates", "vote_shares", "elo_ratings",
+    "outlier_judges",
 }  # fmt: skip
 """Tables that a run replaces as a whole, from others."""
 HOLDS: dict[str, Callable[[], None]] = {}

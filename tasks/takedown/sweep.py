@@ -25,12 +25,12 @@ _TEXT_ID = pl.element().struct.field("text_id")
 IMPERSONAL = {
     "log_files", "takedowns", "ratings", "style_coefficients", "rank_changes", "pair_records", "win_rates",
     "vote_shares", "elo_ratings", "rule_parity", "bench_funnel", "bench_measures", "bench_agreement",
-    "topic_tree", "topic_changes",
+    "topic_tree", "topic_changes", "failure_rates",
 }  # fmt: skip
 """Tables without data of single conversations. The next `curate rate` computes ratings anew."""
 _CONVERSATION = ("conversation_id", "conversation_a", "conversation_b", "item_id")
 _OF_BENCH = ("answers", "verdicts")
-_DOCUMENTS = ("topics", "topic_model", "hidden", "hidden_changes")
+_DOCUMENTS = ("topics", "topic_model", "hidden", "hidden_changes", "failures", "failure_reviews")
 UNNAMED = "untitled ({})"
 """As topics are named of which nothing can be said: unique, with the topic's number."""
 _IMAGE = ("image_id", "image_a", "image_b", "source_image_id")
@@ -87,8 +87,10 @@ def live(store: Store, tombstones: Tombstones) -> Live:
         texts = rows.filter(stay.images.hold(pl.col("content_id")))["text"]
         stay.contents.add(pl.Series([text_id(text) for text in texts if text], dtype=pl.String))
     sides = stay.conversations.hold(pl.col("conversation_a")) & stay.conversations.hold(pl.col("conversation_b"))
-    for rows in store.read_slices("battles", ["conversation_a", "conversation_b", "judge"]):
-        stay.judges.add(rows.filter(sides)["judge"])
+    for rows in store.read_slices("battles", ["conversation_a", "conversation_b", "judge", "vote_reason_id"]):
+        kept = rows.filter(sides)
+        stay.judges.add(kept["judge"])
+        stay.contents.add(kept["vote_reason_id"])
     return stay
 
 

@@ -10,11 +10,13 @@ from schemas.tags import Categories
 PROMISED = {
     "chat": "images conversation_id model num_turns conversation language user_id tstamp is_preset preset_dataset "
     "categories topic topic_id",
-    "battle": "question_id model_a model_b winner judge conversation_a conversation_b num_turns anony language tstamp "
-    "images conv_metadata categories is_preset in_bench",
+    "battle": "question_id model_a model_b winner vote_reason judge conversation_a conversation_b num_turns anony "
+    "language tstamp images conv_metadata categories is_preset in_bench",
     "bench": "question_id turns images topic topic_id categories",
+    "failures": "question_id turns images failure_type reviewed judges both_bad models categories",
 }
-MESSAGES = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
+SHOWN = pa.list_(pa.struct([("image", pa.int32()), ("character", pa.int32())]))
+MESSAGES = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string()), ("images", SHOWN)]))
 IMAGES = pa.list_(pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
 
 
@@ -23,7 +25,7 @@ def test_a_configuration_has_exactly_the_promised_columns(config):
     assert arrow_schema(CONFIGS[config]).names == PROMISED[config].split()
 
 
-def test_there_are_three_configurations():
+def test_there_are_no_other_configurations():
     assert set(CONFIGS) == set(PROMISED)
 
 
@@ -36,7 +38,7 @@ def test_images_are_stored_as_the_datasets_library_stores_them(config):
     ("config", "column"),
     [("chat", "conversation"), ("battle", "conversation_a"), ("battle", "conversation_b"), ("bench", "turns")],
 )
-def test_messages_are_pairs_of_role_and_content(config, column):
+def test_messages_have_role_content_and_places_of_images(config, column):
     assert arrow_schema(CONFIGS[config]).field(column).type == MESSAGES
 
 

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from schemas.reject import RejectReason
-from tasks.ingest.log_line import LineRejected, Place
+from schemas.reject import LineRejected, RejectReason
+from tasks.ingest.image_marks import images_of, text_of
+from tasks.ingest.log_line import Place
 from tasks.storage.content_id import text_id
 
 Row = Mapping[str, Any]
@@ -69,16 +70,19 @@ def battle(row: Row, place: Place, images: Sequence[Row] = (), *, id_column: str
         for side, suffix in (("a", ""), ("b", "-b"))
     ]
     shown = [state["model_name"] for state in states] if row.get("anony") is False else ["", ""]
-    return {"type": vote, "models": shown, "states": states, "tstamp": seconds(row, place), "ip": person(row)}
+    reason = {"reason": row.get("vote_reason", row.get("reason"))}
+    return {"type": vote, "models": shown, "states": states, "tstamp": seconds(row, place), "ip": person(row)} | reason
 
 
 def messages(conversation: Any, place: Place, images: Sequence[Row]) -> list[list[Any]]:
     """[role, content] of {role, content} messages, which some releases wrap in one-item lists.
 
-    Images go to the first user message. System messages are left out.
+    An image stands where a typed part or the message's own `images` (of our releases) puts it, if the row says it of
+    all; else all go to the first user message. System messages are left out.
     Raises LineRejected unless user and assistant take turns, the user first.
     """
     found: list[list[Any]] = []
+    places: list[list[tuple[int, int]]] = []
     for message in conversation:
         message = message[0] if isinstance(message, list) and len(message) == 1 else message
         if message["role"] in ("system", "developer"):
@@ -86,17 +90,22 @@ def messages(conversation: Any, place: Place, images: Sequence[Row]) -> list[lis
         if message["role"] != ("assistant" if len(found) % 2 else "user"):
             raise LineRejected(RejectReason.BAD_MESSAGES, "user and assistant do not take turns")
         found.append([message["role"], text_of(message["content"])])
-    if found and images:
-        found[0][1] = [found[0][1], [image_name(place, index, each) for index, each in enumerate(images)]]
+        places.append(_places(message, sum(map(len, places))))
+    names = [image_name(place, index, each) for index, each in enumerate(images)]
+    if {image for shown in places for image, _ in shown} == {*range(len(names))}:
+        for said, shown in zip(found, places, strict=True):
+            if shown:
+                said[1] = [said[1], [names[image] for image, _ in shown], [character for _, character in shown]]
+    elif found:
+        found[0][1] = [found[0][1], names]
     return found
 
 
-def text_of(content: Any) -> Any:
-    """The text of a message; text parts of a list of typed parts are joined by line breaks."""
-    if not isinstance(content, list):
-        return content
-    texts = [part["text"] for part in content if part["type"] in ("text", "input_text", "output_text")]
-    return "\n".join(text for text in texts if text)
+def _places(message: Row, before: int) -> list[tuple[int, int]]:
+    """(index of the image, characters before it) of a message's images; `before` are those of earlier messages."""
+    if message.get("images"):
+        return [(each["image"], each["character"]) for each in message["images"]]
+    return list(enumerate(images_of(message["content"]), before))
 
 
 def image_name(place: Place, index: int, image: Row) -> str:

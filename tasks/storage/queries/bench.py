@@ -33,6 +33,17 @@ def bench_tables(store: Store) -> dict[str, pl.DataFrame]:
     }
 
 
+def failure_tables(store: Store) -> dict[str, pl.DataFrame]:
+    """Table name -> rows: failures by type, and error rates by model and type."""
+    by_type = (
+        store.read("failures")
+        .group_by("failure_type")
+        .agg(prompts=pl.len(), reviewed=pl.col("reviewed").sum(), drawn=pl.col("drawn").sum())
+    )
+    rates = store.read("failure_rates").with_columns(pl.col("error_rate").round(4))
+    return {"failures": by_type.sort("failure_type", nulls_last=True), "failure_rates": rates}
+
+
 def bench_evidence(store: Store) -> dict[str, list[dict[str, Any]]]:
     """Rows of bench_funnel, bench_measures and bench_agreement, for the dataset card."""
     names = ("bench_funnel", "bench_measures", "bench_agreement")

@@ -71,7 +71,10 @@ def _battle(store: Store, item: str) -> Account | None:
         return None
     sides = {side: _decision(store, "conversation", row[side]) for side in ("conversation_a", "conversation_b")}
     battle_id = row["battle_id"]
-    return {"battle": battle_id, "decision": _decision(store, "battle", battle_id), "vote": row, "sides": sides}
+    words = _signals(store, row["vote_reason_id"]) if row["vote_reason_id"] else None
+    vote = {name: value for name, value in row.items() if name != "vote_reason"}
+    decision = _decision(store, "battle", battle_id)
+    return {"battle": battle_id, "decision": decision, "vote": vote, "vote_reason": words, "sides": sides}
 
 
 def _image(store: Store, item: str) -> Account | None:
@@ -199,7 +202,7 @@ def _cosine(store: Store, one: str, other: str) -> float | None:
 
 Reasons = Callable[[str, Sequence[str]], Mapping[str, list[str]]]
 """Function of a configuration and released ids that returns the reasons for each id."""
-_OTHERWISE = {"chat": "its prompt is in the benchmark", "bench": "not drawn"}
+_OTHERWISE = {"chat": "its prompt is in the benchmark", "bench": "not drawn", "failures": "not drawn"}
 
 
 def removal_reasons(store: Store) -> Reasons:

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from datasets import Image, List, load_dataset
 
-from tasks.export.sft import as_trainers_read, llava_example
+from schemas.export import SftStyle
+from tasks.export.examples import as_trainers_read, llava_example, marked, messages_example, sharegpt_example
 from tests.small_store import HOSTILE_PROMPT, MODELS
 from tests.tampered_release import CHAT, rewrite
 from tests.tasks.export.conftest import examples, files
@@ -66,23 +67,73 @@ def test_llava_has_one_mark_for_every_image_whatever_people_wrote(sft):
     assert any(HOSTILE_PROMPT in row["conversations"][0]["value"] for row in rows)
 
 
+def talk(*turns):
+    """A released row of these turns: (text, (image, character)…)."""
+    said = [
+        {
+            "role": ("user", "assistant")[place % 2],
+            "content": text,
+            "images": [{"image": image, "character": character} for image, character in shown],
+        }
+        for place, (text, *shown) in enumerate(turns)
+    ]
+    return {"conversation_id": "c", "model": "m", "language": "English", "topic": None, "conversation": said}
+
+
 def test_a_users_own_mark_is_no_mark():
-    turns = [{"role": "user", "content": "what is <image>?"}, {"role": "assistant", "content": "<image> is a tag"}]
-    row = {"conversation_id": "c", "model": "m", "language": "English", "topic": None, "conversation": turns}
-    made = llava_example(row, ["images/a.png"])
-    assert [turn["value"] for turn in made["conversations"]] == ["<image>\nwhat is < image >?", "< image > is a tag"]
+    made = llava_example(talk(("what is <image>?", (0, 0)), ("<image> or <video> is a tag",)), ["images/a.png"])
+    written = [turn["value"] for turn in made["conversations"]]
+    assert written == ["<image>\nwhat is < image >?", "< image > or < video > is a tag"]
+
+
+@pytest.mark.parametrize(
+    ("text", "places", "written"),
+    [
+        ("What is it?", [0], "<image>\nWhat is it?"),
+        ("", [0, 0], "<image>\n<image>"),
+        ("Is  like ?", [3, 9], "Is <image> like <image>?"),
+        ("First\nsecond", [6], "First\n<image>\nsecond"),
+        ("Look", [4, 4], "Look\n<image>\n<image>"),
+        ("a<image>b", [1], "a<image>< image >b"),
+    ],
+)
+def test_marks_stand_where_the_images_stood(text, places, written):
+    assert marked(text, [{"image": n, "character": at} for n, at in enumerate(places)]) == written
+
+
+def test_images_stay_with_their_turn_and_the_second_one_is_the_second():
+    row = talk(("Is  like ?", (1, 3), (0, 9)), ("No.",), ("And this?", (2, 0), (1, 0)), ("Yes.",))
+    shared = sharegpt_example(row, ["a", "b", "c"])
+    assert shared["images"] == ["b", "a", "c", "b"]
+    values = [turn["value"] for turn in shared["conversations"]]
+    assert values == ["Is <image> like <image>?", "No.", "<image>\n<image>\nAnd this?", "Yes."]
+    made = messages_example(row, ["a", "b", "c"])
+    kinds = [[part["type"] for part in turn["content"]] for turn in made["messages"]]
+    assert kinds == [["text", "image", "text", "image", "text"], ["text"], ["image", "image", "text"], ["text"]]
+    assert made["images"] == shared["images"]
+
+
+def test_ms_swift_and_llama_factory_find_a_path_for_every_mark_and_alternating_roles(sft):
+    """What LLaMA-Factory 0.9.5 and ms-swift 4.6 check of a row; both were tried on an export (docs/releasing.md)."""
+    _, _, out = sft("--style", "sharegpt")
+    told = json.loads((out / "dataset_info.json").read_text())["train"]
+    assert (told["formatting"], told["columns"]) == ("sharegpt", {"messages": "conversations", "images": "images"})
+    for line in (out / told["file_name"]).read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        said = [turn["value"] for turn in row["conversations"]]
+        assert sum(text.count("<image>") for text in said) == len(row["images"])
+        assert [turn["from"] for turn in row["conversations"]] == ["human", "gpt"] * (len(said) // 2)
+        assert all((out / path).is_file() for path in row["images"])
 
 
 @pytest.mark.parametrize(("shown", "image"), [([], None), (["a"], "a"), (["a", "b"], ["a", "b"])])
 def test_llava_has_a_path_for_one_image_a_list_for_several_and_nothing_for_none(shown, image):
-    turns = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
-    row = {"conversation_id": "c", "model": "m", "language": "English", "topic": None, "conversation": turns}
-    written = as_trainers_read(llava_example(row, shown))
+    written = as_trainers_read(llava_example(talk(("hi",), ("ho",)), shown))
     assert (written.get("image"), "image" in written) == (image, image is not None)
     assert written["conversations"][0]["value"].count("<image>") == len(shown)
 
 
-@pytest.mark.parametrize("style", ["messages", "llava"])
+@pytest.mark.parametrize("style", list(SftStyle))
 @pytest.mark.parametrize("form", ["parquet", "json"])
 def test_every_format_says_the_same_as_json_lines(sft, style, form):
     _, _, lines = sft("--style", style)
@@ -92,7 +143,7 @@ def test_every_format_says_the_same_as_json_lines(sft, style, form):
     assert [as_trainers_read(each) if form == "parquet" else each for each in found] == examples(lines)
 
 
-@pytest.mark.parametrize("style", ["messages", "llava"])
+@pytest.mark.parametrize("style", list(SftStyle))
 def test_parquet_has_the_same_columns_whatever_the_rows_hold(sft, release, tmp_path, style):
     bare = Path(shutil.copytree(release, tmp_path / "bare"))
     rewrite(bare, CHAT, lambda rows: [row | {"images": [], "topic": None} for row in rows])

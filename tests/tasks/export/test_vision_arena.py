@@ -14,9 +14,8 @@ from flows.commands import main
 from flows.commands.pipeline import export_released
 from schemas.errors import BadInput
 from schemas.export import Compat
-from schemas.release import CONFIGS
 from schemas.settings import Settings
-from tasks.export.compat import export_beside, export_vision_arena, judge_name, published_row, user_number
+from tasks.export.compat import FEATURES, export_beside, export_vision_arena, judge_name, published_row, user_number
 from tasks.storage.tables import Store
 from tasks.storage.user_ids import KEY_VARIABLE
 from tasks.takedown.releases import withdraw_releases
@@ -110,7 +109,7 @@ def test_rows_without_an_image_are_left_out_as_loaders_take_the_first(release, t
 def test_every_folder_says_what_the_release_says_of_removal_licence_and_stand_ins(exported, release):
     told = (release / "README.md").read_text(encoding="utf-8")
     kept = [told[told.index(f"## {title}") :].split("\n\n")[1] for title in ("What was removed", "Licence", "Removal")]
-    for folder in (exported, *(exported / config for config in CONFIGS)):
+    for folder in (exported, *(exported / config for config in FEATURES)):
         card = (folder / "README.md").read_text(encoding="utf-8")
         assert all(text.strip() in card for text in kept)
         assert "> **Built with embedded stand-ins**" in card

@@ -160,3 +160,22 @@ def test_lines_of_several_servers_meet_in_one_table(tmp_path):
     store = ingested(tmp_path / "logs", tmp_path / "store")
     assert store.read("conversations").height == 2
     assert rejected(store) == {(f"server0/{DAY}", 2): "not_json"}
+
+
+def test_what_a_voter_wrote_is_kept_with_the_vote_that_counts(tmp_path):
+    write(
+        tmp_path / "logs",
+        DAY,
+        vote("a", "b", reason="left is vague"),
+        vote("a", "b", at=20, reason="  right reads the sign  "),
+        vote("c", "d", reason=" "),
+        vote("e", "f", kind="share", reason="not a vote"),
+        vote("g", "h", reason=["no text"]),
+    )
+    store = ingested(tmp_path / "logs", tmp_path / "store")
+    words = "right reads the sign"
+    assert store.read("battles").select("vote_reason", "vote_reason_id").rows() == [
+        (None, None),
+        (words, text_id(words)),
+    ]
+    assert rejected(store) == {(DAY, 5): "bad_vote_reason"}

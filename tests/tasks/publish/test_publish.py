@@ -66,8 +66,8 @@ def test_a_tag_with_other_files_is_refused(hub, publish):
         publish()
 
 
-def test_three_repositories_hold_one_configuration_each(hub, publish, release):
-    assert sorted(publish(per_config=True)) == ["org/arena-battle", "org/arena-bench", "org/arena-chat"]
+def test_every_configuration_has_a_repository_of_its_own(hub, publish, release):
+    assert sorted(publish(per_config=True)) == [f"org/arena-{name}" for name in ("battle", "bench", "chat", "failures")]
     files = hub.files("org/arena-chat", "1.0.0")
     assert files["data/train-00000-of-00001.parquet"] == contents(release)["chat/data/train-00000-of-00001.parquet"]
     assert b"config_name: chat" in files["README.md"]
@@ -77,7 +77,7 @@ def test_three_repositories_hold_one_configuration_each(hub, publish, release):
     assert "leaderboard/overall.csv" in hub.files("org/arena-battle")
 
 
-def test_of_three_repositories_those_that_are_done_stay_when_the_rest_is_finished(hub, publish):
+def test_of_several_repositories_those_that_are_done_stay_when_the_rest_is_finished(hub, publish):
     hub.fail("POST", "/api/datasets/org/arena-bench/commit/", 403, times=1)
     with pytest.raises(Exception, match="403"):
         publish(per_config=True)

@@ -13,7 +13,8 @@ from tasks.release.shards import features
 from tests.builders import NOON, drawn_image
 from tests.small_store import HOSTILE_PROMPT, USER
 
-MESSAGES = List({"role": Value("string"), "content": Value("string")})
+SHOWN = List({"image": Value("int32"), "character": Value("int32")})
+MESSAGES = List({"role": Value("string"), "content": Value("string"), "images": SHOWN})
 NAMES = "captioning creative_writing diagram entity_recognition homework humor is_code ocr refusal"
 CATEGORIES = dict.fromkeys(NAMES.split(), Value("bool"))
 SIDE = {name: Value("int64") for name in ("assistant_tokens", "headers", "list_items", "bold", "entities")}
@@ -38,6 +39,7 @@ EXPECTED = {
         "model_a": Value("string"),
         "model_b": Value("string"),
         "winner": Value("string"),
+        "vote_reason": Value("string"),
         "judge": Value("string"),
         "conversation_a": MESSAGES,
         "conversation_b": MESSAGES,
@@ -57,6 +59,17 @@ EXPECTED = {
         "images": List(Image()),
         "topic": Value("string"),
         "topic_id": Value("int32"),
+        "categories": CATEGORIES,
+    },
+    "failures": {
+        "question_id": Value("string"),
+        "turns": MESSAGES,
+        "images": List(Image()),
+        "failure_type": Value("string"),
+        "reviewed": Value("bool"),
+        "judges": Value("int32"),
+        "both_bad": Value("int32"),
+        "models": List(Value("string")),
         "categories": CATEGORIES,
     },
 }
@@ -104,7 +117,8 @@ def test_chat_rows_say_what_the_tables_say(loaded):
     assert rows["c03"]["user_id"] == USER
     assert rows["c04"]["user_id"] is None
     assert rows["c01"]["num_turns"] == 2
-    assert rows["c01"]["conversation"][0] == {"role": "user", "content": HOSTILE_PROMPT}
+    shown = [{"image": 0, "character": 0}]
+    assert rows["c01"]["conversation"][0] == {"role": "user", "content": HOSTILE_PROMPT, "images": shown}
     assert [turn["role"] for turn in rows["c01"]["conversation"]] == ["user", "assistant"] * 2
     assert not rows["c03"]["is_preset"]
 
@@ -123,5 +137,6 @@ def test_battle_rows_have_both_sides_and_the_published_spelling_of_winners(loade
 
 def test_the_benchmark_holds_prompts_without_answers(loaded):
     (row,) = loaded["bench"].remove_columns("images")
-    assert row["turns"] == [{"role": "user", "content": "What is in picture 0?"}]
+    shown = [{"image": 0, "character": 0}]
+    assert row["turns"] == [{"role": "user", "content": "What is in picture 0?", "images": shown}]
     assert row["topic"] == "picture, thing"

@@ -57,7 +57,7 @@ def _table(card, heading):
 
 def test_front_matter_names_every_configuration_and_finds_its_files(front_matter, release):
     assert [each["config_name"] for each in front_matter["configs"]] == list(CONFIGS)
-    assert [each.get("default", False) for each in front_matter["configs"]] == [True, False, False]
+    assert [each.get("default", False) for each in front_matter["configs"]] == [True, False, False, False]
     for each in front_matter["configs"]:
         (files,) = each["data_files"]
         assert files["split"] == "train"

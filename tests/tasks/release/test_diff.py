@@ -54,7 +54,7 @@ def test_a_changed_value_names_its_column_and_asks_for_a_patch(release, own_rele
     _rewrite(own_release, "chat", rename)
     found, changes = diff_releases(release, own_release), _changes(release, own_release)
     assert [(row.id, row.change, row.columns) for row in changes] == [(_ids(release)[0], "changed", ["model"])]
-    assert found.columns == {"chat": {"model": 1}, "battle": {}, "bench": {}}
+    assert found.columns == {"chat": {"model": 1}, "battle": {}, "bench": {}, "failures": {}}
     assert found.bump == Bump.PATCH
 
 

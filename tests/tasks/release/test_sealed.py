@@ -18,10 +18,7 @@ from tests.tampered_release import BATTLE, BENCH, CHAT, change_row, rewrite, wri
 @pytest.mark.parametrize("shard", [CHAT, BATTLE, BENCH])
 def test_an_image_that_was_taken_out_of_a_row_is_found(own_release, shard):
     change_row(own_release, shard, images=[])
-    config = shard.partition("/")[0]
-    assert f"{config}: its rows do not show the images that they showed when the release was sealed" in verify_release(
-        own_release
-    )
+    assert any("shows an image that the row has not" in problem for problem in verify_release(own_release))
 
 
 def test_images_that_changed_their_rows_are_found(own_release):

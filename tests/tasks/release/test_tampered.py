@@ -41,6 +41,9 @@ def _no_card(release):
     reseal(release)
 
 
+_SYSTEM = {"role": "system", "content": "x", "images": []}
+_BEYOND = {"role": "user", "content": "x", "images": [{"image": 99, "character": 0}]}
+
 FILES = {
     "notes.txt: no release has such a file": lambda r: add_file(r, "notes.txt"),
     "chat/data/more.parquet: no release has such a file": lambda r: add_file(r, "chat/data/more.parquet"),
@@ -79,7 +82,7 @@ def _broken_pixels(release):
 
 
 def _answered_bench(release):
-    answer = {"role": "assistant", "content": "42"}
+    answer = {"role": "assistant", "content": "42", "images": []}
     rewrite(release, BENCH, lambda rows: [rows[0] | {"turns": [*rows[0]["turns"], answer]}])
 
 
@@ -89,8 +92,11 @@ ROWS = {
     "conversation_id holds an identifier: path": lambda r: change_row(r, CHAT, conversation_id="/home/me/logs"),
     "preset_dataset holds an identifier: path": lambda r: change_row(r, CHAT, preset_dataset="s3://bucket/presets"),
     "the winner is 'left'; it is one of model_a,": lambda r: change_row(r, BATTLE, winner="left"),
-    "messages by 'system'": lambda r: change_row(r, CHAT, conversation=[{"role": "system", "content": "x"}]),
+    "messages by 'system'": lambda r: change_row(
+        r, CHAT, conversation=[{"role": "system", "content": "x", "images": []}]
+    ),
     "turns has messages by 'assistant'": _answered_bench,
+    "shows an image that the row has not": lambda r: change_row(r, CHAT, conversation=[_BEYOND]),
     "num_turns is 7, which is not the number": lambda r: change_row(r, CHAT, num_turns=7),
     "conversation is not what it must be": lambda r: change_row(r, CHAT, conversation=None),
     "images is not what it must be": lambda r: change_row(r, CHAT, images=None),

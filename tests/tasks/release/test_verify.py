@@ -93,7 +93,7 @@ def test_a_raw_identifier_of_a_person_is_found(own_release, shard, column, raw):
 )
 @pytest.mark.parametrize(("shard", "column"), [(CHAT, "conversation"), (BATTLE, "conversation_b")])
 def test_personal_data_in_a_message_is_found_and_not_repeated(own_release, shard, column, text, kind):
-    change_row(own_release, shard, **{column: [{"role": "user", "content": text}]})
+    change_row(own_release, shard, **{column: [{"role": "user", "content": text, "images": []}]})
     (problem,) = verify_release(own_release)
     assert problem.endswith(f"a message in {column} holds personal data: {kind}")
 
@@ -101,7 +101,7 @@ def test_personal_data_in_a_message_is_found_and_not_repeated(own_release, shard
 def test_personal_data_that_the_policy_keeps_is_no_problem(own_release):
     policy = manifest_of(own_release)["policy"]
     write_manifest(own_release, policy=policy | {"rules": [r for r in policy["rules"] if r["reason"] != "pii_text"]})
-    change_row(own_release, CHAT, conversation=[{"role": "user", "content": "203.0.113.7"}])
+    change_row(own_release, CHAT, conversation=[{"role": "user", "content": "203.0.113.7", "images": []}])
     assert not [problem for problem in verify_release(own_release) if "personal data" in problem]
 
 
@@ -147,7 +147,7 @@ def test_an_image_path_that_is_no_content_id_is_found(own_release, path):
 
 def test_a_benchmark_prompt_in_chat_is_found(own_release):
     (item,) = pq.read_table(own_release / "bench/data/train-00000-of-00001.parquet").to_pylist()
-    answered = [*item["turns"], {"role": "assistant", "content": "It is a cat."}]
+    answered = [*item["turns"], {"role": "assistant", "content": "It is a cat.", "images": []}]
     change_row(own_release, CHAT, conversation=answered, images=item["images"])
     (problem,) = verify_release(own_release)
     assert "a benchmark prompt is in chat" in problem

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from schemas.agreement import JudgeVote
-from schemas.bench import BenchItem
+from schemas.bench import BenchItem, Failure, FailureRate, FailureReview
 from schemas.conversation import Conversation, RedactedConversation
 from schemas.decision import NearPrompt, Review
 from schemas.image import NearImage, RedactedImage, SearchedImage, SemanticImage
@@ -19,6 +19,7 @@ from schemas.tables import TABLES
 from schemas.topic import FittedDocument, TopicMember, TopicName
 from tasks.images.decode import open_image
 from tasks.policy.policy_file import policy_hash
+from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store, frame_of
 from tasks.storage.user_ids import KEY_VARIABLE
 from tests.builders import battle, counted_tokens, decision, facts_frame, image, image_bytes, measure_clean, verdict
@@ -35,7 +36,8 @@ LINES = [
     chat("left", f"{SECRET} two?", "secret left answer", ip=ANN, model="x"),
     chat("right", f"{SECRET} two?", "secret right answer", ip=ANN, model="y"),
     vote(state("left", f"{SECRET} two?", "secret left answer", model_name="x"),
-         state("right", f"{SECRET} two?", "secret right answer", model_name="y"), at=20, ip=ANN),
+         state("right", f"{SECRET} two?", "secret right answer", model_name="y"),
+         at=20, ip=ANN, reason=f"{SECRET} why"),
     chat("bob2", "another question of bobs?", "and its answer", ip=BOB, images=[OTHER]),
     b"{broken",
 ]  # fmt: skip
@@ -97,6 +99,21 @@ def fill(store: Store) -> None:
         ],
         "topic_names": [TopicName(evidence="e", version="1", name=f"{SECRET} topic", document_ids=_documents(rows))],
         "bench": [BenchItem(conversation_id=bob.conversation_id, document_id=bob.document_id, topic=0)],
+        "failures": [
+            Failure(
+                document_id=row.document_id,
+                conversation_id=row.conversation_id,
+                judges=2,
+                both_bad=2,
+                models=["x"],
+                failure_type=None,
+                reviewed=False,
+                drawn=True,
+            )
+            for row in rows
+        ],
+        "failure_rates": [FailureRate(model="x", failure_type="all", battles=2, both_bad=2, error_rate=1)],
+        "failure_reviews": [FailureReview(document_id=d, failure_type="hallucination") for d in _documents(rows)],
         "near_images": [
             NearImage(**dict.fromkeys(NearImage.model_fields, 1) | {"image_a": a, "image_b": b})
             for a, b in zip(sorted(set(images)), sorted(set(images))[1:], strict=False)
@@ -147,7 +164,9 @@ def fill(store: Store) -> None:
     }
     for name, of_table in tables.items():
         store.replace(name, frame_of(TABLES[name].row, of_table))
-    store.append("signals/text_pii", facts_frame("text_pii", {"0" * 32: {}}))  # of an answer that was replaced
+    store.append(
+        "signals/text_pii", facts_frame("text_pii", {"0" * 32: {}, text_id(f"{SECRET} why"): {}})
+    )  # of an answer that was replaced
     store.write_bytes(f"policies/{policy_hash(POLICY)}.json", POLICY.model_dump_json().encode())
 
 

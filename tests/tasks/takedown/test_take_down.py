@@ -91,6 +91,15 @@ def test_a_raw_user_is_found_by_the_stores_key_and_written_nowhere(store):
     assert files_with(store, ANN) == []
 
 
+def test_what_is_known_of_a_voters_words_stays_as_long_as_the_vote(store):
+    words = text_id(f"{SECRET} why")
+    take(store, conv_id("bob"))
+    assert words in set(store.read("signals/text_pii")["content_id"])
+    take(store, conv_id("left"))
+    assert words not in set(store.read("signals/text_pii")["content_id"])
+    assert files_with(store, f"{SECRET} why") == []
+
+
 @pytest.mark.parametrize("asked", ["left", "right"])
 def test_one_side_of_a_vote_takes_the_other_along_because_it_repeats_the_prompt(store, asked):
     take(store, conv_id(asked))

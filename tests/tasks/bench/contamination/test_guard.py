@@ -104,7 +104,12 @@ def test_another_prompt_is_in_chat(tmp_path, what):
 @pytest.mark.parametrize("what", ALIKE)
 def test_a_hidden_prompt_and_what_is_alike_are_in_nothing(tmp_path, what):
     rows = gathered_rows(alike_store(tmp_path, *ALIKE[what], hidden=True)).rows
-    assert {config: frame.height for config, frame in rows.items()} == {"chat": 0, "battle": 0, "bench": 0}
+    assert {config: frame.height for config, frame in rows.items()} == {
+        "chat": 0,
+        "battle": 0,
+        "bench": 0,
+        "failures": 0,
+    }
 
 
 def test_a_prompt_that_is_reserved_but_not_drawn_is_in_nothing_either(tmp_path):
@@ -112,7 +117,12 @@ def test_a_prompt_that_is_reserved_but_not_drawn_is_in_nothing_either(tmp_path):
     hidden = store.read("hidden")
     store.replace("hidden", hidden.with_columns(drawn=False))
     rows = gathered_rows(store).rows
-    assert {config: frame.height for config, frame in rows.items()} == {"chat": 0, "battle": 0, "bench": 0}
+    assert {config: frame.height for config, frame in rows.items()} == {
+        "chat": 0,
+        "battle": 0,
+        "bench": 0,
+        "failures": 0,
+    }
 
 
 def test_a_prompt_in_both_splits_is_hidden(tmp_path):

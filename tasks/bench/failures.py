@@ -1,0 +1,104 @@
+"""Prompts that several people saw fail, the type of each failure, and how often each model failed.
+
+In: kept battles, their prompts, and what the tagger says of them. Out: tables `failures` and `failure_rates`.
+"""
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from schemas.battle import Winner
+from schemas.bench import Failure, FailureRate, FailureType
+from tasks.bench.draw import draw
+from tasks.storage.tables import frame_schema
+
+UNDECIDED, ALL = "undecided", "all"
+BOTH_BAD = pl.col("winner") == Winner.BOTH_BAD.value
+_WHERE = (
+    r"(?i)\b(?:left|right|above|below|behind|in front|beside|direction|from the side"
+    r"|upside|rotat\w*|mirror\w*|fold\w*)\b"
+)
+"""Words of prompts about places and views in space; linear in the length of the prompt."""
+_OF_SUBCATEGORY = {
+    "Mathematical Reasoning": FailureType.VISUAL_REASONING,
+    "Data Analysis": FailureType.VISUAL_REASONING,
+    "Problem Solving": FailureType.VISUAL_REASONING,
+    "Comparative Analysis": FailureType.VISUAL_REASONING,
+    "Attribute-based Question Answering": FailureType.VISUAL_REASONING,
+    "Meme Comprehension": FailureType.CONTEXTUAL_UNDERSTANDING,
+    "Cultural Analysis": FailureType.CONTEXTUAL_UNDERSTANDING,
+    "Emotion Recognition": FailureType.CONTEXTUAL_UNDERSTANDING,
+}
+_OF_CATEGORY = {"Recognition": FailureType.VISUAL_RECOGNITION, "Descriptive": FailureType.VISUAL_RECOGNITION}
+_EXPERT = ("Health and Medicine", "Tech and Engineering", "Science", "Business", "Humanities and Social Science")
+
+
+def failure_pool(battles: pl.DataFrame, judges_min: int) -> pl.DataFrame:
+    """The prompts that at least `judges_min` people voted both bad, with the columns of `Failure` but types and draw.
+
+    `battles`: kept ones, by time, with the `document_id` of their prompt.
+    """
+    seats = pl.concat_list("model_a", "model_b")
+    failed = battles.filter(BOTH_BAD & pl.col("judge").is_not_null())
+    by_prompt = failed.group_by("document_id", maintain_order=True).agg(
+        pl.col("conversation_a").first().alias("conversation_id"),
+        judges=pl.col("judge").n_unique().cast(pl.Int32),
+        both_bad=pl.len().cast(pl.Int32),
+        models=seats.explode().unique().sort(),
+    )
+    return by_prompt.filter(pl.col("judges") >= judges_min)
+
+
+def typed(failures: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:
+    """Add `failure_type` and `reviewed`. `failures` has prompt, unsafe and the columns of categories and taxonomy.
+
+    A reviewer decides first. Then, in order: unsafe, expert image and a question that is analytical, space, taxonomy,
+    text to read. Hallucinations cannot be told from a prompt: only reviewers name them.
+    """
+    analytical = pl.col("question_category").is_in(["Analytical", "Instructive"])
+    rule = pl.coalesce(
+        pl.when("unsafe").then(pl.lit(FailureType.SAFETY.value)),
+        pl.when(pl.col("prompt").str.contains(_WHERE)).then(pl.lit(FailureType.SPATIAL_IMAGINATION.value)),
+        pl.when(pl.col("image_subdomain").is_in(_EXPERT) & analytical & ~pl.col("homework").fill_null(False)).then(
+            pl.lit(FailureType.EXPERT_DOMAIN_KNOWLEDGE.value)
+        ),
+        _named("question_subcategory", _OF_SUBCATEGORY),
+        pl.when(pl.col("humor")).then(pl.lit(FailureType.CONTEXTUAL_UNDERSTANDING.value)),
+        pl.when(pl.col("homework")).then(pl.lit(FailureType.VISUAL_REASONING.value)),
+        _named("question_category", _OF_CATEGORY),
+        pl.when(pl.col("ocr")).then(pl.lit(FailureType.VISUAL_RECOGNITION.value)),
+    )
+    said = failures.with_columns(rule=rule).join(
+        reviews.rename({"failure_type": "told"}), on="document_id", how="left", maintain_order="left"
+    )
+    return said.with_columns(failure_type=pl.coalesce("told", "rule"), reviewed=pl.col("told").is_not_null())
+
+
+def _named(column: str, types: Mapping[str, FailureType]) -> pl.Expr:
+    values = {name: kind.value for name, kind in types.items()}
+    return pl.col(column).replace_strict(values, default=None, return_dtype=pl.String)
+
+
+def failure_set(failures: pl.DataFrame, size: int, seed: int) -> pl.DataFrame:
+    """Rows of `Failure`: at most `size` drawn evenly over types, undecided ones as a type of their own, none unsafe."""
+    kinds = [*(kind.value for kind in FailureType if kind is not FailureType.SAFETY), UNDECIDED]
+    kind = pl.col("failure_type").fill_null(UNDECIDED)
+    safe = failures.filter(~pl.col("unsafe") & (kind != FailureType.SAFETY.value))
+    members = {n: safe.filter(kind == name)["document_id"].sort().to_list() for n, name in enumerate(kinds)}
+    some = {n: documents for n, documents in members.items() if documents}
+    chosen = [document for documents in draw(some, size, seed).values() for document in documents]
+    marked = failures.with_columns(drawn=pl.col("document_id").is_in(chosen))
+    return marked.select(frame_schema(Failure).names()).sort("document_id")
+
+
+def failure_rates(battles: pl.DataFrame, failures: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `FailureRate` over all prompts of `failures`, by model and type. `battles` as for `failure_pool`."""
+    kinds = failures.select("document_id", failure_type=pl.col("failure_type").fill_null(UNDECIDED))
+    seen = battles.join(kinds, on="document_id")
+    sides = pl.concat(seen.select("failure_type", "winner", model=side) for side in ("model_a", "model_b"))
+    both = pl.concat([sides, sides.with_columns(failure_type=pl.lit(ALL))])
+    counted = both.group_by("model", "failure_type").agg(
+        battles=pl.len().cast(pl.Int64), both_bad=BOTH_BAD.sum().cast(pl.Int64)
+    )
+    rate = pl.col("both_bad") / pl.col("battles")
+    return counted.with_columns(error_rate=rate).select(frame_schema(FailureRate).names())

@@ -1,0 +1,161 @@
+"""A thousand battles with planted failures: the pool holds what was planted, and nothing that one person alone saw."""
+
+from datetime import timedelta
+from random import Random
+
+import polars as pl
+import pytest
+
+from schemas.bench import FailureType
+from schemas.settings import Settings
+from tasks.bench.steps import find_failures
+from tasks.policy.policy_file import policy_hash
+from tests.builders import (
+    NOON,
+    VERSIONS,
+    battle,
+    decision,
+    facts_frame,
+    gathered_rows,
+    measure_clean,
+    sides,
+    store_with,
+)
+from tests.small_store import POLICY
+
+MODELS = [f"model-{n}" for n in range(8)]
+TYPES = [kind for kind in FailureType if kind is not FailureType.HALLUCINATION]
+PLANTED = 5
+"""Prompts planted for each type that the tagger can tell, each voted both bad by two or three people."""
+ASKED = {FailureType.SPATIAL_IMAGINATION: "What is to the left of item {}?"}
+LABELS = {
+    FailureType.VISUAL_RECOGNITION: {"question_category": "Recognition", "question_subcategory": "Text Recognition"},
+    FailureType.VISUAL_REASONING: {"question_category": "Analytical", "question_subcategory": "Mathematical Reasoning"},
+    FailureType.CONTEXTUAL_UNDERSTANDING: {"question_subcategory": "Meme Comprehension"},
+    FailureType.EXPERT_DOMAIN_KNOWLEDGE: {"question_category": "Analytical", "image_subdomain": "Health and Medicine"},
+}
+
+
+def _vote(number, prompt, judge, winner, random):
+    left, right = random.sample(MODELS, 2)
+    pair = [
+        side.model_copy(update={"model": model, "tstamp": NOON + timedelta(seconds=number)})
+        for side, model in zip(sides(f"b{number:04d}", prompt, "An answer."), (left, right), strict=True)
+    ]
+    return pair, battle(*pair, winner, judge=judge)
+
+
+@pytest.fixture(scope="module")
+def arena(tmp_path_factory):
+    """The store after `find_failures`, and document_id -> planted type (None: undecided)."""
+    random, votes, planted, labels = Random(3), [], {}, {}
+    for kind in [*TYPES, None]:
+        for n in range(PLANTED):
+            prompt = ASKED.get(kind, f"Planted {{}} of {kind}").format(n)
+            people = [f"{kind} {n} {person}" for person in range(2 + n % 2)]
+            some = [_vote(len(votes) + at, prompt, who, "tie_bothbad", random) for at, who in enumerate(people)]
+            some.append(_vote(len(votes) + len(some), prompt, "somebody", "model_a", random))
+            votes += some
+            planted[some[0][0][0].document_id] = kind
+            labels[some[0][0][0].document_id] = LABELS.get(kind, {})
+    alone = [("one twice", "same"), ("one twice", "same"), ("nobody", None), ("nobody", None), ("one", "x")]
+    for prompt, who in alone:
+        votes.append(_vote(len(votes), prompt, who, "tie_bothbad", random))
+    while len(votes) < 1000:
+        number = len(votes)
+        winner = random.choice(["model_a", "model_b", "tie", "tie_bothbad"])
+        votes.append(_vote(number, f"Any prompt {number}", f"user {number}", winner, random))
+    conversations = [side for pair, _ in votes for side in pair]
+    decisions = [decision(each).model_copy(update={"policy_hash": policy_hash(POLICY)}) for each in conversations]
+    decisions += [decision(vote) for _, vote in votes]
+    store = store_with(
+        tmp_path_factory.mktemp("failures"),
+        conversations=conversations,
+        battles=[vote for _, vote in votes],
+        decisions=decisions,
+    )
+    harmful = {side.turns[0].text_id for side in conversations if planted.get(side.document_id) is FailureType.SAFETY}
+    unsafe = {text: {"flagged_categories": ["violence"]} for text in harmful}
+    measure_clean(store, conversations, moderation=unsafe)
+    store.replace("signals/taxonomy", facts_frame("taxonomy", labels))
+    store.write_bytes(f"policies/{policy_hash(POLICY)}.json", POLICY.model_dump_json().encode())
+    return store, planted
+
+
+def find(store, **bench):
+    """The table after the task."""
+    report = find_failures.fn(Settings(store=store.root, bench=bench), VERSIONS)
+    return store.read("failures"), report.counts
+
+
+def test_the_pool_is_what_was_planted_with_its_types(arena):
+    store, planted = arena
+    found, counts = find(store)
+    assert dict(found.select("document_id", "failure_type").iter_rows()) == planted
+    assert counts["pool"] == len(planted) == PLANTED * 7
+    assert set(found["judges"]) == {2, 3}
+    assert all(2 <= len(models) <= 6 for models in found["models"])
+
+
+def test_the_set_is_even_over_types_and_safety_stays_out(arena):
+    store, _ = arena
+    found, _ = find(store, failure_size=18)
+    drawn = found.filter("drawn")["failure_type"].fill_null("undecided").value_counts().rows()
+    kinds = [kind.value for kind in TYPES if kind is not FailureType.SAFETY]
+    assert dict(drawn) == dict.fromkeys([*kinds, "undecided"], 3)
+    released = gathered_rows(store).rows["failures"]
+    assert set(released["question_id"]) == set(found.filter("drawn")["conversation_id"])
+    assert all([turn["role"] for turn in turns] == ["user"] for turns in released["turns"])
+
+
+def test_one_person_is_enough_only_where_a_setting_says_so(arena):
+    store, planted = arena
+    found, _ = find(store, failure_judges_min=1)
+    assert set(planted) < set(found["document_id"])
+    found, _ = find(store, failure_judges_min=3)
+    assert 0 < found.height < len(planted) and set(found["judges"]) == {3}
+
+
+def test_error_rates_are_bad_votes_of_all_votes_on_these_prompts(arena):
+    store, _ = arena
+    find(store)
+    rates = store.read("failure_rates")
+    assert (rates["error_rate"] == rates["both_bad"] / rates["battles"]).all()
+    every = rates.filter(failure_type="all")
+    assert every["battles"].sum() == 2 * (PLANTED * 7 + store.read("failures")["both_bad"].sum())
+    assert every["both_bad"].sum() == 2 * store.read("failures")["both_bad"].sum()
+
+
+def test_a_person_decides_the_type_and_safety_of_a_person_stays_out_too(arena, curate, tmp_path):
+    store, planted = arena
+    find(store)
+    first, second = [document for document, kind in planted.items() if kind is None][:2]
+    _, listed, _ = curate("bench", "failures", "--store", store.root, "--csv")
+    assert listed.count("\n") == len(planted) + 1
+    filled = tmp_path / "filled.csv"
+    filled.write_text(f"document_id,verdict\n{first},hallucination\n{second},Safety\n")
+    code, out, _ = curate("bench", "failures", filled, "--store", store.root)
+    assert (code, out) == (0, "2 types; `curate sample` or `curate run` applies them\n")
+    found, _ = find(store)
+    rows = {row["document_id"]: row for row in found.to_dicts()}
+    told = {name: (rows[name]["failure_type"], rows[name]["reviewed"], rows[name]["drawn"]) for name in (first, second)}
+    assert told == {first: ("hallucination", True, True), second: ("safety", True, False)}
+    store.replace("failure_reviews", pl.DataFrame(schema=store.read("failure_reviews").schema))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("document_id,verdict\nx,ugly\n", "line 2: verdict 'ugly'"),
+        ("document_id,verdict\nx,safety\n", "line 2: 'x' is no failure of this store"),
+        ("document_id\nx\n", "line 1: needs the columns document_id and verdict"),
+    ],
+)
+def test_a_bad_list_is_one_clear_line_and_changes_nothing(arena, curate, tmp_path, text, told):
+    store, _ = arena
+    file = tmp_path / "list.csv"
+    file.write_text(text)
+    before = store.read("failure_reviews")
+    code, _, err = curate("bench", "failures", file, "--store", store.root)
+    assert (code, err.count("\n"), told in err) == (2, 1, True)
+    assert store.read("failure_reviews").equals(before)
