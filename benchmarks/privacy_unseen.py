@@ -78,7 +78,7 @@ def later_chats(data: Path) -> Iterator[Chat]:
     for file in sorted((data / "judge-wildvision" / "judgements").glob("*.jsonl")):
         for row in _lines(file):
             for game in row["games"]:
-                yield Chat("judge", row["question_id"], (_text(game["judgment"]),))
+                yield Chat("judge", row["question_id"], (_text(game.get("judgment")),))
     for file in sorted((data / "visit-bench").glob("*-images*.csv")):
         for row in _rows(file):
             for name in ("image_dense_captions", "images_dense_captions", "images_blip2_captions", "reference_output"):

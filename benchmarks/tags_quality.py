@@ -25,7 +25,7 @@ from tasks.signals.code import code
 from tasks.signals.loose_files import document_of
 from tasks.signals.tag_evaluation import Said, agreements, disagreements
 
-TAGS = ("homework", "ocr", "diagram", "code", "captioning", "creative_writing")
+TAGS = ("homework", "ocr", "diagram", "code", "captioning", "creative_writing", "entity_recognition", "humor")
 GOAL_F1 = 0.8
 PENALTY = 10.0
 WEIGHTS = Path(labels.__file__).with_name("diagram_weights.yaml")
