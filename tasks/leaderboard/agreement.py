@@ -46,7 +46,7 @@ def agreement(board: Sequence[Rating], reference: Sequence[Rating]) -> Agreement
     return Agreement(
         models=len(models),
         spearman=float(spearmanr(a[:, 0], b[:, 0]).statistic) if varies else None,
-        kendall=float(kendalltau(a[:, 0], b[:, 0], method="asymptotic").statistic) if varies else None,
+        kendall=float(kendalltau(a[:, 0], b[:, 0]).statistic) if varies else None,
         pearson=float(np.corrcoef(a[:, 0], b[:, 0])[0, 1]) if varies else None,
         agreement=_mean(np.where(order == 0, 0.5, order == separated)[judged]),
         agreement_strict=_mean((order * separated)[judged]),
