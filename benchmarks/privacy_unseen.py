@@ -1,11 +1,13 @@
 """False alarms among what `public_release` drops for personal data, on public chats that nobody wrote for it.
 
-    python -m benchmarks.privacy_unseen DATA [--half 0|1]
+    python -m benchmarks.privacy_unseen DATA [--part 0|1|2]
 
 DATA is the folder of shared data: chats of nine public sets, and sentences in 75 languages, which are counted apart.
 Every finding for which a conversation is dropped was read and labelled in `pii_labels.csv`, by hash and place of the
-text, so no text is kept there. Half 0 of the questions (by hash) served to mend the finder, half 1 only to measure. A
-finding that nobody labelled is listed as `unread` and counts as a false alarm.
+text, so no text is kept there. Parts 0 and 1, halves of the questions by hash, served to mend the finder, first 0 and
+later 1. Part 2 was only measured: what a judge wrote about answers, captions, references, texts of generated
+images, XSTest's prompts and pairs of words. A finding that nobody labelled is listed as `unread` and counts as a false
+alarm.
 """
 
 import argparse
@@ -27,6 +29,10 @@ LABELS = Path(__file__).with_name("pii_labels.csv")
 _FIELD_CHARACTERS_MAX = 10**8
 SENTENCES = "sentences"
 """No chats: sentences of news and encyclopedias in 75 languages, of which the finder's model knows few."""
+
+
+LATER = 2
+"""The part that served for nothing but measuring."""
 
 
 class Chat(NamedTuple):
@@ -67,11 +73,39 @@ def chats(data: Path) -> Iterator[Chat]:
             yield Chat(SENTENCES, row["text"], (row["text"],))
 
 
+def later_chats(data: Path) -> Iterator[Chat]:
+    """Part 2: every text of the shared data that is in no half, as a chat of one message."""
+    for file in sorted((data / "judge-wildvision" / "judgements").glob("*.jsonl")):
+        for row in _lines(file):
+            for game in row["games"]:
+                yield Chat("judge", row["question_id"], (_text(game.get("judgment")),))
+    for file in sorted((data / "visit-bench").glob("*-images*.csv")):
+        for row in _rows(file):
+            for name in ("image_dense_captions", "images_dense_captions", "images_blip2_captions", "reference_output"):
+                if text := row.get(name):
+                    yield Chat("captions", text, (text,))
+    for row in _read(data / "alignment-human" / "human_annotations_with_scores.json", {}).values():
+        yield Chat("generated images", row["text"], (row["text"],))
+    for row in _read(data / "alignment-human" / "sample_question_answers.json", []):
+        yield Chat("generated images", row["question"], (row["question"],))
+    for row in _rows(data / "text-safety" / "xstest.csv"):
+        yield Chat("xstest", row["prompt"], (row["prompt"],))
+    for row in _lines(data / "text-language" / "lingua.jsonl"):
+        if row["kind"] != SENTENCES:
+            yield Chat("words", row["text"], (row["text"],))
+
+
+def _read(file: Path, otherwise: Any) -> Any:
+    return json.loads(file.read_bytes()) if file.exists() else otherwise
+
+
 def _lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
 
 
 def _rows(file: Path) -> list[dict[str, str]]:
+    if not file.exists():
+        return []
     csv.field_size_limit(_FIELD_CHARACTERS_MAX)
     with file.open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
@@ -143,12 +177,17 @@ def findings(texts: Sequence[str], finder: PiiFinder, known: Labels) -> dict[str
 
 
 def false_alarms(given: Sequence[Chat], finder: PiiFinder, known: Labels) -> Iterator[Figure]:
-    """Name, false alarms, number and list, of dropped conversations and of the distinct messages behind them."""
+    """Name, false alarms, number and list, of dropped conversations, and of the questions and messages behind them.
+
+    A question is a false alarm if all its dropped conversations are.
+    """
     found = findings(sorted({text for chat in given for text in chat.messages}), finder, known)
     wrong = {text for text, each in found.items() if not any(finding.personal for finding in each)}
     dropped = [chat for chat in given if any(text in found for text in chat.messages)]
     false = [chat for chat in dropped if not any(text in found and text not in wrong for text in chat.messages)]
     yield "dropped, false alarms", len(false), len(dropped), []
+    questions, true = {chat.question for chat in dropped}, {chat.question for chat in dropped if chat not in false}
+    yield "dropped, distinct questions, false alarms", len(questions - true), len(questions), []
     shown = [_shown(finding) for text in sorted(wrong) for finding in found[text]]
     yield "dropped, distinct messages, false alarms", len(wrong), len(found), shown
 
@@ -162,17 +201,17 @@ def _shown(finding: Finding) -> str:
     return f"{read}{span.type} {text_hash(text)} {span.start} {span.end}: {around!r}"
 
 
-def main(data: Path, halves: Sequence[int]) -> list[dict[str, Any]]:
-    """The figures of every half."""
-    finder, every = Providers()["text_pii"], list(chats(data))
+def main(data: Path, parts: Sequence[int]) -> list[dict[str, Any]]:
+    """The figures of every part."""
+    finder, halves = Providers()["text_pii"], list(chats(data))
     known, figures = labels(), []
-    for number in halves:
-        of_half = [chat for chat in every if half(chat) == number]
+    for number in parts:
+        of_part = list(later_chats(data)) if number == LATER else [chat for chat in halves if half(chat) == number]
         for kind, apart in (("chats", False), ("sentences", True)):
-            given = [chat for chat in of_half if (chat.source == SENTENCES) == apart]
-            print(f"half {number}: {len(given)} {kind}")
+            given = [chat for chat in of_part if (chat.source == SENTENCES) == apart]
+            print(f"part {number}: {len(given)} {kind}")
             figures += [
-                figure(f"half {number}: {kind} {name}", *rest) for name, *rest in false_alarms(given, finder, known)
+                figure(f"part {number}: {kind} {name}", *rest) for name, *rest in false_alarms(given, finder, known)
             ]
     return figures
 
@@ -180,6 +219,6 @@ def main(data: Path, halves: Sequence[int]) -> list[dict[str, Any]]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.privacy_unseen", description=__doc__)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--half", type=int, choices=(0, 1))
+    parser.add_argument("--part", type=int, choices=(0, 1, LATER))
     told = parser.parse_args()
-    main(told.data, (0, 1) if told.half is None else (told.half,))
+    main(told.data, (0, 1, LATER) if told.part is None else (told.part,))

@@ -17,6 +17,8 @@ import yaml
 IMAGES = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
 CODE_SHARE = 4
 """One in so many of Arena-Hard's prompts was read."""
+UNCLEAR_WRITING = {"roleplay", "counterfactual"}
+"""Categories of MT-Bench and Vicuna whose prompts may ask for writing, or for an answer in a role."""
 
 
 @dataclass(frozen=True)
@@ -29,16 +31,25 @@ class Labelled:
     image: Path | None
     tags: dict[str, bool]
     """Tag -> whether it applies; tags that nothing is known of are missing."""
+    half: str | None = None
+    """`tuning` or `held_out` where the source says so itself."""
 
     @property
     def held_out(self) -> bool:
-        """Half of the items, by the hash of where they come from."""
-        return _hash(self.item) % 2 == 1
+        """Half of the items, by the hash of where they come from, unless the source divides them itself."""
+        return self.half == "held_out" if self.half else _hash(self.item) % 2 == 1
 
 
 def labelled(data: Path) -> list[Labelled]:
     """Every labelled item below the folder of shared data; sources that are not there give none."""
-    return [*_math(data / "mathv"), *_images(data), *_owleval(data / "owleval"), *_texts(data / "text-categories")]
+    return [
+        *_math(data / "mathv"),
+        *_images(data),
+        *_owleval(data / "owleval"),
+        *_texts(data / "text-categories"),
+        *_arena(data / "judge-wildvision"),
+        *_translated(data / "text-language"),
+    ]
 
 
 def _hash(text: str) -> int:
@@ -100,7 +111,7 @@ def _owleval(folder: Path) -> Iterator[Labelled]:
 
 
 def _texts(folder: Path) -> Iterator[Labelled]:
-    no_image = {"captioning": False, "diagram": False}
+    no_image = {"captioning": False, "diagram": False, "entity_recognition": False}
     for name, coding in (("mt-bench", {"coding"}), ("vicuna-bench", {"coding"})):
         for row in _lines(folder / f"{name}.jsonl"):
             tags = dict(no_image)
@@ -110,6 +121,8 @@ def _texts(folder: Path) -> Iterator[Labelled]:
                 tags["homework"] = True
             if row["category"] != "math":
                 tags["code"] = row["category"] in coding
+            if row["category"] not in UNCLEAR_WRITING:
+                tags["creative_writing"] = row["category"] == "writing"
             yield Labelled(f"{name}/{row['question_id']}", "\n\n".join(row["turns"]), None, tags)
     for row in _lines(folder / "arena-hard-v0.1.jsonl"):
         tags = dict(no_image)
@@ -133,3 +146,24 @@ def _visit_tags(family: str) -> dict[str, bool]:
     if family in known["creative_writing"]:
         tags["creative_writing"] = True
     return tags
+
+
+def _arena(folder: Path) -> Iterator[Labelled]:
+    """Prompts of users of WildVision's arena without their images; homework, ocr and diagram need these."""
+    for row in _lines(folder / "questions.jsonl"):
+        half = "held_out" if hashlib.sha256(row["question_id"].encode()).digest()[0] % 2 else "tuning"
+        known = _notes()["wildvision"].get(half, {})
+        number = row["question_id"][:6]
+        tags = {tag: number in ids["yes"] for tag, ids in known.items() if number not in ids["unclear"]}
+        yield Labelled(f"wildvision/{number}", row["instruction"], None, tags, half)
+
+
+def _translated(folder: Path) -> Iterator[Labelled]:
+    """Vicuna's prompts in languages other than English: none served to make rules."""
+    for row in _lines(folder / "chat-prompts-12lang.jsonl"):
+        if row["lang"] != "en":
+            tags = {"captioning": False, "entity_recognition": False, "code": row["category"] == "coding"}
+            if row["category"] not in UNCLEAR_WRITING:
+                tags["creative_writing"] = row["category"] == "writing"
+            item = f"vicuna-{row['lang']}/{row['question_id']}"
+            yield Labelled(item, row["text"], None, tags, "held_out")

@@ -19,16 +19,16 @@ from schemas.tag_evaluation import Share, TagAgreement
 from tasks.images.decode import open_image
 from tasks.providers import Providers
 from tasks.providers.capabilities import Document
-from tasks.providers.embedded import categories
+from tasks.providers.embedded import labels
 from tasks.runtime.progress import progress
 from tasks.signals.code import code
 from tasks.signals.loose_files import document_of
 from tasks.signals.tag_evaluation import Said, agreements, disagreements
 
-TAGS = ("homework", "ocr", "diagram", "code", "captioning", "creative_writing")
+TAGS = ("homework", "ocr", "diagram", "code", "captioning", "creative_writing", "entity_recognition", "humor")
 GOAL_F1 = 0.8
 PENALTY = 10.0
-WEIGHTS = Path(categories.__file__).with_name("diagram_weights.yaml")
+WEIGHTS = Path(labels.__file__).with_name("diagram_weights.yaml")
 _FIGURES = ("precision", "recall", "f1", "kappa")
 _FASTCHAT = re.compile(
     r"```|\b(?:git|github|dataframe|nginx|pip|python|c\+\+|cpp|java|javascript|typescript|html|css|sql|bash|powershell"

@@ -17,8 +17,10 @@ SYNTAX_LINES_MIN = 2
 _FORMS: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
 VERSION = str(_FORMS["version"])
 _PLAIN_FENCE = re.compile(r"```(?:plaintext|markdown|text)\b")
-_SIGNS = re.compile("|".join(_FORMS["signs"]), re.I | re.M)
-_REQUEST = re.compile(rf"\b(?:{_FORMS['asks']})\b[^.\n]{{0,40}}\b(?:{_FORMS['things']})\b", re.I)
+_SIGNS = re.compile("|".join(_FORMS["signs"]), re.I | re.M | re.A)  # ASCII: no blank stands around Python in Chinese
+_REQUEST = re.compile(
+    rf"\b(?:{_FORMS['asks']})\b[^.\n]{{0,40}}\b(?:{_FORMS['things']})\b|{'|'.join(_FORMS['requests_elsewhere'])}", re.I
+)
 _NOT_A_PROGRAM = re.compile("|".join(_FORMS["not_a_program"]), re.I)
 _SYNTAX = re.compile(_FORMS["syntax"], re.M)
 

@@ -7,7 +7,6 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import polars as pl
 from scipy.cluster.hierarchy import linkage
-from sklearn.feature_extraction.text import CountVectorizer
 
 from schemas.topic import TopicMerge, TopicName
 from tasks.providers.capabilities import Failed, TopicEvidence, TopicNamer
@@ -53,6 +52,10 @@ def _class_tf_idf(topics: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
     """Top words of each topic by (term frequency in the topic) * log(1 + mean words per topic / total frequency)."""
     if not any(topics):
         return [() for _ in topics]
+    from sklearn.feature_extraction.text import (
+        CountVectorizer,
+    )  # slow to import, and a night without new topics needs none
+
     vectorizer = CountVectorizer(analyzer=lambda topic: topic)
     counts = vectorizer.fit_transform(topics).tocsr()
     names = vectorizer.get_feature_names_out()

@@ -39,7 +39,7 @@ class Word(NamedTuple):
 class NameFinder:
     """Finds persons, and addresses that contain at least a street."""
 
-    version = f"5+{VERSION}"
+    version = f"6+{VERSION}"
 
     def __init__(self) -> None:
         self._model = Rampart()
@@ -172,12 +172,23 @@ _STREETS = re.compile(
     rf"\b\d{{1,5}}[A-Za-z]?,?[^\S\n](?:[A-Z][\w'’.-]{{0,20}}[^\S\n]){{1,3}}(?i:{_STREET_WORDS})\b"
     r"|\b[^\W\d_]{3,20}(?:stra(?:ß|ss)e|gata|gatan|gade|vägen|veien|vej|katu|laan|straat|gasse|utca)[^\S\n]\d{1,4}[A-Za-z]?\b"
 )
+_DAY = (
+    r"\d{1,2}º?[^\S\n]de[^\S\n](?:enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre"
+    r"|janeiro|fevereiro|março|maio|junho|julho|setembro|outubro|novembro|dezembro)"
+    r"|[^\W\d][^\d,]{2,40}[^\S\n]\d{1,2}\.?[^\S\n](?:janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre"
+    r"|novembre|décembre|gennaio|febbraio|marzo|aprile|maggio|giugno|luglio|agosto|settembre|ottobre|dicembre|märz|juni)"
+)
+"""A day that streets are named after; in front of the number stands no house."""
 _NOBODYS = re.compile(
     rf"(?:(?:the|route|gleis|platform|track|gate|terminal|{_STREET_WORDS})[^\S\n]\d{{1,3}}[a-z]?|[^a-z]*\bpH[^\S\n]\d.*"
+    rf"|[a-z]{{1,2}}-?\d{{1,4}}[^\S\n](?:{_STREET_WORDS}|motorway|freeway|interstate|expressway)"
+    rf"|\d{{1,3}}(?:st|nd|rd|th)[^\S\n](?:{_STREET_WORDS})"
+    rf"|[^\d,]{{0,40}}(?:{_DAY})\b\D*"
     r"|\d{1,4}\t.*|.*(?:\d:\d|[^\S\n]-{1,2}[a-z]+[^\S\n]|[{}=;<\\]|::|\(\)).*)",
     re.I | re.S,
 )
-"""Roads, squares and platforms that are only counted (`Square 8`), a row of a table, a pH, and code."""
+"""Roads, squares and platforms that are only counted (`Square 8`, `A21 road`), a street with the name of a day and no
+house number (`9 de Julio Avenue`), a row of a table, a pH, and code."""
 _STREET_TYPES = (
     r"way|place|pl|plaza|parkway|pkwy|circle|cir|trail|close|row|walk|hill|gardens?|mews|route|rue|av|all[ée]e|chemin|quai"
     r"|impasse|cours|via|viale|piazz(?:a|etta)|corso|largo|strada|vicolo|calle|avenida|avda|carrera|paseo|camino|r[uú]a"
@@ -200,6 +211,8 @@ _HOUSE = re.compile(
     rf"|{_CAPITALISED_WORD},?[^\S\n]{_NO_YEAR}\d{{1,5}}[A-Za-z]?(?![.,:]?\d|[^\W_]))"
 )
 """A number, no year, beside a capitalised word in Latin script, as the model reads no other."""
+_SIGNED = re.compile(r"(?<!\w)[A-Z]\.[^\S\n]?[A-Z][\w-]+[^\S\n]['’]?\d\d\Z")
+"""A painter's signature: an initial, a surname, two digits of the year, and nothing behind them."""
 _NUMBER = rf"(?<![\d.,:]){_NO_YEAR}\d{{1,6}}(?![.:]?\d|,\d)"
 _NUMBERS = re.compile(rf"{_NUMBER}\D{{0,60}}?[^\W\d_]\D{{0,60}}?{_NUMBER}")
 """Two numbers with a word between them, such as house and postal code; neither is a year or a decimal."""
@@ -245,7 +258,11 @@ def _has_form(text: str, start: int, end: int, street: float) -> bool:
     """Whether a likely address is written as one: with a word such as `road`, two numbers, or a name and a number."""
     if _NAMED_STREET.search(text, start, end) or _NUMBERS.search(text, start, end):
         return True
-    return street >= SURE_STREET and bool(_HOUSE.search(text, start, end))
+    return (
+        street >= SURE_STREET
+        and bool(_HOUSE.search(text, start, end))
+        and not _SIGNED.search(text, max(0, start - 4), end)
+    )
 
 
 def _runs(text: str, chances: Sequence[tuple[Word, float]], gap: re.Pattern[str]) -> Iterator[list[Word]]:

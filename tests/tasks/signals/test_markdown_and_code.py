@@ -85,6 +85,8 @@ def test_what_stands_in_a_fence_does_not_count(prose, fenced):
         "How do I print to a textbox in pyqt6?",
         "What does this do?\nfn main() {\n    run();\n}",
         "Regex for a phone number, please",
+        "用Python写一个排序",
+        "二つの数を足す関数を書いてください",
     ],
 )
 def test_signs_of_code_are_code(text):
@@ -104,6 +106,7 @@ def test_signs_of_code_are_code(text):
         "What is the function of the liver?",
         "Create a training program for a marathon.",
         "I like it; so does she.",
+        "List the books and authors in JSON format.",
     ],
 )
 def test_words_that_only_look_like_code_are_not(text):

@@ -48,6 +48,8 @@ HARMLESS = [
     "The server answers on 127.0.0.1 and on 0.0.0.0.",
     "Section 3.2.2.6 follows 3.2.2.5.",
     "Scores: 0.99986887, 0.723333 and 0.96588254 (2014-2015).",
+    "Take the M25 motorway, then the A21 road.",
+    "The obelisk stands on 9 de Julio Avenue.",
 ]
 FILLER = st.text(st.sampled_from("abc é图🎉\n,."), max_size=60)
 
