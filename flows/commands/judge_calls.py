@@ -10,13 +10,16 @@ from schemas.errors import BadInput, known_values
 
 ModelsOption = Annotated[
     str,
-    typer.Option("--models", help="Models file (YAML), or answers made elsewhere: a .jsonl file or a folder of them."),
+    typer.Option(
+        "--models",
+        help="Models file (YAML), or answers made elsewhere: a file (docs/judge_calls.md) or a folder of them.",
+    ),
 ]
 OfModelsOption = Annotated[
     str | None,
     typer.Option(
         "--models",
-        help="Compare only the models of this models file or of these answer files, which must have the baseline too.",
+        help="Compare only the models of this models file or of these answer files; the baseline may be missing there.",
         show_default="all",
     ),
 ]

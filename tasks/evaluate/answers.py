@@ -101,17 +101,19 @@ def take_in(store: Store, read: Read) -> Called:
 
 
 def answers_by_model(
-    store: Store, bench: Bench, versions: dict[str, str] | None = None
+    store: Store, bench: Bench, versions: dict[str, str] | None = None, baseline: str = ""
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Model -> question_id -> its row of `answers`, for the questions of the benchmark.
 
-    `versions`: model -> the version to take; without it every model must have one. Raises BadInput for two versions.
+    `versions`: model -> the version to take; a baseline that it does not have is taken too. Without it every model must
+    have one. Raises BadInput for two versions.
     """
     wanted = {each.question_id for each in bench.questions}
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for row in store.read("answers").iter_rows(named=True):
         model, question_id = row["model"], row["question_id"]
-        if question_id not in wanted or (versions is not None and versions.get(model) != row["version"]):
+        chosen = versions is None or (model == baseline and model not in versions)
+        if question_id not in wanted or not (chosen or (versions or {}).get(model) == row["version"]):
             continue
         of_model = found.setdefault(model, {})
         if other := next((each["version"] for each in of_model.values() if each["version"] != row["version"]), None):

@@ -39,7 +39,7 @@ def collect_verdicts(settings: Settings, versions: Versions) -> StageReport:
     store, chosen = Store.open(settings.store), settings.evaluate
     judge = next(iter(to_ask(settings)), None) if chosen.judge else None
     bench, how, baseline = bench_of(store, chosen), protocol(chosen.protocol), chosen.baseline or ""
-    answers = answers_by_model(store, bench, versions_of(chosen, bench))
+    answers = answers_by_model(store, bench, versions_of(chosen, bench), baseline)
     if judge:
         done = compare(store, bench, answers, judge, how, baseline, _batch_hours(settings))
         return _report("verdicts", done)

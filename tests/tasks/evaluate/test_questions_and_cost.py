@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from flows.commands.estimate import _dollars
 from schemas.errors import BadInput
 from schemas.prices import Prices
 from tasks.evaluate import estimate
@@ -52,13 +53,21 @@ def test_an_estimate_counts_missing_answers_and_verdicts_with_images_and_limits(
         judge=models_file(tmp_path, "", "judge", **known),
         baseline="base",
     ).evaluate
-    first, second = estimate_evaluation(store, chosen.model_copy(update={"judge": None}), prices, len)
+    first, batch, second, _ = estimate_evaluation(store, chosen.model_copy(update={"judge": None}), prices, len)
+    assert (batch.mode, batch.calls, batch.usd) == ("batch", PUBLIC, first.usd / 2)
     assert (first.calls, second.calls, first.signals) == (PUBLIC, PUBLIC, "answers of base")
     assert first.input_tokens == PUBLIC * (len("\nPrompt 0?") + 2 * prices.tokens(first.service).image_tokens(32, 24))
     assert 0 < first.usd < first.usd_most
-    (judged,) = estimate_evaluation(store, chosen.model_copy(update={"models": None}), prices, len)
+    judged, _ = estimate_evaluation(store, chosen.model_copy(update={"models": None}), prices, len)
     assert (judged.calls, judged.signals) == (2 * PUBLIC, "verdicts of judge")
     assert estimate_evaluation(store, chosen.model_copy(update={"models": None}), Prices(), len)[0].usd is None
+    own = evaluating(store, models=models_file(tmp_path, "http://gpu1", "n")).evaluate
+    assert [row.mode for row in estimate_evaluation(store, own, prices, len)] == ["one by one"]
+
+
+@pytest.mark.parametrize(("usd", "told"), [(0, "$0"), (0.00002, "less than $0.0001"), (0.0123, "$0.0123")])
+def test_a_small_cost_is_not_told_as_nothing(usd, told):
+    assert _dollars(usd) == told
 
 
 def test_an_estimate_shrinks_images_as_they_are_sent():
