@@ -243,6 +243,8 @@ def _style_controlled(
     from tasks.providers import Providers
     from tasks.signals.markdown import markdown
 
+    if method.interval is Resampled.ROWS:
+        raise BadInput("--interval rows: style control resamples whole prompts; leave the option out")
     if not (texts := judged.texts()):
         raise BadInput("style control needs the judged answers; give their files with --answers")
     style = style_of_answers(texts, Providers()["tokens"].count_tokens, markdown)

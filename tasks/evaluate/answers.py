@@ -56,9 +56,9 @@ def ask_models(store: Store, bench: Bench, models: Sequence[AskedModel], batch_h
                 _keep(store, asked, map_as_done(work, wanted, model.calls_at_once), len(wanted), done)
             else:
                 queue = stack.enter_context(model.together(store, batch_hours))
-                nights.append((asked, Night(queue, work, wanted), len(wanted)))
-        for asked, night, count in nights:
-            _keep(store, asked, night.results(), count, done)
+                nights.append((asked, Night(queue, work, wanted)))
+        for asked, night in nights:
+            _keep(store, asked, night.results(), 0, done)  # its waiting shows progress itself
     return done
 
 

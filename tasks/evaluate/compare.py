@@ -102,7 +102,8 @@ def compare(
         return _verdict(model, judge, protocol, bench, pair, baseline)
 
     with ExitStack() as stack:
-        advance = stack.enter_context(progress(f"verdicts of {judge.name}", len(wanted)))
+        shown = len(wanted) if batch_hours is None else 0  # waiting for batches shows progress itself
+        advance = stack.enter_context(progress(f"verdicts of {judge.name}", shown))
         verdicts: Iterable[Verdict | Failed]
         if batch_hours is None:
             verdicts = map_as_done(work, wanted, model.calls_at_once)

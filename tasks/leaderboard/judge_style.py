@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 import polars as pl
 
 from schemas.errors import BadInput
-from schemas.judging import BoardMethod, JudgeRating, Resampled
+from schemas.judging import BoardMethod, JudgeRating
 from schemas.rating import Cluster, Rating, RatingMethod, StyleCoefficient, StylePreset
 from schemas.signals import Markdown
 from tasks.leaderboard.judge_board import battles_of, outcomes
@@ -42,10 +42,10 @@ def style_controlled(
 ) -> tuple[list[JudgeRating], list[StyleCoefficient], int]:
     """The board with scores, ratings, intervals and ranks under style control; the coefficients; verdicts left out.
 
+    Intervals resample whole prompts, whatever the method says.
+
     A verdict is left out when an answer has no counts. `style`: `style_of_answers`. Raises BadInput when none is left.
     """
-    if method.interval is Resampled.ROWS:
-        raise BadInput("--interval rows: style control resamples whole prompts; leave the option out")
     battles, baseline = battles_of(outcomes(verdicts, method.baseline), method), method.baseline
     counted = _with_counts(battles, style)
     if counted.is_empty():

@@ -1,5 +1,6 @@
 """Prompts come from a store or a release alike, and a cost estimate counts what is missing."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tasks.providers.production import upload
 from tasks.runtime.prices import load_prices
 from tests.asked_bench import PUBLIC, benched, evaluating, models_file
 from tests.small_store import make_release, small_store
+from tests.tampered_release import BENCH, rewrite
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +35,15 @@ def test_a_release_asks_the_same_questions_as_its_store(released, tmp_path_facto
     assert theirs.draw == Path(folder).name
     with pytest.raises(BadInput, match="is not a release with a benchmark"):
         bench_of_release(tmp_path_factory.mktemp("none"))
+
+
+def test_an_image_that_a_release_lost_is_named(released, tmp_path):
+    spoiled = Path(shutil.copytree(released[1], tmp_path / "release"))
+    rewrite(
+        spoiled, BENCH, lambda rows: [row | {"images": [i | {"bytes": None} for i in row["images"]]} for row in rows]
+    )
+    with pytest.raises(BadInput, match=r"question '.*': the release has no bytes of its image"):
+        bench_of_release(spoiled)
 
 
 def test_prompts_that_are_not_kept_any_more_are_not_sent(released, tmp_path):
