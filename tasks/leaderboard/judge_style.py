@@ -57,7 +57,7 @@ def style_controlled(
         cluster=Cluster.QUESTION,
         style_preset=preset,
     )
-    rows, coefficients = style_board(counted, rating)
+    rows, coefficients = style_board(counted, rating, sides_drawn=False)
     found = {row.model: row for row in rows}
     board = [_controlled(row, found.get(row.model), row.model == baseline) for row in plain]
     ordered = sorted(board, key=lambda row: (row.score is None, -(row.score or 0), row.model))
