@@ -57,7 +57,7 @@ class Server:
             self.failed += 1
             return self._fail(writer, FAILURES[self.failed % len(FAILURES)])
         content = json.loads(body)["messages"][-1]["content"]
-        asked = (content if isinstance(content, str) else content[0]["text"]).split("\n")[1]
+        asked = (content if isinstance(content, str) else content[0]["text"]).split("\n", 2)[:2][-1]
         self.answered[asked] = self.answered.get(asked, 0) + 1
         self._write(writer, 200, completion(), limits if self.headers else {})
         return True

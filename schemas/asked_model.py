@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from schemas.row import Row
 
+_VENDORS_HOSTS = (".openai.com", ".openai.azure.com", ".googleapis.com", ".anthropic.com")
 ANSWER_TOKENS_MAX = 4096
 """WildVision-Bench's limit for answers and for verdicts."""
 
@@ -17,15 +18,17 @@ class AskedModel(Row):
 
     name: str = Field(min_length=1, max_length=200)
     """Name on boards; each name once in a file."""
-    vendor: Literal["openai", "gemini"]
-    """openai: OpenAI, or any server with its chat completions (vLLM, SGLang, Ollama); gemini: Google."""
+    vendor: Literal["openai", "gemini", "anthropic"]
+    """openai: OpenAI, or any server with its chat completions (vLLM, SGLang, Ollama); gemini: Google; anthropic."""
     model: str = Field(min_length=1)
     """The vendor's or the server's own name of the model; prefer a dated snapshot to an alias."""
-    base_url: str | None = Field(default=None, pattern=r"^https?://[^@\s]+$")
-    """Address of another server, such as http://gpu1:8000/v1; by default the vendor's."""
+    base_url: str | None = Field(
+        default=None, pattern=r"^https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?(/[^@\s]*)?$"
+    )
+    """Address of another server, such as http://gpu1:8000/v1; by default the vendor's. The host is plain ASCII."""
     key: str | None = Field(default=None, pattern=r"^[A-Z][A-Z0-9_]*$")
-    """Name of the environment variable with the key, never the key itself; by default OPENAI_API_KEY or
-    GEMINI_API_KEY, or without a key where `base_url` is given."""
+    """Name of the environment variable with the key, never the key itself; by default OPENAI_API_KEY,
+    GEMINI_API_KEY or ANTHROPIC_API_KEY, or without a key where `base_url` is given."""
     temperature: float | None = Field(default=0.0, ge=0, le=2, allow_inf_nan=False)
     """Sampling temperature; null leaves it to the server, which some models require."""
     answer_tokens_max: int = Field(default=ANSWER_TOKENS_MAX, ge=1)
@@ -39,6 +42,14 @@ class AskedModel(Row):
     def _own_has_an_address(self) -> Self:
         if self.own and not self.self_hosted:
             raise ValueError("own: true needs the base_url of that server, which is not a vendor's")
+        return self
+
+    @model_validator(mode="after")
+    def _temperature_of_the_vendor(self) -> Self:
+        if self.vendor == "anthropic" and (self.temperature or 0) > 1:
+            raise ValueError(
+                f"temperature {self.temperature:g}: Anthropic's go from 0 to 1; give one of those, or null"
+            )
         return self
 
     @property
@@ -56,10 +67,14 @@ class AskedModel(Row):
     def self_hosted(self) -> bool:
         """Whether the server is not the vendor's."""
         host = urlsplit(self.base_url).hostname if self.base_url else None
-        return host is not None and not host.endswith((".openai.com", ".googleapis.com"))
+        return host is not None and not f".{host.rstrip('.')}".endswith(_VENDORS_HOSTS)
 
     @property
     def key_variable(self) -> str | None:
         """Environment variable that must hold a key; None for a server that needs none."""
-        default = {"openai": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY"}[self.vendor]
-        return self.key or (default if self.base_url is None else None)
+        return self.key or (f"{self.vendor.upper()}_API_KEY" if self.base_url is None else None)
+
+    @property
+    def key_told(self) -> str:
+        """The variable in words. A name from the file is not repeated: it may be a key that was pasted there."""
+        return "the variable that its `key` names" if self.key else str(self.key_variable)

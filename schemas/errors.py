@@ -97,4 +97,4 @@ def known_values(value: str, allowed: Iterable[str]) -> str:
     allowed = sorted(allowed)
     near = get_close_matches(value, allowed, n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
-    return f"{value!r}. Known: {', '.join(allowed)}.{hint}"
+    return f"{value!r}. Known: {', '.join(allowed) or 'none'}.{hint}"

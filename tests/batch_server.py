@@ -1,4 +1,4 @@
-"""A server on 127.0.0.1 that speaks the batch interfaces of OpenAI and Gemini, for their real SDKs."""
+"""A server on 127.0.0.1 that speaks the batch interfaces of OpenAI, Gemini and Anthropic, for their real SDKs."""
 
 import json
 import re
@@ -72,7 +72,10 @@ class BatchServer:
         if self.refuse_create:
             self.refuse_create -= 1
             return self.send(handler, {"error": {"message": "no", "code": "nope"}}, 400)
-        if "input_file_id" in body:
+        if "requests" in body:
+            rows = b"".join(json.dumps(row).encode() + b"\n" for row in body["requests"])
+            batch = {"file": self._stored(rows), "token": None}
+        elif "input_file_id" in body:
             batch = {"file": body["input_file_id"], "token": body["metadata"]["curate"]}
         else:
             batch = {"file": body["batch"]["inputConfig"]["fileName"].removeprefix("files/")}
@@ -90,7 +93,9 @@ class BatchServer:
         path = handler.path.partition("?")[0]
         name = path.rsplit("/", 1)[-1]
         with self._lock:
-            if path.endswith("/content") or name.endswith(":download"):
+            if path.endswith("/results"):
+                self.send(handler, self.files[self.batches[path.split("/")[-2]]["output"]])
+            elif path.endswith("/content") or name.endswith(":download"):
                 file = path.split("/")[-2] if path.endswith("/content") else name.removesuffix(":download")
                 self.cut_downloads -= 1
                 self.send(handler, self.files[file], cut=self.cut_downloads >= 0)
@@ -113,6 +118,9 @@ class BatchServer:
             rows = [json.loads(line) for line in self.files[batch["file"]].splitlines()]
             batch["output"] = None if self.ends == "failed" else self._stored(self.lines(rows))
         openai, gemini = ENDED[self.ends] if ended else ("in_progress", "BATCH_STATE_RUNNING")
+        if handler.path.startswith("/v1/messages/"):
+            shown = {"id": number, "type": "message_batch", "processing_status": "ended" if ended else "in_progress"}
+            return shown | {"created_at": "2999-01-01T00:00:00Z", "expires_at": "2999-01-02T00:00:00Z"}
         if handler.path.startswith("/openai/"):
             shown = {"id": number, "object": "batch", "endpoint": "/v1/chat/completions", "completion_window": "24h"}
             shown |= {"created_at": 4_000_000_000, "input_file_id": batch["file"], "status": openai}
@@ -158,6 +166,12 @@ class BatchServer:
 
 def result(row, answer, used=(1000, 100)):
     """The result line for a request line that was answered."""
+    if "params" in row:
+        said = {"id": "m", "type": "message", "role": "assistant", "model": "m", "stop_sequence": None}
+        said |= {"content": [{"type": "text", "text": answer}], "stop_reason": "end_turn"}
+        said |= {"usage": {"input_tokens": used[0], "output_tokens": used[1]}}
+        said = {"type": "succeeded", "message": said}
+        return json.dumps({"custom_id": row["custom_id"], "result": said}).encode() + b"\n"
     if "key" in row:
         parts = {"role": "model", "parts": [{"text": answer}]}
         tokens = {"promptTokenCount": used[0], "candidatesTokenCount": used[1]}
@@ -174,6 +188,9 @@ def result(row, answer, used=(1000, 100)):
 def failed(row):
     """The result line for a request line that was not answered."""
     error = {"code": "batch_expired", "message": "quotes the prompt"}
+    if "params" in row:
+        said = {"type": "errored", "error": {"type": "error", "error": error}}
+        return json.dumps({"custom_id": row["custom_id"], "result": said}).encode() + b"\n"
     if "key" in row:
         return json.dumps({"key": row["key"], "error": error | {"code": 500}}).encode() + b"\n"
     return json.dumps({"id": "i", "custom_id": row["custom_id"], "response": None, "error": error}).encode() + b"\n"

@@ -157,11 +157,22 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
 
 def _in_words(row: Estimate) -> str:
     amount = f"{row.units:,} units" if row.units else f"{row.input_tokens:,} + {row.output_tokens:,} tokens"
-    money = "no price in the price file" if row.usd is None else f"${row.usd:.4f}, at most ${row.usd_most:.4f}"
+    money = (
+        "no price in the price file"
+        if row.usd is None or row.usd_most is None
+        else f"{_dollars(row.usd)}, at most {_dollars(row.usd_most)}"
+    )
     note = " (with --batch)" if row.mode == "batch" else ""
     return (
         f"{row.service}  {row.mode}{note}  {row.signals}: {row.items:,} items, {row.calls:,} calls, {amount}, {money}"
     )
+
+
+def _dollars(usd: float) -> str:
+    """Four decimals; a smaller amount is not told as nothing."""
+    if usd >= 0.0001:
+        return f"${usd:.4f}"
+    return "less than $0.0001" if usd else "$0"
 
 
 def _print_total(found: list[Estimate]) -> None:

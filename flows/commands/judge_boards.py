@@ -2,18 +2,21 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import ValidationError
 
-from flows.commands.options import BootstrapsOption, JsonOption, ProviderOption, SeedOption, settings_of
+from flows.commands.board_agreement import agreement_with
+from flows.commands.options import BootstrapsOption, JsonOption, ProviderOption, SeedOption, StyleOption, settings_of
 from flows.commands.rating_output import print_rows
 from schemas.errors import BadInput, known_values
 from schemas.judging import STAND_IN, BoardMethod, JudgeBias, NoVerdict, Orders, ParsedJudgements, Resampled
+from schemas.rating import StylePreset
 from schemas.row import Row
 from schemas.settings import Settings
 from tasks.runtime.untrusted import one_line
@@ -21,9 +24,11 @@ from tasks.runtime.untrusted import one_line
 if TYPE_CHECKING:
     import polars as pl
 
-    from schemas.rating import Agreement, Rating
+    from schemas.judging import JudgeRating
+    from schemas.rating import StyleCoefficient
 
-_TABLES = ("board", "parsed", "bias")
+_STYLE_TABLES = ("style_control", "style_coefficients")
+_TABLES = ("board", "parsed", "bias", *_STYLE_TABLES)
 
 FilesArgument = Annotated[
     list[Path] | None,
@@ -41,10 +46,16 @@ BaselineOption = Annotated[
 ]
 AnswersOption = Annotated[
     list[Path] | None,
-    typer.Option("--answers", help="Answer files or folders, for mean tokens and to check question ids; repeatable."),
+    typer.Option(
+        "--answers", help="Answer files or folders, for mean tokens, question ids and style control; repeatable."
+    ),
 ]
 TableOption = Annotated[
-    str, typer.Option("--table", help="board, parsed (what the judgement texts hold) or bias (of the judge).")
+    str,
+    typer.Option(
+        "--table",
+        help="board, parsed (what the judgement texts hold), bias (of the judge), style_control or style_coefficients.",
+    ),
 ]
 NoVerdictOption = Annotated[
     NoVerdict, typer.Option("--no-verdict", help="What a comparison without a verdict counts as in the score.")
@@ -91,6 +102,7 @@ def board(
     draw: DrawOption = None,
     answer_version: AnswerVersionOption = None,
     provider: ProviderOption = None,
+    style: StyleOption = StylePreset.FASTCHAT,
     bootstraps: BootstrapsOption = 100,
     seed: SeedOption = 0,
 ) -> None:
@@ -103,7 +115,7 @@ def board(
     if files and len(files) == 1 and files[0].suffix == ".csv" and against:
         from tasks.leaderboard.battle_files import read_board
 
-        _print([_agreement(read_board(files[0], "overall"), against, renames)], "agreement", as_json)
+        _print([agreement_with(read_board(files[0], "overall"), against, renames)], "agreement", as_json)
         return
     if store:
         wanted = {"baseline": baseline, "judge_version": judge_version, "draw": draw}
@@ -129,8 +141,13 @@ def board(
         _print([bias], table, as_json)
     else:
         rows = judge_boards(judged.verdicts, method, judged.judge, judged.tokens, slices or (), judged.prompts)
+        if table in _STYLE_TABLES:
+            rows, coefficients = _style_controlled(rows, judged, method, style)
+            if table == "style_coefficients":
+                _print(coefficients, table, as_json)
+                return
         if against:
-            _print([_agreement(as_ratings(rows), against, renames)], "agreement", as_json)
+            _print([agreement_with(as_ratings(rows), against, renames)], "agreement", as_json)
             return
         _print(rows, table, as_json)
         _note(judged.parsed, bias)
@@ -152,6 +169,13 @@ def _check(
         raise BadInput(f"--table {known_values(table, _TABLES)}")
     if against and ("all" in slices or len(slices) > 1):
         raise BadInput("--against compares one board; give one --slice, or none for the board of all prompts")
+    if table in _STYLE_TABLES and slices:
+        raise BadInput("--slice: style control has one board, of all prompts; leave the option out")
+    if finished := [file for file in files or () if file.suffix == ".csv" and not (against and len(files or ()) == 1)]:
+        raise BadInput(
+            f"{str(finished[0])!r} is a finished board; give it alone with --against BOARD to compare both, or give "
+            "judgements (.jsonl)"
+        )
     if renames and not against:
         raise BadInput("--renames needs --against BOARD, whose models it names")
     if files and of_store:
@@ -173,12 +197,15 @@ class _Judged:
     baseline: str
     tokens: dict[str, float]
     """Model -> mean tokens of its answers."""
+    texts: Callable[[], Sequence[tuple[str, str, str]]]
+    """Reads the judged answers: model, question and text."""
     parsed: Sequence[ParsedJudgements] = ()
     prompts: dict[str, int] = field(default_factory=dict)
     """Slice -> prompts of the draw; empty when the draw is not known."""
 
 
 def _of_files(files: list[Path], baseline: str | None, answers: list[Path]) -> _Judged:
+    from tasks.evaluate.answer_files import texts_of_files
     from tasks.evaluate.answer_lengths import answer_lengths
     from tasks.evaluate.judgement_files import parsed, read_judgements
 
@@ -191,12 +218,13 @@ def _of_files(files: list[Path], baseline: str | None, answers: list[Path]) -> _
         if unknown := sorted(set(found.verdicts["question_id"]) - lengths.questions):
             raise BadInput(f"question {unknown[0]!r} is judged, but {len(unknown)} such questions have no answer")
         tokens = lengths.models
-    return _Judged(found.verdicts, found.judge, found.baseline, tokens, parsed(found))
+    texts = partial(texts_of_files, answers)
+    return _Judged(found.verdicts, found.judge, found.baseline, tokens, texts, parsed(found))
 
 
 def _of_store(settings: Settings, wanted: dict[str, str | None], answer_versions: Sequence[str]) -> _Judged:
     from tasks.evaluate.questions import prompts_of_draw
-    from tasks.leaderboard.stored_verdicts import mean_tokens, prompts_by_slice, stored_verdicts
+    from tasks.leaderboard.stored_verdicts import judged_texts, mean_tokens, prompts_by_slice, stored_verdicts
     from tasks.providers import Providers
     from tasks.signals.steps import signal_versions
     from tasks.storage.tables import Store
@@ -204,43 +232,26 @@ def _of_store(settings: Settings, wanted: dict[str, str | None], answer_versions
     store, versions = Store.existing(settings.store), signal_versions(Providers(settings.providers))
     verdicts = stored_verdicts(store, versions, wanted, answer_versions)
     prompts = prompts_by_slice(store, prompts_of_draw(store, verdicts["draw"][0]), versions)
-    tokens = mean_tokens(store, verdicts)
-    return _Judged(verdicts, verdicts["judge"][0], verdicts["baseline"][0], tokens, prompts=prompts)
+    tokens, texts = mean_tokens(store, verdicts), partial(judged_texts, store, verdicts)
+    return _Judged(verdicts, verdicts["judge"][0], verdicts["baseline"][0], tokens, texts, prompts=prompts)
 
 
-def _agreement(board: "Sequence[Rating]", against: Path, renames: Path | None) -> "Agreement":
-    from tasks.leaderboard.agreement import agreement
-    from tasks.leaderboard.battle_files import read_board
+def _style_controlled(
+    rows: "Sequence[JudgeRating]", judged: _Judged, method: BoardMethod, preset: StylePreset
+) -> "tuple[list[JudgeRating], list[StyleCoefficient]]":
+    from tasks.leaderboard.judge_style import style_controlled, style_of_answers
+    from tasks.providers import Providers
+    from tasks.signals.markdown import markdown
 
-    names = read_renames(renames) if renames else {}
-    renamed = [row.model_copy(update={"model": names.get(row.model, row.model)}) for row in board]
-    reference = read_board(against, "overall")
-    ours, theirs = {row.model for row in renamed}, {row.model for row in reference}
-    if ours != theirs and len(ours & theirs) > 1:
-        apart = f"only here: {_names(ours - theirs)}; only in {str(against)!r}: {_names(theirs - ours)}"
-        print(f"curate: {apart}; --renames FILE says which are the same", file=sys.stderr)
-    return agreement(renamed, reference)
-
-
-def _names(models: set[str]) -> str:
-    return one_line(", ".join(sorted(models))) or "none"
-
-
-def read_renames(file: Path) -> dict[str, str]:
-    """Our model -> its name in the other board."""
-    import yaml
-
-    from tasks.runtime.yaml_files import read_yaml
-
-    try:
-        names = read_yaml(file)
-    except OSError:
-        raise BadInput(f"--renames {str(file)!r} cannot be read; give a YAML file") from None
-    except (yaml.YAMLError, UnicodeDecodeError):
-        names = None
-    if not isinstance(names, dict) or not all(isinstance(name, str) for pair in names.items() for name in pair):
-        raise BadInput(f"--renames {str(file)!r}: write one `our model: its name in the other board` a line")
-    return names
+    if method.interval is Resampled.ROWS:
+        raise BadInput("--interval rows: style control resamples whole prompts; leave the option out")
+    if not (texts := judged.texts()):
+        raise BadInput("style control needs the judged answers; give their files with --answers")
+    style = style_of_answers(texts, Providers()["tokens"].count_tokens, markdown)
+    board, coefficients, left_out = style_controlled(rows, judged.verdicts, style, method, preset)
+    if left_out:
+        print(f"curate: note: {left_out:,} verdicts lack the text of an answer; left out", file=sys.stderr)
+    return board, coefficients
 
 
 def _print(rows: Sequence[Row], table: str, as_json: bool) -> None:

@@ -4,19 +4,22 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import BudgetOption, PricesOption, StoreOption, settings_of
+from flows.commands.options import BatchHoursOption, BatchOption, BudgetOption, PricesOption, StoreOption, settings_of
 from flows.commands.pipeline import run_stages
 from schemas.errors import BadInput, known_values
 
 ModelsOption = Annotated[
     str,
-    typer.Option("--models", help="Models file (YAML), or answers made elsewhere: a .jsonl file or a folder of them."),
+    typer.Option(
+        "--models",
+        help="Models file (YAML), or answers made elsewhere: a file (docs/judge_calls.md) or a folder of them.",
+    ),
 ]
 OfModelsOption = Annotated[
     str | None,
     typer.Option(
         "--models",
-        help="Compare only the models of this models file or of these answer files, which must have the baseline too.",
+        help="Compare only the models of this models file or of these answer files; the baseline may be missing there.",
         show_default="all",
     ),
 ]
@@ -47,6 +50,8 @@ def answer(
     hidden: HiddenOption = False,
     budget: BudgetOption = None,
     prices: PricesOption = None,
+    batch: BatchOption = False,
+    batch_hours: BatchHoursOption = None,
 ) -> None:
     """Ask models every prompt of the benchmark, with its images. What is answered already is not asked again."""
     from tasks.storage.tables import Store
@@ -54,7 +59,10 @@ def answer(
     if release is not None:
         Store.open(store)  # it may be new, because its logs are not needed
     chosen = {"models": models, "bench_release": release, "hidden": hidden}
-    run_stages(settings_of(store=store, budget=budget, prices=prices, evaluate=chosen), ("flows.evaluate", "answer"))
+    settings = settings_of(
+        store=store, budget=budget, prices=prices, batch=batch, batch_hours=batch_hours, evaluate=chosen
+    )
+    run_stages(settings, ("flows.evaluate", "answer"))
 
 
 def compare(
@@ -67,6 +75,8 @@ def compare(
     hidden: HiddenOption = False,
     budget: BudgetOption = None,
     prices: PricesOption = None,
+    batch: BatchOption = False,
+    batch_hours: BatchHoursOption = None,
 ) -> None:
     """Ask a judge which answer is better, each model's or the baseline's. Verdicts that are there are not asked for."""
     chosen = {
@@ -77,7 +87,10 @@ def compare(
         "bench_release": release,
         "hidden": hidden,
     }
-    run_stages(settings_of(store=store, budget=budget, prices=prices, evaluate=chosen), ("flows.evaluate", "compare"))
+    settings = settings_of(
+        store=store, budget=budget, prices=prices, batch=batch, batch_hours=batch_hours, evaluate=chosen
+    )
+    run_stages(settings, ("flows.evaluate", "compare"))
 
 
 def known_protocol(name: str) -> str:

@@ -21,7 +21,7 @@ def print_rows(name: str, rows: Sequence[Row]) -> None:
         Console(markup=False).print(f"{name}: no rows")
         return
     shown = [_shown(row) for row in rows]
-    if name != "vote_shares" and all(row.get("slice", "overall") == "overall" for row in shown):
+    if name != "vote_shares" and {row.get("slice", "overall") for row in shown} <= {"overall", name}:
         shown = [{column: value for column, value in row.items() if column != "slice"} for row in shown]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column, value in shown[0].items():

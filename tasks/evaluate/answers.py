@@ -1,14 +1,17 @@
 """Asks models the prompts of a benchmark. Answers are stored as they arrive; a question is never asked twice."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
 from schemas.judging import Answer, AnswerState
 from tasks.evaluate.answer_files import Read
+from tasks.evaluate.overnight import Night
 from tasks.evaluate.questions import Bench, Question
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
@@ -38,26 +41,42 @@ def unanswered(store: Store, bench: Bench, asked: AskedModel) -> list[Question]:
     return [each for each in bench.questions if (asked.name, asked.version, each.question_id) not in known]
 
 
-def ask_models(store: Store, bench: Bench, models: Sequence[AskedModel]) -> Called:
-    """Ask every model what it has not answered yet. A failed call stores nothing, so the next run makes it again."""
+def ask_models(store: Store, bench: Bench, models: Sequence[AskedModel], batch_hours: float | None = None) -> Called:
+    """Ask every model what it has not answered yet. A failed call stores nothing, so the next run makes it again.
+
+    `batch_hours`: use the vendors' batch APIs and wait for so long; all batches are sent before the first is awaited.
+    """
     connections = [chat_model(asked) for asked in models]  # all, before the first call
     done = Called()
-    for asked, model in zip(models, connections, strict=True):
-        wanted = unanswered(store, bench, asked)
-        with progress(f"answers of {asked.name}", len(wanted)) as advance, arriving(store, "answers") as keep:
-            for answer in map_as_done(lambda each: _ask(model, asked, bench, each), wanted, model.calls_at_once):  # noqa: B023
-                done.calls[asked.name] += 1
-                if isinstance(answer, Failed):
-                    done.failures[asked.name, answer.reason] += 1
-                else:
-                    done.counts[answer.state] += 1
-                    keep([answer.model_dump()])
-                advance()
+    with ExitStack() as stack:
+        nights = []
+        for asked, model in zip(models, connections, strict=True):
+            wanted, work = unanswered(store, bench, asked), partial(_ask, model, asked, bench)
+            if batch_hours is None:
+                _keep(store, asked, map_as_done(work, wanted, model.calls_at_once), len(wanted), done)
+            else:
+                queue = stack.enter_context(model.together(store, batch_hours))
+                nights.append((asked, Night(queue, work, wanted)))
+        for asked, night in nights:
+            _keep(store, asked, night.results(), 0, done)  # its waiting shows progress itself
     return done
 
 
+def _keep(store: Store, asked: AskedModel, answers: Iterable[Answer | Failed], count: int, done: Called) -> None:
+    with progress(f"answers of {asked.name}", count) as advance, arriving(store, "answers") as keep:
+        for answer in answers:
+            done.calls[asked.name] += 1
+            if isinstance(answer, Failed):
+                done.failures[asked.name, answer.reason] += 1
+            else:
+                done.counts[answer.state] += 1
+                keep([answer.model_dump()])
+            advance()
+
+
 def _ask(model: ChatModel, asked: AskedModel, bench: Bench, question: Question) -> Answer | Failed:
-    reply = model.chat([ChatMessage("user", question.prompt, bench.images(question))])
+    about = f"{asked.name} {question.question_id}"
+    reply = model.chat([ChatMessage("user", question.prompt, bench.images(question))], about)
     if isinstance(reply, Failed):
         return reply
     return Answer(
@@ -82,17 +101,19 @@ def take_in(store: Store, read: Read) -> Called:
 
 
 def answers_by_model(
-    store: Store, bench: Bench, versions: dict[str, str] | None = None
+    store: Store, bench: Bench, versions: dict[str, str] | None = None, baseline: str = ""
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Model -> question_id -> its row of `answers`, for the questions of the benchmark.
 
-    `versions`: model -> the version to take; without it every model must have one. Raises BadInput for two versions.
+    `versions`: model -> the version to take; a baseline that it does not have is taken too. Without it every model must
+    have one. Raises BadInput for two versions.
     """
     wanted = {each.question_id for each in bench.questions}
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for row in store.read("answers").iter_rows(named=True):
         model, question_id = row["model"], row["question_id"]
-        if question_id not in wanted or (versions is not None and versions.get(model) != row["version"]):
+        chosen = versions is None or (model == baseline and model not in versions)
+        if question_id not in wanted or not (chosen or (versions or {}).get(model) == row["version"]):
             continue
         of_model = found.setdefault(model, {})
         if other := next((each["version"] for each in of_model.values() if each["version"] != row["version"]), None):

@@ -1,7 +1,8 @@
 """Asks a judge which of two answers is better. A verdict is stored as it arrives; none is asked for twice."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from schemas.errors import BadInput, known_values
 from schemas.judging import Verdict
 from tasks.evaluate.answers import Called
 from tasks.evaluate.labels import labels_in, parse_label
+from tasks.evaluate.overnight import Night
 from tasks.evaluate.protocols import Protocol
 from tasks.evaluate.questions import Bench, Question
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed, Reply
@@ -80,9 +82,18 @@ def unjudged(store: Store, wanted: Sequence[Pair], version: str, **of: str) -> t
 
 
 def compare(
-    store: Store, bench: Bench, answers: ByModel, judge: AskedModel, protocol: Protocol, baseline: str
+    store: Store,
+    bench: Bench,
+    answers: ByModel,
+    judge: AskedModel,
+    protocol: Protocol,
+    baseline: str,
+    batch_hours: float | None = None,
 ) -> Called:
-    """Ask for every verdict that is missing. A failed call stores nothing, so the next run makes it again."""
+    """Ask for every verdict that is missing. A failed call stores nothing, so the next run makes it again.
+
+    `batch_hours`: use the vendor's batch API, and wait for so long.
+    """
     model, version, done = chat_model(judge), judge_version(judge, protocol), Called()
     every = list(pairs(bench, answers, protocol, baseline))
     wanted, again = unjudged(store, every, version, draw=bench.draw, baseline=baseline)
@@ -90,10 +101,18 @@ def compare(
     def work(pair: Pair) -> Verdict | Failed:
         return _verdict(model, judge, protocol, bench, pair, baseline)
 
-    with progress(f"verdicts of {judge.name}", len(wanted)) as advance, arriving(store, "verdicts") as keep:
+    with ExitStack() as stack:
+        shown = len(wanted) if batch_hours is None else 0  # waiting for batches shows progress itself
+        advance = stack.enter_context(progress(f"verdicts of {judge.name}", shown))
+        verdicts: Iterable[Verdict | Failed]
+        if batch_hours is None:
+            verdicts = map_as_done(work, wanted, model.calls_at_once)
+        else:
+            verdicts = Night(stack.enter_context(model.together(store, batch_hours)), work, wanted).results()
+        keep = stack.enter_context(arriving(store, "verdicts"))
         keep(again)
         done.counts += Counter({"known_already": len(again)})
-        for verdict in map_as_done(work, wanted, model.calls_at_once):
+        for verdict in verdicts:
             done.calls[judge.name] += 1
             if isinstance(verdict, Failed):
                 done.failures[judge.name, verdict.reason] += 1
@@ -120,12 +139,13 @@ def _verdict(
     """One verdict. Both calls must succeed where two are needed, or neither counts."""
     told = protocol.messages(pair.question.prompt, pair.first["text"], pair.second["text"])
     asked = [ChatMessage("system", told.system), ChatMessage("user", told.user, bench.images(pair.question))]
-    reply: Reply | Failed = model.chat(asked)
+    about = " ".join(pair.key(""))  # equal answers give equal requests in both orders
+    reply: Reply | Failed = model.chat(asked, about)
     if isinstance(reply, Failed):
         return reply
     text = reply.text
     if again := not labels_in(text):
-        more = model.chat(_follow_up(asked, text, protocol))
+        more = model.chat(_follow_up(asked, text, protocol), f"{about} again")
         if isinstance(more, Failed):
             return more
         text = f"{text}\n{more.text}"

@@ -29,14 +29,14 @@ Count = Callable[[str], int]
 
 
 def estimate_evaluation(store: Store, chosen: EvaluateSettings, prices: Prices, count: Count) -> list[Estimate]:
-    """One row for each model that lacks answers, and one for a judge that lacks verdicts on stored answers."""
+    """Of each model that lacks answers, and of a judge that lacks verdicts on stored answers, by both ways to call."""
     bench, found = bench_of(store, chosen), list[Estimate]()
     for asked in (models_of(chosen) or []) if chosen.models else []:
         wanted = unanswered(store, bench, asked)
         texts = [(f"{asked.system}\n{each.prompt}", bench.images(each)) for each in wanted]
-        found.append(_row(asked, f"answers of {asked.name}", texts, ANSWER_TOKENS, prices, count))
+        found += _rows(asked, f"answers of {asked.name}", texts, ANSWER_TOKENS, prices, count)
     if chosen.judge and chosen.judge != EMBEDDED:
-        found.append(_verdicts(store, bench, chosen, prices, count))
+        found += _verdicts(store, bench, chosen, prices, count)
     return found
 
 
@@ -49,37 +49,42 @@ def estimate_votes(
     judge, drawn = judge_of(chosen), battles_of(store, battles)
     wanted = without_vote(store, battles, vote_version(judge))
     texts = [(message(each), drawn.images(each)) for each in wanted]
-    return [_row(judge, f"votes of {judge.name}", texts, VERDICT_TOKENS, prices, count)]
+    return _rows(judge, f"votes of {judge.name}", texts, VERDICT_TOKENS, prices, count)[:1]  # votes have no batch
 
 
-def _verdicts(store: Store, bench: Bench, chosen: EvaluateSettings, prices: Prices, count: Count) -> Estimate:
+def _verdicts(store: Store, bench: Bench, chosen: EvaluateSettings, prices: Prices, count: Count) -> list[Estimate]:
     judge, how, baseline = judge_of(chosen), protocol(chosen.protocol), chosen.baseline or ""
-    every = list(pairs(bench, answers_by_model(store, bench, versions_of(chosen, bench)), how, baseline))
+    every = list(pairs(bench, answers_by_model(store, bench, versions_of(chosen, bench), baseline), how, baseline))
     wanted, _ = unjudged(store, every, judge_version(judge, how), draw=bench.draw, baseline=baseline)
     texts = []
     for pair in wanted:
         told = how.messages(pair.question.prompt, pair.first["text"], pair.second["text"])
         texts.append((f"{told.system}\n{told.user}", bench.images(pair.question)))
-    return _row(judge, f"verdicts of {judge.name}", texts, VERDICT_TOKENS, prices, count)
+    return _rows(judge, f"verdicts of {judge.name}", texts, VERDICT_TOKENS, prices, count)
 
 
-def _row(
+def _rows(
     asked: AskedModel,
     what: str,
     texts: Sequence[tuple[str, Images]],
     answer_tokens: int,
     prices: Prices,
     count: Count,
-) -> Estimate:
+) -> list[Estimate]:
+    """Two rows; a server of one's own has one, because its batches would not be cheaper."""
     price, calls = prices.tokens(asked.service), len(texts)
     tokens = sum(count(text) + (sum(_image_tokens(images, price)) if price else 0) for text, images in texts)
     expected = min(answer_tokens, asked.answer_tokens_max)
-    return Estimate(
-        service=asked.service, mode="one by one", signals=what, items=calls, calls=calls, input_tokens=tokens,
-        output_tokens=calls * expected,
-        usd=price.usd(tokens, calls * expected) if price else None,
-        usd_most=price.usd(tokens, calls * asked.answer_tokens_max) if price else None,
-    )  # fmt: skip
+    found = []
+    for mode in ("one by one",) if asked.self_hosted else ("one by one", "batch"):
+        usd = (price.batch_usd if mode == "batch" else price.usd) if price else None
+        found.append(Estimate(
+            service=asked.service, mode=mode, signals=what, items=calls, calls=calls, input_tokens=tokens,
+            output_tokens=calls * expected,
+            usd=usd(tokens, calls * expected) if usd else None,
+            usd_most=usd(tokens, calls * asked.answer_tokens_max) if usd else None,
+        ))  # fmt: skip
+    return found
 
 
 def _image_tokens(images: Images, price: TokenPrice) -> Iterable[int]:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from pydantic import ValidationError
@@ -11,6 +11,11 @@ from pydantic import ValidationError
 from schemas.asked_model import AskedModel
 from schemas.errors import BadInput, MissingProvider, known_values
 from tasks.runtime.yaml_files import read_yaml
+
+_HINTS = {
+    "key": "; give the name of an environment variable, not the key",
+    "base_url": "; give an address such as http://gpu1:8000/v1, without a user's name",
+}
 
 
 def read_models(path: Path) -> list[AskedModel]:
@@ -37,7 +42,7 @@ def _model(entry: Any, where: str) -> AskedModel:
         raise BadInput(f"{where}: give name, vendor and model as keys")
     if unknown := next((str(key) for key in entry if key not in AskedModel.model_fields), None):
         raise BadInput(f"{where}: unknown key {known_values(unknown, AskedModel.model_fields)}")
-    vendors = ("gemini", "openai")
+    vendors = get_args(AskedModel.model_fields["vendor"].annotation)
     if "vendor" in entry and entry["vendor"] not in vendors:
         raise BadInput(f"{where}: unknown vendor {known_values(str(entry['vendor']), vendors)}")
     try:
@@ -45,7 +50,7 @@ def _model(entry: Any, where: str) -> AskedModel:
     except ValidationError as error:
         problem = error.errors(include_input=False)[0]
         name = ".".join(map(str, problem["loc"])) or "the entry"
-        hint = "; give the name of an environment variable, not the key" if name == "key" else ""
+        hint = _HINTS.get(name, "")
         raise BadInput(f"{where}: {name}: {problem['msg']}{hint}") from None
 
 
@@ -53,9 +58,7 @@ def check_keys(models: Sequence[AskedModel]) -> None:
     """Raises MissingProvider for the first model whose key variable is not set."""
     for model in models:
         if model.key_variable and not os.environ.get(model.key_variable):
-            raise MissingProvider(
-                f"model {model.name!r}: {model.key_variable} is not set; export the model's key in it"
-            )
+            raise MissingProvider(f"model {model.name!r}: {model.key_told} is not set; export the model's key in it")
 
 
 def check_own(models: Sequence[AskedModel]) -> None:

@@ -6,6 +6,7 @@ from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
 from schemas.settings import EvaluateSettings, Settings
 from tasks.evaluate.answer_files import read_answers
+from tasks.evaluate.answer_shapes import is_models_file
 from tasks.evaluate.models_file import check_keys, check_own, read_models
 from tasks.evaluate.questions import Bench, bench_of_release, bench_of_store
 from tasks.providers.chat import chat_model
@@ -28,7 +29,7 @@ def bench_of(store: Store, chosen: EvaluateSettings) -> Bench:
 def models_of(chosen: EvaluateSettings) -> list[AskedModel] | None:
     """The entries of the models file; None when answer files are given instead. Raises BadInput."""
     path = Path(chosen.models or "")
-    return None if path.is_dir() or path.suffix == ".jsonl" else read_models(path)
+    return read_models(path) if is_models_file(path) else None
 
 
 def judge_of(chosen: EvaluateSettings) -> AskedModel:
@@ -63,6 +64,8 @@ def to_ask(settings: Settings) -> list[AskedModel]:
         models = (models_of(chosen) or []) if chosen.models else []
     else:
         models = [] if chosen.judge == EMBEDDED else [judge_of(chosen)]
+    if settings.batch and not models:
+        raise BadInput("--batch: no model is called; leave it out, or give a models file (YAML)")
     if chosen.hidden:
         check_own(models)
     check_keys(models)

@@ -35,7 +35,7 @@ def collect_answers(settings: Settings) -> StageReport:
     bench = bench_of(store, chosen)
     if not models:
         return _report("answers", take_in(store, read_answers(Path(chosen.models or ""), bench.questions)))
-    return _report("answers", ask_models(store, bench, models))
+    return _report("answers", ask_models(store, bench, models, _batch_hours(settings)))
 
 
 @task(cache_policy=NO_CACHE)
@@ -45,9 +45,10 @@ def collect_verdicts(settings: Settings, versions: Versions) -> StageReport:
     store, chosen = Store.open(settings.store), settings.evaluate
     judge = next(iter(to_ask(settings)), None) if chosen.judge else None
     bench, how, baseline = bench_of(store, chosen), protocol(chosen.protocol), chosen.baseline or ""
-    answers = answers_by_model(store, bench, versions_of(chosen, bench))
+    answers = answers_by_model(store, bench, versions_of(chosen, bench), baseline)
     if judge:
-        return _report("verdicts", compare(store, bench, answers, judge, how, baseline))
+        done = compare(store, bench, answers, judge, how, baseline, _batch_hours(settings))
+        return _report("verdicts", done)
     texts = image_texts(store, versions)
     done = compare_by_consensus(store, bench, answers, how, baseline, Providers()["text_embedding"], texts)
     return _report("verdicts", done).model_copy(update={"notes": [NOTE]})
@@ -67,6 +68,10 @@ def collect_votes(settings: Settings, versions: Versions, released: Iterable[pl.
     texts = texts_of_images(store, versions)
     done = vote_by_consensus(store, battles, Providers()["text_embedding"], texts)
     return _report("votes", done).model_copy(update={"notes": [VOTES_NOTE]})
+
+
+def _batch_hours(settings: Settings) -> float | None:
+    return settings.batch_hours if settings.batch else None
 
 
 def _report(stage: str, done: Called) -> StageReport:

@@ -104,12 +104,11 @@ def as_ratings(board: Sequence[JudgeRating]) -> list[Rating]:
 def _board(
     told: pl.DataFrame, name: str, method: BoardMethod, judge: str, tokens: Mapping[str, float], prompts: int
 ) -> list[JudgeRating]:
-    each = _both_agree(told) if method.orders is Orders.AGREE else told
+    each = _counting(told, method)
     shown = max(prompts, each["question_id"].n_unique()) * int(each.group_by("question_id", "model").len()["len"].max())  # type: ignore[arg-type]
-    seen = pl.col("outcome").fill_null(0) if method.no_verdict is NoVerdict.TIE else pl.col("outcome")
-    cast = _votes(each.with_columns(seen).drop_nulls("outcome"), method)
+    cast = _votes(battles_of(told, method), method)
     models = sorted({*each["model"], method.baseline})
-    numbers, counted = _numbers(cast, models, method), _counted(each, seen)
+    numbers, counted = _numbers(cast, models, method), _counted(each, _seen(method))
     rows = []
     for model, of_model in zip(models, numbers, strict=True):
         counts = counted.get(model) or dict.fromkeys((*_COUNTS, "no_verdict"), 0)
@@ -156,11 +155,25 @@ def _both_agree(told: pl.DataFrame) -> pl.DataFrame:
     return merged
 
 
-def _votes(told: pl.DataFrame, method: BoardMethod) -> Votes:
-    """One vote per verdict of a model against the baseline."""
+def battles_of(told: pl.DataFrame, method: BoardMethod) -> pl.DataFrame:
+    """`outcomes` as `rateable` battles, of each model against the baseline, with the weights and ties of the method."""
+    cast = _counting(told, method).with_columns(_seen(method)).drop_nulls("outcome")
     label = pl.col("outcome").replace_strict(_LABEL, return_dtype=pl.String)
-    battles = told.select("question_id", model_a="model", model_b=pl.lit(method.baseline), winner=label)
-    cast = votes(rateable(battles, strong_weight=method.strong_weight), "question_id")
+    battles = cast.select("question_id", model_a="model", model_b=pl.lit(method.baseline), winner=label)
+    return rateable(battles, strong_weight=method.strong_weight)
+
+
+def _counting(told: pl.DataFrame, method: BoardMethod) -> pl.DataFrame:
+    return _both_agree(told) if method.orders is Orders.AGREE else told
+
+
+def _seen(method: BoardMethod) -> pl.Expr:
+    return pl.col("outcome").fill_null(0) if method.no_verdict is NoVerdict.TIE else pl.col("outcome")
+
+
+def _votes(battles: pl.DataFrame, method: BoardMethod) -> Votes:
+    """One vote per battle."""
+    cast = votes(battles, "question_id")
     if method.interval is Resampled.PROMPTS:
         return cast
     return replace(cast, times=cast.weight, weight=np.ones(len(cast.weight)), cluster=None).grouped()

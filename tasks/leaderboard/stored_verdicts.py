@@ -59,6 +59,16 @@ def mean_tokens(store: Store, verdicts: pl.DataFrame) -> dict[str, float]:
     return dict(counted.group_by("model").agg(pl.col("tokens").mean()).iter_rows())
 
 
+def judged_texts(store: Store, verdicts: pl.DataFrame) -> list[tuple[str, str, str]]:
+    """(model, question_id, text) of the answers that were judged."""
+    answers = store.read("answers", ["model", "question_id", "text", "version"])
+    return list(
+        answers.join(_answers(verdicts).unique(), on=["question_id", "model", "version"], how="semi")
+        .select("model", "question_id", "text")
+        .iter_rows()
+    )
+
+
 def _answers(verdicts: pl.DataFrame) -> pl.DataFrame:
     """question_id, model and version of both answers of every verdict."""
     sides = [verdicts.select("question_id", model=f"model_{side}", version=f"answer_{side}") for side in ("a", "b")]

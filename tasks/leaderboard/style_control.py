@@ -93,10 +93,12 @@ def measured_covariates(battles: pl.DataFrame) -> tuple[str, ...]:
     return tuple(name for name in COVARIATES if {f"{name}_a", f"{name}_b"} <= set(battles.columns))
 
 
-def style_differences(battles: pl.DataFrame, covariates: Sequence[str]) -> Matrix:
+def style_differences(battles: pl.DataFrame, covariates: Sequence[str], *, sides_drawn: bool = True) -> Matrix:
     """float64 (battles, covariates): (a - b) / (a + b + 1), standardised to mean 0 and standard deviation 1.
 
-    A constant covariate is 0. Raises BadInput for counts that are missing, negative or not finite.
+    Where one model always is on one side, `sides_drawn` is False: 0 stays 0, as if half the battles were turned round,
+    or the mean would hide what is common to all its opponents. A constant covariate is 0. Raises BadInput for counts
+    that are missing, negative or not finite.
     """
     sides = []
     for side in ("a", "b"):
@@ -110,9 +112,10 @@ def style_differences(battles: pl.DataFrame, covariates: Sequence[str]) -> Matri
         sides.append(counts.to_numpy())
     a, b = sides
     difference = (a - b) / (a + b + 1)
-    spread = difference.std(axis=0)
+    mean = difference.mean(axis=0) if sides_drawn else np.zeros(len(covariates))
+    spread = difference.std(axis=0) if sides_drawn else np.sqrt((difference**2).mean(axis=0))
     varies = spread > 1e-12
-    return np.where(varies, (difference - difference.mean(axis=0)) / np.where(varies, spread, 1), 0.0)
+    return np.where(varies, (difference - mean) / np.where(varies, spread, 1), 0.0)
 
 
 def styled(cast: Votes, style: Matrix, preset: StylePreset = StylePreset.FASTCHAT) -> StyledVotes:
@@ -168,11 +171,16 @@ def sandwich(data: StyledVotes, point: Vector) -> Matrix:
 
 @one_blas_thread()
 def style_board(
-    battles: pl.DataFrame, method: RatingMethod, level: Mapping[str, float] | None = None
+    battles: pl.DataFrame,
+    method: RatingMethod,
+    level: Mapping[str, float] | None = None,
+    *,
+    sides_drawn: bool = True,
 ) -> tuple[list[Rating], list[StyleCoefficient]]:
     """The board under style control and the coefficients, from `rateable` battles with covariate columns.
 
-    `level` gives ratings whose mean is kept. Raises BadInput without a covariate.
+    `level` gives ratings whose mean is kept; `sides_drawn` as for `style_differences`. Raises BadInput without a
+    covariate.
     """
     covariates = measured_covariates(battles)
     if not covariates and not battles.is_empty():
@@ -180,7 +188,7 @@ def style_board(
     if battles.is_empty():
         return [], []
     cast = votes(battles, method.cluster)
-    data = styled(cast, style_differences(battles, covariates), method.style_preset)
+    data = styled(cast, style_differences(battles, covariates, sides_drawn=sides_drawn), method.style_preset)
     models, parameters = data.models, fit(data)
     strengths, coefficients = parameters[:models], parameters[models:]
     if by_bootstrap(method):

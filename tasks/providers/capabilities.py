@@ -69,11 +69,15 @@ class TopicEvidence:
         return ", ".join(words if len(words) > 1 else [*words, *self.tags][:3]) or "untitled"
 
 
+WAITING = "waiting_for_batch"
+"""Failure reason of a question that is collected for a batch, or not answered yet."""
+
+
 class BatchQueue(Protocol):
     """Questions collected for a vendor's batch API."""
 
-    def send(self) -> None:
-        """Send the collected questions."""
+    def send(self) -> bool:
+        """Send the collected questions. Returns whether there are answers to wait for."""
 
     def wait(self) -> None:
         """Wait for the answers."""
@@ -211,18 +215,16 @@ class Reply:
     """As counted by the service, thinking included; None when not reported."""
 
 
-class ChatModel(Protocol):
+class ChatModel(RemoteModel, Protocol):
     """Answers chats in free text. Chosen by a models file (`schemas/asked_model.py`), not by `--provider`."""
 
     version: str
     """Changes with anything in the models file that may change its answers."""
     service: str
     """Name in the price file."""
-    calls_at_once: int
-    """Maximum number of concurrent calls."""
 
-    def chat(self, messages: Sequence[ChatMessage]) -> Reply | Failed:
-        """The model's next message. Thread-safe."""
+    def chat(self, messages: Sequence[ChatMessage], about: str = "") -> Reply | Failed:
+        """The model's next message. Thread-safe. In a batch, equal messages about different things are both sent."""
 
 
 PROTOCOLS: dict[str, type] = {

@@ -7,6 +7,7 @@ from schemas.errors import MissingProvider
 from tasks.providers.capabilities import ChatModel
 
 _CLASSES = {
+    "anthropic": "tasks.providers.production.anthropic.chat_model:AnthropicChatModel",
     "openai": "tasks.providers.production.openai.chat_model:OpenAiChatModel",
     "gemini": "tasks.providers.production.gemini_chat_model:GeminiChatModel",
 }

@@ -15,6 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from schemas.errors import BadInput, ReleaseConflict
 from schemas.release import CONFIGS, Manifest, ReleasedFile
+from tasks.release.runners import RUNNERS
 from tasks.runtime.parallel import map_ordered
 from tasks.storage.tables import Store
 
@@ -26,6 +27,7 @@ MANIFEST_DIGITS = 12
 """Hex digits of the manifest's checksum that are shown to people."""
 _FILE = re.compile(
     rf"(?:{'|'.join(CONFIGS)})/data/train-\d{{5}}-of-\d{{5}}\.parquet|leaderboard/[a-z_]+\.(?:parquet|csv)"
+    rf"|{'|'.join(map(re.escape, RUNNERS))}"
     rf"|report/index\.html|report/(?:figures/[\w-]+\.svg|tables/[\w-]+\.csv)|{re.escape(CARD)}|{re.escape(MANIFEST)}"
 )
 _ADDED_BY_THE_HUB = re.compile(r"\.gitattributes|\.cache(?:/huggingface(?:/.+)?)?")

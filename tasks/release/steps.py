@@ -24,6 +24,7 @@ from tasks.release.declared import declared_columns
 from tasks.release.failing import failing_lines, unmeasured
 from tasks.release.gather import Gathered
 from tasks.release.leaderboards import write_leaderboards
+from tasks.release.runners import write_runners
 from tasks.release.shards import LAYOUT, ReleasedImages, write_shards
 from tasks.runtime.timing import timed
 from tasks.storage.queries.bench import bench_evidence, topics_fit
@@ -113,6 +114,8 @@ def seal_release(settings: Settings, providers: Providers, versions: Versions, b
     """Write leaderboards, card and manifest, then move the folder to `releases/<version>`."""
     store, staging = Store.open(settings.store), built.staging
     write_leaderboards(store.read("ratings"), staging / "leaderboard")
+    if built.counts["bench"]:
+        write_runners(staging)
     gone = funnel(store)
     manifest = _manifest(store, settings, providers, versions, gone, built)
     card = dataset_card(manifest, gone, built.statistics, bench_evidence(store))

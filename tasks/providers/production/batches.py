@@ -12,8 +12,8 @@ import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -23,6 +23,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from schemas.run import Use
+from tasks.providers.capabilities import WAITING, Reply
 from tasks.providers.production.calls import CallFailed, Service
 from tasks.runtime.budget import Bill, ledger
 from tasks.runtime.progress import progress
@@ -37,12 +38,15 @@ KEPT_FOR = timedelta(days=30)
 FOLDER = "batches"
 
 
+_NO_REPLY = Reply("", "empty")
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The answer to one question, or why there is none."""
 
-    text: str = ""
-    """The complete answer."""
+    reply: Reply = _NO_REPLY
+    """The answer."""
     failure: str = ""
     """Failure reason; empty for an answer."""
     unbilled: bool = False
@@ -105,18 +109,18 @@ class BatchApi(ABC):
         return None
 
 
-def outcome_of(answer_text: Callable[[], str], tokens: tuple[int | None, int | None]) -> Outcome:
-    """The outcome of a billed question; `answer_text` may raise CallFailed. `tokens` are input and output tokens."""
+def outcome_of(said: Callable[[], Reply], tokens: tuple[int | None, int | None]) -> Outcome:
+    """The outcome of a billed question; `said` may raise CallFailed. `tokens` are input and output tokens."""
     try:
-        return Outcome(answer_text(), "", False, *tokens)
+        return Outcome(said(), "", False, *tokens)
     except CallFailed as failed:
-        return Outcome("", failed.reason, False, *tokens)
+        return Outcome(failure=failed.reason, input_tokens=tokens[0], output_tokens=tokens[1])
 
 
-def question_name(request: Request) -> str:
-    """32 hex digits: a hash of the request. It reveals neither the item nor where it is stored."""
-    content = json.dumps(request, sort_keys=True, ensure_ascii=True).encode()
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
+def question_name(request: Request, about: str = "") -> str:
+    """32 hex digits: a hash of the request and `about`. It reveals neither the item nor where it is stored."""
+    content = json.dumps(request, sort_keys=True, ensure_ascii=True) + about
+    return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
 
 def json_line(row: dict[str, Any]) -> bytes:
@@ -194,13 +198,15 @@ class BatchRecords:
         del self.open[record.token]
 
 
-WAITING = "waiting_for_batch"
 FIRST_POLL = 10
 """The first poll comes after this many first retry waits."""
 
 
 class BatchQueue:
-    """The questions of one model: collected, sent as batches, and answered from the results."""
+    """The questions of one model: collected, sent as batches, and answered from the results.
+
+    Questions that follow from answers may be collected and sent after `wait`.
+    """
 
     def __init__(self, api: BatchApi, service: Service, store: Store, hours: float) -> None:
         self._api, self._service = api, service
@@ -208,7 +214,9 @@ class BatchQueue:
         self._bills: dict[str, Bill] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._asked: set[str] = set()
-        self._collecting, self._lock = True, threading.Lock()
+        self._first: frozenset[str] | None = None
+        """The questions that were asked before the first `wait`."""
+        self._lock = threading.Lock()
         self._folder = tempfile.TemporaryDirectory(prefix="curate-batch-")
         self._file = Path(self._folder.name) / "questions.jsonl"
         self._in_file: list[str] = []
@@ -216,16 +224,19 @@ class BatchQueue:
         self._until = time.monotonic() + hours * 3600
         self._find_again()
 
-    def answer(self, request: Request, most_usd: float | None) -> str:
-        """The answer to one question. Raises CallFailed, with reason WAITING while questions are collected."""
-        name = question_name(request)
+    def answer(self, request: Request, most_usd: float | None, about: str = "") -> Reply:
+        """The answer to one question. Raises CallFailed, with reason WAITING before it was sent and waited for.
+
+        Equal requests about different things are different questions.
+        """
+        name = question_name(request, about)
         with self._lock:
-            if self._collecting and name not in self._asked:
+            if name not in self._asked:
                 self._collect(name, request, most_usd)
             outcome = self._outcomes.get(name, Outcome(failure=WAITING))
         if outcome.failure:
             raise CallFailed(outcome.failure)
-        return outcome.text
+        return outcome.reply
 
     def _collect(self, name: str, request: Request, most_usd: float | None) -> None:
         """Add a question to the request file, unless a batch of an earlier run has it or the budget has no room."""
@@ -245,12 +256,17 @@ class BatchQueue:
             file.write(line)
         self._in_file.append(name)
 
-    def send(self) -> None:
-        """Send the last batch and stop collecting."""
+    def send(self) -> bool:
+        """Send the last batch. Returns whether there are answers to wait for."""
         with self._lock:
             if self._in_file:
                 self._send()
-            self._collecting = False
+            return bool(self._awaited())
+
+    def _awaited(self) -> list[BatchRecord]:
+        """The batches with a question of this run that has no outcome."""
+        wanted = self._asked - self._outcomes.keys()
+        return [each for each in self._records.open.values() if each.batch_id and not wanted.isdisjoint(each.names)]
 
     def _send(self) -> None:
         """Create a batch of the request file, after its record is stored."""
@@ -290,9 +306,8 @@ class BatchQueue:
 
     def wait(self) -> None:
         """Poll the batches until all have ended or the hours are over."""
-        running = [
-            each for each in self._records.open.values() if each.batch_id and not self._asked.isdisjoint(each.names)
-        ]
+        running = self._awaited()
+        self._first = self._first or frozenset(self._asked)
         pause = FIRST_POLL * self._service.first_seconds
         with progress("answers of batches", sum(len(record.names) for record in running)) as advance:
             while running := [record for record in running if not self._has_ended(record)]:
@@ -353,13 +368,41 @@ class BatchQueue:
                         bill.nothing()
 
     def close(self, *, stored: bool) -> None:
-        """Release unused reservations. When the answers are `stored`, delete the records and the vendor's files."""
+        """Release unused reservations. When the answers are `stored`, delete the records and the vendor's files.
+
+        While a question that follows from an answer has none itself, that answer is still needed, and all stay.
+        """
         for bill in self._bills.values():
             with bill:
                 bill.nothing()
-        for record, files in self._ended if stored else ():
+        following = self._asked - (self._first or self._asked)
+        done = all(name in self._outcomes and not self._outcomes[name].failure for name in following)
+        for record, files in self._ended if stored and done else ():
             self._records.forget(record)
             for file in files:
                 with suppress(CallFailed):  # files expire at the vendor
                     self._api.delete(file)
         self._folder.cleanup()
+
+
+class Batched(ABC):
+    """A model whose questions can be collected for its vendor's batch API."""
+
+    _service: Service
+    _queue: BatchQueue | None = None
+
+    @contextmanager
+    def together(self, store: Store, hours: float) -> Iterator[BatchQueue]:
+        """Inside it, asking collects questions; after `send` and `wait`, asking again gives the answers."""
+        queue = self._queue = BatchQueue(self._batches(), self._service, store, hours)
+        stored = False
+        try:
+            yield queue
+            stored = True
+        finally:
+            self._queue = None
+            queue.close(stored=stored)
+
+    @abstractmethod
+    def _batches(self) -> BatchApi:
+        """The vendor's batch API."""

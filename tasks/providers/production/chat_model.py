@@ -1,7 +1,7 @@
 """Chat models behind vendors' SDKs: free text out, with a state; within the budget and with retries."""
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +9,7 @@ from schemas.asked_model import AskedModel
 from schemas.errors import MissingProvider
 from tasks.images.decode import ImageRejected, decode_stored
 from tasks.providers.capabilities import ChatMessage, Failed, Reply, ReplyState
+from tasks.providers.production.batches import Batched, Request
 from tasks.providers.production.calls import CallFailed, Service
 from tasks.providers.production.language_model import calls_at_once
 from tasks.providers.production.upload import Upload, for_upload
@@ -28,7 +29,7 @@ class Turn:
     images: tuple[Upload, ...]
 
 
-class VendorChatModel(ABC):
+class VendorChatModel(Batched):
     """A hosted model, asked as an entry of a models file says."""
 
     def __init__(self, asked: AskedModel) -> None:
@@ -37,10 +38,12 @@ class VendorChatModel(ABC):
         self.calls_at_once = calls_at_once()
         self._service = Service(self.service, self.calls_at_once)
 
-    def chat(self, messages: Sequence[ChatMessage]) -> Reply | Failed:
+    def chat(self, messages: Sequence[ChatMessage], about: str = "") -> Reply | Failed:
         """The model's next message; the entry's system prompt goes first unless the messages have one."""
         try:
             turns = [_turn(message) for message in self._told(messages)]
+            if self._queue:
+                return self._queue.answer(self._request(turns), self._most_usd(turns, batch=True), about)
             return self._service.ask(self._most_usd(turns), lambda bill: self._reply(turns, bill))
         except ImageRejected:
             return Failed("image_unreadable")
@@ -53,18 +56,22 @@ class VendorChatModel(ABC):
         )
         return [*own, *messages]
 
-    def _most_usd(self, turns: Sequence[Turn]) -> float | None:
+    def _most_usd(self, turns: Sequence[Turn], *, batch: bool = False) -> float | None:
         """Upper bound of a call's cost: one token per byte and the longest answer. None without a price."""
         price = ledger().prices.tokens(self.service)
         if price is None:
             return None
         text_bytes = sum(len(turn.text.encode("utf-8", "surrogatepass")) for turn in turns)
         shown = sum(price.image_tokens(image.width, image.height) for turn in turns for image in turn.images)
-        return price.usd(text_bytes + shown, self.asked.answer_tokens_max)
+        return (price.batch_usd if batch else price.usd)(text_bytes + shown, self.asked.answer_tokens_max)
 
     @abstractmethod
     def _reply(self, turns: Sequence[Turn], bill: Bill) -> Reply:
         """One call; settles the bill. Raises CallFailed for everything that is no reply of the model."""
+
+    @abstractmethod
+    def _request(self, turns: Sequence[Turn]) -> Request:
+        """The body of the same call, as the vendor's JSON."""
 
 
 def key_of(asked: AskedModel) -> str:
@@ -73,7 +80,7 @@ def key_of(asked: AskedModel) -> str:
         return "none"
     if key := os.environ.get(asked.key_variable):
         return key
-    raise MissingProvider(f"model {asked.name!r}: {asked.key_variable} is not set; export the model's key in it")
+    raise MissingProvider(f"model {asked.name!r}: {asked.key_told} is not set; export the model's key in it")
 
 
 def reply(text: object, state: ReplyState, output_tokens: int | None) -> Reply:

@@ -15,15 +15,22 @@ from google import genai
 from google.genai import errors, types
 
 from schemas.errors import MissingProvider
+from tasks.providers.capabilities import Reply
 from tasks.providers.production.batches import BatchApi, Ended, Outcome, Request, json_line, json_rows, outcome_of
 from tasks.providers.production.calls import CallFailed, http_failure, seconds
-from tasks.providers.production.language_model import ANSWER_TOKENS_MAX, LanguageModel, Question, timeout_seconds
+from tasks.providers.production.chat_model import reply
+from tasks.providers.production.language_model import (
+    ANSWER_TOKENS_MAX,
+    LanguageModel,
+    Question,
+    finished_text,
+    timeout_seconds,
+)
 from tasks.runtime.budget import Bill
 
 KEY, BASE_URL, MODEL = "GEMINI_API_KEY", "CURATE_GEMINI_BASE_URL", "CURATE_GEMINI_MODEL"
 DEFAULT_MODEL = "gemini-3.8-flash"
-UNFINISHED = {
-    types.FinishReason.MAX_TOKENS: "truncated",
+_UNFINISHED = {
     types.FinishReason.OTHER: "unfinished_answer",
     types.FinishReason.LANGUAGE: "unsupported_language",
     types.FinishReason.MALFORMED_RESPONSE: "malformed_answer",
@@ -59,7 +66,7 @@ class GeminiChat(LanguageModel):
                 model=self._model, contents=_content(question), config=config
             )
             self._count(bill, *tokens_used(response))
-            return _answer_text(response)
+            return finished_text(said(response))
 
     def _request(self, question: Question, name: str, schema: dict[str, Any]) -> Request:
         return {
@@ -170,18 +177,22 @@ def tokens_used(response: types.GenerateContentResponse) -> tuple[int | None, in
     return used.prompt_token_count, (used.candidates_token_count or 0) + (used.thoughts_token_count or 0)
 
 
-def _answer_text(response: types.GenerateContentResponse) -> str:
-    """The answer. Raises CallFailed for one that was refused or is not complete."""
+def said(response: types.GenerateContentResponse) -> Reply:
+    """The reply in a response. Raises CallFailed for one that is not usable."""
+    _, output_tokens = tokens_used(response)
     if response.prompt_feedback and response.prompt_feedback.block_reason:
-        raise CallFailed("refused")
+        return reply("", "refused", output_tokens)
     if not response.candidates:
         raise CallFailed("malformed_answer")
     if len(response.candidates) > 1:
         raise CallFailed("contradictory_answer")
     reason = response.candidates[0].finish_reason
-    if reason != types.FinishReason.STOP:
-        raise CallFailed(UNFINISHED.get(reason, "refused") if reason else "unfinished_answer")
-    return response.text or ""
+    text = response.text or ""
+    if reason in (types.FinishReason.STOP, types.FinishReason.MAX_TOKENS):
+        return reply(text, "complete" if reason == types.FinishReason.STOP else "truncated", output_tokens)
+    if reason is None or reason in _UNFINISHED:
+        raise CallFailed(_UNFINISHED[reason] if reason else "unfinished_answer")
+    return reply(text, "refused", output_tokens)
 
 
 def _named(name: str | None) -> str:
@@ -204,4 +215,4 @@ def _row_outcome(row: dict[str, Any]) -> Outcome:
 def _outcome(response: types.GenerateContentResponse | None) -> Outcome:
     if response is None:
         return Outcome(failure="batch_item_failed", unbilled=True)
-    return outcome_of(lambda: _answer_text(response), tokens_used(response))
+    return outcome_of(lambda: said(response), tokens_used(response))

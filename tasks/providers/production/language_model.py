@@ -2,9 +2,7 @@
 
 import json
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -12,12 +10,11 @@ from typing import Any, TypeVar
 from schemas.errors import BadInput
 from schemas.row import Row
 from schemas.run import Use
-from tasks.providers.capabilities import Failed
-from tasks.providers.production.batches import BatchApi, BatchQueue, Request
+from tasks.providers.capabilities import Failed, Reply
+from tasks.providers.production.batches import Batched, Request
 from tasks.providers.production.calls import CallFailed, Service, seconds
 from tasks.providers.production.upload import Upload
 from tasks.runtime.budget import Bill, ledger
-from tasks.storage.tables import Store
 
 TIMEOUT, TIMEOUT_SECONDS = "CURATE_TIMEOUT_SECONDS", 90.0
 """Environment variable and default: seconds of silence after which a call times out."""
@@ -41,7 +38,7 @@ class Question:
     """Sent after the text."""
 
 
-class LanguageModel(ABC):
+class LanguageModel(Batched):
     """A hosted model."""
 
     def __init__(self, version: str) -> None:
@@ -49,7 +46,6 @@ class LanguageModel(ABC):
         self.version = version
         self.calls_at_once = calls_at_once()
         self._service = Service(version, self.calls_at_once)
-        self._queue: BatchQueue | None = None
 
     def ask(self, question: Question, answer: type[Answer]) -> Answer | Failed:
         """The model's answer as a row. Refused, truncated, malformed and missing answers are failures."""
@@ -57,7 +53,7 @@ class LanguageModel(ABC):
         most_usd = self._most_usd(question, schema, batch=self._queue is not None)
         try:
             if self._queue:
-                text = self._queue.answer(self._request(question, name, schema), most_usd)
+                text = finished_text(self._queue.answer(self._request(question, name, schema), most_usd))
             else:
                 text = self._service.ask(most_usd, lambda bill: self._complete(question, name, schema, bill))
             return _row(text, answer)
@@ -73,18 +69,6 @@ class LanguageModel(ABC):
         shown = sum(price.image_tokens(image.width, image.height) for image in question.images)
         return (price.batch_usd if batch else price.usd)(text_bytes + shown, ANSWER_TOKENS_MAX)
 
-    @contextmanager
-    def together(self, store: Store, hours: float) -> Iterator[BatchQueue]:
-        """Inside it, `ask` collects questions; after `send` and `wait`, the same `ask` gives the answers."""
-        queue = self._queue = BatchQueue(self._batches(), self._service, store, hours)
-        stored = False
-        try:
-            yield queue
-            stored = True
-        finally:
-            self._queue = None
-            queue.close(stored=stored)
-
     def _count(self, bill: Bill, input_tokens: int | None, output_tokens: int | None) -> None:
         settle(bill, self.version, input_tokens, output_tokens)
 
@@ -96,9 +80,12 @@ class LanguageModel(ABC):
     def _request(self, question: Question, name: str, schema: dict[str, Any]) -> Request:
         """The body of the same call, as the vendor's JSON."""
 
-    @abstractmethod
-    def _batches(self) -> BatchApi:
-        """The vendor's batch API."""
+
+def finished_text(reply: Reply) -> str:
+    """The text of a reply that is whole. Raises CallFailed for one that was refused or truncated."""
+    if reply.state in ("refused", "truncated"):
+        raise CallFailed(reply.state)
+    return reply.text
 
 
 def settle(bill: Bill, service: str, input_tokens: int | None, output_tokens: int | None) -> None:

@@ -115,12 +115,18 @@ def test_a_lost_image_is_named_before_anything_is_sent(ask, server):
 
 
 BAD_FILES = {
-    "models: [{name: a, vendor: opnai, model: m}]": "entry 1: unknown vendor 'opnai'. Known: gemini, openai. Did you",
+    "models: [{name: a, vendor: opnai, model: m}]": "unknown vendor 'opnai'. Known: anthropic, gemini, openai. Did you",
     "models: [{name: a, vendor: openai, modle: m}]": "unknown key 'modle'.*Did you mean model?",
     "models: [{name: a, vendor: openai}]": "entry 1: model: Field required",
     "models: [{name: a, vendor: openai, model: m, key: sk-secret}]": "key: .*the name of an environment variable",
     "models: [{name: a, vendor: openai, model: m, own: true}]": "own: true needs the base_url",
-    "models: [{name: a, vendor: openai, model: m, key: NO_KEY}]": "model 'a': NO_KEY is not set",
+    "models: [{name: a, vendor: openai, model: m, own: true, base_url: 'https://api.openai.com.'}]": "not a vendor's",
+    "models: [{name: a, vendor: openai, model: m, own: true, base_url: 'https://OpenAI.com'}]": "not a vendor's",
+    "models: [{name: a, vendor: openai, model: m, base_url: 'https://api\u3002openai.com'}]": "base_url: .*an address",
+    "models: [{name: a, vendor: openai, model: m, base_url: 'https://sk-secret@host/v1'}]": "without a user's name",
+    "models: [{name: a, vendor: anthropic, model: m, temperature: 1.5}]": "Anthropic's go from 0 to 1",
+    "models: [{name: a, vendor: openai, model: m, key: SK_SECRET}]": "model 'a': the variable that its `key` names is",
+    "models: [{name: a, vendor: anthropic, model: m}]": "model 'a': ANTHROPIC_API_KEY is not set",
     "models: [{name: a, vendor: openai, model: m}, {name: a, vendor: openai, model: n}]": "'a' stands twice",
     "models: []": "give the list `models`",
     "- a": "give the list `models`",
@@ -129,11 +135,12 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize("content", BAD_FILES)
-def test_a_models_file_that_cannot_be_used_is_one_line_without_secrets(ask, server, tmp_path, content):
+def test_a_models_file_that_cannot_be_used_is_one_line_without_secrets(ask, server, tmp_path, monkeypatch, content):
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     path = tmp_path / "bad.yaml"
     path.write_text(content)
     with pytest.raises(CurateError, match=BAD_FILES[content]) as stopped:
         ask(models=str(path))
     assert "\n" not in str(stopped.value)
-    assert "sk-secret" not in str(stopped.value)
+    assert "secret" not in str(stopped.value).lower()
     assert server.requests == []

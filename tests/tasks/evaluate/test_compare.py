@@ -200,10 +200,23 @@ def test_two_versions_of_a_models_answers_must_be_told_apart(judged, server, tmp
         compare(models=str(base))
 
 
+def test_the_baseline_of_a_choice_of_models_may_be_the_stores(judged, tmp_path):
+    compare = judged(base="Long.", m="Short.")
+    chosen = tmp_path / "only.jsonl"
+    chosen.write_text('{"question_id": "q00", "model": "n", "output": "Newer."}')
+    collect_answers.fn(evaluating(compare.store, models=str(chosen)))
+    report, _ = compare(models=str(chosen))
+    assert report.counts == {"verdicts": 2}
+    assert {*compare.store.read("verdicts")["model_a"]} == {"base", "n"}
+
+
 def test_a_judge_or_baseline_that_cannot_be_used_is_named_before_any_call(judged, server, tmp_path):
     compare = judged()
     with pytest.raises(CurateError, match=r"no answers of 'bas'. Known: base, m. Did you mean base?"):
         compare(baseline="bas")
+    nothing = evaluating(benched(tmp_path / "none", 1), judge="embedded", baseline="a")
+    with pytest.raises(CurateError, match="Known: none"):
+        collect_verdicts.fn(nothing, VERSIONS)
     alone = evaluating(benched(tmp_path / "one", 1, {"a": "Yes."}), judge="embedded", baseline="a")
     with pytest.raises(CurateError, match="only 'a' has answers to this benchmark"):
         collect_verdicts.fn(alone, VERSIONS)

@@ -1,9 +1,11 @@
 """Prompts come from a store or a release alike, and a cost estimate counts what is missing."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from flows.commands.estimate import _dollars
 from schemas.errors import BadInput
 from schemas.prices import Prices
 from tasks.evaluate import estimate
@@ -13,6 +15,7 @@ from tasks.providers.production import upload
 from tasks.runtime.prices import load_prices
 from tests.asked_bench import PUBLIC, benched, evaluating, models_file
 from tests.small_store import make_release, small_store
+from tests.tampered_release import BENCH, rewrite
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +37,15 @@ def test_a_release_asks_the_same_questions_as_its_store(released, tmp_path_facto
         bench_of_release(tmp_path_factory.mktemp("none"))
 
 
+def test_an_image_that_a_release_lost_is_named(released, tmp_path):
+    spoiled = Path(shutil.copytree(released[1], tmp_path / "release"))
+    rewrite(
+        spoiled, BENCH, lambda rows: [row | {"images": [i | {"bytes": None} for i in row["images"]]} for row in rows]
+    )
+    with pytest.raises(BadInput, match=r"question '.*': the release has no bytes of its image"):
+        bench_of_release(spoiled)
+
+
 def test_prompts_that_are_not_kept_any_more_are_not_sent(released, tmp_path):
     store = benched(tmp_path)
     decisions = store.read("decisions")
@@ -52,13 +64,21 @@ def test_an_estimate_counts_missing_answers_and_verdicts_with_images_and_limits(
         judge=models_file(tmp_path, "", "judge", **known),
         baseline="base",
     ).evaluate
-    first, second = estimate_evaluation(store, chosen.model_copy(update={"judge": None}), prices, len)
+    first, batch, second, _ = estimate_evaluation(store, chosen.model_copy(update={"judge": None}), prices, len)
+    assert (batch.mode, batch.calls, batch.usd) == ("batch", PUBLIC, first.usd / 2)
     assert (first.calls, second.calls, first.signals) == (PUBLIC, PUBLIC, "answers of base")
     assert first.input_tokens == PUBLIC * (len("\nPrompt 0?") + 2 * prices.tokens(first.service).image_tokens(32, 24))
     assert 0 < first.usd < first.usd_most
-    (judged,) = estimate_evaluation(store, chosen.model_copy(update={"models": None}), prices, len)
+    judged, _ = estimate_evaluation(store, chosen.model_copy(update={"models": None}), prices, len)
     assert (judged.calls, judged.signals) == (2 * PUBLIC, "verdicts of judge")
     assert estimate_evaluation(store, chosen.model_copy(update={"models": None}), Prices(), len)[0].usd is None
+    own = evaluating(store, models=models_file(tmp_path, "http://gpu1", "n")).evaluate
+    assert [row.mode for row in estimate_evaluation(store, own, prices, len)] == ["one by one"]
+
+
+@pytest.mark.parametrize(("usd", "told"), [(0, "$0"), (0.00002, "less than $0.0001"), (0.0123, "$0.0123")])
+def test_a_small_cost_is_not_told_as_nothing(usd, told):
+    assert _dollars(usd) == told
 
 
 def test_an_estimate_shrinks_images_as_they_are_sent():

@@ -6,7 +6,7 @@ from functools import partial
 import polars as pl
 import pytest
 
-from schemas.judging import STAND_IN
+from schemas.judging import STAND_IN, Answer
 from tasks.evaluate.questions import bench_of_store
 from tests.asked_bench import PUBLIC, benched
 from tests.builders import store_with, verdict
@@ -109,9 +109,62 @@ def test_a_board_by_the_embedded_judge_says_that_it_is_a_stand_in(curate, tmp_pa
     assert "stand-in" not in curate("--store", store_with(tmp_path / "other", verdicts=[verdict()]).root)[2]
 
 
+def _long_wins(number):
+    """Answers to a question, the longer one with a list, and the verdict for it; every fifth is for the shorter."""
+    long, short = f"Well, {'and so on, ' * 9}{number}.\n- One\n- Two", f"{number}."
+    said = {"m": long, "base": short} if number % 2 else {"m": short, "base": long}
+    return said, "B>A" if (number % 2 == 1) != (number % 5 == 0) else "A>B"
+
+
+def test_style_control_gives_files_and_a_store_one_board_on_which_length_does_not_win(curate, tmp_path):
+    drawn = {f"q{n}": _long_wins(n) for n in range(30) if n % 3}  # the longer one is m's in half of them
+    drawn |= {f"r{n}": _long_wins(2 * n + 1) for n in range(10)}  # and always here
+    answers = [
+        Answer(question_id=q, model=m, text=text, state="complete", version="1", tokens=None)
+        for q, (said, _) in drawn.items()
+        for m, text in said.items()
+    ]
+    store = store_with(
+        tmp_path / "s", verdicts=[verdict(question_id=q, label=v) for q, (_, v) in drawn.items()], answers=answers
+    )
+    games = [
+        {"question_id": q, "model": "m", "judge": "j", "games": [{"judgment": f"[[{v}]]"}]}
+        for q, (_, v) in drawn.items()
+    ]
+    (tmp_path / "games.jsonl").write_text("\n".join(map(json.dumps, games)))
+    told = [{"question_id": a.question_id, "model": a.model, "output": a.text, "token_len": 1} for a in answers]
+    (tmp_path / "answers.jsonl").write_text("\n".join(map(json.dumps, told)))
+    of_files = (tmp_path / "games.jsonl", "--baseline", "base", "--answers", tmp_path / "answers.jsonl", "--json")
+    found = {}
+    for table in ("board", "style_control", "style_coefficients"):
+        of_store = rows(curate("--store", store.root, "--json", "--table", table)[1])
+        status, out, err = curate(*of_files, "--table", table)
+        assert status == 0, err
+        for row, other in zip(rows(out), of_store, strict=True):
+            told = {name: value for name, value in other.items() if name not in ("mean_tokens", "judge", "flags")}
+            assert {name: row[name] for name in told} == pytest.approx(told)
+        found[table] = of_store
+    plain, controlled = ({row["model"]: row for row in found[table]} for table in ("board", "style_control"))
+    assert plain["m"]["score"] > 55 > controlled["m"]["score"]
+    assert controlled["m"]["score_ci95_low"] < controlled["m"]["score"] < controlled["m"]["score_ci95_high"]
+    assert (controlled["base"]["score"], controlled["m"]["better"]) == (50, plain["m"]["better"])
+    assert {row["covariate"] for row in found["style_coefficients"]} == {"tokens", "headers", "list_items", "bold"}
+
+
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
+        (("far.csv",), "'far.csv' is a finished board; give it alone with --against BOARD"),
+        (("good.jsonl", "far.csv", "--against", "far.csv"), "'far.csv' is a finished board; give it alone"),
+        (("good.jsonl", "--baseline", "base", "--table", "style_control"), "style control needs the judged answers"),
+        (
+            ("good.jsonl", "--baseline", "base", "--table", "style_control", "--slice", "overall"),
+            "style control has one board",
+        ),
+        (
+            ("good.jsonl", "--baseline", "base", "--table", "style_control", "--interval", "rows"),
+            "style control resamples whole prompts",
+        ),
         ((), "give either judgement files or --store DIR"),
         (("good.jsonl",), "the files do not name the baseline; give it with --baseline MODEL"),
         (("good.jsonl", "--baseline", "bass", "--answers", "answers"), "no answers of the baseline 'bass'. Known:"),

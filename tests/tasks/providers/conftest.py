@@ -168,6 +168,30 @@ def _gemini():
     )
 
 
+def anthropic_vendor():
+    """Anthropic, which only answers chats."""
+
+    def completed(content, stop_reason="end_turn"):
+        blocks = [] if content is None else [{"type": "text", "text": content}]
+        thought = {"type": "thinking", "thinking": "Let me see.", "signature": "s"}
+        said = {"id": "m1", "type": "message", "role": "assistant", "model": "m", "stop_sequence": None}
+        return said | {"content": [thought, *blocks], "stop_reason": stop_reason}
+
+    def parts(request, kind):
+        return [part for part in request["messages"][0]["content"] if part["type"] == kind]
+
+    return Vendor(
+        key="ANTHROPIC_API_KEY",
+        model=None,
+        completed=completed,
+        refused=completed("I can't help with that.", stop_reason="refusal"),
+        truncated=completed('{"captioning": tr', stop_reason="max_tokens"),
+        told=lambda request: request["system"],
+        asked=lambda request: parts(request, "text")[0]["text"],
+        shown=lambda request: [base64.b64decode(part["source"]["data"]) for part in parts(request, "image")],
+    )
+
+
 @pytest.fixture(params=["openai", "gemini"])
 def vendor(request, http_server, monkeypatch):
     """Each vendor in turn, with its SDK pointed at `http_server`."""

@@ -1,4 +1,6 @@
-"""Free-text chats: both vendors' SDKs against a loopback server."""
+"""Free-text chats: every vendor's SDK against a loopback server."""
+
+import json
 
 import pytest
 
@@ -6,9 +8,12 @@ from schemas.asked_model import AskedModel
 from schemas.errors import MissingProvider
 from tasks.providers.capabilities import ChatMessage, Failed, Reply
 from tasks.providers.chat import chat_model
+from tasks.providers.production.chat_model import _turn
 from tasks.runtime.budget import ledger, start_ledger
 from tasks.storage.tables import Store
+from tests.tasks.providers.conftest import _gemini, _openai, anthropic_vendor
 
+VENDORS = {"openai": _openai, "gemini": _gemini, "anthropic": anthropic_vendor}
 ASKED = [ChatMessage("user", "What is this?")]
 
 
@@ -19,15 +24,23 @@ def unlimited():
     start_ledger()
 
 
+@pytest.fixture(params=VENDORS)
+def vendor(request, monkeypatch):
+    """Each vendor in turn."""
+    pytest.importorskip("google.genai" if request.param == "gemini" else request.param)
+    made = VENDORS[request.param]()
+    monkeypatch.setenv(made.key, "test-key")
+    return made
+
+
 @pytest.fixture
 def named(vendor, http_server):
     """Makes an entry of a models file for the vendor, on the loopback server."""
-    is_gemini = vendor.key == "GEMINI_API_KEY"
-    address = {"base_url": http_server.url if is_gemini else f"{http_server.url}/v1"}
+    name = vendor.key.removesuffix("_API_KEY").lower()
+    address = f"{http_server.url}/v1" if name == "openai" else http_server.url
 
     def named(**changes):
-        entry = {"name": "m", "vendor": "gemini" if is_gemini else "openai", "model": "m-1", **address, **changes}
-        return AskedModel(**entry)
+        return AskedModel(**{"name": "m", "vendor": name, "model": "m-1", "base_url": address, **changes})
 
     return named
 
@@ -44,7 +57,7 @@ def asked(named, http_server, reply):
 
 
 def test_a_chat_is_sent_with_its_images_in_order_and_the_limits_of_the_file(
-    vendor, asked, http_server, reply, drawn_image
+    vendor, asked, named, http_server, reply, drawn_image
 ):
     shown = [drawn_image(seed) for seed in range(3)]
     messages = [
@@ -62,6 +75,11 @@ def test_a_chat_is_sent_with_its_images_in_order_and_the_limits_of_the_file(
     assert limits.get("max_tokens", limits.get("maxOutputTokens")) == 77
     assert limits["temperature"] == 0.5
     roles = [turn["role"] for turn in request.get("messages", request.get("contents"))]
+    assert json.loads(json.dumps(request).replace("mime_type", "mimeType")) == json.loads(
+        json.dumps(
+            chat_model(named(answer_tokens_max=77, temperature=0.5))._request([_turn(each) for each in messages])
+        )
+    )  # what a batch asks
     assert roles[-3:] in (["user", "assistant", "user"], ["user", "model", "user"])
 
 
@@ -122,7 +140,8 @@ def test_tokens_are_counted_against_the_budget(vendor, named, http_server, reply
     prices.write_text(
         f"tokens:\n  {named().service}: {{input_usd_per_million: 1, output_usd_per_million: 1, {image}}}\n"
     )
-    used = {"usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}}
+    counts = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, "input_tokens": 10, "output_tokens": 5}
+    used = {"usage": counts}
     used |= {"usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 5}}
     http_server.answer(reply(vendor.completed("Yes.") | used))
     start_ledger(0.005, str(prices))
@@ -132,9 +151,19 @@ def test_tokens_are_counted_against_the_budget(vendor, named, http_server, reply
     assert chat_model(named(answer_tokens_max=6000)).chat(ASKED) == Failed("budget_reached")
 
 
-def test_a_key_that_is_not_set_is_named(named):
-    with pytest.raises(MissingProvider, match="model 'm': NO_SUCH_KEY is not set"):
-        chat_model(named(key="NO_SUCH_KEY"))
+def test_a_key_that_is_not_set_is_told_and_one_pasted_as_its_name_is_not_repeated(vendor, named, monkeypatch):
+    with pytest.raises(MissingProvider, match="model 'm': the variable that its `key` names is not set"):
+        chat_model(named(key="A1B2C3D4"))
+    monkeypatch.delenv(vendor.key)
+    with pytest.raises(MissingProvider, match=f"model 'm': {vendor.key} is not set"):
+        chat_model(named(base_url=None))
+
+
+def test_a_wrong_key_is_not_tried_twice(asked, http_server, reply):
+    assert asked(reply({"error": {"type": "authentication_error", "message": "invalid key"}}, 401)) == Failed(
+        "http_401"
+    )
+    assert len(http_server.requests) == 1
 
 
 @pytest.mark.parametrize("vendor", ["openai"], indirect=True)
@@ -148,8 +177,20 @@ def test_control_tokens_are_broken_for_own_servers_and_published_marks_are_kept(
     assert "[INST]" not in sent
 
 
-@pytest.mark.parametrize("vendor", ["openai"], indirect=True)
+@pytest.mark.parametrize("vendor", ["openai", "anthropic"], indirect=True)
 def test_no_variable_of_the_sdk_redirects_prompts(vendor, named, monkeypatch):
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    name = named().vendor
+    monkeypatch.setenv(f"{name.upper()}_BASE_URL", "http://127.0.0.1:9/v1")
     model = chat_model(named(base_url=None))
-    assert model._client.base_url.host == "api.openai.com"
+    assert model._client.base_url.host == f"api.{name}.com"
+
+
+@pytest.mark.parametrize("vendor", ["anthropic"], indirect=True)
+def test_an_image_without_words_and_a_long_limit_are_sent_to_anthropic(asked, http_server, reply, vendor, drawn_image):
+    shown = ((drawn_image().format, drawn_image().encoded),)
+    found = asked(
+        reply(vendor.completed("Yes.")), messages=[ChatMessage("user", " ", shown)], answer_tokens_max=128_000
+    )
+    assert found == Reply("Yes.", "complete")
+    (turn,) = http_server.requests[0]["messages"]
+    assert [part["type"] for part in turn["content"]] == ["image"]

@@ -14,9 +14,11 @@ from typing import Any, Final
 import openai
 from openai.types.chat import ChatCompletion, ChatCompletionContentPartParam
 
+from tasks.providers.capabilities import Reply
 from tasks.providers.production.batches import BatchApi, Ended, Outcome, Request, json_line, json_rows, outcome_of
 from tasks.providers.production.calls import CallFailed
-from tasks.providers.production.language_model import ANSWER_TOKENS_MAX, LanguageModel, Question
+from tasks.providers.production.chat_model import reply
+from tasks.providers.production.language_model import ANSWER_TOKENS_MAX, LanguageModel, Question, finished_text
 from tasks.providers.production.openai.client import FORMAT_REFUSED, connect, data_url, failures, rate_limit
 from tasks.runtime.budget import Bill
 
@@ -81,7 +83,7 @@ class OpenAiChat(LanguageModel):
         if limit := rate_limit(response.headers, getattr(usage, "total_tokens", None)):
             self._service.pace.heard(*limit)
         self._count(bill, getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None))
-        text = _answer_text(completion)
+        text = finished_text(said(completion))
         return text if "response_format" in body else _inner_json(text)
 
     def _request(self, question: Question, name: str, schema: dict[str, Any]) -> Request:
@@ -152,18 +154,19 @@ class OpenAiBatches(BatchApi):
             self._client.files.delete(file)
 
 
-def _answer_text(completion: ChatCompletion) -> str:
-    """The answer. Raises CallFailed for one that was refused or is not complete."""
+def said(completion: object) -> Reply:
+    """The reply in a completion. Raises CallFailed for one that is not usable."""
     if not isinstance(completion, ChatCompletion) or not completion.choices:
         raise CallFailed("malformed_answer")  # the SDK returns any body that a proxy sends with status 200
     if len(completion.choices) > 1:
         raise CallFailed("contradictory_answer")
     choice = completion.choices[0]
+    text, tokens = choice.message.content or "", getattr(completion.usage, "completion_tokens", None)
     if choice.message.refusal or choice.finish_reason == "content_filter":
-        raise CallFailed("refused")
-    if choice.finish_reason != "stop":
-        raise CallFailed("truncated" if choice.finish_reason == "length" else "unfinished_answer")
-    return choice.message.content or ""
+        return reply(choice.message.refusal or text, "refused", tokens)
+    if choice.finish_reason not in ("stop", "length"):
+        raise CallFailed("unfinished_answer")
+    return reply(text, "complete" if choice.finish_reason == "stop" else "truncated", tokens)
 
 
 def _inner_json(text: str) -> str:
@@ -184,7 +187,7 @@ def _row_outcome(row: dict[str, Any]) -> Outcome:
         return Outcome(failure="malformed_answer")
     used = completion.usage
     tokens = (used.prompt_tokens, used.completion_tokens) if used else (None, None)
-    return outcome_of(lambda: _answer_text(completion), tokens)
+    return outcome_of(lambda: said(completion), tokens)
 
 
 def defused(text: str) -> str:

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import openai
-from openai.types.chat import ChatCompletion
 
 from schemas.asked_model import AskedModel
 from tasks.providers.capabilities import Reply
-from tasks.providers.production.calls import CallFailed
-from tasks.providers.production.chat_model import Turn, VendorChatModel, key_of, reply
+from tasks.providers.production.batches import Request
+from tasks.providers.production.chat_model import Turn, VendorChatModel, key_of
 from tasks.providers.production.language_model import settle, timeout_seconds
-from tasks.providers.production.openai.chat import defused
+from tasks.providers.production.openai.chat import OpenAiBatches, defused, said
 from tasks.providers.production.openai.client import data_url, failures, rate_limit
 from tasks.runtime.budget import Bill
 
@@ -35,16 +34,15 @@ class OpenAiChatModel(VendorChatModel):
     def _reply(self, turns: Sequence[Turn], bill: Bill) -> Reply:
         with failures():
             create = self._client.chat.completions.with_raw_response.create
-            response = create(model=self.asked.model, messages=[], extra_body=self._body(turns))
+            response = create(model=self.asked.model, messages=[], extra_body=self._request(turns))
             completion = response.parse()
         used = getattr(completion, "usage", None)
         if limit := rate_limit(response.headers, getattr(used, "total_tokens", None)):
             self._service.pace.heard(*limit)
-        output_tokens = getattr(used, "completion_tokens", None)
-        settle(bill, self.service, getattr(used, "prompt_tokens", None), output_tokens)
-        return _said(completion, output_tokens)
+        settle(bill, self.service, getattr(used, "prompt_tokens", None), getattr(used, "completion_tokens", None))
+        return said(completion)
 
-    def _body(self, turns: Sequence[Turn]) -> dict[str, Any]:
+    def _request(self, turns: Sequence[Turn]) -> Request:
         """The request; sent as `extra_body`, because the SDK's own conversion takes half the time of a call."""
         limit = "max_tokens" if self.asked.self_hosted else "max_completion_tokens"
         temperature = {} if self.asked.temperature is None else {"temperature": self.asked.temperature}
@@ -55,6 +53,9 @@ class OpenAiChatModel(VendorChatModel):
             limit: self.asked.answer_tokens_max,
             **temperature,
         }
+
+    def _batches(self) -> OpenAiBatches:
+        return OpenAiBatches(self._client)
 
     def _content(self, turn: Turn) -> str | list[dict[str, Any]]:
         text = _defused(turn.text) if self.asked.self_hosted and turn.role != "system" else turn.text
@@ -67,18 +68,3 @@ class OpenAiChatModel(VendorChatModel):
 def _defused(text: str) -> str:
     """The text with its control tokens broken, and marks of several words as they are."""
     return "".join(part if place % 2 else defused(part) for place, part in enumerate(_PHRASE.split(text)))
-
-
-def _said(completion: object, output_tokens: int | None) -> Reply:
-    """The reply in a completion. Raises CallFailed for one that is not usable."""
-    if not isinstance(completion, ChatCompletion) or not completion.choices:
-        raise CallFailed("malformed_answer")  # the SDK returns any body that a proxy sends with status 200
-    if len(completion.choices) > 1:
-        raise CallFailed("contradictory_answer")
-    choice = completion.choices[0]
-    text = choice.message.content or ""
-    if choice.message.refusal or choice.finish_reason == "content_filter":
-        return reply(choice.message.refusal or text, "refused", output_tokens)
-    if choice.finish_reason not in ("stop", "length"):
-        raise CallFailed("unfinished_answer")
-    return reply(text, "complete" if choice.finish_reason == "stop" else "truncated", output_tokens)

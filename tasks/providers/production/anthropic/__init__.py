@@ -1,0 +1,1 @@
+"""Anthropic: free-text chats by single calls or by Message Batches."""
