@@ -26,6 +26,7 @@ MANIFEST_DIGITS = 12
 """Hex digits of the manifest's checksum that are shown to people."""
 _FILE = re.compile(
     rf"(?:{'|'.join(CONFIGS)})/data/train-\d{{5}}-of-\d{{5}}\.parquet|leaderboard/[a-z_]+\.(?:parquet|csv)"
+    r"|topics/map\.parquet"
     rf"|report/index\.html|report/(?:figures/[\w-]+\.svg|tables/[\w-]+\.csv)|{re.escape(CARD)}|{re.escape(MANIFEST)}"
 )
 _ADDED_BY_THE_HUB = re.compile(r"\.gitattributes|\.cache(?:/huggingface(?:/.+)?)?")
