@@ -1,7 +1,8 @@
 """A filter and a search in the explorer of a store against datasette on the same rows, both as servers of their own.
 
 datasette has other pins: install it elsewhere and name it in DATASETTE, then
-`python -c "from benchmarks import explore; explore.run()"`. The same facets are counted on both sides; its time limits are raised so that none is left out.
+`python -c "from benchmarks import explore; explore.run()"`. The same facets are counted on both sides; its time limits
+are raised so that none is left out.
 """
 
 import os
@@ -120,7 +121,9 @@ def _datasette(file: Path) -> Iterator[tuple[int, str]]:
     program = os.environ.get("DATASETTE") or shutil.which("datasette")
     assert program, "install datasette elsewhere and name it in DATASETTE"
     limits = [word for name in ("sql", "facet") for word in ("--setting", f"{name}_time_limit_ms", "60000")]
-    with subprocess.Popen([program, str(file), "--port", "0", *limits], stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(
+        [program, str(file), "--port", "0", *limits], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as running:
         try:
             assert running.stderr is not None
             link = next(found for line in running.stderr if (found := re.search(r"http://127\.0\.0\.1:\d+", line)))

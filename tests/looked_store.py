@@ -5,16 +5,18 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import NamedTuple
 
+import polars as pl
 from fastapi.testclient import TestClient
 
 from schemas.bench import BenchItem
+from schemas.conversation import Sighting
 from schemas.rating import Rating
 from schemas.reject import Quarantined, Reject, RejectReason
 from schemas.topic import TopicMember
 from tasks.explore.server import explorer
 from tasks.policy.policy_file import load_policy, policy_hash
 from tasks.storage.content_id import text_id
-from tasks.storage.tables import Store
+from tasks.storage.tables import Store, frame_schema
 from tests.builders import battle, conversation, decision, drawn_image, image, measure_clean, sides, store_with
 from tests.small_store import HOSTILE_MODEL, HOSTILE_PROMPT, HOSTILE_TOPIC
 
@@ -91,6 +93,9 @@ def looked_store(folder: Path) -> Looked:
         text_pii={text_id(personal.turns[0].content): {"spans": spans, "types": ["email"]}, text_id("Left."): None},
         faces={images[1].image_id: {"faces": found, "confidence_max": 0.9, "area_fraction_max": 0.1}},
     )
+    lines = [(each.source, each.line, 0, "chat") for each in rows] + [(vote.source, vote.line, 0, "leftvote")]
+    seen = [dict(zip(("source", "line", "side", "record_type"), line, strict=True)) for line in lines]
+    store.replace("sightings", pl.DataFrame(seen, schema=frame_schema(Sighting)))
     store.write_bytes(f"policies/{policy_hash(policy)}.json", policy.model_dump_json().encode())
     return Looked(store, images[1].image_id, images[0].image_id, "flagged")
 

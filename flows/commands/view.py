@@ -4,7 +4,7 @@ import socket
 import sys
 import webbrowser
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,7 +45,7 @@ def view(
     A release shows what is in its files. A store is private: the link holds a token, found personal data is masked and
     images that may show a person are blurred until you ask for them. Nothing is written; Ctrl-C ends it.
     """
-    with _opened(place, against) as (source, comparison):
+    with opened(place, against) as (source, comparison):
         if export is not None:
             _export(source, export, rows_max, comparison)
             return
@@ -53,7 +53,7 @@ def view(
 
 
 @contextmanager
-def _opened(place: str, against: str | None) -> Iterator[tuple["Source", "Comparison | None"]]:
+def opened(place: str, against: str | None) -> Iterator[tuple["Source", "Comparison | None"]]:
     """The source at a place, and the comparison with an earlier release."""
     from tasks.explore.of_release import OfRelease
     from tasks.explore.of_store import OfStore
@@ -126,7 +126,7 @@ def _export(source: "Source", folder: Path, rows_max: int, comparison: "Comparis
 
     rows = export_pages(source, folder, rows_max, comparison)
     every = source.listing.height
-    sample = f"; a sample of {every:,}, evenly over topics" if rows < every else ""
+    sample = f", sampled evenly over topics from {every:,}" if rows < every else ""
     print(f"{rows:,} items in {folder / 'index.html'}{sample}")
 
 
@@ -145,7 +145,8 @@ def _serve(source: "Source", comparison: "Comparison | None", port: int | None, 
         if browse and not webbrowser.open(link):
             print("curate: no browser was found; open the link above", file=sys.stderr)
         options = uvicorn.Config(app, log_level="critical", access_log=False, server_header=False, lifespan="off")
-        uvicorn.Server(options).run([listener])
+        with suppress(KeyboardInterrupt):  # uvicorn raises it again after it has stopped
+            uvicorn.Server(options).run([listener])
 
 
 @contextmanager
@@ -161,4 +162,5 @@ def _listening(port: int | None) -> Iterator[socket.socket]:
                     f"--port {port} cannot be used ({why_unreadable(error)}); name another one, or leave it out"
                 ) from None
             listener.bind(("127.0.0.1", 0))
+        listener.listen()  # who follows the link before the server runs waits
         yield listener

@@ -96,17 +96,13 @@ class OfRelease:
             self._name(_MAP, error)
             return empty
 
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        return {key: place for place, key in enumerate(self.listing["key"])}
-
     def hidden_image(self, image_id: str) -> str:
         """Empty: a release shows what is in its files."""
         return ""
 
     def image(self, image_id: str) -> bytes | None:
         """An encoded image of the release."""
-        place = self._group_of.get(image_id) if self._places else None
+        place = None if self.listing.is_empty() else self._group_of.get(image_id)
         return None if place is None else self._images(place).get(image_id)
 
     def _read_images(self, place: int) -> dict[str, bytes]:
@@ -121,10 +117,10 @@ class OfRelease:
 
     def item(self, key: str, opened: bool) -> Item | None:
         """A row of the release."""
-        place = self._places.get(key)
-        if place is None:
+        found = self.listing.filter(pl.col("key") == key)
+        if found.is_empty():
             return None
-        shown = self.listing.row(place, named=True)
+        shown = found.row(0, named=True)
         config, shard, group = self._groups[shown["place"]]
         columns = [name for name in CONFIGS[config].model_fields if name != "images"]
         try:

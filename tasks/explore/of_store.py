@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from tasks.explore.listing import BATTLE, CONVERSATION, item_key
+from tasks.explore.listing import BATTLE, CONVERSATION, SIDE, item_key
 from tasks.explore.masking import blurred_images, masked_parts, spans_of
 from tasks.explore.source import Box, Gone, Item, Message, Reason, ShownImage, Side
 from tasks.explore.store_listing import store_listing
@@ -50,7 +50,7 @@ class OfStore:
         parts = [self._listed(table) for table in _TABLES]
         if parts != self._parts:
             self._tables, self._parts = TolerantTables(self._store), parts
-            for name in ("listing", "_blurred", "_images", "_shown_ids", "_places", "_reasons"):
+            for name in ("listing", "_blurred", "_images", "_shown_ids", "_reasons"):
                 self.__dict__.pop(name, None)
 
     def _listed(self, table: str) -> list[str]:
@@ -85,10 +85,6 @@ class OfStore:
     def _shown_ids(self) -> frozenset[str]:
         return frozenset(self.listing["image_ids"].explode().drop_nulls().unique())
 
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        return {key: place for place, key in enumerate(self.listing["key"])}
-
     def hidden_image(self, image_id: str) -> str:
         """Why an image is blurred; empty when it is not. What was not measured is blurred."""
         return self._blurred.get(image_id, _NOT_MEASURED)
@@ -101,10 +97,10 @@ class OfStore:
 
     def item(self, key: str, opened: bool) -> Item | None:
         """A conversation or battle, with why it was kept or dropped."""
-        place = self._places.get(key)
-        if place is None:
+        found = self.listing.filter(pl.col("key") == key)
+        if found.is_empty():
             return None
-        row = self.listing.row(place, named=True)
+        row = found.row(0, named=True)
         narrow = NarrowedStore(self._store, self._conversation_ids(row))
         account = self._account(narrow, row["kind"], row["id"])
         sides = self._sides(narrow, row, opened)
@@ -123,6 +119,9 @@ class OfStore:
             evidence=self._sentences(narrow, account),
             twins=[(item_key(CONVERSATION, twin["conversation"]), _likeness(twin))] if twin else [],
             twin_images=twin_images,
+            battle=item_key(BATTLE, account["battle"]["battle"])
+            if row["kind"] == SIDE and account.get("battle")
+            else "",
             has_hidden=masked or any(image.hidden for image in [*images, *twin_images]),
         )
 
@@ -267,7 +266,8 @@ def _without_sources(account: Account) -> Account:
     changed = dict(account)
     for name, value in account.items():
         if name == "source" and isinstance(value, str):
-            changed[name] = f"line {value.rpartition(':')[2]}" if ":" in value else "log"
+            line = value.rpartition(":")[2]
+            changed[name] = f"line {line}" if line.isdecimal() else "log"
         elif isinstance(value, dict):
             changed[name] = _without_sources(value)
     return changed

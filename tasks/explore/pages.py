@@ -13,7 +13,7 @@ from tasks.explore import topic_map
 from tasks.explore.boards import MODELS_MAX, OVERALL, board, pairs, slices
 from tasks.explore.dropped import dropped
 from tasks.explore.facets import find, matching
-from tasks.explore.listing import CONVERSATION, PROMPT, item_key
+from tasks.explore.listing import CONVERSATION, FACETS, PROMPT, item_key
 from tasks.explore.query import Query
 from tasks.explore.source import Part, Source
 from tasks.runtime.untrusted import one_line
@@ -201,6 +201,7 @@ def _environment() -> jinja2.Environment:
         "slug": lambda text: "".join(letter for letter in text if letter.isascii() and letter.isalnum()),
         "vote": lambda vote: _VOTES.get(vote, vote),
         "shown": _shown,
+        "facet_title": lambda name: next(facet.title for facet in FACETS if facet.name == name),
         "shortened": _shortened,
         "is_long": _is_long,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],

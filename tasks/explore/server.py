@@ -16,7 +16,8 @@ from tasks.explore.pages import ASSETS, POLICY, STATIC, Comparison, Pages
 from tasks.explore.query import Query, query_of
 from tasks.explore.source import Gone, Source
 
-COOKIE = "curate_explorer"
+COOKIE = "curate_explorer_{}"
+"""With the port, because browsers send cookies of one port to all."""
 _THUMBS_IN_MEMORY = 512
 """About 8 KB each."""
 _HEADERS = {
@@ -140,8 +141,10 @@ def _guard(app: FastAPI, served: _Served, token: str, port: Callable[[], int]) -
             response: Response = Response("This explorer answers on this machine only.", 403)
         elif token and _entering(request, token):
             response = RedirectResponse("/", 303)
-            response.set_cookie(COOKIE, token, httponly=True, samesite="lax")
-        elif token and not secrets.compare_digest(request.cookies.get(COOKIE, "").encode(), token.encode()):
+            response.set_cookie(COOKIE.format(port()), token, httponly=True, samesite="lax")
+        elif token and not secrets.compare_digest(
+            request.cookies.get(COOKIE.format(port()), "").encode(), token.encode()
+        ):
             response = Response(
                 "Open the link that `curate view` printed: it has a token that this address lacks.", 403
             )

@@ -68,6 +68,8 @@ class Item:
     """Why it was kept or dropped, in sentences."""
     twins: list[tuple[str, str]] = field(default_factory=list)
     """(key, how it is alike) of items that it repeats."""
+    battle: str = ""
+    """Key of the battle that shows it, too; empty for other items."""
     twin_images: list[ShownImage] = field(default_factory=list)
     """Images of the conversation that it repeats."""
     has_hidden: bool = False

@@ -54,48 +54,44 @@ class TolerantTables:
 class NarrowedStore(Store):
     """A store that seems to hold only some conversations and battles, and what belongs to them.
 
-    The functions that explain one item then read each table once for many items.
+    The functions that explain one item then read each table once for many items, and parts without them not at all.
     """
 
     def __init__(self, store: Store, conversation_ids: Collection[str]) -> None:
         self.root, self.fs, self.path = store.root, store.fs, store.path
         self._whole, self._known = store, dict[str, pl.DataFrame]()
         wanted = pl.Series(sorted(conversation_ids), dtype=pl.String)
-        battles = pl.col("conversation_a").is_in(wanted.implode()) | pl.col("conversation_b").is_in(wanted.implode())
-        self._known["battles"] = self._rows("battles", battles)
+        self._known["battles"] = self._rows("battles", ["conversation_a", "conversation_b"], wanted)
         sides = pl.concat([self._known["battles"][side] for side in ("conversation_a", "conversation_b")])
         items = pl.concat([wanted, sides, self._known["battles"]["battle_id"]])
-        self._known["decisions"] = self._rows("decisions", pl.col("item_id").is_in(items.implode()))
+        self._known["decisions"] = self._rows("decisions", ["item_id"], items)
         twins = self._known["decisions"]["duplicate_of"].drop_nulls()
-        own = pl.concat([wanted, sides, twins])
-        self._known["conversations"] = self._rows("conversations", pl.col("conversation_id").is_in(own.implode()))
+        self._known["conversations"] = self._rows("conversations", ["conversation_id"], pl.concat([items, twins]))
         self._content_ids = self._contents()
 
     def read(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """The rows of a table that belong to the items."""
+        """The rows of a table that belong to the items; tables that are not about items or contents are whole."""
         if table not in self._known:
             of_signal = table.startswith("signals/")
-            chosen = pl.col("content_id").is_in(self._content_ids.implode()) if of_signal else pl.lit(True)
-            self._known[table] = self._rows(table, chosen)
+            rows = self._rows(table, ["content_id"], self._content_ids) if of_signal else self._whole.read(table)
+            self._known[table] = rows
             if table == "signals/image_text":
-                self._add_texts_of_images()
+                texts = [text_id(text) for text in rows["text"] if text]  # they have signals of their own
+                self._content_ids = pl.concat([self._content_ids, pl.Series(texts, dtype=pl.String)]).unique()
         rows = self._known[table]
         return rows if columns is None else rows.select(columns)
 
-    def _rows(self, table: str, chosen: pl.Expr) -> pl.DataFrame:
-        tables = TolerantTables(self._whole)
-        return pl.concat([self._whole.empty(table), *(rows.filter(chosen) for _, rows in tables.parts(table))])
+    def _rows(self, table: str, keys: Sequence[str], ids: pl.Series) -> pl.DataFrame:
+        """Rows that have one of the ids in a column of `keys`."""
+        chosen = pl.any_horizontal(pl.col(keys).is_in(ids.implode()))
+        frames = [self._whole.empty(table)]
+        for number, known in TolerantTables(self._whole).parts(table, keys):
+            if known.select(chosen.any()).item():
+                frames.append(self._whole.read_part(table, self._whole.parts(table)[number]).filter(chosen))
+        return pl.concat(frames)
 
     def _contents(self) -> pl.Series:
         rows = self._known["conversations"]
         texts = rows["turns"].explode().struct.field("text_id")
-        return (
-            pl.concat([texts, rows["prompt_id"], rows["document_id"], rows["image_ids"].explode()])
-            .drop_nulls()
-            .unique()
-        )
-
-    def _add_texts_of_images(self) -> None:
-        """Texts that were read in images have signals of their own."""
-        texts = [text_id(text) for text in self._known["signals/image_text"]["text"] if text]
-        self._content_ids = pl.concat([self._content_ids, pl.Series(texts, dtype=pl.String)]).unique()
+        every = [texts, rows["prompt_id"], rows["document_id"], rows["image_ids"].explode()]
+        return pl.concat(every).drop_nulls().unique()

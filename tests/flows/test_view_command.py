@@ -11,8 +11,11 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import fsspec
 import pytest
 
+from flows.commands.view import opened
+from tasks.explore.source import Gone
 from tasks.storage.tables import Store
 from tests.small_store import make_release, small_store
 
@@ -36,7 +39,7 @@ def test_it_serves_until_it_is_stopped_and_writes_no_log(store):
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as running:
         try:
-            link = running.stdout.readline().strip()
+            link, how = running.stdout.readline().strip(), running.stdout.readline()
             assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}", link)
             with pytest.raises(urllib.error.HTTPError, match="403"):
                 urllib.request.urlopen(link.partition("?")[0])
@@ -45,12 +48,12 @@ def test_it_serves_until_it_is_stopped_and_writes_no_log(store):
         finally:
             running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=60)
-    assert (out, err) == ("Ctrl-C ends it\n", "")
+    assert (how, out, err, running.returncode) == ("Ctrl-C ends it\n", "", "", 0)
 
 
 def test_a_release_is_exported(curate, release, tmp_path):
     code, out, _ = curate("view", release, "--export", tmp_path / "site", "--rows-max", "5")
-    assert code == 0 and re.fullmatch(r"5 items in .*/site/index\.html; a sample of \d+, evenly over topics\n", out)
+    assert code == 0 and re.fullmatch(r"5 items in .*/site/index\.html, sampled evenly over topics from \d+\n", out)
     assert (tmp_path / "site" / "topics.html").is_file()
 
 
@@ -88,3 +91,16 @@ def test_a_release_of_another_version_and_a_withdrawn_one_are_refused(curate, re
     assert "arena-curation 99.0 made it: use that" in refused(curate, copy)
     (copy / "withdrawn.json").write_text("{}")
     assert "was withdrawn" in refused(curate, copy)
+
+
+def test_addresses_of_an_object_store_work(curate, store, tmp_path):
+    memory = fsspec.filesystem("memory")
+    memory.put(store.root, "memory://looked", recursive=True)
+    address = "memory://looked/releases/1.0.0"
+    assert curate("view", address, "--export", tmp_path / "site")[0] == 0
+    with opened("memory://looked", None) as (source, _):
+        assert source.private and source.listing.height == len({*source.listing["key"]}) > 12
+        memory.pipe_file("/looked/takedown/unfinished", b"")
+        with pytest.raises(Gone):
+            source.refresh()
+    assert "'memory://looked/nothing' is not a release" in refused(curate, "memory://looked/nothing")

@@ -125,11 +125,11 @@
 
   function drawChips(asked) {
     document.querySelectorAll(".chips").forEach((old) => old.remove());
-    const chosen = data.facets.flatMap((facet) => asked.getAll(facet.name).map((value) => [facet.name, value]));
+    const chosen = data.facets.flatMap((facet) => asked.getAll(facet.name).map((value) => [facet.name, value, facet.title]));
     if (!chosen.length) return;
     const chips = make("p", "chips");
-    for (const [name, value] of chosen) {
-      const link = make("a", "", `${name} ${worded(name, value)} ×`.slice(0, 120));
+    for (const [name, value, title] of chosen) {
+      const link = make("a", "", `${title} ${worded(name, value)} ×`.slice(0, 120));
       link.href = address((next) => toggled(next, name, value));
       chips.append(link);
     }
