@@ -13,6 +13,7 @@ from tasks.policy.explained import explained
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import UNFINISHED
 from tasks.takedown.take_down import take_down
+from tests.builders import conversation, store_with
 from tests.looked_store import EMAIL, HOSTILE, PORT, SOURCE, USER, Looked, TestClient, client, strict
 
 PERSONAL, FACE = item_key("conversation", "personal"), item_key("conversation", "face")
@@ -183,3 +184,15 @@ def test_a_long_message_is_cut_and_can_be_read_whole(browser):
     key = item_key("conversation", f"c{HOSTILE.index('a' * 1_000_000)}")
     assert len(browser.get(f"/items/{key}").content) < 100_000
     assert "a" * 1_000_000 in browser.get(f"/items/{key}?whole=1").text
+
+
+@pytest.mark.parametrize(
+    "tables", [{}, {"conversations": [conversation("a", "Hello", "World")]}], ids=["empty", "ingested"]
+)
+def test_a_store_without_topics_battles_or_decisions_is_shown(tmp_path, tables):
+    visitor = client(OfStore(store_with(tmp_path, **tables), explained))
+    pages = {address: visitor.get(address) for address in ("/", "/topics", "/boards", "/dropped", "/topics/points.js")}
+    assert {answer.status_code for answer in pages.values()} == {200}
+    assert "Hello" not in pages["/"].text  # nothing searched it for personal data yet
+    assert ("not searched for personal data yet" in pages["/"].text) == bool(tables)
+    assert "There are no topics" in pages["/topics"].text and "There is no leaderboard" in pages["/boards"].text
