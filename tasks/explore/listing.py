@@ -76,12 +76,11 @@ def finished(rows: list[pl.DataFrame]) -> pl.DataFrame:
 
     Adds `key`, `snippet` and `searched` (prompt and answers in lower case), and leaves `answers` and `prompt` out.
     """
-    empty = pl.DataFrame(schema=SCHEMA)
-    whole = pl.concat([empty, *(_typed(each) for each in rows)], how="diagonal").sort(
+    frames = [_typed(pl.DataFrame(schema=SCHEMA)), *map(_typed, rows)]
+    whole = pl.concat(frames, how="diagonal").sort(
         "tstamp", "kind", "id", descending=[True, False, False], nulls_last=True
     )
     keys = [item_key(kind, item_id) for kind, item_id in whole.select("kind", "id").iter_rows()]
-    texts = pl.concat_str(pl.col("prompt"), pl.lit("\n"), pl.col("answers").fill_null(""))
     names = [facet.column for facet in FACETS if not facet.many]
     lists = [facet.column for facet in FACETS if facet.many]
     return whole.with_columns(
@@ -89,10 +88,14 @@ def finished(rows: list[pl.DataFrame]) -> pl.DataFrame:
         pl.col(lists).fill_null([]).cast(pl.List(pl.Categorical())),
         pl.col("image_ids").fill_null([]),
         key=pl.Series(keys, dtype=pl.String),
-        snippet=pl.col("prompt").str.head(SNIPPET_CHARACTERS),
-        searched=texts.str.to_lowercase(),
-    ).drop("prompt", "answers")
+    )
 
 
 def _typed(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.with_columns(pl.col(name).cast(kind) for name, kind in SCHEMA.items() if name in rows.columns)
+    """The rows with the types of `SCHEMA`, and `snippet` and `searched` in place of their texts."""
+    typed = rows.with_columns(pl.col(name).cast(kind) for name, kind in SCHEMA.items() if name in rows.columns)
+    answers = pl.col("answers").fill_null("") if "answers" in rows.columns else pl.lit("")
+    return typed.with_columns(
+        snippet=pl.col("prompt").str.head(SNIPPET_CHARACTERS),
+        searched=pl.concat_str("prompt", pl.lit("\n"), answers).str.to_lowercase(),
+    ).drop("prompt", "answers", strict=False)

@@ -18,7 +18,7 @@ _DAY = pl.when(pl.col("tstamp") >= UNDATED_BEFORE).then(pl.col("day").cast(pl.St
 
 def store_listing(tables: TolerantTables) -> pl.DataFrame:
     """The listing, without what is quarantined."""
-    conversations = _with_texts(tables, _conversations(tables))
+    conversations = _conversations(tables)
     described = _described(tables, conversations)
     fates = tables.read("decisions", ["item_kind", "item_id", "keep", "held", "reasons", "tags", "preset_dataset"])
     votes = tables.read("battles", ["conversation_a", "conversation_b"])
@@ -40,34 +40,39 @@ _SHOWN = [
 
 
 def _conversations(tables: TolerantTables) -> pl.DataFrame:
-    """Rows of `conversations` that are not quarantined, with the number of their part as `place`."""
+    """Conversations that are not quarantined, with masked texts, and the number of their part as `place`.
+
+    Texts are joined and masked one part at a time.
+    """
     quarantined = tables.read("quarantine", ["key"])["key"]
-    parts = tables.parts("conversations", _CONVERSATION)
-    found = [rows.with_columns(place=pl.lit(number, pl.Int32)) for number, rows in parts]
-    empty = tables.store.empty("conversations", _CONVERSATION).with_columns(place=pl.lit(0, pl.Int32))
-    return pl.concat([empty, *found]).filter(~pl.col("conversation_id").is_in(quarantined.implode()))
+    searched = tables.latest("text_pii", ["spans"]).with_columns(searched=True)
+    parts = [(0, tables.store.empty("conversations", _CONVERSATION)), *tables.parts("conversations", _CONVERSATION)]
+    return pl.concat(
+        _with_texts(rows.filter(~pl.col("conversation_id").is_in(quarantined.implode())), searched).with_columns(
+            place=pl.lit(number, pl.Int32)
+        )
+        for number, rows in parts
+    )
 
 
-def _with_texts(tables: TolerantTables, conversations: pl.DataFrame) -> pl.DataFrame:
+def _with_texts(conversations: pl.DataFrame, searched: pl.DataFrame) -> pl.DataFrame:
     """`prompt` and `answers` in place of `turns`, masked."""
     turn = pl.col("turns").struct
     turns = conversations.select("conversation_id", "turns").explode("turns").drop_nulls("turns")
     turns = turns.select("conversation_id", turn.field("role"), turn.field("content"), turn.field("text_id"))
-    searched = tables.latest("text_pii", ["spans"]).with_columns(searched=True)
     turns = turns.join(searched, left_on="text_id", right_on="content_id", how="left", maintain_order="left")
     personal = turns.filter(pl.col("spans").list.len() > 0).unique("text_id").select("text_id", "content", "spans")
-    masked = [masked_text(content, spans) for _, content, spans in personal.iter_rows()]
-    turns = turns.join(
-        personal.select("text_id", masked=pl.Series(masked, dtype=pl.String)),
-        on="text_id",
-        how="left",
-        maintain_order="left",
-    ).with_columns(
-        text=pl.when("searched").then(pl.coalesce("masked", "content")).otherwise(pl.lit(f"[{NOT_SEARCHED}]"))
-    )
+    masks = pl.Series([masked_text(content, spans) for _, content, spans in personal.iter_rows()], dtype=pl.String)
+    masked = personal.select("text_id", masked=masks)
+    turns = turns.join(masked, on="text_id", how="left", maintain_order="left")
+    known = pl.when("searched").then(pl.coalesce("masked", "content")).otherwise(pl.lit(f"[{NOT_SEARCHED}]"))
     asked = pl.col("role") == "user"
-    texts = turns.group_by("conversation_id").agg(
-        prompt=pl.col("text").filter(asked).str.join("\n\n"), answers=pl.col("text").filter(~asked).str.join("\n\n")
+    texts = (
+        turns.select("conversation_id", "role", text=known)
+        .group_by("conversation_id", maintain_order=True)
+        .agg(
+            prompt=pl.col("text").filter(asked).str.join("\n\n"), answers=pl.col("text").filter(~asked).str.join("\n\n")
+        )
     )
     return conversations.drop("turns").join(texts, on="conversation_id", how="left", maintain_order="left")
 

@@ -17,19 +17,16 @@ import pytest
 from flows.commands.view import opened
 from tasks.explore.source import Gone
 from tasks.storage.tables import Store
-from tests.small_store import make_release, small_store
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory) -> Store:
-    made = small_store(tmp_path_factory.mktemp("small"))
-    make_release(made, release="1.0.0")
-    return made
 
 
 @pytest.fixture
-def release(store) -> Path:
-    return Path(store.root) / "releases" / "1.0.0"
+def store(small_release) -> Store:
+    return Store(str(small_release.parents[1]))
+
+
+@pytest.fixture
+def release(small_release) -> Path:
+    return small_release
 
 
 def test_it_serves_until_it_is_stopped_and_writes_no_log(store):
