@@ -3,7 +3,7 @@
 from typing import Any
 
 from schemas.conversation import ShownImage
-from schemas.row import Int32, Row
+from schemas.row import Float32, Int32, Row
 
 
 class EncodedImage(Row):
@@ -185,6 +185,21 @@ class ReleasedFailure(Row):
     """Categories of the prompt."""
 
 
+class MapPoint(Row):
+    """One row of `topics/map.parquet`: the place of a released row on the topic map."""
+
+    config: str
+    """chat, battle or bench."""
+    id: str
+    """conversation_id or question_id."""
+    topic_id: Int32
+    """Number of the prompt's topic in this release, as in chat; -1 for outliers."""
+    x: Float32
+    """Position on the two-dimensional map of prompts."""
+    y: Float32
+    """Position on the two-dimensional map of prompts."""
+
+
 CONFIGS: dict[str, type[Row]] = {
     "chat": ReleasedConversation,
     "battle": ReleasedBattle,
@@ -266,7 +281,7 @@ class Manifest(Row):
     files: dict[str, ReleasedFile]
     """Every other file of the release."""
     columns: dict[str, list[ReleasedColumn]]
-    """Columns of every configuration, and of `leaderboard`."""
+    """Columns of every configuration, of `leaderboard` and of `topics`, the map."""
     images: dict[str, str]
     """Configuration -> SHA-256 of the image ids of all rows."""
     seal: str | None = None

@@ -33,6 +33,7 @@ def command_line() -> typer.Typer:
         tags,
         takedown,
         topics,
+        view,
     )
     from flows.commands.agreement import correlate
 
@@ -46,7 +47,7 @@ def command_line() -> typer.Typer:
     for heading, commands in {
         "Curate": (demo.demo, pipeline.run, estimate.estimate, check.doctor, demo.planted),
         "One stage": (pipeline.ingest, pipeline.measure, pipeline.decide, pipeline.sample, rate.rate, pipeline.release),
-        _LOOK: (look.explain, review.review, look.inspect, look.duplicates, correlate.correlate),
+        _LOOK: (view.view, look.explain, review.review, look.inspect, look.duplicates, correlate.correlate),
         _RELEASES: (check.verify, check.diff, publish.publish, publish.yank, takedown.takedown),
     }.items():
         for command in commands:

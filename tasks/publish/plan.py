@@ -25,7 +25,7 @@ from tasks.release.fetched import fetched
 from tasks.release.verify import read_manifest, verify_release
 from tasks.storage.tables import Store
 
-_WITH_BATTLES = ("leaderboard/", "report/")
+_WITH_BATTLES = ("leaderboard/", "report/", "topics/")
 
 
 def managed(path: str) -> bool:
@@ -135,7 +135,7 @@ def require_allowed(release: Path, manifest: Manifest, public: bool, accepted: C
 
 
 def _of_config(names: set[str], config: str) -> dict[str, str]:
-    """Path in the repository -> file of the release, for one configuration; battle includes leaderboards and report."""
+    """Path in the repository -> file of the release, for one configuration; battle has what is for all."""
     own = {name.removeprefix(f"{config}/"): name for name in names if name.startswith(f"{config}/")}
     shared = {name: name for name in names if config == "battle" and name.startswith(_WITH_BATTLES)}
     return dict(sorted((own | shared | {CARD: CARD, MANIFEST: MANIFEST}).items()))

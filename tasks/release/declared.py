@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from schemas.errors import BadInput
 from schemas.rating import Rating
-from schemas.release import CONFIGS, Manifest, ReleasedColumn
+from schemas.release import CONFIGS, Manifest, MapPoint, ReleasedColumn
 from schemas.row import arrow_schema
 from tasks.release.identifiers import identifiers_in
 from tasks.release.shards import METADATA_KEY, feature_schema, features_of, shard_schema, shards
@@ -19,15 +19,16 @@ from tasks.storage.parquet import read_parquet_schema
 
 READ_ERRORS = (pa.ArrowException, OSError, ValueError, pl.exceptions.PolarsError)
 """What readers raise for broken pages."""
-_LEADERBOARD = "leaderboard"
+_LEADERBOARD, _TOPICS = "leaderboard", "topics"
 _ELEMENT = re.compile(r"\blist<\w+:")
 _METADATA = {b"ARROW:schema", METADATA_KEY}
 _MAGIC_BYTES, _FOOTER_BYTES = 4, 8
 
 
 def declared_columns() -> dict[str, list[ReleasedColumn]]:
-    """The columns that this version writes, by configuration and for `leaderboard`."""
-    schemas = {config: shard_schema(config) for config in CONFIGS} | {_LEADERBOARD: arrow_schema(Rating)}
+    """The columns that this version writes, by configuration and for `leaderboard` and `topics`."""
+    schemas = {config: shard_schema(config) for config in CONFIGS}
+    schemas |= {_LEADERBOARD: arrow_schema(Rating), _TOPICS: arrow_schema(MapPoint)}
     return {name: _columns(schema) for name, schema in schemas.items()}
 
 
@@ -68,7 +69,7 @@ def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:
             continue
         if _columns(found) != own.get(table):
             yield f"{name}: columns or their types differ from the declared ones"
-        elif table != _LEADERBOARD and not _has_features(found):
+        elif table in CONFIGS and not _has_features(found):
             yield f"{name}: its metadata does not tell `datasets` what the columns are"
 
 

@@ -14,6 +14,7 @@ from schemas.policy import Action, Rule
 from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.release_diff import Bump, ReleaseDiff, RowChange
 from tasks.release.declared import check_shards
+from tasks.release.map_file import moved_points
 from tasks.release.shards import shards
 from tasks.release.verify import read_manifest
 from tasks.storage.database import TemporaryDatabase
@@ -80,7 +81,7 @@ def diff_releases(
     else:
         bump = Bump.PATCH if "changed" in kinds else Bump.NONE
     return ReleaseDiff(
-        rules=list(_rules(before, after)),
+        rules=[*_rules(before, after), *moved_points(old, new)],
         schema_changes=schema_changes,
         rows=dict(rows),
         columns={config: dict(counts.most_common()) for config, counts in columns.items()},

@@ -106,7 +106,7 @@ def _joined(block: Store, conversations: pl.DataFrame, versions: Versions) -> pl
     """Conversations joined with decisions, features and topics."""
     decided = block.read("decisions", ["item_kind", "item_id", "keep", "preset_dataset"])
     decisions = decided.filter(item_kind="conversation").select("keep", "preset_dataset", conversation_id="item_id")
-    topics = block.read("topics", ["document_id", "topic", "name"])
+    topics = block.read("topics", ["document_id", "topic", "name", "x", "y"])
     topics = topics.rename({"topic": "topic_id", "name": "topic"})
     return (
         conversations.join(decisions, on="conversation_id", maintain_order="left")
@@ -149,7 +149,10 @@ def _categories() -> pl.Expr:
 
 
 def chat_rows(kept: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `chat`, with `image_ids` and token counts. `kept`: conversations with features, topic and preset."""
+    """Rows of `chat`, with `image_ids`, token counts and place on the map.
+
+    `kept`: conversations with features, topic and preset.
+    """
     return kept.sort("tstamp", "conversation_id").select(
         "image_ids",
         "conversation_id",
@@ -166,11 +169,16 @@ def chat_rows(kept: pl.DataFrame) -> pl.DataFrame:
         topic_id="topic_id",
         context_tokens="context_tokens",
         assistant_tokens="assistant_tokens",
+        x="x",
+        y="y",
     )
 
 
 def battle_rows(kept: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `battle`, with `image_ids`. `kept`: battles with both conversations' columns, suffixed _a and _b."""
+    """Rows of `battle`, with `image_ids`, topic and place on the map.
+
+    `kept`: battles with both conversations' columns, suffixed _a and _b.
+    """
     return kept.sort("tstamp", "battle_id").select(
         question_id="battle_id",
         model_a="model_a",
@@ -189,6 +197,9 @@ def battle_rows(kept: pl.DataFrame) -> pl.DataFrame:
         categories=_categories(),
         is_preset=pl.col("preset_dataset").is_not_null(),
         in_bench="in_bench",
+        topic_id="topic_id",
+        x="x",
+        y="y",
     )
 
 
@@ -197,7 +208,7 @@ def _side(letter: str) -> pl.Expr:
 
 
 def bench_rows(drawn: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `bench`, with `image_ids`: user messages without answers."""
+    """Rows of `bench`, with `image_ids` and place on the map: user messages without answers."""
     return drawn.sort("conversation_id").select(
         question_id="conversation_id",
         turns=_asked(),
@@ -205,6 +216,8 @@ def bench_rows(drawn: pl.DataFrame) -> pl.DataFrame:
         topic="topic",
         topic_id="topic_id",
         categories=_categories(),
+        x="x",
+        y="y",
     )
 
 

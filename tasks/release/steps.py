@@ -24,6 +24,7 @@ from tasks.release.declared import declared_columns
 from tasks.release.failing import failing_lines, unmeasured
 from tasks.release.gather import Gathered
 from tasks.release.leaderboards import write_leaderboards
+from tasks.release.map_file import MapFile
 from tasks.release.runners import write_runners
 from tasks.release.shards import LAYOUT, ReleasedImages, write_shards
 from tasks.runtime.timing import timed
@@ -97,12 +98,14 @@ def build_release(settings: Settings, versions: Versions) -> Built:
         for rows in gathered.rows(config):
             counts[config] += rows.height
             shown[config].add(rows)
+            points.add(config, rows)
             if config in statistics:
                 statistics[config].add(rows)
             yield rows
 
-    for config in CONFIGS:
-        write_shards(config, counted(config), images, staging / config / "data")
+    with MapFile(staging) as points:
+        for config in CONFIGS:
+            write_shards(config, counted(config), images, staging / config / "data")
     counts["withheld_for_bench"] = gathered.withheld_for_bench
     cells = {config: found.cells() for config, found in statistics.items()}
     return Built(staging, counts, cells, {config: found.hexdigest() for config, found in shown.items()})

@@ -22,6 +22,7 @@ from tasks.release.fetched import releases_in, store_of
 from tasks.release.identifiers import identifiers_in_files
 from tasks.release.leaderboards import wrong_boards
 from tasks.release.leaks import bench_leaks, hidden_leaks
+from tasks.release.map_file import wrong_points
 from tasks.release.shards import shards
 from tasks.runtime.progress import Advance, progress
 from tasks.storage.database import TemporaryDatabase
@@ -54,7 +55,7 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
         problems = [f"{name}: {problem}" for name in tables for problem in beside_rows(folder / name)]
         problems += [*wrong_boards(folder), *contents.unlike()]
     if not problems:
-        problems = [*bench_leaks(folder), *hidden_leaks(folder, of_store)]
+        problems = [*bench_leaks(folder), *hidden_leaks(folder, of_store), *wrong_points(folder)]
     if not problems:
         cells = {config: found.cells() for config, found in statistics.items()}
         others = [config for config, found in shown.items() if found.hexdigest() != manifest.images.get(config)]

@@ -1,0 +1,166 @@
+"""`curate view`: look at a store or a release in a browser, or write a release as static pages."""
+
+import socket
+import sys
+import webbrowser
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from schemas.errors import BadInput, why_unreadable
+
+if TYPE_CHECKING:
+    from tasks.explore.pages import Comparison
+    from tasks.explore.source import Source
+
+PORT = 8384
+_CHANGES_MAX = 200
+"""Rows that differ which the page lists; `curate diff` lists all."""
+
+
+def view(
+    place: Annotated[
+        str, typer.Argument(metavar="RELEASE|STORE", help="Folder of a release or a store, or its s3://… address.")
+    ],
+    port: Annotated[
+        int | None,
+        typer.Option("--port", min=1, max=65_535, help="Port on this machine.", show_default=f"{PORT}, or a free one"),
+    ] = None,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the link.")] = False,
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="OLD", help="Earlier release to compare this one with.")
+    ] = None,
+    export: Annotated[
+        Path | None, typer.Option("--export", metavar="DIR", help="Write a release's pages to a new folder instead.")
+    ] = None,
+    rows_max: Annotated[
+        int, typer.Option("--rows-max", min=1, help="Items of an export; more are sampled evenly over topics.")
+    ] = 5_000,
+) -> None:
+    """Look at conversations, battles, topics, boards and what was dropped, in a browser on this machine.
+
+    A release shows what is in its files. A store is private: the link holds a token, found personal data is masked and
+    images that may show a person are blurred until you ask for them. Nothing is written; Ctrl-C ends it.
+    """
+    with opened(place, against) as (source, comparison):
+        if export is not None:
+            _export(source, export, rows_max, comparison)
+            return
+        _serve(source, comparison, port, not no_browser)
+
+
+@contextmanager
+def opened(place: str, against: str | None) -> Iterator[tuple["Source", "Comparison | None"]]:
+    """The source at a place, and the comparison with an earlier release."""
+    from tasks.explore.of_release import OfRelease
+    from tasks.explore.of_store import OfStore
+    from tasks.policy.explained import explained
+    from tasks.release.build import WITHDRAWN
+    from tasks.release.fetched import fetched_of_store
+    from tasks.release.verify import read_manifest
+    from tasks.storage.tables import Store
+
+    if _is_store(place):
+        if against:
+            raise BadInput(f"--against {against!r}: {place!r} is a store; two releases can be compared")
+        yield OfStore(Store.existing(place), explained), None
+        return
+    with fetched_of_store(place) as (folder, store):
+        title = read_manifest(folder).version
+        gone = _exists(place, WITHDRAWN)
+        comparison = _compared(against, folder, store) if against else None
+        yield OfRelease(folder, title, gone), comparison
+
+
+def _is_store(place: str) -> bool:
+    from tasks.storage.tables import Store
+
+    store = Store(place)
+    try:
+        return bool(store.fs.isdir(store.at("tables"))) and not store.fs.exists(store.at("manifest.json"))
+    except Exception as error:  # every object store has its own errors
+        raise BadInput(
+            f"{place!r} cannot be read ({why_unreadable(error)}); check the address and the credentials"
+        ) from None
+
+
+def _exists(place: str, name: str) -> Callable[[], bool]:
+    """A function that says whether a file is at a place now."""
+    from tasks.storage.tables import Store
+
+    store = Store(place)
+
+    def there() -> bool:
+        store.fs.invalidate_cache()
+        return bool(store.fs.exists(store.at(name)))
+
+    return there
+
+
+def _compared(against: str, folder: Path, store: object) -> "Comparison":
+    from schemas.release_diff import RowChange
+    from tasks.explore.pages import Comparison
+    from tasks.release.diff import diff_releases
+    from tasks.release.fetched import fetched
+    from tasks.release.verify import read_manifest
+    from tasks.storage.queries.explain import removal_reasons
+    from tasks.storage.tables import Store
+
+    changes: list[RowChange] = []
+
+    def tell(change: RowChange) -> None:
+        if len(changes) < _CHANGES_MAX:
+            changes.append(change)
+
+    known = {"why": removal_reasons(store)} if isinstance(store, Store) else {}
+    with fetched(against) as earlier:
+        found = diff_releases(earlier, folder, tell=tell, **known)
+        return Comparison(read_manifest(earlier).version, found, changes)
+
+
+def _export(source: "Source", folder: Path, rows_max: int, comparison: "Comparison | None") -> None:
+    from tasks.explore.static_pages import export_pages
+
+    rows = export_pages(source, folder, rows_max, comparison)
+    every = source.listing.height
+    sample = f", sampled evenly over topics from {every:,}" if rows < every else ""
+    print(f"{rows:,} items in {folder / 'index.html'}{sample}")
+
+
+def _serve(source: "Source", comparison: "Comparison | None", port: int | None, browse: bool) -> None:
+    import uvicorn
+
+    from tasks.explore.server import explorer
+
+    source.refresh()
+    _ = source.listing  # read before the link is printed
+    with _listening(port) as listener:
+        chosen = listener.getsockname()[1]
+        app, path = explorer(source, lambda: chosen, comparison)
+        link = f"http://127.0.0.1:{chosen}{path}"
+        print(f"{link}\nCtrl-C ends it", flush=True)
+        if browse and not webbrowser.open(link):
+            print("curate: no browser was found; open the link above", file=sys.stderr)
+        options = uvicorn.Config(app, log_level="critical", access_log=False, server_header=False, lifespan="off")
+        with suppress(KeyboardInterrupt):  # uvicorn raises it again after it has stopped
+            uvicorn.Server(options).run([listener])
+
+
+@contextmanager
+def _listening(port: int | None) -> Iterator[socket.socket]:
+    """A socket that listens on this machine only; on a free port when none was named and the usual one is taken."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port or PORT))
+        except OSError as error:
+            if port is not None:
+                raise BadInput(
+                    f"--port {port} cannot be used ({why_unreadable(error)}); name another one, or leave it out"
+                ) from None
+            listener.bind(("127.0.0.1", 0))
+        listener.listen()  # who follows the link before the server runs waits
+        yield listener

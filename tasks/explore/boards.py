@@ -1,0 +1,117 @@
+"""Leaderboards by slice with their intervals, and who beats whom."""
+
+from typing import NamedTuple
+
+import polars as pl
+
+from tasks.explore.listing import BATTLE
+
+OVERALL = "overall"
+MODELS_MAX = 30
+"""Most models in the table of pairs: the best of the board."""
+_MARGIN = 0.04
+_SLICES = {"category": "tags", "language": "language", "month": "day"}
+"""Kind of slice -> column of the listing that has its value."""
+
+
+class Rated(NamedTuple):
+    """One row of a board. Places are per mille of the board's width."""
+
+    model: str
+    rank: int | None
+    rating: float
+    low: float | None
+    high: float | None
+    battles: int
+    flags: tuple[str, ...]
+    at: float
+    at_low: float
+    at_high: float
+
+
+class Pair(NamedTuple):
+    """How often one model won against another, of the votes for either."""
+
+    wins: int
+    losses: int
+    ties: int
+
+    @property
+    def share(self) -> float | None:
+        """Share of the decisive votes that the model won; None without any."""
+        decisive = self.wins + self.losses
+        return self.wins / decisive if decisive else None
+
+    @property
+    def tenth(self) -> int:
+        """The share in tenths, for its colour; 5 without decisive votes."""
+        return 5 if self.share is None else round(10 * self.share)
+
+
+def slices(ratings: pl.DataFrame) -> list[str]:
+    """All slices of the boards; the overall board first."""
+    if ratings.is_empty():
+        return []
+    return sorted(ratings["slice"].unique(), key=lambda name: (name != OVERALL, ":" in name, name))
+
+
+def board(ratings: pl.DataFrame, name: str) -> list[Rated]:
+    """The board of a slice, best model first."""
+    rows = ratings.filter(slice=name).sort("rating", "model", descending=[True, False])
+    if rows.is_empty():
+        return []
+    ends = rows.select(low=pl.min_horizontal("rating", "ci95_low"), high=pl.max_horizontal("rating", "ci95_high"))
+    low, high = float(ends["low"].min()), float(ends["high"].max())  # type: ignore[arg-type]
+    width = max(high - low, 1.0)
+
+    def place(value: float | None, end: float) -> float:
+        return 1000 * (_MARGIN + (1 - 2 * _MARGIN) * ((end if value is None else value) - low) / width)
+
+    return [
+        Rated(
+            model=row["model"],
+            rank=row["rank"],
+            rating=row["rating"],
+            low=row["ci95_low"],
+            high=row["ci95_high"],
+            battles=row["battles"],
+            flags=tuple(row["flags"]),
+            at=place(row["rating"], low),
+            at_low=place(row["ci95_low"], low),
+            at_high=place(row["ci95_high"], high),
+        )
+        for row in rows.iter_rows(named=True)
+    ]
+
+
+def pairs(listing: pl.DataFrame, name: str) -> dict[tuple[str, str], Pair]:
+    """(model, opponent) -> votes of the slice's battles that are kept, in both orders."""
+    votes = listing.filter(pl.col("kind").cast(pl.String) == BATTLE, _kept(), _in_slice(name)).select(
+        a=pl.col("models").list.get(0, null_on_oob=True).cast(pl.String),
+        b=pl.col("models").list.get(1, null_on_oob=True).cast(pl.String),
+        vote=pl.col("vote").cast(pl.String),
+    )
+    counted = votes.group_by("a", "b").agg(
+        won=(pl.col("vote") == "model_a").sum(), lost=(pl.col("vote") == "model_b").sum(), votes=pl.len()
+    )
+    found: dict[tuple[str, str], Pair] = {}
+    for a, b, won, lost, every in counted.iter_rows():
+        for one, other, wins, losses in ((a, b, won, lost), (b, a, lost, won)):
+            before = found.get((one, other), Pair(0, 0, 0))
+            found[one, other] = Pair(before.wins + wins, before.losses + losses, before.ties + every - won - lost)
+    return found
+
+
+def _kept() -> pl.Expr:
+    fate = pl.col("fate").cast(pl.String)
+    return fate.is_null() | (fate == "kept")
+
+
+def _in_slice(name: str) -> pl.Expr:
+    """Battles of a slice; slices that are no value of a facet, such as style_control, have all."""
+    kind, _, value = name.partition(":")
+    if kind == "category":
+        return pl.col("tags").cast(pl.List(pl.String)).list.contains(value)
+    if kind in _SLICES:
+        return pl.col(_SLICES[kind]).cast(pl.String).str.starts_with(value)
+    return pl.lit(True)

@@ -1,0 +1,62 @@
+"""Masks personal data that was found in texts of a store, and says which images are blurred until somebody asks."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from tasks.explore.source import Part
+from tasks.explore.tolerant import TolerantTables
+from tasks.storage.content_id import text_id
+
+NOT_SEARCHED = "not searched for personal data yet"
+NSFW_PROBABILITY_SAFE = 0.2
+"""OpenNSFW's authors call images below it safe."""
+Span = Mapping[str, Any]
+
+
+def masked_parts(text: str, spans: Sequence[Span] | None, opened: bool) -> list[Part]:
+    """The text in stretches; personal data is left out unless `opened`. `spans` is None for a text not searched yet."""
+    if spans is None:
+        return [Part(text if opened else "", NOT_SEARCHED)]
+    parts, end = [], 0
+    for span in sorted(spans, key=lambda each: int(each["start"])):
+        start, stop = max(end, span["start"]), span["end"]
+        if stop > start:
+            parts += [Part(text[end:start]), Part(text[start:stop] if opened else "", span["type"])]
+            end = stop
+    return [part for part in [*parts, Part(text[end:])] if part.text or part.hidden]
+
+
+def masked_text(text: str, spans: Sequence[Span] | None) -> str:
+    """The text with types of personal data in place of it, for cards and searches."""
+    return "".join(f"[{part.hidden}]" if part.hidden else part.text for part in masked_parts(text, spans, False))
+
+
+def spans_of(tables: TolerantTables, text_ids: pl.Series) -> dict[str, list[dict[str, Any]]]:
+    """Content id of a text -> the personal data found in it, for all texts that were searched."""
+    found = tables.latest("text_pii", ["spans"], text_ids)
+    return dict(found.select("content_id", "spans").iter_rows())
+
+
+def blurred_images(tables: TolerantTables) -> dict[str, str]:
+    """Image id -> why it is blurred; images that are not blurred have an empty text, and those not measured none."""
+    nsfw = tables.latest("nsfw", ["nsfw_probability"])
+    faces = tables.latest("faces", ["confidence_max"])
+    read = tables.latest("image_text", ["text"])
+    harmful = tables.latest("image_moderation", ["flagged_categories"])
+    texts = {text_id(text): image_id for image_id, text in read.iter_rows() if text}
+    searched = spans_of(tables, pl.Series(list(texts), dtype=pl.String))
+    personal = {image_id for key, image_id in texts.items() if searched.get(key, True)}
+    flagged = set(harmful.filter(pl.col("flagged_categories").list.len() > 0)["content_id"])
+    measured = nsfw.join(faces, on="content_id").join(read.select("content_id"), on="content_id", how="semi")
+    why = {}
+    for image_id, probability, confidence in measured.iter_rows():
+        found = [
+            "perhaps nudity" if probability >= NSFW_PROBABILITY_SAFE else "",
+            "perhaps a face" if confidence > 0 else "",
+            "perhaps personal data in its text" if image_id in personal else "",
+            "flagged as harmful" if image_id in flagged else "",
+        ]
+        why[image_id] = ", ".join(filter(None, found))
+    return why

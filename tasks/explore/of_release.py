@@ -1,0 +1,270 @@
+"""A release as a source: what is in its files, and nothing of the store."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas.release import CONFIGS, KEYS
+from tasks.explore import listing
+from tasks.explore.source import Gone, Item, Message, Part, Reason, ShownImage, Side
+
+_KINDS = {"chat": listing.CONVERSATION, "battle": listing.BATTLE, "bench": listing.PROMPT}
+_BROKEN = (pa.ArrowException, OSError, ValueError)
+_GROUPS_IN_MEMORY = 3
+_MAP = "topics/map.parquet"
+_TEXTS = {"chat": ("conversation",), "battle": ("conversation_a", "conversation_b"), "bench": ("turns",)}
+Group = tuple[str, int, int]
+"""Configuration, number of the shard, number of the row group."""
+
+
+class OfRelease:
+    """A release in a local folder. `withdrawn` says whether a takedown has removed its data meanwhile."""
+
+    private = False
+
+    def __init__(self, folder: Path, title: str, withdrawn: Callable[[], bool]) -> None:
+        self.title, self._folder, self._withdrawn = title, folder, withdrawn
+        self.problems: list[str] = []
+        self._groups: list[Group] = []
+        self._group_of: dict[str, int] = {}
+        self._images = lru_cache(_GROUPS_IN_MEMORY)(self._read_images)
+
+    def refresh(self) -> None:
+        """Raises Gone when the release was withdrawn."""
+        if self._withdrawn():
+            self._images.cache_clear()
+            raise Gone("this release was withdrawn: a takedown removed its data")
+
+    @cached_property
+    def listing(self) -> pl.DataFrame:
+        """The listing, newest first."""
+        points = self._points()
+        rows = {config: list(self._rows(config, points.filter(config=config))) for config in CONFIGS}
+        named = [frame.select("topic_id", "topic") for config in ("chat", "bench") for frame in rows[config]]
+        names = dict(pl.concat(named).drop_nulls().unique().iter_rows()) if named else {}
+        topic = pl.col("topic_id").replace_strict(names, default=listing.NO_TOPIC, return_dtype=pl.String)
+        rows["battle"] = [frame.with_columns(topic=topic) for frame in rows["battle"]]
+        return listing.finished([frame for config in CONFIGS for frame in rows[config]])
+
+    def _rows(self, config: str, points: pl.DataFrame) -> Iterator[pl.DataFrame]:
+        """Rows of a configuration, one row group at a time, without reading image bytes."""
+        columns = [
+            name for name in CONFIGS[config].model_fields if name not in ("images", "conv_metadata", "user_id", "judge")
+        ]
+        for number, shard in enumerate(self._shards(config)):
+            try:
+                file = pq.ParquetFile(shard)
+                leaves = [file.schema.column(n).path for n in range(len(file.schema.names))]
+                names = [leaf for leaf in leaves if leaf.startswith("images.") and leaf.endswith(".path")]
+                for group in range(file.num_row_groups):
+                    read = pl.DataFrame(file.read_row_group(group, [*columns, *names]))
+                    place = self._number(config, number, group, read)
+                    yield _row_of[config](read, points).with_columns(place=pl.lit(place, pl.Int32))
+            except _BROKEN as error:
+                self._name(f"{config}/data/{shard.name}", error)
+
+    def _number(self, config: str, shard: int, group: int, rows: pl.DataFrame) -> int:
+        """The place of a row group; notes which images it holds."""
+        place = len(self._groups)
+        self._groups.append((config, shard, group))
+        for name in rows["images"].explode().drop_nulls().struct.field("path"):
+            self._group_of.setdefault(name.partition(".")[0], place)
+        return place
+
+    def _shards(self, config: str) -> list[Path]:
+        return sorted((self._folder / config / "data").glob("train-*.parquet"))
+
+    def _name(self, what: str, error: Exception) -> None:
+        problem = f"{what} cannot be read ({type(error).__name__}) and is left out; `curate verify` says more"
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    def _points(self) -> pl.DataFrame:
+        empty = pl.DataFrame(
+            schema={"config": pl.String, "id": pl.String, "topic_id": pl.Int32, "x": pl.Float32, "y": pl.Float32}
+        )
+        if not (self._folder / _MAP).is_file():
+            return empty
+        try:
+            return pl.DataFrame(pq.ParquetFile(self._folder / _MAP).read()).select(empty.columns)
+        except (*_BROKEN, pl.exceptions.PolarsError) as error:
+            self._name(_MAP, error)
+            return empty
+
+    def hidden_image(self, image_id: str) -> str:
+        """Empty: a release shows what is in its files."""
+        return ""
+
+    def image(self, image_id: str) -> bytes | None:
+        """An encoded image of the release."""
+        place = None if self.listing.is_empty() else self._group_of.get(image_id)
+        return None if place is None else self._images(place).get(image_id)
+
+    def _read_images(self, place: int) -> dict[str, bytes]:
+        config, shard, group = self._groups[place]
+        try:
+            rows = pl.DataFrame(pq.ParquetFile(self._shards(config)[shard]).read_row_group(group, ["images"]))
+        except _BROKEN as error:
+            self._name(f"{config}/data", error)
+            return {}
+        images = rows["images"].explode().drop_nulls().to_list()
+        return {image["path"].partition(".")[0]: image["bytes"] for image in images}
+
+    def item(self, key: str, opened: bool) -> Item | None:
+        """A row of the release."""
+        found = self.listing.filter(pl.col("key") == key)
+        if found.is_empty():
+            return None
+        shown = found.row(0, named=True)
+        config, shard, group = self._groups[shown["place"]]
+        columns = [name for name in CONFIGS[config].model_fields if name != "images"]
+        try:
+            rows = pl.DataFrame(pq.ParquetFile(self._shards(config)[shard]).read_row_group(group, columns))
+        except _BROKEN as error:
+            self._name(f"{config}/data", error)
+            return None
+        row = rows.row(by_predicate=pl.col(KEYS[config]) == shown["id"], named=True)
+        return Item(
+            key=key,
+            kind=shown["kind"],
+            item_id=shown["id"],
+            sides=list(_sides(config, row)),
+            images=[ShownImage(image_id, "") for image_id in shown["image_ids"]],
+            vote=shown["vote"] or "",
+            facts=_facts(shown, row),
+        )
+
+    def boards(self) -> pl.DataFrame:
+        """Rows of all boards of the release."""
+        found = []
+        for path in sorted((self._folder / "leaderboard").glob("*.parquet")):
+            try:
+                found.append(pl.DataFrame(pq.ParquetFile(path).read()))
+            except _BROKEN as error:
+                self._name(f"leaderboard/{path.name}", error)
+        return pl.concat(found) if found else pl.DataFrame()
+
+    def reasons(self) -> list[Reason]:
+        """Empty: a release holds nothing of what was dropped."""
+        return []
+
+    def evidence(self, ids: list[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
+        """Empty."""
+        return {}
+
+
+def _text(column: str, role: str | None = None) -> pl.Expr:
+    turn = pl.element().struct
+    chosen = pl.element() if role is None else pl.element().filter(turn.field("role") == role)
+    return pl.col(column).list.eval(chosen.struct.field("content")).list.join("\n\n")
+
+
+_TAGS = pl.col("categories")
+_DAY = pl.from_epoch(pl.col("tstamp").cast(pl.Int64), "s").dt.date().cast(pl.String)
+_IMAGES = pl.col("images").list.eval(pl.element().struct.field("path").str.split(".").list.first())
+
+
+def _tags(rows: pl.DataFrame) -> pl.Expr:
+    names = rows["categories"].struct.fields
+    told = [pl.when(_TAGS.struct.field(name)).then(pl.lit(name)) for name in names]
+    return pl.concat_list(told).list.drop_nulls()
+
+
+def _placed(rows: pl.DataFrame, key: str, points: pl.DataFrame) -> pl.DataFrame:
+    known = points.select(pl.col("id").alias(key), "x", "y", point_topic="topic_id")
+    return rows.join(known, on=key, how="left", maintain_order="left")
+
+
+def _chat(rows: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
+    example = pl.when("is_preset").then(pl.lit(listing.EXAMPLE)).otherwise(pl.lit(listing.UPLOAD))
+    return _placed(rows, "conversation_id", points).select(
+        "language",
+        "tstamp",
+        "topic_id",
+        "x",
+        "y",
+        kind=pl.lit(listing.CONVERSATION),
+        id="conversation_id",
+        models=pl.concat_list("model"),
+        topic=pl.col("topic").fill_null(listing.NO_TOPIC),
+        tags=_tags(rows),
+        preset=pl.coalesce("preset_dataset", example),
+        day=_DAY,
+        bench=pl.lit(listing.NOT_IN_BENCH),
+        image_ids=_IMAGES,
+        turns=pl.col("num_turns").cast(pl.Int64),
+        prompt=_text("conversation", "user"),
+        answers=_text("conversation", "assistant"),
+    )
+
+
+def _battle(rows: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
+    in_bench = pl.when("in_bench").then(pl.lit(listing.IN_BENCH)).otherwise(pl.lit(listing.NOT_IN_BENCH))
+    return _placed(rows, "question_id", points).select(
+        "language",
+        "tstamp",
+        "x",
+        "y",
+        topic_id="point_topic",
+        kind=pl.lit(listing.BATTLE),
+        id="question_id",
+        models=pl.concat_list("model_a", "model_b"),
+        vote=pl.col("winner").replace("tie (bothbad)", "tie_bothbad"),
+        tags=_tags(rows),
+        preset=pl.when("is_preset").then(pl.lit(listing.EXAMPLE)).otherwise(pl.lit(listing.UPLOAD)),
+        day=_DAY,
+        bench=in_bench,
+        image_ids=_IMAGES,
+        turns=pl.col("num_turns").cast(pl.Int64),
+        prompt=_text("conversation_a", "user"),
+        answers=pl.concat_str(_text("conversation_a", "assistant"), pl.lit("\n"), _text("conversation_b", "assistant")),
+    )
+
+
+def _bench(rows: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
+    return _placed(rows, "question_id", points).select(
+        "topic_id",
+        "x",
+        "y",
+        "topic",
+        kind=pl.lit(listing.PROMPT),
+        id="question_id",
+        tags=_tags(rows),
+        bench=pl.lit(listing.IN_BENCH),
+        image_ids=_IMAGES,
+        turns=pl.lit(1, pl.Int64),
+        prompt=_text("turns"),
+    )
+
+
+_row_of: Mapping[str, Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]] = {
+    "chat": _chat,
+    "battle": _battle,
+    "bench": _bench,
+}
+
+
+def _sides(config: str, row: Mapping[str, Any]) -> Iterator[Side]:
+    models = {"chat": ["model"], "battle": ["model_a", "model_b"], "bench": []}[config]
+    for place, column in enumerate(_TEXTS[config]):
+        model = row[models[place]] if models else ""
+        yield Side(model, [Message(turn["role"], [Part(turn["content"])]) for turn in row[column]])
+
+
+def _facts(shown: Mapping[str, Any], row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    facts = {
+        "Day": shown["day"],
+        "Language": shown["language"],
+        "Topic": shown["topic"],
+        "Tags": ", ".join(shown["tags"]),
+        "Image from": shown["preset"],
+        "Benchmark": shown["bench"],
+        "User messages": str(shown["turns"] or ""),
+        "User": row.get("user_id") or row.get("judge"),
+    }
+    return [(name, value) for name, value in facts.items() if value]

@@ -1,0 +1,213 @@
+"""Renders pages with Jinja2. Everything is escaped; no page has inline script or style, so a strict policy can hold."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import jinja2
+import polars as pl
+
+from schemas.release_diff import ReleaseDiff, RowChange
+from tasks.explore import topic_map
+from tasks.explore.boards import MODELS_MAX, OVERALL, board, pairs, slices
+from tasks.explore.dropped import dropped
+from tasks.explore.facets import find, matching
+from tasks.explore.listing import CONVERSATION, FACETS, PROMPT, item_key
+from tasks.explore.query import Query
+from tasks.explore.source import Part, Source
+from tasks.runtime.untrusted import one_line
+
+STATIC = Path(__file__).with_name("static")
+ASSETS = ("explore.css", "explore.js", "static.js", "map.js", "icon.svg", "deck.gl-9.1.15.min.js", "deck.gl-LICENSE")
+"""The only files that are served or exported as they are."""
+DECK = "deck.gl-9.1.15.min.js"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)
+LONG_CHARACTERS = 20_000
+_ROOT = Path(__file__).with_name("pages")
+_VOTES = {"model_a": "left preferred", "model_b": "right preferred", "tie": "tie", "tie_bothbad": "both bad"}
+_KINDS = {"chat": CONVERSATION, "battle": "battle", "bench": PROMPT}
+
+
+class Links(Protocol):
+    """Addresses of pages and files, on a server or in a folder."""
+
+    policy: str
+    """Content policy for a meta element; empty where a server sends it as a header."""
+    opens: bool
+    """Whether masked content can be asked for."""
+    whole: bool
+    """Whether a page with the whole of a long message exists."""
+    rows: str
+    """The script with all rows, for pages that are filtered without a server; else empty."""
+
+    def browse(self, query: Query = ...) -> str: ...  # noqa: D102
+    def map(self, query: Query = ...) -> str: ...  # noqa: D102
+    def item(self, key: str) -> str: ...  # noqa: D102
+    def opening(self, key: str) -> str: ...  # noqa: D102
+    def image(self, image_id: str, opened: bool) -> str: ...  # noqa: D102
+    def thumb(self, image_id: str) -> str: ...  # noqa: D102
+    def boards(self, name: str = ...) -> str: ...  # noqa: D102
+    def dropped(self) -> str: ...  # noqa: D102
+    def compare(self) -> str: ...  # noqa: D102
+    def asset(self, name: str) -> str: ...  # noqa: D102
+    def points(self, query: Query) -> str: ...  # noqa: D102
+    def piece(self) -> str: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `curate diff` found between an earlier release and the one that is shown."""
+
+    against: str
+    """Version of the earlier release."""
+    diff: ReleaseDiff
+    changes: Sequence[RowChange]
+    """The first rows that differ."""
+
+
+class Pages:
+    """The pages of a source, with the addresses of `links`."""
+
+    def __init__(
+        self, source: Source, links: Links, comparison: Comparison | None = None, sample: pl.DataFrame | None = None
+    ) -> None:
+        """`sample`: rows of the listing that are shown in place of all; boards still count all votes."""
+        self._source, self._links, self._comparison, self._sample = source, links, comparison, sample
+        self.opened = 0
+        """How often masked content was asked for."""
+
+    @property
+    def listing(self) -> pl.DataFrame:
+        """The rows that are shown."""
+        return self._source.listing if self._sample is None else self._sample
+
+    def browse(self, query: Query) -> str:
+        """Facets, search and cards."""
+        found = find(self.listing, query)
+        return self._page("browse.html", "Browse", found=found, query=query, rows=found.rows.to_dicts())
+
+    def item(self, key: str, opened: bool, whole: bool) -> str | None:
+        """One item; None for a key that no item has."""
+        item = self._source.item(key, opened)
+        if item is None:
+            return None
+        row = self.listing.row(by_predicate=pl.col("key") == key, named=True)
+        return self._page("item.html", "", item=item, opened=opened, whole=whole, fate=row["fate"])
+
+    def map(self, query: Query) -> str:
+        """The topic map, facets, and a table of topics."""
+        points = topic_map.placed(self.listing)
+        found = find(points, query.at(1))
+        return self._page(
+            "map.html", "Topics", found=found, query=query, topics=topic_map.topics(points), placed=points.height,
+            chosen=found.total, deck=DECK,
+        )  # fmt: skip
+
+    def points(self, query: Query) -> str:
+        """The script with all places of the map."""
+        points = topic_map.placed(self.listing)
+        return topic_map.points_script(points, matching(points, query), self._links.piece(), query.outliers)
+
+    def piece(self, number: int) -> str:
+        """The script with prompts and links of some rows of the map."""
+        points = topic_map.placed(self.listing)
+        return topic_map.piece_script(points, number, self._links.item, self._links.thumb)
+
+    def boards(self, name: str) -> str:
+        """One board, and who beats whom."""
+        ratings = self._source.boards()
+        every = slices(ratings)
+        name = name if name in every else next(iter(every), OVERALL)
+        rows = board(ratings, name) if every else []
+        models = [row.model for row in rows][:MODELS_MAX]
+        votes = pairs(self._source.listing, name)
+        return self._page(
+            "boards.html", "Leaderboards", slices=every, slice=name, board=rows, models=models, pairs=votes,
+            query=Query(),
+        )  # fmt: skip
+
+    def dropped(self) -> str:
+        """What was dropped, with examples."""
+        return self._page("dropped.html", "Dropped", reasons=dropped(self._source), query=Query())
+
+    def compare(self) -> str | None:
+        """The comparison with an earlier release; None without one."""
+        if self._comparison is None:
+            return None
+        known = set(self.listing["key"])
+        keys = [item_key(_KINDS[each.config], each.id) for each in self._comparison.changes]
+        changes = [
+            {**each.model_dump(), "key": key if key in known else ""}
+            for each, key in zip(self._comparison.changes, keys, strict=True)
+        ]
+        return self._page(
+            "compare.html", "Compare", against=self._comparison.against, diff=self._comparison.diff, changes=changes
+        )
+
+    def message(self, heading: str, text: str) -> str:
+        """A page with one sentence; it needs nothing of the source."""
+        about = {"title": heading, "heading": "Explorer", "tabs": [], "note": "", "footer": "", "problems": []}
+        return _ENVIRONMENT.get_template("message.html").render(
+            about=about, links=self._links, tab="", heading=heading, text=text
+        )
+
+    def _page(self, template: str, tab: str, **values: Any) -> str:
+        about = self._about() | {"problems": self._source.problems, "with_map": True}
+        shown = {"about": about, "links": self._links, "tab": tab, "hidden": self._source.hidden_image}
+        return _ENVIRONMENT.get_template(template).render(**shown, **values)
+
+    def _about(self) -> dict[str, Any]:
+        private = self._source.private
+        tabs = [("Browse", self._links.browse()), ("Topics", self._links.map()), ("Leaderboards", self._links.boards())]
+        tabs += [("Dropped", self._links.dropped())] if private else []
+        tabs += [("Compare", self._links.compare())] if self._comparison else []
+        heading = "Store" if private else f"Release {self._source.title}"
+        times = f"{self.opened:,} {'time' if self.opened == 1 else 'times'}"
+        footer = f"Private: for this machine only. Masked content was shown {times}." if private else "Read only."
+        every, some = self._source.listing.height if self._sample is not None else 0, self.listing.height
+        note = f"A sample of {some:,} of {every:,} items, drawn evenly over topics." if every > some else ""
+        return {"title": heading, "heading": heading, "tabs": tabs, "note": note, "footer": footer}
+
+
+def _shortened(parts: Sequence[Part], whole: bool) -> list[Part]:
+    left, found = LONG_CHARACTERS, []
+    for part in parts:
+        found.append(part if whole else part._replace(text=part.text[:left]))
+        left = max(0, left - len(part.text))
+    return found
+
+
+def _is_long(parts: Sequence[Part]) -> bool:
+    return sum(len(part.text) for part in parts) > LONG_CHARACTERS
+
+
+def _shown(value: str, facet: str) -> str:
+    """A value of a facet in words."""
+    words = _VOTES.get(value, value) if facet == "vote" else value
+    return one_line(words.replace("_", " ") if facet in ("reason", "tag", "vote") else words, 80) or "(empty)"
+
+
+def _environment() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_ROOT), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    filters: dict[str, Callable[..., Any]] = {
+        "line": one_line,
+        "slug": lambda text: "".join(letter for letter in text if letter.isascii() and letter.isalnum()),
+        "vote": lambda vote: _VOTES.get(vote, vote),
+        "shown": _shown,
+        "facet_title": lambda name: next(facet.title for facet in FACETS if facet.name == name),
+        "shortened": _shortened,
+        "is_long": _is_long,
+        "capitalize_first": lambda text: text[:1].upper() + text[1:],
+    }
+    made.filters.update(filters)
+    return made
+
+
+_ENVIRONMENT = _environment()

@@ -1,0 +1,252 @@
+"""Serves the pages on this machine only. A store needs the token of its link; other host names are refused."""
+
+import secrets
+from collections.abc import Callable
+from functools import lru_cache
+from threading import Lock
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+from fastapi import FastAPI, Request
+from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+
+from schemas.errors import StoreUnwell
+from tasks.explore import images
+from tasks.explore.pages import ASSETS, POLICY, STATIC, Comparison, Pages
+from tasks.explore.query import Query, query_of
+from tasks.explore.source import Gone, Source
+
+COOKIE = "curate_explorer_{}"
+"""With the port, because browsers send cookies of one port to all."""
+_THUMBS_IN_MEMORY = 512
+"""About 8 KB each."""
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+class ServedLinks:
+    """Addresses on the server."""
+
+    policy, opens, whole, rows = "", True, True, ""
+
+    def browse(self, query: Query = Query()) -> str:  # noqa: B008 - frozen
+        """The listing."""
+        return "/" + _after(query)
+
+    def map(self, query: Query = Query()) -> str:  # noqa: B008
+        """The topic map."""
+        return "/topics" + _after(query)
+
+    def item(self, key: str) -> str:
+        """One item."""
+        return f"/items/{key}"
+
+    def opening(self, key: str) -> str:
+        """Where to ask for the masked content of an item."""
+        return f"/items/{key}/open"
+
+    def image(self, image_id: str, opened: bool) -> str:
+        """An image; its address differs once it is opened, so that no browser shows the blurred one again."""
+        return f"/images/{image_id}" + ("?opened=1" if opened else "")
+
+    def thumb(self, image_id: str) -> str:
+        """A small image."""
+        return f"/thumbs/{image_id}"
+
+    def boards(self, name: str = "") -> str:
+        """A leaderboard."""
+        return "/boards" + (f"?slice={quote(name)}" if name else "")
+
+    def dropped(self) -> str:
+        """What was dropped."""
+        return "/dropped"
+
+    def compare(self) -> str:
+        """The comparison."""
+        return "/compare"
+
+    def asset(self, name: str) -> str:
+        """A style sheet or script."""
+        return f"/static/{name}"
+
+    def points(self, query: Query) -> str:
+        """The places of the map."""
+        return "/topics/points.js" + _after(query)
+
+    def piece(self) -> str:
+        """Prompts of the map; {} is a number."""
+        return "/topics/piece-{}.js"
+
+
+def _after(query: Query) -> str:
+    encoded = query.encoded()
+    return f"?{encoded}" if encoded else ""
+
+
+def explorer(source: Source, port: Callable[[], int], comparison: Comparison | None = None) -> tuple[FastAPI, str]:
+    """The app and the path of the link to open first. `port` is known once the server listens."""
+    token = secrets.token_urlsafe(24) if source.private else ""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    served = _Served(source, comparison)
+    _guard(app, served, token, port)
+    _routes(app, served)
+    return app, f"/?token={token}" if token else "/"
+
+
+class _Served:
+    """The pages, and what the requests of this session have opened."""
+
+    def __init__(self, source: Source, comparison: Comparison | None) -> None:
+        self.source = source
+        self.pages = Pages(source, ServedLinks(), comparison)
+        self.opened: set[str] = set()
+        self.opened_images: set[str] = set()
+        self.thumb = lru_cache(_THUMBS_IN_MEMORY)(self._thumb)
+        self._lock = Lock()
+        self._seen: Any = None
+
+    def refresh(self) -> None:
+        """Take in what changed; what was small copies of images before is forgotten."""
+        with self._lock:
+            self.source.refresh()
+            if self.source.listing is not self._seen:
+                self._seen = self.source.listing
+                self.thumb.cache_clear()
+
+    def open(self, key: str) -> None:
+        """Note that somebody asked for the masked content of an item."""
+        item = self.source.item(key, False)
+        if item is not None and key not in self.opened:
+            self.pages.opened += 1
+            self.opened.add(key)
+            self.opened_images |= {image.image_id for image in [*item.images, *item.twin_images]}
+
+    def _thumb(self, image_id: str) -> bytes | None:
+        content = self.source.image(image_id)
+        hidden = self.source.hidden_image(image_id)
+        return content and (images.blurred(content) if hidden else images.thumb(content))
+
+
+def _guard(app: FastAPI, served: _Served, token: str, port: Callable[[], int]) -> None:
+    @app.middleware("http")
+    async def guarded(request: Request, answer: Callable[[Request], Any]) -> Response:
+        """Check host and token, then add the policy to every answer."""
+        hosts = {f"{name}:{port()}" for name in ("127.0.0.1", "localhost", "[::1]")}
+        if request.headers.get("host") not in hosts:
+            response: Response = Response("This explorer answers on this machine only.", 403)
+        elif token and _entering(request, token):
+            response = RedirectResponse("/", 303)
+            response.set_cookie(COOKIE.format(port()), token, httponly=True, samesite="lax")
+        elif token and not secrets.compare_digest(
+            request.cookies.get(COOKIE.format(port()), "").encode(), token.encode()
+        ):
+            response = Response(
+                "Open the link that `curate view` printed: it has a token that this address lacks.", 403
+            )
+        else:
+            response = await answer(request)
+        response.headers.update(_HEADERS)
+        response.headers["Cache-Control"] = "no-store" if served.source.private else "no-cache"
+        return response
+
+
+def _entering(request: Request, token: str) -> bool:
+    given = request.query_params.get("token", "")
+    return request.url.path == "/" and secrets.compare_digest(given.encode(), token.encode())
+
+
+def _routes(app: FastAPI, served: _Served) -> None:
+    pages = served.pages
+
+    def page(made: Callable[[], str | None]) -> Response:
+        """The page, or one sentence when there is none or nothing may be shown."""
+        try:
+            served.refresh()
+            html = made()
+        except Gone as gone:
+            return HTMLResponse(pages.message("Nothing is shown", f"{str(gone).capitalize()}."), 410)
+        except StoreUnwell:
+            text = "A table that this page needs is lost or broken. Other pages work; `curate` commands name the table."
+            return HTMLResponse(pages.message("This page cannot be shown", text), 500)
+        if html is None:
+            return HTMLResponse(pages.message("Not found", "There is no such item, or it was taken down."), 404)
+        return HTMLResponse(html)
+
+    @app.get("/")
+    def browse(request: Request) -> Response:
+        return page(lambda: pages.browse(_query(request)))
+
+    @app.get("/topics")
+    def topics(request: Request) -> Response:
+        return page(lambda: pages.map(_query(request)))
+
+    @app.get("/boards")
+    def boards(slice: str = "") -> Response:
+        return page(lambda: pages.boards(slice))
+
+    @app.get("/dropped")
+    def dropped() -> Response:
+        return page(lambda: pages.dropped() if served.source.private else None)
+
+    @app.get("/compare")
+    def compare() -> Response:
+        return page(pages.compare)
+
+    @app.get("/items/{key}")
+    def item(key: str, whole: str = "") -> Response:
+        return page(lambda: pages.item(key, key in served.opened, bool(whole)))
+
+    @app.post("/items/{key}/open")
+    def open_item(key: str) -> Response:
+        refused = page(lambda: pages.item(key, False, False))
+        if refused.status_code != 200:
+            return refused
+        served.open(key)
+        return RedirectResponse(f"/items/{key}", 303)
+
+    _file_routes(app, served)
+
+
+def _file_routes(app: FastAPI, served: _Served) -> None:
+    def content(made: Callable[[], bytes | str | None], kind: str = "") -> Response:
+        """A script or image; nothing when it is not there or may not be shown."""
+        try:
+            served.refresh()
+            found = made()
+        except (Gone, StoreUnwell):
+            found = None
+        if found is None:
+            return Response(status_code=404)
+        known = kind or (images.media_type(found) if isinstance(found, bytes) else "")
+        return Response(found, media_type=known)
+
+    @app.get("/topics/points.js")
+    def points(request: Request) -> Response:
+        return content(lambda: served.pages.points(_query(request)), "text/javascript")
+
+    @app.get("/topics/piece-{number}.js")
+    def piece(number: int) -> Response:
+        return content(lambda: served.pages.piece(number) if number >= 0 else None, "text/javascript")
+
+    @app.get("/thumbs/{image_id}")
+    def thumb(image_id: str) -> Response:
+        return content(lambda: served.thumb(image_id), images.MEDIA_TYPE)
+
+    @app.get("/images/{image_id}")
+    def image(image_id: str) -> Response:
+        if served.source.hidden_image(image_id) and image_id not in served.opened_images:
+            return thumb(image_id)
+        return content(lambda: served.source.image(image_id))
+
+    @app.get("/static/{name}")
+    def static(name: str) -> Response:
+        return FileResponse(STATIC / name) if name in ASSETS else Response(status_code=404)
+
+
+def _query(request: Request) -> Query:
+    return query_of(parse_qsl(request.url.query, max_num_fields=None))

@@ -1,0 +1,140 @@
+"""What pages show of a store or a release: the listing, one item, one image, boards. `Source` is what both offer."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import polars as pl
+
+
+class Part(NamedTuple):
+    """A stretch of a message."""
+
+    text: str
+    hidden: str = ""
+    """Type of personal data when the stretch is masked; `text` is then empty, unless the item was opened."""
+
+
+class Message(NamedTuple):
+    """One message of a side."""
+
+    role: str
+    parts: list[Part]
+
+
+class Box(NamedTuple):
+    """A rectangle on an image, in its pixels."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+    label: str
+
+
+class ShownImage(NamedTuple):
+    """An image of an item."""
+
+    image_id: str
+    hidden: str
+    """Why it is blurred; empty when it is not."""
+    width: int = 0
+    height: int = 0
+    boxes: tuple[Box, ...] = ()
+
+
+@dataclass(frozen=True)
+class Side:
+    """One conversation with one model; a benchmark prompt has no model."""
+
+    model: str
+    messages: list[Message]
+    fate: str = ""
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Item:
+    """All of one conversation, battle or benchmark prompt."""
+
+    key: str
+    kind: str
+    item_id: str
+    sides: list[Side]
+    images: list[ShownImage]
+    vote: str = ""
+    facts: list[tuple[str, str]] = field(default_factory=list)
+    """(name, value) pairs, such as the day."""
+    evidence: list[str] = field(default_factory=list)
+    """Why it was kept or dropped, in sentences."""
+    twins: list[tuple[str, str]] = field(default_factory=list)
+    """(key, how it is alike) of items that it repeats."""
+    battle: str = ""
+    """Key of the battle that shows it, too; empty for other items."""
+    twin_images: list[ShownImage] = field(default_factory=list)
+    """Images of the conversation that it repeats."""
+    has_hidden: bool = False
+    """Whether something is masked or blurred until somebody asks for it."""
+
+
+class Reason(NamedTuple):
+    """Why lines of the logs are not released."""
+
+    reason: str
+    fate: str
+    """dropped or rejected."""
+    lines: int
+    """Lines of the logs, by the first reason that fired."""
+    meaning: str
+    evidence: tuple[str, ...] = ()
+    """Of rejected lines: details in a few fixed words, most frequent first."""
+
+
+class Gone(Exception):
+    """Nothing may be shown (any more): the release was withdrawn, or a takedown is under way."""
+
+
+class Source(Protocol):
+    """A store or a release that is open."""
+
+    private: bool
+    """Whether only the reader with the link may see it: a store."""
+    title: str
+    """Version of a release, or `store`; never a path."""
+
+    def refresh(self) -> None:
+        """Take in what changed since the last request. Raises Gone."""
+        ...
+
+    @property
+    def listing(self) -> pl.DataFrame:
+        """The listing."""
+        ...
+
+    @property
+    def problems(self) -> list[str]:
+        """One line for each table or shard that cannot be read."""
+        ...
+
+    def item(self, key: str, opened: bool) -> Item | None:
+        """An item; `opened`: with what is masked and blurred."""
+        ...
+
+    def image(self, image_id: str) -> bytes | None:
+        """An encoded image that an item of the listing shows; None for any other id."""
+        ...
+
+    def hidden_image(self, image_id: str) -> str:
+        """Why an image is blurred; empty when it is not."""
+        ...
+
+    def boards(self) -> pl.DataFrame:
+        """Rows of `schemas.rating.Rating`."""
+        ...
+
+    def reasons(self) -> list[Reason]:
+        """Why lines were dropped or rejected, most frequent first; empty for a release."""
+        ...
+
+    def evidence(self, ids: list[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
+        """(kind, id) -> why it was dropped, in sentences; empty for a release."""
+        ...

@@ -1,0 +1,192 @@
+"""Writes a release's pages as files that any web host serves and that open from a disk without a server."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from schemas.errors import BadInput
+from tasks.explore import images, topic_map
+from tasks.explore.boards import slices
+from tasks.explore.listing import FACETS, NO_TOPIC
+from tasks.explore.pages import ASSETS, POLICY, STATIC, Comparison, Pages
+from tasks.explore.query import Query
+from tasks.explore.source import Source
+from tasks.runtime.untrusted import one_line
+
+ROWS_MAX = 5_000
+_SEARCHED_CHARACTERS = 4_000
+"""Characters of prompt and answers that the search of static pages looks at."""
+_NAME_CHARACTERS = 80
+_META_POLICY = POLICY.replace("; frame-ancestors 'none'", "").replace("form-action 'self'", "form-action 'none'")
+"""A policy in a meta element cannot speak of frames."""
+
+
+class StaticLinks:
+    """Addresses in a folder; `root` leads from a page to it."""
+
+    policy, opens, whole, rows = _META_POLICY, False, False, "data/rows.js"
+
+    def __init__(self, root: str, endings: dict[str, str], boards: list[str]) -> None:
+        self._root, self._endings, self._boards = root, endings, boards
+
+    def browse(self, query: Query = Query()) -> str:  # noqa: B008 - frozen
+        """The listing; a script reads the filter behind the #."""
+        return self._page("index.html", query)
+
+    def map(self, query: Query = Query()) -> str:  # noqa: B008
+        """The topic map."""
+        return self._page("topics.html", query)
+
+    def item(self, key: str) -> str:
+        """One item."""
+        return f"{self._root}items/{key}.html"
+
+    def opening(self, key: str) -> str:
+        """Nothing of a release is masked."""
+        return ""
+
+    def image(self, image_id: str, opened: bool) -> str:
+        """An image."""
+        return f"{self._root}images/{image_id}{self._endings.get(image_id, '')}"
+
+    def thumb(self, image_id: str) -> str:
+        """A small image."""
+        return f"{self._root}thumbs/{image_id}.webp"
+
+    def boards(self, name: str = "") -> str:
+        """A leaderboard; slices are numbered, because their names may hold anything."""
+        number = self._boards.index(name) if name in self._boards else 0
+        return f"{self._root}boards-{number}.html"
+
+    def dropped(self) -> str:
+        """A release holds nothing of what was dropped."""
+        return ""
+
+    def compare(self) -> str:
+        """The comparison."""
+        return f"{self._root}compare.html"
+
+    def asset(self, name: str) -> str:
+        """A style sheet or script."""
+        return f"{self._root}static/{name}"
+
+    def points(self, query: Query) -> str:
+        """The places of the map."""
+        return f"{self._root}data/points.js"
+
+    def piece(self) -> str:
+        """Prompts of the map; {} is a number."""
+        return f"{self._root}data/piece-{{}}.js"
+
+    def _page(self, name: str, query: Query) -> str:
+        encoded = query.encoded()
+        return f"{self._root}{name}" + (f"#{encoded}" if encoded else "")
+
+
+def export_pages(source: Source, folder: Path, rows_max: int, comparison: Comparison | None) -> int:
+    """Write the pages of a release to a new or empty folder; returns the number of items.
+
+    The folder appears whole or not at all. Raises BadInput when it holds something, or the source is a store.
+    """
+    if source.private:
+        raise BadInput("--export: a store is private; export a release of it")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BadInput(f"--export {str(folder)!r} exists and is not an empty folder; name a new one")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        rows = _write(source, staging, rows_max, comparison)
+        staging.chmod(0o755)
+        staging.replace(folder)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return rows
+
+
+def sampled(listing: pl.DataFrame, rows_max: int) -> pl.DataFrame:
+    """At most `rows_max` rows, evenly over topics: of each topic the same number while it has as many, by hash."""
+    if listing.height <= rows_max:
+        return listing
+    topic = pl.col("topic").cast(pl.String).fill_null(NO_TOPIC)
+    order = (
+        listing.select("key", topic=topic)
+        .with_row_index("row")
+        .with_columns(turn=pl.col("key").rank("ordinal").over("topic"))
+    )
+    chosen = order.sort("turn", "topic").head(rows_max)["row"].sort()
+    return listing[chosen]
+
+
+def _write(source: Source, folder: Path, rows_max: int, comparison: Comparison | None) -> int:
+    for name in ("items", "images", "thumbs", "data", "static"):
+        (folder / name).mkdir()
+    for name in ASSETS:
+        shutil.copyfile(STATIC / name, folder / "static" / name)
+    rows = sampled(source.listing, rows_max)
+    endings = dict(_images(source, rows, folder))
+    boards = slices(source.boards())
+    links = StaticLinks("", endings, boards)
+    pages = Pages(source, links, comparison, rows)
+    named = {"index.html": pages.browse(Query()), "topics.html": pages.map(Query()), "compare.html": pages.compare()}
+    named |= {f"boards-{number}.html": pages.boards(name) for number, name in enumerate(boards or [""])}
+    points = topic_map.placed(rows)
+    named["data/rows.js"] = rows_script(rows, links)
+    named["data/points.js"] = pages.points(Query())
+    pieces = range(-(-points.height // topic_map.PIECE_ROWS))
+    named |= {f"data/piece-{number}.js": pages.piece(number) for number in pieces}
+    below = Pages(source, StaticLinks("../", endings, boards), comparison, rows)
+    named |= {f"items/{key}.html": below.item(key, opened=False, whole=False) for key in rows["key"]}
+    for name, text in named.items():
+        if text is not None:
+            (folder / name).write_text(text, encoding="utf-8", errors="replace")
+    return rows.height
+
+
+def _images(source: Source, rows: pl.DataFrame, folder: Path) -> Iterator[tuple[str, str]]:
+    """Write every image and its small copy; yields (image id, ending)."""
+    for image_id in rows["image_ids"].explode().drop_nulls().unique(maintain_order=True):
+        content = source.image(image_id)
+        small = content and images.thumb(content)
+        if content and small:
+            ending = ".png" if images.media_type(content) == "image/png" else ".jpeg"
+            (folder / "images" / f"{image_id}{ending}").write_bytes(content)
+            (folder / "thumbs" / f"{image_id}.webp").write_bytes(small)
+            yield image_id, ending
+
+
+def rows_script(rows: pl.DataFrame, links: StaticLinks) -> str:
+    """A script that calls `exploreRows` with what cards, facets and the search need."""
+    facets = []
+    for facet in FACETS:
+        values = rows[facet.column].cast(pl.List(pl.String) if facet.many else pl.String).to_list()
+        each = values if facet.many else [[] if value is None else [value] for value in values]
+        known = {value: place for place, value in enumerate(dict.fromkeys(v for some in each for v in some))}
+        if known:
+            facets.append(
+                {
+                    "name": facet.name,
+                    "title": facet.title,
+                    "values": list(known),
+                    "rows": [[known[value] for value in some] for some in each],
+                }
+            )
+    cards = [
+        [
+            row["snippet"] or "",
+            links.item(row["key"]),
+            links.thumb(row["image_ids"][0]) if row["image_ids"] else "",
+            [one_line(model, _NAME_CHARACTERS) for model in row["models"]],
+            row["vote"] or "",
+            row["x"] is not None and row["y"] is not None,
+            (row["searched"] or "")[:_SEARCHED_CHARACTERS],
+        ]
+        for row in rows.select("snippet", "key", "image_ids", "models", "vote", "x", "y", "searched").iter_rows(
+            named=True
+        )
+    ]
+    data = json.dumps({"facets": facets, "cards": cards}, separators=(",", ":")).replace("<", "\\u003c")
+    return f"exploreRows({data});\n"

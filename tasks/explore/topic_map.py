@@ -1,0 +1,108 @@
+"""The topic map as a script that holds data only: places and topics of all rows, and prompts in pieces for hovering.
+
+A script file works on a server and from a disk alike, and under a policy that allows no inline script. Values are JSON,
+so nothing in them is executed.
+"""
+
+import base64
+import json
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from tasks.explore.listing import NO_TOPIC, OUTLIERS
+from tasks.runtime.untrusted import one_line
+
+PIECE_ROWS = 256
+"""Rows whose prompts are in one piece."""
+PROMPT_CHARACTERS = 160
+NAME_CHARACTERS = 60
+
+
+class TopicCount(NamedTuple):
+    """One topic of the map."""
+
+    name: str
+    number: int
+    rows: int
+
+
+def placed(listing: pl.DataFrame) -> pl.DataFrame:
+    """The rows that have a place on the map, in the order of the listing."""
+    return listing.filter(pl.col("x").is_not_null(), pl.col("y").is_not_null())
+
+
+def topics(points: pl.DataFrame) -> list[TopicCount]:
+    """Topics of the rows, largest first; outliers are not one."""
+    counted = points.filter(pl.col("topic_id") >= 0).group_by("topic_id").agg(pl.len(), pl.col("topic").first())
+    rows = counted.sort("len", "topic_id", descending=[True, False]).select(
+        pl.col("topic").cast(pl.String), "topic_id", "len"
+    )
+    return [TopicCount(name or NO_TOPIC, number, count) for name, number, count in rows.iter_rows()]
+
+
+def points_script(points: pl.DataFrame, chosen: pl.Series, pieces: str, outliers: bool) -> str:
+    """A script that calls `explorePoints` with all places.
+
+    Coordinates are 16-bit fractions of the map's extent. `chosen`: Boolean, whether a row is asked for. `pieces`: the
+    address of a piece, with `{}` for its number.
+    """
+    numbers = points["topic_id"].fill_null(OUTLIERS).to_numpy().astype(np.int16)
+    places, width, height = _fractions(points)
+    middles = [_label(topic, places[numbers == topic.number]) for topic in topics(points)]
+    data = {
+        "count": points.height,
+        "places": _base64(places.astype(np.uint16)),
+        "width": width,
+        "height": height,
+        "topics": _base64(numbers),
+        "chosen": _base64(chosen.to_numpy().astype(np.uint8)),
+        "labels": middles,
+        "outliers": outliers,
+        "pieces": pieces,
+        "pieceRows": PIECE_ROWS,
+    }
+    return f"explorePoints({_json(data)});\n"
+
+
+def piece_script(points: pl.DataFrame, number: int, link: Callable[[str], str], thumb: Callable[[str], str]) -> str:
+    """A script that calls `explorePiece` with prompt, models, link and image of some rows."""
+    rows = points[number * PIECE_ROWS : (number + 1) * PIECE_ROWS]
+    shown = [
+        [
+            one_line(row["snippet"] or "", PROMPT_CHARACTERS),
+            ", ".join(one_line(model, NAME_CHARACTERS) for model in row["models"]),
+            link(row["key"]),
+            thumb(row["image_ids"][0]) if row["image_ids"] else "",
+        ]
+        for row in rows.select("snippet", "models", "key", "image_ids").iter_rows(named=True)
+    ]
+    return f"explorePiece({number}, {_json(shown)});\n"
+
+
+def _fractions(points: pl.DataFrame) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.float64]], float, float]:
+    """float64 (n, 2), 0 to 65535, y upwards; and width and height of the extent, the longer of which is 1."""
+    places = points.select("x", "y").to_numpy().astype(np.float64)
+    if not len(places):
+        return places, 1.0, 1.0
+    low = places.min(axis=0)
+    extent = np.maximum(places.max(axis=0) - low, 1e-9)
+    width, height = extent / extent.max()
+    return np.round((places - low) / extent * 65535), float(width), float(height)
+
+
+def _label(topic: TopicCount, places: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> list[object]:
+    """[name, number, rows, x, y] of a topic, at the median of its rows."""
+    x, y = np.median(places, axis=0)
+    return [one_line(topic.name, NAME_CHARACTERS), topic.number, topic.rows, int(x), int(y)]
+
+
+def _base64(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> str:
+    return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode()
+
+
+def _json(value: object) -> str:
+    """JSON that is also safe inside a script element."""
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")

@@ -1,0 +1,173 @@
+"""Hostile texts in Debian's Chromium, with the network refused: no script runs, no request leaves, no layout breaks.
+
+Skipped where no Chromium is on the PATH; the same claims are tested over HTTP in `test_store_pages.py`.
+"""
+
+import os
+import shutil
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from tasks.explore.listing import item_key
+from tasks.explore.of_store import OfStore
+from tasks.explore.server import explorer
+from tasks.explore.static_pages import export_pages
+from tasks.policy.explained import explained
+from tests.looked_store import EMAIL, HOSTILE
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH: pages were not opened in a browser")
+ARGUMENTS = [
+    "--no-sandbox",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+]
+PERSONAL = item_key("conversation", "personal")
+
+
+class Tab:
+    """A page, and what happened in it that must not."""
+
+    def __init__(self, context, allowed: str) -> None:
+        self.page, self.wrong = context.new_page(), []
+        self.page.on("request", lambda request: request.url.startswith(allowed) or self.wrong.append(request.url[:200]))
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("console", lambda line: line.type == "error" and self.wrong.append(line.text))
+        self.page.on("dialog", lambda dialog: self.wrong.append(dialog.message))
+
+    def sound(self) -> None:
+        """No script of a text ran, nothing went elsewhere, and nothing is wider than the window."""
+        assert self.wrong == []
+        assert self.page.evaluate("window.ran") is None
+        assert self.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    api = pytest.importorskip("playwright.sync_api")
+    with api.sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="module")
+def served(looked):
+    """The explorer of the hostile store: its address, and the link to open first."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        app, path = explorer(OfStore(looked.store, explained), lambda: port)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
+        running = threading.Thread(target=server.run, args=([listener],))
+        running.start()
+        yield f"http://127.0.0.1:{port}", path
+        server.should_exit = True
+        running.join()
+
+
+@pytest.fixture
+def tab(chromium, served, request):
+    """A tab that has followed the link; parametrised with options of its window."""
+    address, path = served
+    context = chromium.new_context(**getattr(request, "param", {}))
+    opened = Tab(context, f"{address}/")
+    opened.page.goto(address + path)
+    yield opened
+    opened.sound()
+    context.close()
+
+
+def keep(page, name: str) -> None:
+    """Keep an image of a page in the folder that CURATE_TEST_SCREENSHOTS names."""
+    if folder := os.environ.get("CURATE_TEST_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"{name}.png")
+
+
+PHONE_IN_THE_DARK = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"}
+
+
+@pytest.mark.parametrize("tab", [{}, PHONE_IN_THE_DARK], indirect=True, ids=["wide", "390 px, dark"])
+def test_no_page_runs_a_text_or_sends_a_request_or_breaks(tab, served):
+    address, _ = served
+    narrow = tab.page.evaluate("innerWidth") < 400
+    items = [f"/items/{item_key('conversation', f'c{n}')}" for n in range(len(HOSTILE))]
+    for path in ["/", "/boards", "/dropped", f"/items/{item_key('battle', 'b0')}", *(items if narrow else items[1:3])]:
+        tab.page.goto(address + path)
+        tab.sound()
+    tab.page.goto(f"{address}/?q=%3Cscript")
+    assert tab.page.locator(".card").count() >= 2
+    keep(tab.page, "browse-phone-dark" if narrow else "browse")
+
+
+def test_the_map_is_drawn_named_and_hovered(tab, served):
+    address, _ = served
+    tab.page.goto(f"{address}/topics")
+    tab.page.wait_for_selector("#map[data-ready]")
+    assert str(tab.page.evaluate("window.exploreMap.shown()")) == tab.page.inner_text("#total")
+    assert tab.page.locator("#map .label").count() == 2
+    box = tab.page.locator("#map").bounding_box()
+    scale = 0.8 * min(box["width"] / 4, box["height"] / 2)  # the store's places are 0 to 4 and 0 to 2
+    tab.page.mouse.move(box["x"] + box["width"] / 2 - 2 * scale + 2, box["y"] + box["height"] / 2 + scale - 2, steps=3)
+    tab.page.wait_for_selector("#hover:visible")
+    assert tab.page.locator("#hover .what").text_content()
+    keep(tab.page, "map")
+
+
+def test_without_webgl_the_table_of_topics_stands_alone(tab, served):
+    address, _ = served
+    tab.page.add_init_script("HTMLCanvasElement.prototype.getContext = () => null")
+    tab.page.goto(f"{address}/topics")
+    tab.page.wait_for_selector("#no-map:visible")
+    assert tab.page.locator("#map").is_hidden() and tab.page.locator(".topics tbody tr").count() == 2
+
+
+def test_masked_text_is_opened_by_keyboard_alone(tab, served):
+    address, _ = served
+    tab.page.goto(f"{address}/items/{PERSONAL}")
+    assert EMAIL not in tab.page.content()
+    keep(tab.page, "masked")
+    for _ in range(30):
+        tab.page.keyboard.press("Tab")
+        if tab.page.evaluate("document.activeElement.textContent") == "Show this item":
+            break
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_selector(f"mark:has-text('{EMAIL}')")
+    tab.page.goto(address)
+    tab.page.keyboard.press("/")
+    tab.page.keyboard.type("email")
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_selector(".chips")
+    assert tab.page.locator(".card").count() == 1
+
+
+def test_an_export_opens_from_a_disk(chromium, of_release, tmp_path):
+    export_pages(of_release, tmp_path / "site", 5_000, None)
+    context = chromium.new_context()
+    tab = Tab(context, f"file://{tmp_path}")
+    tab.page.goto(f"file://{tmp_path}/site/index.html")
+    tab.page.wait_for_selector(".facets a[href^='#']")
+    every = int(tab.page.inner_text("#total"))
+    tab.page.click(".facets a[href^='#kind=battle']")
+    tab.page.wait_for_selector(".chips")
+    battles = int(tab.page.inner_text("#total"))
+    assert 0 < battles < every and tab.page.locator(".card").count() == battles
+    tab.page.fill("input[type=search]", "which is larger, 3")
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_selector("#total:text-is('1')")
+    tab.sound()
+    tab.page.click(".card a")
+    tab.page.wait_for_selector(".battle .side")
+    tab.page.goto(f"file://{tmp_path}/site/topics.html")
+    tab.page.wait_for_selector("#map[data-ready]")
+    shown = tab.page.evaluate("window.exploreMap.shown()")
+    tab.page.click("#outliers")
+    assert tab.page.evaluate("window.exploreMap.shown()") < shown
+    tab.sound()
+    keep(tab.page, "export-map")
+    context.close()

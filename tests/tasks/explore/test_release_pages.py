@@ -1,0 +1,142 @@
+"""What the explorer of a release shows: its files, on a server and as static pages."""
+
+import hashlib
+import re
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from schemas.errors import BadInput
+from schemas.release_diff import Bump, ReleaseDiff, RowChange
+from tasks.explore.listing import item_key
+from tasks.explore.of_release import OfRelease
+from tasks.explore.pages import ASSETS, DECK, STATIC, Comparison
+from tasks.explore.static_pages import export_pages
+from tests.looked_store import client, strict
+from tests.small_store import HOSTILE_MODEL, manifest_of
+from tests.tampered_release import CHAT
+
+DECK_SHA256 = "5874d3536e9544c50b8cb419acc8046370de4557c6e1070635f5195a621eedb9"
+"""Of dist.min.js in deck.gl-9.1.15.tgz of the npm registry."""
+
+
+@pytest.fixture
+def own_release(small_release, tmp_path) -> Path:
+    return Path(shutil.copytree(small_release, tmp_path / "release"))
+
+
+@pytest.fixture(scope="module")
+def site(of_release, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("export") / "site"
+    export_pages(of_release, folder, 5_000, None)
+    return folder
+
+
+def test_the_vendored_bundle_is_the_published_one():
+    assert hashlib.sha256((STATIC / DECK).read_bytes()).hexdigest() == DECK_SHA256
+
+
+def test_every_row_is_listed_with_its_topic_and_image(of_release, small_release):
+    counts = manifest_of(small_release)["counts"]
+    listing = of_release.listing
+    kinds = dict(listing["kind"].cast(pl.String).value_counts().iter_rows())
+    assert kinds == {"conversation": counts["chat"], "battle": counts["battle"], "prompt": counts["bench"]}
+    assert listing["x"].null_count() == 0 and listing["topic"].null_count() == 0
+    for image_id in listing["image_ids"].explode().drop_nulls().unique():
+        assert of_release.image(image_id).startswith((b"\x89PNG", b"\xff\xd8"))
+
+
+def test_pages_of_a_release_need_no_token_and_are_strict(of_release):
+    visitor = client(of_release)
+    pages = ["/", "/topics", "/boards", *(f"/items/{key}" for key in of_release.listing["key"])]
+    for address in pages:
+        answer = visitor.get(address)
+        assert answer.status_code == 200
+        strict(answer.text)
+    assert visitor.get("/dropped").status_code == 404
+    assert visitor.get("/", headers={"host": "evil.test"}).status_code == 403
+
+
+def test_boards_show_every_model_with_its_interval_and_who_beats_whom(of_release):
+    page = client(of_release).get("/boards?slice=overall").text
+    assert page.count('class="interval"><svg') == 3 and "Who beats whom" in page
+    assert HOSTILE_MODEL not in page and "&lt;script src=" in page
+
+
+def test_a_withdrawn_release_is_not_shown_any_more(small_release):
+    withdrawn: list[bool] = []
+    visitor = client(OfRelease(small_release, "1.0.0", lambda: bool(withdrawn)))
+    withdrawn.append(True)
+    assert visitor.get("/").status_code == 410 and "withdrawn" in visitor.get("/").text
+    assert visitor.get("/topics/points.js").status_code == 404
+
+
+def test_a_damaged_shard_is_named_and_the_rest_is_shown(own_release):
+    (own_release / CHAT).write_bytes(b"PAR1 broken PAR1")
+    visitor = client(OfRelease(own_release, "1.0.0", lambda: False))
+    page = visitor.get("/").text
+    assert f"{CHAT} cannot be read (ArrowInvalid) and is left out" in page and "vs" in page
+
+
+def test_a_release_without_a_map_has_none(own_release):
+    (own_release / "topics" / "map.parquet").unlink()
+    assert "There are no topics" in client(OfRelease(own_release, "1.0.0", lambda: False)).get("/topics").text
+
+
+def test_a_comparison_says_what_came_left_and_changed(of_release):
+    first = of_release.listing.row(0, named=True)
+    config = {"conversation": "chat", "battle": "battle", "prompt": "bench"}[first["kind"]]
+    changes = [
+        RowChange(config=config, id=first["id"], change="added", columns=[], why=[]),
+        RowChange(config="chat", id="<b>gone", change="removed", columns=[], why=["face"]),
+    ]
+    found = ReleaseDiff(
+        rules=["policy now drops: face: <i>"], schema_changes=[], rows={"chat added": 1, "chat removed": 2}, columns={},
+        why={"chat": {"face": 2}}, bump=Bump.MINOR, next_version="1.1.0",
+    )  # fmt: skip
+    page = client(of_release, Comparison("0.9.0", found, changes)).get("/compare").text
+    strict(page)
+    assert f"/items/{item_key(first['kind'], first['id'])}" in page and "&lt;b&gt;gone" in page and "face: 2" in page
+
+
+def test_static_pages_are_strict_and_every_link_leads_to_a_file(site, of_release):
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > of_release.listing.height
+    for page in pages:
+        html = page.read_text(encoding="utf-8")
+        assert "Content-Security-Policy" in html and "script-src &#39;self&#39;" in html
+        for address in strict(html):
+            path = address.partition("#")[0]
+            assert not path or (page.parent / path).is_file(), (page.name, address)
+    addresses = re.findall(r'"((?:items|thumbs)/[^"]+)"', (site / "data" / "rows.js").read_text(encoding="utf-8"))
+    assert addresses and all((site / each).is_file() for each in addresses)
+    assert {path.name for path in (site / "static").iterdir()} == set(ASSETS)
+
+
+def test_the_same_release_gives_the_same_pages(site, of_release, tmp_path):
+    export_pages(of_release, tmp_path / "again", 5_000, None)
+    files = {path.relative_to(site) for path in site.rglob("*") if path.is_file()}
+    assert all((site / file).read_bytes() == (tmp_path / "again" / file).read_bytes() for file in files)
+
+
+def test_a_sample_says_that_it_is_one(of_release, tmp_path):
+    assert export_pages(of_release, tmp_path / "site", 4, None) == 4
+    assert f"A sample of 4 of {of_release.listing.height}" in (tmp_path / "site" / "index.html").read_text(
+        encoding="utf-8"
+    )
+    assert len(list((tmp_path / "site" / "items").iterdir())) == 4
+
+
+def test_an_export_replaces_nothing_and_leaves_nothing_half_done(of_release, of_store, tmp_path, monkeypatch):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    with pytest.raises(BadInput, match="not an empty folder; name a new one"):
+        export_pages(of_release, tmp_path / "full", 10, None)
+    with pytest.raises(BadInput, match="a store is private; export a release of it"):
+        export_pages(of_store, tmp_path / "store", 10, None)
+    monkeypatch.setattr(OfRelease, "boards", lambda self: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        export_pages(of_release, tmp_path / "broken", 10, None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["full"]

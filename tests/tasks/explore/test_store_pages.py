@@ -1,0 +1,198 @@
+"""The explorer of a store over HTTP: nothing without the token, personal data masked, hostile texts inert."""
+
+import shutil
+from datetime import UTC, datetime
+
+import pytest
+
+from tasks.explore.listing import item_key
+from tasks.explore.of_store import OfStore
+from tasks.explore.pages import ASSETS
+from tasks.explore.server import explorer
+from tasks.policy.explained import explained
+from tasks.storage.tables import Store
+from tasks.storage.tombstones import UNFINISHED
+from tasks.takedown.take_down import take_down
+from tests.builders import conversation, store_with
+from tests.looked_store import EMAIL, HOSTILE, PORT, SOURCE, USER, Looked, TestClient, client, strict
+
+PERSONAL, FACE = item_key("conversation", "personal"), item_key("conversation", "face")
+ADDRESSES = [
+    "/",
+    "/?q=picture",
+    "/topics",
+    "/boards",
+    "/dropped",
+    "/nowhere",
+    "/topics/points.js",
+    "/topics/piece-0.js",
+]
+
+
+def all_addresses(of_store) -> list[str]:
+    return [*ADDRESSES, *(f"/items/{key}" for key in of_store.listing["key"])]
+
+
+@pytest.fixture
+def own(looked, tmp_path) -> Looked:
+    """A copy of the store to write to."""
+    return looked._replace(store=Store(str(shutil.copytree(looked.store.root, tmp_path / "store"))))
+
+
+def test_without_the_token_nothing_is_shown(looked):
+    app, path = explorer(OfStore(looked.store, explained), lambda: PORT)
+    visitor = TestClient(app, base_url=f"http://127.0.0.1:{PORT}")
+    for address in [
+        *ADDRESSES,
+        f"/thumbs/{looked.plain}",
+        "/static/explore.css",
+        "/?token=x",
+        f"/items/{PERSONAL}?token=x",
+    ]:
+        refused = visitor.get(address)
+        assert (refused.status_code, "token" in refused.text) == (403, True)
+    assert visitor.post(f"/items/{PERSONAL}/open").status_code == 403
+    assert visitor.get(path, follow_redirects=False).headers["set-cookie"].endswith("HttpOnly; Path=/; SameSite=lax")
+
+
+@pytest.mark.parametrize("host", ["evil.test", f"evil.test:{PORT}", "127.0.0.1:80", f"192.168.1.7:{PORT}", ""])
+def test_another_host_name_is_refused(browser, host):
+    assert browser.get("/", headers={"host": host}).status_code == 403
+
+
+def test_no_page_has_inline_script_or_leads_elsewhere(browser, of_store):
+    for address in all_addresses(of_store):
+        answer = browser.get(address)
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'; style-src")
+        assert "unsafe" not in answer.headers["content-security-policy"]
+        assert answer.headers["cache-control"] == "no-store"
+        if answer.headers["content-type"].startswith("text/html"):
+            strict(answer.text)
+        else:
+            assert "<" not in answer.text
+
+
+def test_no_page_has_an_address_a_path_a_key_or_what_is_masked(browser, of_store, looked):
+    secret = looked.store.read_bytes("secret/user_key")
+    hidden = [
+        EMAIL,
+        SOURCE,
+        USER,
+        looked.store.root,
+        "A flagged prompt",
+        *([secret.decode(errors="ignore")] if secret else []),
+    ]
+    for address in all_addresses(of_store):
+        page = browser.get(address).text
+        assert [each for each in hidden if each in page] == []
+
+
+def test_searching_for_masked_data_finds_nothing(browser):
+    assert "Nothing matches" in browser.get("/", params={"q": EMAIL}).text
+    assert "[email]" in browser.get("/", params={"q": "write to"}).text
+
+
+def test_masked_data_is_shown_after_asking_and_that_is_counted(browser):
+    assert "<mark>email</mark>" in browser.get(f"/items/{PERSONAL}").text
+    assert "shown 0 times" in browser.get("/").text
+    opened = browser.post(f"/items/{PERSONAL}/open")
+    assert f"<mark>{EMAIL}</mark>" in opened.text
+    assert "shown 1 time" in browser.get("/").text
+    assert EMAIL not in browser.get("/", params={"q": "write to"}).text
+
+
+def test_a_text_that_was_not_searched_is_masked(browser, of_store):
+    page = browser.get(f"/items/{item_key('battle', 'b0')}").text
+    assert "not searched for personal data yet" in page and ">Left.<" not in page
+
+
+def test_an_image_with_a_face_is_blurred_until_somebody_asks(browser, looked):
+    stored = {row["image_id"]: row["bytes"] for row in looked.store.read("images").iter_rows(named=True)}
+    assert browser.get(f"/images/{looked.plain}").content == stored[looked.plain]
+    small = browser.get(f"/thumbs/{looked.faces}").content
+    assert browser.get(f"/images/{looked.faces}").content == small
+    assert browser.get(f"/images/{looked.faces}?opened=1").content == small
+    page = browser.post(f"/items/{FACE}/open").text
+    assert "<rect" in page and "face 0.90" in page
+    assert browser.get(f"/images/{looked.faces}").content == stored[looked.faces]
+    assert browser.get(f"/thumbs/{looked.faces}").content == small
+
+
+def test_what_is_quarantined_has_no_address(browser, of_store, looked):
+    key = item_key("conversation", looked.quarantined)
+    (image_id,) = (
+        looked.store.read("conversations").filter(conversation_id=looked.quarantined)["image_ids"].to_list()[0]
+    )
+    answers = [browser.get(f"/items/{key}"), browser.get(f"/images/{image_id}"), browser.get(f"/thumbs/{image_id}")]
+    answers.append(browser.post(f"/items/{key}/open"))
+    assert [answer.status_code for answer in answers] == [404] * 4
+    assert looked.quarantined not in of_store.listing["id"].to_list()
+
+
+def test_only_listed_files_are_served(browser):
+    assert all(browser.get(f"/static/{name}").status_code == 200 for name in ASSETS)
+    for name in ("../server.py", "..%2fserver.py", "server.py", "%2e%2e/pages.py", ""):
+        assert browser.get(f"/static/{name}").status_code == 404
+
+
+def test_a_dropped_item_says_why(browser):
+    assert "pii_text: text_pii.types of message 1 is email" in browser.get(f"/items/{PERSONAL}").text
+    page = browser.get(f"/items/{item_key('conversation', 'twin')}").text
+    assert f"/items/{item_key('conversation', 'c1')}" in page and "equal prompts" in page
+    dropped = browser.get("/dropped").text
+    assert "faces.confidence_max of image 1 is 0.9" in dropped and "at character 3 (1)" in dropped
+
+
+def test_a_takedown_removes_an_item_at_once(own):
+    visitor, key = client(OfStore(own.store, explained)), item_key("conversation", "c4")
+    assert visitor.get(f"/items/{key}").status_code == 200
+    take_down(own.store, ["c4"], [], datetime.now(UTC), dry_run=False)
+    assert visitor.get(f"/items/{key}").status_code == 404
+    assert key not in visitor.get("/").text + visitor.get("/topics/piece-0.js").text
+
+
+def test_nothing_is_shown_while_a_takedown_is_under_way(own):
+    visitor = client(OfStore(own.store, explained))
+    own.store.write_bytes(UNFINISHED, b"")
+    assert visitor.get("/").status_code == 410 and "takedown" in visitor.get("/").text
+    assert visitor.get(f"/images/{own.plain}").status_code == 404
+
+
+@pytest.mark.parametrize("table", ["topics", "battles", "signals/language", "conversations"])
+def test_a_damaged_part_is_named_and_the_rest_is_shown(own, table):
+    (part,) = own.store.parts(table)
+    own.store.write_bytes(f"tables/{table}/{part}", b"broken")
+    page = client(OfStore(own.store, explained)).get("/").text
+    assert f"table {table}: a part is lost or broken" in page and own.store.root not in page
+
+
+def test_nothing_is_written_to_the_store(own, of_store):
+    before = {path: path.stat().st_mtime_ns for path in own_files(own)}
+    visitor = client(OfStore(own.store, explained))
+    for address in all_addresses(of_store):
+        visitor.get(address)
+    assert {path: path.stat().st_mtime_ns for path in own_files(own)} == before
+
+
+def own_files(own):
+    from pathlib import Path
+
+    return [path for path in Path(own.store.root).rglob("*") if path.is_file()]
+
+
+def test_a_long_message_is_cut_and_can_be_read_whole(browser):
+    key = item_key("conversation", f"c{HOSTILE.index('a' * 1_000_000)}")
+    assert len(browser.get(f"/items/{key}").content) < 100_000
+    assert "a" * 1_000_000 in browser.get(f"/items/{key}?whole=1").text
+
+
+@pytest.mark.parametrize(
+    "tables", [{}, {"conversations": [conversation("a", "Hello", "World")]}], ids=["empty", "ingested"]
+)
+def test_a_store_without_topics_battles_or_decisions_is_shown(tmp_path, tables):
+    visitor = client(OfStore(store_with(tmp_path, **tables), explained))
+    pages = {address: visitor.get(address) for address in ("/", "/topics", "/boards", "/dropped", "/topics/points.js")}
+    assert {answer.status_code for answer in pages.values()} == {200}
+    assert "Hello" not in pages["/"].text  # nothing searched it for personal data yet
+    assert ("not searched for personal data yet" in pages["/"].text) == bool(tables)
+    assert "There are no topics" in pages["/topics"].text and "There is no leaderboard" in pages["/boards"].text

@@ -1,0 +1,42 @@
+"""A release declares the places of its rows on the topic map, `verify` checks them and `diff` says when they moved."""
+
+import polars as pl
+import pytest
+
+from tasks.release.diff import diff_releases
+from tasks.release.map_file import MAP
+from tasks.release.verify import verify_release
+from tests.tampered_release import rewrite
+
+
+def test_every_row_with_a_topic_has_a_place(release):
+    points = pl.read_parquet(release / MAP)
+    chat = pl.read_parquet(release / "chat" / "data" / "*.parquet", columns=["conversation_id", "topic_id"])
+    placed = points.filter(config="chat").select(conversation_id="id", topic_id="topic_id")
+    assert placed.equals(chat.drop_nulls("topic_id")) and points["x"].null_count() == 0
+    assert set(points["config"]) == {"chat", "battle", "bench"}
+    assert verify_release(release) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda rows: rows[1:], "1 released rows with a topic have no point"),
+        (lambda rows: [rows[0] | {"id": "nobody"}, *rows[1:]], "1 points are of no released row, or of another topic"),
+        (lambda rows: [rows[0] | {"topic_id": 99}, *rows[1:]], "1 points are of no released row, or of another topic"),
+    ],
+)
+def test_a_changed_map_does_not_verify(own_release, change, problem):
+    rewrite(own_release, MAP, change)
+    assert f"{MAP}: {problem}" in verify_release(own_release)
+
+
+def test_a_release_without_its_map_does_not_verify(own_release):
+    (own_release / MAP).unlink()
+    assert f"{MAP}: missing" in verify_release(own_release)
+
+
+def test_diff_says_that_places_moved(release, own_release):
+    rewrite(own_release, MAP, lambda rows: [rows[0] | {"x": 77.0}, *rows[1:]])
+    assert "topic map: 1 rows of both releases have another place" in diff_releases(release, own_release).rules
+    assert diff_releases(release, release).rules == []
