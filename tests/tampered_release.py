@@ -14,6 +14,7 @@ from tests.small_store import manifest_of
 CHAT = "chat/data/train-00000-of-00001.parquet"
 BATTLE = "battle/data/train-00000-of-00001.parquet"
 BENCH = "bench/data/train-00000-of-00001.parquet"
+FAILURES = "failures/data/train-00000-of-00001.parquet"
 Rows = list[dict[str, Any]]
 
 

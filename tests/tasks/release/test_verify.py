@@ -12,7 +12,7 @@ from tasks.images.decode import open_image
 from tasks.release.verify import verify_release
 from tests.builders import image_bytes
 from tests.small_store import manifest_of
-from tests.tampered_release import BATTLE, BENCH, CHAT, change_row, reseal, rewrite, write_manifest
+from tests.tampered_release import BATTLE, BENCH, CHAT, FAILURES, change_row, reseal, rewrite, write_manifest
 
 
 def _with_image(release, content, path=None):
@@ -134,7 +134,7 @@ def test_a_plain_image_in_its_place_is_no_problem(own_release, file_format):
     plain = io.BytesIO()
     PIL.Image.new("RGB", (8, 8), "red").save(plain, file_format)
     stored = open_image(plain.getvalue()).encoded
-    for shard in (CHAT, BATTLE, BENCH):
+    for shard in (CHAT, BATTLE, BENCH, FAILURES):
         rewrite(own_release, shard, lambda rows: [_shown_as(stored, row) for row in rows])
     assert verify_release(own_release) == []
 
