@@ -80,7 +80,12 @@ def _check_providers(settings: Settings) -> None:
     prices = load_prices(settings.prices)
     if settings.budget_usd is not None:
         check_prices(prices, chosen)
-    if settings.batch and not any(hasattr(getattr(provider, "model", None), "together") for provider in chosen):
+    asked = settings.evaluate.models or settings.evaluate.judge  # `to_ask` checks these
+    if (
+        settings.batch
+        and not asked
+        and not any(hasattr(getattr(provider, "model", None), "together") for provider in chosen)
+    ):
         raise BadInput("--batch: no chosen provider supports batches; give --provider categories=openai or =gemini")
 
 

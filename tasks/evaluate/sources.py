@@ -64,7 +64,7 @@ def to_ask(settings: Settings) -> list[AskedModel]:
         models = (models_of(chosen) or []) if chosen.models else []
     else:
         models = [] if chosen.judge == EMBEDDED else [judge_of(chosen)]
-    if settings.batch and not models:
+    if settings.batch and (chosen.models or chosen.judge) and not models:
         raise BadInput("--batch: no model is called; leave it out, or give a models file (YAML)")
     if chosen.hidden:
         check_own(models)

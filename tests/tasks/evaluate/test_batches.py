@@ -19,6 +19,7 @@ from tests.builders import VERSIONS
 pytest.importorskip("openai", reason="production extra")
 pytest.importorskip("google.genai", reason="production extra")
 pytest.importorskip("anthropic", reason="production extra")
+from tasks.evaluate.sources import to_ask
 from tasks.evaluate.steps import collect_answers, collect_verdicts
 from tasks.providers.production.calls import Service
 
@@ -170,5 +171,6 @@ def test_a_batch_needs_a_model_that_is_called(tmp_path):
     answers.write_text(json.dumps({"question_id": "q00", "model": "n", "output": "Yes."}))
     with pytest.raises(BadInput, match="batch: no model is called"):
         collect_answers.fn(_settings(store, models=str(answers)))
+    assert to_ask(Settings(store=store.root, batch=True)) == []  # a run that asks for tags
     with pytest.raises(BadInput, match="batch: no model is called"):
         collect_verdicts.fn(_settings(store, judge="embedded", baseline="base"), VERSIONS)
