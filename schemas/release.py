@@ -189,7 +189,7 @@ class MapPoint(Row):
     """One row of `topics/map.parquet`: the place of a released row on the topic map."""
 
     config: str
-    """chat, battle or bench."""
+    """chat, battle, bench or failures."""
     id: str
     """conversation_id or question_id."""
     topic_id: Int32

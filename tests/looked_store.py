@@ -67,7 +67,8 @@ def looked_store(folder: Path) -> Looked:
         left.model_copy(update={"model": MODELS[1], "line": 40}),
         right.model_copy(update={"model": MODELS[2], "line": 41}),
     ]
-    vote = battle(*named, winner="model_b", line=42)
+    words = f"<script>window.ran = 1</script> ask {EMAIL}"
+    vote = battle(*named, winner="model_b", line=42, vote_reason=words, vote_reason_id=text_id(words))
     rows = [*chats, personal, face, twin, hidden, *named]
     reasons = {"personal": "pii_text", "face": "face", "twin": "duplicate"}
     decided = [decision(each, *filter(None, [reasons.get(each.conversation_id)])) for each in rows]
@@ -85,12 +86,17 @@ def looked_store(folder: Path) -> Looked:
         bench=[BenchItem(conversation_id="c1", document_id=chats[1].document_id, topic=0)],
         ratings=[_rating(model, n) for n, model in enumerate(MODELS)],
     )  # fmt: skip
+    written = [{"type": "email", "start": 36, "end": 36 + len(EMAIL), "confidence": 1.0}]
     spans = [{"type": "email", "start": 9, "end": 9 + len(EMAIL), "confidence": 1.0}]
     found = [{"box": [100, 80, 200, 150], "confidence": 0.9}]
     measure_clean(
         store,
         rows,
-        text_pii={text_id(personal.turns[0].content): {"spans": spans, "types": ["email"]}, text_id("Left."): None},
+        text_pii={
+            text_id(personal.turns[0].content): {"spans": spans, "types": ["email"]},
+            text_id("Left."): None,
+            text_id(words): {"spans": written, "types": ["email"]},
+        },
         faces={images[1].image_id: {"faces": found, "confidence_max": 0.9, "area_fraction_max": 0.1}},
     )
     lines = [(each.source, each.line, 0, "chat") for each in rows] + [(vote.source, vote.line, 0, "leftvote")]

@@ -34,7 +34,7 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
 IN_BENCH, NOT_IN_BENCH = "in the benchmark", "not in it"
 NO_TOPIC, OUTLIERS = "no topic", -1
 UPLOAD, EXAMPLE = "upload", "example image"
-CONVERSATION, BATTLE, PROMPT = "conversation", "battle", "prompt"
+CONVERSATION, BATTLE, PROMPT, FAILURE = "conversation", "battle", "prompt", "failed prompt"
 SIDE = "side of a battle"
 """Kind of a conversation that a battle shows too; it is listed only when it is asked for."""
 

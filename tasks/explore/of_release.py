@@ -13,11 +13,16 @@ from schemas.release import CONFIGS, KEYS
 from tasks.explore import listing
 from tasks.explore.source import Gone, Item, Message, Part, Reason, ShownImage, Side
 
-_KINDS = {"chat": listing.CONVERSATION, "battle": listing.BATTLE, "bench": listing.PROMPT}
+_KINDS = {"chat": listing.CONVERSATION, "battle": listing.BATTLE, "bench": listing.PROMPT, "failures": listing.FAILURE}
 _BROKEN = (pa.ArrowException, OSError, ValueError)
 _GROUPS_IN_MEMORY = 3
 _MAP = "topics/map.parquet"
-_TEXTS = {"chat": ("conversation",), "battle": ("conversation_a", "conversation_b"), "bench": ("turns",)}
+_TEXTS = {
+    "chat": ("conversation",),
+    "battle": ("conversation_a", "conversation_b"),
+    "bench": ("turns",),
+    "failures": ("turns",),
+}
 Group = tuple[str, int, int]
 """Configuration, number of the shard, number of the row group."""
 
@@ -48,7 +53,8 @@ class OfRelease:
         named = [frame.select("topic_id", "topic") for config in ("chat", "bench") for frame in rows[config]]
         names = dict(pl.concat(named).drop_nulls().unique().iter_rows()) if named else {}
         topic = pl.col("topic_id").replace_strict(names, default=listing.NO_TOPIC, return_dtype=pl.String)
-        rows["battle"] = [frame.with_columns(topic=topic) for frame in rows["battle"]]
+        for config in ("battle", "failures"):  # they are released without a topic
+            rows[config] = [frame.with_columns(topic=topic) for frame in rows[config]]
         return listing.finished([frame for config in CONFIGS for frame in rows[config]])
 
     def _rows(self, config: str, points: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -136,6 +142,7 @@ class OfRelease:
             sides=list(_sides(config, row)),
             images=[ShownImage(image_id, "") for image_id in shown["image_ids"]],
             vote=shown["vote"] or "",
+            vote_reason=[Part(row["vote_reason"])] if row.get("vote_reason") else [],
             facts=_facts(shown, row),
         )
 
@@ -242,15 +249,30 @@ def _bench(rows: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _failure(rows: pl.DataFrame, points: pl.DataFrame) -> pl.DataFrame:
+    return _placed(rows, "question_id", points).select(
+        "x",
+        "y",
+        "models",
+        topic_id="point_topic",
+        kind=pl.lit(listing.FAILURE),
+        id="question_id",
+        tags=_tags(rows),
+        image_ids=_IMAGES,
+        prompt=_text("turns"),
+    )
+
+
 _row_of: Mapping[str, Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]] = {
     "chat": _chat,
     "battle": _battle,
     "bench": _bench,
+    "failures": _failure,
 }
 
 
 def _sides(config: str, row: Mapping[str, Any]) -> Iterator[Side]:
-    models = {"chat": ["model"], "battle": ["model_a", "model_b"], "bench": []}[config]
+    models = {"chat": ["model"], "battle": ["model_a", "model_b"]}.get(config, [])
     for place, column in enumerate(_TEXTS[config]):
         model = row[models[place]] if models else ""
         yield Side(model, [Message(turn["role"], [Part(turn["content"])]) for turn in row[column]])
@@ -265,6 +287,8 @@ def _facts(shown: Mapping[str, Any], row: Mapping[str, Any]) -> list[tuple[str, 
         "Image from": shown["preset"],
         "Benchmark": shown["bench"],
         "User messages": str(shown["turns"] or ""),
+        "Failed by": ", ".join(row.get("models") or []),
+        "Kind of failure": row.get("failure_type"),
         "User": row.get("user_id") or row.get("judge"),
     }
     return [(name, value) for name, value in facts.items() if value]

@@ -9,7 +9,7 @@ import polars as pl
 
 from tasks.explore.listing import BATTLE, CONVERSATION, SIDE, item_key
 from tasks.explore.masking import blurred_images, masked_parts, spans_of
-from tasks.explore.source import Box, Gone, Item, Message, Reason, ShownImage, Side
+from tasks.explore.source import Box, Gone, Item, Message, Part, Reason, ShownImage, Side
 from tasks.explore.store_listing import store_listing
 from tasks.explore.tolerant import NarrowedStore, TolerantTables
 from tasks.runtime.untrusted import one_line
@@ -107,7 +107,9 @@ class OfStore:
         images = [self._shown_image(narrow, image_id, opened) for image_id in row["image_ids"]]
         twin = account.get("twin") or {}
         twin_images = [self._shown_image(narrow, each["twin"], opened) for each in twin.get("images", [])]
-        masked = any(part.hidden for side in sides for message in side.messages for part in message.parts)
+        written = self._vote_reason(row, opened)
+        every = [*(message.parts for side in sides for message in side.messages), written]
+        masked = any(part.hidden for parts in every for part in parts)
         return Item(
             key=key,
             kind=row["kind"],
@@ -115,6 +117,7 @@ class OfStore:
             sides=sides,
             images=images,
             vote=row["vote"] or "",
+            vote_reason=written,
             facts=_facts(row),
             evidence=self._sentences(narrow, account),
             twins=[(item_key(CONVERSATION, twin["conversation"]), _likeness(twin))] if twin else [],
@@ -131,6 +134,17 @@ class OfStore:
         names = ["battle_id", "conversation_a", "conversation_b"]
         battle = self._tables.read("battles", names).filter(battle_id=row["id"])
         return list(battle.select(names[1:]).row(0))
+
+    def _vote_reason(self, row: Mapping[str, Any], opened: bool) -> list[Part]:
+        """What the voter wrote, masked like any message; nothing for what is not a battle."""
+        if row["kind"] != BATTLE:
+            return []
+        votes = self._tables.read("battles", ["battle_id", "vote_reason", "vote_reason_id"]).filter(battle_id=row["id"])
+        text, content_id = votes.select("vote_reason", "vote_reason_id").row(0)
+        if not text:
+            return []
+        spans = spans_of(self._tables, pl.Series([content_id], dtype=pl.String))
+        return masked_parts(text, spans.get(content_id), opened)
 
     def _sides(self, narrow: Store, row: Mapping[str, Any], opened: bool) -> list[Side]:
         stored = {each["conversation_id"]: each for each in narrow.read("conversations").iter_rows(named=True)}

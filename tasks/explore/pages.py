@@ -13,7 +13,7 @@ from tasks.explore import topic_map
 from tasks.explore.boards import MODELS_MAX, OVERALL, board, pairs, slices
 from tasks.explore.dropped import dropped
 from tasks.explore.facets import find, matching
-from tasks.explore.listing import CONVERSATION, FACETS, PROMPT, item_key
+from tasks.explore.listing import BATTLE, CONVERSATION, FACETS, FAILURE, PROMPT, item_key
 from tasks.explore.query import Query
 from tasks.explore.source import Part, Source
 from tasks.runtime.untrusted import one_line
@@ -29,7 +29,7 @@ POLICY = (
 LONG_CHARACTERS = 20_000
 _ROOT = Path(__file__).with_name("pages")
 _VOTES = {"model_a": "left preferred", "model_b": "right preferred", "tie": "tie", "tie_bothbad": "both bad"}
-_KINDS = {"chat": CONVERSATION, "battle": "battle", "bench": PROMPT}
+_KINDS = {"chat": CONVERSATION, "battle": BATTLE, "bench": PROMPT, "failures": FAILURE}
 
 
 class Links(Protocol):

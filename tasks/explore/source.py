@@ -62,6 +62,8 @@ class Item:
     sides: list[Side]
     images: list[ShownImage]
     vote: str = ""
+    vote_reason: list[Part] = field(default_factory=list)
+    """What the voter wrote about the vote."""
     facts: list[tuple[str, str]] = field(default_factory=list)
     """(name, value) pairs, such as the day."""
     evidence: list[str] = field(default_factory=list)

@@ -233,6 +233,9 @@ def failure_rows(drawn: pl.DataFrame) -> pl.DataFrame:
         both_bad="both_bad",
         models="models",
         categories=_categories(),
+        topic_id="topic_id",
+        x="x",
+        y="y",
     )
 
 

@@ -16,6 +16,11 @@ from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups
 
 MAP = "topics/map.parquet"
 """Path in a release."""
+_UNSAID = (
+    "UPDATE rows SET topic_id = points.topic_id FROM points WHERE rows.config IN ('battle', 'failures') "
+    "AND points.config = rows.config AND rows.id = points.id"
+)
+"""Battles and failures are released without a topic."""
 _ELSEWHERE = "SELECT count(*) FROM points ANTI JOIN rows USING (config, id, topic_id)"
 _LACKING = "SELECT count(*) FROM (SELECT * FROM rows WHERE topic_id IS NOT NULL) r ANTI JOIN points USING (config, id)"
 _MOVED = "SELECT count(*) FROM old JOIN new USING (config, id) WHERE old.x <> new.x OR old.y <> new.y"
@@ -43,7 +48,7 @@ class MapFile:
 
 
 def wrong_points(folder: Path) -> Iterator[str]:
-    """Problems of the map: it cannot be read, or has other rows or topics than chat, battle and bench."""
+    """Problems of the map: it cannot be read, or has other rows or topics than the shards."""
     try:
         points = list(sound_groups(folder / MAP))
     except READ_ERRORS as error:
@@ -52,8 +57,7 @@ def wrong_points(folder: Path) -> Iterator[str]:
     database = TemporaryDatabase()
     database.load("points", [_no_points(), *points])
     database.load("rows", _rows(folder))
-    database.run("UPDATE rows SET topic_id = points.topic_id FROM points WHERE rows.config = 'battle' "
-                 "AND points.config = 'battle' AND rows.id = points.id")  # fmt: skip
+    database.run(_UNSAID)
     if count := database.read(_ELSEWHERE).item():
         yield f"{MAP}: {count:,} points are of no released row, or of another topic"
     if count := database.read(_LACKING).item():
@@ -78,7 +82,7 @@ def _no_points() -> pl.DataFrame:
 
 
 def _rows(folder: Path) -> Iterator[pl.DataFrame]:
-    """config, id and topic_id of every released row; battles are released without a topic."""
+    """config, id and topic_id of every released row; null where it is released without a topic."""
     yield _no_points().select("config", "id", "topic_id")
     for config in CONFIGS:
         for shard in shards(folder, config):

@@ -97,7 +97,7 @@
     link.append(text);
     const meta = make("span", "meta");
     models.forEach((model, side) => {
-      if (side) meta.append(make("span", "against", "vs"));
+      if (side) meta.append(make("span", "against", vote ? "vs" : "and"));
       meta.append(make("bdi", vote === ["model_a", "model_b"][side] ? "model won" : "model", model));
     });
     if (vote === "tie" || vote === "tie_bothbad") meta.append(make("span", "badge", VOTES[vote]));

@@ -42,7 +42,12 @@ def test_every_row_is_listed_with_its_topic_and_image(of_release, small_release)
     counts = manifest_of(small_release)["counts"]
     listing = of_release.listing
     kinds = dict(listing["kind"].cast(pl.String).value_counts().iter_rows())
-    assert kinds == {"conversation": counts["chat"], "battle": counts["battle"], "prompt": counts["bench"]}
+    assert kinds == {
+        "conversation": counts["chat"],
+        "battle": counts["battle"],
+        "prompt": counts["bench"],
+        "failed prompt": counts["failures"],
+    }
     assert listing["x"].null_count() == 0 and listing["topic"].null_count() == 0
     for image_id in listing["image_ids"].explode().drop_nulls().unique():
         assert of_release.image(image_id).startswith((b"\x89PNG", b"\xff\xd8"))
@@ -87,7 +92,7 @@ def test_a_release_without_a_map_has_none(own_release):
 
 def test_a_comparison_says_what_came_left_and_changed(of_release):
     first = of_release.listing.row(0, named=True)
-    config = {"conversation": "chat", "battle": "battle", "prompt": "bench"}[first["kind"]]
+    config = {"conversation": "chat", "battle": "battle", "prompt": "bench", "failed prompt": "failures"}[first["kind"]]
     changes = [
         RowChange(config=config, id=first["id"], change="added", columns=[], why=[]),
         RowChange(config="chat", id="<b>gone", change="removed", columns=[], why=["face"]),

@@ -104,6 +104,7 @@ def test_masked_data_is_shown_after_asking_and_that_is_counted(browser):
 def test_a_text_that_was_not_searched_is_masked(browser, of_store):
     page = browser.get(f"/items/{item_key('battle', 'b0')}").text
     assert "not searched for personal data yet" in page and ">Left.<" not in page
+    assert "The voter wrote" in page and "ask <mark>email</mark>" in page
 
 
 def test_an_image_with_a_face_is_blurred_until_somebody_asks(browser, looked):

@@ -14,7 +14,7 @@ def test_every_row_with_a_topic_has_a_place(release):
     chat = pl.read_parquet(release / "chat" / "data" / "*.parquet", columns=["conversation_id", "topic_id"])
     placed = points.filter(config="chat").select(conversation_id="id", topic_id="topic_id")
     assert placed.equals(chat.drop_nulls("topic_id")) and points["x"].null_count() == 0
-    assert set(points["config"]) == {"chat", "battle", "bench"}
+    assert set(points["config"]) == {"chat", "battle", "bench", "failures"}
     assert verify_release(release) == []
 
 
