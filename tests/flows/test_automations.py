@@ -52,6 +52,9 @@ def test_they_are_about_the_deployments_that_there_are(made):
     deployed = [each["name"] for each in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]]
     assert set(made["curation failed"]["trigger"]["match_related"]["prefect.resource.name"]) == set(deployed)
     assert made["no night for 26 hours"]["trigger"]["match_related"]["prefect.resource.name"] in deployed
+    tag = made["end killed runs"]["trigger"]["match_related"]["prefect.resource.id"]
+    tags = [each["tags"] for each in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]]
+    assert all(tag.removeprefix("prefect.tag.") in each for each in tags)
 
 
 @pytest.fixture
@@ -129,7 +132,7 @@ def test_a_run_that_is_killed_with_its_worker_is_crashed_and_a_run_of_others_is_
         others = client.create_flow_run_from_deployment(client.create_deployment(flow, "of others"), state=Running())
         time.sleep(3)  # until the server has read the new automation
         client._client.post("/events", json=[_heartbeat("of others", others)]).raise_for_status()
-        place = {"path": str(code), "entrypoint": "asleep.py:asleep", "work_pool_name": "killed"}
+        place = {"path": str(code), "entrypoint": "asleep.py:asleep", "work_pool_name": "killed", "tags": ["curation"]}
         nightly = client.create_flow_run_from_deployment(client.create_deployment(flow, "nightly", **place))
         assert _within(90, lambda: f"prefect.flow-run.{nightly.id}" in _alive(client)), "no heartbeat came"
         assert client.read_flow_run(nightly.id).state.is_running()
