@@ -54,9 +54,14 @@ class Placeholders:
 
 def plain_form(value: str, kind: str) -> str:
     """The value without what writers vary: case, width, accents' encoding, blanks, signs; grouping of numbers."""
-    visible = (char for char in unicodedata.normalize("NFKC", value) if unicodedata.category(char) != "Cf")
-    words = re.findall(r"[^\W_]+", "".join(visible).casefold())
-    return ("" if kind in NUMBERS else " ").join(words)
+    kept = (_plain(char) for char in unicodedata.normalize("NFKC", value).casefold())
+    return ("" if kind in NUMBERS else " ").join("".join(kept).split())
+
+
+def _plain(char: str) -> str:
+    """Letters, marks and digits as they are, nothing for what has no width, a blank for the rest."""
+    kind = unicodedata.category(char)
+    return char if kind[0] in "LMN" else "" if kind == "Cf" else " "
 
 
 def is_left(value: str, kind: str, left: Set[str]) -> bool:

@@ -81,7 +81,12 @@ def test_spellings_of_one_value_have_one_number(one, other, kind):
 
 @pytest.mark.parametrize(
     ("one", "other", "kind"),
-    [("1.11.1.1", "11.1.1.1", "ip"), ("a.bc@x.org", "ab.c@x.org", "email"), ("1 11 Elm St", "11 1 Elm St", "address")],
+    [
+        ("1.11.1.1", "11.1.1.1", "ip"),
+        ("a.bc@x.org", "ab.c@x.org", "email"),
+        ("1 11 Elm St", "11 1 Elm St", "address"),
+        ("का", "कि", "person"),
+    ],
 )
 def test_different_values_have_different_numbers(one, other, kind):
     assert plain_form(one, kind) != plain_form(other, kind)
