@@ -145,19 +145,18 @@ _INTRODUCES = re.compile(
 def persons(text: str, words: Sequence[Word]) -> Iterator[PiiSpan]:
     """Person spans: adjacent words on one line, with initials between and after them."""
     likely = [word for word in words if word.person > word.address]
+    written_small = not _CAPITALISED_ANYWHERE.search(text)
     chances = [(word, word.person) for word in likely if word.person >= SURE or text[word.start].isupper()]
     for run in runs(text, chances, _PERSON_GAP):
         first, last = run[0], run[-1]
         small = first is last and text[first.start : first.end].islower()
-        if MODEL_NAME.match(text, first.start) or (small and not _may_be_small(text, first)):
+        if MODEL_NAME.match(text, first.start) or (small and not _may_be_small(text, first, written_small)):
             continue
         rest = (_AFTER_INITIAL if last.end - last.start == 1 else _WITH_INITIALS).match(text, last.end)
         yield span("person", run[0].start, rest.end() if rest else last.end, [word.person for word in run])
 
 
-def _may_be_small(text: str, word: Word) -> bool:
+def _may_be_small(text: str, word: Word, written_small: bool) -> bool:
     """Whether one lower-case word is a name: in a text without capitals, or where a phrase introduces it."""
-    written_small = not _CAPITALISED_ANYWHERE.search(text)
-    return word.person >= SURE_SMALL and (
-        written_small or bool(_INTRODUCES.search(text, max(0, word.start - 16), word.start))
-    )
+    introduced = _INTRODUCES.search(text, max(0, word.start - 16), word.start)
+    return word.person >= SURE_SMALL and (written_small or introduced is not None)
