@@ -1,6 +1,6 @@
 """How well the detectors that protect people do: recall, false alarms and over-blocking, each with its failures.
 
-    python -m benchmarks.privacy_quality DATA [--labels CSV]
+    python -m benchmarks.privacy_quality DATA [--labels CSV] [--provider CAPABILITY=NAME]
 
 DATA holds images in any folders, and optionally `text-pii/labelled.jsonl` (presidio-research's form) and
 `text-safety/xstest.csv` (XSTest's). The labels say, by file below DATA, how high the largest face is in pixels and of
@@ -11,7 +11,7 @@ Small, drawn and hidden faces count neither as faces nor as images without.
 import argparse
 import csv
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -116,9 +116,9 @@ def over_blocking(file: Path, providers: Providers) -> list[dict[str, Any]]:
     ]
 
 
-def main(data: Path, labels: Path) -> list[dict[str, Any]]:
+def main(data: Path, labels: Path, chosen: Mapping[str, str]) -> list[dict[str, Any]]:
     """Every figure that the data allows."""
-    providers = Providers()
+    providers = Providers(chosen)
     figures = image_figures(data, labels, providers)
     sentences, prompts = data / "text-pii" / "labelled.jsonl", data / "text-safety" / "xstest.csv"
     if sentences.is_file():
@@ -133,7 +133,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.privacy_quality", description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--labels", type=Path, default=LABELS)
+    parser.add_argument("--provider", action="append", default=[], help="CAPABILITY=NAME; repeatable")
     given = parser.parse_args()
     if not given.data.is_dir():
         parser.error(f"DATA {str(given.data)!r} is no folder; give one with images or labelled texts below it")
-    main(given.data, given.labels)
+    main(given.data, given.labels, dict(each.split("=", 1) for each in given.provider))

@@ -147,6 +147,9 @@ class RedactedConversation(Conversation):
 
     redactions: list[Redaction]
     """What was redacted."""
+    left_names: list[str]
+    """Names that stay in its messages, in plain form, because they stand in an exercise or a list of options, here
+    or on the other side of its battle."""
     policy_hash: str
     """The policy it was redacted under."""
 

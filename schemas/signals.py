@@ -140,7 +140,8 @@ class PiiSpan(Row):
     """One piece of personal data in a text."""
 
     type: str
-    """email, phone, card, iban, ip, national_id, passport, person, address, url_credentials, api_key."""
+    """email, phone, card, iban, ip, national_id, passport, person, address, url_credentials, api_key;
+    exercise_name for a name that an exercise or a list of options makes up."""
     start: Int32
     """First character, counted in Unicode code points."""
     end: Int32

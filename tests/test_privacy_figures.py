@@ -5,6 +5,7 @@ import PIL.Image
 from benchmarks.privacy_quality import image_figures
 from benchmarks.privacy_spans import pii_figures
 from benchmarks.privacy_unseen import Chat, false_alarms, text_hash
+from benchmarks.redaction import of_texts, removed, value_hash
 from schemas.signals import PiiSpan
 from tasks.providers import Providers
 
@@ -69,3 +70,10 @@ def test_a_conversation_is_a_false_alarm_unless_one_of_its_findings_is_labelled_
         "dropped, distinct messages, false alarms": (3, 4),
     }
     assert next(iter(false_alarms(chats, Finder(("person", 0, 8)), known)))[2] == 0  # a name alone drops nothing
+
+
+def test_what_redaction_took_out_is_read_back_from_the_texts_and_counted_by_its_label():
+    before, after = "Ann Berg saw Tom and Ann Berg", "<PERSON_1> saw <PERSON_2> and <PERSON_1>"
+    assert list(removed(before, after)) == [("Ann Berg", "person"), ("Tom", "person"), ("Ann Berg", "person")]
+    figure = of_texts("set", [((before,), (after,))], {value_hash("Ann Berg"): "somebody"})
+    assert (figure["value"], figure["n"]) == (0.2, 5)  # Tom is unread, and counts as nobody

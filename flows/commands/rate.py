@@ -41,9 +41,10 @@ _COLUMNS = {"model", "rating", "ci95_low", "ci95_high", "rank", "battles"}
 
 
 BattlesArgument = Annotated[
-    Path | None,
+    str | None,
     typer.Argument(
-        help="Battle table: Parquet, CSV or JSONL with model_a, model_b, winner; a folder of Parquet; or a release."
+        help="Battle table: Parquet, CSV or JSONL with model_a, model_b, winner; a folder of Parquet; or a "
+        "release, also at s3://…"
     ),
 ]
 StoreInstead = Annotated[
@@ -136,12 +137,17 @@ class _View:
     named: bool = False
 
 
-def _battles(battles: Path | None, settings: Settings, named: bool) -> "pl.DataFrame":
+def _battles(battles: str | None, settings: Settings, named: bool) -> "pl.DataFrame":
     """The battles of a file, folder or release, or without one the kept battles of the store."""
     if battles is not None:
         from tasks.leaderboard.battle_files import read_battles
+        from tasks.release.fetched import fetched, is_remote
 
-        return read_battles(battles / "battle" if (battles / "manifest.json").is_file() else battles, named)
+        if is_remote(battles):
+            with fetched(battles, "battle") as folder:
+                return read_battles(folder / "battle", named)
+        table = Path(battles)
+        return read_battles(table / "battle" if (table / "manifest.json").is_file() else table, named)
     from tasks.leaderboard.steps import rated_battles
     from tasks.providers import Providers
     from tasks.signals.steps import signal_versions
@@ -150,7 +156,7 @@ def _battles(battles: Path | None, settings: Settings, named: bool) -> "pl.DataF
     return rated_battles(Store.existing(settings.store), signal_versions(Providers(settings.providers)), named)
 
 
-def _rate_table(battles: Path | None, settings: Settings, view: _View, window: tuple[date | None, date | None]) -> None:
+def _rate_table(battles: str | None, settings: Settings, view: _View, window: tuple[date | None, date | None]) -> None:
     from tasks.leaderboard.rating_tables import TABLES, RatingTables, method_of, within
 
     if view.table not in TABLES:

@@ -19,7 +19,7 @@ from tasks.dedup.near_images import representatives
 from tasks.dedup.near_prompts import near_prompts
 from tasks.dedup.repeats import duplicates_of, hot_battles, preset_datasets
 from tasks.policy.policy_file import load_policy, policy_hash
-from tasks.policy.redact import redact_rules
+from tasks.policy.proof import unproven
 from tasks.policy.review import reviewed
 from tasks.policy.rules import (
     FIRED,
@@ -108,13 +108,15 @@ class Verdicts(NamedTuple):
 def verdicts(known: StoredSignals, policy: Policy) -> Verdicts:
     """Apply a policy to every conversation and battle."""
     hits, of_battles_alone = conversation_hits(known, policy)
+    redacted = known.redacted(policy)
     hits = reviewed(hits, known.conversations, known.store.read("reviews"))
-    hits = pl.concat([hits, _unproven(known, hits, policy)])
-    repeated, repeats, near = _repeated(known, hits, policy)
+    hits = pl.concat([hits, unproven(hits, redacted, known.parts_of(redacted), known.signal, policy)])
+    repeated, repeats = _repeated(known, hits, policy)
     screened = _without(known.conversations, "conversation_id", pl.concat([hits, repeated]))
     described, described_alone = described_hits(known, policy, screened)
     described = reviewed(described, known.conversations, known.store.read("reviews"))
-    decided = _of_conversations(known, pl.concat([hits, repeated, described]), repeats, policy)
+    near, nearly = _near(_without(screened, "conversation_id", described), policy)
+    decided = _of_conversations(known, pl.concat([hits, repeated, nearly, described]), repeats, policy)
     decided = decided.with_columns(kept_by_screening=pl.col("item_id").is_in(screened["conversation_id"].implode()))
     inherited = [hits.filter(_STOPS), described.filter(_STOPS), of_battles_alone, described_alone]
     both = [decided, _of_battles(known, pl.concat(inherited), policy)]
@@ -152,20 +154,20 @@ def _by_scope(hits: pl.DataFrame, rules: Sequence[Rule]) -> tuple[pl.DataFrame, 
     return hits.filter(~alone), hits.filter(alone)
 
 
-def _repeated(
-    known: StoredSignals, hits: pl.DataFrame, policy: Policy
-) -> tuple[pl.DataFrame, Mapping[str, str], pl.DataFrame]:
-    """Fired rules about repeats among what `hits` leave, what each duplicate repeats, and the `near_prompts` table."""
+def _repeated(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> tuple[pl.DataFrame, Mapping[str, str]]:
+    """The fired duplicate rule among what `hits` leave, and what each duplicate repeats."""
     repeats = _repeats(known, _without(known.conversations, "conversation_id", hits), policy)
-    found = pl.DataFrame(schema=FIRED)
-    if policy.duplicates:
-        found = _last(repeats, policy, policy.duplicates.reason, policy.duplicates.action)
-    near = pl.DataFrame(schema=frame_schema(NearPrompt))
-    if rule := policy.near_prompts:
-        left = _without(known.conversations, "conversation_id", pl.concat([hits, found]))
-        near = near_prompts(left, rule.jaccard_min)
-        found = pl.concat([found, _last(near["conversation_a"], policy, rule.reason, Action.TAG)])
-    return found, repeats, near
+    if policy.duplicates is None:
+        return pl.DataFrame(schema=FIRED), repeats
+    return _last(repeats, policy, policy.duplicates.reason, policy.duplicates.action), repeats
+
+
+def _near(kept: pl.DataFrame, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The `near_prompts` table of the conversations that both passes keep, and its fired rule."""
+    if policy.near_prompts is None:
+        return pl.DataFrame(schema=frame_schema(NearPrompt)), pl.DataFrame(schema=FIRED)
+    near = near_prompts(kept, policy.near_prompts.jaccard_min)
+    return near, _last(near["conversation_a"], policy, policy.near_prompts.reason, Action.TAG)
 
 
 def _of_conversations(
@@ -249,28 +251,6 @@ def _last(items: Iterable[str], policy: Policy, reason: str, action: Action) -> 
     """Fired rows of a rule over the whole set (duplicates, prompts), ordered after all other rules."""
     place = 2 * len(policy.rules) + 1
     return pl.DataFrame([(item, place, reason, action.value) for item in sorted(items)], schema=FIRED, orient="row")
-
-
-def _unproven(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> pl.DataFrame:
-    """Drop reasons of conversations whose redaction is not proven.
-
-    `redaction_failed`: a redact rule still fires. `unmeasured_redaction`: there is no redacted form yet.
-    """
-    redacted = known.redacted(policy)
-    left = fired(redact_rules(policy), known.parts_of(redacted), known.signal, {})
-    found = pl.col("action") == Action.REDACT.value
-    left = left.with_columns(
-        reason=pl.when(found).then(pl.lit("redaction_failed")).otherwise("reason"),
-        action=pl.lit(Action.DROP.value),
-    )
-    wanted = hits.filter(action=Action.REDACT.value).select("item_id").unique()
-    missing = wanted.join(redacted, left_on="item_id", right_on="conversation_id", how="anti").select(
-        "item_id", reason=pl.lit("unmeasured_redaction"), action=pl.lit(Action.DROP.value)
-    )
-    dropped = hits.filter(action=Action.DROP.value)
-    unseen = missing.join(dropped, on="item_id", how="anti")  # dropped conversations are not redacted
-    place = pl.lit(len(policy.rules), pl.Int64).alias("place")
-    return pl.concat(each.with_columns(place).select(FIRED.names()) for each in (left, unseen))
 
 
 _ITEM = ["item_kind", "reason", "item_id"]

@@ -5,11 +5,10 @@ The pixels under a box do not influence any byte of the redacted file.
 """
 
 import io
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import PIL.Image
 import polars as pl
@@ -18,13 +17,24 @@ from schemas.conversation import RedactedConversation
 from schemas.decision import Redaction
 from schemas.policy import Action, Over, Policy, Rule
 from tasks.images.decode import DecodedImage, from_pixels, open_image
+from tasks.policy.redact_text import (
+    PERSON,
+    Placeholders,
+    Span,
+    is_left,
+    moved,
+    plain_form,
+    redact_text,
+    values_of,
+    without_left,
+)
 from tasks.policy.rules import Signals, fires
 from tasks.storage.content_id import combined_id, text_id
 
+EXERCISE_NAME = "exercise_name"
+"""Type of a name that an exercise or a list of options makes up (signal `text_pii`)."""
 ROUNDS = 3
 """Rounds of redacting and measuring; after that the conversation is dropped."""
-REPEATED_CHARACTERS_MIN = 4
-"""Shorter values are replaced only where the PII finder reported them, not where they are repeated."""
 MARGIN = 0.25
 """Added on every side, as a share of the box's shorter side, to cover hair, chin and tall letters."""
 MARGIN_PIXELS_MIN = 4
@@ -33,23 +43,19 @@ BLOCK = 16
 FILL = (0, 0, 0)
 _JPEG = {"quality": 95, "subsampling": 0}
 
-_ROLES = {
+ROLES = {
     Over.MESSAGES: ("user", "assistant"),
     Over.USER_MESSAGES: ("user",),
     Over.ASSISTANT_MESSAGES: ("assistant",),
 }
 
 
+_Counts = Counter[tuple[str, str]]
+"""Replaced spans or filled boxes by rule and type."""
+_Said = tuple[str, list[Any]]
+"""A redacted text, and the images of its message."""
 Box = tuple[int, int, int, int]
 """left, top, right, bottom in pixels; right and bottom are exclusive."""
-
-
-class Span(NamedTuple):
-    """Characters `start` (inclusive) to `end` (exclusive) to replace."""
-
-    start: int
-    end: int
-    type: str
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,8 @@ class Findings:
     """Image id -> (rule, type or `face`, box x, y, width, height)."""
     image_values: Mapping[str, Mapping[str, str]]
     """Image id -> value found in its text -> type."""
+    exercise_names: Mapping[str, list[Span]]
+    """Text id -> names of exercises and options in it; empty when a rule redacts those too."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,7 @@ class CoveredImage:
 
     image_id: str
     """Id of the image with its boxes filled; the original id when there is no box."""
-    counts: Counter[tuple[str, str]]
+    counts: _Counts
     """Boxes by rule and type."""
     values: Mapping[str, str]
     """Value found in its text -> type."""
@@ -95,10 +103,21 @@ def findings(policy: Policy, signals: Signals) -> Findings:
                 images.setdefault(image_id, []).extend((rule.reason, kind, box) for box in boxes)
                 values.setdefault(image_id, {}).update(text)
         else:
-            for found, spans in _spans(rule, signals).items():
-                for role in _ROLES[rule.over]:
+            for found, spans in spans_of(rule, signals).items():
+                for role in ROLES[rule.over]:
                     messages[role].setdefault(found, []).extend((rule.reason, span) for span in spans)
-    return Findings(messages, images, values)
+    return Findings(messages, images, values, _exercise_names(policy, signals))
+
+
+def _exercise_names(policy: Policy, signals: Signals) -> dict[str, list[Span]]:
+    rules = [rule for rule in redact_rules(policy) if rule.over in ROLES]
+    if any(not rule.contains_any or EXERCISE_NAME in rule.contains_any for rule in rules):
+        return {}
+    hit = signals("text_pii").filter(pl.col("types").list.contains(EXERCISE_NAME))
+    return {
+        found: [Span(s["start"], s["end"], s["type"]) for s in spans if s["type"] == EXERCISE_NAME]
+        for found, spans in hit.select("content_id", "spans").iter_rows()
+    }
 
 
 def _faces(rule: Rule, signals: Signals) -> Iterable[tuple[str, list[list[int]]]]:
@@ -109,7 +128,7 @@ def _faces(rule: Rule, signals: Signals) -> Iterable[tuple[str, list[list[int]]]
         yield image_id, [face["box"] for face in faces]
 
 
-def _spans(rule: Rule, signals: Signals) -> dict[str, list[Span]]:
+def spans_of(rule: Rule, signals: Signals) -> dict[str, list[Span]]:
     """Text id -> spans of the types that the rule names."""
     hit = signals("text_pii").with_columns(value="types").filter(fires(rule).fill_null(False))
     wanted = set(rule.contains_any or ())
@@ -121,7 +140,7 @@ def _spans(rule: Rule, signals: Signals) -> dict[str, list[Span]]:
 
 def _image_texts(rule: Rule, signals: Signals) -> Iterable[tuple[str, dict[str, str], str, list[list[int]]]]:
     """(image id, values of a span, its type, boxes of the text lines that the span overlaps)."""
-    spans = _spans(rule, signals)
+    spans = spans_of(rule, signals)
     read = signals("image_text").filter(pl.col("text") != "")
     for image_id, text, boxes in read.select("content_id", "text", "boxes").iter_rows():
         for span in spans.get(text_id(text), ()):
@@ -138,7 +157,7 @@ def redacted_image(
     """
     shown, boxes = image_id, set[Box]()
     values: dict[str, str] = {}
-    counts: Counter[tuple[str, str]] = Counter()
+    counts: _Counts = Counter()
     for _ in range(ROUNDS):
         hits = found.images.get(shown, ())
         fresh = {grown(box, *size) for _, _, box in hits} - boxes
@@ -152,14 +171,35 @@ def redacted_image(
 
 
 def redacted(
-    row: Mapping[str, Any], found: Findings, images: Mapping[str, CoveredImage], policy_hash: str
+    rows: Sequence[Mapping[str, Any]], found: Findings, images: Mapping[str, CoveredImage], policy_hash: str
+) -> list[RedactedConversation]:
+    """The redacted forms of rows of `conversations` that belong together, as the two sides of a battle do.
+
+    A value found in one of them is replaced in all, by the same placeholder.
+    """
+    shown = [[images.get(i) or CoveredImage(i, Counter(), {}) for i in row["image_ids"]] for row in rows]
+    values = {value: kind for each in shown for image in each for value, kind in image.values.items()}
+    turns = [turn for row in rows for turn in row["turns"]]
+    left = {n for turn in turns for n in _plain_names(turn["content"], found.exercise_names.get(turn["text_id"], ()))}
+    said, counts = _redact_texts(turns, found, values, left)
+    made, start = [], 0
+    for row, own_images in zip(rows, shown, strict=True):
+        end = start + len(row["turns"])
+        made.append(_form(row, said[start:end], counts[start:end], own_images, policy_hash, left))
+        start = end
+    return made
+
+
+def _form(
+    row: Mapping[str, Any],
+    said: Sequence[_Said],
+    counts: Sequence[_Counts],
+    images: Sequence[CoveredImage],
+    policy_hash: str,
+    left: Set[str],
 ) -> RedactedConversation:
-    """The redacted form of a row of `conversations`."""
-    shown = [images.get(image_id) or CoveredImage(image_id, Counter(), {}) for image_id in row["image_ids"]]
-    values = {value: kind for image in shown for value, kind in image.values.items()}
-    said, of_texts = _redact_texts(row["turns"], found, values)
-    texts = [text for text, _ in said]
-    image_ids = [image.image_id for image in shown]
+    """The redacted form of one row, with content ids of its own."""
+    image_ids, texts = [image.image_id for image in images], [text for text, _ in said]
     ids = [text_id(text) for text in texts]
     prompt_id = ids[0] if len(texts) < 3 else text_id("\n\n".join(texts[::2]))
     changed = {
@@ -170,7 +210,8 @@ def redacted(
         "prompt_id": prompt_id,
         "document_id": combined_id("document", [prompt_id, *image_ids]),
         "image_ids": image_ids,
-        "redactions": [*of_texts, *_listed("image", [image.counts for image in shown])],
+        "redactions": [*_listed("message", counts), *_listed("image", [image.counts for image in images])],
+        "left_names": sorted(left),
         "policy_hash": policy_hash,
     }
     known = {name: value for name, value in row.items() if name in RedactedConversation.model_fields}
@@ -178,85 +219,41 @@ def redacted(
 
 
 def _redact_texts(
-    turns: Sequence[Mapping[str, Any]], found: Findings, values: Mapping[str, str]
-) -> tuple[list[tuple[str, list[Any]]], list[Redaction]]:
-    """Redacted texts with their images, and counts. A value found in one message is replaced in all of them."""
-    texts, values = [turn["content"] for turn in turns], dict(values)
-    shown = [turn["images"] for turn in turns]
-    counts: list[Counter[tuple[str, str]]] = [Counter() for _ in turns]
+    turns: Sequence[Mapping[str, Any]], found: Findings, values: Mapping[str, str], left: Set[str]
+) -> tuple[list[_Said], list[_Counts]]:
+    """Redacted texts with their images, and counts. A value found in one message is replaced in all of them.
+
+    Names in `left` stay.
+    """
+    texts, shown = [turn["content"] for turn in turns], [turn["images"] for turn in turns]
+    values = {value: kind for value, kind in values.items() if not is_left(value, kind, left)}
+    placeholders = Placeholders(texts)
+    counts: list[_Counts] = [Counter() for _ in turns]
     reason_of: dict[str, str] = {}
     for _ in range(ROUNDS):
         hits = [found.messages[turn["role"]].get(text_id(t), ()) for turn, t in zip(turns, texts, strict=True)]
         reason_of |= {span.type: reason for hit in hits for reason, span in hit}
-        spans = [[span for _, span in hit] for hit in hits]
+        spans = [without_left(text, [s for _, s in hit], left) for text, hit in zip(texts, hits, strict=True)]
         for text, own in zip(texts, spans, strict=True):
             values |= values_of(text, own)
-        replaced = [redact_text(text, own, values) for text, own in zip(texts, spans, strict=True)]
+        replaced = [redact_text(text, own, values, placeholders) for text, own in zip(texts, spans, strict=True)]
         texts = [text for text, _ in replaced]
         for place, (_, gone) in enumerate(replaced):
-            types = Counter(span.type for span in gone)
-            counts[place].update({(reason_of.get(kind, "repeated"), kind): n for kind, n in types.items()})
+            counts[place].update((reason_of.get(each.type, "repeated"), each.type) for each in gone)
             shown[place] = [each | {"character": moved(each["character"], gone)} for each in shown[place]]
-    return list(zip(texts, shown, strict=True)), _listed("message", counts)
+    return list(zip(texts, shown, strict=True)), counts
 
 
-def _listed(part: str, counts: Sequence[Counter[tuple[str, str]]]) -> list[Redaction]:
+def _plain_names(text: str, spans: Iterable[Span]) -> Iterable[str]:
+    return (plain_form(text[span.start : span.end], PERSON) for span in spans)
+
+
+def _listed(part: str, counts: Sequence[_Counts]) -> list[Redaction]:
     return [
         Redaction(reason=reason, part=part, place=place, type=kind, count=count)
         for place, of_part in enumerate(counts)
         for (reason, kind), count in sorted(of_part.items())
     ]
-
-
-def values_of(text: str, spans: Iterable[Span]) -> dict[str, str]:
-    """Value -> type of the spans that are long enough to be searched for elsewhere in the conversation."""
-    held = ((text[span.start : span.end].strip(), span.type) for span in spans)
-    return {value: kind for value, kind in held if len(value) >= REPEATED_CHARACTERS_MIN}
-
-
-def redact_text(text: str, spans: Iterable[Span], values: Mapping[str, str]) -> tuple[str, list[Span]]:
-    """Replace all spans and all other occurrences of the values. Returns the text and what was replaced, in order."""
-    pieces: list[str] = []
-    end = 0
-    gone = _without_overlaps([*spans, *_repeats(text, values)])
-    for span in gone:
-        pieces += [text[end : span.start], _placeholder(span)]
-        end = span.end
-    return "".join([*pieces, text[end:]]), gone
-
-
-def _placeholder(span: Span) -> str:
-    return f"<{span.type.upper()}>"
-
-
-def moved(character: int, gone: Iterable[Span]) -> int:
-    """Where a place of a text is after `gone` was replaced; a place within a span moves to its beginning."""
-    place = character
-    for span in gone:
-        if span.end <= character:
-            place += len(_placeholder(span)) - (span.end - span.start)
-        elif span.start < character:
-            place -= character - span.start
-    return place
-
-
-def _repeats(text: str, values: Mapping[str, str]) -> Iterable[Span]:
-    """Occurrences of the values as whole words, except inside placeholders."""
-    for value, kind in values.items():
-        if value in text:
-            for found in re.finditer(rf"(?<![\w<]){re.escape(value)}(?![\w>])", text):
-                yield Span(found.start(), found.end(), kind)
-
-
-def _without_overlaps(spans: Iterable[Span]) -> list[Span]:
-    """Spans sorted by position; overlapping spans are merged and get the type of the first."""
-    merged: list[Span] = []
-    for span in sorted(spans, key=lambda span: (span.start, -span.end, span.type)):
-        if merged and span.start < merged[-1].end:
-            merged[-1] = merged[-1]._replace(end=max(merged[-1].end, span.end))
-        else:
-            merged.append(span)
-    return merged
 
 
 def grown(box: Sequence[int], width: int, height: int) -> Box:

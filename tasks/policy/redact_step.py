@@ -1,6 +1,6 @@
 """Rules that fired with action redact -> tables `redacted_conversations` and `redacted_images`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import polars as pl
 
@@ -24,14 +24,37 @@ _Keys = dict[tuple[str, tuple[Box, ...]], str]
 def redact_store(
     store: Store, conversations: pl.DataFrame, hits: pl.DataFrame, policy: Policy, signals: Signals, workers: int
 ) -> dict[str, int]:
-    """Redact every conversation that a rule redacts and no rule drops. Returns counts for the stage report."""
-    wanted = _items(hits, Action.REDACT) - _items(hits, Action.DROP)
-    rows = conversations.filter(pl.col("conversation_id").is_in(sorted(wanted)))
-    found = findings(policy, signals) if rows.height else Findings({}, {}, {})
+    """Redact every conversation that a rule redacts and no rule drops, and what its battles' other sides repeat of it.
+
+    Returns counts for the stage report.
+    """
+    dropped = _items(hits, Action.DROP)
+    wanted = _items(hits, Action.REDACT) - dropped
+    together = groups(wanted, store.read("battles", ["conversation_a", "conversation_b"]), dropped)
+    rows = conversations.filter(pl.col("conversation_id").is_in(sorted({i for group in together for i in group})))
+    found = findings(policy, signals) if rows.height else Findings({}, {}, {}, {})
     images = _images(store, rows, found, workers)
-    made = [redacted(row, found, images, policy_hash(policy)) for row in rows.iter_rows(named=True)]
+    row_of = {row["conversation_id"]: row for row in rows.iter_rows(named=True)}
+    each = (
+        redacted([row_of[i] for i in group if i in row_of], found, images, policy_hash(policy)) for group in together
+    )
+    made = [form for forms in each for form in forms if form.redactions or form.conversation_id in wanted]
     store.replace("redacted_conversations", frame_of(RedactedConversation, made))
     return {"redacted_conversations": len(made), "redacted_images": sum(p.image_id != i for i, p in images.items())}
+
+
+def groups(wanted: Set[str], battles: pl.DataFrame, dropped: Set[str]) -> list[list[str]]:
+    """The conversations of `wanted` with the other sides of their battles, left side first; each is in one group.
+
+    A dropped conversation is redacted with nothing: its battles fall.
+    """
+    group_of = {each: [each] for each in sorted(wanted)}
+    for sides in battles.iter_rows():
+        if wanted.isdisjoint(sides) or not dropped.isdisjoint(sides):
+            continue
+        merged = list(dict.fromkeys(each for side in sides for each in group_of.get(side, [side])))
+        group_of |= dict.fromkeys(merged, merged)
+    return list({tuple(group): group for group in group_of.values()}.values())
 
 
 def _items(hits: pl.DataFrame, action: Action) -> set[str]:

@@ -23,7 +23,7 @@ EMBEDDED_RECALL: dict[str, str] = read_yaml(Path(__file__).with_name("embedded_r
 OPTIONAL = frozenset({"criteria", "taxonomy"})
 """Capabilities without a released column: their embedded models are in the manifest but do not block publishing."""
 
-_LOCAL = ("embedded.", "production.openclip:", "production.opennsfw2:", "production.rapidocr:")
+_LOCAL = ("embedded.", "production.openclip:", "production.opennsfw2:", "production.rapidocr:", "production.yunet:")
 """Models that run on this machine. They are loaded once per process and shared by all runs in it."""
 _SETTINGS = ("CURATE_", "OPENNSFW2_")
 _MODELS: dict[tuple[str, frozenset[tuple[str, str]]], Any] = {}

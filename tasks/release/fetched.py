@@ -60,26 +60,30 @@ def releases_in(folder: Path) -> str:
 
 
 @contextmanager
-def fetched(location: str) -> Iterator[Path]:
-    """The release as a local folder until the block ends. Raises BadInput, naming `location`, if it is unreadable."""
+def fetched(location: str, config: str = "") -> Iterator[Path]:
+    """The release as a local folder until the block ends. Raises BadInput, naming `location`, if it is unreadable.
+
+    With `config`, such as battle, a remote release is copied without its other configurations and files.
+    """
     if not is_remote(location):
         yield Path(location)
         return
     with tempfile.TemporaryDirectory(prefix="release-") as folder:
         copy = Path(folder) / location.rstrip("/").rpartition("/")[2]
-        _copy(location, copy)
+        _copy(location, copy, config)
         try:
             yield copy
         except CurateError as error:
             raise type(error)(str(error).replace(str(copy), location)) from None
 
 
-def _copy(location: str, folder: Path) -> None:
+def _copy(location: str, folder: Path, config: str) -> None:
     try:
         fs, path = fsspec.core.url_to_fs(location)
         there = fs.exists(f"{path.rstrip('/')}/{MANIFEST}")  # before a whole bucket is copied for nothing
         if there:
-            fs.get(path.rstrip("/") + "/", str(folder) + "/", recursive=True)
+            part = f"{config}/" if config else ""
+            fs.get(f"{path.rstrip('/')}/{part}", f"{folder}/{part}", recursive=True)
     except Exception as error:  # every object store has its own errors
         raise BadInput(
             f"{location!r} cannot be read ({why_unreadable(error)}); check the address and the credentials"

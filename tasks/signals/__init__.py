@@ -18,6 +18,7 @@ from schemas.tables import SIGNAL_ENTRIES
 from tasks.images.decode import DecodedImage
 from tasks.providers import EMBEDDED, PROVIDERS, Providers
 from tasks.providers.capabilities import Document, Failed, RemoteModel, Vectors
+from tasks.signals.exercise_names import exercise_names
 
 Item = TypeVar("Item")
 
@@ -73,7 +74,8 @@ def _faces(image: DecodedImage, found: list[Face]) -> Faces:
     )
 
 
-def _text_pii(_: str, spans: list[PiiSpan]) -> TextPii:
+def _text_pii(text: str, found: list[PiiSpan]) -> TextPii:
+    spans = exercise_names(text, found)
     return TextPii(spans=spans, types=sorted({span.type for span in spans}))
 
 
@@ -87,7 +89,7 @@ _PROVIDED = {
     "image_text": _Call("read", version="2"),
     "image_embedding": _Call("embed_images", value=_embedding),
     "image_moderation": _Call("moderate_images"),
-    "text_pii": _Call("find_pii", value=_text_pii),
+    "text_pii": _Call("find_pii", version="2", value=_text_pii),
     "moderation": _Call("moderate"),
     "language": _Call("identify"),
     "text_embedding": _Call("embed_texts", value=_embedding),

@@ -2,19 +2,21 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
 from prefect.blocks.notifications import CustomWebhookNotificationBlock
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.objects import FlowRun
 from prefect.events import Event
 from prefect.events.schemas.automations import AutomationCore
@@ -50,6 +52,9 @@ def test_they_are_about_the_deployments_that_there_are(made):
     deployed = [each["name"] for each in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]]
     assert set(made["curation failed"]["trigger"]["match_related"]["prefect.resource.name"]) == set(deployed)
     assert made["no night for 26 hours"]["trigger"]["match_related"]["prefect.resource.name"] in deployed
+    tag = made["end killed runs"]["trigger"]["match_related"]["prefect.resource.id"]
+    tags = [each["tags"] for each in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]]
+    assert all(tag.removeprefix("prefect.tag.") in each for each in tags)
 
 
 @pytest.fixture
@@ -76,26 +81,82 @@ def server(tmp_path, monkeypatch) -> Iterator[str]:
         process.wait()
 
 
-def test_a_run_that_sends_no_heartbeat_any_more_is_crashed_and_a_run_of_others_is_not(server):
-    """The runs stop right after their first heartbeat; the shipped automation waits seconds here."""
+ASLEEP = """
+import os, pathlib, time
+import prefect
+
+@prefect.flow
+def asleep():
+    pathlib.Path({pid!r}).write_text(str(os.getpid()))
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def worker(server, tmp_path) -> Iterator[subprocess.Popen]:
+    """A worker with a pool `killed`, whose runs send a heartbeat as they begin."""
+    environment = os.environ | {"PREFECT_API_URL": server, "PREFECT_HOME": str(tmp_path / "worker")}
+    environment |= {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "180", "PREFECT_WORKER_QUERY_SECONDS": "1"}
+    command = [
+        sys.executable,
+        "-m",
+        "prefect",
+        "--no-prompt",
+        "worker",
+        "start",
+        "--pool",
+        "killed",
+        "--type",
+        "process",
+    ]
+    with get_client(sync_client=True) as client:
+        client.create_work_pool(WorkPoolCreate(name="killed", type="process"))
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_run_that_is_killed_with_its_worker_is_crashed_and_a_run_of_others_is_not(server, worker, tmp_path):
+    """Both get SIGKILL; the shipped automation waits seconds here. The run of others is one that nobody runs."""
     (shipped,) = [each for each in yaml.safe_load(AUTOMATIONS)["automations"] if each["name"] == "end killed runs"]
     shipped["trigger"]["within"] = 10
+    pid, code = tmp_path / "pid", tmp_path / "code"
+    code.mkdir()
+    (code / "asleep.py").write_text(ASLEEP.format(pid=str(pid)))
     with get_client(sync_client=True) as client:
         client.create_automation(AutomationCore.model_validate(shipped))
-        flow = client.create_flow_from_name("killed")
-        runs = {}
-        for name in ("nightly", "of others"):
-            deployment = client.create_deployment(flow, name)
-            runs[name] = client.create_flow_run_from_deployment(deployment, state=Running())
+        flow = client.create_flow_from_name("asleep")
+        others = client.create_flow_run_from_deployment(client.create_deployment(flow, "of others"), state=Running())
         time.sleep(3)  # until the server has read the new automation
-        for name, run in runs.items():
-            client._client.post("/events", json=[_heartbeat(name, run)]).raise_for_status()
-        until = time.monotonic() + 60
-        while time.monotonic() < until and not client.read_flow_run(runs["nightly"].id).state.is_crashed():
-            time.sleep(0.5)
-        states = {name: client.read_flow_run(run.id).state for name, run in runs.items()}
-    assert states["nightly"].is_crashed() and "no heartbeat" in states["nightly"].message
-    assert states["of others"].is_running()
+        client._client.post("/events", json=[_heartbeat("of others", others)]).raise_for_status()
+        place = {"path": str(code), "entrypoint": "asleep.py:asleep", "work_pool_name": "killed", "tags": ["curation"]}
+        nightly = client.create_flow_run_from_deployment(client.create_deployment(flow, "nightly", **place))
+        assert _within(90, lambda: f"prefect.flow-run.{nightly.id}" in _alive(client)), "no heartbeat came"
+        assert client.read_flow_run(nightly.id).state.is_running()
+        worker.kill()
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+        assert _within(40, lambda: client.read_flow_run(nightly.id).state.is_crashed())
+        assert "no heartbeat" in client.read_flow_run(nightly.id).state.message
+        assert client.read_flow_run(others.id).state.is_running()
+
+
+def _alive(client: SyncPrefectClient) -> set[str]:
+    """The runs that have sent a heartbeat."""
+    asked = {"filter": {"event": {"name": ["prefect.flow-run.heartbeat"]}}}
+    return {
+        each["resource"]["prefect.resource.id"]
+        for each in client._client.post("/events/filter", json=asked).json()["events"]
+    }
+
+
+def _within(seconds: float, true: Callable[[], bool]) -> bool:
+    until = time.monotonic() + seconds
+    while not true() and time.monotonic() < until:
+        time.sleep(0.5)
+    return true()
 
 
 def _heartbeat(deployment: str, run: FlowRun) -> dict:

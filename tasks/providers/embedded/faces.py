@@ -71,17 +71,17 @@ class CenterFace:
 
     def _find(self, image: DecodedImage) -> list[Face]:
         boxes, confidences, large = (np.concatenate(each) for each in zip(*self._first_detections(image), strict=True))
-        apart = _strongest_apart(boxes, confidences)
+        apart = strongest_apart(boxes, confidences)
         boxes, confidences, large = boxes[apart], confidences[apart], large[apart]
         for index in np.flatnonzero(confidences < CONFIDENCE_SURE):
             again = self._detect_again(image, boxes[index])
             confidences[index] = (again + confidences[index]) / 2 if large[index] else again
         kept = sorted(np.flatnonzero(confidences >= CONFIDENCE_MIN), key=lambda index: -confidences[index])
-        return [_face(boxes[index], confidences[index]) for index in kept]
+        return [face_of(boxes[index], confidences[index]) for index in kept]
 
     def _first_detections(self, image: DecodedImage) -> Iterator[tuple[Boxes, Boxes, Boxes]]:
         """Boxes in image pixels, confidences and whether a box is large: of the whole image, then of each piece."""
-        for rgb, left, top, scale in _views(image):
+        for rgb, left, top, scale in views(image):
             boxes, confidences = self._detect(rgb)
             unsure = np.cumsum(confidences < CONFIDENCE_SURE)
             boxes, confidences = boxes[unsure <= CANDIDATES_MAX], confidences[unsure <= CANDIDATES_MAX]
@@ -96,7 +96,7 @@ class CenterFace:
         heat, scale, offset = self._session.run(_OUTPUTS, {_INPUT: padded.transpose(2, 0, 1)[None]})
         boxes, confidences = _boxes(heat[0, 0], scale[0], offset[0])
         boxes = np.clip(boxes, 0, [width, height, width, height])
-        apart = _strongest_apart(boxes, confidences)
+        apart = strongest_apart(boxes, confidences)
         return boxes[apart], confidences[apart]
 
     def _detect_again(self, image: DecodedImage, box: Boxes) -> float:
@@ -115,7 +115,7 @@ class CenterFace:
         return float(confidences[fits].max(initial=0.0))
 
 
-def _views(image: DecodedImage) -> Iterator[tuple[Pixels, int, int, tuple[float, float]]]:
+def views(image: DecodedImage) -> Iterator[tuple[Pixels, int, int, tuple[float, float]]]:
     """Pixels, left, top and scale to image pixels: of the whole image, and of the pieces of a large one."""
     side = max(image.width, image.height)
     sides = [max(round(side * _SHRINK), SIDE_MIN)]
@@ -156,13 +156,14 @@ def _boxes(heat: Boxes, scale: Boxes, offset: Boxes) -> tuple[Boxes, Boxes]:
     return boxes.astype(np.float32), heat[rows, columns]
 
 
-def _strongest_apart(boxes: Boxes, confidences: Boxes) -> list[int]:
+def strongest_apart(boxes: Boxes, confidences: Boxes) -> list[int]:
     """Indices, strongest first, of boxes that overlap no stronger kept box by more than 0.3."""
     corners_and_sizes = np.hstack([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]]).astype(np.float64)
     return [int(kept) for kept in cv2.dnn.NMSBoxes(corners_and_sizes.tolist(), confidences.tolist(), 0.0, _OVERLAP_MAX)]
 
 
-def _face(box: Boxes, confidence: Any) -> Face:
+def face_of(box: Boxes, confidence: Any) -> Face:
+    """A face from a box of left, top, right, bottom."""
     left, top, right, bottom = (round(float(edge)) for edge in box)
     return Face(box=[left, top, right - left, bottom - top], confidence=float(confidence))
 

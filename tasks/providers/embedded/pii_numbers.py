@@ -12,6 +12,7 @@ import phonenumbers
 import stdnum.iban
 import stdnum.isbn
 import stdnum.luhn
+import stdnum.numdb
 from stdnum.be import ssn as belgium
 from stdnum.br import cpf as brazil
 from stdnum.cl import rut as chile
@@ -54,6 +55,16 @@ def luhn(text: str) -> bool:
 def iban(text: str) -> bool:
     """Whether the text has the checksum and the structure of an account number (ISO 13616)."""
     return bool(stdnum.iban.is_valid(re.sub(r"[\W_]", "", ascii_digits(text)), check_country=False))
+
+
+def ibans(separator: str) -> str:
+    """Pattern of the account numbers of every country: as many letters and digits as the country has (ISO 13616)."""
+    of_length: dict[int, list[str]] = {}
+    for _, country, _, structure, _ in stdnum.numdb.get("iban").prefixes:
+        size = sum(int(part) for part in re.findall(r"\d+(?=!)", structure["bban"]))
+        of_length.setdefault(size, []).append(country)
+    each = (rf"(?:{'|'.join(sorted(c))})\d{{2}}(?:{separator}[A-Z0-9]){{{size}}}" for size, c in of_length.items())
+    return "|".join(each)
 
 
 def cpf(text: str) -> bool:

@@ -145,16 +145,13 @@ _API_KEY = (
     r"|eyJ[0-9A-Za-z_-]{10,2000}\.eyJ[0-9A-Za-z_-]{10,4000}\.[0-9A-Za-z_-]{20,1000})"
 )
 _URL_CREDENTIALS = r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@]{0,64}:[^\s/@]{1,64}@\S{1,200}"
-_IBAN = r"\b(?:[A-Z]{2}\d{2}(?:[ ._-]?[A-Z0-9]{4}){2,7}(?:[ ._-]?[A-Z0-9]{1,4})?|[a-z]{2}\d{2}[a-z0-9]{11,30})\b"
+_BREAK = r"[ \t-]{0,3}\r?\n[ \t]{0,8}"
+_IBAN = rf"\b(?:{pii_numbers.ibans(f'(?:[ ._-]|{_BREAK})?')}|[a-z]{{2}}\d{{2}}[a-z0-9]{{11,30}})\b"
+"""Exactly as long as in its country, so that a word in capital letters after it is not taken for its end."""
 _CARD_DIGIT = r"(?:(?:[ -](?!\d\d?/\d))?\d)"  # an expiry date behind the number is not part of it
 _CARD = rf"(?<![\w.-])\d{_CARD_DIGIT}{{12,18}}(?![\w-]|\.\d)"
 _CARD_DOTTED = r"(?<![\w.-])\d{4}(?:([._])\d{4}\1\d{4}\1\d{1,7}|([._])\d{6}\2\d{5})(?![\w-]|\.\d)"
-_BREAK = r"[ \t-]{0,3}\r?\n[ \t]{0,8}"
 _CARD_BROKEN = rf"(?<![\w.-])(?<!\d )\d(?:[ ._-]?\d){{3,14}}{_BREAK}\d{_CARD_DIGIT}{{0,14}}(?![\w-]|\.\d| \d|\n\d)"
-_IBAN_BROKEN = (
-    rf"\b[A-Z]{{2}}\d{{2}}(?:[ ._-]?[A-Z0-9]{{1,4}}){{0,8}}{_BREAK}[A-Z0-9]{{1,4}}(?:[ ._-]?[A-Z0-9]{{4}}){{0,7}}"
-    r"(?:[ ._-]?[A-Z0-9]{1,3})?\b"
-)
 _CARD_NAMED = (
     r"(?i)\b(?:card|cc|visa|mastercard|amex|maestro)(?: (?:number|no\.?|nr\.?|details))?[\s:#=-]{1,4}(?:is |was )?"
     rf"(?P<data>\d{_CARD_DIGIT}{{11,18}})(?![\w-])"
@@ -178,7 +175,6 @@ PATTERNS = (
     Pattern("email", re.compile(_EMAIL_SPACED), _always(LIKELY), re.compile("@| AT |_at_|_AT_")),
     Pattern("api_key", _form(_API_KEY), _always(CERTAIN)),
     Pattern("iban", _form(_IBAN), _iban, _DIGITS),
-    Pattern("iban", _form(_IBAN_BROKEN), _iban, _BROKEN),
     Pattern("card", _form(_CARD), _card, _DIGITS),
     Pattern("card", _form(_CARD_DOTTED), _card, _DIGITS),
     Pattern("card", _form(_CARD_BROKEN), _card_broken, _BROKEN),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.policy.redact import Span, moved, redact_text, values_of
+from tasks.policy.redact_text import Placeholders, Span, moved, plain_form, redact_text, values_of
 
 KINDS = ("email", "phone", "url_credentials")
 
@@ -18,35 +18,40 @@ KINDS = ("email", "phone", "url_credentials")
 def test_exactly_the_characters_of_the_spans_are_replaced(text, cuts):
     spans = [Span(min(a, b), max(a, b), kind) for a, b, kind in cuts if max(a, b) <= len(text) and a != b]
     covered = {place for span in spans for place in range(span.start, span.end)}
-    released, gone = redact_text(text, spans, {})
-    left = re.sub("<EMAIL>|<PHONE>|<URL_CREDENTIALS>", "", released)
+    released, gone = redact_text(text, spans, {}, Placeholders())
+    left = re.sub(r"<(?:EMAIL|PHONE|URL_CREDENTIALS)_\d+>", "", released)
     assert left == "".join(c for place, c in enumerate(text) if place not in covered)
-    assert len(gone) == len(re.findall("<[A-Z_]+>", released))
+    assert len(gone) == len(re.findall(r"<[A-Z_]+_\d+>", released))
 
 
 def test_placeholders_say_what_stood_there():
     text = "Mail ana@example.org or call 555 0100."
     spans = [Span(5, 20, "email"), Span(29, 37, "phone")]
-    assert redact_text(text, spans, {})[0] == "Mail <EMAIL> or call <PHONE>."
+    assert redact_text(text, spans, {}, Placeholders())[0] == "Mail <EMAIL_1> or call <PHONE_1>."
 
 
 def test_overlapping_spans_leave_nothing_of_either():
-    released, gone = redact_text("abcdefgh", [Span(1, 4, "email"), Span(3, 6, "phone")], {})
-    assert (released, gone) == ("a<EMAIL>gh", [Span(1, 6, "email")])
+    spans = [Span(1, 4, "email"), Span(3, 6, "phone")]
+    released, gone = redact_text("abcdefgh", spans, {}, Placeholders())
+    assert (released, gone) == ("a<EMAIL_1>gh", [(1, 6, "email", "<EMAIL_1>")])
 
 
-@pytest.mark.parametrize(("before", "after"), [(0, 0), (5, 5), (9, 5), (20, 12), (25, 17), (38, 29)])
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (5, 5), (9, 5), (20, 14), (25, 19), (38, 33)])
 def test_an_image_stands_between_the_same_words_after_a_redaction(before, after):
     text = "Mail ana@example.org or call 555 0100."
-    released, gone = redact_text(text, [Span(5, 20, "email"), Span(29, 37, "phone")], {})
+    released, gone = redact_text(text, [Span(5, 20, "email"), Span(29, 37, "phone")], {}, Placeholders())
     assert moved(before, gone) == after
-    assert released[after:].startswith({0: "Mail", 5: "<EMAIL>", 9: "<EMAIL>", 20: " or", 25: "all"}.get(before, ""))
+    assert released[after:].startswith(
+        {0: "Mail", 5: "<EMAIL_1>", 9: "<EMAIL_1>", 20: " or", 25: "all"}.get(before, "")
+    )
 
 
 def test_a_value_is_taken_out_wherever_it_stands_as_a_word():
     values = values_of("I am Ana Lopez", [Span(5, 14, "person")])
-    assert redact_text("Ana Lopez? Yes, (Ana Lopez).", [], values)[0] == "<PERSON>? Yes, (<PERSON>)."
-    assert redact_text("Juliana Lopezes", [], values)[0] == "Juliana Lopezes"
+    assert (
+        redact_text("Ana Lopez? Yes, (Ana Lopez).", [], values, Placeholders())[0] == "<PERSON_1>? Yes, (<PERSON_1>)."
+    )
+    assert redact_text("Juliana Lopezes", [], values, Placeholders())[0] == "Juliana Lopezes"
 
 
 @pytest.mark.parametrize("short", ["Al", "555"])
@@ -55,4 +60,33 @@ def test_a_short_value_is_only_taken_out_where_it_was_found(short):
 
 
 def test_a_placeholder_is_not_replaced_again():
-    assert redact_text("<PERSON> and PERSON", [], {"PERSON": "person"})[0] == "<PERSON> and <PERSON>"
+    texts = "<PERSON_7> and PERSON"
+    made = redact_text(texts, [], {"PERSON": "person", "PERSON_7": "person"}, Placeholders([texts]))
+    assert made[0] == "<PERSON_7> and <PERSON_8>"  # 7 may be another person
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "kind"),
+    [
+        ("Ana Lopez", "ANA\u00a0Lopez,", "person"),
+        ("+1 202-555-0143", "+1 (202) 555 0143", "phone"),
+        ("ana@example.org", "Ana\u200b@Example.org", "email"),
+        ("GB82 WEST 1234", "gb82west1234", "iban"),
+    ],
+)
+def test_spellings_of_one_value_have_one_number(one, other, kind):
+    placeholders = Placeholders()
+    assert placeholders.placeholder(one, kind) == placeholders.placeholder(other, kind)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "kind"),
+    [
+        ("1.11.1.1", "11.1.1.1", "ip"),
+        ("a.bc@x.org", "ab.c@x.org", "email"),
+        ("1 11 Elm St", "11 1 Elm St", "address"),
+        ("का", "कि", "person"),
+    ],
+)
+def test_different_values_have_different_numbers(one, other, kind):
+    assert plain_form(one, kind) != plain_form(other, kind)

@@ -8,7 +8,7 @@ from tasks.storage.queries.released import conversations_as_released
 from tests.builders import battle, conversation, drawn_image, facts_frame, image, sides
 
 ASKED, ANSWERED = "I am ana@example.org, who are you?", "Hello ana@example.org."
-REDACTED = {text_id("I am <EMAIL>, who are you?"): {}, text_id("Hello <EMAIL>."): {}}
+REDACTED = {text_id("I am <EMAIL_1>, who are you?"): {}, text_id("Hello <EMAIL_1>."): {}}
 EMAIL = {
     text_id(ASKED): {"types": ["email"], "spans": [{"type": "email", "start": 5, "end": 20, "confidence": 1.0}]},
     text_id(ANSWERED): {"types": ["email"], "spans": [{"type": "email", "start": 6, "end": 21, "confidence": 1.0}]},
@@ -45,7 +45,7 @@ def test_a_message_with_personal_data_is_kept_without_it(redacting):
     decided = redacting.decide()["c"]
     assert (decided["keep"], decided["reasons"], decided["tags"]) == (True, [], ["pii_text", "text_only"])
     assert decided["redactions"] == TWO_MESSAGES
-    assert released(redacting) == {"c": ["I am <EMAIL>, who are you?", "Hello <EMAIL>."]}
+    assert released(redacting) == {"c": ["I am <EMAIL_1>, who are you?", "Hello <EMAIL_1>."]}
 
 
 def test_the_store_keeps_the_original_and_the_redacted_form_has_ids_of_its_own(redacting):
@@ -55,7 +55,7 @@ def test_the_store_keeps_the_original_and_the_redacted_form_has_ids_of_its_own(r
     assert original["turns"][0]["content"] == ASKED
     for column in ("prompt_id", "document_id", "turns"):
         assert shown[column] != original[column]
-    assert shown["prompt_id"] == text_id("I am <EMAIL>, who are you?")
+    assert shown["prompt_id"] == text_id("I am <EMAIL_1>, who are you?")
 
 
 def test_what_was_not_looked_at_again_is_not_released(redacting):
@@ -65,15 +65,15 @@ def test_what_was_not_looked_at_again_is_not_released(redacting):
 
 
 def test_what_the_finder_still_finds_is_taken_out_as_well(redacting):
-    again = {"types": ["person"], "spans": [{"type": "person", "start": 14, "end": 17, "confidence": 1.0}]}
-    left = {text_id("I am <EMAIL>, who are you?"): again, text_id("I am <EMAIL>, <PERSON> are you?"): {}}
+    again = {"types": ["person"], "spans": [{"type": "person", "start": 16, "end": 19, "confidence": 1.0}]}
+    left = {text_id("I am <EMAIL_1>, who are you?"): again, text_id("I am <EMAIL_1>, <PERSON_1> are you?"): {}}
     redacting.given([conversation("c", ASKED, ANSWERED)], facts={"text_pii": EMAIL | REDACTED | left})
     assert redacting.decide()["c"]["keep"]
-    assert released(redacting)["c"][0] == "I am <EMAIL>, <PERSON> are you?"
+    assert released(redacting)["c"][0] == "I am <EMAIL_1>, <PERSON_1> are you?"
 
 
 def test_what_cannot_be_taken_out_is_dropped_and_says_so(redacting):
-    left = {text_id("Hello <EMAIL>."): {"types": ["email"], "spans": []}}
+    left = {text_id("Hello <EMAIL_1>."): {"types": ["email"], "spans": []}}
     redacting.given([conversation("c", ASKED, ANSWERED)], facts={"text_pii": EMAIL | REDACTED | left})
     decided = redacting.decide()["c"]
     assert (decided["keep"], decided["reasons"]) == (False, ["redaction_failed"])
@@ -133,7 +133,7 @@ def test_text_in_an_image_is_filled_where_the_found_stretch_stands(redacting):
     redacting.given([subject], facts=facts, images=[image(original)]).decide()
     (filled,) = redacting.store.read("redacted_images").to_dicts()
     assert filled["boxes"] == [[0, 64, 112, 96]]
-    assert redacting.store.read("redacted_conversations")["turns"].to_list()[0][1]["content"] == "It says <EMAIL>"
+    assert redacting.store.read("redacted_conversations")["turns"].to_list()[0][1]["content"] == "It says <EMAIL_1>"
 
 
 def test_what_a_rule_drops_is_not_redacted(redacting):
@@ -151,8 +151,104 @@ def test_a_battle_falls_with_a_side_that_could_not_be_redacted(redacting):
     left, right = sides("b", ASKED, ANSWERED)
     redacting.given([left, right], [battle(left, right)], facts={"text_pii": EMAIL | REDACTED})
     assert redacting.decide()["battle:b"]["reasons"] == ["unmeasured_text_pii"]
-    clean_again(redacting, "Hello <EMAIL>.!", "Hello ana@example.org.!")
+    clean_again(redacting, "Hello <EMAIL_1>.!")
     assert redacting.decide()["battle:b"]["keep"]
+
+
+def _people(text: str, *names: str) -> dict:
+    spans = [(text.index(name), text.index(name) + len(name)) for name in names]
+    return {"types": ["person"], "spans": [{"type": "person", "start": s, "end": e, "confidence": 1} for s, e in spans]}
+
+
+def test_a_value_has_one_placeholder_on_both_sides_of_a_battle_and_another_value_another(redacting):
+    asked, left_says, right_says = (
+        "I am Ana Lopez.",
+        "Hello ANA LOPEZ, meet Bo Berg.",
+        "Bo Berg knows Cy Dee and Ana Lopez.",
+    )
+    left, right = (
+        conversation(name, asked, says, voted=True, model=name) for name, says in (("b", left_says), ("r", right_says))
+    )
+    people = {
+        text_id(asked): _people(asked, "Ana Lopez"),
+        text_id(left_says): _people(left_says, "ANA LOPEZ", "Bo Berg"),
+        text_id(right_says): _people(right_says, "Cy Dee"),
+    }
+    expected = {
+        "b": ["I am <PERSON_1>.", "Hello <PERSON_1>, meet <PERSON_2>."],
+        "r": ["I am <PERSON_1>.", "<PERSON_2> knows <PERSON_3> and <PERSON_1>."],
+    }
+    clean = {text_id(text): {} for texts in expected.values() for text in texts}
+    redacting.given([left, right], [battle(left, right)], facts={"text_pii": people | clean})
+    assert redacting.decide()["battle:b"]["keep"]
+    assert released(redacting) == expected
+
+
+def _exercise(deciding, **changes):
+    asked, answered = "Tom has 5 apples. How many are left?", "Tom has three. Ask Ann Berg."
+    name = _people(asked, "Tom") | {"types": ["exercise_name"]}
+    name["spans"] = [span | {"type": "exercise_name"} for span in name["spans"]]
+    texts = {text_id(asked): name, text_id(answered): _people(answered, "Tom", "Ann Berg")}
+    return deciding.given([conversation("c", asked, answered)], facts={"text_pii": texts | changes})
+
+
+def test_the_name_of_an_exercise_stays_in_every_message_and_is_no_failed_redaction(redacting):
+    clean = "Tom has three. Ask <PERSON_1>."
+    decided = _exercise(redacting, **{text_id(clean): _people(clean, "Tom")}).decide()["c"]
+    assert (decided["keep"], decided["reasons"]) == (True, [])
+    assert released(redacting)["c"] == ["Tom has 5 apples. How many are left?", clean]
+
+
+def test_another_name_that_is_still_found_beside_it_fails_the_redaction(redacting):
+    clean = "Tom has three. Ask <PERSON_1>."
+    _exercise(redacting, **{text_id(clean): _people(clean, "Tom", "three")})
+    assert not redacting.decide()["c"]["keep"]
+    _exercise(redacting, **{text_id(clean): {"types": ["person"], "spans": []}})
+    assert redacting.decide()["c"]["reasons"] == ["redaction_failed"]
+
+
+def test_a_rule_over_every_type_takes_out_the_names_of_exercises_too(redacting):
+    anything = "reason: pii_text, signal: text_pii.types, over: messages, contains_any: [], action: redact"
+    _exercise(redacting).under(f"name: ours\nrules:\n  - {{{anything}}}\n").decide()
+    (row,) = redacting.store.read("redacted_conversations").to_dicts()
+    assert row["turns"][0]["content"] == "<EXERCISE_NAME_1> has 5 apples. How many are left?"
+
+
+def test_what_one_side_says_about_somebody_is_taken_out_of_the_other_side_where_nobody_found_it(redacting):
+    left, right = (
+        conversation("b", "Who?", "Ana Lopez.", voted=True, model="a"),
+        conversation("r", "Who?", "ana or Ana Lopez", voted=True, model="b"),
+    )
+    redacting.given(
+        [left, right],
+        [battle(left, right)],
+        facts={"text_pii": {text_id("Ana Lopez."): _people("Ana Lopez.", "Ana Lopez")}},
+    )
+    redacting.decide()
+    clean_again(redacting, "<PERSON_1>.", "ana or <PERSON_1>")
+    assert redacting.decide()["battle:b"]["keep"]
+    assert released(redacting)["r"] == ["Who?", "ana or <PERSON_1>"]
+
+
+def test_a_side_that_is_alone_is_numbered_alone(redacting):
+    left, right = conversation("b", "Who?", "Bo Berg.", voted=True), conversation("r", "Who?", "Ana Lopez.", voted=True)
+    found = {
+        text_id("Bo Berg."): _people("Bo Berg.", "Bo Berg"),
+        text_id("Ana Lopez."): _people("Ana Lopez.", "Ana Lopez"),
+    }
+    redacting.given([left, right], [battle(left, right)], facts={"text_pii": found}).decide()
+    turns = {
+        row["conversation_id"]: row["turns"][1]["content"]
+        for row in redacting.store.read("redacted_conversations").to_dicts()
+    }
+    assert turns == {"b": "<PERSON_1>.", "r": "<PERSON_2>."}
+    gone = {text_id("Bo Berg."): {"kinds": ["network_error"]}}
+    redacting.given([left, right], [battle(left, right)], facts={"text_pii": found, "service_text": gone}).decide()
+    turns = {
+        row["conversation_id"]: row["turns"][1]["content"]
+        for row in redacting.store.read("redacted_conversations").to_dicts()
+    }
+    assert turns == {"r": "<PERSON_1>."}
 
 
 def test_decisions_without_their_redactions_release_nothing(redacting):

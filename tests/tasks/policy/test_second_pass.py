@@ -78,5 +78,15 @@ def test_a_redacted_text_is_judged_as_it_is_released(deciding):
     assert deciding.decide()["c"]["reasons"] == ["refusal"]
 
 
+def test_a_near_prompt_names_no_conversation_that_the_second_pass_drops(deciding):
+    asked = [f"Please explain in detail how a sailing boat can sail against the wind{end}" for end in (".", "!!", "?!")]
+    chats = [conversation(name, text, f"Says {name}.") for name, text in zip("abc", asked, strict=True)]
+    facts = {"refusal": {chats[0].turns[1].text_id: {"refusal": True}}}
+    decided = deciding.given(chats, facts=facts).under(ASKING + "duplicates: null\n").decide()
+    near = deciding.store.read("near_prompts").to_dicts()
+    assert [(row["conversation_a"], row["conversation_b"]) for row in near] == [("c", "b")]
+    assert [name for name, row in decided.items() if "near_prompt" in row["tags"]] == ["c"]
+
+
 def _span(start, end):
     return {"type": "email", "start": start, "end": end, "confidence": 1.0}

@@ -40,6 +40,13 @@ def test_it_differs_in_nothing_from_the_folder_it_was_copied_from(curate, releas
     assert out.endswith("suggested version bump: none\n")
 
 
+def test_it_is_rated_as_from_the_folder_and_a_table_that_is_no_release_is_refused_by_its_address(curate, release):
+    boards = [curate("rate", place, "--json") for place in (release, REMOTE)]
+    assert boards[0] == boards[1] and boards[0][0] == 0 and boards[0][1].count("\n") >= 2
+    code, _, err = curate("rate", "s3://arena/votes.csv")
+    assert (code, "'s3://arena/votes.csv' is not a release" in err) == (2, True), err
+
+
 def test_it_is_exported_as_from_the_folder(curate, release, tmp_path):
     for place, out in ((release, "local"), (REMOTE, "remote")):
         assert curate("export", "dataset", place, "--out", tmp_path / out)[0] == 0

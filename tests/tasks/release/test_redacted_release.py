@@ -164,7 +164,7 @@ def test_topics_and_features_are_those_of_what_is_released(redacted):
 
 
 def test_card_and_report_say_that_there_are_redactions(redacted):
-    assert "placeholders such as `<EMAIL>`" in (redacted[1] / "README.md").read_text()
+    assert "placeholders such as `<EMAIL_1>`" in (redacted[1] / "README.md").read_text()
     page = (redacted[1] / "report" / "index.html").read_text()
     assert "What was redacted" in page and (redacted[1] / "report" / "tables" / "redactions.csv").is_file()
 

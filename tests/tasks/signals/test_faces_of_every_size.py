@@ -2,6 +2,7 @@
 
 import numpy as np
 import PIL.Image
+import PIL.ImageDraw
 import pytest
 import skimage.data
 
@@ -63,3 +64,18 @@ def test_coins_cups_cats_and_moons_have_no_face(finder, name):
     pixels = pixels.astype(np.uint8) * 255 if pixels.dtype == bool else pixels
     image = DecodedImage("0" * 32, b"", "png", np.asarray(PIL.Image.fromarray(pixels).convert("RGB")))
     assert all(face.confidence < 0.5 for face in finder.find_faces([image])[0])
+
+
+@pytest.mark.parametrize("size", [40, 100])
+def test_the_face_of_a_cartoon_is_no_face(finder, size):
+    """Flat colours and black lines; such faces would be covered in a redacted image."""
+    canvas = PIL.Image.new("RGB", (640, 480), "#cfe8e0")
+    draw, (x, y) = PIL.ImageDraw.Draw(canvas), (320, 240)
+    draw.ellipse((x - size, y - 1.2 * size, x + size, y + 1.2 * size), "#f2c6a0", "black", 5)
+    draw.pieslice((x - size, y - 1.4 * size, x + size, y + 0.5 * size), 180, 360, "#3b2314", "black", 5)
+    for eye in (x - 0.4 * size, x + 0.4 * size):
+        draw.ellipse((eye - 20, y - 26, eye + 20, y + 14), "white", "black", 4)
+        draw.ellipse((eye - 7, y - 12, eye + 7, y + 4), "black")
+    draw.arc((x - 30, y + 20, x + 30, y + 60), 20, 160, "black", 5)
+    cartoon = DecodedImage("1" * 32, b"", "png", np.asarray(canvas))
+    assert finder.find_faces([cartoon]) == [[]]

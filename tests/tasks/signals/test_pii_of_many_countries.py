@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from tasks.providers.embedded.pii_names import Word, persons
+from tasks.providers.embedded.pii_names import persons
 from tasks.providers.embedded.pii_patterns import find_patterns
+from tasks.providers.embedded.pii_words import Word
 from tasks.signals import text_signals
 
 
@@ -184,6 +185,46 @@ def test_addresses_of_japan_and_china_are_found(embedded, address):
 
 
 @pytest.mark.parametrize(
+    "address",
+    [
+        "Heol y Frenin 5",
+        "Karl Johans gate 5",
+        "Brīvības iela 45",
+        "Pikk tänav 12",
+        "Slovenska cesta 55",
+        "Nowy Świat 23",
+    ],
+)
+def test_an_address_is_found_though_its_word_for_street_is_not_listed(embedded, address):
+    assert found(embedded, f"I live at {address}.") == [("address", address)]
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "Level 2\nUnit 201\nUnit 202\nUnit 203\nElevator",
+        "Apt 4B\nApt 4C\nStair A\nCourtyard",
+        "Ground Floor\nHall 1\nHall 2\nRoom 12 Library\nRoom 13 Chapel Street Entrance",
+        "Plot 14\nPlot 15\nGarden Street\nPlot 16",
+        "Station Road\nPark\nRoom 5\nRoom 6",
+    ],
+)
+def test_room_numbers_of_a_plan_are_no_address(embedded, plan):
+    assert found(embedded, plan) == []
+
+
+def test_addresses_with_units_are_found_though_two_stand_in_a_text(embedded):
+    text = "Apt 4, 12 Elm Road, Leeds\nApt 6, 14 Elm Road, Leeds"
+    assert "12 Elm Road" in " ".join(held for kind, held in found(embedded, text) if kind == "address")
+
+
+@pytest.mark.parametrize("after", [" PLEASE PAY", " BIC KREDBEBB", " NOW", "\nBIC KREDBEBB", " A", ""])
+@pytest.mark.parametrize("number", ["BE71 0961 2345 6769", "AT61 1904 3002 3457 3201", "GB82WEST12345698765432"])
+def test_an_account_number_ends_before_a_word_in_capital_letters(number, after):
+    assert ("iban", number) in formed(f"IBAN {number}{after}")
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "Compare Llama 2 18B and Mistral 7B on MMLU.",
@@ -197,6 +238,20 @@ def test_addresses_of_japan_and_china_are_found(embedded, address):
 )
 def test_models_scores_years_and_versions_are_nobodys_address(embedded, text):
     assert found(embedded, text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("What flavors of jelly beans are in the package?", []),
+        ("Is the answer cigarette or Jeans?", []),
+        ("my name is vitoria", ["vitoria"]),
+        ("Hello, you can call me vitoria.", ["vitoria"]),
+        ("they had 3: leonti, terrence and pamela.", ["leonti", "terrence", "pamela"]),
+    ],
+)
+def test_one_small_word_is_a_name_only_where_names_are_written_small_or_introduced(embedded, text, names):
+    assert [held for kind, held in found(embedded, text) if kind == "person" and held.islower()] == names
 
 
 @pytest.mark.parametrize(("word", "names"), [("root", 0), ("Root", 1)])

@@ -127,7 +127,7 @@ def fill(store: Store) -> None:
             NearPrompt(conversation_a=conv_id("bob"), conversation_b=conv_id("ann"), jaccard=0.9),
         ],
         "redacted_conversations": [
-            RedactedConversation(**dict(row) | {"image_ids": [REDACTED]}, redactions=[], policy_hash="0")
+            RedactedConversation(**dict(row) | {"image_ids": [REDACTED]}, redactions=[], left_names=[], policy_hash="0")
             for row in rows
             if row.conversation_id in (conv_id("ann"), conv_id("bob"))
         ],

@@ -1,0 +1,53 @@
+"""The proof of a redaction: the finders have looked again at what is released, and no redact rule fires any more."""
+
+from collections.abc import Iterator, Mapping
+
+import polars as pl
+
+from schemas.policy import Action, Over, Policy
+from tasks.policy.redact import ROLES, redact_rules, spans_of
+from tasks.policy.redact_text import without_left
+from tasks.policy.rules import FIRED, Signals, fired
+
+
+def unproven(
+    hits: pl.DataFrame, redacted: pl.DataFrame, parts: Mapping[Over, pl.DataFrame], signals: Signals, policy: Policy
+) -> pl.DataFrame:
+    """Drop reasons of conversations whose redaction is not proven; `parts` are those of the redacted forms.
+
+    `redaction_failed`: a redact rule still fires. `unmeasured_redaction`: there is no redacted form yet.
+    """
+    left = fired(redact_rules(policy), parts, signals, {})
+    found = pl.col("action") == Action.REDACT.value
+    left = left.join(_of_left_names(redacted, signals, policy), on=["item_id", "place", "action"], how="anti")
+    left = left.with_columns(
+        reason=pl.when(found).then(pl.lit("redaction_failed")).otherwise("reason"),
+        action=pl.lit(Action.DROP.value),
+    )
+    wanted = hits.filter(action=Action.REDACT.value).select("item_id").unique()
+    missing = wanted.join(redacted, left_on="item_id", right_on="conversation_id", how="anti").select(
+        "item_id", reason=pl.lit("unmeasured_redaction"), action=pl.lit(Action.DROP.value)
+    )
+    dropped = hits.filter(action=Action.DROP.value)
+    unseen = missing.join(dropped, on="item_id", how="anti")  # dropped conversations are not redacted
+    place = pl.lit(len(policy.rules), pl.Int64).alias("place")
+    return pl.concat(each.with_columns(place).select(FIRED.names()) for each in (left, unseen))
+
+
+def _of_left_names(redacted: pl.DataFrame, signals: Signals, policy: Policy) -> pl.DataFrame:
+    """item_id, place and action of redact rules that fire only on names that stay (`left_names`)."""
+    named = redacted.filter(pl.col("left_names").list.len() > 0)
+    rows = list(_fired_on_left_names(named, signals, policy)) if named.height else []
+    return pl.DataFrame(rows, schema={name: FIRED[name] for name in ("item_id", "place", "action")}, orient="row")
+
+
+def _fired_on_left_names(named: pl.DataFrame, signals: Signals, policy: Policy) -> Iterator[tuple[str, int, str]]:
+    for place, rule in enumerate(redact_rules(policy)):
+        if rule.over not in ROLES:
+            continue
+        spans = spans_of(rule, signals)
+        for item, turns, left in named.select("conversation_id", "turns", "left_names").iter_rows():
+            said = [turn for turn in turns if turn["role"] in ROLES[rule.over]]
+            held = [(turn["content"], spans[turn["text_id"]]) for turn in said if turn["text_id"] in spans]
+            if all(found and not without_left(text, found, set(left)) for text, found in held):
+                yield item, place, Action.REDACT.value
