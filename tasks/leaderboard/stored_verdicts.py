@@ -11,7 +11,7 @@ from tasks.storage.tables import Store
 
 _COLUMNS = [
     "question_id", "model_a", "model_b", "baseline", "answer_a", "answer_b", "label", "judge", "judge_version", "draw",
-    "fenced_marks",
+    "fenced_marks", "document_id",
 ]  # fmt: skip
 
 
@@ -54,8 +54,8 @@ def prompts_by_slice(store: Store, question_ids: Sequence[str], versions: Versio
 def mean_tokens(store: Store, verdicts: pl.DataFrame) -> dict[str, float]:
     """Model -> mean tokens of the answers that were judged."""
     judged = _answers(verdicts).unique()
-    answers = store.read("answers", ["question_id", "model", "version", "tokens"])
-    counted = answers.join(judged, on=["question_id", "model", "version"]).drop_nulls("tokens")
+    answers = store.read("answers", [*judged.columns, "tokens"])
+    counted = answers.join(judged, on=judged.columns, nulls_equal=True).drop_nulls("tokens")
     return dict(counted.group_by("model").agg(pl.col("tokens").mean()).iter_rows())
 
 
@@ -70,8 +70,9 @@ def judged_texts(store: Store, verdicts: pl.DataFrame) -> list[tuple[str, str, s
 
 
 def _answers(verdicts: pl.DataFrame) -> pl.DataFrame:
-    """question_id, model and version of both answers of every verdict."""
-    sides = [verdicts.select("question_id", model=f"model_{side}", version=f"answer_{side}") for side in ("a", "b")]
+    """question_id, document_id, model and version of both answers of every verdict."""
+    of_prompt = ["question_id", "document_id"]
+    sides = [verdicts.select(*of_prompt, model=f"model_{side}", version=f"answer_{side}") for side in ("a", "b")]
     return pl.concat(sides)
 
 

@@ -126,12 +126,14 @@ def unwanted_rows(table: str, live: Live, tombstones: Tombstones, store: Store) 
         held = store.read("quarantine").filter(kind="conversation")["key"]
         gone = sorted(tombstones.holds(TakenDownKind.CONVERSATION, held))
         return (pl.col("kind") == "conversation") & pl.col("key").is_in(gone)
+    if table in _OF_BENCH:  # also on prompts of other stores, which were not taken down here
+        asked = store.read(table, ["question_id"])["question_id"].unique()
+        return pl.col("question_id").is_in(sorted(tombstones.conversations(asked)))
     columns = arrow_schema(TABLES[table].row).names
     tests = [_gone(name, live.conversations) for name in _CONVERSATION if name in columns]
     tests += [_gone(name, live.images) for name in _IMAGE if name in columns]
     tests += [_gone("content_id", live.contents)] if table.startswith("signals/") else []
     tests += [_gone("document_id", live.contents)] if table in _DOCUMENTS else []
-    tests += [_gone("question_id", live.conversations)] if table in _OF_BENCH else []
     tests += [~live.contents.hold_all(pl.col("document_ids"))] if table == "topic_names" else []
     tests += [_gone("judge", live.judges)] if table == "outlier_judges" else []
     tests += [~stays("name", live.names)] if table == "image_files" else []

@@ -124,6 +124,15 @@ def test_an_answer_that_was_replaced_leaves_no_facts_behind(store):
     assert "0" * 32 not in set(store.read("signals/text_pii")["content_id"])
 
 
+def test_answers_and_verdicts_on_prompts_of_other_stores_stay(store):
+    for table in ("answers", "verdicts"):
+        theirs = store.read(table).head(1).with_columns(question_id=pl.lit("a prompt of another release"))
+        store.append(table, theirs)
+    take(store, conv_id("ann"))
+    for table in ("answers", "verdicts"):
+        assert set(store.read(table)["question_id"]) == {conv_id("bob"), "a prompt of another release"}
+
+
 def test_what_repeated_it_no_longer_says_so(store):
     take(store, conv_id("ann"))
     assert store.read("decisions")["duplicate_of"].null_count() == store.read("decisions").height
