@@ -157,7 +157,7 @@ def redacted(
     """The redacted form of a row of `conversations`."""
     shown = [images.get(image_id) or CoveredImage(image_id, Counter(), {}) for image_id in row["image_ids"]]
     values = {value: kind for image in shown for value, kind in image.values.items()}
-    said, of_texts = _redact_texts(row["turns"], found, values)
+    said, of_texts = redact_texts(row["turns"], found, values)
     texts = [text for text, _ in said]
     image_ids = [image.image_id for image in shown]
     ids = [text_id(text) for text in texts]
@@ -177,7 +177,7 @@ def redacted(
     return RedactedConversation.model_validate(known | changed)
 
 
-def _redact_texts(
+def redact_texts(
     turns: Sequence[Mapping[str, Any]], found: Findings, values: Mapping[str, str]
 ) -> tuple[list[tuple[str, list[Any]]], list[Redaction]]:
     """Redacted texts with their images, and counts. A value found in one message is replaced in all of them."""

@@ -25,11 +25,11 @@ _TEXT_ID = pl.element().struct.field("text_id")
 IMPERSONAL = {
     "log_files", "takedowns", "ratings", "style_coefficients", "rank_changes", "pair_records", "win_rates",
     "vote_shares", "elo_ratings", "rule_parity", "bench_funnel", "bench_measures", "bench_agreement",
-    "topic_tree", "topic_changes", "failure_rates",
+    "topic_tree", "topic_changes", "failure_rates", "judge_ratings", "judge_agreement",
 }  # fmt: skip
 """Tables without data of single conversations. The next `curate rate` computes ratings anew."""
 _CONVERSATION = ("conversation_id", "conversation_a", "conversation_b", "item_id")
-_OF_BENCH = ("answers", "verdicts")
+_OF_BENCH = ("answers", "verdicts", "judge_cards", "screened_texts")
 _DOCUMENTS = ("topics", "topic_model", "hidden", "hidden_changes", "failures", "failure_reviews")
 UNNAMED = "untitled ({})"
 """As topics are named of which nothing can be said: unique, with the topic's number."""
@@ -86,6 +86,11 @@ def live(store: Store, tombstones: Tombstones) -> Live:
     for rows in store.read_slices("signals/image_text", ["content_id", "text"]):
         texts = rows.filter(stay.images.hold(pl.col("content_id")))["text"]
         stay.contents.add(pl.Series([text_id(text) for text in texts if text], dtype=pl.String))
+    for table in ("answers", "verdicts", "screened_texts"):
+        for rows in store.read_slices(table, ["question_id", "text"]):
+            gone_here = sorted(tombstones.conversations(rows["question_id"].unique()))
+            texts = rows.filter(~pl.col("question_id").is_in(gone_here))["text"]
+            stay.contents.add(pl.Series([text_id(text) for text in texts], dtype=pl.String))
     sides = stay.conversations.hold(pl.col("conversation_a")) & stay.conversations.hold(pl.col("conversation_b"))
     for rows in store.read_slices("battles", ["conversation_a", "conversation_b", "judge", "vote_reason_id"]):
         kept = rows.filter(sides)
