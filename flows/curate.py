@@ -19,6 +19,12 @@ from schemas.settings import Settings
 @one_writer
 def curate(settings: Settings) -> Iterator[StageReport]:
     """Raw logs -> a release. Reports each stage as it ends; the last one names the release."""
+    yield from until_drawn(settings)
+    yield from release(settings)  # leaderboards, report, card
+
+
+def until_drawn(settings: Settings) -> Iterator[StageReport]:
+    """The stages from raw logs to the benchmark."""
     yield from canaries(settings)  # planted probes; one that is not caught ends the run
     yield from ingest(settings)  # log lines and images; each image is decoded once for its id and its signals
     yield from screen(settings)  # signals of every text, for policy rules
@@ -26,4 +32,3 @@ def curate(settings: Settings) -> Iterator[StageReport]:
     yield from describe(settings)  # signals of kept texts: code, refusals, tags and so on
     yield from decide_described(settings)  # rules about those
     yield from sample(settings)  # topics and the benchmark
-    yield from release(settings)  # leaderboards, report, card

@@ -50,6 +50,9 @@ class Answer(Row):
     """Changes with everything that decides the answer: vendor, model, temperature, limits, system prompt."""
     tokens: Int32 | None
     """Tokens of the answer as its vendor counts them; null when unknown."""
+    document_id: str | None = None
+    """Content id of the prompt with its images as it was asked: one that was redacted since is another one. Null in
+    rows of earlier versions of this software, which are asked again."""
 
 
 class Verdict(Row):
@@ -83,6 +86,8 @@ class Verdict(Row):
     """Whether the judge was asked a second time because its first reply had no label."""
     fenced_marks: Int32
     """Labels and marks of the judge's prompt found in the two answers, which were therefore fenced."""
+    document_id: str | None = None
+    """Content id of the prompt with its images that was answered, as in `answers`."""
 
 
 class NoVerdict(StrEnum):

@@ -281,8 +281,10 @@ class Manifest(Row):
     files: dict[str, ReleasedFile]
     """Every other file of the release."""
     columns: dict[str, list[ReleasedColumn]]
-    """Columns of every configuration, of `leaderboard` and of `topics`, the map."""
+    """Columns of every configuration, of `leaderboard`, of tables in `leaderboard/judge`, and of `topics`, the map."""
     images: dict[str, str]
     """Configuration -> SHA-256 of the image ids of all rows."""
+    judge: dict[str, str] = {}
+    """Whose verdicts the judge's board is of: judge, judge_version, protocol, baseline, draw; empty without a board."""
     seal: str | None = None
     """SHA-256 of the rest of the manifest; written last."""

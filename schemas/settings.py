@@ -157,6 +157,9 @@ class Settings(Row):
     """Filters and sizes of the benchmark."""
     evaluate: EvaluateSettings = EvaluateSettings()
     """Models, judge and protocol of `curate judge`."""
+    with_answers: bool = False
+    """Whether the release has the texts of answers to its benchmark and of verdicts on them, screened and redacted by
+    the policy."""
     bootstraps: int = Field(default=100, ge=2)
     """Bootstrap rounds of the leaderboards' intervals."""
     anchor_model: str | None = None

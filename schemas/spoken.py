@@ -18,7 +18,8 @@ OPTIONS = (
     "accept-drift", "accept-embedded", "baseline", "batch", "batch-hours", "bootstraps", "budget", "cluster",
     "exclude-outliers", "failed-share-max", "format", "hidden", "images", "interval", "judge", "known-hashes",
     "logs", "models", "policy", "presets", "prices", "protocol", "provider", "public", "release", "repo", "sample",
-    "seed", "since", "slice", "store", "style", "table", "task-runner", "task-runner-address", "until", "workers",
+    "seed", "since", "slice", "store", "style", "table", "task-runner", "task-runner-address", "until",
+    "with-answers", "workers",
 )  # fmt: skip
 """Options that are settings or parameters of a flow, too."""
 _COMMANDS = re.compile(r"(`[^`]*`)")

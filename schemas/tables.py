@@ -21,7 +21,8 @@ from schemas.conversation import Conversation, LogFileRead, RedactedConversation
 from schemas.decision import Decision, NearPrompt, Review, RuleParity
 from schemas.image import Image, ImageFile, NearImage, Preset, RedactedImage, SearchedImage, SemanticImage
 from schemas.installed_signals import installed_signals
-from schemas.judging import Answer, Verdict
+from schemas.judge_release import JudgeAgreement, JudgeCard, ScreenedText
+from schemas.judging import Answer, JudgeRating, Verdict
 from schemas.rating import EloRating, OutlierJudge, PairRecord, RankChange, Rating, StyleCoefficient, VoteShare, WinRate
 from schemas.reject import Quarantined, Reject
 from schemas.row import Row
@@ -99,6 +100,10 @@ TABLES: dict[str, Table] = {
     "answers": Table(Answer, ("question_id", "model", "version")),
     "verdicts": Table(Verdict, ("question_id", "model_a", "model_b", "judge_version")),
     "judge_votes": Table(JudgeVote, ("battle_id", "judge_version", "shown")),
+    "judge_ratings": Table(JudgeRating, ("slice", "rank", "model")),
+    "judge_agreement": Table(JudgeAgreement, ("judge_version",)),
+    "judge_cards": Table(JudgeCard, ("question_id", "model_a", "model_b")),
+    "screened_texts": Table(ScreenedText, ("question_id", "item_id")),
     "ratings": Table(Rating, ("slice", "rank", "model")),
     "style_coefficients": Table(StyleCoefficient, ("slice", "covariate")),
     "rank_changes": Table(RankChange, ("slice", "rank_style", "model")),

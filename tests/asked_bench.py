@@ -28,7 +28,15 @@ def benched(folder: Path, public: int = PUBLIC, answers: dict[str, str] | None =
         document_id=secret.document_id, topic=0, first_month="2024-09", last_month="2024-11", drawn=True
     )
     said = [
-        Answer(question_id=each.conversation_id, model=model, state="complete", text=text, version="file+1", tokens=3)
+        Answer(
+            question_id=each.conversation_id,
+            model=model,
+            state="complete",
+            text=text,
+            version="file+1",
+            tokens=3,
+            document_id=each.document_id,
+        )
         for model, text in (answers or {}).items()
         for each in drawn
     ]

@@ -21,16 +21,22 @@ def demo(
     battles: Annotated[int, typer.Option(min=0, help="Battles to draw, of two conversations each.")] = 400,
     seed: Annotated[int, typer.Option(help="Seed of the arena.")] = 0,
 ) -> None:
-    """Generate an arena with planted problems and curate it; needs no logs, keys, network or GPU."""
+    """Generate an arena with planted problems and curate it; needs no logs, keys, network or GPU.
+
+    Its invented models answer the benchmark, and the embedded judge, a stand-in, ranks them.
+    """
+    from tasks.demo.answers import BASELINE
     from tasks.demo.arena import generate_arena
 
     if (out / EXPECTED).is_file():
         print(f"{out} already has an arena; curating it again", file=sys.stderr)
     else:
         generate_arena(out, conversations=conversations, battles=battles, seed=seed)
-    settings = settings_of(logs=str(out / "logs"), store=str(out))
-    reports = curate_all(settings)
+    judged = {"models": str(out / "answers"), "judge": "embedded", "baseline": BASELINE}
+    settings = settings_of(logs=str(out / "logs"), store=str(out), evaluate=judged)
+    reports = curate_all(settings, ("flows.demo", "demo"))
     planted(out / EXPECTED, str(out))
+    _print_board(out)
     print_result(settings, reports)
 
 
@@ -45,6 +51,20 @@ def planted(
     if not expected.is_file():
         raise BadInput(f"{str(expected)!r} does not exist or is not a file")
     _print_scores(score_planted(expected, Store.existing(store)))
+
+
+def _print_board(out: Path) -> None:
+    """The judge's board beside the planted strengths, and how well the two agree."""
+    from tasks.demo.answers import board_beside_strengths
+    from tasks.storage.tables import Store
+
+    found = board_beside_strengths(out / EXPECTED, Store.existing(str(out)))
+    if found is None:
+        return
+    print(f"{'judged (embedded stand-in)':<28}{'score':>8}{'planted':>8}")
+    for model, score, strength in found.models:
+        print(f"  {model:<26}{score:>8.1f}{strength:>8.0f}")
+    print(f"  Spearman {found.spearman:.3f}, Kendall {found.kendall:.3f} with the planted strengths")
 
 
 def _print_scores(scores: Sequence[PlantedScore]) -> None:

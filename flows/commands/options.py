@@ -65,6 +65,13 @@ ReleaseOption = Annotated[
     str | None,
     typer.Option("--release", help="Version of the release, such as 1.2.0.", show_default="last day of its data"),
 ]
+WithAnswersOption = Annotated[
+    bool,
+    typer.Option(
+        "--with-answers",
+        help="Also release the texts of answers to the benchmark and of verdicts on them, screened by the policy.",
+    ),
+]
 ProviderOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -46,6 +46,7 @@ def run(
     bench: opt.BenchOption = None,
     bootstraps: opt.BootstrapsOption = 100,
     anchor: opt.AnchorOption = None,
+    with_answers: opt.WithAnswersOption = False,
     compat: opt.CompatOption = None,
 ) -> None:
     """Run the whole pipeline: raw logs to a release. With --compat it also writes STORE/exports/VERSION-visionarena."""
@@ -142,6 +143,7 @@ def release(
     both_bad: opt.BothBadOption = BothBad.TIE,
     style: opt.StyleOption = StylePreset.FASTCHAT,
     exclude_outliers: opt.OutliersOption = False,
+    with_answers: opt.WithAnswersOption = False,
     compat: opt.CompatOption = None,
 ) -> None:
     """Write a release from the tables. With --compat it also writes STORE/exports/VERSION-visionarena."""
@@ -170,10 +172,10 @@ def _print_changes(settings: Settings, as_json: bool) -> None:
     print(f"policy {policy.name}: nothing was written; without --dry-run it decides")
 
 
-def curate_all(settings: Settings) -> list[StageReport]:
-    """Check the settings, then run every stage."""
+def curate_all(settings: Settings, stages: tuple[str, str] = ("flows.curate", "curate")) -> list[StageReport]:
+    """Check the settings, then run every stage of a flow, by default of the whole pipeline."""
     check_before_work(settings)
-    return run_flows(settings, _flow("flows.curate", "curate"))
+    return run_flows(settings, _flow(*stages))
 
 
 def run_stages(settings: Settings, stage: tuple[str, str]) -> list[StageReport]:

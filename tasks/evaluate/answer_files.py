@@ -34,7 +34,7 @@ def read_answers(path: Path, questions: Sequence[Question]) -> Read:
     A model's version is a hash of its answers.
     Raises BadInput for an unreadable line, an unknown question, and two answers of a model to one question.
     """
-    known = {each.question_id for each in questions}
+    known = {each.question_id: each.document_id for each in questions}
     said: dict[tuple[str, str], Said] = {}
     failed = Counter[str]()
     for each in _all_said(path):
@@ -53,7 +53,7 @@ def read_answers(path: Path, questions: Sequence[Question]) -> Read:
         if each.text is None or each.text.strip() in FAILED_MARKS:
             failed[model] += 1
         else:
-            answers.append(_answer(each, each.text, versions[model]))
+            answers.append(_answer(each, each.text, versions[model], known[each.question_id]))
     return Read(answers, failed)
 
 
@@ -77,10 +77,16 @@ def _all_said(path: Path) -> Iterator[Said]:
         yield from answers or ()
 
 
-def _answer(said: Said, text: str, version: str) -> Answer:
+def _answer(said: Said, text: str, version: str, document_id: str) -> Answer:
     state = said.state or (AnswerState.COMPLETE if text.strip() else AnswerState.EMPTY)
     return Answer(
-        question_id=said.question_id, model=said.model, state=state, text=text, version=version, tokens=said.tokens
+        question_id=said.question_id,
+        model=said.model,
+        state=state,
+        text=text,
+        version=version,
+        tokens=said.tokens,
+        document_id=document_id,
     )
 
 

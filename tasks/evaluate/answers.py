@@ -20,7 +20,7 @@ from tasks.runtime.progress import progress
 from tasks.storage.arriving import arriving
 from tasks.storage.tables import Store
 
-KEY = ["model", "version", "question_id"]
+KEY = ["model", "version", "question_id", "document_id"]
 
 
 @dataclass
@@ -38,7 +38,8 @@ class Called:
 def unanswered(store: Store, bench: Bench, asked: AskedModel) -> list[Question]:
     """The questions without an answer of this version of the model."""
     known = set(store.read("answers", KEY).iter_rows())
-    return [each for each in bench.questions if (asked.name, asked.version, each.question_id) not in known]
+    own = (asked.name, asked.version)
+    return [each for each in bench.questions if (*own, each.question_id, each.document_id) not in known]
 
 
 def ask_models(store: Store, bench: Bench, models: Sequence[AskedModel], batch_hours: float | None = None) -> Called:
@@ -86,13 +87,14 @@ def _ask(model: ChatModel, asked: AskedModel, bench: Bench, question: Question) 
         text=reply.text,
         version=model.version,
         tokens=reply.output_tokens,
+        document_id=question.document_id,
     )
 
 
 def take_in(store: Store, read: Read) -> Called:
     """Store answers that were made elsewhere; those that are stored already are left out."""
     known, done = set(store.read("answers", KEY).iter_rows()), Called()
-    new = [each for each in read.answers if (each.model, each.version, each.question_id) not in known]
+    new = [each for each in read.answers if (each.model, each.version, each.question_id, each.document_id) not in known]
     with arriving(store, "answers") as keep:
         keep([each.model_dump() for each in new])
     done.counts.update(each.state for each in new)
@@ -103,22 +105,23 @@ def take_in(store: Store, read: Read) -> Called:
 def answers_by_model(
     store: Store, bench: Bench, versions: dict[str, str] | None = None, baseline: str = ""
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """Model -> question_id -> its row of `answers`, for the questions of the benchmark.
+    """Model -> question_id -> its row of `answers`, for the questions of the benchmark as they are now.
 
     `versions`: model -> the version to take; a baseline that it does not have is taken too. Without it every model must
     have one. Raises BadInput for two versions.
     """
-    wanted = {each.question_id for each in bench.questions}
+    wanted = {(each.question_id, each.document_id) for each in bench.questions}
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for row in store.read("answers").iter_rows(named=True):
         model, question_id = row["model"], row["question_id"]
         chosen = versions is None or (model == baseline and model not in versions)
-        if question_id not in wanted or not (chosen or (versions or {}).get(model) == row["version"]):
+        chosen = chosen or (versions or {}).get(model) == row["version"]
+        if not chosen or (question_id, row["document_id"]) not in wanted:
             continue
         of_model = found.setdefault(model, {})
-        if other := next((each["version"] for each in of_model.values() if each["version"] != row["version"]), None):
+        if another := next((each["version"] for each in of_model.values() if each["version"] != row["version"]), None):
             raise BadInput(
-                f"model {model!r} has answers of two versions ({other}, {row['version']}); give --models the models "
+                f"model {model!r} has answers of two versions ({another}, {row['version']}); give --models the models "
                 "file or the answer files of one"
             )
         of_model[question_id] = row

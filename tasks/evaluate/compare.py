@@ -23,7 +23,7 @@ from tasks.storage.tables import Store
 
 ByModel = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """Model -> question_id -> its row of `answers`."""
-_KEY = ("question_id", "model_a", "model_b", "answer_a", "answer_b", "judge_version")
+_KEY = ("question_id", "document_id", "model_a", "model_b", "answer_a", "answer_b", "judge_version")
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Pair:
     def key(self, judge_version: str) -> tuple[str, ...]:
         """The values of `_KEY`."""
         sides = (self.first["model"], self.second["model"], self.first["version"], self.second["version"])
-        return (self.question.question_id, *sides, judge_version)
+        return (self.question.question_id, self.question.document_id, *sides, judge_version)
 
 
 def pairs(bench: Bench, answers: ByModel, protocol: Protocol, baseline: str) -> Iterator[Pair]:
@@ -164,6 +164,7 @@ def _verdict(
         text=text,
         asked_again=again,
         fenced_marks=told.fenced_marks,
+        document_id=pair.question.document_id,
     )
 
 

@@ -107,6 +107,7 @@ def _verdict(
         text=f"Closeness to the other answers: {scores[first]:.3f} and {scores[second]:.3f}. [[{label}]]",
         asked_again=False,
         fenced_marks=0,
+        document_id=pair.question.document_id,
     )
 
 

@@ -8,20 +8,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-import polars as pl
 import pyarrow.parquet as pq
 
 from schemas.errors import BadInput
-from tasks.storage.content_id import combined_id
-from tasks.storage.queries.documents import kept_conversations
+from tasks.storage.content_id import ID_DIGITS, combined_id, text_id
+from tasks.storage.queries.draws import HIDDEN, draw_name, drawn_prompts
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
 
 Images = tuple[tuple[str, bytes], ...]
 """(png or jpeg, encoded image without metadata), in the order of the prompt."""
-HIDDEN = "hidden-"
-"""Start of the name of a draw whose prompts, answers and verdicts never leave the store."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +31,11 @@ class Question:
     """The user's messages, joined by blank lines."""
     image_ids: tuple[str, ...]
     """Names of its images, in order."""
+
+    @property
+    def document_id(self) -> str:
+        """Content id of prompt and images, the same in a store and in a release."""
+        return combined_id("document", [text_id(self.prompt), *(name[:ID_DIGITS] for name in self.image_ids)])
 
 
 @dataclass(frozen=True)
@@ -50,58 +52,26 @@ class Bench:
 
 def bench_of_store(store: Store, *, hidden: bool) -> Bench:
     """The public split, or the hidden one. Raises BadInput when there is none, or when it cannot be sent whole."""
-    drawn = _drawn(store, hidden)
+    drawn = drawn_prompts(store, hidden)
     if drawn.is_empty():
         raise BadInput(f"store {store.root!r} has no {'hidden' if hidden else 'public'} benchmark; run `curate sample`")
     stored = StoredImages(store, "images", "redacted_images")
     questions = [_question(*row) for row in drawn.select(_COLUMNS).sort("question_id").iter_rows()]
     _check_images(questions, stored.part_of.__contains__)
-    return Bench(_draw(drawn, hidden), questions, lambda asked: _of_store(stored, asked))
+    return Bench(draw_name(drawn, hidden), questions, lambda asked: _of_store(stored, asked))
 
 
 def prompts_of_draw(store: Store, draw: str) -> list[str]:
     """The question ids of a draw, sorted; empty when it is not the store's present one, or of a release."""
     hidden = draw.startswith(HIDDEN)
     try:
-        drawn = _drawn(store, hidden)
+        drawn = drawn_prompts(store, hidden)
     except BadInput:  # some of its prompts are not kept any more
         return []
-    return sorted(drawn["question_id"]) if _draw(drawn, hidden) == draw else []
-
-
-def _drawn(store: Store, hidden: bool) -> pl.DataFrame:
-    kept = kept_conversations(store)
-    return _hidden(store, kept) if hidden else _public(store, kept)
-
-
-def _draw(drawn: pl.DataFrame, hidden: bool) -> str:
-    """Name of a draw: a hash of its prompts."""
-    ids = drawn.select("question_id", "document_id").sort("question_id")
-    name = combined_id("draw", (name for row in ids.iter_rows() for name in row))[:12]
-    return f"{HIDDEN if hidden else ''}{name}"
+    return sorted(drawn["question_id"]) if draw_name(drawn, hidden) == draw else []
 
 
 _COLUMNS = ("question_id", "turns", "image_ids")
-
-
-def _public(store: Store, kept: pl.DataFrame) -> pl.DataFrame:
-    bench = store.read("bench", ["conversation_id"])
-    drawn = kept.join(bench, on="conversation_id").rename({"conversation_id": "question_id"})
-    if drawn.height < bench.height:
-        raise BadInput(
-            f"store {store.root!r}: {bench.height - drawn.height:,} prompts of its benchmark are not kept any more; "
-            "draw it again with `curate sample`"
-        )
-    return drawn
-
-
-def _hidden(store: Store, kept: pl.DataFrame) -> pl.DataFrame:
-    """Kept prompts of the hidden split as they would be released, each of the first conversation that has it."""
-    drawn = store.read("hidden").filter("drawn").select(asked_id="document_id")  # before redaction
-    asked = store.read("conversations", ["conversation_id", "document_id"]).rename({"document_id": "asked_id"})
-    rows = kept.join(asked, on="conversation_id").join(drawn, on="asked_id").sort("tstamp", "conversation_id")
-    first = rows.unique("asked_id", keep="first", maintain_order=True)
-    return first.rename({"conversation_id": "question_id"})
 
 
 def _question(question_id: str, turns: list[dict[str, str]], image_ids: list[str]) -> Question:

@@ -9,10 +9,11 @@ from tasks.storage.queries.conversation_features import CATEGORIES, with_labels
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
 
-_COLUMNS = [
+COLUMNS = [
     "question_id", "model_a", "model_b", "baseline", "answer_a", "answer_b", "label", "judge", "judge_version", "draw",
-    "fenced_marks",
+    "fenced_marks", "document_id", "protocol",
 ]  # fmt: skip
+"""Of `verdicts`: what a board needs."""
 
 
 def stored_verdicts(
@@ -26,7 +27,7 @@ def stored_verdicts(
     `image:<domain>`. Raises BadInput without verdicts, and where several judge versions, draws, baselines or versions
     of a model's answers are left: a board never mixes them.
     """
-    verdicts = store.read("verdicts", _COLUMNS)
+    verdicts = store.read("verdicts", COLUMNS)
     if verdicts.is_empty():
         raise BadInput(f"store {store.root!r} has no verdicts; make them with `curate judge compare`")
     for column in ("baseline", "judge_version", "draw"):
@@ -40,7 +41,7 @@ def stored_verdicts(
                 f"a board never mixes verdicts of several {column}s; choose with {option}: {', '.join(known)}"
             )
         verdicts = verdicts.filter(pl.col(column) == (value or known[0]))
-    return _with_slices(store, _of_versions(verdicts, answer_versions), versions)
+    return with_slices(store, _of_versions(verdicts, answer_versions), versions)
 
 
 def prompts_by_slice(store: Store, question_ids: Sequence[str], versions: Versions) -> dict[str, int]:
@@ -54,8 +55,8 @@ def prompts_by_slice(store: Store, question_ids: Sequence[str], versions: Versio
 def mean_tokens(store: Store, verdicts: pl.DataFrame) -> dict[str, float]:
     """Model -> mean tokens of the answers that were judged."""
     judged = _answers(verdicts).unique()
-    answers = store.read("answers", ["question_id", "model", "version", "tokens"])
-    counted = answers.join(judged, on=["question_id", "model", "version"]).drop_nulls("tokens")
+    answers = store.read("answers", [*judged.columns, "tokens"])
+    counted = answers.join(judged, on=judged.columns, nulls_equal=True).drop_nulls("tokens")
     return dict(counted.group_by("model").agg(pl.col("tokens").mean()).iter_rows())
 
 
@@ -70,8 +71,9 @@ def judged_texts(store: Store, verdicts: pl.DataFrame) -> list[tuple[str, str, s
 
 
 def _answers(verdicts: pl.DataFrame) -> pl.DataFrame:
-    """question_id, model and version of both answers of every verdict."""
-    sides = [verdicts.select("question_id", model=f"model_{side}", version=f"answer_{side}") for side in ("a", "b")]
+    """question_id, document_id, model and version of both answers of every verdict."""
+    of_prompt = ["question_id", "document_id"]
+    sides = [verdicts.select(*of_prompt, model=f"model_{side}", version=f"answer_{side}") for side in ("a", "b")]
     return pl.concat(sides)
 
 
@@ -94,11 +96,20 @@ def _of_versions(verdicts: pl.DataFrame, chosen: Sequence[str]) -> pl.DataFrame:
     return verdicts
 
 
+def _asked(store: Store, question_ids: Sequence[str]) -> pl.DataFrame:
+    """conversation_id and document_id of the prompts, redacted where their decisions say so. Reads no texts."""
+    columns, chosen = ["conversation_id", "document_id"], pl.col("conversation_id").is_in(list(question_ids))
+    decided = store.read("decisions", ["item_id", "redactions", "policy_hash"])
+    redacted = decided.filter(pl.col("redactions").list.len() > 0).select("policy_hash", conversation_id="item_id")
+    made = store.read("redacted_conversations", [*columns, "policy_hash"]).filter(chosen)
+    made = made.join(redacted, on=["conversation_id", "policy_hash"], how="semi").select(columns)
+    originals = store.read("conversations", columns).filter(chosen)
+    return pl.concat([originals.join(made, on="conversation_id", how="anti"), made])
+
+
 def _slices(store: Store, question_ids: Sequence[str], versions: Versions) -> pl.DataFrame:
     """conversation_id, and a bool column for every topic, tag, question category and image domain of the prompts."""
-    asked = store.read("conversations", ["conversation_id", "document_id"]).filter(
-        pl.col("conversation_id").is_in(question_ids)
-    )
+    asked = _asked(store, question_ids)
     tags = signal_values(store, "categories", versions["categories"], list(CATEGORIES))
     topics = store.read("topics", ["document_id", "topic", "name"]).filter(pl.col("topic") >= 0)
     prompts = (
@@ -114,7 +125,7 @@ def _slices(store: Store, question_ids: Sequence[str], versions: Versions) -> pl
     return prompts.select("conversation_id", *chosen)
 
 
-def _with_slices(store: Store, verdicts: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+def with_slices(store: Store, verdicts: pl.DataFrame, versions: Versions) -> pl.DataFrame:
     """The verdicts with the slices of their prompts."""
     slices = _slices(store, verdicts["question_id"].unique().to_list(), versions)
     placed = verdicts.join(slices, left_on="question_id", right_on="conversation_id", how="left", maintain_order="left")

@@ -180,8 +180,8 @@ def redacted(
     shown = [[images.get(i) or CoveredImage(i, Counter(), {}) for i in row["image_ids"]] for row in rows]
     values = {value: kind for each in shown for image in each for value, kind in image.values.items()}
     turns = [turn for row in rows for turn in row["turns"]]
-    left = {n for turn in turns for n in _plain_names(turn["content"], found.exercise_names.get(turn["text_id"], ()))}
-    said, counts = _redact_texts(turns, found, values, left)
+    left = exercise_names(turns, found)
+    said, counts = redact_texts(turns, found, values, left)
     made, start = [], 0
     for row, own_images in zip(rows, shown, strict=True):
         end = start + len(row["turns"])
@@ -218,7 +218,7 @@ def _form(
     return RedactedConversation.model_validate(known | changed)
 
 
-def _redact_texts(
+def redact_texts(
     turns: Sequence[Mapping[str, Any]], found: Findings, values: Mapping[str, str], left: Set[str]
 ) -> tuple[list[_Said], list[_Counts]]:
     """Redacted texts with their images, and counts. A value found in one message is replaced in all of them.
@@ -244,8 +244,10 @@ def _redact_texts(
     return list(zip(texts, shown, strict=True)), counts
 
 
-def _plain_names(text: str, spans: Iterable[Span]) -> Iterable[str]:
-    return (plain_form(text[span.start : span.end], PERSON) for span in spans)
+def exercise_names(turns: Iterable[Mapping[str, Any]], found: Findings) -> set[str]:
+    """Names of exercises and options in messages, in the form in which values are compared; they are not redacted."""
+    spans = ((turn["content"], span) for turn in turns for span in found.exercise_names.get(turn["text_id"], ()))
+    return {plain_form(text[span.start : span.end], PERSON) for text, span in spans}
 
 
 def _listed(part: str, counts: Sequence[_Counts]) -> list[Redaction]:

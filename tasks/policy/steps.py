@@ -1,22 +1,27 @@
 """Prefect tasks of decide: near-duplicate images, redaction, decisions, drift."""
 
+from collections import Counter
+
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from schemas.errors import DriftHeld
+from schemas.judge_release import ScreenedText
 from schemas.policy import Policy
 from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.dedup.image_pairs import update_near_images, update_semantic_images
+from tasks.policy.answers import screened
 from tasks.policy.decisions import StoredSignals, conversation_hits, rule_parity, upstream_policy, verdicts
 from tasks.policy.drift import drift_lines, drop_counts
 from tasks.policy.policy_file import load_policy, policy_hash
 from tasks.policy.redact_step import redact_store
 from tasks.runtime.timing import timed
 from tasks.storage.queries.decided import mark_decided
+from tasks.storage.queries.released import decided_policy
 from tasks.storage.queries.signals import Versions
 from tasks.storage.run_record import earlier_drops
-from tasks.storage.tables import Store
+from tasks.storage.tables import Store, frame_of
 
 
 @task(cache_policy=NO_CACHE)
@@ -59,6 +64,20 @@ def decide_items(settings: Settings, versions: Versions, stage: str = "decide") 
     held = int(ours["held"].sum())
     counts = {f"kept_{kind}s": count for kind, count in kept} | ({"held": held} if held else {})
     return StageReport(stage=stage, counts=counts | {"items": ours.height})
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def screen_answers(settings: Settings, versions: Versions) -> StageReport:
+    """What the policy of the decisions says about answers and verdicts on the judge's cards -> `screened_texts`."""
+    store = Store.open(settings.store)
+    policy = decided_policy(store)
+    said = screened(store, policy, versions) if policy else []
+    store.replace("screened_texts", frame_of(ScreenedText, said))
+    stopped = Counter(f"kept_here_{reason}" for row in said for reason in row.reasons[:1])
+    counts = {"texts": len(said), "may_leave": sum(not row.reasons for row in said)}
+    notes = [] if said else ["no verdict is on the benchmark that is released, so no answer leaves the store"]
+    return StageReport(stage="screen_answers", counts=counts | dict(sorted(stopped.items())), notes=notes)
 
 
 @task(cache_policy=NO_CACHE)

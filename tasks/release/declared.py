@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from schemas.errors import BadInput
+from schemas.judge_release import JUDGE_FILES
 from schemas.rating import Rating
 from schemas.release import CONFIGS, Manifest, MapPoint, ReleasedColumn
 from schemas.row import arrow_schema
@@ -20,15 +21,17 @@ from tasks.storage.parquet import read_parquet_schema
 READ_ERRORS = (pa.ArrowException, OSError, ValueError, pl.exceptions.PolarsError)
 """What readers raise for broken pages."""
 _LEADERBOARD, _TOPICS = "leaderboard", "topics"
+JUDGE_FOLDER = "leaderboard/judge"
 _ELEMENT = re.compile(r"\blist<\w+:")
 _METADATA = {b"ARROW:schema", METADATA_KEY}
 _MAGIC_BYTES, _FOOTER_BYTES = 4, 8
 
 
 def declared_columns() -> dict[str, list[ReleasedColumn]]:
-    """The columns that this version writes, by configuration and for `leaderboard` and `topics`."""
+    """The columns that this version writes: of configurations, `leaderboard`, `leaderboard/judge/…` and `topics`."""
     schemas = {config: shard_schema(config) for config in CONFIGS}
     schemas |= {_LEADERBOARD: arrow_schema(Rating), _TOPICS: arrow_schema(MapPoint)}
+    schemas |= {f"{JUDGE_FOLDER}/{name}": arrow_schema(row) for name, row in JUDGE_FILES.items()}
     return {name: _columns(schema) for name, schema in schemas.items()}
 
 
@@ -61,7 +64,7 @@ def unlike_declared(folder: Path, manifest: Manifest) -> Iterator[str]:
             f"{manifest.software}"
         )
     for name in sorted(name for name in manifest.files if name.endswith(".parquet")):
-        table = name.partition("/")[0]
+        table = name.removesuffix(".parquet") if name.startswith(JUDGE_FOLDER) else name.partition("/")[0]
         try:
             found = read_parquet_schema(folder / name)
         except (pa.ArrowException, OSError) as error:
@@ -77,7 +80,7 @@ def _differing(manifest: Manifest, own: dict[str, list[ReleasedColumn]]) -> list
     declared = manifest.columns
     sets = {table: ({c.name for c in declared.get(table, [])}, {c.name for c in own[table]}) for table in own}
     return [
-        f"{table}: {', '.join(sorted(a ^ b)) or 'types'}"
+        f"{table}: {', '.join(sorted(a ^ b)) or 'types'}" if table in declared else table
         for table, (a, b) in sets.items()
         if declared.get(table) != own[table]
     ]

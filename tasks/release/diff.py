@@ -173,7 +173,16 @@ def _rules(old: Manifest, new: Manifest) -> Iterator[str]:
         yield from _values(name, old.policy.get(name), new.policy.get(name))
     for name in sorted((old.policy.keys() | new.policy.keys()) - _TOLD_APART):
         yield from _values(f"policy.{name}", old.policy.get(name), new.policy.get(name))
-    for name in ("first_day", "last_day", "banned_users", "software", "signal_versions", "providers", "settings"):
+    for name in (
+        "first_day",
+        "last_day",
+        "banned_users",
+        "software",
+        "signal_versions",
+        "providers",
+        "settings",
+        "judge",
+    ):
         yield from _values(name, getattr(old, name), getattr(new, name))
 
 

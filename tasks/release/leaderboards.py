@@ -7,10 +7,14 @@ import polars as pl
 
 from schemas.rating import Rating
 from schemas.row import arrow_schema
-from tasks.release.declared import READ_ERRORS, sound_groups
+from tasks.release.declared import JUDGE_FOLDER, READ_ERRORS, sound_groups
 from tasks.runtime.untrusted import csv_cell
 from tasks.storage.parquet import conform, parquet_writer
 
+DIGITS = {"judge": 4}
+"""Folder -> digits after the point in its CSV files, where not 2."""
+TEXTS = {f"{JUDGE_FOLDER}/answers.parquet", f"{JUDGE_FOLDER}/verdicts.parquet"}
+"""Tables without a CSV file, because they hold whole texts."""
 BOARDS = {
     "overall": pl.col("slice").is_in(["overall", "exclude_ties", "exclude_refusal", "exclude_preset"]),
     "by_category": pl.col("slice").str.starts_with("category:"),
@@ -29,22 +33,26 @@ def write_leaderboards(ratings: pl.DataFrame, folder: Path) -> None:
         board = ratings.filter(chosen).sort("slice", "rating", "model", descending=[False, True, False])
         with parquet_writer(folder / f"{name}.parquet", schema) as file:
             file.write(conform(board, schema))
-        (folder / f"{name}.csv").write_text(_csv(board), encoding="utf-8")
+        (folder / f"{name}.csv").write_text(board_csv(board), encoding="utf-8")
 
 
 def wrong_boards(folder: Path) -> Iterator[str]:
     """Problems of boards that cannot be read, or whose CSV differs from the Parquet file."""
-    for path in sorted((folder / "leaderboard").glob("*.parquet")):
-        beside = path.with_suffix(".csv")
+    for path in sorted((folder / "leaderboard").rglob("*.parquet")):
+        name, beside = path.relative_to(folder).as_posix(), path.with_suffix(".csv")
         try:
-            expected = _csv(pl.concat(sound_groups(path)))
+            expected = board_csv(pl.concat(sound_groups(path)), DIGITS.get(path.parent.name, 2))
         except READ_ERRORS as error:
-            yield f"leaderboard/{path.name}: its pages cannot be read ({type(error).__name__})"
+            yield f"{name}: its pages cannot be read ({type(error).__name__})"
+            continue
+        if name in TEXTS:
             continue
         if not beside.is_file() or beside.read_bytes() != expected.encode():
-            yield f"leaderboard/{beside.name}: not what {path.name} says"
+            yield f"{name.removesuffix('.parquet')}.csv: not what {path.name} says"
 
 
-def _csv(board: pl.DataFrame) -> str:
-    safe = pl.col("model", "slice").map_elements(csv_cell, return_dtype=pl.String)
-    return board.with_columns(safe, pl.col("^flags$").list.join(" ")).write_csv(float_precision=2)
+def board_csv(board: pl.DataFrame, digits: int = 2) -> str:
+    """A board for people, with this many digits after the point."""
+    safe = pl.selectors.string().map_elements(csv_cell, return_dtype=pl.String)
+    lists = pl.selectors.by_dtype(pl.List(pl.String)).list.join(" ").map_elements(csv_cell, return_dtype=pl.String)
+    return board.with_columns(safe, lists).write_csv(float_precision=digits)

@@ -23,6 +23,8 @@ from tasks.release.dataset_card import COMPARED, Statistics, dataset_card
 from tasks.release.declared import declared_columns
 from tasks.release.failing import failing_lines, unmeasured
 from tasks.release.gather import Gathered
+from tasks.release.judge_files import write_judge_files
+from tasks.release.judge_section import judge_section
 from tasks.release.leaderboards import write_leaderboards
 from tasks.release.map_file import MapFile
 from tasks.release.runners import write_runners
@@ -31,6 +33,7 @@ from tasks.runtime.timing import timed
 from tasks.storage.queries.bench import bench_evidence, topics_fit
 from tasks.storage.queries.decided import is_decided
 from tasks.storage.queries.funnel import funnel
+from tasks.storage.queries.judged import embedded_judge
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import Versions
 from tasks.storage.run_record import run_records
@@ -39,7 +42,7 @@ from tasks.storage.tombstones import UNFINISHED
 
 _RELEVANT = {"seed", "topics", "bench"} | {
     "bootstraps", "anchor_model", "anchor_rating", "interval", "cluster", "both_bad", "style_preset",
-    "exclude_outlier_judges",
+    "exclude_outlier_judges", "with_answers",
 }  # fmt: skip
 
 
@@ -119,27 +122,35 @@ def seal_release(settings: Settings, providers: Providers, versions: Versions, b
     write_leaderboards(store.read("ratings"), staging / "leaderboard")
     if built.counts["bench"]:
         write_runners(staging)
-    gone = funnel(store)
-    manifest = _manifest(store, settings, providers, versions, gone, built)
-    card = dataset_card(manifest, gone, built.statistics, bench_evidence(store))
+    gone, decided = funnel(store), _policy_hash(store)
+    judge = write_judge_files(store, staging, settings.with_answers, decided)
+    manifest = _manifest(store, settings, providers, versions, gone, built).model_copy(update={"judge": judge})
+    section = judge_section(staging, built.counts["bench"])
+    card = dataset_card(manifest, gone, built.statistics, bench_evidence(store), section)
     (staging / "README.md").write_text(card, encoding="utf-8")
     write_manifest(manifest.model_copy(update={"files": released_files(staging)}), staging)
     version, new = place(store, staging, manifest.version, settings.release is not None)
     return StageReport(stage="release", counts=manifest.counts | {"new": int(new)}, result=f"releases/{version}")
 
 
+def _policy_hash(store: Store) -> str:
+    """Hash of the policy that made the decisions."""
+    slices = store.read_slices("decisions", ["policy_hash"])
+    return next(str(rows["policy_hash"][0]) for rows in slices if rows.height)
+
+
 def _manifest(
     store: Store, settings: Settings, providers: Providers, versions: Versions, gone: Funnel, built: Built
 ) -> Manifest:
-    decided = next(rows["policy_hash"][0] for rows in store.read_slices("decisions", ["policy_hash"]) if rows.height)
+    decided, stand_ins = _policy_hash(store), sorted([*providers.stand_ins, *embedded_judge(store)])
     policy = json.loads(store.read_bytes(f"policies/{decided}.json") or b"{}")
     of_days = days(store)
     return Manifest(
         version=checked_version(settings.release or f"{of_days[-1]:%Y.%m.%d}"),
         software=installed_version("arena-curation"),
         layout=LAYOUT,
-        embedded_providers=providers.stand_ins,
-        embedded_recall={name: EMBEDDED_RECALL[name] for name in providers.stand_ins},
+        embedded_providers=stand_ins,
+        embedded_recall={name: EMBEDDED_RECALL[name] for name in stand_ins},
         providers=providers.names,
         signal_versions=dict(sorted(versions.items())),
         unmeasured=unmeasured(store, versions, {c: name for c, name in providers.names.items() if name != EMBEDDED}),

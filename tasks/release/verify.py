@@ -20,6 +20,8 @@ from tasks.release.dataset_card import COMPARED, Statistics, wrong_numbers, wron
 from tasks.release.declared import READ_ERRORS, beside_rows, sound_groups, unlike_declared
 from tasks.release.fetched import releases_in, store_of
 from tasks.release.identifiers import identifiers_in_files
+from tasks.release.judge_files import wrong_judge_files
+from tasks.release.judge_section import wrong_section
 from tasks.release.leaderboards import wrong_boards
 from tasks.release.leaks import bench_leaks, hidden_leaks
 from tasks.release.map_file import wrong_points
@@ -55,6 +57,8 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
         problems = [f"{name}: {problem}" for name in tables for problem in beside_rows(folder / name)]
         problems += [*wrong_boards(folder), *contents.unlike()]
     if not problems:
+        problems = list(wrong_judge_files(folder, manifest, _forbidden(manifest)))
+    if not problems:
         problems = [*bench_leaks(folder), *hidden_leaks(folder, of_store), *wrong_points(folder)]
     if not problems:
         cells = {config: found.cells() for config, found in statistics.items()}
@@ -63,6 +67,7 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
             f"{c}: its rows do not show the images that they showed when the release was sealed" for c in others
         ]
         problems += [*wrong_numbers(folder, manifest, cells), *wrong_sentences(folder, manifest)]
+        problems += wrong_section(folder, manifest.counts["bench"])
     return problems
 
 

@@ -47,7 +47,7 @@ def _board(ratings: pl.DataFrame, key: str) -> Part | None:
     numbers = pl.col("rating", "ci95_low", "ci95_high").round(1)
     shown = board.select("rank", "model", numbers, "battles", pl.col("flags").list.join(" "))
     together, others = board.filter(~apart), board.filter(apart)["model"]
-    figure = _intervals(together["model"], together, ("rating", "ci95_low", "ci95_high"), _RATING)
+    figure = intervals(together["model"], together, ("rating", "ci95_low", "ci95_high"), _RATING)
     made = part(f"leaderboard_{key}", shown, figure)
     if others.is_empty():
         return made
@@ -128,7 +128,7 @@ def _values(
 def _coefficients(table: pl.DataFrame) -> Part:
     unit = "change of log-odds per standard deviation, with its 95 % interval"
     whole = table.filter(slice="overall")
-    figure = _intervals(whole["covariate"], whole, ("coefficient", "ci95_low", "ci95_high"), unit)
+    figure = intervals(whole["covariate"], whole, ("coefficient", "ci95_low", "ci95_high"), unit)
     return part("style_coefficients", _rounded(table, 4), figure)
 
 
@@ -151,7 +151,7 @@ def _bench_measures(table: pl.DataFrame) -> Part:
     shown = _rounded(table.sort("measure"), 3)
     names = [name.replace("_", " ") for name in shown["measure"]]
     unit = "benchmark, and random samples of its size"
-    return part("bench_measures", shown, _intervals(names, shown, ("value", "random_low", "random_high"), unit))
+    return part("bench_measures", shown, intervals(names, shown, ("value", "random_low", "random_high"), unit))
 
 
 def _bench_agreement(table: pl.DataFrame) -> Part:
@@ -161,14 +161,15 @@ def _bench_agreement(table: pl.DataFrame) -> Part:
         f"{metric}, {sample}{', even topics' if reference == 'even_topics' else ''}".replace("_", " ")
         for metric, sample, reference in drawn.select("metric", "sample", "reference").iter_rows()
     ]
-    figure = _intervals(names, drawn, ("mean", "low", "high"), "mean and 95 % of the draws")
+    figure = intervals(names, drawn, ("mean", "low", "high"), "mean and 95 % of the draws")
     flags = {flag for flags in table["flags"] for flag in flags}
     made = part("bench_agreement", shown, figure)
     caveats = (text for flag, text in SECTIONS["bench_agreement"]["caveats"].items() if flag in flags)
     return replace(made, about=" ".join([made.about, *caveats]))
 
 
-def _intervals(names: Iterable[str], table: pl.DataFrame, columns: tuple[str, str, str], unit: str) -> str:
+def intervals(names: Iterable[str], table: pl.DataFrame, columns: tuple[str, str, str], unit: str) -> str:
+    """A figure of the columns point, low and high."""
     point, low, high = (table[name].to_list() for name in columns)
     return rating_intervals(list(names), point, low, high, unit)
 

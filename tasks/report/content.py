@@ -12,6 +12,7 @@ from schemas.run import Funnel
 from schemas.tag_evaluation import TagCount
 from tasks.report.boards import battle_parts, bench_parts
 from tasks.report.figures import NAMED_TOPICS, RED, bars, days, matrix, merges, shares, topic_map
+from tasks.report.judged import judge_parts
 from tasks.report.kept import Kept, count_battles, count_conversations
 from tasks.report.page import Content, Part, part
 from tasks.storage.queries.conversation_features import (
@@ -53,6 +54,7 @@ def report_content(store: Store, versions: Versions) -> Content:
         topic_tree_part(store, topics),
         *bench_parts(store),
         *battle_parts(store, pairs),
+        *judge_parts(store),
     ]
     numbers = _numbers(kept, int(battles["battles"].sum()), topics, store.height("bench")) | _vote_reasons(store)
     return Content(gone, numbers, [each for each in parts if each is not None])

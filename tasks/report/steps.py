@@ -9,6 +9,7 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.providers import Providers
 from tasks.runtime.timing import timed
+from tasks.storage.queries.judged import embedded_judge
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
@@ -30,7 +31,7 @@ def report_release(settings: Settings, providers: Providers, versions: Versions,
         "last_day": of_days[-1],
         "policy": decided[0],
         "policy_hash": decided[1],
-        "embedded": providers.stand_ins,
+        "embedded": sorted([*providers.stand_ins, *embedded_judge(store)]),
     }
     write_report(staging / "report", content, about)
     return StageReport(stage="report", counts={"sections": len(content.parts)})

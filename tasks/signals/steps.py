@@ -1,6 +1,6 @@
 """Prefect tasks that measure signals of images, texts and documents."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,6 +30,7 @@ from tasks.signals.run import ImageItems, Measured, Measurer, TextItems, measure
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.documents import kept_conversations
 from tasks.storage.queries.images import StoredImages
+from tasks.storage.queries.judged import carded_texts
 from tasks.storage.queries.released import conversations_as_released
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
@@ -84,6 +85,20 @@ def measure_redacted(settings: Settings, providers: Providers) -> StageReport:
     texts[MeasuredOn.MESSAGES] |= _image_texts(store, providers)
     total.add(_measure_texts(store, settings, providers, texts, screens=True))
     return report("measure_redacted", total)
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def measure_answers(settings: Settings, providers: Providers, names: Sequence[str]) -> StageReport:
+    """Measure these signals of answers and verdicts on the judge's cards, and of their redacted forms."""
+    store, total = Store.open(settings.store), Measured()
+    redacted = store.read("screened_texts", ["text"]).filter(pl.col("text") != "")
+    texts = pl.concat([carded_texts(store)["text"], redacted["text"]])
+    text_of = {text_id(text): text for text in texts}
+    every = SCREENING_TEXT_SIGNALS | DESCRIPTIVE_TEXT_SIGNALS
+    signals = {name: every[name][1](providers) for name in names}
+    total.add(_measure_missing(settings, store, providers, TextItems(text_of), signals, text_of))
+    return report("measure_answers", total)
 
 
 def _measure_texts(store: Store, settings: Settings, providers: Providers, texts: TextsOn, screens: bool) -> Measured:

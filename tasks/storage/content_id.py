@@ -6,11 +6,14 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+ID_DIGITS = 32
+"""Hex digits of a content id."""
+
 
 def _digest(*parts: bytes | memoryview) -> str:
     """Hash of the parts. Each part is prefixed with its length, so that ("ab", "c") and ("a", "bc") differ."""
     framed = [each for part in parts for each in (memoryview(part).nbytes.to_bytes(8, "little"), part)]
-    return hashlib.blake2b(b"".join(framed), digest_size=16).hexdigest()
+    return hashlib.blake2b(b"".join(framed), digest_size=ID_DIGITS // 2).hexdigest()
 
 
 def text_id(text: str) -> str:

@@ -35,7 +35,7 @@ _PART = re.compile(r"[0-9a-f]{20}\.parquet")
 _MADE_AGAIN = {
     "decisions", "rule_parity", "failures", "failure_rates", "bench_funnel", "bench_measures", "bench_agreement",
     "ratings", "style_coefficients", "rank_changes", "pair_records", "win_rates", "vote_shares", "elo_ratings",
-    "outlier_judges",
+    "outlier_judges", "judge_ratings", "judge_agreement", "judge_cards", "screened_texts",
 }  # fmt: skip
 """Tables that a run replaces as a whole, from others."""
 HOLDS: dict[str, Callable[[], None]] = {}

@@ -25,11 +25,11 @@ _TEXT_ID = pl.element().struct.field("text_id")
 IMPERSONAL = {
     "log_files", "takedowns", "ratings", "style_coefficients", "rank_changes", "pair_records", "win_rates",
     "vote_shares", "elo_ratings", "rule_parity", "bench_funnel", "bench_measures", "bench_agreement",
-    "topic_tree", "topic_changes", "failure_rates",
+    "topic_tree", "topic_changes", "failure_rates", "judge_ratings", "judge_agreement",
 }  # fmt: skip
 """Tables without data of single conversations. The next `curate rate` computes ratings anew."""
 _CONVERSATION = ("conversation_id", "conversation_a", "conversation_b", "item_id")
-_OF_BENCH = ("answers", "verdicts")
+_OF_BENCH = ("answers", "verdicts", "judge_cards", "screened_texts")
 _DOCUMENTS = ("topics", "topic_model", "hidden", "hidden_changes", "failures", "failure_reviews")
 UNNAMED = "untitled ({})"
 """As topics are named of which nothing can be said: unique, with the topic's number."""
@@ -86,6 +86,11 @@ def live(store: Store, tombstones: Tombstones) -> Live:
     for rows in store.read_slices("signals/image_text", ["content_id", "text"]):
         texts = rows.filter(stay.images.hold(pl.col("content_id")))["text"]
         stay.contents.add(pl.Series([text_id(text) for text in texts if text], dtype=pl.String))
+    for table in ("answers", "verdicts", "screened_texts"):
+        for rows in store.read_slices(table, ["question_id", "text"]):
+            gone_here = sorted(tombstones.conversations(rows["question_id"].unique()))
+            texts = rows.filter(~pl.col("question_id").is_in(gone_here))["text"]
+            stay.contents.add(pl.Series([text_id(text) for text in texts], dtype=pl.String))
     sides = stay.conversations.hold(pl.col("conversation_a")) & stay.conversations.hold(pl.col("conversation_b"))
     for rows in store.read_slices("battles", ["conversation_a", "conversation_b", "judge", "vote_reason_id"]):
         kept = rows.filter(sides)
@@ -126,12 +131,14 @@ def unwanted_rows(table: str, live: Live, tombstones: Tombstones, store: Store) 
         held = store.read("quarantine").filter(kind="conversation")["key"]
         gone = sorted(tombstones.holds(TakenDownKind.CONVERSATION, held))
         return (pl.col("kind") == "conversation") & pl.col("key").is_in(gone)
+    if table in _OF_BENCH:  # also on prompts of other stores, which were not taken down here
+        asked = store.read(table, ["question_id"])["question_id"].unique()
+        return pl.col("question_id").is_in(sorted(tombstones.conversations(asked)))
     columns = arrow_schema(TABLES[table].row).names
     tests = [_gone(name, live.conversations) for name in _CONVERSATION if name in columns]
     tests += [_gone(name, live.images) for name in _IMAGE if name in columns]
     tests += [_gone("content_id", live.contents)] if table.startswith("signals/") else []
     tests += [_gone("document_id", live.contents)] if table in _DOCUMENTS else []
-    tests += [_gone("question_id", live.conversations)] if table in _OF_BENCH else []
     tests += [~live.contents.hold_all(pl.col("document_ids"))] if table == "topic_names" else []
     tests += [_gone("judge", live.judges)] if table == "outlier_judges" else []
     tests += [~stays("name", live.names)] if table == "image_files" else []

@@ -2,12 +2,17 @@
 
 import base64
 
+import polars as pl
 import pytest
 
+from schemas.conversation import Conversation
 from schemas.errors import CurateError
+from tasks.evaluate.answers import answers_by_model
+from tasks.evaluate.questions import bench_of_store
 from tasks.runtime.budget import start_ledger
+from tasks.storage.tables import frame_of
 from tests.asked_bench import HIDDEN_PROMPT, PUBLIC, benched, completed, evaluating, last_text, models_file, said_by
-from tests.builders import drawn_image
+from tests.builders import conversation, drawn_image
 from tests.http_server import HttpServer, Reply
 
 pytest.importorskip("openai", reason="production extra")
@@ -144,3 +149,15 @@ def test_a_models_file_that_cannot_be_used_is_one_line_without_secrets(ask, serv
     assert "\n" not in str(stopped.value)
     assert "secret" not in str(stopped.value).lower()
     assert server.requests == []
+
+
+def test_a_prompt_that_was_redacted_since_is_asked_again_and_its_old_answer_is_not_compared(ask, server):
+    ask("a")
+    conversations = ask.store.read("conversations")
+    changed = conversation("q01", "Prompt <PERSON>?", "Old answer.", image_ids=conversations["image_ids"][0].to_list())
+    others = conversations.filter(pl.col("conversation_id") != "q01")
+    ask.store.replace("conversations", pl.concat([others, frame_of(Conversation, [changed])]))
+    assert ask("a")[1] == ["Prompt <PERSON>?"]
+    bench = bench_of_store(ask.store, hidden=False)
+    assert answers_by_model(ask.store, bench)["a"]["q01"]["text"] == "On Prompt <PERSON>?"
+    assert ask.store.read("answers").filter(text="On Prompt 1?").height == 1  # a policy may be taken back

@@ -13,6 +13,7 @@ from schemas.bench import BenchItem, Failure, FailureRate, FailureReview
 from schemas.conversation import Conversation, RedactedConversation
 from schemas.decision import NearPrompt, Review
 from schemas.image import NearImage, RedactedImage, SearchedImage, SemanticImage
+from schemas.judge_release import JudgeCard, ScreenedText
 from schemas.judging import Answer, AnswerState
 from schemas.rating import OutlierJudge
 from schemas.tables import TABLES
@@ -29,6 +30,7 @@ from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, st
 ANN, BOB = "198.51.100.23", "203.0.113.99"
 OWN, SHARED, OTHER = image_name("own"), image_name("shared"), image_name("other")
 REDACTED = "5" * 32
+CARD_IDS = {"answer_a": "1" * 32, "answer_b": "2" * 32, "verdict_id": "3" * 32}
 SECRET = "annes secret question"
 LINES = [
     chat("ann", f"{SECRET} one?", "secret answer one", ip=ANN, images=[OWN, SHARED]),
@@ -160,13 +162,20 @@ def fill(store: Store) -> None:
                 text=f"{SECRET} two",
             )
         ],
+        "judge_cards": [
+            JudgeCard(question_id=conv_id(name), label=None, **dict.fromkeys(("model_a", "model_b"), "m"), **CARD_IDS)
+            for name in ("ann", "bob")
+        ],
+        "screened_texts": [
+            ScreenedText(item_id="i", question_id=conv_id(name), reasons=[], text=text, policy_hash="0")
+            for name, text in (("ann", f"{SECRET} one"), ("bob", "an answer"))
+        ],
         "outlier_judges": [OutlierJudge(judge=str(left.user_id), votes=9, evidence=99.0)],
     }
     for name, of_table in tables.items():
         store.replace(name, frame_of(TABLES[name].row, of_table))
-    store.append(
-        "signals/text_pii", facts_frame("text_pii", {"0" * 32: {}, text_id(f"{SECRET} why"): {}})
-    )  # of an answer that was replaced
+    measured = ("0" * 32, text_id(f"{SECRET} why"), text_id("an answer"))  # replaced, of a vote, of the benchmark
+    store.append("signals/text_pii", facts_frame("text_pii", {name: {} for name in measured}))
     store.write_bytes(f"policies/{policy_hash(POLICY)}.json", POLICY.model_dump_json().encode())
 
 

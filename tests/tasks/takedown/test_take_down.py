@@ -121,7 +121,19 @@ def test_an_image_goes_with_every_conversation_that_shows_it(store, arena):
 
 def test_an_answer_that_was_replaced_leaves_no_facts_behind(store):
     take(store, conv_id("ann"))
-    assert "0" * 32 not in set(store.read("signals/text_pii")["content_id"])
+    left = set(store.read("signals/text_pii")["content_id"])
+    assert "0" * 32 not in left
+    assert text_id("an answer") in left  # a model's, to a prompt that stays
+
+
+def test_answers_and_verdicts_on_prompts_of_other_stores_stay(store):
+    tables = ("answers", "verdicts", "judge_cards", "screened_texts")
+    for table in tables:
+        theirs = store.read(table).head(1).with_columns(question_id=pl.lit("a prompt of another release"))
+        store.append(table, theirs)
+    take(store, conv_id("ann"))
+    for table in tables:
+        assert set(store.read(table)["question_id"]) == {conv_id("bob"), "a prompt of another release"}
 
 
 def test_what_repeated_it_no_longer_says_so(store):

@@ -1,0 +1,25 @@
+"""The whole pipeline on a demo arena, whose invented models also answer the benchmark and are judged."""
+
+from collections.abc import Iterator
+
+from flows.checked_flow import flow
+from flows.curate import until_drawn
+from flows.evaluate import answer, compare
+from flows.one_writer import one_writer
+from flows.release import release
+from flows.run_names import run_name
+from schemas.run import StageReport
+from schemas.settings import Settings
+from tasks.demo.steps import write_answer_files
+
+
+@flow(name="demo", flow_run_name=run_name)
+@one_writer
+def demo(settings: Settings) -> Iterator[StageReport]:
+    """As `curate`, and what `curate judge answer` and `compare` do before the release."""
+    yield from until_drawn(settings)
+    yield (written := write_answer_files(settings))
+    if written.counts["prompts"]:
+        yield from answer(settings)
+        yield from compare(settings)
+    yield from release(settings)

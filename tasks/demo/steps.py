@@ -1,0 +1,22 @@
+"""The Prefect task of the demo: answers of its invented models to the benchmark that was drawn."""
+
+from pathlib import Path
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from schemas.run import StageReport
+from schemas.settings import Settings
+from tasks.demo.answers import demo_answers, write_answers
+from tasks.runtime.timing import timed
+from tasks.storage.tables import Store
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def write_answer_files(settings: Settings) -> StageReport:
+    """Write one answer file for each model into the folder that `settings.evaluate.models` names."""
+    answers = demo_answers(Store.open(settings.store), settings.seed)
+    write_answers(answers, Path(settings.evaluate.models or ""))
+    counts = {"models": len(answers), "prompts": len(next(iter(answers.values()), {}))}
+    return StageReport(stage="demo_answers", counts=counts)
