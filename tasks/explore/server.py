@@ -139,6 +139,8 @@ def _guard(app: FastAPI, served: _Served, token: str, port: Callable[[], int]) -
         hosts = {f"{name}:{port()}" for name in ("127.0.0.1", "localhost", "[::1]")}
         if request.headers.get("host") not in hosts:
             response: Response = Response("This explorer answers on this machine only.", 403)
+        elif request.method == "POST" and request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            response = Response("Only the pages of this explorer may ask for that.", 403)  # cookies know no ports
         elif token and _entering(request, token):
             response = RedirectResponse("/", 303)
             response.set_cookie(COOKIE.format(port()), token, httponly=True, samesite="lax")
@@ -239,9 +241,11 @@ def _file_routes(app: FastAPI, served: _Served) -> None:
 
     @app.get("/images/{image_id}")
     def image(image_id: str) -> Response:
-        if served.source.hidden_image(image_id) and image_id not in served.opened_images:
-            return thumb(image_id)
-        return content(lambda: served.source.image(image_id))
+        def shown() -> bytes | None:
+            hidden = served.source.hidden_image(image_id) and image_id not in served.opened_images
+            return served.thumb(image_id) if hidden else served.source.image(image_id)
+
+        return content(shown)  # asks what is hidden after the source was refreshed
 
     @app.get("/static/{name}")
     def static(name: str) -> Response:
