@@ -153,6 +153,22 @@ def test_a_takedown_removes_an_item_at_once(own):
     assert key not in visitor.get("/").text + visitor.get("/topics/piece-0.js").text
 
 
+def test_a_small_copy_that_was_made_during_a_takedown_is_not_kept(own, monkeypatch):
+    source = OfStore(own.store, explained)
+    visitor, read = client(source), source.image
+
+    def read_late(image_id):
+        content = read(image_id)
+        monkeypatch.undo()
+        take_down(own.store, ["face"], [], datetime.now(UTC), dry_run=False)
+        assert visitor.get("/").status_code == 200
+        return content
+
+    monkeypatch.setattr(source, "image", read_late)
+    visitor.get(f"/thumbs/{own.faces}")
+    assert visitor.get(f"/thumbs/{own.faces}").status_code == 404
+
+
 def test_nothing_is_shown_while_a_takedown_is_under_way(own):
     visitor = client(OfStore(own.store, explained))
     own.store.write_bytes(UNFINISHED, b"")
