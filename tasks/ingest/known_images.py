@@ -38,8 +38,11 @@ _SEPARATORS = re.compile(r"[\s,;]+")
 _APPLIED = "ingest/known_hashes"
 _UNFINISHED = "ingest/holding"
 _IDS = ("image_id", "source_image_id", "image_a", "image_b", "content_id", "document_id", "question_id")
-_LAST = ("presets", "image_files", "signals/image_hash")
-"""Tables to purge last: a killed purge needs them to find the same images again."""
+_LAST = (
+    "signals/image_text", "redacted_conversations", "conversations", "redacted_images", "presets", "image_files",
+    "signals/image_hash",
+)  # fmt: skip
+"""Tables to purge last: a killed purge needs them to find the same images, texts and prompts again."""
 
 
 class FileDigests(NamedTuple):
