@@ -45,16 +45,24 @@ def view(
     A release shows what is in its files. A store is private: the link holds a token, found personal data is masked and
     images that may show a person are blurred until you ask for them. Nothing is written; Ctrl-C ends it.
     """
-    with opened(place, against) as (source, comparison):
-        if export is not None:
-            _export(source, export, rows_max, comparison)
-            return
-        _serve(source, comparison, port, not no_browser)
+    from tasks.explore.source import Gone
+
+    try:
+        with opened(place, against, told=export is None) as (source, comparison):
+            if export is not None:
+                _export(source, export, rows_max, comparison)
+                return
+            _serve(source, comparison, port, not no_browser)
+    except Gone as gone:
+        raise BadInput(f"{place!r} cannot be shown: {gone}") from None
 
 
 @contextmanager
-def opened(place: str, against: str | None) -> Iterator[tuple["Source", "Comparison | None"]]:
-    """The source at a place, and the comparison with an earlier release."""
+def opened(place: str, against: str | None, told: bool = True) -> Iterator[tuple["Source", "Comparison | None"]]:
+    """The source at a place, and the comparison with an earlier release.
+
+    `told`: with the reasons that the store has for removed rows; an export leaves the machine without them.
+    """
     from tasks.explore.of_release import OfRelease
     from tasks.explore.of_store import OfStore
     from tasks.policy.explained import explained
@@ -71,7 +79,7 @@ def opened(place: str, against: str | None) -> Iterator[tuple["Source", "Compari
     with fetched_of_store(place) as (folder, store):
         title = read_manifest(folder).version
         gone = _exists(place, WITHDRAWN)
-        comparison = _compared(against, folder, store) if against else None
+        comparison = _compared(against, folder, store if told else None) if against else None
         yield OfRelease(folder, title, gone), comparison
 
 

@@ -43,7 +43,9 @@ def size_of(content: bytes) -> tuple[int, int]:
 
 
 def media_type(content: bytes) -> str:
-    """The type of an encoded image of a store or release: PNG or JPEG."""
+    """The type of an encoded image of a store or release, PNG or JPEG, or of a small copy."""
+    if content.startswith(b"RIFF"):
+        return MEDIA_TYPE
     return "image/png" if content.startswith(b"\x89PNG") else "image/jpeg"
 
 

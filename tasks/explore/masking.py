@@ -34,17 +34,25 @@ def masked_text(text: str, spans: Sequence[Span] | None) -> str:
 
 
 def spans_of(tables: TolerantTables, text_ids: pl.Series) -> dict[str, list[dict[str, Any]]]:
-    """Content id of a text -> the personal data found in it, for all texts that were searched."""
-    found = tables.latest("text_pii", ["spans"], text_ids)
+    """Content id of a text -> the personal data found in it, for all texts that were searched.
+
+    Empty when a part of the table cannot be read.
+    """
+    found = tables.latest("text_pii", ["spans"], text_ids, strict=True)
     return dict(found.select("content_id", "spans").iter_rows())
 
 
 def blurred_images(tables: TolerantTables) -> dict[str, str]:
-    """Image id -> why it is blurred; images that are not blurred have an empty text, and those not measured none."""
-    nsfw = tables.latest("nsfw", ["nsfw_probability"])
-    faces = tables.latest("faces", ["confidence_max"])
-    read = tables.latest("image_text", ["text"])
+    """Image id -> why it is blurred; images that are not blurred have an empty text, and those not measured none.
+
+    Where a part of a table cannot be read, nothing counts as measured.
+    """
+    nsfw = tables.latest("nsfw", ["nsfw_probability"], strict=True)
+    faces = tables.latest("faces", ["confidence_max"], strict=True)
+    read = tables.latest("image_text", ["text"], strict=True)
     harmful = tables.latest("image_moderation", ["flagged_categories"])
+    if "signals/image_moderation" in tables.damaged:
+        return {}
     texts = {text_id(text): image_id for image_id, text in read.iter_rows() if text}
     searched = spans_of(tables, pl.Series(list(texts), dtype=pl.String))
     personal = {image_id for key, image_id in texts.items() if searched.get(key, True)}

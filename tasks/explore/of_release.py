@@ -14,7 +14,9 @@ from tasks.explore import listing
 from tasks.explore.source import Gone, Item, Message, Part, Reason, ShownImage, Side
 
 _KINDS = {"chat": listing.CONVERSATION, "battle": listing.BATTLE, "bench": listing.PROMPT, "failures": listing.FAILURE}
-_BROKEN = (pa.ArrowException, OSError, ValueError)
+_BROKEN = (pa.ArrowException, OSError, ValueError, pl.exceptions.PolarsError)
+_IMAGE_ID = r"^([0-9a-f]{32})\.[a-z]+$"
+"""Names of other forms, which no release of ours has, name no image: they become addresses and file names."""
 _GROUPS_IN_MEMORY = 3
 _MAP = "topics/map.parquet"
 _TEXTS = {
@@ -78,8 +80,8 @@ class OfRelease:
         """The place of a row group; notes which images it holds."""
         place = len(self._groups)
         self._groups.append((config, shard, group))
-        for name in rows["images"].explode().drop_nulls().struct.field("path"):
-            self._group_of.setdefault(name.partition(".")[0], place)
+        for image_id in rows["images"].explode().drop_nulls().struct.field("path").str.extract(_IMAGE_ID).drop_nulls():
+            self._group_of.setdefault(image_id, place)
         return place
 
     def _shards(self, config: str) -> list[Path]:
@@ -98,7 +100,7 @@ class OfRelease:
             return empty
         try:
             return pl.DataFrame(pq.ParquetFile(self._folder / _MAP).read()).select(empty.columns)
-        except (*_BROKEN, pl.exceptions.PolarsError) as error:
+        except _BROKEN as error:
             self._name(_MAP, error)
             return empty
 
@@ -118,8 +120,9 @@ class OfRelease:
         except _BROKEN as error:
             self._name(f"{config}/data", error)
             return {}
-        images = rows["images"].explode().drop_nulls().to_list()
-        return {image["path"].partition(".")[0]: image["bytes"] for image in images}
+        images = rows["images"].explode().drop_nulls().struct.unnest()
+        named = images.select(pl.col("path").str.extract(_IMAGE_ID), "bytes").drop_nulls()
+        return dict(named.iter_rows())
 
     def item(self, key: str, opened: bool) -> Item | None:
         """A row of the release."""
@@ -173,7 +176,7 @@ def _text(column: str, role: str | None = None) -> pl.Expr:
 
 _TAGS = pl.col("categories")
 _DAY = pl.from_epoch(pl.col("tstamp").cast(pl.Int64), "s").dt.date().cast(pl.String)
-_IMAGES = pl.col("images").list.eval(pl.element().struct.field("path").str.split(".").list.first())
+_IMAGES = pl.col("images").list.eval(pl.element().struct.field("path").str.extract(_IMAGE_ID)).list.drop_nulls()
 
 
 def _tags(rows: pl.DataFrame) -> pl.Expr:

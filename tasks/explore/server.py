@@ -106,7 +106,8 @@ class _Served:
         self.pages = Pages(source, ServedLinks(), comparison)
         self.opened: set[str] = set()
         self.opened_images: set[str] = set()
-        self.thumb = lru_cache(_THUMBS_IN_MEMORY)(self._thumb)
+        self._thumbs = lru_cache(_THUMBS_IN_MEMORY)(self._thumb)
+        self._changes = 0
         self._lock = Lock()
         self._seen: Any = None
 
@@ -116,7 +117,8 @@ class _Served:
             self.source.refresh()
             if self.source.listing is not self._seen:
                 self._seen = self.source.listing
-                self.thumb.cache_clear()
+                self._changes += 1
+                self._thumbs.cache_clear()
 
     def open(self, key: str) -> None:
         """Note that somebody asked for the masked content of an item."""
@@ -126,7 +128,11 @@ class _Served:
             self.opened.add(key)
             self.opened_images |= {image.image_id for image in [*item.images, *item.twin_images]}
 
-    def _thumb(self, image_id: str) -> bytes | None:
+    def thumb(self, image_id: str) -> bytes | None:
+        """A small copy of an image; one that another request began before a change is not shown after it."""
+        return self._thumbs(image_id, self._changes)
+
+    def _thumb(self, image_id: str, changes: int) -> bytes | None:
         content = self.source.image(image_id)
         hidden = self.source.hidden_image(image_id)
         return content and (images.blurred(content) if hidden else images.thumb(content))
@@ -139,6 +145,8 @@ def _guard(app: FastAPI, served: _Served, token: str, port: Callable[[], int]) -
         hosts = {f"{name}:{port()}" for name in ("127.0.0.1", "localhost", "[::1]")}
         if request.headers.get("host") not in hosts:
             response: Response = Response("This explorer answers on this machine only.", 403)
+        elif request.method == "POST" and request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            response = Response("Only the pages of this explorer may ask for that.", 403)  # cookies know no ports
         elif token and _entering(request, token):
             response = RedirectResponse("/", 303)
             response.set_cookie(COOKIE.format(port()), token, httponly=True, samesite="lax")
@@ -239,9 +247,11 @@ def _file_routes(app: FastAPI, served: _Served) -> None:
 
     @app.get("/images/{image_id}")
     def image(image_id: str) -> Response:
-        if served.source.hidden_image(image_id) and image_id not in served.opened_images:
-            return thumb(image_id)
-        return content(lambda: served.source.image(image_id))
+        def shown() -> bytes | None:
+            hidden = served.source.hidden_image(image_id) and image_id not in served.opened_images
+            return served.thumb(image_id) if hidden else served.source.image(image_id)
+
+        return content(shown)  # asks what is hidden after the source was refreshed
 
     @app.get("/static/{name}")
     def static(name: str) -> Response:

@@ -42,10 +42,10 @@ _SHOWN = [
 def _conversations(tables: TolerantTables) -> pl.DataFrame:
     """Conversations that are not quarantined, with masked texts, and the number of their part as `place`.
 
-    Texts are joined and masked one part at a time.
+    Texts are joined and masked one part at a time. Raises StoreUnwell when the quarantine cannot be read.
     """
-    quarantined = tables.read("quarantine", ["key"])["key"]
-    searched = tables.latest("text_pii", ["spans"]).with_columns(searched=True)
+    quarantined = tables.store.read("quarantine", ["key"])["key"]
+    searched = tables.latest("text_pii", ["spans"], strict=True).with_columns(searched=True)
     parts = [(0, tables.store.empty("conversations", _CONVERSATION)), *tables.parts("conversations", _CONVERSATION)]
     return pl.concat(
         _with_texts(rows.filter(~pl.col("conversation_id").is_in(quarantined.implode())), searched).with_columns(

@@ -10,11 +10,12 @@ from tasks.storage.tables import Store
 
 
 class TolerantTables:
-    """Tables of a store, part by part. `problems` names the tables with parts that cannot be read."""
+    """Tables of a store, part by part. `problems` and `damaged` name the tables with parts that cannot be read."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.problems: list[str] = []
+        self.damaged: set[str] = set()
 
     def parts(self, table: str, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pl.DataFrame]]:
         """(number of the part, its rows), without parts that are lost or broken."""
@@ -33,8 +34,13 @@ class TolerantTables:
         """The readable rows of a table."""
         return pl.concat([self.store.empty(table, columns), *(rows for _, rows in self.parts(table, columns))])
 
-    def latest(self, signal: str, columns: Sequence[str], content_ids: pl.Series | None = None) -> pl.DataFrame:
-        """`content_id` and columns of the value of a signal that was measured last, for each content id."""
+    def latest(
+        self, signal: str, columns: Sequence[str], content_ids: pl.Series | None = None, strict: bool = False
+    ) -> pl.DataFrame:
+        """`content_id` and columns of the value of a signal that was measured last, for each content id.
+
+        With `strict`, no values when a part cannot be read: it may hold a later value than the other parts.
+        """
         table = f"signals/{signal}"
         names = ["content_id", "measured_at", *columns]
         frames = [self.store.empty(table, names)]
@@ -42,10 +48,13 @@ class TolerantTables:
             frames.append(
                 rows if content_ids is None else rows.filter(pl.col("content_id").is_in(content_ids.implode()))
             )
+        if strict and table in self.damaged:
+            frames = frames[:1]
         last = pl.concat(frames).sort("measured_at", maintain_order=True).unique("content_id", keep="last")
         return last.drop("measured_at")
 
     def _name(self, table: str) -> None:
+        self.damaged.add(table)
         problem = f"table {table}: a part is lost or broken and is left out; what is shown is incomplete"
         if problem not in self.problems:
             self.problems.append(problem)

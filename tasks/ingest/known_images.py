@@ -37,9 +37,12 @@ PDQ_DISTANCE_MAX = 128
 _SEPARATORS = re.compile(r"[\s,;]+")
 _APPLIED = "ingest/known_hashes"
 _UNFINISHED = "ingest/holding"
-_IDS = ("image_id", "source_image_id", "image_a", "image_b", "content_id", "document_id")
-_LAST = ("presets", "image_files", "signals/image_hash")
-"""Tables to purge last: a killed purge needs them to find the same images again."""
+_IDS = ("image_id", "source_image_id", "image_a", "image_b", "content_id", "document_id", "question_id")
+_LAST = (
+    "signals/image_text", "redacted_conversations", "conversations", "redacted_images", "presets", "image_files",
+    "signals/image_hash",
+)  # fmt: skip
+"""Tables to purge last: a killed purge needs them to find the same images, texts and prompts again."""
 
 
 class FileDigests(NamedTuple):
@@ -213,14 +216,18 @@ def _by_pixels(store: Store, listed: KnownHashes) -> set[str]:
 
 
 def _purge(store: Store, images: set[str], names: set[str]) -> None:
-    """Remove every row about the images, their redacted copies, their text, and prompts that show them."""
+    """Remove every row about the images, their redacted copies, their text, and prompts that show them.
+
+    Answers to such prompts, verdicts on them and what was screened of both go, too.
+    """
     made = store.read("redacted_images", ["image_id", "source_image_id"])
     images = images | set(made.filter(pl.col("source_image_id").is_in(sorted(images)))["image_id"])
     shown = pl.col("image_ids").list.set_intersection(sorted(images)).list.len() > 0
     read = store.read("signals/image_text", ["content_id", "text"]).filter(pl.col("content_id").is_in(sorted(images)))
     gone = images | {text_id(text) for text in read["text"] if text}
     for table in ("conversations", "redacted_conversations"):
-        gone |= set(store.read(table, ["document_id", "image_ids"]).filter(shown)["document_id"])
+        showing = store.read(table, ["conversation_id", "document_id", "image_ids"]).filter(shown)
+        gone |= {*showing["document_id"], *showing["conversation_id"]}
     for table in sorted(TABLES, key=lambda table: _LAST.index(table) if table in _LAST else -1):
         columns = arrow_schema(TABLES[table].row).names
         tests = [pl.col(name).is_in(sorted(gone)) for name in _IDS if name in columns]

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
 from schemas.errors import BadInput
@@ -16,7 +17,7 @@ from tasks.explore.pages import ASSETS, DECK, STATIC, Comparison
 from tasks.explore.static_pages import export_pages
 from tests.looked_store import client, strict
 from tests.small_store import HOSTILE_MODEL, manifest_of
-from tests.tampered_release import CHAT
+from tests.tampered_release import CHAT, rewrite
 
 DECK_SHA256 = "5874d3536e9544c50b8cb419acc8046370de4557c6e1070635f5195a621eedb9"
 """Of dist.min.js in deck.gl-9.1.15.tgz of the npm registry."""
@@ -83,6 +84,26 @@ def test_a_damaged_shard_is_named_and_the_rest_is_shown(own_release):
     visitor = client(OfRelease(own_release, "1.0.0", lambda: False))
     page = visitor.get("/").text
     assert f"{CHAT} cannot be read (ArrowInvalid) and is left out" in page and "vs" in page
+
+
+def test_a_shard_that_lacks_a_column_is_named_too(own_release):
+    pq.write_table(pq.read_table(own_release / CHAT).drop_columns(["topic"]), own_release / CHAT)
+    page = client(OfRelease(own_release, "1.0.0", lambda: False)).get("/").text
+    assert f"{CHAT} cannot be read (ColumnNotFoundError) and is left out" in page and "vs" in page
+
+
+@pytest.mark.parametrize("name", ["{outside}/image.png", "../../image.png", "x\0y.png", "", None])
+def test_an_image_with_a_name_that_is_a_path_is_written_nowhere(own_release, tmp_path, name):
+    (outside := tmp_path / "outside").mkdir()
+
+    def renamed(rows):
+        path = name and name.format(outside=outside)
+        return [row | {"images": [image | {"path": path} for image in row["images"]]} for row in rows]
+
+    rewrite(own_release, CHAT, renamed)
+    export_pages(OfRelease(own_release, "1.0.0", lambda: False), tmp_path / "site", 100, None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["outside", "release", "site"]
+    assert list(outside.iterdir()) == []
 
 
 def test_a_release_without_a_map_has_none(own_release):

@@ -3,6 +3,7 @@
 import shutil
 from datetime import UTC, datetime
 
+import polars as pl
 import pytest
 
 from tasks.explore.listing import item_key
@@ -13,7 +14,7 @@ from tasks.policy.explained import explained
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import UNFINISHED
 from tasks.takedown.take_down import take_down
-from tests.builders import conversation, store_with
+from tests.builders import conversation, facts_frame, store_with
 from tests.looked_store import EMAIL, HOSTILE, PORT, SOURCE, USER, Looked, TestClient, client, strict
 
 PERSONAL, FACE = item_key("conversation", "personal"), item_key("conversation", "face")
@@ -152,6 +153,22 @@ def test_a_takedown_removes_an_item_at_once(own):
     assert key not in visitor.get("/").text + visitor.get("/topics/piece-0.js").text
 
 
+def test_a_small_copy_that_was_made_during_a_takedown_is_not_kept(own, monkeypatch):
+    source = OfStore(own.store, explained)
+    visitor, read = client(source), source.image
+
+    def read_late(image_id):
+        content = read(image_id)
+        monkeypatch.undo()
+        take_down(own.store, ["face"], [], datetime.now(UTC), dry_run=False)
+        assert visitor.get("/").status_code == 200
+        return content
+
+    monkeypatch.setattr(source, "image", read_late)
+    visitor.get(f"/thumbs/{own.faces}")
+    assert visitor.get(f"/thumbs/{own.faces}").status_code == 404
+
+
 def test_nothing_is_shown_while_a_takedown_is_under_way(own):
     visitor = client(OfStore(own.store, explained))
     own.store.write_bytes(UNFINISHED, b"")
@@ -165,6 +182,55 @@ def test_a_damaged_part_is_named_and_the_rest_is_shown(own, table):
     own.store.write_bytes(f"tables/{table}/{part}", b"broken")
     page = client(OfStore(own.store, explained)).get("/").text
     assert f"table {table}: a part is lost or broken" in page and own.store.root not in page
+
+
+def broken_last_part(own, table):
+    own.store.write_bytes(f"tables/{table}/{own.store.parts(table)[-1]}", b"broken")
+    return OfStore(own.store, explained)
+
+
+def test_without_a_readable_quarantine_nothing_is_shown(own):
+    visitor = client(OfStore(own.store, explained))
+    broken_last_part(own, "quarantine")
+    app, path = explorer(OfStore(own.store, explained), lambda: PORT)
+    visitor = TestClient(app, base_url=f"http://127.0.0.1:{PORT}")
+    assert visitor.get(path).status_code == 500 and "A flagged prompt" not in visitor.get("/").text
+    assert visitor.get(f"/items/{item_key('conversation', own.quarantined)}").status_code == 500
+    assert visitor.get(f"/images/{own.plain}").status_code == 404
+
+
+@pytest.mark.parametrize("signal", ["faces", "nsfw", "image_text", "image_moderation"])
+def test_while_a_measurement_is_lost_images_are_blurred(own, signal):
+    frame = own.store.read(f"signals/{signal}").filter(content_id=own.plain)
+    flagged = facts_frame("image_moderation", {own.plain: {"flagged_categories": ["violence"]}})
+    own.store.append(f"signals/{signal}", flagged if signal == "image_moderation" else frame)
+    assert broken_last_part(own, f"signals/{signal}").hidden_image(own.plain)
+
+
+def test_while_a_later_search_for_personal_data_is_lost_texts_are_masked(own):
+    own.store.append("signals/text_pii", own.store.read("signals/text_pii"))
+    visitor = client(broken_last_part(own, "signals/text_pii"))
+    for address in ("/", f"/items/{item_key('conversation', 'c4')}"):
+        page = visitor.get(address).text
+        assert "not searched for personal data yet" in page and "evil.test/p.png" not in page
+
+
+def test_a_face_that_was_found_meanwhile_is_blurred_at_once(own):
+    visitor = client(OfStore(own.store, explained))
+    plain = visitor.get(f"/images/{own.plain}").content
+    own.store.append(
+        "signals/faces",
+        own.store.read("signals/faces").filter(content_id=own.faces).with_columns(content_id=pl.lit(own.plain)),
+    )
+    blurred = visitor.get(f"/images/{own.plain}")
+    assert blurred.content != plain and blurred.headers["content-type"] == "image/webp"
+
+
+@pytest.mark.parametrize("site", ["same-site", "cross-site", "none"])
+def test_no_other_page_opens_an_item(browser, site):
+    assert browser.post(f"/items/{PERSONAL}/open", headers={"sec-fetch-site": site}).status_code == 403
+    assert EMAIL not in browser.get(f"/items/{PERSONAL}").text
+    assert browser.post(f"/items/{PERSONAL}/open", headers={"sec-fetch-site": "same-origin"}).status_code == 200
 
 
 def test_nothing_is_written_to_the_store(own, of_store):

@@ -17,6 +17,8 @@ import pytest
 from flows.commands.view import opened
 from tasks.explore.source import Gone
 from tasks.storage.tables import Store
+from tasks.storage.tombstones import UNFINISHED
+from tests.tampered_release import CHAT, rewrite
 
 
 @pytest.fixture
@@ -60,6 +62,16 @@ def test_a_comparison_is_exported_too(curate, store, release, tmp_path):
     assert "Compared with 1.0.0" in (tmp_path / "site" / "compare.html").read_text(encoding="utf-8")
 
 
+def test_an_export_has_no_reasons_of_the_store(curate, store, release, tmp_path):
+    old = Path(shutil.copytree(release, tmp_path / "old"))
+    rewrite(old, CHAT, lambda rows: [*rows, rows[0] | {"conversation_id": "left since"}])
+    with opened(str(release), str(old)) as (_, comparison):
+        assert comparison.diff.why["chat"] == {"not in the store": 1}
+    assert curate("view", release, "--against", old, "--export", tmp_path / "site")[0] == 0
+    page = (tmp_path / "site" / "compare.html").read_text(encoding="utf-8")
+    assert "left since" in page and "not in the store" not in page
+
+
 def refused(curate, *arguments) -> str:
     code, out, err = curate("view", *arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
@@ -80,6 +92,12 @@ def test_bad_input_is_one_clear_line(curate, store, release, tmp_path):
         port = taken.getsockname()[1]
         assert f"--port {port} cannot be used (Address already in use)" in refused(curate, release, "--port", port)
     assert "--port" in refused(curate, release, "--port", "99999")
+
+
+def test_a_store_with_an_unfinished_takedown_is_refused_in_one_line(curate, store, tmp_path):
+    copy = Store(str(shutil.copytree(store.root, tmp_path / "copy")))
+    copy.write_bytes(UNFINISHED, b"")
+    assert "finish it with `curate takedown`" in refused(curate, copy.root, "--no-browser")
 
 
 def test_a_release_of_another_version_and_a_withdrawn_one_are_refused(curate, release, tmp_path):

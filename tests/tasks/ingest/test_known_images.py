@@ -7,12 +7,16 @@ import numpy as np
 import polars as pl
 import pytest
 
+from schemas.judge_release import JudgeCard, ScreenedText
 from schemas.tables import TABLES
 from tasks.demo.images import photographs, view
 from tasks.images.decode import open_image
 from tasks.images.hashes import pdq_digits
+from tasks.ingest import known_images
 from tasks.ingest.known_images import file_digests
 from tasks.ingest.presets import logged_name
+from tasks.storage.part_rewrite import rows_without
+from tasks.storage.tables import frame_of
 from tests.builders import facts_frame, image_bytes
 from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, rejected, state, vote, write
 
@@ -104,6 +108,11 @@ def test_a_new_list_removes_what_was_taken_in_before(logs, tmp_path, listing, ki
     store.append("signals/nsfw", facts_frame("nsfw", {OPENED.image_id: {}}))
     document = store.read("conversations").filter(conversation_id=conv_id("bad"))["document_id"][0]
     store.append("signals/categories", facts_frame("categories", {document: {}}))
+    sides = {"model_a": "a", "model_b": "b", "answer_a": "1", "answer_b": "2"}
+    card = JudgeCard(question_id=conv_id("bad"), verdict_id="3", label="A=B", **sides)
+    store.replace("judge_cards", frame_of(JudgeCard, [card]))
+    said = ScreenedText(item_id="1", question_id=conv_id("bad"), reasons=[], text="A red square.", policy_hash="4")
+    store.replace("screened_texts", frame_of(ScreenedText, [said]))
     looked: list[str] = []
     ingested(logs, tmp_path / "store", looked, **listing(LINES[kind]))
     assert looked == []
@@ -159,6 +168,23 @@ def test_a_killed_hold_is_finished_by_the_next_run(logs, tmp_path, listing, monk
     store = ingested(logs, tmp_path / "store")
     assert rejected(store) == {(DAY, 1): "known_hash"} and store.read("rejects").height == 1
     assert store.read("conversations")["conversation_id"].to_list() == [conv_id("good")]
+
+
+def test_a_killed_purge_is_finished_by_the_next_run(logs, tmp_path, listing, monkeypatch):
+    store = ingested(logs, tmp_path / "store")
+    document = store.read("conversations").filter(conversation_id=conv_id("bad"))["document_id"][0]
+    store.append("signals/categories", facts_frame("categories", {document: {}}))
+
+    def killed(store, table, *rest):
+        if table == "signals/categories":
+            raise KeyboardInterrupt
+        return rows_without(store, table, *rest)
+
+    with monkeypatch.context() as kill, pytest.raises(KeyboardInterrupt):
+        kill.setattr(known_images, "rows_without", killed)
+        ingested(logs, tmp_path / "store", **listing(LINES["sha256"]))
+    ingested(logs, tmp_path / "store", **listing(LINES["sha256"]))
+    assert document not in cells(store) and OPENED.image_id not in cells(store)
 
 
 def test_a_listed_preset_is_held_and_not_opened_again(logs, tmp_path, listing):
