@@ -19,7 +19,7 @@ from tasks.dedup.near_images import representatives
 from tasks.dedup.near_prompts import near_prompts
 from tasks.dedup.repeats import duplicates_of, hot_battles, preset_datasets
 from tasks.policy.policy_file import load_policy, policy_hash
-from tasks.policy.proof import unproven
+from tasks.policy.proof import repeated_words, unproven
 from tasks.policy.review import reviewed
 from tasks.policy.rules import (
     FIRED,
@@ -124,7 +124,7 @@ def verdicts(known: StoredSignals, policy: Policy) -> Verdicts:
         keep=pl.col("reasons").list.len() == 0, policy=pl.lit(policy.name), policy_hash=pl.lit(policy_hash(policy))
     )
     stamped = stamped.with_columns(pl.col("kept_by_screening").fill_null(pl.col("keep")))
-    stamped = stamped.join(_withheld_words(known, policy), on=["item_kind", "item_id"], how="left")
+    stamped = stamped.join(_withheld_words(known, redacted, policy), on=["item_kind", "item_id"], how="left")
     decisions = stamped.select(frame_schema(Decision).names())
     alone = pl.concat([of_battles_alone, described_alone])
     return Verdicts(decisions, alone.select("item_id", "reason"), near)
@@ -217,15 +217,17 @@ def _of_battles(known: StoredSignals, hits: pl.DataFrame, policy: Policy) -> pl.
     )
 
 
-def _withheld_words(known: StoredSignals, policy: Policy) -> pl.DataFrame:
+def _withheld_words(known: StoredSignals, redacted: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """item_kind, item_id and `vote_reason_withheld` of the battles whose voters wrote something.
 
-    Withheld by every rule over users' messages that drops, holds or redacts: words of a vote are not redacted.
+    Withheld by every rule over users' messages that drops, holds or redacts, and where they repeat what is redacted in
+    the battle: words of a vote are not redacted.
     """
     written = known.battles.drop_nulls("vote_reason_id").select(item_id="battle_id", content_id="vote_reason_id")
     over = {Over.MESSAGES: written, Over.USER_MESSAGES: written}
     rules = [rule for rule in policy.rules if rule.over in over and known.stands(rule) and not describes(rule)]
     hits = fired(rules, over, known.signal, {}).filter(pl.col("action") != Action.TAG.value)
+    hits = pl.concat([hits, repeated_words(known.battles, known.conversations, redacted, known.signal, policy)])
     reasons = reasons_of(hits.with_columns(action=pl.lit(Action.DROP.value)), written["item_id"])
     battle = pl.lit(ItemKind.BATTLE.value).alias("item_kind")
     return reasons.select(battle, "item_id", vote_reason_withheld="reasons")

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from schemas.policy import Action, Over, Policy
-from tasks.policy.redact import ROLES, redact_rules, spans_of
+from tasks.policy.redact import ROLES, exercise_names, findings, redact_rules, redact_texts, spans_of
 from tasks.policy.redact_text import without_left
 from tasks.policy.rules import FIRED, Signals, fired
+from tasks.storage.content_id import text_id
 
 
 def unproven(
@@ -51,3 +52,28 @@ def _fired_on_left_names(named: pl.DataFrame, signals: Signals, policy: Policy) 
             held = [(turn["content"], spans[turn["text_id"]]) for turn in said if turn["text_id"] in spans]
             if all(found and not without_left(text, found, set(left)) for text, found in held):
                 yield item, place, Action.REDACT.value
+
+
+def repeated_words(
+    battles: pl.DataFrame, conversations: pl.DataFrame, redacted: pl.DataFrame, signals: Signals, policy: Policy
+) -> pl.DataFrame:
+    """Redact rules as fired on battles whose voter wrote a value that is redacted in one of the sides."""
+    sides = ["conversation_a", "conversation_b"]
+    changed = pl.any_horizontal(pl.col(sides).is_in(redacted["conversation_id"].implode()))
+    written = battles.drop_nulls("vote_reason").filter(changed).select("battle_id", *sides, "vote_reason")
+    if written.is_empty():
+        return pl.DataFrame(schema=FIRED)
+    found, rows = findings(policy, signals), list[tuple[str, int, str, str]]()
+    names = {side for row in written.select(sides).iter_rows() for side in row}
+    asked = conversations.filter(pl.col("conversation_id").is_in(sorted(names)))
+    said = {
+        name: (turns, ids) for name, turns, ids in asked.select("conversation_id", "turns", "image_ids").iter_rows()
+    }
+    for battle_id, a, b, words in written.iter_rows():
+        shown = [said[side] for side in (a, b) if side in said]
+        turns = [turn for turns, _ in shown for turn in turns]
+        values = {v: kind for _, ids in shown for i in ids for v, kind in found.image_values.get(i, {}).items()}
+        vote = {"role": "user", "content": words, "text_id": text_id(words), "images": []}
+        _, counts = redact_texts([*turns, vote], found, values, exercise_names(turns, found))
+        rows += [(battle_id, len(policy.rules), reason, Action.DROP.value) for reason in {r for r, _ in counts[-1]}]
+    return pl.DataFrame(sorted(rows), schema=FIRED, orient="row")

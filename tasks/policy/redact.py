@@ -233,7 +233,10 @@ def redact_texts(
     for _ in range(ROUNDS):
         hits = [found.messages[turn["role"]].get(text_id(t), ()) for turn, t in zip(turns, texts, strict=True)]
         reason_of |= {span.type: reason for hit in hits for reason, span in hit}
-        spans = [without_left(text, [s for _, s in hit], left) for text, hit in zip(texts, hits, strict=True)]
+        spans = [
+            without_left(text, [*(s for _, s in hit), *_as_persons(text, found)], left)
+            for text, hit in zip(texts, hits, strict=True)
+        ]
         for text, own in zip(texts, spans, strict=True):
             values |= values_of(text, own)
         replaced = [redact_text(text, own, values, placeholders) for text, own in zip(texts, spans, strict=True)]
@@ -244,10 +247,21 @@ def redact_texts(
     return list(zip(texts, shown, strict=True)), counts
 
 
-def exercise_names(turns: Iterable[Mapping[str, Any]], found: Findings) -> set[str]:
-    """Names of exercises and options in messages, in the form in which values are compared; they are not redacted."""
+def exercise_names(turns: Sequence[Mapping[str, Any]], found: Findings) -> set[str]:
+    """Names of exercises and options in messages, in the form in which values are compared; they are not redacted.
+
+    A name that is a person's in a message by a user is of that person, even where an exercise has it too.
+    """
+    users = [turn for turn in turns if turn["role"] == "user"]
+    hits = ((turn["content"], span) for turn in users for _, span in found.messages["user"].get(turn["text_id"], ()))
+    people = {plain_form(text[span.start : span.end], PERSON) for text, span in hits if span.type == PERSON}
     spans = ((turn["content"], span) for turn in turns for span in found.exercise_names.get(turn["text_id"], ()))
-    return {plain_form(text[span.start : span.end], PERSON) for text, span in spans}
+    return {plain_form(text[span.start : span.end], PERSON) for text, span in spans} - people
+
+
+def _as_persons(text: str, found: Findings) -> list[Span]:
+    """Names of exercises and options in a text, to redact those that do not stay."""
+    return [span._replace(type=PERSON) for span in found.exercise_names.get(text_id(text), ())]
 
 
 def _listed(part: str, counts: Sequence[_Counts]) -> list[Redaction]:

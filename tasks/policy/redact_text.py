@@ -108,9 +108,18 @@ def moved(character: int, gone: Iterable[Replaced]) -> int:
 def _repeats(text: str, values: Mapping[str, str]) -> Iterable[Span]:
     """Occurrences of the values as whole words, except inside placeholders."""
     for value, kind in values.items():
-        if value in text:
-            for found in re.finditer(rf"(?<![\w<]){re.escape(value)}(?![\w>])", text):
-                yield Span(found.start(), found.end(), kind)
+        start = text.find(value)
+        while start >= 0:
+            end = start + len(value)
+            whole = not (_joins(text[max(0, start - 1) : start], "<") or _joins(text[end : end + 1], ">"))
+            if whole:
+                yield Span(start, end, kind)
+            start = text.find(value, end if whole else start + 1)
+
+
+def _joins(char: str, mark: str) -> bool:
+    """Whether a word or placeholder goes on with this character; `char` is empty at the ends of a text."""
+    return char.isalnum() or (char != "" and char in ("_", mark))
 
 
 def _without_overlaps(spans: Iterable[Span]) -> list[Span]:

@@ -89,7 +89,7 @@ _PROVIDED = {
     "image_text": _Call("read", version="2"),
     "image_embedding": _Call("embed_images", value=_embedding),
     "image_moderation": _Call("moderate_images"),
-    "text_pii": _Call("find_pii", version="2", value=_text_pii),
+    "text_pii": _Call("find_pii", version="3", value=_text_pii),
     "moderation": _Call("moderate"),
     "language": _Call("identify"),
     "text_embedding": _Call("embed_texts", value=_embedding),

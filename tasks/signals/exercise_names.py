@@ -1,7 +1,7 @@
 """Tells names that an exercise or a list of options makes up (`Tom has 5 apples`, `(A) Alicia`) from names of people.
 
 A name in an exercise is one word, in a text that asks for a result or gives one, that holds no other personal data and
-in which nobody speaks of themselves. A name in a list of options is all that the option holds.
+in which nobody speaks of themselves. A name in a list of options is all that the option holds, in such a text.
 """
 
 import re
@@ -22,8 +22,10 @@ _ASKS = re.compile(
 )
 """Words with which exercises ask for a result and answers give one, and formulas."""
 _OF_THE_WRITER = re.compile(
-    r"(?<![\w$\\(])(?:I(?!\w|[.)$])|I['’]m|my|me|mine|myself|ich|mein\w{0,2}|mir|mich|je|j['’]ai|mon|ma|mes|yo|mis?|io|mio|mia|ik|mijn"
-    r"|friend|neighbou?r|colleague|boss|husband|wife)(?!\w)"
+    r"(?<![\w$\\(])(?:I(?!\w|[.)$])|i(?= (?:am|was|have|had|can|could|should|do|did|will|would|must|may|need|want|give"
+    r"|pay|owe|get|know|think)\b)|(?i:i['’]m|my|me|mine|myself|our|ours|ich|mein\w{0,2}|mir|mich|unser\w{0,2}|je|j['’]ai"
+    r"|mon|ma|mes|notre|nos|yo|mis?|nuestr[oa]s?|io|mio|mia|nostr[oaie]|eu|meus?|minhas?|noss[oa]s?|ik|mijn|onze?"
+    r"|m[oó]j\w{0,3}|moi\w{1,2}|nasz\w{0,4}|friend|neighbou?r|colleague|boss|husband|wife|voisine?)(?!\w))(?!\w)"
 )
 """Words with which a writer speaks of themselves and their own people."""
 _OPTION = re.compile(
@@ -36,7 +38,9 @@ def exercise_names(text: str, spans: Sequence[PiiSpan]) -> list[PiiSpan]:
     """The spans, in which names of exercises and options have the type `exercise_name` instead of `person`."""
     if not any(span.type == PERSON for span in spans):
         return list(spans)
-    options, asks = _options(text), _is_exercise(text, spans)
+    if any(span.type != PERSON for span in spans) or _OF_THE_WRITER.search(text):
+        return list(spans)
+    options, asks = _options(text), _ASKS.search(text) is not None
 
     def made_up(span: PiiSpan) -> bool:
         name = text[span.start : span.end]
@@ -50,9 +54,3 @@ def _options(text: str) -> set[str]:
     """What the options hold, where there are at least A and B."""
     found = [(option["mark"], option["text"]) for option in _OPTION.finditer(text)]
     return {held for _, held in found} if {"A", "B"} <= {mark for mark, _ in found} else set()
-
-
-def _is_exercise(text: str, spans: Sequence[PiiSpan]) -> bool:
-    if any(span.type != PERSON for span in spans):
-        return False
-    return _ASKS.search(text) is not None and _OF_THE_WRITER.search(text) is None

@@ -50,6 +50,8 @@ _NOBODYS = re.compile(
 )
 """Roads, squares and platforms that are only counted (`Square 8`, `A21 road`), a street with the name of a day and no
 house number (`9 de Julio Avenue`), a row of a table, a pH, and code."""
+_HOUSE_BEHIND = re.compile(r"[,\s]{0,2}(?:#|n[oº°]\.?[º°]?|n[uú]m(?:ero)?\.?)[^\S\n]{0,2}\d{1,5}(?!\w)", re.I)
+"""A house number that is called one, behind the name of a street."""
 _STREET_TYPES = (
     r"way|place|pl|plaza|parkway|pkwy|circle|cir|trail|close|row|walk|hill|gardens?|mews|route|rue|av|all[ée]e|chemin|quai"
     r"|impasse|cours|via|viale|piazz(?:a|etta)|corso|largo|strada|vicolo|calle|avenida|avda|carrera|paseo|camino|r[uú]a"
@@ -101,6 +103,8 @@ def addresses(text: str, words: Sequence[Word]) -> Iterator[PiiSpan]:
         before, after = _NUMBERS_BEFORE.search(text, max(0, start - 16), start), text[start:end]
         start = before.start() if before else start
         corner = _CORNER.search(text, max(0, start - 16), start)
+        if house := _HOUSE_BEHIND.match(text, end):
+            end = house.end()
         if corner and (other := _OTHER_STREET.match(text, end)):
             start, end = corner.start(), other.end()
         numbered = before or any(char.isdigit() for char in after)

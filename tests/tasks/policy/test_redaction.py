@@ -264,3 +264,18 @@ def test_redacting_again_makes_no_new_image_and_the_same_bytes(redacting):
     before = {table: redacting.store.parts(table) for table in ("redacted_images", "redacted_conversations")}
     redacting.decide()
     assert {table: redacting.store.parts(table) for table in before} == before
+
+
+@pytest.mark.parametrize("name", ["Priya", "Bo"])
+def test_a_name_by_which_a_user_calls_a_person_is_no_name_of_an_exercise(redacting, name):
+    asked, answered = f"Hello, {name} here. Give me a puzzle.", f"{name} has 5 apples. How many are left?"
+    exercise = _people(answered, name) | {"types": ["exercise_name"]}
+    exercise["spans"] = [span | {"type": "exercise_name"} for span in exercise["spans"]]
+    facts = {text_id(asked): _people(asked, name), text_id(answered): exercise}
+    redacting.given([conversation("c", asked, answered)], facts={"text_pii": facts}).decide()
+    (form,) = redacting.store.read("redacted_conversations").to_dicts()
+    assert [turn["content"] for turn in form["turns"]] == [
+        "Hello, <PERSON_1> here. Give me a puzzle.",
+        "<PERSON_1> has 5 apples. How many are left?",
+    ]
+    assert form["left_names"] == []

@@ -59,6 +59,18 @@ def test_words_are_withheld_where_a_policy_redacts_messages(decided_on):
     assert row["vote_reason_withheld"] == ["pii_text"]
 
 
+def test_words_that_repeat_what_is_redacted_in_the_battle_are_withheld(deciding):
+    asked, words = "Is Ana Lopez in it?", "The left one knows Ana Lopez"
+    left, right = sides("b", asked, "Yes.")
+    vote = battle(left, right, vote_reason=words, vote_reason_id=text_id(words))
+    name = {"types": ["person"], "spans": [{"type": "person", "start": 3, "end": 12, "confidence": 1.0}]}
+    deciding.policy = "redact"
+    facts = {"text_pii": {text_id(asked): name, text_id("Is <PERSON_1> in it?"): {}, text_id(words): {}}}
+    deciding.given([left, right], battles=[vote], facts=facts).decide()
+    (row,) = deciding.store.read("decisions").filter(item_kind="battle").to_dicts()
+    assert "pii_text" in row["vote_reason_withheld"]
+
+
 def test_explain_says_what_became_of_the_words_and_does_not_quote_them(decided_on, deciding, curate):
     decided_on(clean(text_pii={"types": ["email"]}))
     code, out, _ = curate("explain", "b", "--store", deciding.store.root, "--json")

@@ -38,6 +38,10 @@ def test_a_name_in_an_exercise_is_of_nobody(text, name):
         ("How much does Eva Berg owe?", "Eva Berg"),
         ("Eva lives in Leeds.", "Eva"),
         ("how many apples has eva", "eva"),
+        ("My Eva is ill. How long should she rest?", "Eva"),
+        ("How many pills can i give Eva?", "Eva"),
+        ("Combien gagne notre voisine Eva ?", "Eva"),
+        ("Our new doctor is Eva. How old is she?", "Eva"),
     ],
 )
 def test_a_name_that_may_be_somebodys_stays_a_person(text, name):
@@ -59,6 +63,14 @@ def test_other_personal_data_in_the_text_makes_it_no_exercise():
 )
 def test_a_name_that_is_an_option_is_of_nobody(text):
     assert told(text, "Alicia", "Bea Berg") == {"Alicia": "exercise_name", "Bea Berg": "exercise_name"}
+
+
+@pytest.mark.parametrize("start", ["My patients:", "Our team:", "Mail tom@example.org:"])
+def test_a_list_beside_other_personal_data_or_by_somebody_who_knows_them_is_no_list_of_options(start):
+    text = f"{start}\nA. Alicia Ruiz\nB. Bea Berg"
+    others = {"email": "tom@example.org"} if "@" in start else {}
+    found = told(text, "Alicia Ruiz", "Bea Berg", **others)
+    assert {found["Alicia Ruiz"], found["Bea Berg"]} == {"person"}
 
 
 def test_a_list_of_people_is_no_list_of_options():

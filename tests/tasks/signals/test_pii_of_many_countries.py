@@ -258,3 +258,8 @@ def test_one_small_word_is_a_name_only_where_names_are_written_small_or_introduc
 def test_one_small_word_is_a_name_only_when_it_surely_is_one(word, names):
     assert len(list(persons(word, [Word(0, 4, 0.6, 0, 0)]))) == names
     assert len(list(persons(word, [Word(0, 4, 0.9, 0, 0)]))) == 1
+
+
+def test_a_house_number_behind_a_street_of_a_date_makes_it_an_address(embedded):
+    text = "Vivo en Calle 20 de Noviembre No. 45 Col. Centro"
+    assert ("address", "Calle 20 de Noviembre No. 45") in found(embedded, text)
