@@ -89,8 +89,11 @@ def _after(query: Query) -> str:
 
 
 def explorer(source: Source, port: Callable[[], int], comparison: Comparison | None = None) -> tuple[FastAPI, str]:
-    """The app and the path of the link to open first. `port` is known once the server listens."""
-    token = secrets.token_urlsafe(24) if source.private else ""
+    """The app and the path of the link to open first. `port` is known once the server listens.
+
+    A comparison needs a token too: it may tell what the store knows of removed rows.
+    """
+    token = secrets.token_urlsafe(24) if source.private or comparison else ""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     served = _Served(source, comparison)
     _guard(app, served, token, port)
@@ -159,7 +162,7 @@ def _guard(app: FastAPI, served: _Served, token: str, port: Callable[[], int]) -
         else:
             response = await answer(request)
         response.headers.update(_HEADERS)
-        response.headers["Cache-Control"] = "no-store" if served.source.private else "no-cache"
+        response.headers["Cache-Control"] = "no-store" if token else "no-cache"
         return response
 
 

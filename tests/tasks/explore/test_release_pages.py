@@ -122,9 +122,12 @@ def test_a_comparison_says_what_came_left_and_changed(of_release):
         rules=["policy now drops: face: <i>"], schema_changes=[], rows={"chat added": 1, "chat removed": 2}, columns={},
         why={"chat": {"face": 2}}, bump=Bump.MINOR, next_version="1.1.0",
     )  # fmt: skip
-    page = client(of_release, Comparison("0.9.0", found, changes)).get("/compare").text
+    browser = client(of_release, Comparison("0.9.0", found, changes))
+    page = browser.get("/compare").text
     strict(page)
     assert f"/items/{item_key(first['kind'], first['id'])}" in page and "&lt;b&gt;gone" in page and "face: 2" in page
+    browser.cookies.clear()
+    assert browser.get("/compare").status_code == 403  # the reasons are the store's
 
 
 def test_static_pages_are_strict_and_every_link_leads_to_a_file(site, of_release):
