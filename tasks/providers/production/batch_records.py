@@ -1,0 +1,72 @@
+"""What a store remembers of batches that a vendor may hold: hashes of questions, and none of their text."""
+
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tasks.storage.tables import Store
+
+KEPT_FOR = timedelta(days=30)
+"""Vendors delete answers within this time."""
+FOLDER = "batches"
+
+
+class BatchRecord(BaseModel):
+    """One batch. Holds hashes of questions and none of their text."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    token: str
+    """Our name of the batch; the vendor stores it with the batch."""
+    service: str
+    """Vendor and model."""
+    names: frozenset[str]
+    """Names of its questions."""
+    created_at: datetime
+    """When the record was created."""
+    batch_id: str = ""
+    """The vendor's id of the batch; empty until it is known."""
+
+
+class BatchRecords:
+    """The batch records of one service, each stored before its batch is created and deleted after its answers are."""
+
+    def __init__(self, store: Store, service: str) -> None:
+        self._store, self._service = store, service
+        folder = store.at(FOLDER)
+        paths = store.fs.ls(folder, detail=False, refresh=True) if store.fs.isdir(folder) else []
+        names = sorted(path.rsplit("/", 1)[-1] for path in paths if path.endswith(".json"))
+        records = [record for name in names if (record := self._read(f"{FOLDER}/{name}"))]
+        self.open = {record.token: record for record in records if record.service == service}
+        """By token."""
+
+    def _read(self, path: str) -> BatchRecord | None:
+        """A record. An unreadable or expired one is deleted and None."""
+        try:
+            record = BatchRecord.model_validate_json(self._store.read_bytes(path) or b"")
+            if datetime.now(UTC) - record.created_at <= KEPT_FOR:
+                return record
+        except ValidationError:
+            pass
+        self._store.fs.rm_file(self._store.at(path))
+        return None
+
+    def begin(self, names: Sequence[str]) -> BatchRecord:
+        """Store a record for a batch of these questions, before the batch is created."""
+        token = secrets.token_hex(16)  # random: the same questions may be asked again after a batch expired
+        record = BatchRecord(token=token, service=self._service, names=frozenset(names), created_at=datetime.now(UTC))
+        self.made(record, "")
+        return record
+
+    def made(self, record: BatchRecord, batch_id: str) -> None:
+        """Store the vendor's id of the batch."""
+        record.batch_id = batch_id
+        self._store.write_bytes(f"{FOLDER}/{record.token}.json", record.model_dump_json().encode())
+        self.open[record.token] = record
+
+    def forget(self, record: BatchRecord) -> None:
+        """Delete the record: the batch does not exist, or its answers are stored."""
+        self._store.fs.rm_file(self._store.at(f"{FOLDER}/{record.token}.json"))
+        del self.open[record.token]
