@@ -26,6 +26,7 @@ help: ## Show this list
 
 demo: .venv/core ## Draw a demo arena with planted problems and curate it into demo/
 	$(BIN)/curate demo --out demo
+	$(BIN)/curate bench demo --out demo/written
 
 test: .venv/full ## Run every test, and every check beside them
 	@$(MAKE) --no-print-directory check >.venv/check.log 2>&1 & checks=$$!; \

@@ -21,6 +21,7 @@ MODULES = [
     "bench_split",
     "scale_out",
     "topics",
+    "arena",
 ]
 IN_PRODUCTION_EXTRA = ["embedding"]
 

@@ -37,17 +37,17 @@ ASKED = {
     "both": {"vote": "tie", "q": "ba1 "},
 }
 """Kind of view -> what is asked for; every one counts all facets."""
-_SERVE = "from flows.commands import main; main()"
+SERVE = "from flows.commands import main; main()"
 
 
 def run(conversations: int = CONVERSATIONS) -> list[dict[str, Any]]:
     """One row for each kind of view: CPU seconds of either server, medians of five."""
     with tempfile.TemporaryDirectory() as folder:
         store = decided_store(Path(folder) / "store", conversations, conversations // 10)
-        _search_texts(store)
+        searched_texts(store)
         rows = _sqlite(OfStore(store, lambda *_: []).listing, Path(folder) / "items.db")
-        command = [sys.executable, "-c", _SERVE, "view", store.root, "--no-browser"]
-        with _server(command) as (pid, link), _datasette(Path(folder) / "items.db") as (peer, address):
+        command = [sys.executable, "-c", SERVE, "view", store.root, "--no-browser"]
+        with server(command) as (pid, link), _datasette(Path(folder) / "items.db") as (peer, address):
             visitor = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
             visitor.open(link).read()
             base, found = link.partition("?")[0], []
@@ -72,7 +72,7 @@ def _row(name: str, rows: int, ours: tuple[float, float], theirs: tuple[float, f
     return row
 
 
-def _search_texts(store: Store) -> None:
+def searched_texts(store: Store) -> None:
     """State that no text has personal data, as a measured store does."""
     for part in store.read_parts("signals/tokens", ["content_id"]):
         about = {"version": "1", "provider": "none", "measured_at": datetime(2024, 9, 18, tzinfo=UTC)}
@@ -106,7 +106,7 @@ def _asked(asked: dict[str, str]) -> str:
 
 
 @contextmanager
-def _server(command: list[str]) -> Iterator[tuple[int, str]]:
+def server(command: list[str]) -> Iterator[tuple[int, str]]:
     """A server that prints its link first: (process id, link)."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         try:
@@ -137,14 +137,14 @@ def _spent(pid: int, visitor: urllib.request.OpenerDirector, address: str) -> tu
     visitor.open(address).read()
     each = []
     for _ in range(ROUNDS):
-        before, began = _cpu_seconds(pid), time.perf_counter()
+        before, began = cpu_seconds(pid), time.perf_counter()
         visitor.open(address).read()
-        each.append((_cpu_seconds(pid) - before, time.perf_counter() - began))
+        each.append((cpu_seconds(pid) - before, time.perf_counter() - began))
     cpu, wall = (statistics.median(some) for some in zip(*each, strict=True))
     return cpu, wall
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
     """CPU seconds of all threads of a process, from the scheduler, to the nanosecond."""
     threads = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9

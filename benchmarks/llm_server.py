@@ -14,6 +14,9 @@ ANSWER = json.dumps(
 )
 
 
+VERDICT = json.dumps({"reasons": "The first one fits the caption.", "better": "A"})
+
+
 class Server:
     """Accepts `rate` requests per second (token bucket of one second); one in `fail_every` fails."""
 
@@ -59,7 +62,8 @@ class Server:
         content = json.loads(body)["messages"][-1]["content"]
         asked = (content if isinstance(content, str) else content[0]["text"]).split("\n", 2)[:2][-1]
         self.answered[asked] = self.answered.get(asked, 0) + 1
-        self._write(writer, 200, completion(), limits if self.headers else {})
+        said = VERDICT if b'"verdict"' in body else ANSWER
+        self._write(writer, 200, completion(said), limits if self.headers else {})
         return True
 
     def _fail(self, writer: asyncio.StreamWriter, how: str) -> bool:
@@ -87,9 +91,9 @@ class Server:
         writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
 
 
-def completion() -> bytes:
-    """The answer to every request."""
-    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": ANSWER}}
+def completion(content: str) -> bytes:
+    """A reply with this content."""
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}}
     usage = {"prompt_tokens": 900, "completion_tokens": 60, "total_tokens": 960}
     said = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
     return json.dumps(said).encode()

@@ -1,9 +1,9 @@
-"""Labels, and answers to a benchmark, by a model on a loopback server with a rate limit, where 1 % of requests fail.
+"""Labels, answers and verdicts by a model on a loopback server with a rate limit, where 1 % of requests fail.
 
-The peer is the server's rate limit, the lower bound. `lost` items have no label or answer at the end, `repeated` ones
-were answered twice. `client_cpu` is the share of one core that our process uses.
+The peer is the server's rate limit, the lower bound. `lost` items have no label, answer or verdict at the end,
+`repeated` ones were answered twice. `client_cpu` is the share of one core that our process uses.
 
-    python -m benchmarks.llm_throughput --n 10000 --rate 30
+    python -m benchmarks.llm_throughput --n 10000 --rate 30 [--only judge]
 """
 
 import argparse
@@ -74,6 +74,31 @@ def answer(url: str, folder: str, n: int) -> tuple[int, float, float]:
     return store.height("answers"), time.perf_counter() - began, time.process_time() - cpu
 
 
+def judge(url: str, folder: str, n: int) -> tuple[int, float, float]:
+    """Ask a judge without images for n verdicts; returns verdicts, wall seconds, CPU seconds."""
+    os.environ |= {"NO_PROXY": "127.0.0.1"}
+    from schemas.asked_model import AskedModel
+    from schemas.written import Split
+    from tasks.evaluate.compare import judge_version
+    from tasks.evaluate.visit.compare import Seated, compare_without_images, without_verdict
+    from tasks.evaluate.visit.items import Items
+    from tasks.evaluate.visit.protocol import VisitProtocol
+    from tasks.storage.queries.benches.written_items import ItemForJudging
+    from tasks.storage.tables import Store
+
+    store, asked = Store.open(folder), AskedModel(name="j", vendor="openai", model="m", base_url=f"{url}/v1")
+    sides = [{"model": name, "version": "1", "text": f"The answer of {name}."} for name in "xy"]
+    names = [f"i{place}" for place in range(n)]
+    items = {i: ItemForJudging(i, "f", "What?", [f"Caption {i}."], None, (), Split.VALIDATION, i) for i in names}
+    every = [Seated(item, item.item_id, sides[0], sides[1]) for item in items.values()]
+    how, known = VisitProtocol(False), Items("b", items, {})
+    began, cpu = time.perf_counter(), time.process_time()
+    while wanted := without_verdict(store, every, judge_version(asked.version, how.version)):
+        compare_without_images(store, known, wanted, asked, how)  # repeated runs, for what failed after all retries
+    labelled = store.read("verdicts", ["label"])["label"].count()
+    return labelled, time.perf_counter() - began, time.process_time() - cpu
+
+
 def row(n: int, rate: float, headers: bool, work: Work = label) -> dict[str, Any]:
     """One measurement."""
     with server(rate, headers) as url, tempfile.TemporaryDirectory() as folder:
@@ -82,7 +107,7 @@ def row(n: int, rate: float, headers: bool, work: Work = label) -> dict[str, Any
         counts = json.loads(opener.open(f"{url}/counts").read())
     best = (counts["taken"] - rate) / rate  # the bucket is full at the start
     result = {
-        "bench": "llm_throughput" + ("_of_answers" if work is answer else "" if headers else "_without_headers"),
+        "bench": "llm_throughput" + _OF.get(work, "" if headers else "_without_headers"),
         "n": n,
         "ours_s": round(wall, 2),
         "peer": f"the server's own limit of {rate:g} requests/s, {100 / FAIL_EVERY:g} % of which fail",
@@ -99,14 +124,21 @@ def row(n: int, rate: float, headers: bool, work: Work = label) -> dict[str, Any
     return result
 
 
+_OF: dict[Work, str] = {answer: "_of_answers", judge: "_of_verdicts"}
+
+
 def run(n: int = N, rate: float = RATE) -> list[dict[str, Any]]:
-    """Labels with OpenAI's rate-limit headers and without, then answers with them."""
-    return [row(n, rate, True), row(n, rate, False), row(n, rate, True, answer)]
+    """Labels with OpenAI's rate-limit headers and without, then answers and verdicts with them."""
+    return [row(n, rate, True), row(n, rate, False), row(n, rate, True, answer), row(n, rate, True, judge)]
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--n", type=int, default=N)
     parser.add_argument("--rate", type=float, default=RATE)
+    parser.add_argument("--only", choices=sorted(work.__name__ for work in _OF))
     given = parser.parse_args()
-    run(given.n, given.rate)
+    if given.only:
+        row(given.n, given.rate, True, next(work for work in _OF if work.__name__ == given.only))
+    else:
+        run(given.n, given.rate)

@@ -111,13 +111,15 @@ _ROW = {
 
 def of_texts(name: str, pairs: Sequence[tuple[Chat, Chat]], known: Mapping[str, str]) -> dict[str, Any]:
     """The share of tokens taken out of labelled chats that were no personal data."""
-    tokens, unread = Counter[str](), set()
+    tokens, unread, asked = Counter[str](), set(), Counter[str]()
     for before, after in pairs:
-        for old, new in zip(before, after, strict=True):
+        for place, (old, new) in enumerate(zip(before, after, strict=True)):
             for value, kind in removed(old, new):
                 label = known.get(value_hash(value), "unread")
                 tokens[label] += len(value.split()) or 1
+                asked[label] += 0 if place % 2 else len(value.split()) or 1
                 unread |= {f"unread {kind}: {value!r}"} if label == "unread" else set()
+    print(f"{name}: in questions {dict(asked)}")
     print(f"{name}: {dict(tokens)} of {sum(len(text.split()) for chat, _ in pairs for text in chat)} tokens")
     return figure(f"redaction, {name}: tokens that were no personal data",
                   tokens.total() - tokens[PERSONAL], tokens.total(), sorted(unread))  # fmt: skip

@@ -107,13 +107,20 @@ def _conversations(numbers: Numbers, left: Numbers, texts: _Texts) -> pl.DataFra
     each = pl.DataFrame({"row": np.repeat(np.arange(len(numbers)), 2 * turns), "content": messages}).with_columns(
         role=pl.Series(["user", "assistant"] * total), text_id=_hex((numbers[0] << 12) + np.arange(2 * total), "e")
     )
+    first = (pl.col("row") != pl.col("row").shift()).fill_null(
+        True
+    )  # the first message shows the image, before its text
+    shown = pl.concat_list(pl.struct(image=pl.lit(0, pl.Int32), character=pl.lit(0, pl.Int32)))
+    each = each.with_columns(images=pl.when(first).then(shown).otherwise([]))
     tstamp = pl.Series(numbers * (_SECONDS * 1_000_000)).cast(pl.Duration("us")) + _NOON
     return _frame(
         "conversations",
         {
             "conversation_id": _hex(numbers),
             "model": pl.Series([f"model-{number % _MODELS}" for number in numbers.tolist()]),
-            "turns": each.group_by("row", maintain_order=True).agg(pl.struct("role", "content", "text_id"))["role"],
+            "turns": each.group_by("row", maintain_order=True).agg(
+                turns=pl.struct("role", "content", "text_id", "images")
+            )["turns"],
             "num_turns": pl.Series(turns),
             "prompt_id": _hex(left, "f"),
             "document_id": _hex(left, "d"),

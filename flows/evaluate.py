@@ -9,7 +9,8 @@ from flows.one_writer import one_writer
 from schemas.errors import BadInput
 from schemas.run import StageReport
 from schemas.settings import Settings
-from tasks.evaluate.steps import collect_answers, collect_verdicts, collect_votes
+from tasks.evaluate.steps import collect_answers, collect_verdicts, collect_votes, judge_in_use, judge_submission
+from tasks.leaderboard.steps import rate_submissions
 from tasks.providers import Providers
 from tasks.release.gather import Gathered
 from tasks.signals.steps import signal_versions
@@ -30,6 +31,14 @@ def answer(settings: Settings) -> Iterator[StageReport]:
 def compare(settings: Settings) -> Iterator[StageReport]:
     """Verdicts of a judge on answers and those of a baseline."""
     yield collect_verdicts(settings, signal_versions(Providers(settings.providers)))
+
+
+@flow(name="submit")
+@one_writer
+def submit(settings: Settings) -> Iterator[StageReport]:
+    """A model's answers to a written benchmark, verdicts on its battles, and the board."""
+    yield judge_submission(settings)
+    yield rate_submissions(settings, judge_in_use(settings))
 
 
 @flow(name="vote")

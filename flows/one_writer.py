@@ -15,6 +15,7 @@ from schemas.settings import Settings
 from tasks.runtime.budget import one_ledger
 from tasks.runtime.progress import WATCHERS
 from tasks.storage.lock import sweep, writing
+from tasks.storage.reviews import take_in
 from tasks.storage.run_record import RunRecord, run_record
 from tasks.storage.storage_errors import storage_errors
 from tasks.storage.tables import Store
@@ -46,6 +47,7 @@ def one_writer(stage: Callable[[Settings], Iterable[StageReport]]) -> Callable[[
         with writing(settings.store) as store, storage_errors(store):
             if outermost:
                 sweep(store)
+                take_in(store)
             with _run(store, settings) if outermost else nullcontext(), shards_by(settings):
                 return _ended(store, stage(settings))
 

@@ -12,9 +12,9 @@ from tasks.policy.answers import signals_of_answers
 from tasks.policy.redact import ROUNDS
 from tasks.policy.steps import screen_answers, watch_drift
 from tasks.providers import Providers
-from tasks.release.steps import build_release, seal_release, watch_failures
+from tasks.release.steps import build_release, check_providers, seal_release
 from tasks.report.steps import report_release
-from tasks.signals.steps import measure_answers, signal_versions
+from tasks.signals.steps import measure_answers, measure_written, signal_versions
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store
@@ -27,7 +27,7 @@ def release(settings: Settings) -> Iterator[StageReport]:
 
     Raises ProviderHeld when a chosen provider failed, and DriftHeld when a drop share differs from earlier runs.
     """
-    yield watch_failures(settings)
+    yield check_providers(settings)
     yield watch_drift(settings)
     providers = Providers(settings.providers)
     versions = signal_versions(providers)
@@ -36,6 +36,8 @@ def release(settings: Settings) -> Iterator[StageReport]:
     yield rate_judged(settings, versions, built.staging)
     if settings.with_answers:
         yield from _screened_answers(settings, providers, versions)
+    if Store.open(settings.store).parts("captions"):
+        yield measure_written(settings, providers)
     yield report_release(settings, providers, versions, built.staging)
     yield seal_release(settings, providers, versions, built)
 

@@ -8,7 +8,7 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.bench.steps import draw_bench, find_failures
 from tasks.providers import Providers
-from tasks.signals.steps import signal_versions
+from tasks.signals.steps import measure_failures, signal_versions
 from tasks.topics.steps import find_topics
 
 
@@ -21,6 +21,9 @@ def sample(settings: Settings) -> Iterator[StageReport]:
     yield find_topics(settings, providers, versions)
     yield draw_bench(settings, versions)
     yield find_failures(settings, versions)
+    if "failure_types" in providers.names:
+        yield measure_failures(settings, providers)
+        yield find_failures(settings, versions)  # with what the tagger says of them
 
 
 @flow(name="bench")

@@ -18,8 +18,9 @@ class AskedModel(Row):
 
     name: str = Field(min_length=1, max_length=200)
     """Name on boards; each name once in a file."""
-    vendor: Literal["openai", "gemini", "anthropic"]
-    """openai: OpenAI, or any server with its chat completions (vLLM, SGLang, Ollama); gemini: Google; anthropic."""
+    vendor: Literal["openai", "gemini", "anthropic", "embedded"]
+    """openai: OpenAI, or any server with its chat completions (vLLM, SGLang, Ollama); gemini: Google; anthropic;
+    embedded: scene-viewer, random or blind, for trying out a benchmark made on demand."""
     model: str = Field(min_length=1)
     """The vendor's or the server's own name of the model; prefer a dated snapshot to an alias."""
     base_url: str | None = Field(
@@ -72,6 +73,8 @@ class AskedModel(Row):
     @property
     def key_variable(self) -> str | None:
         """Environment variable that must hold a key; None for a server that needs none."""
+        if self.vendor == "embedded":
+            return None
         return self.key or (f"{self.vendor.upper()}_API_KEY" if self.base_url is None else None)
 
     @property

@@ -124,6 +124,13 @@ class FailureType(StrEnum):
     """The prompt or the image is not safe. Such prompts are in no release of failures."""
 
 
+class FailureLabel(Row):
+    """Why models fail a prompt, as a tagger says. Null: it cannot tell."""
+
+    failure_type: FailureType | None
+    """The type."""
+
+
 class Failure(Row):
     """One kept prompt that several people saw fail: they voted that both answers are bad."""
 
@@ -138,9 +145,11 @@ class Failure(Row):
     models: list[str]
     """Models of these votes, by name."""
     failure_type: FailureType | None
-    """What a reviewer says, else what a rule makes of the tagger's taxonomy and categories; null when undecided."""
+    """What a reviewer says; else what a chosen tagger says, or without one a rule; null when undecided."""
     reviewed: bool
     """Whether a reviewer decided the type."""
+    typed_by: str | None = None
+    """Who decided: reviewer, moderation (the type safety), the name of the tagger, or rule; null when undecided."""
     drawn: bool
     """Whether it is in the set of the release, drawn evenly over types. Safety never is."""
 
@@ -158,12 +167,3 @@ class FailureRate(Row):
     """Those that say that both answers are bad."""
     error_rate: float
     """both_bad / battles."""
-
-
-class FailureReview(Row):
-    """A reviewer's type of a failure; it holds for the prompt with these images."""
-
-    document_id: str
-    """Content id of the prompt together with its images."""
-    failure_type: FailureType
-    """The type."""

@@ -11,7 +11,7 @@ class Overlap(Row):
     question_id: str
     """Id of the benchmark question."""
     split: str
-    """public or hidden."""
+    """public, hidden, or captions: a caption or reference that is in no release."""
     match: str
     """exact: the same text; normalised: the same words; near: most four-word sequences of the question."""
     overlap: float

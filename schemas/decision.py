@@ -107,23 +107,3 @@ class RuleChange(Row):
     """Items that it drops or holds now and that would be kept."""
     goes: int
     """Items that are kept now and that it would drop or hold."""
-
-
-class Verdict(StrEnum):
-    """A reviewer's verdict on a held conversation."""
-
-    RELEASE = "release"
-    DROP = "drop"
-
-
-class Review(Row):
-    """A reviewer's verdict. It holds only for the content and the reasons that were reviewed."""
-
-    conversation_id: str
-    """The conversation."""
-    content_id: str
-    """Content id of all messages and images as they were reviewed."""
-    reasons: list[str]
-    """Why it was held."""
-    verdict: Verdict
-    """release or drop."""

@@ -1,5 +1,6 @@
-"""Options of `curate export`: formats and which conversations."""
+"""Options of `curate export`: formats and which conversations. Also where exports of a store are."""
 
+from datetime import datetime
 from enum import StrEnum
 
 from pydantic import Field
@@ -53,3 +54,28 @@ class SftSelection(Row):
     """Conversations of one topic at most; those without a topic count as one."""
     seed: int = 0
     """Seed of the draw."""
+
+
+class ExportKind(StrEnum):
+    """What an export is."""
+
+    PAGES = "static pages"
+    SFT = "training data"
+    DATASET = "columns of a published dataset"
+
+
+class Exported(Row):
+    """One export of a release of a store, outside of the store."""
+
+    place: str
+    """Folder on that machine, or an address such as s3://bucket/exports/sft."""
+    machine: str
+    """Machine that wrote it; empty for an address."""
+    kind: ExportKind
+    """What it is."""
+    version: str
+    """Version of the release."""
+    part: bool
+    """Whether it has only some of the release's items, so that it may lack one that the release has."""
+    exported_at: datetime
+    """When it was begun (UTC)."""

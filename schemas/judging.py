@@ -61,19 +61,22 @@ class Verdict(Row):
     question_id: str
     """The benchmark prompt, as in `answers`."""
     protocol: str
-    """visionarena or wildvision: the prompt and the orders."""
+    """visionarena, wildvision, visit or visit-reference: the prompt and the orders."""
     model_a: str
     """Model whose answer was shown first."""
     model_b: str
     """Model whose answer was shown second."""
     baseline: str
-    """The one of both models that every other model is compared with."""
+    """The one of both models that every other model is compared with; empty under `visit`, where any two meet."""
     answer_a: str
     """Version of the first answer."""
     answer_b: str
     """Version of the second answer."""
     label: Label | None
-    """The label in `text`, of five; null when it has none, or several different ones: no verdict, and never a tie."""
+    """The label in `text`, of five, under `visit` A>B or B>A; null when it has none, or several different ones.
+
+    Null is no verdict, and never a tie. Under `visit` the last label counts, and a battle without any is a tie.
+    """
     judge: str
     """Name of the judging model; `person` for a person's verdict."""
     judge_version: str
@@ -88,6 +91,8 @@ class Verdict(Row):
     """Labels and marks of the judge's prompt found in the two answers, which were therefore fenced."""
     document_id: str | None = None
     """Content id of the prompt with its images that was answered, as in `answers`."""
+    shown: str | None = None
+    """Content id of the captions and the reference that a judge without the image was shown; null for other judges."""
 
 
 class NoVerdict(StrEnum):

@@ -167,6 +167,21 @@ class Rename(Row):
         return self.model == other.model and not apart
 
 
+class GeneratedRule(Row):
+    """Which items of benchmarks made on demand are kept (`curate bench generate`)."""
+
+    alignment_min: float = Field(default=0.8, ge=0.0, le=1.0)
+    """Smallest share of an image's check questions that must be answered as described; below it another image is
+    drawn. The paper names no value, and its code has 0.0, which rejects nothing."""
+    redraws_max: int = Field(default=2, ge=0, le=20)
+    """Most further images of one description; then it is dropped."""
+    blind_models_min: int | None = Field(default=3, ge=1)
+    """An item is dropped when at least so many models were asked it without its image and all of them answered right;
+    null for never."""
+    people: bool = True
+    """Whether an item is dropped when most of its raters find that its description or its question does not fit."""
+
+
 class NearImages(Row):
     """When two different images count as near-duplicates; all three conditions must hold."""
 
@@ -232,6 +247,8 @@ class Policy(Row):
     """The tag of almost equal prompts; null for none."""
     hot_prompts: HotPromptRule | None = None
     """The limit on battles with the same prompt; null for none."""
+    generated: GeneratedRule | None = None
+    """Which items of benchmarks made on demand are kept; null for the defaults of the rule."""
     drift: DriftBand | None = DriftBand()
     """When a run is held before its release; null for never. It does not change any decision."""
     renames: list[Rename] = []

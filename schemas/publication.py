@@ -14,6 +14,8 @@ class RepoUpload(Row):
     """Path in the repository -> path in the release."""
     sha256: dict[str, str]
     """Path in the release -> SHA-256 of the verified file."""
+    site: dict[str, str] = {}
+    """Path in the repository of each file of the explorer -> its SHA-256; empty without `--with-explorer`."""
     size_bytes: int
     """Total size of the files."""
 

@@ -191,6 +191,60 @@ class VoteShare(Row):
     """few_battles: under 100 votes."""
 
 
+class VoteStatistics(Row):
+    """Counts of votes and mean lengths of one slice (WildVision Table 1). A mean is null where nothing was counted."""
+
+    slice: str
+    """Which battles."""
+    votes: int
+    """Votes between two different models."""
+    anonymous: int
+    """Votes on models whose names were hidden."""
+    named: int
+    """Votes on models whose names were shown; tables without that column have none."""
+    left: int
+    """Votes for the model on the left."""
+    right: int
+    """Votes for the model on the right."""
+    ties: int
+    """Ties, without both-bad votes."""
+    both_bad: int
+    """Both-bad votes."""
+    days: int | None
+    """UTC days from the first vote to the last, both included; null without times."""
+    rounds: int | None
+    """User messages of all votes, one side of each; null where they are not counted."""
+    mean_rounds: float | None
+    """User messages of a vote."""
+    mean_input_tokens: float | None
+    """Tokens of all user messages of a vote, one side of each."""
+    mean_output_tokens: float | None
+    """Tokens of all answers of one side, mean over both sides of all votes."""
+    longer_won_fraction: float | None
+    """Share of the decisive votes on answers of different length that the longer side won."""
+
+
+class LengthDifference(Row):
+    """Votes by the difference of the two sides' lengths (WildVision: winner density over length difference)."""
+
+    slice: str
+    """Which battles."""
+    low: int | None
+    """Smallest difference of the row, in tokens of the left side's answers minus the right's; null: no bound."""
+    high: int | None
+    """Differences of the row are below this number; null: no bound."""
+    left: int
+    """Votes for the left side."""
+    right: int
+    """Votes for the right side."""
+    left_density: float | None
+    """Share of all votes for the left side, for each token; null in rows without a bound, or without such votes."""
+    right_density: float | None
+    """Share of all votes for the right side, for each token; null in rows without a bound, or without such votes."""
+    flags: list[str]
+    """few_battles: under 100 decisive votes in the slice."""
+
+
 class EloRating(Row):
     """One model after sequential Elo updates."""
 

@@ -25,6 +25,7 @@ class RejectReason(StrEnum):
     BAD_VOTE_REASON = "bad_vote_reason"
     UNKNOWN_WINNER = "unknown_winner"
     UNEXPECTED_ROW = "unexpected_row"
+    BAD_ITEM = "bad_item"
     CSAM_FLAGGED = "csam_flagged"
     KNOWN_HASH = "known_hash"
     TAKEN_DOWN = "taken_down"
@@ -57,6 +58,7 @@ REJECT_TEXTS: dict[str, str] = {
     RejectReason.BAD_VOTE_REASON: "a vote whose reason is not a text",
     RejectReason.UNKNOWN_WINNER: "a verdict that is not one of the four",
     RejectReason.UNEXPECTED_ROW: "a dataset row of an unexpected shape",
+    RejectReason.BAD_ITEM: "an item of a written benchmark that cannot be used",
     RejectReason.CSAM_FLAGGED: "flagged as child abuse: quarantined, never opened",
     RejectReason.KNOWN_HASH: "an image on the operator's list of known hashes: quarantined",
     RejectReason.TAKEN_DOWN: "removed by a takedown",

@@ -49,6 +49,19 @@ class ReleasedCategories(Row):
     """An answer declines to answer."""
 
 
+class ReleasedTaxonomy(Row):
+    """Place of a prompt in WildVision's taxonomy; null where the tagger could not decide or did not run."""
+
+    question_category: str | None
+    """Kind of question, such as Analytical."""
+    question_subcategory: str | None
+    """Kind within the category, such as Data Analysis."""
+    image_domain: str | None
+    """Domain of the image, such as Expert; null without an image."""
+    image_subdomain: str | None
+    """Subdomain within the domain, such as Business."""
+
+
 class ReleasedConversation(Row):
     """One row of the `chat` configuration: a conversation with one model."""
 
@@ -139,6 +152,8 @@ class ReleasedBattle(Row):
     """Length, Markdown and named entities of both sides."""
     categories: ReleasedCategories
     """Categories of the prompt."""
+    taxonomy: ReleasedTaxonomy
+    """Kind of question and domain of the image."""
     is_preset: bool
     """Whether the first image is one of the arena's own example images."""
     in_bench: bool
@@ -154,10 +169,10 @@ class BenchPrompt(Row):
     """The user message."""
     images: list[EncodedImage]
     """The images of the prompt."""
-    topic: str
-    """Name of the topic it was drawn from."""
-    topic_id: Int32
-    """Number of that topic in this release, as in chat."""
+    topic: str | None
+    """Name of the topic it was drawn from; null for an item that people wrote, if it is in none."""
+    topic_id: Int32 | None
+    """Number of that topic in this release, as in chat; null like the topic."""
     categories: ReleasedCategories
     """Categories of the prompt."""
 
@@ -174,7 +189,9 @@ class ReleasedFailure(Row):
     failure_type: str | None
     """Why models fail it, such as visual_reasoning or hallucination; null when undecided."""
     reviewed: bool
-    """Whether a person decided the type; else a rule on what the tagger says."""
+    """Whether a person decided the type."""
+    typed_by: str | None
+    """Who decided it: reviewer, the name of a tagger, or rule (on the words and tags of the prompt)."""
     judges: Int32
     """People who voted that both answers are bad."""
     both_bad: Int32
@@ -200,6 +217,33 @@ class MapPoint(Row):
     """Position on the two-dimensional map of prompts."""
 
 
+class ReleasedItem(Row):
+    """One row of `written/items.parquet`: a prompt of `bench` that people wrote, or that has captions."""
+
+    question_id: str
+    """The prompt, as in bench."""
+    bench: str
+    """The benchmark it belongs to; sampled for prompts that were drawn."""
+    family: str
+    """Its instruction family; empty for prompts that were drawn."""
+    split: str
+    """validation, or hidden: its captions and its reference are in no release."""
+    licences: list[str]
+    """Licence of each image, in order; empty where none is stated."""
+    authors: list[str]
+    """Author of each image, in order, as its licence asks to name; empty where none is stated."""
+    origin: str
+    """Where the item was taken from, as its writers say."""
+    captions: list[str] | None
+    """One for each image, in order, for a reader without them; null unless the item is of the validation split."""
+    captions_by: str | None
+    """people, or the models that wrote some of them, joined by commas; null without captions."""
+    reference: str | None
+    """The answer written from captions and instruction; null unless the item is of the validation split."""
+    reference_by: str | None
+    """people, or the model that wrote it; null without a reference."""
+
+
 CONFIGS: dict[str, type[Row]] = {
     "chat": ReleasedConversation,
     "battle": ReleasedBattle,
@@ -218,6 +262,15 @@ class ReleasedFile(Row):
     """Size in bytes."""
     sha256: str
     """SHA-256 of the file."""
+
+
+class SiteFiles(Row):
+    """`explorer/files.json`: the pages that were published beside a release."""
+
+    manifest_sha256: str
+    """SHA-256 of the manifest of the release that they were made from."""
+    files: dict[str, ReleasedFile]
+    """Every other file of the explorer, by its path in the release's folder."""
 
 
 class ReleasedColumn(Row):

@@ -94,16 +94,62 @@ class EvaluateSettings(Row):
     """Models file (YAML), or answers as JSON Lines: a file or a folder."""
     judge: str | None = None
     """Models file (YAML) with the judge as its only entry, or `embedded` for the stand-in that ships."""
-    protocol: Literal["visionarena", "wildvision"] = "visionarena"
-    """The judge's prompts and orders."""
+    protocol: Literal["visionarena", "wildvision", "visit"] = "visionarena"
+    """The judge's prompts and orders; under `visit` it reads captions instead of images."""
+    with_reference: bool = False
+    """Whether a judge under `visit` is shown the reference."""
+    bench: str | None = None
+    """Written benchmark that is used instead of the drawn one (docs/written_bench.md)."""
     baseline: str | None = None
-    """Model that every other one is compared with."""
+    """Model that every other one is compared with; under `visit` optional, and `reference` for the reference."""
+    submission: str | None = None
+    """File of a model's answers to a written benchmark, which are judged against others' (docs/submissions.md)."""
+    submitted_as: str | None = None
+    """Name on the board of the model whose answers these are."""
+    reference_battles: int = Field(default=150, ge=0)
+    """Number of battles of a submission with the reference."""
+    elo_order: Literal["given", "shuffled"] = "shuffled"
+    """Order of the battles in sequential Elo on a board of submissions: by item, or shuffled by the seed."""
     bench_release: str | None = None
     """Release whose benchmark is used instead of the store's."""
     hidden: bool = False
     """Whether the hidden split is used instead of the public one; only with models on servers of one's own."""
     sample: int | None = Field(default=None, ge=1)
     """Number of kept battles that the judge votes on."""
+    generated: str | None = None
+    """Name of a benchmark made by `curate bench generate` that is used instead of the drawn one."""
+    audit_modes: list[Literal["blind", "described", "all_a", "all_d"]] = []
+    """How `curate bench audit` asks."""
+
+
+class GenerateSettings(Row):
+    """A benchmark made on demand (docs/generated_bench.md)."""
+
+    capability: str = "basic"
+    """A shipped capability, or a YAML file."""
+    name: str = Field(default="generated", pattern=r"^[a-z][a-z0-9_-]{0,40}$")
+    """Name of the benchmark; another way of making it needs another name."""
+    general: int = Field(default=4, ge=1, le=50)
+    """General aspects."""
+    fine: int = Field(default=6, ge=1, le=50)
+    """Fine aspects of each general one."""
+    per_aspect: int = Field(default=10, ge=1, le=1000)
+    """Descriptions of each fine aspect and level."""
+    levels: list[str] = Field(default=["easy", "medium", "hard"], min_length=1)
+    """Difficulties."""
+    graph: bool = True
+    """Whether words that many descriptions share are kept out of later ones."""
+
+
+class WrittenSettings(Row):
+    """What `curate bench write` writes (docs/written_bench.md)."""
+
+    name: str = ""
+    """The benchmark whose captions and references are written; `sampled` for the drawn one."""
+    writer: str = "embedded"
+    """Models file (YAML) with the writer as its only entry, or `embedded` for the stand-in that ships."""
+    hidden: bool = False
+    """Write for hidden items, too; only for a writer with `own: true` in its file."""
 
 
 class Settings(Row):
@@ -157,9 +203,15 @@ class Settings(Row):
     """Filters and sizes of the benchmark."""
     evaluate: EvaluateSettings = EvaluateSettings()
     """Models, judge and protocol of `curate judge`."""
+    written: WrittenSettings = WrittenSettings()
+    """Benchmark and model of `curate bench write`."""
+    generate: GenerateSettings = GenerateSettings()
+    """What `curate bench generate` makes."""
     with_answers: bool = False
     """Whether the release has the texts of answers to its benchmark and of verdicts on them, screened and redacted by
     the policy."""
+    judge_version: str | None = None
+    """Judge version whose board is released; by default the one with most verdicts."""
     bootstraps: int = Field(default=100, ge=2)
     """Bootstrap rounds of the leaderboards' intervals."""
     anchor_model: str | None = None

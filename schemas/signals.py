@@ -21,6 +21,8 @@ class MeasuredOn(StrEnum):
     """All user messages of a conversation, joined by blank lines."""
     DOCUMENTS = "documents"
     """A prompt together with its images."""
+    FAILURES = "failures"
+    """Such a prompt that several people saw models fail (table `failures`)."""
 
 
 class SignalEntry(NamedTuple):

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 _NAMES = {
     **{name: f"evaluate.{name}" for name in ("baseline", "hidden", "judge", "models", "protocol", "sample")},
+    "with-reference": "evaluate.with_reference",
     "budget": "budget_usd",
     "exclude-outliers": "exclude_outlier_judges",
     "provider": "providers",
@@ -15,11 +16,11 @@ _NAMES = {
 }
 """Option -> setting or parameter, where the setting is not the option with underscores."""
 OPTIONS = (
-    "accept-drift", "accept-embedded", "baseline", "batch", "batch-hours", "bootstraps", "budget", "cluster",
-    "exclude-outliers", "failed-share-max", "format", "hidden", "images", "interval", "judge", "known-hashes",
-    "logs", "models", "policy", "presets", "prices", "protocol", "provider", "public", "release", "repo", "sample",
-    "seed", "since", "slice", "store", "style", "table", "task-runner", "task-runner-address", "until",
-    "with-answers", "workers",
+    "accept-drift", "accept-embedded", "baseline", "batch", "batch-hours", "bootstraps", "budget",
+    "cluster", "exclude-outliers", "failed-share-max", "format", "hidden", "images", "interval", "judge",
+    "judge-version", "known-hashes", "logs", "models", "policy", "presets", "prices", "protocol", "provider", "public",
+    "release", "repo", "sample", "seed", "since", "slice", "store", "style", "table", "task-runner",
+    "task-runner-address", "until", "with-answers", "with-reference", "workers",
 )  # fmt: skip
 """Options that are settings or parameters of a flow, too."""
 _COMMANDS = re.compile(r"(`[^`]*`)")

@@ -12,19 +12,43 @@ from schemas.bench import (
     BenchItem,
     BenchMeasure,
     Failure,
+    FailureLabel,
     FailureRate,
-    FailureReview,
     HiddenChange,
     HiddenItem,
 )
 from schemas.conversation import Conversation, LogFileRead, RedactedConversation, Sighting
-from schemas.decision import Decision, NearPrompt, Review, RuleParity
+from schemas.decision import Decision, NearPrompt, RuleParity
+from schemas.generated import (
+    Alignment,
+    Drawing,
+    GeneratedAspect,
+    GeneratedBench,
+    GeneratedDescription,
+    GeneratedFate,
+    GeneratedImage,
+    GeneratedItem,
+    GeneratedQuestion,
+)
+from schemas.generated_results import AuditAnswer, ItemReview
 from schemas.image import Image, ImageFile, NearImage, Preset, RedactedImage, SearchedImage, SemanticImage
 from schemas.installed_signals import installed_signals
 from schemas.judge_release import JudgeAgreement, JudgeCard, ScreenedText
 from schemas.judging import Answer, JudgeRating, Verdict
-from schemas.rating import EloRating, OutlierJudge, PairRecord, RankChange, Rating, StyleCoefficient, VoteShare, WinRate
+from schemas.rating import (
+    EloRating,
+    LengthDifference,
+    OutlierJudge,
+    PairRecord,
+    RankChange,
+    Rating,
+    StyleCoefficient,
+    VoteShare,
+    VoteStatistics,
+    WinRate,
+)
 from schemas.reject import Quarantined, Reject
+from schemas.review import Review
 from schemas.row import Row
 from schemas.signals import (
     Code,
@@ -51,6 +75,7 @@ from schemas.signals import (
 from schemas.tags import Categories, Criteria, Taxonomy
 from schemas.takedown import Tombstone
 from schemas.topic import FittedDocument, TopicChange, TopicMember, TopicMerge, TopicName
+from schemas.written import Caption, ItemCheck, Reference, WrittenItem
 
 
 class Table(NamedTuple):
@@ -92,11 +117,25 @@ TABLES: dict[str, Table] = {
     "bench_funnel": Table(BenchFilter, ("step",)),
     "bench_measures": Table(BenchMeasure, ("measure",)),
     "bench_agreement": Table(BenchAgreement, ("reference", "metric", "sample")),
+    "bench_items": Table(WrittenItem, ("bench", "item_id")),
+    "captions": Table(Caption, ("item_id", "place", "written_at")),
+    "references": Table(Reference, ("item_id", "written_at")),
+    "item_checks": Table(ItemCheck, ("item_id", "rater")),
     "hidden": Table(HiddenItem, ("document_id",)),
     "hidden_changes": Table(HiddenChange, ("document_id",)),
     "failures": Table(Failure, ("document_id",)),
     "failure_rates": Table(FailureRate, ("failure_type", "model")),
-    "failure_reviews": Table(FailureReview, ("document_id",)),
+    "generated_benches": Table(GeneratedBench, ("bench",)),
+    "generated_aspects": Table(GeneratedAspect, ("bench", "aspect")),
+    "generated_descriptions": Table(GeneratedDescription, ("bench", "aspect", "level", "number")),
+    "drawings": Table(Drawing, ("description_id", "attempt")),
+    "generated_images": Table(GeneratedImage, ("description_id", "attempt")),
+    "alignments": Table(Alignment, ("description_id", "attempt", "version")),
+    "generated_questions": Table(GeneratedQuestion, ("description_id", "attempt")),
+    "generated_fates": Table(GeneratedFate, ("bench", "description_id")),
+    "generated_items": Table(GeneratedItem, ("bench", "number")),
+    "item_reviews": Table(ItemReview, ("item_id", "rater", "guided")),
+    "audit_answers": Table(AuditAnswer, ("item_id", "model", "mode", "version")),
     "answers": Table(Answer, ("question_id", "model", "version")),
     "verdicts": Table(Verdict, ("question_id", "model_a", "model_b", "judge_version")),
     "judge_votes": Table(JudgeVote, ("battle_id", "judge_version", "shown")),
@@ -110,11 +149,13 @@ TABLES: dict[str, Table] = {
     "pair_records": Table(PairRecord, ("slice", "model", "opponent")),
     "win_rates": Table(WinRate, ("model",)),
     "vote_shares": Table(VoteShare, ("slice",)),
+    "vote_statistics": Table(VoteStatistics, ("slice",)),
+    "length_differences": Table(LengthDifference, ("slice", "low")),
     "elo_ratings": Table(EloRating, ("order", "model")),
     "outlier_judges": Table(OutlierJudge, ("judge",)),
 }
 
-_IMAGES, _MESSAGES, _ANSWERS, _PROMPT, _DOCUMENTS = MeasuredOn
+_IMAGES, _MESSAGES, _ANSWERS, _PROMPT, _DOCUMENTS, _FAILURES = MeasuredOn
 
 SIGNAL_ENTRIES: dict[str, SignalEntry] = {
     "nsfw": SignalEntry(Nsfw, _IMAGES),
@@ -139,6 +180,7 @@ SIGNAL_ENTRIES: dict[str, SignalEntry] = {
     "categories": SignalEntry(Categories, _DOCUMENTS, screens=False),
     "criteria": SignalEntry(Criteria, _DOCUMENTS, screens=False),
     "taxonomy": SignalEntry(Taxonomy, _DOCUMENTS, screens=False),
+    "failure_types": SignalEntry(FailureLabel, _FAILURES, screens=False),
 }
 """Every signal: value type, what it is measured on and when. Signals of other installed packages are added below."""
 SIGNAL_ENTRIES |= installed_signals(SIGNAL_ENTRIES)

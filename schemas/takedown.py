@@ -3,6 +3,7 @@
 from datetime import datetime
 from enum import StrEnum
 
+from schemas.export import Exported
 from schemas.row import Row
 
 
@@ -45,6 +46,8 @@ class Removed(Row):
     """(repository, tag or branch) of versions on the Hub that contain it; the operator must yank them."""
     perhaps_published: list[tuple[str, str]]
     """(repository, tag or branch) of versions on the Hub that may contain it: their release is not in the store."""
+    exports: list[tuple[Exported, bool]]
+    """Exports outside of the store, and whether they certainly contain it; the operator must delete them."""
     lines: list[str]
     """Raw log lines that still contain it, as FILE:LINE; the operator must delete them."""
     image_files: list[str]

@@ -201,6 +201,7 @@ def clean_value(signal: str, content_id: str) -> dict[str, Any]:
         "categories": dict.fromkeys(SIGNALS["categories"].model_fields, False),
         "criteria": dict.fromkeys(SIGNALS["criteria"].model_fields, False),
         "taxonomy": dict.fromkeys(SIGNALS["taxonomy"].model_fields),
+        "failure_types": {"failure_type": None},
     }.get(signal) or _zeros(SIGNALS[signal])
 
 
@@ -252,6 +253,7 @@ def _content_ids(signal: str, conversations: Iterable[Conversation]) -> list[str
             "assistant_messages": [turn.text_id for turn in each.turns if turn.role == "assistant"],
             "prompt": [each.prompt_id],
             "documents": [each.document_id],
+            "failures": [],
         }
         found |= dict.fromkeys(parts[SIGNAL_ENTRIES[signal].on])
     return list(found)

@@ -2,6 +2,7 @@
 
 import PIL.Image
 
+from benchmarks.privacy_programs import texts_of
 from benchmarks.privacy_quality import image_figures
 from benchmarks.privacy_spans import pii_figures
 from benchmarks.privacy_unseen import Chat, false_alarms, text_hash
@@ -77,3 +78,15 @@ def test_what_redaction_took_out_is_read_back_from_the_texts_and_counted_by_its_
     assert list(removed(before, after)) == [("Ann Berg", "person"), ("Tom", "person"), ("Ann Berg", "person")]
     figure = of_texts("set", [((before,), (after,))], {value_hash("Ann Berg"): "somebody"})
     assert (figure["value"], figure["n"]) == (0.2, 5)  # Tom is unread, and counts as nobody
+
+
+def test_docstrings_and_functions_of_sampled_files_are_messages(tmp_path):
+    file = tmp_path / "some.py"
+    file.write_text('"""About it."""\n\n\ndef half(n):\n    """Half."""\n    return n / 2\n')
+    function = 'def half(n):\n    """Half."""\n    return n / 2'
+    found = {("documentation", "About it."), ("documentation", "Half."), ("code", function)}
+    assert set(texts_of(file, 0)) == found
+    assert {source for source, _ in texts_of(file, 5)} == {"documentation"}
+    assert list(texts_of(file, 1)) == []
+    file.write_text("def broken(")
+    assert list(texts_of(file, 0)) == []

@@ -174,3 +174,9 @@ def test_an_audit_that_cannot_look_up_says_so_in_one_line():
     ran = subprocess.run(["make", "-s", "audit", "-o", ".venv/full"], cwd=ROOT, env={**os.environ, **away},
                          capture_output=True, text=True, timeout=120)  # fmt: skip
     assert ran.returncode and "nothing was looked up: " in ran.stderr and "Traceback" not in ran.stderr
+
+
+def test_the_arena_is_built_on_gradio_6():
+    """Gradio allows no Pillow above 12; where a pin forbids that, 3.18 of 2023 resolves without an error."""
+    assert pinned()["gradio"].partition(".")[0] == distribution("gradio").version.partition(".")[0] == "6"
+    assert int(pinned()["pillow"].partition(".")[0]) < 13

@@ -2,8 +2,9 @@
 
 import errno
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.exceptions import TyperException
@@ -19,12 +20,11 @@ _PATH_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQU
 def command_line() -> typer.Typer:
     """The app with every command, grouped by the headings of the help."""
     from flows.commands import (
-        bench,
+        arena,
         check,
         demo,
         estimate,
         export,
-        judge,
         look,
         pipeline,
         publish,
@@ -36,6 +36,8 @@ def command_line() -> typer.Typer:
         view,
     )
     from flows.commands.agreement import correlate
+    from flows.commands.bench import family as bench
+    from flows.commands.judge import family as judge
 
     app = typer.Typer(
         name="curate",
@@ -44,12 +46,13 @@ def command_line() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_curate)
-    for heading, commands in {
-        "Curate": (demo.demo, pipeline.run, estimate.estimate, check.doctor, demo.planted),
+    grouped: dict[str, tuple[Callable[..., Any], ...]] = {
+        "Curate": (demo.demo, pipeline.run, arena.arena, estimate.estimate, check.doctor, demo.planted),
         "One stage": (pipeline.ingest, pipeline.measure, pipeline.decide, pipeline.sample, rate.rate, pipeline.release),
         _LOOK: (view.view, look.explain, review.review, look.inspect, look.duplicates, correlate.correlate),
         _RELEASES: (check.verify, check.diff, publish.publish, publish.yank, takedown.takedown),
-    }.items():
+    }
+    for heading, commands in grouped.items():
         for command in commands:
             app.command(rich_help_panel=heading)(command)
     app.add_typer(bench.family(), name="bench", rich_help_panel=_LOOK)

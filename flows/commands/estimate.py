@@ -2,11 +2,20 @@
 
 import sys
 import tempfile
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.judge_calls import PROTOCOLS, BenchReleaseOption, ProtocolOption, known_protocol
+from flows.commands.judge.calls import (
+    PROTOCOLS,
+    AnsweredBenchOption,
+    BenchReleaseOption,
+    ProtocolOption,
+    WithReferenceOption,
+    bench_named,
+    known_protocol,
+)
 from flows.commands.options import (
     FormatOption,
     ImagesOption,
@@ -17,6 +26,7 @@ from flows.commands.options import (
     SinceOption,
     StoreOption,
     UntilOption,
+    WithAnswersOption,
     settings_of,
 )
 from schemas.errors import BadInput
@@ -45,28 +55,35 @@ def estimate(
     ] = None,
     baseline: Annotated[str | None, typer.Option("--baseline", help="The baseline of `curate judge compare`.")] = None,
     protocol: ProtocolOption = PROTOCOLS[0],
+    with_reference: WithReferenceOption = False,
     sample: Annotated[
         int | None, typer.Option("--sample", min=1, help="Estimate `curate judge votes` on so many battles instead.")
     ] = None,
     release: BenchReleaseOption = None,
+    with_answers: WithAnswersOption = False,
+    bench: AnsweredBenchOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Estimate calls, tokens and US dollars for everything that is not measured yet. Sends nothing."""
+    if bench and not (models or judge):
+        raise BadInput("--bench needs --models FILE, the models that would answer it, or --judge FILE")
     evaluate = {
         "models": models,
         "judge": judge,
         "baseline": baseline,
         "protocol": known_protocol(protocol),
+        "with_reference": with_reference,
         "bench_release": release,
         "sample": sample,
+        **bench_named(store, bench, False),
     }
     settings = settings_of(
         store=store, logs=logs, format=format, images=images, presets=presets, since=since, until=until,
-        provider=provider, prices=prices, evaluate=evaluate,
+        provider=provider, prices=prices, evaluate=evaluate, with_answers=with_answers,
     )  # fmt: skip
     found = _of_judge(settings) if models or judge or sample else _estimates(settings)
     for row in found:
-        print(row.model_dump_json() if as_json else _in_words(row))
+        print(row.model_dump_json() if as_json else in_words(row))
     if not as_json:
         _print_total(found)
 
@@ -74,16 +91,11 @@ def estimate(
 def _of_judge(settings: Settings) -> list[Estimate]:
     from flows.evaluate import released_battles
     from tasks.evaluate.estimate import estimate_evaluation, estimate_votes
-    from tasks.providers import Providers
     from tasks.runtime.prices import load_prices
     from tasks.storage.queries.shown_battles import anonymous_battles, shown
     from tasks.storage.tables import Store
 
-    def count(text: str) -> int:
-        return int(counter.count_tokens([text])[0])
-
-    counter = Providers()["tokens"]
-    prices, chosen = load_prices(settings.prices), settings.evaluate
+    prices, chosen, count = load_prices(settings.prices), settings.evaluate, tokens_in()
     if chosen.sample is not None:
         if chosen.judge is None:
             raise BadInput("--sample needs --judge FILE, the judge that would vote")
@@ -91,6 +103,14 @@ def _of_judge(settings: Settings) -> list[Estimate]:
         return estimate_votes(Store.existing(settings.store), chosen, battles, prices, count)
     known = Store(settings.store) if settings.evaluate.bench_release else Store.existing(settings.store)
     return estimate_evaluation(known, chosen, prices, count)
+
+
+def tokens_in() -> Callable[[str], int]:
+    """Counts the tokens of a text."""
+    from tasks.providers import Providers
+
+    counter = Providers()["tokens"]
+    return lambda text: int(counter.count_tokens([text])[0])
 
 
 def _estimates(settings: Settings) -> list[Estimate]:
@@ -133,6 +153,7 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
         estimate_topic_names,
     )
     from tasks.signals.steps import conversations_to_describe, texts_of, vote_reasons
+    from tasks.storage.queries.benches.judged import texts_on_bench
     from tasks.topics.cluster import members_min
 
     providers, prices = Providers(settings.providers), load_prices(settings.prices)
@@ -147,6 +168,7 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
 
     originals = source.read("images", ["image_id"])["image_id"].to_list()
     messages = texts_of(source.read("conversations"))[MeasuredOn.MESSAGES] | vote_reasons(source)
+    messages |= texts_on_bench(known) if settings.with_answers else {}
     return [
         *estimate_images(known, images, providers, prices),
         *estimate_moderation(known, originals, messages, providers, prices, count),
@@ -155,7 +177,8 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     ]
 
 
-def _in_words(row: Estimate) -> str:
+def in_words(row: Estimate) -> str:
+    """One line: service, calls, tokens, money."""
     amount = f"{row.units:,} units" if row.units else f"{row.input_tokens:,} + {row.output_tokens:,} tokens"
     money = (
         "no price in the price file"

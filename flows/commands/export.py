@@ -1,5 +1,6 @@
 """`curate export`: a release as training data, or with the columns of a published dataset."""
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -7,7 +8,7 @@ from pydantic import ValidationError
 
 from flows.commands.options import SeedOption
 from schemas.errors import BadInput
-from schemas.export import Compat, FileFormat, SftSelection, SftStyle
+from schemas.export import Compat, ExportKind, FileFormat, SftSelection, SftStyle
 
 OutOption = Annotated[str, typer.Option("--out", help="New folder, or its s3://… address.")]
 
@@ -33,8 +34,9 @@ def sft(
 ) -> None:
     """Training data for fine-tuning: conversations of the best models, drawn with a seed, and their images."""
     from tasks.export.destination import destination
+    from tasks.export.records import begin
     from tasks.export.sft import export_sft
-    from tasks.release.fetched import fetched
+    from tasks.release.fetched import fetched_of_store, read_manifest
 
     caps = {"per_model": per_model, "per_topic": per_topic}
     try:
@@ -44,7 +46,8 @@ def sft(
         raise BadInput(
             f"--{str(problem['loc'][0]).replace('_', '-')}: {problem['msg']}, not {problem['input']!r}"
         ) from None
-    with fetched(release) as folder, destination(out) as made:
+    with fetched_of_store(release) as (folder, store), destination(out) as made:
+        begin(store, out, ExportKind.SFT, read_manifest(folder).version, True, datetime.now(UTC))
         done = export_sft(folder, made, selection, style, format)
     print(f"{out}: {done['examples']:,} examples, {done['images']:,} images")
 
@@ -57,10 +60,11 @@ def dataset(
     """Chat, battle and bench with the columns of a published dataset, for code that loads that dataset."""
     from tasks.export.compat import EXPORTS
     from tasks.export.destination import destination
-    from tasks.release.fetched import fetched
-    from tasks.release.verify import read_manifest
+    from tasks.export.records import begin
+    from tasks.release.fetched import fetched_of_store, read_manifest
 
-    with fetched(release) as folder, destination(out) as made:
+    with fetched_of_store(release) as (folder, store), destination(out) as made:
+        begin(store, out, ExportKind.DATASET, read_manifest(folder).version, True, datetime.now(UTC))
         done, all_rows = EXPORTS[compat](folder, made), read_manifest(folder).counts
     print(f"{out}: " + ", ".join(f"{name} {rows:,}" for name, rows in done.items()))
     left_out = {name: all_rows[name] - rows for name, rows in done.items() if all_rows[name] > rows}

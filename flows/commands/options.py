@@ -47,7 +47,7 @@ KnownHashesOption = Annotated[
 SinceOption = Annotated[str | None, typer.Option("--since", help="First day of log files, YYYY-MM-DD.")]
 UntilOption = Annotated[str | None, typer.Option("--until", help="Last day of log files, YYYY-MM-DD.")]
 PolicyOption = Annotated[
-    str, typer.Option("--policy", help="Policy: public_release, redact, internal, or a YAML file.")
+    str, typer.Option("--policy", help="Policy: public_release, redact, authored, internal, or a YAML file.")
 ]
 DecideDryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Only print what the policy would keep and drop, by reason; write nothing.")
@@ -70,6 +70,13 @@ WithAnswersOption = Annotated[
     typer.Option(
         "--with-answers",
         help="Also release the texts of answers to the benchmark and of verdicts on them, screened by the policy.",
+    ),
+]
+JudgeVersionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--judge-version",
+        help="Judge version whose board is released; by default the one with most verdicts on the benchmark.",
     ),
 ]
 ProviderOption = Annotated[

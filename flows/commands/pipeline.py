@@ -47,6 +47,7 @@ def run(
     bootstraps: opt.BootstrapsOption = 100,
     anchor: opt.AnchorOption = None,
     with_answers: opt.WithAnswersOption = False,
+    judge_version: opt.JudgeVersionOption = None,
     compat: opt.CompatOption = None,
 ) -> None:
     """Run the whole pipeline: raw logs to a release. With --compat it also writes STORE/exports/VERSION-visionarena."""
@@ -144,6 +145,7 @@ def release(
     style: opt.StyleOption = StylePreset.FASTCHAT,
     exclude_outliers: opt.OutliersOption = False,
     with_answers: opt.WithAnswersOption = False,
+    judge_version: opt.JudgeVersionOption = None,
     compat: opt.CompatOption = None,
 ) -> None:
     """Write a release from the tables. With --compat it also writes STORE/exports/VERSION-visionarena."""

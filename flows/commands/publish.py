@@ -2,13 +2,19 @@
 
 import shlex
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from schemas.errors import BadInput
 
+SITE_ROWS = 1_000
+"""Items of a published explorer: each is a file, and the Hub is slow with repositories of very many files."""
 RepoOption = Annotated[str, typer.Option("--repo", help="ORG/NAME of the dataset repository.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
@@ -38,6 +44,13 @@ def publish(
             "Each is in the store's record and in the commit, and what it was measured to find is in the card.",
         ),
     ] = None,
+    with_explorer: Annotated[
+        bool,
+        typer.Option(
+            "--with-explorer",
+            help=f"With the pages of `curate view --export` in explorer/: {SITE_ROWS:,} items, even over topics.",
+        ),
+    ] = False,
     yes: YesOption = False,
 ) -> None:
     """Publish a verified release on the Hub: one commit, tag = version. HF_TOKEN must hold a token with write access.
@@ -47,30 +60,55 @@ def publish(
     versions. If interrupted, run it again.
     """
     from tasks.publish.hub import hub_api, quiet_client
-    from tasks.publish.plan import plan_lines, plan_upload, require_allowed, summary_lines
+    from tasks.publish.plan import plan_lines, plan_upload, require_allowed, summary_lines, with_site
     from tasks.publish.push import check_hub, publish_release
-    from tasks.release.fetched import fetched_of_store
-    from tasks.release.verify import read_manifest
+    from tasks.release.fetched import fetched_of_store, read_manifest
 
+    if with_explorer and per_config:
+        raise BadInput("--with-explorer shows all configurations on one page; leave --repo-per-config out")
     api = None if dry_run else hub_api()  # a missing token is reported before the long verification
-    with fetched_of_store(release) as (folder, store):
+    with fetched_of_store(release) as (folder, store), _site_folder(with_explorer) as site:
         plan = plan_upload(folder, repo, public, per_config, preview, store, dry_run, accept_embedded or ())
+        if site is not None:
+            _write_site(folder, plan.version, site)
+            plan = with_site(plan, site)
         if api is None:
             _print([*plan_lines(plan), "nothing was sent: this was a dry run"])
             require_allowed(folder, read_manifest(folder), public, accept_embedded or ())
             return
         quiet_client()
-        check_hub(api, folder, plan, store)
+        check_hub(api, folder, plan, store, site)
         if not yes:
             _print([*summary_lines(folder, plan, store), *plan_lines(plan)])
             _ask("publish this?")
-        commits = publish_release(api, folder, plan, store, datetime.now(UTC))
+        commits = publish_release(api, folder, plan, store, datetime.now(UTC), site)
     of_store = f" --store {shlex.quote(store.root)}" if store else ""
     for name, commit in commits.items():
         revision = plan.tag or plan.branch
         print(f"published {name} at {revision}, commit {commit}")
         print(f'  datasets.load_dataset("{name}", revision="{revision}")')
         print(f"  to take it back: curate yank {revision} --repo {name}{of_store}")
+
+
+@contextmanager
+def _site_folder(wanted: bool) -> Iterator[Path | None]:
+    """An empty folder for the explorer, which is deleted at the end; None when none is wanted."""
+    if not wanted:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="explorer-") as folder:
+        yield Path(folder)
+
+
+def _write_site(release: Path, version: str, root: Path) -> None:
+    """The pages of the release in `root`/explorer: the same bytes for the same release."""
+    from tasks.explore.of_release import OfRelease
+    from tasks.explore.static_pages import export_pages
+    from tasks.release.site import SITE
+
+    source = OfRelease(release, version, lambda: False)
+    source.refresh()
+    export_pages(source, root / SITE, SITE_ROWS, None)
 
 
 def yank(

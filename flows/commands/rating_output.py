@@ -9,10 +9,12 @@ from rich.table import Table
 from schemas.judging import JudgeRating
 from schemas.rating import Rating
 from schemas.row import Row
+from schemas.submission import SubmissionRating
 from tasks.runtime.untrusted import one_line
 
 _FILE_WIDTH = 160
 _DIGITS = {"score": 2, "win_rate": 1, "reward": 1, "mean_tokens": 0, "rating": 1, "rating_style": 1, "evidence": 1}
+_DIGITS |= {"left_density": 5, "right_density": 5, "elo": 1}
 
 
 def print_rows(name: str, rows: Sequence[Row]) -> None:
@@ -35,6 +37,8 @@ def print_rows(name: str, rows: Sequence[Row]) -> None:
 def _shown(row: Row) -> dict[str, Any]:
     if isinstance(row, JudgeRating):
         return _judge_row(row)
+    if isinstance(row, SubmissionRating):
+        return _submission_row(row)
     return _board_row(row) if isinstance(row, Rating) else row.model_dump(mode="json")
 
 
@@ -52,6 +56,23 @@ def _judge_row(row: JudgeRating) -> dict[str, Any]:
         "no_verdict": row.no_verdict,
         "mean_tokens": row.mean_tokens,
         "coverage": row.coverage,
+        "flags": row.flags,
+    }
+
+
+def _submission_row(row: SubmissionRating) -> dict[str, Any]:
+    low, high = ("∞" if end is None else f"{end:.0f}" for end in (row.ci95_low, row.ci95_high))
+    return {
+        "slice": row.slice,
+        "rank": row.rank,
+        "model": row.model,
+        "rating": row.rating,
+        "95 % interval": f"{'-' if row.ci95_low is None else ''}{low} to {high}",
+        "elo": row.elo,
+        "matches": row.matches,
+        "coverage": row.coverage,
+        "win_rate_vs_reference": row.win_rate_vs_reference,
+        "of": row.decisive_vs_reference,
         "flags": row.flags,
     }
 

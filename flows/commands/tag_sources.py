@@ -13,6 +13,7 @@ from tasks.providers import PROVIDERS, Providers
 from tasks.signals import DOCUMENT_SIGNALS
 from tasks.signals.documents import Documents
 from tasks.signals.loose_files import read_documents, read_labels
+from tasks.signals.reviews.tags import reviewed_tags
 from tasks.signals.run import Measured
 from tasks.signals.tag_evaluation import Labels, Spoken, drawn, labels_of, spoken_in_store, spoken_of
 from tasks.storage.lock import writing
@@ -20,6 +21,8 @@ from tasks.storage.queries.released import conversations_as_released
 from tasks.storage.tables import Store
 
 _FILES = (".csv", ".jsonl", ".ndjson")
+REVIEWS = "reviews"
+"""Names the labels that people gave in `curate review --serve`."""
 
 
 @dataclass
@@ -47,6 +50,8 @@ def both_sides(
         for name in (tagger, reference)
         if Path(name).suffix in _FILES
     }
+    if REVIEWS in (tagger, reference):
+        from_files[REVIEWS] = _reviewed(store, signal)
     asked = {name: _chosen(signal, name) for name in (tagger, reference) if name not in from_files}
     if asked and not (store or items):
         raise BadInput("a provider needs documents; give --store DIR or --items FILE")
@@ -58,6 +63,15 @@ def both_sides(
         said, prompts, failures = {}, {}, {}
     both = {**from_files, **said}
     return Sides(both[tagger], both[reference], prompts, failures)
+
+
+def _reviewed(store: str | None, signal: str) -> Spoken:
+    if signal != "categories":
+        raise BadInput(f"people review categories only; give a file of labels in place of {REVIEWS!r}")
+    found = reviewed_tags(Store.existing(store)) if store else {}
+    if not found:
+        raise BadInput(f"{REVIEWS!r} needs tags that people reviewed, in --store DIR; see `curate review --serve`")
+    return found
 
 
 def _chosen(signal: str, name: str) -> Providers:

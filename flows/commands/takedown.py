@@ -17,6 +17,7 @@ from tasks.runtime.untrusted import one_line
 
 if TYPE_CHECKING:
     from schemas.takedown import NearCopy, Removed
+    from tasks.storage.tables import Store
 
 
 def takedown(
@@ -39,6 +40,10 @@ def takedown(
         str,
         typer.Option("--reason", help="Kept in the store's takedown record, such as a ticket number; never a name."),
     ] = "",
+    skip_unknown: Annotated[
+        bool,
+        typer.Option("--skip-unknown", help="Leave out and list IDs that the store never had, instead of stopping."),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
     yes: YesOption = False,
 ) -> None:
@@ -59,6 +64,11 @@ def takedown(
     of_store, asked, addresses = Store.existing(store), _given(ids or []), _given(user or [])
     if not asked and not addresses and of_store.read_bytes(UNFINISHED) is None:
         raise BadInput("nothing to take down: give an ID or --user; no earlier takedown is left unfinished")
+    if skip_unknown and asked:
+        with storage_errors(of_store):
+            asked = _without_unknown(of_store, asked)
+        if not asked and not addresses:
+            return
     told: Callable[..., None] = partial(_print_left, store)
     if not (dry_run or yes) and (asked or addresses):
         if not sys.stdin.isatty():
@@ -86,6 +96,21 @@ def _given(arguments: Sequence[str]) -> list[str]:
 
 def _lines() -> list[str]:
     return [line.strip() for line in sys.stdin.read().splitlines() if line.strip()]
+
+
+def _without_unknown(store: "Store", asked: Sequence[str]) -> list[str]:
+    """The ids that the store has or had; the others are printed."""
+    from tasks.takedown.scope import unknown_ids
+
+    unknown = dict.fromkeys(unknown_ids(store, asked))
+    if unknown:
+        print(
+            f"{len(unknown):,} of {len(asked):,} left out, as this store never had them; "
+            "give them again after the next `curate ingest`:"
+        )
+    for each in unknown:
+        print(f"  {one_line(each, 1000)}")
+    return [each for each in asked if each not in unknown]
 
 
 def _print_left(store: str, lines: Sequence[str], files: Sequence[str], near: "Sequence[NearCopy]") -> None:
@@ -119,5 +144,9 @@ def _print(removed: "Removed", store: str, dry_run: bool) -> None:
             f"on the Hub, but its release is not in {store}/releases any more; check whether it has the content, or "
             f"take it back with: {_yank(repo, revision, store)}"
         )
+    for each, certain in removed.exports:
+        about = f"an export of release {each.version} ({each.kind})"
+        where = one_line(f"{each.place} on {each.machine}" if each.machine else each.place, 1000)
+        print(f"still in {about}, to be deleted: {where}" if certain else f"perhaps in {about}, look there: {where}")
     if not dry_run:
         print("the next `curate run`, or decide, sample, rate and release, makes a release without it")

@@ -3,8 +3,9 @@
 import socket
 import sys
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,22 +15,25 @@ from schemas.errors import BadInput, why_unreadable
 
 if TYPE_CHECKING:
     from tasks.explore.pages import Comparison
+    from tasks.explore.server import MorePages
     from tasks.explore.source import Source
 
 PORT = 8384
 _CHANGES_MAX = 200
 """Rows that differ which the page lists; `curate diff` lists all."""
+PortOption = Annotated[
+    int | None,
+    typer.Option("--port", min=1, max=65_535, help="Port on this machine.", show_default=f"{PORT}, or a free one"),
+]
+NoBrowserOption = Annotated[bool, typer.Option("--no-browser", help="Only print the link.")]
 
 
 def view(
     place: Annotated[
         str, typer.Argument(metavar="RELEASE|STORE", help="Folder of a release or a store, or its s3://… address.")
     ],
-    port: Annotated[
-        int | None,
-        typer.Option("--port", min=1, max=65_535, help="Port on this machine.", show_default=f"{PORT}, or a free one"),
-    ] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the link.")] = False,
+    port: PortOption = None,
+    no_browser: NoBrowserOption = False,
     against: Annotated[
         str | None, typer.Option("--against", metavar="OLD", help="Earlier release to compare this one with.")
     ] = None,
@@ -50,9 +54,9 @@ def view(
     try:
         with opened(place, against, told=export is None) as (source, comparison):
             if export is not None:
-                _export(source, export, rows_max, comparison)
+                _export(place, source, export, rows_max, comparison)
                 return
-            _serve(source, comparison, port, not no_browser)
+            serve(source, comparison, port, not no_browser)
     except Gone as gone:
         raise BadInput(f"{place!r} cannot be shown: {gone}") from None
 
@@ -67,8 +71,7 @@ def opened(place: str, against: str | None, told: bool = True) -> Iterator[tuple
     from tasks.explore.of_store import OfStore
     from tasks.policy.explained import explained
     from tasks.release.build import WITHDRAWN
-    from tasks.release.fetched import fetched_of_store
-    from tasks.release.verify import read_manifest
+    from tasks.release.fetched import fetched_of_store, read_manifest
     from tasks.storage.tables import Store
 
     if _is_store(place):
@@ -112,8 +115,7 @@ def _compared(against: str, folder: Path, store: object) -> "Comparison":
     from schemas.release_diff import RowChange
     from tasks.explore.pages import Comparison
     from tasks.release.diff import diff_releases
-    from tasks.release.fetched import fetched
-    from tasks.release.verify import read_manifest
+    from tasks.release.fetched import fetched, read_manifest
     from tasks.storage.queries.explain import removal_reasons
     from tasks.storage.tables import Store
 
@@ -129,25 +131,38 @@ def _compared(against: str, folder: Path, store: object) -> "Comparison":
         return Comparison(read_manifest(earlier).version, found, changes)
 
 
-def _export(source: "Source", folder: Path, rows_max: int, comparison: "Comparison | None") -> None:
+def _export(place: str, source: "Source", folder: Path, rows_max: int, comparison: "Comparison | None") -> None:
+    from schemas.export import ExportKind
     from tasks.explore.static_pages import export_pages
+    from tasks.export.records import begin
+    from tasks.release.fetched import store_of
 
+    if not source.private:
+        part = source.listing.height > rows_max
+        begin(store_of(place), str(folder), ExportKind.PAGES, source.title, part, datetime.now(UTC))
     rows = export_pages(source, folder, rows_max, comparison)
     every = source.listing.height
     sample = f", sampled evenly over topics from {every:,}" if rows < every else ""
     print(f"{rows:,} items in {folder / 'index.html'}{sample}")
 
 
-def _serve(source: "Source", comparison: "Comparison | None", port: int | None, browse: bool) -> None:
+def serve(
+    source: "Source",
+    comparison: "Comparison | None",
+    port: int | None,
+    browse: bool,
+    more: "Sequence[Callable[[Callable[[], int]], MorePages]]" = (),
+) -> None:
+    """Serve the pages until Ctrl-C. Each of `more` is given the port and makes further pages."""
     import uvicorn
 
     from tasks.explore.server import explorer
 
     source.refresh()
     _ = source.listing  # read before the link is printed
-    with _listening(port) as listener:
+    with listening(port, PORT) as listener:
         chosen = listener.getsockname()[1]
-        app, path = explorer(source, lambda: chosen, comparison)
+        app, path = explorer(source, lambda: chosen, comparison, [make(lambda: chosen) for make in more])
         link = f"http://127.0.0.1:{chosen}{path}"
         print(f"{link}\nCtrl-C ends it", flush=True)
         if browse and not webbrowser.open(link):
@@ -158,12 +173,12 @@ def _serve(source: "Source", comparison: "Comparison | None", port: int | None, 
 
 
 @contextmanager
-def _listening(port: int | None) -> Iterator[socket.socket]:
+def listening(port: int | None, usual: int) -> Iterator[socket.socket]:
     """A socket that listens on this machine only; on a free port when none was named and the usual one is taken."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind(("127.0.0.1", port or PORT))
+            listener.bind(("127.0.0.1", port or usual))
         except OSError as error:
             if port is not None:
                 raise BadInput(

@@ -51,7 +51,7 @@ def write_sheet(store: Store, battles: pl.DataFrame, folder: Path) -> int:
     if file.exists():
         raise BadInput(f"{str(file)!r} exists, and may be filled in; give another folder as --out")
     drawn = shown(battles)
-    images = _image_files(store, drawn)
+    images = image_files(store, {image_id for battle in drawn for image_id in battle.image_ids})
     (folder / "images").mkdir(parents=True, exist_ok=True)
     for name, content in images.values():
         (folder / "images" / name).write_bytes(content)
@@ -65,10 +65,9 @@ def write_sheet(store: Store, battles: pl.DataFrame, folder: Path) -> int:
     return len(images)
 
 
-def _image_files(store: Store, battles: Sequence[ShownBattle]) -> dict[str, tuple[str, bytes]]:
-    """Image id -> (file name, content) of every image of the battles."""
+def image_files(store: Store, wanted: set[str]) -> dict[str, tuple[str, bytes]]:
+    """Image id -> (file name, content). Raises BadInput for an image that is lost."""
     stored, found = StoredImages(store, "images", "redacted_images"), dict[str, tuple[str, bytes]]()
-    wanted = {image_id for battle in battles for image_id in battle.image_ids}
     if lost := sorted(wanted - stored.part_of.keys()):
         raise BadInput(f"image {lost[0]!r} of a drawn battle is lost; put the store's copy back, or decide again")
     for image_id in stored.ordered(wanted):
@@ -99,7 +98,7 @@ def read_sheet(file: Path, name: str, battle_ids: Sequence[str]) -> Labels:
     """
     battles = {item_of(battle_id): battle_id for battle_id in battle_ids}
     rows = []
-    for line, row in enumerate(_read(file), 2):
+    for line, row in enumerate(read_rows(file), 2):
         label = " ".join((row["label"] or "").lower().split())
         if label and label not in (*VOTES.values(), "na"):
             known = known_values(one_line(row["label"], 40), (*VOTES.values(), "NA"))
@@ -115,7 +114,8 @@ def read_sheet(file: Path, name: str, battle_ids: Sequence[str]) -> Labels:
     return labels_of(name, on_battles, f"sheet {str(file)!r}")
 
 
-def _read(file: Path) -> list[dict[str, Any]]:
+def read_rows(file: Path) -> list[dict[str, Any]]:
+    """Rows of a sheet. Raises BadInput for a file that is none."""
     try:
         reader = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8-sig")))
         rows = list(reader)

@@ -5,10 +5,11 @@ import polars as pl
 from schemas.tags import Categories, Taxonomy
 from tasks.storage.queries.released import battles_as_released
 from tasks.storage.queries.signals import Versions, signal_values
+from tasks.storage.queries.unsafe import unsafe_documents
 from tasks.storage.tables import Store
 
-_UNSAFE = ["moderation", "image_moderation", "nsfw_image"]
-"""Reasons of rules that policies for internal use tag and others drop."""
+_TAGGER = "failure_types"
+"""Signal of a tagger that is asked for the type."""
 _ASKED = pl.element().filter(pl.element().struct.field("role") == "user").struct.field("content")
 
 
@@ -32,18 +33,18 @@ def described(store: Store, kept: pl.DataFrame, failures: pl.DataFrame, versions
     for signal, columns in (("categories", Categories), ("taxonomy", Taxonomy)):
         values = signal_values(store, signal, versions[signal], list(columns.model_fields), failures["document_id"])
         known = known.join(values, left_on="document_id", right_on="content_id", how="left", maintain_order="left")
-    unsafe = _unsafe(store, on_them, versions)
+    unsafe = unsafe_documents(store, on_them, versions)
     return known.with_columns(unsafe=pl.col("document_id").is_in(unsafe.implode()))
 
 
-def _unsafe(store: Store, conversations: pl.DataFrame, versions: Versions) -> pl.Series:
-    """document_ids of unsafe prompts."""
-    said = conversations.select("document_id", "turns").explode("turns")
-    said = said.select("document_id", content_id=pl.col("turns").struct.field("text_id"))
-    flagged = signal_values(store, "moderation", versions["moderation"], ["flagged_categories"], said["content_id"])
-    harmful = pl.col("flagged_categories").is_null() | (pl.col("flagged_categories").list.len() > 0)
-    by_signal = said.join(flagged, on="content_id", how="left").filter(harmful)["document_id"]
-    tagged = store.read("decisions", ["item_kind", "item_id", "tags"]).filter(item_kind="conversation")
-    tagged = tagged.filter(pl.col("tags").list.eval(pl.element().is_in(_UNSAFE)).list.any())
-    by_rule = conversations.join(tagged, left_on="conversation_id", right_on="item_id", how="semi")["document_id"]
-    return pl.concat([by_signal, by_rule]).unique()
+def said_by_tagger(store: Store, failures: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+    """`failures` with `tagger` and `tagged`: the tagger's name and its type, null where not asked or undecided.
+
+    Without a chosen tagger the columns are missing.
+    """
+    version = versions.get(_TAGGER)
+    if version is None:
+        return failures
+    said = signal_values(store, _TAGGER, version, ["failure_type", "provider"], failures["document_id"])
+    said = said.select(document_id="content_id", tagged="failure_type", tagger="provider")
+    return failures.join(said, on="document_id", how="left", maintain_order="left")

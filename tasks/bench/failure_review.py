@@ -1,17 +1,24 @@
-"""Prints failures as CSV for a reviewer, and takes the types that the reviewer gives them."""
+"""Failures for reviewers, as CSV and for the review pages, and the types that they give them."""
 
 import csv
 import io
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import polars as pl
 
-from schemas.bench import FailureReview, FailureType
+from schemas.bench import FailureType
 from schemas.errors import BadInput, known_values, why_unreadable
-from tasks.storage.tables import Store, frame_of
+from schemas.review import Choice, QueueName, Review, Waiting
+from tasks.storage.reviews import add_reviews, reviews_of
+from tasks.storage.tables import Store
 
 COLUMNS = ("document_id", "conversation_id", "judges", "both_bad", "failure_type", "reviewed", "verdict")
+
+
+def _words(kind: str) -> str:
+    return kind.replace("_", " ").capitalize()
 
 
 def failures_csv(store: Store) -> str:
@@ -23,19 +30,62 @@ def failures_csv(store: Store) -> str:
     return sink.getvalue()
 
 
-def take_types(store: Store, file: Path) -> int:
-    """Add the verdicts of a filled-in file to `failure_reviews`; lines without one are skipped. Returns their number.
+class FailuresQueue:
+    """Prompts that several people voted both bad, for the review pages."""
+
+    name, title, many = QueueName.FAILURES.value, "Failures", False
+    about = "Why do models fail the prompt? The next run, or `curate sample`, takes the type that a person gave last."
+    choices = tuple(Choice(str(n), kind.value, _words(kind)) for n, kind in enumerate(FailureType, 1))
+    tables = ("failures", "battles", "conversations")
+
+    def waiting(self, store: Store) -> list[Waiting]:
+        """Every failure with both answers of its earliest vote; those without a person's type first."""
+        failures = store.read("failures").sort("reviewed", "document_id")
+        sides = store.read("battles", ["conversation_a", "battle_id"])
+        battle_of = dict(sides.unique("conversation_a", keep="first", maintain_order=True).iter_rows())
+        return [
+            Waiting(
+                item_id=row["document_id"],
+                content_id=row["document_id"],
+                conversation_id=row["conversation_id"],
+                question=f"Why do models fail it? Now: {_words(row['failure_type'] or 'undecided').lower()}",
+                battle_id=battle_of.get(row["conversation_id"], ""),
+            )
+            for row in failures.iter_rows(named=True)
+        ]
+
+
+def types_of_reviewers(store: Store) -> pl.DataFrame:
+    """document_id and failure_type of the failures that people decided; the last verdict counts."""
+    given = reviews_of(store).filter(queue=QueueName.FAILURES.value).sort("reviewed_at", maintain_order=True)
+    return given.unique("item_id", keep="last").select(document_id="item_id", failure_type="verdict")
+
+
+def take_types(store: Store, file: Path, reviewer: str, now: datetime) -> int:
+    """Add the verdicts of a filled-in file to `reviews`; lines without one are skipped. Returns their number.
 
     A later verdict replaces an earlier one. Raises BadInput, without adding anything, if a line cannot be used.
     """
-    given = list(_verdicts(file, set(store.read("failures", ["document_id"])["document_id"])))
-    added = frame_of(FailureReview, given).unique("document_id", keep="last")
-    earlier = store.read("failure_reviews").join(added, on="document_id", how="anti")
-    store.replace("failure_reviews", pl.concat([earlier, added]))
-    return added.height
+    known = dict(store.read("failures", ["document_id", "conversation_id"]).iter_rows())
+    given = dict(_verdicts(file, set(known)))
+    add_reviews(store, [_review(document, known[document], kind, reviewer, now) for document, kind in given.items()])
+    return len(given)
 
 
-def _verdicts(file: Path, known: set[str]) -> Iterator[FailureReview]:
+def _review(document_id: str, conversation_id: str, kind: FailureType, reviewer: str, now: datetime) -> Review:
+    return Review(
+        conversation_id=conversation_id,
+        content_id=document_id,
+        reasons=[],
+        verdict=kind.value,
+        queue=QueueName.FAILURES.value,
+        item_id=document_id,
+        reviewer=reviewer,
+        reviewed_at=now,
+    )
+
+
+def _verdicts(file: Path, known: set[str]) -> Iterator[tuple[str, FailureType]]:
     try:
         reader = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8-sig")))
         rows = list(reader)
@@ -52,4 +102,4 @@ def _verdicts(file: Path, known: set[str]) -> Iterator[FailureReview]:
             problem = f"{row['document_id']!r} is no failure of this store"
             raise BadInput(f"{where}: {problem}; `curate bench failures --csv` lists them")
         if verdict:
-            yield FailureReview(document_id=row["document_id"], failure_type=FailureType(verdict))
+            yield row["document_id"], FailureType(verdict)

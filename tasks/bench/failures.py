@@ -50,14 +50,30 @@ def failure_pool(battles: pl.DataFrame, judges_min: int) -> pl.DataFrame:
 
 
 def typed(failures: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:
-    """Add `failure_type` and `reviewed`. `failures` has prompt, unsafe and the columns of categories and taxonomy.
+    """Add `failure_type`, `reviewed` and `typed_by`.
 
-    A reviewer decides first. Then, in order: unsafe, expert image and a question that is analytical, space, taxonomy,
-    text to read. Hallucinations cannot be told from a prompt: only reviewers name them.
+    `failures` has prompt, unsafe, the columns of categories and taxonomy and, with a chosen tagger, tagged and tagger.
+    A reviewer decides first, then moderation (safety), then the tagger; without a tagger the rule.
+    """
+    given = {"reviewer": pl.col("told"), "moderation": pl.when("unsafe").then(pl.lit(FailureType.SAFETY.value))}
+    given |= {"tagger": pl.col("tagged")} if "tagged" in failures.columns else {"rule": _rule()}
+    said = failures.join(reviews.rename({"failure_type": "told"}), on="document_id", how="left", maintain_order="left")
+    who = [
+        pl.when(kind.is_not_null()).then(pl.col("tagger") if name == "tagger" else pl.lit(name))
+        for name, kind in given.items()
+    ]
+    return said.with_columns(
+        failure_type=pl.coalesce(given.values()), reviewed=pl.col("told").is_not_null(), typed_by=pl.coalesce(who)
+    )
+
+
+def _rule() -> pl.Expr:
+    """In order: space, expert image and a question that is analytical, taxonomy, text to read.
+
+    Hallucinations cannot be told from words and tags of a prompt.
     """
     analytical = pl.col("question_category").is_in(["Analytical", "Instructive"])
-    rule = pl.coalesce(
-        pl.when("unsafe").then(pl.lit(FailureType.SAFETY.value)),
+    return pl.coalesce(
         pl.when(pl.col("prompt").str.contains(_WHERE)).then(pl.lit(FailureType.SPATIAL_IMAGINATION.value)),
         pl.when(pl.col("image_subdomain").is_in(_EXPERT) & analytical & ~pl.col("homework").fill_null(False)).then(
             pl.lit(FailureType.EXPERT_DOMAIN_KNOWLEDGE.value)
@@ -68,10 +84,6 @@ def typed(failures: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:
         _named("question_category", _OF_CATEGORY),
         pl.when(pl.col("ocr")).then(pl.lit(FailureType.VISUAL_RECOGNITION.value)),
     )
-    said = failures.with_columns(rule=rule).join(
-        reviews.rename({"failure_type": "told"}), on="document_id", how="left", maintain_order="left"
-    )
-    return said.with_columns(failure_type=pl.coalesce("told", "rule"), reviewed=pl.col("told").is_not_null())
 
 
 def _named(column: str, types: Mapping[str, FailureType]) -> pl.Expr:

@@ -1,21 +1,29 @@
 """The Prefect task of the benchmark: `topics` -> a public split, drawn evenly over topics, and a hidden one."""
 
+from datetime import UTC, datetime
+
 import numpy as np
 import polars as pl
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from schemas.asked_model import AskedModel
 from schemas.bench import BenchFilter, BenchItem, BenchMeasure, HiddenChange, HiddenItem
 from schemas.run import StageReport
 from schemas.settings import Settings
+from schemas.written import AUTHOR
 from tasks.bench.contamination.alike import ALIKE_OVERLAP, alike_in_store, original_documents
 from tasks.bench.contamination.reserve import epoch_of, reserved
 from tasks.bench.draw import by_topic, draw, hidden_changes, hidden_items, proportional_quotas, quotas
-from tasks.bench.failure_evidence import described, kept_battles
+from tasks.bench.failure_evidence import described, kept_battles, said_by_tagger
+from tasks.bench.failure_review import types_of_reviewers
 from tasks.bench.failures import UNDECIDED, failure_pool, failure_rates, failure_set, typed
 from tasks.bench.pool import capped, draw_weights, eligible, first_of_alike
 from tasks.bench.representativeness import measures
+from tasks.bench.written.checks import check_known
+from tasks.bench.written.write import STAND_IN_NOTE, reference_gaps, write_by_model, write_by_rules
 from tasks.runtime.timing import timed
+from tasks.storage.queries.benches.written_items import items_for_judging
 from tasks.storage.queries.documents import embedded_documents, kept_conversations
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import Versions, signal_values
@@ -41,9 +49,10 @@ def draw_bench(settings: Settings, versions: Versions) -> StageReport:
     kept = _kept(store, versions)
     of_days = days(store)
     epoch = epoch_of(bench, of_days[-1]) if of_days else 0
-    lately = reserved(store.read("conversations", ["document_id", "day"]), bench, epoch - 1)
+    asked_by_users = store.read("conversations", ["document_id", "day", "model"]).filter(pl.col("model") != AUTHOR)
+    lately = reserved(asked_by_users, bench, epoch - 1)
     secret = lately.filter(pl.col("first_month") > epoch - bench.hidden_months)
-    pool = eligible(kept, bench)
+    pool = eligible(kept.filter(pl.col("model") != AUTHOR), bench)
     if not bench.repeats:
         documents = original_documents(store, pool.prompts)
         repeats = alike_in_store(store, versions, documents, documents, REPEAT_OVERLAP)
@@ -84,7 +93,8 @@ def find_failures(settings: Settings, versions: Versions) -> StageReport:
     kept = kept_conversations(store)
     battles = kept_battles(store, kept)
     found = described(store, kept, failure_pool(battles, bench.failure_judges_min), versions)
-    failures = failure_set(typed(found, store.read("failure_reviews")), bench.failure_size, settings.seed)
+    told = said_by_tagger(store, found, versions)
+    failures = failure_set(typed(told, types_of_reviewers(store)), bench.failure_size, settings.seed)
     store.replace("failures", failures)
     store.replace("failure_rates", failure_rates(battles, failures))
     by_type = failures["failure_type"].fill_null(UNDECIDED).value_counts(sort=True).rows()
@@ -113,3 +123,27 @@ def _measured(
     ordered, vectors = embedded_documents(store, pool.sort("document_id"), versions, beside, joint=False)
     places = np.flatnonzero(ordered["document_id"].is_in(drawn["document_id"].implode()).to_numpy())
     return measures(ordered["topic"].cast(pl.Int64).to_numpy(), vectors, places, settings.seed)
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def write_missing(settings: Settings, writer: AskedModel | None, versions: Versions) -> StageReport:
+    """Write the captions and references that a benchmark's kept items lack; without a writer, by the stand-in.
+
+    A model gets nothing of hidden items unless the settings say so.
+    """
+    store, name, now = Store.open(settings.store), settings.written.name, datetime.now(UTC)
+    check_known(store, name)
+    done = (
+        write_by_model(store, name, writer, now, settings.written.hidden)
+        if writer
+        else write_by_rules(store, name, versions, now)
+    )
+    failures = {f"{model}: {reason}": count for (model, reason), count in sorted(done.failures.items())}
+    lacking = reference_gaps(store, name, anew=writer is not None)
+    left = {"items": len(items_for_judging(store, name)), "without_reference": len(lacking)}
+    notes = [] if writer else [STAND_IN_NOTE]
+    if writer and not settings.written.hidden:
+        notes.append("hidden items are left out; with --hidden a writer on a server of your own writes for them, too")
+    counts = dict(sorted(done.counts.items())) | left
+    return StageReport(stage="write_items", counts=counts, model_calls=dict(done.calls), failures=failures, notes=notes)

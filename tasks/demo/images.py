@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import PIL.Image
 
 from tasks.demo.drawings import FAMILIES
-from tasks.demo.drawings.canvas import Drawing, shipped
 from tasks.demo.records import Era
 from tasks.demo.words import chance, load, topics
+from tasks.drawing.canvas import Drawing, shipped
 
 SIDE_MAX = 512
 _PNG_EFFORT = 3

@@ -157,10 +157,13 @@ def feedback(kind: str, talk: Talk, era: Era, at: float, address: str) -> dict[s
     return {"tstamp": round(at, 4), "type": kind, "model": talk.model.name, "state": state(talk, era), "ip": address}
 
 
-def vote(kind: str, talks: Sequence[Talk], shown: Sequence[str], era: Era, at: float, address: str) -> dict[str, Any]:
+def vote(
+    kind: str, talks: Sequence[Talk], shown: Sequence[str], era: Era, at: float, address: str, reason: str = ""
+) -> dict[str, Any]:
     """The log line of a vote between two conversations; `shown` are the model names displayed on the page."""
     states = [state(talk, era) for talk in talks]
-    return {"tstamp": round(at, 4), "type": kind, "models": list(shown), "states": states, "ip": address}
+    record = {"tstamp": round(at, 4), "type": kind, "models": list(shown), "states": states, "ip": address}
+    return record | ({"reason": reason} if reason else {})
 
 
 Fact = dict[str, Any]

@@ -23,7 +23,7 @@ from tasks.demo.records import (
     record_line,
     vote,
 )
-from tasks.demo.words import speeches, topics
+from tasks.demo.words import load, speeches, topics
 
 CONVERSATIONS_A_PERSON = 4
 TIE_PROBABILITY, BOTH_BAD_PROBABILITY = 0.14, 0.07
@@ -176,12 +176,13 @@ class Stage:
         *facts: Fact,
         person: Person | None = None,
         shown: Sequence[str] = ("", ""),
+        asks_why: bool = False,
     ) -> list[LogLine]:
         """The chat lines of both sides and the vote; `facts` are attached to the vote."""
         person = person or self.crowd.anybody(rng)
         lines = [line for talk in talks for line in self.chat(rng, moment, talk, person=person)]
         at = max(line.at for line in lines) + rng.uniform(3, 90)
-        return [*lines, vote_line(rng, Moment(moment.day, at), talks, person, *facts, shown=shown)]
+        return [*lines, vote_line(rng, Moment(moment.day, at), talks, person, *facts, shown=shown, asks_why=asks_why)]
 
 
 Scene = Callable[[Stage, Random, Moment], Iterable[LogLine]]
@@ -189,11 +190,28 @@ Scene = Callable[[Stage, Random, Moment], Iterable[LogLine]]
 
 
 def vote_line(
-    rng: Random, moment: Moment, talks: tuple[Talk, Talk], person: Person, *facts: Fact, shown: Sequence[str] = ("", "")
+    rng: Random,
+    moment: Moment,
+    talks: tuple[Talk, Talk],
+    person: Person,
+    *facts: Fact,
+    shown: Sequence[str] = ("", ""),
+    asks_why: bool = False,
 ) -> LogLine:
-    """A vote with a random verdict from the strengths of the two models."""
+    """A vote with a random verdict from the strengths of the two models; some with a reason, if the page asks why."""
     kind = verdict(rng, talks[0].model, talks[1].model)
-    return record_line(vote(kind, talks, shown, moment.era, moment.at, person.address), facts=facts)
+    reason = vote_reason(kind, talks[0].conv_id) if asks_why and person.language == "en" else ""
+    return record_line(vote(kind, talks, shown, moment.era, moment.at, person.address, reason), facts=facts)
+
+
+def vote_reason(kind: str, conv_id: str) -> str:
+    """What a voter wrote about a vote of this type; mostly nothing. It depends on the conversation's id alone."""
+    words, lot = load("vote_reasons"), int(conv_id[:8], 16)
+    if lot % words["share"]:
+        return ""
+    drawn = lot // words["share"]
+    among = words["reasons"][kind] if drawn % words["private_share"] else words["private"]
+    return str(among[drawn // words["private_share"] % len(among)])
 
 
 def direct_chat(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
@@ -213,7 +231,7 @@ def battle(stage: Stage, rng: Random, moment: Moment) -> list[LogLine]:
     person, image = stage.crowd.anybody(rng), stage.image(rng, moment)
     count = rng.choices(_TURN_COUNTS[:2], _TURN_WEIGHTS[:2])[0]
     talks = stage.pair(rng, image, stage.prompts(rng, image, person.language, count), person.language)
-    lines = stage.battle(rng, moment, talks, person=person)
+    lines = stage.battle(rng, moment, talks, person=person, asks_why=True)
     if rng.random() < SHARE_PROBABILITY:
         names = [f"### Model {side}: {talk.model.name}" for side, talk in zip("AB", talks, strict=True)]
         at = lines[-1].at + rng.uniform(1, 20)

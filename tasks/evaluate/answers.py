@@ -10,7 +10,7 @@ from typing import Any
 from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
 from schemas.judging import Answer, AnswerState
-from tasks.evaluate.answer_files import Read
+from tasks.evaluate.files.answer_files import Read
 from tasks.evaluate.overnight import Night
 from tasks.evaluate.questions import Bench, Question
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
@@ -77,7 +77,7 @@ def _keep(store: Store, asked: AskedModel, answers: Iterable[Answer | Failed], c
 
 def _ask(model: ChatModel, asked: AskedModel, bench: Bench, question: Question) -> Answer | Failed:
     about = f"{asked.name} {question.question_id}"
-    reply = model.chat([ChatMessage("user", question.prompt, bench.images(question))], about)
+    reply = model.chat([ChatMessage("user", question.prompt, bench.images(question), question.places)], about)
     if isinstance(reply, Failed):
         return reply
     return Answer(
@@ -103,12 +103,16 @@ def take_in(store: Store, read: Read) -> Called:
 
 
 def answers_by_model(
-    store: Store, bench: Bench, versions: dict[str, str] | None = None, baseline: str = ""
+    store: Store,
+    bench: Bench,
+    versions: dict[str, str] | None = None,
+    baseline: str = "",
+    but: str | None = None,
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Model -> question_id -> its row of `answers`, for the questions of the benchmark as they are now.
 
     `versions`: model -> the version to take; a baseline that it does not have is taken too. Without it every model must
-    have one. Raises BadInput for two versions.
+    have one. `but`: a model that is left out. Raises BadInput for two versions.
     """
     wanted = {(each.question_id, each.document_id) for each in bench.questions}
     found: dict[str, dict[str, dict[str, Any]]] = {}
@@ -116,7 +120,7 @@ def answers_by_model(
         model, question_id = row["model"], row["question_id"]
         chosen = versions is None or (model == baseline and model not in versions)
         chosen = chosen or (versions or {}).get(model) == row["version"]
-        if not chosen or (question_id, row["document_id"]) not in wanted:
+        if not chosen or model == but or (question_id, row["document_id"]) not in wanted:
             continue
         of_model = found.setdefault(model, {})
         if another := next((each["version"] for each in of_model.values() if each["version"] != row["version"]), None):

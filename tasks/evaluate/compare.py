@@ -1,10 +1,10 @@
 """Asks a judge which of two answers is better. A verdict is stored as it arrives; none is asked for twice."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from schemas.asked_model import AskedModel
 from schemas.errors import BadInput, known_values
@@ -23,6 +23,7 @@ from tasks.storage.tables import Store
 
 ByModel = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """Model -> question_id -> its row of `answers`."""
+Asked = TypeVar("Asked")
 _KEY = ("question_id", "document_id", "model_a", "model_b", "answer_a", "answer_b", "judge_version")
 
 
@@ -59,9 +60,9 @@ def pairs(bench: Bench, answers: ByModel, protocol: Protocol, baseline: str) -> 
                     yield Pair(question, first, second)
 
 
-def judge_version(judge: AskedModel, protocol: Protocol) -> str:
-    """Model and its settings, then protocol."""
-    return f"{judge.version}+{protocol.version}"
+def judge_version(model: str, protocol: str) -> str:
+    """The versions of model, with its settings, and protocol."""
+    return f"{model}+{protocol}"
 
 
 def unjudged(store: Store, wanted: Sequence[Pair], version: str, **of: str) -> tuple[list[Pair], list[dict[str, Any]]]:
@@ -94,13 +95,28 @@ def compare(
 
     `batch_hours`: use the vendor's batch API, and wait for so long.
     """
-    model, version, done = chat_model(judge), judge_version(judge, protocol), Called()
+    model, version, done = chat_model(judge), judge_version(judge.version, protocol.version), Called()
     every = list(pairs(bench, answers, protocol, baseline))
     wanted, again = unjudged(store, every, version, draw=bench.draw, baseline=baseline)
 
     def work(pair: Pair) -> Verdict | Failed:
         return _verdict(model, judge, protocol, bench, pair, baseline)
 
+    done.counts += Counter({"known_already": len(again)})
+    return keep_verdicts(store, model, judge, wanted, again, work, batch_hours, done)
+
+
+def keep_verdicts(
+    store: Store,
+    model: ChatModel,
+    judge: AskedModel,
+    wanted: Sequence[Asked],
+    again: Sequence[dict[str, Any]],
+    work: Callable[[Asked], Verdict | Failed],
+    batch_hours: float | None,
+    done: Called,
+) -> Called:
+    """Do the work on every wanted item and store its verdict as it arrives; `again` are rows to store first."""
     with ExitStack() as stack:
         shown = len(wanted) if batch_hours is None else 0  # waiting for batches shows progress itself
         advance = stack.enter_context(progress(f"verdicts of {judge.name}", shown))
@@ -111,7 +127,6 @@ def compare(
             verdicts = Night(stack.enter_context(model.together(store, batch_hours)), work, wanted).results()
         keep = stack.enter_context(arriving(store, "verdicts"))
         keep(again)
-        done.counts += Counter({"known_already": len(again)})
         for verdict in verdicts:
             done.calls[judge.name] += 1
             if isinstance(verdict, Failed):
@@ -138,7 +153,9 @@ def _verdict(
 ) -> Verdict | Failed:
     """One verdict. Both calls must succeed where two are needed, or neither counts."""
     told = protocol.messages(pair.question.prompt, pair.first["text"], pair.second["text"])
-    asked = [ChatMessage("system", told.system), ChatMessage("user", told.user, bench.images(pair.question))]
+    places = () if told.question_start is None else tuple(told.question_start + n for n in pair.question.places)
+    shown = ChatMessage("user", told.user, bench.images(pair.question), places)
+    asked = [ChatMessage("system", told.system), shown]
     about = " ".join(pair.key(""))  # equal answers give equal requests in both orders
     reply: Reply | Failed = model.chat(asked, about)
     if isinstance(reply, Failed):
@@ -159,7 +176,7 @@ def _verdict(
         answer_b=pair.second["version"],
         label=parse_label(text),
         judge=judge.name,
-        judge_version=judge_version(judge, protocol),
+        judge_version=judge_version(judge.version, protocol.version),
         draw=bench.draw,
         text=text,
         asked_again=again,

@@ -14,6 +14,9 @@ from tasks.evaluate.compare import judge_version, pairs, unjudged
 from tasks.evaluate.protocols import protocol
 from tasks.evaluate.questions import Bench, Images
 from tasks.evaluate.sources import EMBEDDED, bench_of, judge_of, models_of, versions_of
+from tasks.evaluate.visit.compare import Seated, told_of, without_verdict
+from tasks.evaluate.visit.protocol import VisitProtocol
+from tasks.evaluate.visit.sources import VISIT, battles_to_judge
 from tasks.evaluate.votes import battles_of, message, without_vote
 from tasks.evaluate.votes import judge_version as vote_version
 from tasks.images.decode import FORMATS
@@ -22,6 +25,8 @@ from tasks.storage.tables import Store
 
 ANSWER_TOKENS, VERDICT_TOKENS = 150, 400
 """Expected lengths: of answers on WildVision-Bench's printed board, and of a judge that answers first itself."""
+VISIT_VERDICT_TOKENS = 250
+"""Expected length of a verdict with its reasons, as VisIT-Bench estimates it."""
 SIDE_MAX = 1600
 """Longer side of a sent image (`tasks/providers/production/upload.py`; a test holds them equal)."""
 
@@ -53,14 +58,30 @@ def estimate_votes(
 
 
 def _verdicts(store: Store, bench: Bench, chosen: EvaluateSettings, prices: Prices, count: Count) -> list[Estimate]:
-    judge, how, baseline = judge_of(chosen), protocol(chosen.protocol), chosen.baseline or ""
+    judge = judge_of(chosen)
+    if chosen.protocol == VISIT:
+        how_told = VisitProtocol(chosen.with_reference)
+        _, pairs_to_judge = battles_to_judge(store, chosen)
+        return estimate_without_images(store, pairs_to_judge, judge, how_told, prices, count)
+    how, baseline = protocol(chosen.protocol), chosen.baseline or ""
     every = list(pairs(bench, answers_by_model(store, bench, versions_of(chosen, bench), baseline), how, baseline))
-    wanted, _ = unjudged(store, every, judge_version(judge, how), draw=bench.draw, baseline=baseline)
+    wanted, _ = unjudged(store, every, judge_version(judge.version, how.version), draw=bench.draw, baseline=baseline)
     texts = []
     for pair in wanted:
         told = how.messages(pair.question.prompt, pair.first["text"], pair.second["text"])
         texts.append((f"{told.system}\n{told.user}", bench.images(pair.question)))
     return _rows(judge, f"verdicts of {judge.name}", texts, VERDICT_TOKENS, prices, count)
+
+
+def estimate_without_images(
+    store: Store, wanted: Sequence[Seated], judge: AskedModel, how: VisitProtocol, prices: Prices, count: Count
+) -> list[Estimate]:
+    """Of a judge that reads captions and lacks some of these verdicts, by both ways to call."""
+    texts = [
+        ("\n".join(message.text for message in told_of(how, pair).messages), Images())
+        for pair in without_verdict(store, wanted, judge_version(judge.version, how.version))
+    ]
+    return _rows(judge, f"verdicts of {judge.name}", texts, VISIT_VERDICT_TOKENS, prices, count)
 
 
 def _rows(

@@ -13,12 +13,14 @@ _MARK = re.compile(r"(?<=\[)\[\s*[AB](?:\s*[<>=]+\s*[AB])?\s*\](?=\])|<\|[^|<>\n
 
 
 class Messages(NamedTuple):
-    """What one judge is sent; the prompt's images follow the user's text, in order."""
+    """What one judge is sent, but for the prompt's images: they stand in the question, or follow the user's text."""
 
     system: str
     user: str
     fenced_marks: int
     """Labels and marks of the prompt that the two answers hold; an answer with one is fenced."""
+    question_start: int | None
+    """Characters of the user's text before the question; None when the question is fenced."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ class Protocol:
         parts = [_fenced(text) for text in (question, answer_first, answer_second)]
         texts = dict(zip(("question_1", "answer_1", "answer_2"), (text for text, _ in parts), strict=True))
         user = re.sub(r"\{(\w+)\}", lambda name: texts[name[1]], self.user)
-        return Messages(self.system, user, parts[1][1] + parts[2][1])
+        start = None if parts[0][1] else self.user.index("{question_1}")  # it stands before the answers
+        return Messages(self.system, user, parts[1][1] + parts[2][1], start)
 
 
 def protocol(name: str) -> Protocol:

@@ -8,11 +8,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
+import polars as pl
 import pyarrow.parquet as pq
 
 from schemas.errors import BadInput
 from tasks.storage.content_id import ID_DIGITS, combined_id, text_id
-from tasks.storage.queries.draws import HIDDEN, draw_name, drawn_prompts
+from tasks.storage.queries.benches.draws import HIDDEN, draw_name, drawn_prompts
+from tasks.storage.queries.benches.generated_items import kept_items
+from tasks.storage.queries.image_places import BETWEEN, image_places
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
@@ -31,6 +34,8 @@ class Question:
     """The user's messages, joined by blank lines."""
     image_ids: tuple[str, ...]
     """Names of its images, in order."""
+    places: tuple[int, ...] = ()
+    """Characters of the prompt before each image; empty where all stand before it, or a place is unknown."""
 
     @property
     def document_id(self) -> str:
@@ -55,10 +60,26 @@ def bench_of_store(store: Store, *, hidden: bool) -> Bench:
     drawn = drawn_prompts(store, hidden)
     if drawn.is_empty():
         raise BadInput(f"store {store.root!r} has no {'hidden' if hidden else 'public'} benchmark; run `curate sample`")
+    return _bench(store, draw_name(drawn, hidden), drawn)
+
+
+def bench_of_items(store: Store, name: str) -> Bench:
+    """The kept items of a benchmark made on demand. Raises BadInput when there are none."""
+    rows = kept_items(store, name).conversations.rename({"conversation_id": "question_id"})
+    return _bench(store, f"{name}-{draw_name(rows, hidden=False)}", rows)
+
+
+def _bench(store: Store, draw: str, rows: pl.DataFrame) -> Bench:
+    """The benchmark of some conversations."""
+    questions = [_question(*row) for row in rows.select(_COLUMNS).sort("question_id").iter_rows()]
+    return bench_of_questions(store, draw, questions)
+
+
+def bench_of_questions(store: Store, draw: str, questions: Sequence[Question]) -> Bench:
+    """A benchmark of questions whose images are in the store. Raises BadInput when one is lost."""
     stored = StoredImages(store, "images", "redacted_images")
-    questions = [_question(*row) for row in drawn.select(_COLUMNS).sort("question_id").iter_rows()]
     _check_images(questions, stored.part_of.__contains__)
-    return Bench(draw_name(drawn, hidden), questions, lambda asked: _of_store(stored, asked))
+    return Bench(draw, questions, lambda asked: _of_store(stored, asked))
 
 
 def prompts_of_draw(store: Store, draw: str) -> list[str]:
@@ -74,9 +95,9 @@ def prompts_of_draw(store: Store, draw: str) -> list[str]:
 _COLUMNS = ("question_id", "turns", "image_ids")
 
 
-def _question(question_id: str, turns: list[dict[str, str]], image_ids: list[str]) -> Question:
-    prompt = "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user")
-    return Question(question_id, prompt, tuple(image_ids))
+def _question(question_id: str, turns: list[dict[str, Any]], image_ids: list[str]) -> Question:
+    prompt = BETWEEN.join(turn["content"] for turn in turns if turn["role"] == "user")
+    return Question(question_id, prompt, tuple(image_ids), image_places(turns, len(image_ids)))
 
 
 def _check_images(questions: Sequence[Question], known: Callable[[str], bool]) -> None:

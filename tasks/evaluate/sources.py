@@ -5,10 +5,11 @@ from pathlib import Path
 from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
 from schemas.settings import EvaluateSettings, Settings
-from tasks.evaluate.answer_files import read_answers
-from tasks.evaluate.answer_shapes import is_models_file
-from tasks.evaluate.models_file import check_keys, check_own, read_models
-from tasks.evaluate.questions import Bench, bench_of_release, bench_of_store
+from tasks.evaluate.files.answer_files import read_answers
+from tasks.evaluate.files.answer_shapes import is_models_file
+from tasks.evaluate.files.models_file import check_keys, check_own, read_models
+from tasks.evaluate.questions import Bench, bench_of_items, bench_of_release, bench_of_store
+from tasks.evaluate.visit.items import written_bench
 from tasks.providers.chat import chat_model
 from tasks.runtime.prices import check_prices, load_prices
 from tasks.storage.tables import Store
@@ -19,11 +20,23 @@ EMBEDDED = "embedded"
 
 def bench_of(store: Store, chosen: EvaluateSettings) -> Bench:
     """The benchmark that the settings name. Raises BadInput."""
+    if chosen.generated is not None:
+        return _generated(store, chosen)
+    if chosen.bench is not None:
+        if chosen.bench_release is not None:
+            raise BadInput("--bench names a benchmark of the store; leave out --release, or --bench")
+        return written_bench(store, chosen.bench)
     if chosen.bench_release is None:
         return bench_of_store(store, hidden=chosen.hidden)
     if chosen.hidden:
         raise BadInput("--hidden: a release has no hidden split; leave out --release, or --hidden")
     return bench_of_release(Path(chosen.bench_release))
+
+
+def _generated(store: Store, chosen: EvaluateSettings) -> Bench:
+    if chosen.hidden or chosen.bench_release is not None:
+        raise BadInput("--bench names a benchmark made on demand; leave out --hidden and --release")
+    return bench_of_items(store, chosen.generated or "")
 
 
 def models_of(chosen: EvaluateSettings) -> list[AskedModel] | None:

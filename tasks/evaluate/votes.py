@@ -46,9 +46,15 @@ def parse_vote(text: str) -> Winner | None:
 
 
 def message(battle: ShownBattle) -> str:
-    """What the judge is sent, before the images. Double brackets in the material are spaced out."""
+    """The words that the judge is sent. Double brackets in the material are spaced out."""
     texts = {name: untrusted(_OPENS.sub("[ ", getattr(battle, name))) for name in ("prompt", "left", "right")}
     return re.sub(r"\{(\w+)\}", lambda name: texts[name[1]], load_prompt(_PROMPT).text)
+
+
+def _places(battle: ShownBattle, text: str) -> tuple[int, ...]:
+    """Characters of the message before each image; empty when the prompt does not stand in it as it is."""
+    start = text.find(f"]\n{battle.prompt}\n[")
+    return tuple(start + 2 + place for place in battle.places) if start >= 0 else ()
 
 
 def judge_version(judge: AskedModel) -> str:
@@ -108,7 +114,8 @@ def ask_votes(store: Store, battles: Battles, judge: AskedModel) -> Called:
 
 
 def _vote(model: ChatModel, judge: AskedModel, battles: Battles, battle: ShownBattle) -> JudgeVote | Failed:
-    reply = model.chat([ChatMessage("user", message(battle), battles.images(battle))])
+    text = message(battle)
+    reply = model.chat([ChatMessage("user", text, battles.images(battle), _places(battle, text))])
     if isinstance(reply, Failed):
         return reply
     return _row(

@@ -1,6 +1,6 @@
 """Masks personal data that was found in texts of a store, and says which images are blurred until somebody asks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -8,11 +8,11 @@ import polars as pl
 from tasks.explore.source import Part
 from tasks.explore.tolerant import TolerantTables
 from tasks.storage.content_id import text_id
+from tasks.storage.queries.repeated_values import Span
 
 NOT_SEARCHED = "not searched for personal data yet"
 NSFW_PROBABILITY_SAFE = 0.2
 """OpenNSFW's authors call images below it safe."""
-Span = Mapping[str, Any]
 
 
 def masked_parts(text: str, spans: Sequence[Span] | None, opened: bool) -> list[Part]:

@@ -18,6 +18,7 @@ from tasks.storage.queries.explain import Account, explain_item
 from tasks.storage.queries.funnel import REPEATS, funnel, reason_texts
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.released import decided_policy
+from tasks.storage.queries.repeated_values import Span, with_repeats
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import UNFINISHED
 
@@ -155,7 +156,10 @@ class OfStore:
         ids = self._conversation_ids(row)
         fates = narrow.read("decisions").filter(item_kind="conversation")
         decided = {each["item_id"]: each for each in fates.iter_rows(named=True)}
-        return [_side(stored[each], decided.get(each), spans, opened) for each in ids if each in stored]
+        turns = {turn["text_id"]: turn["content"] for each in stored.values() for turn in each["turns"]}
+        repeated = with_repeats([(text, spans.get(name)) for name, text in turns.items()])
+        masks = dict(zip(turns, repeated, strict=True))
+        return [_side(stored[each], decided.get(each), masks, opened) for each in ids if each in stored]
 
     def _shown_image(self, narrow: Store, image_id: str, opened: bool) -> ShownImage:
         if image_id not in self._images.part_of:
@@ -212,7 +216,7 @@ def _words(rejects: pl.DataFrame, reason: str) -> tuple[str, ...]:
 
 
 def _side(
-    row: Mapping[str, Any], decided: Mapping[str, Any] | None, spans: Mapping[str, list[dict[str, Any]]], opened: bool
+    row: Mapping[str, Any], decided: Mapping[str, Any] | None, spans: Mapping[str, Sequence[Span] | None], opened: bool
 ) -> Side:
     messages = [
         Message(turn["role"], masked_parts(turn["content"], spans.get(turn["text_id"]), opened))

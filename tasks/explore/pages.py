@@ -20,7 +20,9 @@ from tasks.runtime.untrusted import one_line
 
 STATIC = Path(__file__).with_name("static")
 ASSETS = ("explore.css", "explore.js", "static.js", "map.js", "icon.svg", "deck.gl-9.1.15.min.js", "deck.gl-LICENSE")
-"""The only files that are served or exported as they are."""
+"""The only files that are exported as they are."""
+SERVED = (*ASSETS, "review.js")
+"""The only files that are served as they are."""
 DECK = "deck.gl-9.1.15.min.js"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
@@ -79,6 +81,8 @@ class Pages:
         self._source, self._links, self._comparison, self._sample = source, links, comparison, sample
         self.opened = 0
         """How often masked content was asked for."""
+        self.more_tabs: list[tuple[str, str]] = []
+        """(name, address) of pages that others add to the server."""
 
     @property
     def listing(self) -> pl.DataFrame:
@@ -148,6 +152,10 @@ class Pages:
             "compare.html", "Compare", against=self._comparison.against, diff=self._comparison.diff, changes=changes
         )
 
+    def more(self, template: str, tab: str, **values: Any) -> str:
+        """A page that others add to the server."""
+        return self._page(template, tab, **values)
+
     def message(self, heading: str, text: str) -> str:
         """A page with one sentence; it needs nothing of the source."""
         about = {"title": heading, "heading": "Explorer", "tabs": [], "note": "", "footer": "", "problems": []}
@@ -165,6 +173,7 @@ class Pages:
         tabs = [("Browse", self._links.browse()), ("Topics", self._links.map()), ("Leaderboards", self._links.boards())]
         tabs += [("Dropped", self._links.dropped())] if private else []
         tabs += [("Compare", self._links.compare())] if self._comparison else []
+        tabs += self.more_tabs
         heading = "Store" if private else f"Release {self._source.title}"
         times = f"{self.opened:,} {'time' if self.opened == 1 else 'times'}"
         footer = f"Private: for this machine only. Masked content was shown {times}." if private else "Read only."

@@ -1,7 +1,7 @@
 """Serves the pages on this machine only. A store needs the token of its link; other host names are refused."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from threading import Lock
 from typing import Any
@@ -10,9 +10,9 @@ from urllib.parse import parse_qsl, quote
 from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
-from schemas.errors import StoreUnwell
+from schemas.errors import BadInput, StoreUnwell
 from tasks.explore import images
-from tasks.explore.pages import ASSETS, POLICY, STATIC, Comparison, Pages
+from tasks.explore.pages import POLICY, SERVED, STATIC, Comparison, Pages
 from tasks.explore.query import Query, query_of
 from tasks.explore.source import Gone, Source
 
@@ -88,20 +88,27 @@ def _after(query: Query) -> str:
     return f"?{encoded}" if encoded else ""
 
 
-def explorer(source: Source, port: Callable[[], int], comparison: Comparison | None = None) -> tuple[FastAPI, str]:
+def explorer(
+    source: Source,
+    port: Callable[[], int],
+    comparison: Comparison | None = None,
+    more: Sequence["MorePages"] = (),
+) -> tuple[FastAPI, str]:
     """The app and the path of the link to open first. `port` is known once the server listens.
 
-    A comparison needs a token too: it may tell what the store knows of removed rows.
+    A comparison needs a token too: it may tell what the store knows of removed rows. Each of `more` adds routes behind
+    the same guard and returns the path of its first page, to which the link then leads.
     """
     token = secrets.token_urlsafe(24) if source.private or comparison else ""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    served = _Served(source, comparison)
-    _guard(app, served, token, port)
+    served = Served(source, comparison)
+    first = ["/", *(add(app, served) for add in more)][-1]
+    _guard(app, token, port, first)
     _routes(app, served)
     return app, f"/?token={token}" if token else "/"
 
 
-class _Served:
+class Served:
     """The pages, and what the requests of this session have opened."""
 
     def __init__(self, source: Source, comparison: Comparison | None) -> None:
@@ -131,6 +138,30 @@ class _Served:
             self.opened.add(key)
             self.opened_images |= {image.image_id for image in [*item.images, *item.twin_images]}
 
+    def open_images(self, key: str, image_ids: Sequence[str]) -> None:
+        """Note that somebody asked for the masked content of something that is no item of its own."""
+        if key not in self.opened:
+            self.pages.opened += 1
+            self.opened.add(key)
+            self.opened_images |= set(image_ids)
+
+    def answer(self, made: Callable[[], str | None]) -> Response:
+        """The page, or one sentence when there is none or nothing may be shown."""
+        try:
+            self.refresh()
+            html = made()
+        except Gone as gone:
+            return HTMLResponse(self.pages.message("Nothing is shown", f"{str(gone).capitalize()}."), 410)
+        except StoreUnwell:
+            text = "A table that this page needs is lost or broken. Other pages work; `curate` commands name the table."
+            return HTMLResponse(self.pages.message("This page cannot be shown", text), 500)
+        except BadInput:
+            text = "Another version made this store, and it lacks what this page needs; `curate run` makes it again."
+            return HTMLResponse(self.pages.message("This page cannot be shown", text), 500)
+        if html is None:
+            return HTMLResponse(self.pages.message("Not found", "There is no such item, or it was taken down."), 404)
+        return HTMLResponse(html)
+
     def thumb(self, image_id: str) -> bytes | None:
         """A small copy of an image; one that another request began before a change is not shown after it."""
         return self._thumbs(image_id, self._changes)
@@ -141,7 +172,11 @@ class _Served:
         return content and (images.blurred(content) if hidden else images.thumb(content))
 
 
-def _guard(app: FastAPI, served: _Served, token: str, port: Callable[[], int]) -> None:
+MorePages = Callable[[FastAPI, Served], str]
+"""Adds routes to the explorer, and returns the path of their first page."""
+
+
+def _guard(app: FastAPI, token: str, port: Callable[[], int], first: str) -> None:
     @app.middleware("http")
     async def guarded(request: Request, answer: Callable[[Request], Any]) -> Response:
         """Check host and token, then add the policy to every answer."""
@@ -151,14 +186,12 @@ def _guard(app: FastAPI, served: _Served, token: str, port: Callable[[], int]) -
         elif request.method == "POST" and request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
             response = Response("Only the pages of this explorer may ask for that.", 403)  # cookies know no ports
         elif token and _entering(request, token):
-            response = RedirectResponse("/", 303)
+            response = RedirectResponse(first, 303)
             response.set_cookie(COOKIE.format(port()), token, httponly=True, samesite="lax")
         elif token and not secrets.compare_digest(
             request.cookies.get(COOKIE.format(port()), "").encode(), token.encode()
         ):
-            response = Response(
-                "Open the link that `curate view` printed: it has a token that this address lacks.", 403
-            )
+            response = Response("Open the link that `curate` printed: it has a token that this address lacks.", 403)
         else:
             response = await answer(request)
         response.headers.update(_HEADERS)
@@ -171,22 +204,8 @@ def _entering(request: Request, token: str) -> bool:
     return request.url.path == "/" and secrets.compare_digest(given.encode(), token.encode())
 
 
-def _routes(app: FastAPI, served: _Served) -> None:
-    pages = served.pages
-
-    def page(made: Callable[[], str | None]) -> Response:
-        """The page, or one sentence when there is none or nothing may be shown."""
-        try:
-            served.refresh()
-            html = made()
-        except Gone as gone:
-            return HTMLResponse(pages.message("Nothing is shown", f"{str(gone).capitalize()}."), 410)
-        except StoreUnwell:
-            text = "A table that this page needs is lost or broken. Other pages work; `curate` commands name the table."
-            return HTMLResponse(pages.message("This page cannot be shown", text), 500)
-        if html is None:
-            return HTMLResponse(pages.message("Not found", "There is no such item, or it was taken down."), 404)
-        return HTMLResponse(html)
+def _routes(app: FastAPI, served: Served) -> None:
+    pages, page = served.pages, served.answer
 
     @app.get("/")
     def browse(request: Request) -> Response:
@@ -223,7 +242,7 @@ def _routes(app: FastAPI, served: _Served) -> None:
     _file_routes(app, served)
 
 
-def _file_routes(app: FastAPI, served: _Served) -> None:
+def _file_routes(app: FastAPI, served: Served) -> None:
     def content(made: Callable[[], bytes | str | None], kind: str = "") -> Response:
         """A script or image; nothing when it is not there or may not be shown."""
         try:
@@ -258,7 +277,7 @@ def _file_routes(app: FastAPI, served: _Served) -> None:
 
     @app.get("/static/{name}")
     def static(name: str) -> Response:
-        return FileResponse(STATIC / name) if name in ASSETS else Response(status_code=404)
+        return FileResponse(STATIC / name) if name in SERVED else Response(status_code=404)
 
 
 def _query(request: Request) -> Query:

@@ -78,6 +78,20 @@ class Item:
     """Whether something is masked or blurred until somebody asks for it."""
 
 
+def blinded(item: Item, swapped: bool) -> Item:
+    """The item without anything that tells its models, the vote or why it was kept; `swapped`: the right side first."""
+    sides = item.sides[::-1] if swapped else item.sides
+    names = ("Left", "Right")[: len(sides)]
+    return Item(
+        key=item.key,
+        kind=item.kind,
+        item_id="",
+        sides=[Side(name, side.messages) for name, side in zip(names, sides, strict=True)],
+        images=item.images,
+        has_hidden=item.has_hidden,
+    )
+
+
 class Reason(NamedTuple):
     """Why lines of the logs are not released."""
 

@@ -8,6 +8,7 @@ from tasks.explore import listing
 from tasks.explore.masking import NOT_SEARCHED, masked_text
 from tasks.explore.tolerant import TolerantTables
 from tasks.storage.queries.language_names import english_name
+from tasks.storage.queries.repeated_values import with_repeats
 
 _CONVERSATION = [
     "conversation_id", "model", "turns", "num_turns", "prompt_id", "document_id", "image_ids", "tstamp", "day",
@@ -61,10 +62,9 @@ def _with_texts(conversations: pl.DataFrame, searched: pl.DataFrame) -> pl.DataF
     turns = conversations.select("conversation_id", "turns").explode("turns").drop_nulls("turns")
     turns = turns.select("conversation_id", turn.field("role"), turn.field("content"), turn.field("text_id"))
     turns = turns.join(searched, left_on="text_id", right_on="content_id", how="left", maintain_order="left")
-    personal = turns.filter(pl.col("spans").list.len() > 0).unique("text_id").select("text_id", "content", "spans")
-    masks = pl.Series([masked_text(content, spans) for _, content, spans in personal.iter_rows()], dtype=pl.String)
-    masked = personal.select("text_id", masked=masks)
-    turns = turns.join(masked, on="text_id", how="left", maintain_order="left")
+    found = turns.filter(pl.col("spans").list.len() > 0)["conversation_id"]
+    personal = turns.filter(pl.col("conversation_id").is_in(found.implode())).unique(["conversation_id", "text_id"])
+    turns = turns.join(_masked(personal), on=["conversation_id", "text_id"], how="left", maintain_order="left")
     known = pl.when("searched").then(pl.coalesce("masked", "content")).otherwise(pl.lit(f"[{NOT_SEARCHED}]"))
     asked = pl.col("role") == "user"
     texts = (
@@ -75,6 +75,16 @@ def _with_texts(conversations: pl.DataFrame, searched: pl.DataFrame) -> pl.DataF
         )
     )
     return conversations.drop("turns").join(texts, on="conversation_id", how="left", maintain_order="left")
+
+
+def _masked(personal: pl.DataFrame) -> pl.DataFrame:
+    """conversation_id, text_id and masked text of conversations in which personal data was found."""
+    rows = list[tuple[str, str, str]]()
+    for (name,), said in personal.group_by("conversation_id"):
+        texts = [(row["content"], row["spans"]) for row in said.iter_rows(named=True)]
+        masks = [masked_text(text, spans) for (text, _), spans in zip(texts, with_repeats(texts), strict=True)]
+        rows += [(str(name), text_id, mask) for text_id, mask in zip(said["text_id"], masks, strict=True)]
+    return pl.DataFrame(rows, dict.fromkeys(("conversation_id", "text_id", "masked"), pl.String), orient="row")
 
 
 def _described(tables: TolerantTables, conversations: pl.DataFrame) -> pl.DataFrame:

@@ -17,9 +17,8 @@ from schemas.release import ReleasedCategories
 from tasks.export.card import write_compat_cards
 from tasks.export.destination import put_folder
 from tasks.release.declared import check_shards
-from tasks.release.fetched import fetched
+from tasks.release.fetched import fetched, read_manifest
 from tasks.release.shards import feature_schema, shards
-from tasks.release.verify import read_manifest
 from tasks.signals.markdown import markdown
 from tasks.storage.parquet import parquet_writer, read_parquet_groups
 from tasks.storage.tables import Store

@@ -19,8 +19,8 @@ from tasks.export.card import write_sft_card
 from tasks.export.examples import EXAMPLES, Example, as_trainers_read
 from tasks.release.contents import IMAGE_NAME
 from tasks.release.declared import check_shards
+from tasks.release.fetched import read_manifest
 from tasks.release.shards import feature_schema, shards
-from tasks.release.verify import read_manifest
 from tasks.runtime.progress import progress
 from tasks.storage.parquet import compact, encode_parquet, read_parquet_groups
 

@@ -19,7 +19,7 @@ _ESCAPE = re.compile(rb"\\u00([3-7][0-9a-fA-F])")
 _ESCAPED_AGAIN_MAX = 8
 _NAME = re.compile(rb"[0-9a-f]{32}")
 _NOTABLE = re.compile(rb"[0-9a-f]{32}|has_csam_image[^,}]{0,32}")
-_TEXT_KEYS = frozenset({"messages", "conversation", "conversation_a", "conversation_b", "content", "text"})
+_TEXT_KEYS = frozenset({"messages", "conversation", "conversation_a", "conversation_b", "content", "text", "reason"})
 """Strings below these keys were written by people and models; they are not searched as JSON."""
 
 

@@ -33,14 +33,20 @@ class ImageSource(NamedTuple):
     """An image file and its name in the store."""
 
     name: str
-    file: Path
-    """The image's file, or the data file with a row that holds it."""
+    file: Path | None
+    """The image's file, or the data file with a row that holds it; null for an image that was never in a file."""
     content: bytes | None = None
-    """The encoded image, when it comes from a row of a data file."""
+    """The encoded image, unless it has a file of its own."""
 
     def read(self) -> bytes:
         """The encoded image."""
-        return self.file.read_bytes() if self.content is None else self.content
+        if self.content is not None:
+            return self.content
+        return b"" if self.file is None else self.file.read_bytes()
+
+    def stamp(self) -> tuple[int, int]:
+        """(size in bytes, modification time in ns) of its file, without reading it; of its bytes where it has none."""
+        return (len(self.content or b""), 0) if self.file is None else file_stamp(self.file)
 
 
 def image_folders(logs: Path) -> list[Path]:
@@ -110,7 +116,7 @@ def _leads_out(entry: os.DirEntry[str]) -> bool:
 def not_taken_in(files: Iterable[ImageSource], taken_in: pl.DataFrame) -> list[ImageSource]:
     """Files that are new or have changed since they were taken in (table `image_files`)."""
     known = {row["name"]: (row["size_bytes"], row["modified_ns"]) for row in taken_in.iter_rows(named=True)}
-    return [source for source in files if known.get(source.name) != file_stamp(source.file)]
+    return [source for source in files if known.get(source.name) != source.stamp()]
 
 
 def file_stamp(file: Path) -> tuple[int, int]:
@@ -156,6 +162,14 @@ def store_image_rejects(store: Store, missing: pl.DataFrame, present: Sequence[s
     parts = rows_without(store, "rejects", store.parts("rejects"), pl.col("line").is_null())
     images = pl.concat([missing, _rejects(chain(rows, _bad_names(store)))])
     store.list_parts("rejects", [*parts, *([store.write_part("rejects", images)] if images.height else [])])
+
+
+def rejects_of_others(store: Store, names: pl.Series) -> pl.DataFrame:
+    """Stored rejects of images with other names; not those of invalid names, whose source is a log file."""
+    rejects, logs = store.read("rejects"), store.read("log_files", ["source"])["source"]
+    name = pl.col("source").str.replace(r"\.[a-z]+$", "")
+    others = ~name.is_in(names.implode()) & ~pl.col("source").is_in(logs.implode())
+    return rejects.filter(pl.col("line").is_null() & others)
 
 
 def _bad_names(store: Store) -> Iterator[tuple[str, str, str]]:

@@ -5,9 +5,6 @@ most 1024, PNG of at most 3.3 MB, MD5 of the pixels), so the same steps here giv
 with other limits are recognized by their pixels (`tasks/dedup/repeats.py`).
 """
 
-import hashlib
-import io
-import math
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,9 +12,8 @@ import orjson
 import PIL.Image
 
 from schemas.errors import BadInput, why_unreadable
+from tasks.images.served import served, served_name
 
-_EDGE_MAX = 1024
-_PNG_BYTES_MAX = 5 / 1.5 * 1024 * 1024
 INDEX = "presets.json"
 
 
@@ -53,34 +49,9 @@ def logged_name(file: Path) -> str:
     """The name the server logs for an upload of this file: 32 hex digits."""
     try:
         with PIL.Image.open(file) as opened:
-            image = opened.convert("RGBA")
+            return served_name(served(opened))
     except OSError as error:
         raise BadInput(f"preset image {file.name!r} cannot be read ({why_unreadable(error)})") from None
-    if (size := _server_size(*image.size)) != image.size:
-        image = image.resize(size)
-    if image.width * image.height * len(image.getbands()) > _PNG_BYTES_MAX:  # a PNG is smaller than its pixels
-        image = _below_bytes_max(image)
-    return hashlib.md5(image.tobytes(), usedforsecurity=False).hexdigest()
-
-
-def _server_size(width: int, height: int) -> tuple[int, int]:
-    """Size after FastChat's resize, which rounds down: 3000 x 2000 becomes 1023 x 682, and 61 x 7 becomes 60 x 7."""
-    aspect = max(width, height) / min(width, height)
-    shortest = int(min(_EDGE_MAX / aspect, _EDGE_MAX, min(width, height)))
-    longest = int(shortest * aspect)
-    if longest == max(width, height):
-        return width, height
-    return (longest, shortest) if width >= height else (shortest, longest)
-
-
-def _below_bytes_max(image: PIL.Image.Image) -> PIL.Image.Image:
-    """An image whose PNG is still too large, shrunk by the square root of the excess."""
-    sink = io.BytesIO()
-    image.save(sink, "PNG")
-    if sink.tell() <= _PNG_BYTES_MAX:
-        return image
-    factor = math.sqrt(_PNG_BYTES_MAX / sink.tell())
-    return image.resize((math.floor(image.width * factor), math.floor(image.height * factor)))
 
 
 def _inside(folder: Path, path: str) -> Path:

@@ -17,6 +17,7 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.ingest import take_in
 from tasks.ingest.assemble import assemble_store
+from tasks.ingest.formats import bench_items
 from tasks.ingest.formats.data_files import described, source_files
 from tasks.ingest.image_files import (
     ImageSource,
@@ -24,10 +25,12 @@ from tasks.ingest.image_files import (
     find_files,
     image_folders,
     not_taken_in,
+    rejects_of_others,
     store_image_rejects,
 )
 from tasks.ingest.known_images import KnownHashes, apply_lists, hold_images, load_known_hashes, not_held, purge_flagged
 from tasks.ingest.log_files import LogFile
+from tasks.ingest.made_images import drawn, record_drawings, sight_items, sources_of
 from tasks.ingest.presets import PresetFile, find_presets, logged_name, preset_files
 from tasks.ingest.quarantine import EMBEDDED, PRESET, keep_names_out
 from tasks.ingest.read_new import read_new
@@ -65,8 +68,7 @@ def take_in_images(settings: Settings, observer: ImageObserver) -> StageReport:
     preset_folder = Path(settings.presets) if settings.presets else find_presets(_log_folder(settings))
     presets = not_held(store, preset_files(preset_folder) if preset_folder else [])
     preset_sources = [ImageSource(f"{PRESET}{preset.path}", preset.file) for preset in presets]
-    named = (rows["images"].explode().drop_nulls().unique() for rows in store.read_parts("sightings", ["images"]))
-    logged = pl.concat([store.empty("sightings")["images"].explode(), *named]).unique().sort()
+    logged = _logged_names(store, _items_file(settings))
     found, missing = find_files(_image_folders(settings), logged)
     known_files = store.read("image_files")
     new = not_taken_in([*found, *preset_sources], known_files)
@@ -83,10 +85,24 @@ def take_in_images(settings: Settings, observer: ImageObserver) -> StageReport:
     _store_presets(store, presets, taken_in)
     carried_names = {name for name in taken_in["name"] if name.endswith(EMBEDDED)}
     missing = missing.filter(~(pl.col("source") + EMBEDDED).is_in(list(carried_names)))
+    missing = pl.concat([missing, rejects_of_others(store, logged)]) if _items_file(settings) else missing
     store_image_rejects(store, missing, [*carried_names, *(source.name for source in found)], taken_in)
     counts = {"named": len(logged), **parts.counts, "known": len(parts.known), "missing": missing.height}
     counts |= {"taken_down": len(parts.taken_down)} if parts.taken_down else {}
     return StageReport(stage="take_in_images", counts=counts)
+
+
+def _items_file(settings: Settings) -> str | None:
+    """The file of a run that takes items in; other images of the store are then not looked for."""
+    return Path(settings.logs or "").name if settings.format == bench_items.ADAPTER.name else None
+
+
+def _logged_names(store: Store, source: str | None) -> pl.Series:
+    """Image names in the sightings, of all files or of one, sorted."""
+    of_file = pl.lit(True) if source is None else pl.col("source") == source
+    parts = (rows.filter(of_file) for rows in store.read_parts("sightings", ["source", "images"]))
+    named = (rows["images"].explode().drop_nulls().unique() for rows in parts)
+    return pl.concat([store.empty("sightings")["images"].explode(), *named]).unique().sort()
 
 
 def _taker(settings: Settings, store: Store, listed: KnownHashes, observer: ImageObserver) -> ShardTaker:
@@ -109,6 +125,33 @@ def _taken_in(
         for shard in shards:
             parts.add(shard)
     return parts
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def take_in_drawings(settings: Settings, observer: ImageObserver) -> StageReport:
+    """What an image model drew goes the way of every image. Writes `generated_images`, empties `drawings`."""
+    store = Store.open(settings.store)
+    listed = load_known_hashes(settings.known_hashes)
+    drawings = drawn(store)
+    known_files = set(store.read("image_files", ["name"])["name"])
+    sources = [source for source in sources_of(drawings) if source.name not in known_files]
+    parts = _taken_in(settings, store, sources, len(sources), _taker(settings, store, listed, observer))
+    if parts.known:
+        hold_images(store, parts.known)
+    if parts.taken_down:
+        keep_names_out(store, parts.taken_down, Tombstones(store, store_key(store)), datetime.now(UTC))
+    record_drawings(store, drawings)
+    return StageReport(stage="take_in_drawings", counts={**parts.counts, "known": len(parts.known)})
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def take_in_items(settings: Settings) -> StageReport:
+    """Items of benchmarks made on demand become conversations of one question, without an answer."""
+    store = Store.open(settings.store)
+    new = sight_items(store, Tombstones(store, store_key(store)))
+    return StageReport(stage="take_in_items", counts={"new": new, **assemble_store(store, settings.workers)})
 
 
 @task(cache_policy=NO_CACHE)

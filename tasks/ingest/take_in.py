@@ -18,7 +18,7 @@ from schemas.errors import BadInput
 from schemas.image import Image, ImageFile
 from schemas.takedown import TakenDownKind
 from tasks.images.decode import FILE_BYTES_MAX, DecodedImage, ImageRejected, open_image, within
-from tasks.ingest.image_files import ImageSource, file_stamp
+from tasks.ingest.image_files import ImageSource
 from tasks.ingest.known_images import KnownHashes, file_digests, load_known_hashes
 from tasks.runtime.parallel import map_ordered
 from tasks.runtime.progress import Advance
@@ -129,7 +129,7 @@ def _take_in_batch(files: Sequence[ImageSource], known_ids: AbstractSet[str], in
 
 
 def _open(source: ImageSource, result: TakenIn, intake: Intake) -> DecodedImage | None:
-    size_bytes, modified_ns = file_stamp(source.file)
+    size_bytes, modified_ns = source.stamp()
     image, problem, evidence = None, None, ""
     too_large = source.content is None and size_bytes > FILE_BYTES_MAX
     content = b"" if too_large else source.read()

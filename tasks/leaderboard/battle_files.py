@@ -22,7 +22,7 @@ NAMES: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
 """Column names of published tables."""
 _STYLE: dict[str, list[str]] = NAMES["style"]
 _SOURCES = {name for names in NAMES["battle"].values() for name in names}
-_SOURCES |= {*NAMES["one_hot"], *NAMES["categories"], "conv_metadata"}
+_SOURCES |= {*NAMES["one_hot"], *NAMES["categories"], *NAMES["context_tokens"], "conv_metadata", "taxonomy"}
 _OFFSETS = ("ci_lower_offset", "ci_upper_offset")
 """Ends of an interval as differences from the rating, as papers print them."""
 _SOURCES |= {name.format(side) for names in _STYLE.values() for name in names for side in ("a", "b")}
@@ -34,17 +34,18 @@ def read_battles(path: Path, named: bool = False) -> pl.DataFrame:
     """The battles of a file, or of every Parquet file below a folder, one row each.
 
     Columns: model_a, model_b and winner as text, and if the table has them judge, question_id, user, language (null for
-    unknown), the four of WildVision's taxonomy, tstamp (UTC), refusal, is_preset, `category:<name>` (bool), and
-    `<covariate>_a`, `<covariate>_b`, weight and score (float64). `score` is 1 where model_a won and 0 where it lost;
-    soft preferences from 1.0 to 2.0, as AlpacaEval's, become scores from 1 to 0.
-    Battles with visible names (`anony` is false) are left out; with `named` they stay, and a column says which they
-    are. Raises BadInput for a file that is not such a table.
+    unknown), the four of WildVision's taxonomy, tstamp (UTC), refusal, is_preset, `category:<name>` (bool), and as
+    float64 `<covariate>_a`, `<covariate>_b`, rounds (user messages), context_tokens (theirs), weight and score. `score`
+    is 1 where model_a won and 0 where it lost; soft preferences from 1.0 to 2.0, as AlpacaEval's, become scores from 1
+    to 0. Battles with visible names (`anony` is false) are left out; with `named` they stay, and a column tells
+    them. Raises BadInput for a file that is not such a table.
     """
     raw = read_table(path, _SOURCES)
     if "winner" not in raw.columns and set(NAMES["one_hot"]) <= set(raw.columns):
         one_hot = (pl.when(pl.col(c).cast(pl.Int8) == 1).then(pl.lit(w)) for c, w in NAMES["one_hot"].items())
         raw = raw.with_columns(winner=pl.coalesce(one_hot))
     columns = _chosen(raw, NAMES["battle"])
+    columns |= dict(_fields(raw["taxonomy"])) if "taxonomy" in raw.columns else {}
     soft = None if "winner" in columns else columns.get("preference")
     if soft is not None:
         columns["winner"] = _winner(soft := 2 - _numbers(soft, "preference", 1, 2))
@@ -59,7 +60,8 @@ def read_battles(path: Path, named: bool = False) -> pl.DataFrame:
     if "tstamp" in columns:
         made.append(_times(columns["tstamp"], path).alias("tstamp"))
     made += [_flag(found).alias(name) for name, found in dict(_flags(raw, columns)).items()]
-    made += [_count(found, name).alias(name) for name, found in _style(raw)]
+    counted = _counted(raw)
+    made += [_count(found, name).alias(name) for name, found in [*_style(counted), *_lengths(counted, columns)]]
     found = pl.DataFrame(made)
     shown = ~_flag(columns["anony"]).fill_null(True) if "anony" in columns else None
     kept = found if shown is None else found.with_columns(named=shown) if named else found.filter(~shown)
@@ -140,9 +142,20 @@ def _flags(raw: pl.DataFrame, columns: Mapping[str, pl.Series]) -> Iterator[tupl
         yield f"{CATEGORY}multi_turn", columns["turns"].cast(pl.Int64, strict=False) > 1
 
 
-def _style(raw: pl.DataFrame) -> Iterator[tuple[str, pl.Series]]:
+def _counted(raw: pl.DataFrame) -> dict[str, pl.Series]:
+    """The columns of a table, and the fields of its `conv_metadata`."""
     fields = dict(_fields(raw["conv_metadata"])) if "conv_metadata" in raw.columns else {}
-    fields |= {name: raw[name] for name in raw.columns}
+    return fields | {name: raw[name] for name in raw.columns}
+
+
+def _lengths(fields: Mapping[str, pl.Series], columns: Mapping[str, pl.Series]) -> Iterator[tuple[str, pl.Series]]:
+    if "turns" in columns:
+        yield "rounds", columns["turns"]
+    if found := next((name for name in NAMES["context_tokens"] if name in fields), None):
+        yield "context_tokens", fields[found]
+
+
+def _style(fields: Mapping[str, pl.Series]) -> Iterator[tuple[str, pl.Series]]:
     for side in ("a", "b"):
         own = dict(_fields(fields[side])) if side in fields else {}  # our releases: conv_metadata.a.headers
         for covariate, names in _STYLE.items():

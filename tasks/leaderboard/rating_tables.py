@@ -16,12 +16,14 @@ from tasks.leaderboard.leaderboard import OVERALL, leaderboard, rate, slice_boar
 from tasks.leaderboard.outliers import outlier_judges, without_outliers
 from tasks.leaderboard.records import elo_ratings, pair_cards, pair_records, vote_shares, win_rates
 from tasks.leaderboard.style_control import measured_covariates, rank_changes, style_board
+from tasks.leaderboard.vote_statistics import length_differences, vote_statistics
 from tasks.leaderboard.votes import Mask, rateable, votes
 
 ALL_SLICES = "all"
 NAMED_VOTES = "named_votes"
 """Flag of boards with votes on models whose names were shown."""
 PAIR_CARDS = "pair_cards"
+VOTE_STATISTICS = "vote_statistics"
 _NONE = pl.Series([False])
 
 
@@ -161,6 +163,8 @@ TABLES: dict[str, Callable[[RatingTables], Sequence[Row]]] = {
     PAIR_CARDS: lambda of: pair_cards(of.valid, of.records),
     "win_rates": lambda of: win_rates(of.records, of.reference),
     "vote_shares": lambda of: of.shares,
+    VOTE_STATISTICS: lambda of: vote_statistics(of.valid),
+    "length_differences": lambda of: length_differences(of.valid),
     "elo_ratings": lambda of: [
         row for seed in (None, of.method.seed) for row in elo_ratings(votes(of.rated), seed, of.method.elo_k)
     ],

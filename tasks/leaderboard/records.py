@@ -18,7 +18,7 @@ _ELO_SCALE, _ELO_START = 400.0, 1000.0
 def pair_records(battles: pl.DataFrame) -> list[PairRecord]:
     """Wins, losses and ties of every pair of models in `rateable` battles, listed in both orders.
 
-    Battle counts and win fractions are the matrices of VisionArena Fig. 12 and WildVision.
+    Battle counts and win fractions are the matrices of VisionArena Fig. 21c and 21d, and of WildVision.
     """
     cast, winner = votes(battles), pl.col("winner")
     first = pl.Series(np.where(cast.swapped, 1 - cast.score, cast.score))
@@ -102,6 +102,11 @@ def vote_shares(battles: pl.DataFrame, slices: Mapping[str, Mask]) -> list[VoteS
     return sorted(rows, key=lambda row: (-row.battles, row.slice))
 
 
+def expected_score(rating: float, against: float) -> float:
+    """Share of points that a rating of Elo or Bradley-Terry expects against another; 1223 against 1085 is 0.69."""
+    return 1 / (1 + 10 ** ((against - rating) / _ELO_SCALE))
+
+
 def elo_ratings(cast: Votes, shuffle_seed: int | None = None, k: float = 4.0) -> list[EloRating]:
     """Sequential Elo ratings, best first; ties and both-bad votes are half a win. The order of votes matters.
 
@@ -116,8 +121,7 @@ def elo_ratings(cast: Votes, shuffle_seed: int | None = None, k: float = 4.0) ->
     ends = cast.pairs[cast.pair[order]].tolist()
     factors = (k * cast.weight[order]).tolist()
     for (first, second), score, factor in zip(ends, cast.score[order].tolist(), factors, strict=True):
-        expected = 1 / (1 + 10 ** ((ratings[second] - ratings[first]) / _ELO_SCALE))
-        change = factor * (score - expected)
+        change = factor * (score - expected_score(ratings[first], ratings[second]))
         ratings[first] += change
         ratings[second] -= change
     battles = cast.battles()

@@ -9,17 +9,27 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from schemas.bench import BenchAgreement
+from schemas.errors import BadInput
 from schemas.judge_release import JudgeAgreement, JudgeCard
 from schemas.judging import JudgeRating
-from schemas.rating import Rating
+from schemas.rating import Rating, VoteStatistics
 from schemas.run import StageReport
 from schemas.settings import Settings
 from schemas.tables import TABLES as STORED
+from schemas.written import SAMPLED
 from tasks.leaderboard.agreement import bench_agreement
 from tasks.leaderboard.battle_files import read_battles
-from tasks.leaderboard.judged_release import Chosen, chosen_verdicts, judge_agreement, judge_cards, released_board
+from tasks.leaderboard.judged.release import Chosen, chosen_verdicts, judge_agreement, judge_cards, released_board
 from tasks.leaderboard.leaderboard import CATEGORY, OVERALL
-from tasks.leaderboard.rating_tables import ALL_SLICES, PAIR_CARDS, TABLES, RatingTables, method_of
+from tasks.leaderboard.rating_tables import (
+    ALL_SLICES,
+    PAIR_CARDS,
+    TABLES,
+    VOTE_STATISTICS,
+    RatingTables,
+    method_of,
+)
+from tasks.leaderboard.submissions.stored import keep_board, stored_board
 from tasks.leaderboard.votes import votes
 from tasks.runtime.timing import timed
 from tasks.runtime.untrusted import one_line
@@ -37,6 +47,20 @@ _FEATURES = {"assistant_tokens": "tokens", **{name: name for name in ("headers",
 
 @task(cache_policy=NO_CACHE)
 @timed
+def rate_submissions(settings: Settings, judge_version: str) -> StageReport:
+    """Write the board of a written benchmark to a dated file; earlier ones stay. A note where there is none yet."""
+    store, chosen = Store.open(settings.store), settings.evaluate
+    shuffled = chosen.elo_order == "shuffled"
+    try:
+        board = stored_board(store, chosen.bench or SAMPLED, judge_version, method_of(settings), shuffled)
+    except BadInput as error:  # no verdict so far, as when the budget is used up or the judge is down
+        return StageReport(stage="board", notes=[str(error)])
+    players = len({row.model for row in board})
+    return StageReport(stage="board", counts={"players": players}, result=keep_board(store, board))
+
+
+@task(cache_policy=NO_CACHE)
+@timed
 def rate_models(settings: Settings, versions: Versions, release: Path | None = None) -> StageReport:
     """Write `ratings`, the other rating tables and `bench_agreement`.
 
@@ -44,14 +68,16 @@ def rate_models(settings: Settings, versions: Versions, release: Path | None = N
     otherwise those of all kept battles.
     """
     store = Store.open(settings.store)
+    every = rated_battles(store, versions, named=True) if release is None else read_battles(release / "battle", True)
     whole = RatingTables(
-        rated_battles(store, versions) if release is None else read_battles(release / "battle"),
+        every.filter(~pl.col("named")).drop("named"),
         method_of(settings),
         reference=settings.anchor_model,
         exclude_outliers=settings.exclude_outlier_judges,
     )
     tables = replace(whole, slices=(ALL_SLICES,))
-    for name in TABLES.keys() - {"style_control", PAIR_CARDS}:
+    store.replace(VOTE_STATISTICS, frame_of(VoteStatistics, replace(whole, battles=every).rows(VOTE_STATISTICS)))
+    for name in TABLES.keys() - {"style_control", PAIR_CARDS, VOTE_STATISTICS}:
         rows = (tables if name in _BY_SLICE else whole).rows(name)
         rows = [*rows, *tables.styled[0]] if name == "ratings" else rows
         store.replace(name, frame_of(STORED[name].row, rows))
@@ -76,7 +102,7 @@ def rate_judged(settings: Settings, versions: Versions, release: Path) -> StageR
     groups = (g for file in sorted(release.glob("bench/data/*.parquet")) for g in read_parquet_groups(file, _ASKED))
     prompts = sorted(pl.concat([pl.DataFrame(schema=dict.fromkeys(_ASKED, pl.String)), *groups])["question_id"])
     board, about, cards = list[JudgeRating](), list[JudgeAgreement](), list[JudgeCard]()
-    chosen = chosen_verdicts(store, prompts)
+    chosen = chosen_verdicts(store, prompts, settings.judge_version)
     if chosen:
         board = released_board(store, chosen.verdicts, prompts, settings, versions)
         people = [Rating(**row) for row in store.read("ratings").filter(slice=OVERALL).iter_rows(named=True)]
@@ -131,7 +157,10 @@ def rated_battles(store: Store, versions: Versions, named: bool = False) -> pl.D
     )
     known = conversation_features(store, sides, versions)
     prompt = known.select(
-        "conversation_id", "language", *(pl.col(name).alias(CATEGORY + name) for name in (*CATEGORIES, *_MORE))
+        "conversation_id",
+        "language",
+        "context_tokens",
+        *(pl.col(name).alias(CATEGORY + name) for name in (*CATEGORIES, *_MORE)),
     ).join(presets, on="conversation_id", how="left")
     prompt = prompt.join(with_labels(store, sides, versions).select("conversation_id", *TAXONOMY), on="conversation_id")
     joined = battles.join(prompt, left_on="conversation_a", right_on="conversation_id", maintain_order="left")
@@ -143,7 +172,10 @@ def rated_battles(store: Store, versions: Versions, named: bool = False) -> pl.D
         )
         joined = joined.join(answers, on=f"conversation_{side}", maintain_order="left")
     return joined.with_columns(
-        question_id="battle_id", language=_LANGUAGE, refusal=pl.col("refusal_a") | pl.col("refusal_b")
+        question_id="battle_id",
+        language=_LANGUAGE,
+        refusal=pl.col("refusal_a") | pl.col("refusal_b"),
+        rounds=pl.col("turns_a").cast(pl.Int64),
     )
 
 

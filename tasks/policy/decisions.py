@@ -20,7 +20,7 @@ from tasks.dedup.near_prompts import near_prompts
 from tasks.dedup.repeats import duplicates_of, hot_battles, preset_datasets
 from tasks.policy.policy_file import load_policy, policy_hash
 from tasks.policy.proof import repeated_words, unproven
-from tasks.policy.review import reviewed
+from tasks.policy.review import held_reviews, reviewed
 from tasks.policy.rules import (
     FIRED,
     STOPS,
@@ -32,6 +32,7 @@ from tasks.policy.rules import (
     reasons_of,
 )
 from tasks.storage.content_id import text_id
+from tasks.storage.queries.benches.written_items import item_findings
 from tasks.storage.queries.released import renamed
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store, frame_schema
@@ -47,7 +48,7 @@ class StoredSignals:
 
     @cached_property
     def conversations(self) -> pl.DataFrame:
-        """Table `conversations` with the column `preset_dataset`."""
+        """Table `conversations` with the column `preset_dataset` and what is known of written items."""
         store = self.store
         conversations, presets = store.read("conversations"), store.read("presets")
         served = store.read("image_files", ["image_id", "name"])
@@ -55,7 +56,8 @@ class StoredSignals:
         as_served = presets.drop("image_id").join(served, on="logged_name").select(presets.columns)
         sightings = store.read("sightings", ["conv_id", "images"])
         near = store.read("near_images")
-        return conversations.with_columns(preset_datasets(conversations, sightings, presets.vstack(as_served), near))
+        preset = preset_datasets(conversations, sightings, presets.vstack(as_served), near)
+        return conversations.with_columns(preset, *item_findings(store, conversations["conversation_id"]))
 
     @cached_property
     def parts(self) -> Mapping[Over, pl.DataFrame]:
@@ -109,12 +111,12 @@ def verdicts(known: StoredSignals, policy: Policy) -> Verdicts:
     """Apply a policy to every conversation and battle."""
     hits, of_battles_alone = conversation_hits(known, policy)
     redacted = known.redacted(policy)
-    hits = reviewed(hits, known.conversations, known.store.read("reviews"))
+    hits = reviewed(hits, known.conversations, held_reviews(known.store))
     hits = pl.concat([hits, unproven(hits, redacted, known.parts_of(redacted), known.signal, policy)])
     repeated, repeats = _repeated(known, hits, policy)
     screened = _without(known.conversations, "conversation_id", pl.concat([hits, repeated]))
     described, described_alone = described_hits(known, policy, screened)
-    described = reviewed(described, known.conversations, known.store.read("reviews"))
+    described = reviewed(described, known.conversations, held_reviews(known.store))
     near, nearly = _near(_without(screened, "conversation_id", described), policy)
     decided = _of_conversations(known, pl.concat([hits, repeated, nearly, described]), repeats, policy)
     decided = decided.with_columns(kept_by_screening=pl.col("item_id").is_in(screened["conversation_id"].implode()))
@@ -221,12 +223,13 @@ def _withheld_words(known: StoredSignals, redacted: pl.DataFrame, policy: Policy
     """item_kind, item_id and `vote_reason_withheld` of the battles whose voters wrote something.
 
     Withheld by every rule over users' messages that drops, holds or redacts, and where they repeat what is redacted in
-    the battle: words of a vote are not redacted.
+    the battle: words of a vote are not redacted. A rule about a signal that describes
+    withholds them until it is measured.
     """
     written = known.battles.drop_nulls("vote_reason_id").select(item_id="battle_id", content_id="vote_reason_id")
     over = {Over.MESSAGES: written, Over.USER_MESSAGES: written}
-    rules = [rule for rule in policy.rules if rule.over in over and known.stands(rule) and not describes(rule)]
-    hits = fired(rules, over, known.signal, {}).filter(pl.col("action") != Action.TAG.value)
+    rules = [r for r in policy.rules if r.over in over and r.action is not Action.TAG and known.stands(r)]
+    hits = fired(rules, over, known.signal, {})
     hits = pl.concat([hits, repeated_words(known.battles, known.conversations, redacted, known.signal, policy)])
     reasons = reasons_of(hits.with_columns(action=pl.lit(Action.DROP.value)), written["item_id"])
     battle = pl.lit(ItemKind.BATTLE.value).alias("item_kind")

@@ -54,7 +54,8 @@ def _load(name_or_file: str, extending: tuple[Path, ...]) -> Policy:
 
 def policy_hash(policy: Policy) -> str:
     """12 hex digits that change whenever the policy would decide differently."""
-    values = policy.model_dump_json(exclude={"about", "drift", "licence", "contact"})
+    left_out = {"about", "drift", "licence", "contact"} | ({"generated"} if policy.generated is None else set())
+    values = policy.model_dump_json(exclude=left_out)
     return hashlib.sha256(values.encode()).hexdigest()[:12]
 
 

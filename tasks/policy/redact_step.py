@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping, Set
 
+import numpy as np
 import polars as pl
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from schemas.conversation import RedactedConversation
 from schemas.image import RedactedImage
@@ -44,17 +47,20 @@ def redact_store(
 
 
 def groups(wanted: Set[str], battles: pl.DataFrame, dropped: Set[str]) -> list[list[str]]:
-    """The conversations of `wanted` with the other sides of their battles, left side first; each is in one group.
+    """The conversations of `wanted`, each with all that battles connect it to, left sides first; each is in one group.
 
-    A dropped conversation is redacted with nothing: its battles fall.
+    So a value has one placeholder in all battles that share a side. A dropped conversation is redacted with nothing:
+    its battles fall.
     """
-    group_of = {each: [each] for each in sorted(wanted)}
-    for sides in battles.iter_rows():
-        if wanted.isdisjoint(sides) or not dropped.isdisjoint(sides):
-            continue
-        merged = list(dict.fromkeys(each for side in sides for each in group_of.get(side, [side])))
-        group_of |= dict.fromkeys(merged, merged)
-    return list({tuple(group): group for group in group_of.values()}.values())
+    votes = [sides for sides in battles.iter_rows() if dropped.isdisjoint(sides)]
+    shown = list(dict.fromkeys([*(side for sides in votes for side in sides), *sorted(wanted)]))
+    place = {each: number for number, each in enumerate(shown)}
+    left, right = ([place[sides[n]] for sides in votes] for n in (0, 1))
+    edges = coo_array((np.ones(len(votes)), (left, right)), shape=(len(shown), len(shown)))
+    of_group: dict[int, list[str]] = {}
+    for each, number in zip(shown, connected_components(edges, directed=False)[1].tolist(), strict=True):
+        of_group.setdefault(number, []).append(each)
+    return [group for group in of_group.values() if not wanted.isdisjoint(group)]
 
 
 def _items(hits: pl.DataFrame, action: Action) -> set[str]:

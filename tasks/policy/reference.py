@@ -24,6 +24,7 @@ _SECTIONS = (
     policy.DuplicateRule,
     policy.NearPromptRule,
     policy.HotPromptRule,
+    policy.GeneratedRule,
     policy.Rename,
     policy.NearImages,
     policy.SemanticImages,

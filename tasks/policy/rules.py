@@ -13,6 +13,7 @@ from schemas.conversation import UNDATED_BEFORE, Conversation
 from schemas.policy import Action, OnMissing, Over, Policy, Rule
 from schemas.signals import MeasuredOn
 from schemas.tables import SIGNAL_ENTRIES
+from tasks.storage.queries.benches.written_items import FINDINGS
 from tasks.storage.queries.released import renamed
 from tasks.storage.tables import frame_of
 
@@ -29,13 +30,19 @@ _NAMED = (
     & _ANSWERS.list.join("\n").str.to_lowercase().str.replace_all(_NO_SIGNS, "").str.contains(_MODEL, literal=True)
 ).fill_null(False)
 
+_ENDS_WITH_USER = pl.col("turns").list.last().struct.field("role") == "user"
+
 CONVERSATION_COLUMNS: dict[str, pl.Expr] = {
     "num_turns": pl.col("num_turns"),
     "has_image": pl.col("image_ids").list.len() > 0,
     "image_problems": pl.col("image_problems"),
     "empty_message": pl.col("turns").list.eval(pl.element().struct.field("content").str.strip_chars() == "").list.any(),
     "null_message": pl.col("null_turns").list.len() > 0,
-    "ends_with_user": pl.col("turns").list.last().struct.field("role") == "user",
+    "ends_with_user": _ENDS_WITH_USER,
+    "unanswered": _ENDS_WITH_USER & ~pl.col("is_item"),
+    "item_unchecked": pl.col("item_unchecked"),
+    "item_incorrect": pl.col("item_incorrect"),
+    "item_harmful": pl.col("item_harmful"),
     "prompt_characters": pl.col("turns")
     .list.eval(pl.element().filter(pl.element().struct.field("role") == "user").struct.field("content").str.len_chars())
     .list.sum(),
@@ -54,6 +61,8 @@ CONVERSATION_COLUMNS: dict[str, pl.Expr] = {
 
 names_its_model: an answer holds the name of its own model as the log has it, but for case and signs, if the name has a
 digit and at least six letters and digits.
+unanswered: ends_with_user, but for items of a written benchmark, which nobody answers. item_incorrect, item_harmful: at
+least half of those who checked its reference say so; item_unchecked: an item that nobody has checked.
 """
 
 BATTLE_COLUMNS: dict[str, pl.Expr] = {
@@ -77,7 +86,7 @@ MEASURED_ON = {name: _PARTS[entry.on] for name, entry in SIGNAL_ENTRIES.items() 
 DESCRIBED_ON = {
     name: tuple(over for over in _PARTS[entry.on] if over is not Over.IMAGE_TEXTS)
     for name, entry in SIGNAL_ENTRIES.items()
-    if not entry.screens
+    if not entry.screens and entry.on in _PARTS
 }
 """Signals that are measured on what the rules about the others keep -> the parts they are measured on."""
 Signals = Callable[[str], pl.DataFrame]
@@ -96,14 +105,15 @@ def describes(rule: Rule) -> bool:
 def conversation_columns(conversations: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """`item_id` and one column for each of CONVERSATION_COLUMNS.
 
-    `conversations` has `preset_dataset` and the models' names from the log; `excluded_models` may use those names or
-    the renamed ones.
+    `conversations` has `preset_dataset`, the models' names from the log, and FINDINGS where it may hold written items;
+    `excluded_models` may use those names or the renamed ones.
     """
     model = pl.col("model").is_in(policy.excluded_models)
     renamed_model = renamed(conversations, policy.renames).select(model).to_series()
     listed = conversations.with_columns(
         model_excluded=model | renamed_model,
         user_banned=pl.col("user_id").is_in(policy.banned_users).fill_null(False),
+        **{name: pl.lit(False) for name in FINDINGS if name not in conversations.columns},
     )
     return listed.select(item_id="conversation_id", **CONVERSATION_COLUMNS)
 

@@ -87,6 +87,12 @@ def criteria_prompt() -> Prompt:
 
 
 @cache
+def failure_types_prompt() -> Prompt:
+    """The prompt that asks why models fail a prompt."""
+    return _prompt("failure_types", _read("labelling") + _read("labels/failure_types"))
+
+
+@cache
 def taxonomy_prompt() -> Prompt:
     """The prompt that asks for a taxonomy category; its values come from `taxonomy.yaml`."""
     known = taxonomy_file()

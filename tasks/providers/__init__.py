@@ -20,8 +20,11 @@ PROVIDERS: dict[str, dict[str, str]] = read_yaml(Path(__file__).with_name("provi
 """Capability -> provider name -> import path of its class."""
 EMBEDDED_RECALL: dict[str, str] = read_yaml(Path(__file__).with_name("embedded_recall.yaml"))
 """Capability with a stand-in -> what its embedded model was measured to find, one line."""
-OPTIONAL = frozenset({"criteria", "taxonomy"})
+OPTIONAL = frozenset({"criteria"})
 """Capabilities without a released column: their embedded models are in the manifest but do not block publishing."""
+
+MAKERS = frozenset({"author", "pictures", "viewer"})
+"""Capabilities that only `curate bench generate` uses: releases of an arena's logs hold nothing of them."""
 
 _LOCAL = ("embedded.", "production.openclip:", "production.opennsfw2:", "production.rapidocr:", "production.yunet:")
 """Models that run on this machine. They are loaded once per process and shared by all runs in it."""
@@ -76,7 +79,9 @@ class Providers:
     def stand_ins(self) -> list[str]:
         """Capabilities with an embedded provider although production ones exist."""
         return sorted(
-            c for c, name in self.names.items() if name == EMBEDDED and len(PROVIDERS[c]) > 1 and c not in OPTIONAL
+            c
+            for c, name in self.names.items()
+            if name == EMBEDDED and len(PROVIDERS[c]) > 1 and c not in OPTIONAL | MAKERS
         )
 
 

@@ -5,7 +5,7 @@ measured (refused, timed out, over quota). A provider that cannot work at all ra
 of the batch as failed. `version` changes with weights, preprocessing or prompt, because stored signals are keyed by it.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import get_protocol_members
 
+from schemas.author_replies import Solved, WrittenAspects, WrittenChecks, WrittenDescription, WrittenQuestion
+from schemas.generated import Capability, GeneratedAspect, Level
 from schemas.row import Row
 from schemas.signals import Face, ImageText, Language, Moderation, PiiSpan
 from tasks.images.decode import DecodedImage
@@ -174,7 +176,7 @@ class TokenCounter(Provider, Protocol):
 
 
 class Tagger(Provider, Protocol):
-    """Labels prompts with their images: categories, criteria or a place in the taxonomy (`schemas/tags.py`)."""
+    """Labels prompts with their images: categories, criteria, a place in the taxonomy, or a type of failure."""
 
     looks_at_images: bool
     """Whether documents must hold their encoded images. A true `looks_at_vectors` asks for `image_vectors` as well."""
@@ -200,7 +202,9 @@ class ChatMessage:
     role: Literal["system", "user", "assistant"]
     text: str
     images: tuple[tuple[str, bytes], ...] = ()
-    """(png or jpeg, encoded image without metadata), sent after the text, in order."""
+    """(png or jpeg, encoded image without metadata), in order."""
+    places: tuple[int, ...] = ()
+    """Characters of the text before each image; empty: all images are sent after the text."""
 
 
 @dataclass(frozen=True)
@@ -215,6 +219,16 @@ class Reply:
     """As counted by the service, thinking included; None when not reported."""
 
 
+@dataclass(frozen=True)
+class ReplyShape:
+    """The JSON object that a reply is asked to be."""
+
+    name: str
+    """Its name, for the service."""
+    schema: Mapping[str, Any]
+    """Its JSON schema; a model writes the keys in this order."""
+
+
 class ChatModel(RemoteModel, Protocol):
     """Answers chats in free text. Chosen by a models file (`schemas/asked_model.py`), not by `--provider`."""
 
@@ -223,8 +237,104 @@ class ChatModel(RemoteModel, Protocol):
     service: str
     """Name in the price file."""
 
-    def chat(self, messages: Sequence[ChatMessage], about: str = "") -> Reply | Failed:
-        """The model's next message. Thread-safe. In a batch, equal messages about different things are both sent."""
+    def chat(self, messages: Sequence[ChatMessage], about: str = "", shape: ReplyShape | None = None) -> Reply | Failed:
+        """The model's next message. Thread-safe. In a batch, equal messages about different things are both sent.
+
+        With a shape, the reply is such a JSON object where the server can do that; elsewhere it is free text.
+        """
+
+
+class StreamingModel(Protocol):
+    """Answers chats piece by piece, for an arena. Chosen by its models file (`schemas/arena.py`)."""
+
+    def stream(self, messages: Sequence[ChatMessage]) -> AsyncIterator[str]:
+        """The pieces of the model's next message as they come. Raises anything when there is no answer, or half of one.
+
+        Images are sent as they are; they must hold no metadata.
+        """
+
+
+@dataclass(frozen=True)
+class AspectsWanted:
+    """Aspects of a capability, without those that are there already."""
+
+    capability: Capability
+    general: int
+    """General aspects."""
+    fine: int
+    """Fine aspects of each general one."""
+    known: tuple[tuple[str, str], ...] = ()
+    """(general, fine) aspects that are there and must not be repeated."""
+
+
+@dataclass(frozen=True)
+class DescriptionWanted:
+    """One description."""
+
+    capability: Capability
+    aspect: GeneratedAspect
+    level_name: str
+    level: Level
+    kept_out: tuple[str, ...]
+    """Words not to use, because earlier descriptions share them."""
+    seed: str
+    """Differs for every description and attempt."""
+
+
+@dataclass(frozen=True)
+class QuestionWanted:
+    """One question about a description."""
+
+    capability: Capability
+    aspect: GeneratedAspect
+    level_name: str
+    description: str
+    failed: tuple[str, ...]
+    """Elements that the image does not show as described, and which it must not ask about."""
+    seed: str
+    """Differs for every description and attempt."""
+
+
+class Author(Provider, Protocol):
+    """Writes benchmarks from a capability. It never sees an image."""
+
+    calls_at_once: int
+    """Maximum number of concurrent calls."""
+
+    def aspects(self, wanted: AspectsWanted) -> WrittenAspects | Failed:
+        """Fine aspects; those that are known may be among them, and are then left out."""
+
+    def describe(self, wanted: DescriptionWanted) -> WrittenDescription | Failed:
+        """What one image is to show."""
+
+    def checks(self, description: str, count: int) -> WrittenChecks | Failed:
+        """At most `count` simple questions about a description, with their answers."""
+
+    def question(self, wanted: QuestionWanted) -> WrittenQuestion | Failed:
+        """A question with its right and wrong options, from the description alone."""
+
+    def solve(self, description: str, question: str, options: Sequence[str]) -> Solved | Failed:
+        """The option that the description makes right; the key is not shown."""
+
+
+class ImageModel(Provider, Protocol):
+    """Draws images from words."""
+
+    calls_at_once: int
+    """Maximum number of concurrent calls."""
+
+    def draw(self, told: str, seed: str) -> bytes | Failed:
+        """One encoded image. Failed("refused") when the model or its vendor declines."""
+
+
+class Viewer(Provider, Protocol):
+    """Answers questions about an image from its pixels alone."""
+
+    calls_at_once: int
+    """Maximum number of concurrent calls."""
+
+    def look(self, image: tuple[str, bytes], question: str, choices: Sequence[str]) -> str | Failed:
+        """A short answer. `image`: (png or jpeg, encoded image without metadata)."""
 
 
 PROTOCOLS: dict[str, type] = {
@@ -241,7 +351,11 @@ PROTOCOLS: dict[str, type] = {
     "categories": Tagger,
     "criteria": Tagger,
     "taxonomy": Tagger,
+    "failure_types": Tagger,
     "topic_names": TopicNamer,
+    "author": Author,
+    "pictures": ImageModel,
+    "viewer": Viewer,
 }
 
 

@@ -1,15 +1,17 @@
-"""Chat models by the entries of a models file."""
+"""Chat models by the entries of a models file: of a judge's, or of an arena's."""
 
 import importlib
 
+from schemas.arena import ArenaModel
 from schemas.asked_model import AskedModel
 from schemas.errors import MissingProvider
-from tasks.providers.capabilities import ChatModel
+from tasks.providers.capabilities import ChatModel, StreamingModel
 
 _CLASSES = {
+    "embedded": "tasks.providers.embedded.scenes.bench_models:SceneModel",
     "anthropic": "tasks.providers.production.anthropic.chat_model:AnthropicChatModel",
     "openai": "tasks.providers.production.openai.chat_model:OpenAiChatModel",
-    "gemini": "tasks.providers.production.gemini_chat_model:GeminiChatModel",
+    "gemini": "tasks.providers.production.google.gemini_chat_model:GeminiChatModel",
 }
 
 
@@ -23,4 +25,17 @@ def chat_model(asked: AskedModel) -> ChatModel:
             f"model {asked.name!r}: vendor {asked.vendor} cannot be loaded ({error.name}); it needs the production "
             'extra; run: pip install -c constraints.txt -e ".[production]"'
         ) from None
+    return made
+
+
+def streaming_model(served: ArenaModel) -> StreamingModel:
+    """A connection to a model of an arena. Raises MissingProvider without the package or without a key."""
+    try:
+        module = importlib.import_module("tasks.providers.production.openai.streamed")
+    except ImportError as error:
+        raise MissingProvider(
+            f"the arena's models cannot be asked ({error.name} is not installed); run: "
+            '.venv/bin/uv pip install -c constraints.txt -e ".[arena]"'
+        ) from None
+    made: StreamingModel = module.OpenAiStream(served)
     return made

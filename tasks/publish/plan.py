@@ -21,8 +21,9 @@ from tasks.publish.records import previous
 from tasks.release.build import CARD, MANIFEST, MANIFEST_DIGITS, is_release_file, manifest_sha256
 from tasks.release.dataset_card import configs_with_rows, front_matter, split_card
 from tasks.release.diff import diff_releases
-from tasks.release.fetched import fetched
-from tasks.release.verify import read_manifest, verify_release
+from tasks.release.fetched import fetched, read_manifest
+from tasks.release.site import SITE, is_site_file, write_list
+from tasks.release.verify import verify_release
 from tasks.storage.tables import Store
 
 _WITH_BATTLES = ("leaderboard/", "report/", "topics/")
@@ -30,7 +31,7 @@ _WITH_BATTLES = ("leaderboard/", "report/", "topics/")
 
 def managed(path: str) -> bool:
     """Whether publishing writes a file of this path, to one repository or to one for each configuration."""
-    return is_release_file(path) or is_release_file(f"chat/{path}")
+    return is_release_file(path) or is_release_file(f"chat/{path}") or is_site_file(path)
 
 
 def plan_upload(
@@ -78,6 +79,15 @@ def plan_upload(
         accepted_embedded=sorted(set(accepted)),
         manifest_sha256=sealed,
     )
+
+
+def with_site(plan: UploadPlan, root: Path) -> UploadPlan:
+    """The plan with the explorer in `root`/explorer, whose list is written here; a plan for one repository."""
+    files = write_list(root, plan.manifest_sha256)
+    (upload,) = plan.uploads
+    size = upload.size_bytes + sum(file.bytes for file in files.values())
+    site = {name: file.sha256 for name, file in files.items()}
+    return plan.model_copy(update={"uploads": [upload.model_copy(update={"site": site, "size_bytes": size})]})
 
 
 def _check_is_release(release: Path) -> None:
@@ -147,6 +157,14 @@ def _upload(release: Path, repo: str, files: Mapping[str, str], known: Mapping[s
     return RepoUpload(repo=repo, files=dict(files), sha256=sha256, size_bytes=size)
 
 
+def of_config(content: str, path: str, config: str) -> str:
+    """A file of the release as it stands in the repository of one configuration, whose folder is its root.
+
+    The card's front matter and the paths in the files for other runners are changed, nothing else.
+    """
+    return card_of_config(content, config) if path == CARD else content.replace(f"{config}/", "")
+
+
 def card_of_config(card: str, config: str) -> str:
     """The release's card for a repository of one configuration: only its front matter is changed."""
     about, text = split_card(card)
@@ -161,9 +179,11 @@ def plan_lines(plan: UploadPlan) -> Iterator[str]:
     for upload in plan.uploads:
         visible = "public" if plan.public else "private"
         where = f"tag {plan.tag}" if plan.tag else f"branch {plan.branch}"
-        files = f"{len(upload.files):,} files, {upload.size_bytes:,} bytes"
+        files = f"{len(upload.files) + len(upload.site):,} files, {upload.size_bytes:,} bytes"
         yield f"{upload.repo} ({visible}), one commit on {plan.branch}, {where}: {files}"
         yield from (f"  {path}" for path in upload.files)
+        if upload.site:
+            yield f"  {SITE}/: {len(upload.site):,} files; open {SITE}/index.html"
 
 
 def summary_lines(release: Path, plan: UploadPlan, store: Store | None) -> Iterator[str]:

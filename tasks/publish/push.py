@@ -1,6 +1,6 @@
 """Publishes an approved release: one commit in each repository, then the tag. Finished steps are not repeated."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -10,13 +10,16 @@ from schemas.errors import BadInput, HubError, ReleaseConflict
 from schemas.publication import RepoUpload, UploadPlan
 from tasks.publish.checks import require_ours, require_write
 from tasks.publish.hub import KIND, Content, Remote, commit_title, digest
-from tasks.publish.plan import card_of_config, managed
+from tasks.publish.plan import managed, of_config
 from tasks.publish.records import begin, end, unfinished
 from tasks.release.build import CARD, WITHDRAWN
+from tasks.release.site import is_site_file
 from tasks.runtime.progress import progress
 from tasks.storage.tables import Store
 
-_FILES_AT_ONCE = 8
+_FILES_AT_ONCE, _PAGES_AT_ONCE = 8, 256
+_RUNNERS = "runners/"
+"""Files for other runners, in the repository of the benchmark; they name the paths of its shards."""
 
 
 def _version_exists(repo: str, version: str) -> ReleaseConflict:
@@ -43,13 +46,27 @@ def _addition(path: str, content: Content) -> CommitOperationAdd:
 class Push:
     """The upload of a plan to one repository."""
 
-    def __init__(self, api: HfApi, release: Path, plan: UploadPlan, upload: RepoUpload, store: Store | None) -> None:
+    def __init__(
+        self,
+        api: HfApi,
+        release: Path,
+        plan: UploadPlan,
+        upload: RepoUpload,
+        store: Store | None,
+        site: Path | None = None,
+    ) -> None:
+        """`site`: the folder with `explorer/`, when the plan has one."""
         self._plan, self._release, self._sha256, self.repo = plan, release, upload.sha256, upload.repo
         self._remote, self._store = Remote(api, upload.repo), store
         self.files: dict[str, Content] = {path: release / source for path, source in upload.files.items()}
+        if site is not None:
+            self.files |= {path: site / path for path in upload.site}
+        self._site, self._site_sha256 = site, upload.site
         if len(plan.uploads) > 1:  # a repository of one configuration has its own card
-            card = (release / CARD).read_text(encoding="utf-8")
-            self.files[CARD] = card_of_config(card, upload.repo.rpartition("-")[2]).encode()
+            config = upload.repo.rpartition("-")[2]
+            for path in [CARD, *(path for path in upload.files if path.startswith(_RUNNERS))]:
+                content = (release / upload.files[path]).read_text(encoding="utf-8")
+                self.files[path] = of_config(content, path, config).encode()
 
     def check(self) -> str | None:
         """Check everything that the Hub may refuse, without changing anything. Returns the commit if it is published.
@@ -92,6 +109,8 @@ class Push:
             )
         # the Hub has the local files (above), and the local files are the approved ones
         require_unchanged(self._release, self._sha256)
+        if self._site is not None:
+            require_unchanged(self._site, self._site_sha256)
         if self._plan.tag:
             self._tag(self._plan.tag, commit)
         return commit
@@ -113,8 +132,7 @@ class Push:
         head = self._remote.head(branch)
         adding = [_addition(path, content) for path, content in self.files.items()]
         with progress("files to the Hub", len(adding)) as advance:
-            for start in range(0, len(adding), _FILES_AT_ONCE):
-                some = adding[start : start + _FILES_AT_ONCE]
+            for some in _batches(adding):
                 api.preupload_lfs_files(repo, some, repo_type=KIND, revision=branch, free_memory=False)
                 advance(len(some))
         old = [CommitOperationDelete(p) for p in self._remote.tree(branch) if managed(p) and p not in self.files]
@@ -137,21 +155,35 @@ class Push:
             raise ReleaseConflict(f"{self.repo}: somebody else made tag {tag} meanwhile, with other files")
 
 
-def check_hub(api: HfApi, release: Path, plan: UploadPlan, store: Store | None) -> dict[Push, str | None]:
+def _batches(adding: list[CommitOperationAdd]) -> Iterator[list[CommitOperationAdd]]:
+    """The pages of an explorer many at a time, because they are small; other files a few at a time."""
+    pages = [each for each in adding if is_site_file(each.path_in_repo)]
+    others = [each for each in adding if not is_site_file(each.path_in_repo)]
+    for files, size in ((others, _FILES_AT_ONCE), (pages, _PAGES_AT_ONCE)):
+        yield from (files[start : start + size] for start in range(0, len(files), size))
+
+
+def check_hub(
+    api: HfApi, release: Path, plan: UploadPlan, store: Store | None, site: Path | None = None
+) -> dict[Push, str | None]:
     """Check every repository of a plan before anybody is asked for approval. Changes nothing on the Hub.
 
     Returns each upload with its commit, or None if it is not published yet. Raises HubError, BadInput or
     ReleaseConflict; the last also when everything is published and on record.
     """
-    parts = [Push(api, release, plan, upload, store) for upload in plan.uploads]
+    parts = [Push(api, release, plan, upload, store, site) for upload in plan.uploads]
     pushes = {push: push.check() for push in parts}
     if all(pushes.values()) and not (store and unfinished(store, plan)):
         raise _version_exists(plan.uploads[0].repo, plan.version)
     return pushes
 
 
-def publish_release(api: HfApi, release: Path, plan: UploadPlan, store: Store | None, now: datetime) -> dict[str, str]:
+def publish_release(
+    api: HfApi, release: Path, plan: UploadPlan, store: Store | None, now: datetime, site: Path | None = None
+) -> dict[str, str]:
     """Publish to every repository of the plan. Returns repository -> commit; the store records it.
+
+    `site`: the folder with `explorer/`, when the plan has one.
 
     A takedown first withdraws a release and then reads the store's record of publications. Publishing first writes the
     record and then checks whether the release was withdrawn. So at least one of the two sees the other.
@@ -161,7 +193,7 @@ def publish_release(api: HfApi, release: Path, plan: UploadPlan, store: Store | 
     """
     for upload in plan.uploads:
         require_unchanged(release, upload.sha256)
-    pushes = check_hub(api, release, plan, store)
+    pushes = check_hub(api, release, plan, store, site)
     if store:
         begin(store, plan, now)
     commits = {push.repo: there or push.run() for push, there in pushes.items()}

@@ -16,6 +16,7 @@ from fsspec.implementations.local import LocalFileSystem
 from schemas.errors import BadInput, ReleaseConflict
 from schemas.release import CONFIGS, Manifest, ReleasedFile
 from tasks.release.runners import RUNNERS
+from tasks.release.site import SITE, wrong_site
 from tasks.runtime.parallel import map_ordered
 from tasks.storage.tables import Store
 
@@ -29,7 +30,7 @@ _FILE = re.compile(
     rf"(?:{'|'.join(CONFIGS)})/data/train-\d{{5}}-of-\d{{5}}\.parquet|leaderboard/[a-z_]+\.(?:parquet|csv)"
     rf"|{'|'.join(map(re.escape, RUNNERS))}"
     r"|leaderboard/judge/(?:(?:board|agreement|cards)\.(?:parquet|csv)|(?:answers|verdicts)\.parquet)"
-    r"|topics/map\.parquet"
+    r"|topics/map\.parquet|written/items\.parquet"
     rf"|report/index\.html|report/(?:figures/[\w-]+\.svg|tables/[\w-]+\.csv)|{re.escape(CARD)}|{re.escape(MANIFEST)}"
 )
 _ADDED_BY_THE_HUB = re.compile(r"\.gitattributes|\.cache(?:/huggingface(?:/.+)?)?")
@@ -83,7 +84,9 @@ def is_release_file(path: str) -> bool:
 
 def wrong_files(folder: Path, manifest: Manifest) -> Iterator[str]:
     """Problems of files: missing, changed, not in the manifest, links, or with a name that no release has."""
-    present = {n: file for n, file in released_files(folder).items() if not _ADDED_BY_THE_HUB.fullmatch(n)}
+    found = {n: file for n, file in released_files(folder).items() if not _ADDED_BY_THE_HUB.fullmatch(n)}
+    yield from wrong_site(folder, found, manifest_sha256(folder))
+    present = {n: file for n, file in found.items() if not n.startswith(f"{SITE}/")}
     for name in sorted(present.keys() | manifest.files.keys() | {CARD}):
         if name not in present:
             yield f"{name}: missing"
@@ -95,7 +98,7 @@ def wrong_files(folder: Path, manifest: Manifest) -> Iterator[str]:
             yield f"{name}: no release has such a file"
     links = sorted(path for path in folder.rglob("*") if path.is_symlink())
     yield from (f"{_below(path, folder)}: a link, not a file" for path in links)
-    known = {folder / part for name in manifest.files for part in (name, *map(str, Path(name).parents))}
+    known = {folder / part for name in (*manifest.files, *found) for part in (name, *map(str, Path(name).parents))}
     others = sorted(path for path in folder.rglob("*") if not (path in known or path.is_symlink() or path.is_file()))
     names = (_below(path, folder) for path in others)
     yield from (f"{name}: no release has it" for name in names if not _ADDED_BY_THE_HUB.fullmatch(name))

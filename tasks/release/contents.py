@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from schemas.release import CONFIGS, KEYS
 from tasks.images.rebuild import is_pixels_alone
-from tasks.providers.embedded.pii_patterns import find_patterns
-from tasks.providers.embedded.text_pii import without_overlaps
+from tasks.providers.embedded.pii.patterns import find_patterns
+from tasks.providers.embedded.pii.text_pii import without_overlaps
 from tasks.release.gather import WINNERS
 from tasks.release.identifiers import identifiers_in
 from tasks.storage.distinct import Distinct

@@ -45,7 +45,7 @@ def dataset_card(
     """README.md of a release.
 
     `statistics`: configuration -> cells of the statistics table. `bench`: rows of bench_funnel, bench_measures and
-    bench_agreement. `judge`: the section about the judge's board (`judge_section.py`).
+    bench_agreement. `judge`: the section about the judge's board (`boards/judge_section.py`).
     """
     about = {
         "pretty_name": "Vision arena conversations",

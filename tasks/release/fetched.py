@@ -1,14 +1,23 @@
-"""Opens a release: a local folder is used in place, one on an object store is copied to a temporary folder."""
+"""Opens a release: a local folder is used in place, one on an object store is copied to a temporary folder.
 
+Also reads its manifest. Imports little, so that what only opens a release starts fast.
+"""
+
+import json
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 import fsspec
+from pydantic import ValidationError
 
 from schemas.errors import BadInput, CurateError, StoreUnwell, why_unreadable
-from tasks.release.build import MANIFEST
+from schemas.policy import Policy
+from schemas.release import CONFIGS, Manifest
+from schemas.run import Funnel
+from tasks.release.build import MANIFEST, WITHDRAWN
 from tasks.storage.storage_errors import storage_errors
 from tasks.storage.tables import Store
 
@@ -57,6 +66,41 @@ def releases_in(folder: Path) -> str:
                 f"; {str(parent)!r} holds {len(found)} releases ({some}): name one, such as {str(parent / found[-1])!r}"
             )
     return f"; a release is the folder of a version, such as {str(folder / 'releases' / '1.0.0')!r}"
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a release. Raises BadInput when the folder is not a release that this version understands."""
+    path = folder / MANIFEST
+    if (folder / WITHDRAWN).exists():
+        raise BadInput(f"{str(folder)!r} was withdrawn: a takedown removed its data; only the manifest stays")
+    try:
+        text = path.read_text(encoding="utf-8")
+        manifest = Manifest.model_validate(json.loads(text, object_pairs_hook=_named_once))
+        Policy.model_validate(manifest.policy)
+        Funnel.model_validate(manifest.funnel)
+        counted = {*CONFIGS, "withheld_for_bench"} <= manifest.counts.keys()
+    except OSError:
+        raise BadInput(f"{str(folder)!r} is not a release: it has no {MANIFEST}{releases_in(folder)}") from None
+    except (ValueError, ValidationError, RecursionError) as error:
+        raise BadInput(f"{_not_understood(path)} ({type(error).__name__})") from None
+    if not counted:
+        raise BadInput(f"{_not_understood(path)} (counts)")
+    return manifest
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object. Raises ValueError for a repeated name, because all but its last value would be ignored."""
+    if len(named := dict(pairs)) != len(pairs):
+        raise ValueError("a name twice")
+    return named
+
+
+def _not_understood(path: Path) -> str:
+    """The message for a manifest that is broken or of another version."""
+    made = ""
+    with suppress(ValueError, KeyError, TypeError, RecursionError):
+        made = f"; it says that arena-curation {json.loads(path.read_bytes())['software']} made it: use that"
+    return f"{str(path)!r} is not a manifest this version understands{made}"
 
 
 @contextmanager

@@ -12,12 +12,14 @@ from schemas.release import ReleasedCategories, SideMetadata
 from schemas.settings import BenchSettings
 from tasks.bench.contamination.guard import Guard, Withheld
 from tasks.storage.parquet import compact
+from tasks.storage.queries.benches.written_items import public_prompts
 from tasks.storage.queries.blocks import BLOCK_ROWS, Block, battle_blocks, conversation_blocks
-from tasks.storage.queries.conversation_features import CATEGORIES, conversation_features
+from tasks.storage.queries.conversation_features import CATEGORIES, TAXONOMY, conversation_features, with_labels
 from tasks.storage.queries.documents import kept_conversations
 from tasks.storage.queries.language_names import english_name
 from tasks.storage.queries.released import battles_as_released, conversations_as_released
 from tasks.storage.queries.signals import Versions
+from tasks.storage.queries.unsafe import unsafe_documents
 from tasks.storage.tables import Store
 
 WINNERS = {"model_a": "model_a", "model_b": "model_b", "tie": "tie", "tie_bothbad": "tie (bothbad)"}
@@ -41,7 +43,7 @@ class Gathered:
         self.withheld_for_bench = 0
         """Number of kept conversations left out of chat because of the benchmark; set while chat rows are read."""
         self._store, self._versions, self._block_rows = store, versions, block_rows
-        self._drawn = store.read("bench", ["conversation_id"])["conversation_id"]
+        self._drawn = public_prompts(store)
         self._conversations = conversation_blocks(store, block_rows)
         self._guard = Guard(store, versions, bench)
         for block in self._conversations:
@@ -76,21 +78,28 @@ class Gathered:
         yield pl.concat(found).sort("question_id")
 
     def _failures(self) -> Iterator[pl.DataFrame]:
-        drawn = self._store.read("failures").filter("drawn").drop("document_id")
+        """Drawn failures; those that became unsafe since the draw, by decisions made after it, stay out."""
+        drawn = self._store.read("failures").filter("drawn")
+        documents, unsafe = drawn["document_id"].implode(), set[str]()
+        drawn = drawn.drop("document_id")
         found: list[pl.DataFrame] = []
         for block in self._conversations:
             kept, out = self._kept_and_withheld(block)
-            shown = kept.filter(~pl.col("conversation_id").is_in(list(out.hidden)))
+            shown = kept.filter(pl.col("document_id").is_in(documents))
+            unsafe |= set(unsafe_documents(block, shown, self._versions))
+            shown = shown.filter(~pl.col("conversation_id").is_in(list(out.hidden)))
             shown = shown.filter(pl.col("conversation_id").is_in(drawn["conversation_id"].implode()))
             if shown.height or not found:
                 rows = _joined(block, shown, self._versions).join(drawn, on="conversation_id", maintain_order="left")
-                found.append(compact(failure_rows(rows)))
-        yield pl.concat(found).sort("question_id")
+                found.append(compact(rows))
+        safe = pl.concat(found).filter(~pl.col("document_id").is_in(list(unsafe)))
+        yield failure_rows(safe)
 
     def _battle(self) -> Iterator[pl.DataFrame]:
         for block in battle_blocks(self._store, max(1, self._block_rows // _OF_BATTLES)):
             _, out = self._kept_and_withheld(block)
-            sides = _joined(block, conversations_as_released(block), self._versions)
+            labelled = with_labels(block, conversations_as_released(block), self._versions)
+            sides = _joined(block, labelled, self._versions)
             yield battle_rows(_battles(block, sides, out))
 
     def _kept_and_withheld(self, block: Block) -> tuple[pl.DataFrame, Withheld]:
@@ -195,6 +204,7 @@ def battle_rows(kept: pl.DataFrame) -> pl.DataFrame:
         image_ids="image_ids",
         conv_metadata=pl.struct(pl.col("context_tokens").cast(pl.Int64), a=_side("a"), b=_side("b")),
         categories=_categories(),
+        taxonomy=pl.struct(TAXONOMY),
         is_preset=pl.col("preset_dataset").is_not_null(),
         in_bench="in_bench",
         topic_id="topic_id",
@@ -229,6 +239,7 @@ def failure_rows(drawn: pl.DataFrame) -> pl.DataFrame:
         image_ids="image_ids",
         failure_type="failure_type",
         reviewed="reviewed",
+        typed_by="typed_by",
         judges="judges",
         both_bad="both_bad",
         models="models",

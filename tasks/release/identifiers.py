@@ -10,7 +10,7 @@ import polars as pl
 
 from schemas.release import Manifest
 from tasks.providers.embedded.normalise import normalised
-from tasks.providers.embedded.pii_patterns import PATTERNS, any_address
+from tasks.providers.embedded.pii.patterns import PATTERNS, any_address
 from tasks.release.build import MANIFEST
 from tasks.runtime.untrusted import markdown_text
 

@@ -13,27 +13,29 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from schemas.errors import BadInput, ProviderHeld
+from schemas.policy import Policy
 from schemas.release import CONFIGS, Manifest
 from schemas.run import Funnel, StageReport
 from schemas.settings import Settings
-from tasks.providers import EMBEDDED, EMBEDDED_RECALL, Providers
+from tasks.providers import EMBEDDED, EMBEDDED_RECALL, MAKERS, Providers
+from tasks.release.boards.judge_files import write_judge_files
+from tasks.release.boards.judge_section import judge_section
+from tasks.release.boards.leaderboards import write_leaderboards
 from tasks.release.build import checked_version, place, released_files, staging_folder, write_manifest
 from tasks.release.contents import ImageLists
 from tasks.release.dataset_card import COMPARED, Statistics, dataset_card
 from tasks.release.declared import declared_columns
 from tasks.release.failing import failing_lines, unmeasured
 from tasks.release.gather import Gathered
-from tasks.release.judge_files import write_judge_files
-from tasks.release.judge_section import judge_section
-from tasks.release.leaderboards import write_leaderboards
 from tasks.release.map_file import MapFile
 from tasks.release.runners import write_runners
 from tasks.release.shards import LAYOUT, ReleasedImages, write_shards
+from tasks.release.written.items_file import forbidden_data, write_items_file
 from tasks.runtime.timing import timed
-from tasks.storage.queries.bench import bench_evidence, topics_fit
+from tasks.storage.queries.benches.bench import bench_evidence, topics_fit
+from tasks.storage.queries.benches.judged import embedded_judge
 from tasks.storage.queries.decided import is_decided
 from tasks.storage.queries.funnel import funnel
-from tasks.storage.queries.judged import embedded_judge
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import Versions
 from tasks.storage.run_record import run_records
@@ -60,7 +62,7 @@ class Built(NamedTuple):
 
 @task(cache_policy=NO_CACHE)
 @timed
-def watch_failures(settings: Settings) -> StageReport:
+def check_providers(settings: Settings) -> StageReport:
     """Raise ProviderHeld when a chosen provider failed for a larger share of items than `failed_share_max`."""
     chosen = {capability: name for capability, name in settings.providers.items() if name != EMBEDDED}
     lines = failing_lines(run_records(Store.open(settings.store)), chosen, settings.failed_share_max) if chosen else []
@@ -70,7 +72,7 @@ def watch_failures(settings: Settings) -> StageReport:
             "measured is kept: check the provider and run again, or release without these values with "
             "--failed-share-max 1"
         )
-    return StageReport(stage="failures", counts={"providers": len(chosen)})
+    return StageReport(stage="check_providers", counts={"providers": len(chosen)})
 
 
 @task(cache_policy=NO_CACHE)
@@ -123,6 +125,8 @@ def seal_release(settings: Settings, providers: Providers, versions: Versions, b
     if built.counts["bench"]:
         write_runners(staging)
     gone, decided = funnel(store), _policy_hash(store)
+    policy = Policy.model_validate(json.loads(store.read_bytes(f"policies/{decided}.json") or b"{}"))
+    write_items_file(store, staging, versions, forbidden_data(policy))
     judge = write_judge_files(store, staging, settings.with_answers, decided)
     manifest = _manifest(store, settings, providers, versions, gone, built).model_copy(update={"judge": judge})
     section = judge_section(staging, built.counts["bench"])
@@ -151,7 +155,7 @@ def _manifest(
         layout=LAYOUT,
         embedded_providers=stand_ins,
         embedded_recall={name: EMBEDDED_RECALL[name] for name in stand_ins},
-        providers=providers.names,
+        providers={c: name for c, name in providers.names.items() if c not in MAKERS},
         signal_versions=dict(sorted(versions.items())),
         unmeasured=unmeasured(store, versions, {c: name for c, name in providers.names.items() if name != EMBEDDED}),
         policy=policy | {"banned_users": []},

@@ -2,30 +2,26 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import polars as pl
-from pydantic import ValidationError
 
-from schemas.errors import BadInput
-from schemas.policy import Action, Over, Policy
+from schemas.policy import Policy
 from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.run import Funnel
-from tasks.providers.embedded.pii_patterns import PATTERNS
-from tasks.release.build import MANIFEST, WITHDRAWN, seal, wrong_files
+from tasks.release.boards.judge_files import wrong_judge_files
+from tasks.release.boards.judge_section import wrong_section
+from tasks.release.boards.leaderboards import wrong_boards
+from tasks.release.build import MANIFEST, seal, wrong_files
 from tasks.release.contents import ImageContents, ImageLists, wrong_rows
 from tasks.release.dataset_card import COMPARED, Statistics, wrong_numbers, wrong_sentences
 from tasks.release.declared import READ_ERRORS, beside_rows, sound_groups, unlike_declared
-from tasks.release.fetched import releases_in, store_of
+from tasks.release.fetched import read_manifest, store_of
 from tasks.release.identifiers import identifiers_in_files
-from tasks.release.judge_files import wrong_judge_files
-from tasks.release.judge_section import wrong_section
-from tasks.release.leaderboards import wrong_boards
-from tasks.release.leaks import bench_leaks, hidden_leaks
+from tasks.release.leaks import bench_leaks, hidden_captions, hidden_leaks
 from tasks.release.map_file import wrong_points
 from tasks.release.shards import shards
+from tasks.release.written.items_file import forbidden_data, wrong_items
 from tasks.runtime.progress import Advance, progress
 from tasks.storage.database import TemporaryDatabase
 from tasks.storage.tables import Store
@@ -60,6 +56,7 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
         problems = list(wrong_judge_files(folder, manifest, _forbidden(manifest)))
     if not problems:
         problems = [*bench_leaks(folder), *hidden_leaks(folder, of_store), *wrong_points(folder)]
+        problems += [*wrong_items(folder, _forbidden(manifest)), *hidden_captions(folder, of_store)]
     if not problems:
         cells = {config: found.cells() for config, found in statistics.items()}
         others = [config for config, found in shown.items() if found.hexdigest() != manifest.images.get(config)]
@@ -71,49 +68,8 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
     return problems
 
 
-def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a release. Raises BadInput when the folder is not a release that this version understands."""
-    path = folder / MANIFEST
-    if (folder / WITHDRAWN).exists():
-        raise BadInput(f"{str(folder)!r} was withdrawn: a takedown removed its data; only the manifest stays")
-    try:
-        text = path.read_text(encoding="utf-8")
-        manifest = Manifest.model_validate(json.loads(text, object_pairs_hook=_named_once))
-        Policy.model_validate(manifest.policy)
-        Funnel.model_validate(manifest.funnel)
-        counted = {*CONFIGS, "withheld_for_bench"} <= manifest.counts.keys()
-    except OSError:
-        raise BadInput(f"{str(folder)!r} is not a release: it has no {MANIFEST}{releases_in(folder)}") from None
-    except (ValueError, ValidationError, RecursionError) as error:
-        raise BadInput(f"{_not_understood(path)} ({type(error).__name__})") from None
-    if not counted:
-        raise BadInput(f"{_not_understood(path)} (counts)")
-    return manifest
-
-
-def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object. Raises ValueError for a repeated name, because all but its last value would be ignored."""
-    if len(named := dict(pairs)) != len(pairs):
-        raise ValueError("a name twice")
-    return named
-
-
-def _not_understood(path: Path) -> str:
-    """The message for a manifest that is broken or of another version."""
-    made = ""
-    with suppress(ValueError, KeyError, TypeError, RecursionError):
-        made = f"; it says that arena-curation {json.loads(path.read_bytes())['software']} made it: use that"
-    return f"{str(path)!r} is not a manifest this version understands{made}"
-
-
 def _forbidden(manifest: Manifest) -> frozenset[str]:
-    """Types of personal data in messages that the release's own policy drops or redacts."""
-    found: set[str] = set()
-    for rule in Policy.model_validate(manifest.policy).rules:
-        stops = rule.action in (Action.DROP, Action.REDACT)
-        if stops and (rule.signal, rule.over) == ("text_pii.types", Over.MESSAGES):
-            found |= set(rule.contains_any or (pattern.type for pattern in PATTERNS))
-    return frozenset(found)
+    return forbidden_data(Policy.model_validate(manifest.policy))
 
 
 def _config(

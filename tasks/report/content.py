@@ -15,6 +15,8 @@ from tasks.report.figures import NAMED_TOPICS, RED, bars, days, matrix, merges, 
 from tasks.report.judged import judge_parts
 from tasks.report.kept import Kept, count_battles, count_conversations
 from tasks.report.page import Content, Part, part
+from tasks.report.reviewed import reviewed_part
+from tasks.report.votes import vote_parts
 from tasks.storage.queries.conversation_features import (
     ALL_TAGS,
     CRITERIA,
@@ -44,6 +46,7 @@ def report_content(store: Store, versions: Versions) -> Content:
     parts = [
         _removed(gone, decided_policy(store)),
         redactions_part(store),
+        reviewed_part(store),
         _parity(store.read("rule_parity")),
         _days(kept.tallies["day",], battles),
         _counts("models", kept.tallies["model",]),
@@ -54,6 +57,7 @@ def report_content(store: Store, versions: Versions) -> Content:
         topic_tree_part(store, topics),
         *bench_parts(store),
         *battle_parts(store, pairs),
+        *vote_parts(store),
         *judge_parts(store),
     ]
     numbers = _numbers(kept, int(battles["battles"].sum()), topics, store.height("bench")) | _vote_reasons(store)

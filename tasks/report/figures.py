@@ -10,6 +10,7 @@ import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 
 import matplotlib as mpl
@@ -38,6 +39,9 @@ _EDGE, _BELOW, _ROW = 6.0, 36.0, 17.3
 """Margin of a figure, space below for an axis with its unit, and height of a row."""
 _CELL_WIDTH, _CELL_HEIGHT = 30.0, 21.6
 _DAYS_HEIGHT, _MAP_WIDTH = 92.0, 300.0
+_SUN, _LINES_HEIGHT = 380.0, 190.0
+_NAMED_WEDGE = 0.02
+"""A wedge is named from this share of the whole on."""
 _INK, _FADED = "#1c2733", "#8a929c"
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _NO_DEJAVU = re.compile("[^\x20-\u052f\u2010-\u2122]")
@@ -49,10 +53,10 @@ _style = mpl.rc_context(dict(_LOOK))
 
 
 @_style
-def bars(counts: Mapping[str, float], unit: str, colour: str = BLUE) -> str:
-    """Horizontal bars, first on top."""
+def bars(counts: Mapping[str, float], unit: str, colour: str = BLUE, digits: int = 0) -> str:
+    """Horizontal bars, first on top; `digits` after the point of their values."""
     figure = _figure(_rows_height(len(counts)))
-    _bars(figure, _EDGE, [*map(_label, counts)], list(counts.values()), [colour] * len(counts), unit)
+    _bars(figure, _EDGE, [*map(_label, counts)], list(counts.values()), [colour] * len(counts), unit, digits)
     return _svg(figure)
 
 
@@ -158,8 +162,9 @@ def matrix(
     values: npt.NDArray[np.float64],
     low_is_dark: bool = False,
     thin: Collection[int] = (),
+    digits: int = 0,
 ) -> str:
-    """A heat map with numbers; NaN cells are empty, columns in `thin` are grey numbers without colour."""
+    """A heat map with numbers (`digits` after the point); NaN cells are empty, columns in `thin` are grey."""
     down, across = [_label(name, 22) for name in rows], [_label(name, 30) for name in columns]
     left, below = _EDGE + _beside(down), _EDGE + _beside(across)
     size = _CELL_WIDTH * len(across), _CELL_HEIGHT * len(down)
@@ -172,7 +177,7 @@ def matrix(
     for row, column in np.argwhere(np.isfinite(values)):
         ink, number = (
             "white" if darkness[row, column] > 0.55 else _FADED if column in thin else _INK,
-            f"{values[row, column]:.0f}",
+            f"{values[row, column]:.{digits}f}",
         )
         axes.text(column + 0.5, row + 0.5, number, ha="center", va="center", fontsize=_SMALL, color=ink)
     axes.set_ylim(len(down), 0)
@@ -181,6 +186,94 @@ def matrix(
     _fade(axes.get_xticklabels(), thin)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
+    return _svg(figure)
+
+
+@_style
+def sunburst(counts: Mapping[tuple[str, str], float], inside: Mapping[str, float], thin: float) -> str:
+    """Two rings: names with their counts, and the parts of each. Wedges below `thin` are grey.
+
+    `counts` has (name, part) -> count; what they leave of the count `inside` of a name is blank in the outer ring.
+    """
+    figure = _figure(_SUN)
+    axes = _panel(figure, 0, 0, 0, 0)
+    places = {name: place for place, name in enumerate(inside)}
+    outer = [(name, part, n) for name in inside for (of, part), n in counts.items() if of == name]
+    rest = {name: total - sum(n for of, _, n in outer if of == name) for name, total in inside.items()}
+    outer = [each for name in inside for each in [*(o for o in outer if o[0] == name), (name, "", rest[name])]]
+    colours = [_TOPIC_COLOURS[2 * places[name] % len(_TOPIC_COLOURS)] for name in inside]
+    pale = [_TOPIC_COLOURS[(2 * places[name] + 1) % len(_TOPIC_COLOURS)] for name, _, _ in outer]
+    first = [colour if n >= thin else GREY for colour, n in zip(colours, inside.values(), strict=True)]
+    second = ["white" if not part else c if n >= thin else GREY for c, (_, part, n) in zip(pale, outer, strict=True)]
+    whole = sum(inside.values())
+    _ring(axes, [(name, n) for name, n in inside.items()], first, (0.72, 0.42), whole)
+    _ring(axes, [(part, n) for _, part, n in outer], second, (1.0, 0.26), whole)
+    axes.set(xlim=(-2.1, 2.1), ylim=(-1.25, 1.25), aspect="equal")
+    return _svg(figure)
+
+
+def _ring(
+    axes: Axes, parts: Sequence[tuple[str, float]], colours: Sequence[str], ends: tuple[float, float], whole: float
+) -> None:
+    """Wedges from the top, clockwise, with their names: inside for the inner ring, beside for the outer one."""
+    radius, width = ends
+    drawn, *_ = axes.pie(
+        [n for _, n in parts], radius=radius, colors=colours, startangle=90, counterclock=False,
+        wedgeprops={"width": width, "edgecolor": "white", "linewidth": 0.6, "alpha": 0.8},
+    )  # fmt: skip
+    for (name, count), wedge in zip(parts, drawn, strict=True):
+        if not name or count < _NAMED_WEDGE * whole:
+            continue
+        angle = np.radians((wedge.theta1 + wedge.theta2) / 2)
+        at = radius - width / 2 if radius < 1 else 1.05
+        x, y = float(at * np.cos(angle)), float(at * np.sin(angle))
+        side = "center" if radius < 1 else "left" if x > 0 else "right"
+        axes.text(x, y, f"{_label(name, 30)} {count:,.0f}", ha=side, va="center", fontsize=_SMALL)
+
+
+@_style
+def lines(
+    names: Sequence[str],
+    series: Mapping[str, Sequence[float | None]],
+    unit: str,
+    thin: Collection[int] = (),
+    breaks: Sequence[int] = (),
+) -> str:
+    """A value of each series at every name; names in `thin` are grey and their values are hollow.
+
+    Neighbours are joined, except the names before and at each place of `breaks`.
+    """
+    labels = [*map(_label, names)]
+    below = _EDGE + _beside(labels)
+    figure = _figure(_LINES_HEIGHT + below + 18 * -(-len(series) // 2))
+    axes = _panel(figure, 54, 2 * _EDGE, _EDGE + 18 * -(-len(series) // 2), below)
+    for number, (name, values) in enumerate(series.items()):
+        at, colour = np.array(values, np.float64), _TOPIC_COLOURS[2 * number % len(_TOPIC_COLOURS)]
+        for start, end in pairwise([0, *breaks, len(labels)]):
+            axes.plot(range(start, end), at[start:end], "-o", color=colour, markersize=5)
+        axes.plot([], [], "-o", color=colour, markersize=5, label=_label(name, 40))
+        axes.plot(list(thin), at[list(thin)], "o", color="white", markersize=3, zorder=3)
+    axes.set_xticks(range(len(labels)), labels, rotation=90, rotation_mode="anchor", ha="right", va="center")
+    axes.set_ylabel(unit)
+    axes.grid(axis="y")
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, borderpad=0.2)
+    _fade(axes.get_xticklabels(), thin)
+    return _svg(figure)
+
+
+@_style
+def densities(edges: Sequence[float], series: Mapping[str, Sequence[float]], unit: str, *, faded: bool) -> str:
+    """Histograms as outlines over the same bins, two colours; grey when `faded`."""
+    figure = _figure(_LINES_HEIGHT + _BELOW + 24)
+    axes = _panel(figure, 66, 2 * _EDGE, 24, _BELOW)
+    for (name, density), colour in zip(series.items(), (_FADED, GREY) if faded else (BLUE, RED), strict=True):
+        axes.stairs(density, edges, color=colour, fill=True, alpha=0.25)
+        axes.stairs(density, edges, color=colour, label=name, linewidth=1.4)
+    axes.axvline(0, color=GREY, linewidth=0.8)
+    axes.set_xlabel(unit)
+    axes.set_ylabel("density")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, borderpad=0.2)
     return _svg(figure)
 
 
@@ -227,16 +320,23 @@ def _svg(figure: Figure) -> str:
 
 
 def _bars(
-    figure: Figure, left: float, labels: list[str], values: Sequence[float], colours: list[str], unit: str
+    figure: Figure,
+    left: float,
+    labels: list[str],
+    values: Sequence[float],
+    colours: list[str],
+    unit: str,
+    digits: int = 0,
 ) -> None:
     """Bars with names on the left and values on the right, from `left` to the right edge, at the top of the figure."""
     below = figure.get_figheight() * 72 - _rows_height(len(labels)) + _BELOW
     axes = _panel(figure, left + _beside(labels), 2 * _EDGE, _EDGE, below)
     most = max([1.0, *values])
     drawn = axes.barh(range(len(values)), values, 0.7, color=colours)
-    axes.bar_label(drawn, fmt="{:,.0f}", padding=3, fontsize=_SMALL)
+    axes.bar_label(drawn, fmt=f"{{:,.{digits}f}}", padding=3, fontsize=_SMALL)
     wide = axes.get_position().width * _WIDTH
-    axes.set_xlim(0, most / (1 - min(0.5, (_text_width(f"{most:,.0f}") + 4) / wide)))  # room for the longest value
+    value = _text_width(f"{most:,.{digits}f}") + 4
+    axes.set_xlim(0, most / (1 - min(0.5, value / wide)))  # room for the longest value
     axes.xaxis.set_major_locator(MaxNLocator(6 if wide > 250 else 3, integer=True))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     _name_rows(axes, labels, unit)

@@ -9,7 +9,7 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.providers import Providers
 from tasks.runtime.timing import timed
-from tasks.storage.queries.judged import embedded_judge
+from tasks.storage.queries.benches.judged import embedded_judge
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import Versions
 from tasks.storage.tables import Store

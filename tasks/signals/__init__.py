@@ -97,6 +97,7 @@ _PROVIDED = {
     "categories": _Call("tag"),
     "criteria": _Call("tag"),
     "taxonomy": _Call("tag"),
+    "failure_types": _Call("tag"),
 }
 """Signals measured by the provider of the same name."""
 
@@ -151,6 +152,14 @@ DESCRIPTIVE_TEXT_SIGNALS = _texts(screens=False)
 """Measured only on texts of conversations that the policy keeps."""
 DOCUMENT_SIGNALS: dict[str, Make[Document]] = _on(MeasuredOn.DOCUMENTS, screens=False)
 """Measured only on prompts (with their images) of conversations that the policy keeps."""
+
+FAILURE_SIGNALS: dict[str, Make[Document]] = _on(MeasuredOn.FAILURES, screens=False)
+"""Measured only if a provider is chosen, on prompts that several people saw models fail."""
+
+
+def failure_signals(providers: Providers) -> dict[str, Make[Document]]:
+    """Those that the chosen providers measure, by name."""
+    return {name: make for name, make in FAILURE_SIGNALS.items() if name in providers.names}
 
 
 def image_signals(providers: Providers) -> dict[str, Signal[DecodedImage]]:

@@ -27,6 +27,7 @@ from tasks.signals import (
     SCREENING_TEXT_SIGNALS,
     Item,
     Signal,
+    failure_signals,
 )
 from tasks.signals.run import BATCH, Load, Measured, Rows, cut, measure_items, measured, missing
 from tasks.storage.arriving import arriving
@@ -156,11 +157,13 @@ def estimate_documents(
     first = conversations.unique("document_id", keep="first", maintain_order=True)
     sizes = {image_id: (w, h) for image_id, w, h in images.select("image_id", "width", "height").iter_rows()}
     found = []
-    for name, make in DOCUMENT_SIGNALS.items():
+    failed = first.join(known.read("failures", ["document_id"]), on="document_id", how="semi", maintain_order="left")
+    for name, make in (DOCUMENT_SIGNALS | failure_signals(providers)).items():
+        among = first if name in DOCUMENT_SIGNALS else failed
         service, asked = getattr(providers[name], "service", None), getattr(providers[name], "asked", None)
         if service is None or asked is None:  # embedded, or a provider of another package, whose prompts are unknown
             continue
-        wanted = first.filter(pl.col("document_id").is_in(missing(known, make(providers), first["document_id"])))
+        wanted = among.filter(pl.col("document_id").is_in(missing(known, make(providers), among["document_id"])))
         price = prices.tokens(service)
         needs = [_needs(turns, ids, sizes, price, count) for turns, ids in wanted["turns", "image_ids"].iter_rows()]
         work = _work(asked, needs, count)

@@ -12,6 +12,7 @@ from schemas.run import LATER_CAUSES, StageReport
 from schemas.settings import Settings
 from schemas.signals import MeasuredOn
 from tasks.providers import Providers
+from tasks.providers.capabilities import Document
 from tasks.runtime.progress import progress
 from tasks.runtime.shards import shard_runner
 from tasks.runtime.timing import timed
@@ -20,7 +21,9 @@ from tasks.signals import (
     DOCUMENT_SIGNALS,
     IMAGE_SIGNALS,
     SCREENING_TEXT_SIGNALS,
+    Make,
     Signal,
+    failure_signals,
     image_signals,
     text_signals,
 )
@@ -28,9 +31,10 @@ from tasks.signals.documents import prompt_text, stored_documents
 from tasks.signals.paid import Asked, measure_one_by_one, measure_overnight
 from tasks.signals.run import ImageItems, Measured, Measurer, TextItems, measure_items, missing
 from tasks.storage.content_id import text_id
+from tasks.storage.queries.benches.judged import carded_texts
+from tasks.storage.queries.benches.written_items import validation_texts
 from tasks.storage.queries.documents import kept_conversations
 from tasks.storage.queries.images import StoredImages
-from tasks.storage.queries.judged import carded_texts
 from tasks.storage.queries.released import conversations_as_released
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
@@ -44,7 +48,8 @@ TextsOn = Mapping[MeasuredOn, Mapping[str, str]]
 
 def signal_versions(providers: Providers) -> Versions:
     """The version of every signal under the chosen providers. Loads no model."""
-    of_documents = {name: make(providers) for name, make in DOCUMENT_SIGNALS.items()}
+    made_of_documents = DOCUMENT_SIGNALS | failure_signals(providers)
+    of_documents = {name: make(providers) for name, make in made_of_documents.items()}
     made: dict[str, Signal[Any]] = {**image_signals(providers), **text_signals(providers), **of_documents}
     return {name: signal.version for name, signal in made.items()}
 
@@ -65,8 +70,9 @@ def measure_texts(settings: Settings, providers: Providers, stage: str, kept_onl
     """Measure text signals: screening ones on all conversations, or descriptive ones on those the policy keeps."""
     store = Store.open(settings.store)
     texts = texts_of(_conversations(store, kept_only))
+    texts[MeasuredOn.MESSAGES] |= vote_reasons(store)
     if not kept_only:
-        texts[MeasuredOn.MESSAGES] |= _image_texts(store, providers) | vote_reasons(store)
+        texts[MeasuredOn.MESSAGES] |= _image_texts(store, providers)
     return report(stage, _measure_texts(store, settings, providers, texts, screens=not kept_only))
 
 
@@ -101,6 +107,15 @@ def measure_answers(settings: Settings, providers: Providers, names: Sequence[st
     return report("measure_answers", total)
 
 
+@task(cache_policy=NO_CACHE)
+@timed
+def measure_written(settings: Settings, providers: Providers) -> StageReport:
+    """Measure the screening signals of captions and references that a release may hold."""
+    store = Store.open(settings.store)
+    texts = {MeasuredOn.MESSAGES: {text_id(text): text for text in validation_texts(store)}}
+    return report("measure_written", _measure_texts(store, settings, providers, texts, screens=True))
+
+
 def _measure_texts(store: Store, settings: Settings, providers: Providers, texts: TextsOn, screens: bool) -> Measured:
     chosen, total = SCREENING_TEXT_SIGNALS if screens else DESCRIPTIVE_TEXT_SIGNALS, Measured()
     for on, text_of in texts.items():
@@ -125,10 +140,27 @@ def _measure_missing(
 @timed
 def measure_documents(settings: Settings, providers: Providers) -> StageReport:
     """Measure document signals of the conversations that the policy keeps."""
-    store, now, total = Store.open(settings.store), datetime.now(UTC), Measured()
+    store = Store.open(settings.store)
     kept = _conversations(store, kept_only=True)
-    overnight = []
-    for name, make in DOCUMENT_SIGNALS.items():
+    return report("measure_documents", _measure_documents(settings, store, providers, kept, DOCUMENT_SIGNALS))
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def measure_failures(settings: Settings, providers: Providers) -> StageReport:
+    """Ask the chosen taggers about the prompts of the table `failures`."""
+    store = Store.open(settings.store)
+    failed = store.read("failures", ["document_id"])
+    kept = kept_conversations(store).join(failed, on="document_id", how="semi", maintain_order="left")
+    done = _measure_documents(settings, store, providers, kept, failure_signals(providers))
+    return report("measure_failures", done)
+
+
+def _measure_documents(
+    settings: Settings, store: Store, providers: Providers, kept: pl.DataFrame, makes: Mapping[str, Make[Document]]
+) -> Measured:
+    now, total, overnight = datetime.now(UTC), Measured(), list[Asked[Document]]()
+    for name, make in makes.items():
         signal, documents = make(providers), stored_documents(store, kept, name, providers)
         wanted = documents.ordered(missing(store, signal, kept["document_id"]))
         if signal.model is not None and settings.batch:
@@ -142,7 +174,7 @@ def measure_documents(settings: Settings, providers: Providers) -> StageReport:
                 load, workers = documents.load, settings.workers
                 total.add(measure_items(store, signal, wanted, load, workers=workers, now=now, advance=advance))
     total.add(measure_overnight(store, overnight, hours=settings.batch_hours, workers=settings.workers, now=now))
-    return report("measure_documents", total)
+    return total
 
 
 def report(stage: str, done: Measured) -> StageReport:

@@ -31,6 +31,8 @@ from tasks.storage.tables import HOLDS, Store
 _FILE, _SINCE, _PROBE = "writing.lock", "writing.since", "writing.probe"
 _HALF = re.compile(r"\.\d+\.tmp$")
 """Suffix of a file in a local folder until it is completely written."""
+_PATIENCE_SECONDS = 0.5
+"""A reviewer's verdict is stored within this time; a run need not fail for it."""
 _HELD: dict[str, list[ExitStack]] = {}
 """Stores locked by this process -> one entry for each nested `writing` block (a flow, and the stages it calls).
 
@@ -41,7 +43,7 @@ _GUARD = threading.Lock()
 
 @contextmanager
 def writing(root: str) -> Iterator[Store]:
-    """Lock a store for writing and yield it. Raises BadInput at once when another process writes to it.
+    """Lock a store for writing and yield it. Raises BadInput when another process writes to it.
 
     On a local folder the lock ends with the process, even if it is killed. On an object store it is a lease, which
     expires 10 minutes after a killed writer.
@@ -77,7 +79,7 @@ def sweep(store: Store) -> None:
 def _local(store: Store) -> Iterator[None]:
     since = Path(store.at(_SINCE))
     try:
-        with storage_errors(store), FileLock(store.at(_FILE), timeout=0, thread_local=False):
+        with storage_errors(store), FileLock(store.at(_FILE), timeout=_PATIENCE_SECONDS, thread_local=False):
             since.write_text(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
             try:
                 yield

@@ -14,7 +14,7 @@ from tasks.storage.tables import Store
 
 _FOLDER = "runs"
 _PLACES = {"store", "logs", "images", "presets", "known_hashes", "prices", "task_runner_address"}
-_PLACES_TO_EVALUATE = {"models", "judge", "bench_release"}
+_PLACES_TO_EVALUATE = {"models", "judge", "bench_release", "submission"}
 """Settings that are left out because they are paths or addresses."""
 _LEFT_OUT: dict[str, Any] = {**dict.fromkeys(_PLACES, True), "evaluate": _PLACES_TO_EVALUATE}
 RUNNING, COMPLETED, HELD, FAILED, KILLED = "running", "completed", "held", "failed", "killed"
@@ -40,7 +40,7 @@ class RunRecord:
 
     def write(self, state: str, error: str | None = None) -> None:
         """Write the record in this state."""
-        released = state == COMPLETED and bool(self.reports and self.reports[-1].result)
+        released = state == COMPLETED and bool(self.reports and self.reports[-1].result.startswith("releases/"))
         record = {
             "started_at": self.started.isoformat(timespec="seconds"),
             "finished_at": None if state == RUNNING else datetime.now(UTC).isoformat(timespec="seconds"),

@@ -35,9 +35,12 @@ _PART = re.compile(r"[0-9a-f]{20}\.parquet")
 _MADE_AGAIN = {
     "decisions", "rule_parity", "failures", "failure_rates", "bench_funnel", "bench_measures", "bench_agreement",
     "ratings", "style_coefficients", "rank_changes", "pair_records", "win_rates", "vote_shares", "elo_ratings",
+    "vote_statistics", "length_differences",
     "outlier_judges", "judge_ratings", "judge_agreement", "judge_cards", "screened_texts",
 }  # fmt: skip
 """Tables that a run replaces as a whole, from others."""
+_GROWN = {"reviews", "failures"}
+"""Tables whose later columns are null in older parts, beside those of signals, so that an older store can be read."""
 HOLDS: dict[str, Callable[[], None]] = {}
 """Path of a store whose lease this process holds -> a function that raises when another run has taken it over."""
 
@@ -299,8 +302,8 @@ class Store:
             raise
 
     def _with_nulls(self, table: str, rows: pa.Table, names: Sequence[str]) -> pa.Table:
-        """Columns of signals that a part does not have are null: they were added later, such as a new tag."""
-        if not table.startswith("signals/"):
+        """Columns of signals and of people's verdicts that a part lacks are null: they came later, as a new tag."""
+        if not table.startswith("signals/") and table not in _GROWN:
             raise BadInput(
                 f"store {self.root!r} was written by another version: table {table!r} lacks a column; start a new store"
             )

@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import os
+import re
 import secrets
 import stat
 from functools import lru_cache
@@ -19,11 +20,21 @@ _FINGERPRINT_FILE = "secret/user_key_fingerprint"
 _KEY_BYTES_MIN = 16
 
 
+_USER_ID = re.compile(r"[0-9a-f]{24}").fullmatch
+_KEYED = "keyed"
+"""What logs of our own arena have instead of an address begins with this word."""
+
+
 class Pseudonyms:
-    """Turns network addresses into user ids. Addresses are never stored, logged or printed."""
+    """Turns network addresses into user ids. Addresses are never stored, logged or printed.
+
+    What `keyed_address` made with the same key has its user id in it; made with another key, it is hashed like an
+    address, so that it stays one user.
+    """
 
     def __init__(self, key: bytes) -> None:
         self._key = key
+        self._keyed = f"{_KEYED}:{_fingerprint(key)}:"
         self._cached = lru_cache(maxsize=65_536)(self._hash)
 
     def user_id(self, address: object) -> str | None:
@@ -32,7 +43,19 @@ class Pseudonyms:
 
     def _hash(self, address: str) -> str | None:
         address = address.strip()
+        if address.startswith(self._keyed) and _USER_ID(known := address.removeprefix(self._keyed)):
+            return known
         return hmac.digest(self._key, address.encode("utf-8", "replace"), "sha256").hex()[:24] if address else None
+
+
+def keyed_address(key: bytes, address: str) -> str:
+    """What an arena logs instead of an address, `keyed:FINGERPRINT:USER_ID`; ingest takes the user id from it."""
+    return f"{_KEYED}:{_fingerprint(key)}:{Pseudonyms(key).user_id(address)}"
+
+
+def _fingerprint(key: bytes) -> str:
+    """16 hex digits that tell keys apart without telling anything about them."""
+    return hashlib.sha256(b"fingerprint" + key).hexdigest()[:16]
 
 
 def store_key(store: Store) -> bytes:
@@ -41,7 +64,7 @@ def store_key(store: Store) -> bytes:
     Raises BadInput when it is not the key that the store was started with, because users would get new ids.
     """
     key = given_key() or store.read_bytes(_KEY_FILE) or _new_key(store)
-    fingerprint = hashlib.sha256(b"fingerprint" + key).hexdigest()[:16].encode()
+    fingerprint = _fingerprint(key).encode()
     known = store.read_bytes(_FINGERPRINT_FILE)
     if known is None:
         store.write_bytes(_FINGERPRINT_FILE, fingerprint)

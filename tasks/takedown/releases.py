@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 
 import polars as pl
 
-from schemas.export import Compat
+from schemas.export import Compat, Exported
 from schemas.release import KEYS
+from tasks.export.records import exports
 from tasks.publish.records import publications
 from tasks.release.build import MANIFEST, WITHDRAWN, staging_folder
 from tasks.storage.distinct import Distinct
@@ -65,15 +66,28 @@ def withdraw_releases(store: Store, versions: list[str]) -> None:
 
 def still_published(store: Store, versions: list[str]) -> list[tuple[str, str]]:
     """(repository, revision) of publications of these versions, and of versions withdrawn earlier."""
-    withdrawn = (each for each in _versions(store) if store.fs.exists(store.at(f"releases/{each}/{WITHDRAWN}")))
-    gone = {*versions, *withdrawn}
+    gone = {*versions, *_withdrawn(store)}
     return [(row.repo, row.revision) for row in publications(store) if row.version in gone]
+
+
+def still_exported(store: Store, versions: list[str]) -> list[tuple[Exported, bool]]:
+    """Exports of these versions and of versions withdrawn earlier (True), or only perhaps with the content (False).
+
+    Perhaps: an export that has only some items of such a version, or whose release is not in the store any more.
+    """
+    gone, known = {*versions, *_withdrawn(store)}, set(_versions(store))
+    rows = (row for row in exports(store) if row.version in gone or row.version not in known)
+    return [(row, row.version in gone and not row.part) for row in rows]
 
 
 def perhaps_published(store: Store) -> list[tuple[str, str]]:
     """(repository, revision) of publications of versions that are not in the store any more."""
     known = set(_versions(store))
     return [(row.repo, row.revision) for row in publications(store) if row.version not in known]
+
+
+def _withdrawn(store: Store) -> Iterator[str]:
+    return (each for each in _versions(store) if store.fs.exists(store.at(f"releases/{each}/{WITHDRAWN}")))
 
 
 def _versions(store: Store) -> Iterator[str]:

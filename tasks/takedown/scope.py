@@ -140,6 +140,19 @@ def find_scope(
     return scope
 
 
+def unknown_ids(store: Store, asked: Iterable[str]) -> list[str]:
+    """Those of the requested ids, names and files that this store never had."""
+    tombstones = Tombstones(store, store_key(store))
+    spellings = {each: list(_spellings(each)) for each in asked}
+    known = Known(store, {name for each in spellings for name in (*possible_conv_ids(each), *spellings[each])})
+    return [each for each, names in spellings.items() if not _is_known(each, names, known, tombstones)]
+
+
+def _is_known(asked: str, names: Sequence[str], known: Known, tombstones: Tombstones) -> bool:
+    nowhere = {kind: set[str]() for kind in TakenDownKind}
+    return _add(asked, names, known, nowhere) or any(tombstones.holds(kind, names) for kind in TakenDownKind)
+
+
 def known_as(store: Store, asked: str) -> list[str]:
     """Ids and names under which the store has what a takedown would take for `asked`; content ids of images first."""
     names = [*_spellings(asked), *possible_conv_ids(asked)]

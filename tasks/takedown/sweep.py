@@ -25,12 +25,15 @@ _TEXT_ID = pl.element().struct.field("text_id")
 IMPERSONAL = {
     "log_files", "takedowns", "ratings", "style_coefficients", "rank_changes", "pair_records", "win_rates",
     "vote_shares", "elo_ratings", "rule_parity", "bench_funnel", "bench_measures", "bench_agreement",
-    "topic_tree", "topic_changes", "failure_rates", "judge_ratings", "judge_agreement",
+    "topic_tree", "topic_changes", "failure_rates", "judge_ratings", "judge_agreement", "generated_benches",
+    "generated_aspects", "generated_descriptions", "generated_fates", "drawings",
+    "vote_statistics", "length_differences",
 }  # fmt: skip
-"""Tables without data of single conversations. The next `curate rate` computes ratings anew."""
+"""Tables without data of single conversations. The next `curate rate` computes ratings anew; what a benchmark's author
+wrote before there was an item stays, so that nothing is drawn again for an item that was taken down."""
 _CONVERSATION = ("conversation_id", "conversation_a", "conversation_b", "item_id")
 _OF_BENCH = ("answers", "verdicts", "judge_cards", "screened_texts")
-_DOCUMENTS = ("topics", "topic_model", "hidden", "hidden_changes", "failures", "failure_reviews")
+_DOCUMENTS = ("topics", "topic_model", "hidden", "hidden_changes", "failures")
 UNNAMED = "untitled ({})"
 """As topics are named of which nothing can be said: unique, with the topic's number."""
 _IMAGE = ("image_id", "image_a", "image_b", "source_image_id")
@@ -71,6 +74,7 @@ def live(store: Store, tombstones: Tombstones) -> Live:
     going = pl.col("conv_id").is_in(sorted(gone)).fill_null(False)
     for rows in store.read_slices("sightings", ["conv_id", "images"]):
         stay.names.add(rows.filter(~going)["images"].explode())
+    stay.names.add(_drawn_names(store, tombstones))
     for table in (name for name, declared in TABLES.items() if "turns" in arrow_schema(declared.row).names):
         for rows in store.read_slices(table, _OF_CONVERSATIONS):
             kept = rows.filter(stay.conversations.hold(pl.col("conversation_id")))
@@ -97,6 +101,14 @@ def live(store: Store, tombstones: Tombstones) -> Live:
         stay.judges.add(kept["judge"])
         stay.contents.add(kept["vote_reason_id"])
     return stay
+
+
+def _drawn_names(store: Store, tombstones: Tombstones) -> pl.Series:
+    """Names of images that models drew, without those of items that were taken down: no log line names the others."""
+    items = store.read("generated_items", ["item_id", "description_id"])
+    gone = items.filter(pl.col("item_id").is_in(sorted(tombstones.conversations(items["item_id"]))))
+    drawn = store.read("generated_images", ["description_id", "name"])
+    return drawn.join(gone, on="description_id", how="anti")["name"].drop_nulls()
 
 
 def stays(column: str, names: Distinct) -> pl.Expr:

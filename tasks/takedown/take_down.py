@@ -11,11 +11,18 @@ import polars as pl
 from schemas.takedown import NearCopy, Removed, TakenDownKind
 from tasks.runtime.progress import tell
 from tasks.storage.queries.decided import is_decided, mark_decided
+from tasks.storage.reviews import take_in
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import UNFINISHED, Tombstones
 from tasks.storage.user_ids import store_key
 from tasks.takedown.earlier_versions import forget_versions
-from tasks.takedown.releases import perhaps_published, releases_with, still_published, withdraw_releases
+from tasks.takedown.releases import (
+    perhaps_published,
+    releases_with,
+    still_exported,
+    still_published,
+    withdraw_releases,
+)
 from tasks.takedown.scope import Scope, find_scope, near_copies
 from tasks.takedown.sweep import Live, live, sweep
 
@@ -51,6 +58,7 @@ def take_down(
         releases=releases,
         published=still_published(store, releases),
         perhaps_published=perhaps_published(store),
+        exports=still_exported(store, releases),
         lines=lines,
         image_files=files,
         near_images=near,
@@ -92,25 +100,30 @@ def _remove(
     if not dry_run:
         if decided:  # what is left is as it was
             mark_decided(store)
+        take_in(store)  # drops the waiting verdicts of people on what went
         store.fs.rm_file(store.at(UNFINISHED))
     return rows, releases
 
 
 def _lines(store: Store, scope: Scope) -> list[str]:
+    """Log lines of the scope's conversations. Items that were made here are in no log."""
+    made = [f"generated/{bench}" for bench in store.read("generated_benches", ["bench"])["bench"]]
     found: set[tuple[str, int]] = set()
-    theirs = pl.col("conv_id").is_in(sorted(scope[TakenDownKind.CONVERSATION]))
+    theirs = pl.col("conv_id").is_in(sorted(scope[TakenDownKind.CONVERSATION])) & ~pl.col("source").is_in(made)
     for rows in store.read_slices("sightings", ["source", "line", "conv_id"]):
         found |= set(rows.filter(theirs).select("source", "line").iter_rows())
     return [f"{source}:{line}" for source, line in sorted(found)]
 
 
 def _image_files(store: Store, scope: Scope) -> list[str]:
-    """Files of the scope's images, and of images that only its conversations name."""
+    """Files of the scope's images, and of images that only its conversations name. Images made here are in no file."""
+    made = store.read("generated_images", ["name"])["name"] + ".embedded"
     ours = pl.col("conv_id").is_in(sorted(scope[TakenDownKind.CONVERSATION]))
     asked = scope[TakenDownKind.IMAGE]
     theirs = asked | _named(store, ours)
     only = sorted(theirs - _named(store, ~ours, theirs))
     wanted = pl.col("name").str.replace(r"\.[a-z]+$", "").is_in(only) | pl.col("image_id").is_in(sorted(asked))
+    wanted &= ~pl.col("name").is_in(made.implode())
     files = [rows.filter(wanted)["name"] for rows in store.read_slices("image_files", ["name", "image_id"])]
     return sorted(set().union(*files))
 

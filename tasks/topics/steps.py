@@ -21,6 +21,7 @@ from tasks.topics.cluster import TOPICS_NEED, members_min, too_few
 from tasks.topics.descriptions import topic_evidence, topic_names, topic_tree
 from tasks.topics.engines import Clustering, Vectors
 from tasks.topics.fit import TABLE, Chosen, Topics, fit_and_assign
+from tasks.topics.personal import impersonal_prompts, personal_names
 
 
 @task(cache_policy=NO_CACHE)
@@ -38,9 +39,12 @@ def find_topics(settings: Settings, providers: Providers, versions: Versions) ->
     labels, fitted = topics.fit["topic"].to_numpy(), documents[topics.rows]
     evidence = topic_evidence(_described(store, fitted, versions), labels, vectors[topics.rows])
     names = topic_names(store, evidence, fitted["document_id"], labels, providers["topic_names"])
+    personal = personal_names(names, providers["text_pii"])
+    names |= {topic: f"untitled ({topic})" for topic in personal}
     members = _members(documents["document_id"], topics.found, names)
     notes = _notes(kept.height, topics, too_few(vectors[topics.rows], settings.topics), settings)
     notes += why_all + _write_changes(store, members)
+    notes += [f"{len(personal)} topics are untitled: their names held personal data"] if personal else []
     store.replace(TABLE, pl.concat(topics.tried))
     store.replace("topic_tree", topic_tree(vectors[topics.rows], labels))
     store.replace("topics", members)
@@ -70,9 +74,7 @@ def _fittable(documents: pl.DataFrame, vectors: Vectors, settings: TopicSettings
 
 
 def _described(store: Store, documents: pl.DataFrame, versions: Versions) -> pl.DataFrame:
-    """Of each document: its text, who asked it, its language, and the tags and taxonomy that name its topic."""
-    user = pl.element().struct
-    asked = pl.col("turns").list.filter(user.field("role") == "user").list.eval(user.field("content")).list.join("\n\n")
+    """Of each document: its text without personal data, who asked it, its language, tags and taxonomy."""
     ids = documents["document_id"]
     tags = signal_values(store, "categories", versions["categories"], list(TAGS), ids)
     domain = ["image_domain", "image_subdomain", "question_subcategory"]
@@ -83,7 +85,7 @@ def _described(store: Store, documents: pl.DataFrame, versions: Versions) -> pl.
         documents.join(tags, left_on="document_id", right_on="content_id", how="left", maintain_order="left")
         .join(places, left_on="document_id", right_on="content_id", how="left", maintain_order="left")
         .select(
-            text=asked,
+            text=impersonal_prompts(store, documents, versions),
             person=pl.col("user_id").fill_null(pl.col("document_id")),
             language=pl.col("language").fill_null("unknown"),
             tags=pl.concat_list(said).list.drop_nulls(),

@@ -185,7 +185,7 @@ def test_a_worker_runs_the_night_to_a_release(client, operated, place):
 def test_a_refreshed_benchmark_is_released_and_nothing_is_read_or_measured_for_it(client, operated, place):
     assert _state(client, operated.refreshed) == "Completed", operated.printed[1]
     drawn, rated = ["topics", "bench", "bench_failures"], ["rate", "rate_judged"]
-    assert _stages(client, operated.refreshed) == [*drawn, "failures", "drift", *rated, "report", "release"]
+    assert _stages(client, operated.refreshed) == [*drawn, "check_providers", "drift", *rated, "report", "release"]
     manifest = json.loads((place / "store" / "releases" / "refreshed" / "manifest.json").read_text())
     assert manifest["counts"]["bench"] == 4 and manifest["settings"]["seed"] == 7
 

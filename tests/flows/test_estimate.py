@@ -9,6 +9,7 @@ from schemas.tags import Categories
 from tasks.providers import Providers
 from tasks.signals import DOCUMENT_SIGNALS
 from tasks.storage.run_record import latest_run_record
+from tests.asked_bench import benched
 from tests.builders import NOON, conversation, decision, drawn_image, image, store_with
 from tests.http_server import HttpServer, Reply
 
@@ -125,6 +126,14 @@ def test_moderation_is_counted_in_pieces_of_text_and_in_images(curate, store):
         1,
         1,
     )
+
+
+def test_answers_that_would_be_released_are_counted_when_asked_for(curate, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    store = benched(tmp_path / "s", 2, {"m": "One answer.", "n": "Another answer."})  # both to both prompts
+    chosen = ("estimate", "--store", store.root, "--provider", "moderation=openai", "--json")
+    counts = [json.loads(curate(*chosen, *more)[1])["items"] for more in ((), ("--with-answers",))]
+    assert counts[1] - counts[0] == 2
 
 
 def test_criteria_taxonomy_and_one_call_a_tag_are_counted(curate, store):

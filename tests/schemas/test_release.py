@@ -11,9 +11,9 @@ PROMISED = {
     "chat": "images conversation_id model num_turns conversation language user_id tstamp is_preset preset_dataset "
     "categories topic topic_id",
     "battle": "question_id model_a model_b winner vote_reason judge conversation_a conversation_b num_turns anony "
-    "language tstamp images conv_metadata categories is_preset in_bench",
+    "language tstamp images conv_metadata categories taxonomy is_preset in_bench",
     "bench": "question_id turns images topic topic_id categories",
-    "failures": "question_id turns images failure_type reviewed judges both_bad models categories",
+    "failures": "question_id turns images failure_type reviewed typed_by judges both_bad models categories",
 }
 SHOWN = pa.list_(pa.struct([("image", pa.int32()), ("character", pa.int32())]))
 MESSAGES = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string()), ("images", SHOWN)]))

@@ -13,7 +13,27 @@ from schemas.spoken import OPTIONS, on_command_line, spoken
 
 ROOT = Path(__file__).parents[2]
 WINDOW = {"since": "2024-06-30", "until": "2024-06-01"}
-OF_COMMANDS_ALONE = {"no-deps", "column", "user", "out", "orders", "answer-version", "renames", "export"}
+OF_COMMANDS_ALONE = {
+    "board",
+    "no-deps",
+    "column",
+    "user",
+    "out",
+    "orders",
+    "answer-version",
+    "judge-version",
+    "renames",
+    "export",
+    "with-explorer",
+    "aspects",
+    "rater",
+    "bench",
+    "levels",
+    "answers",
+    "model",
+    "votes",
+    "battles",
+}
 """Options in errors that only commands raise, and pip's."""
 
 

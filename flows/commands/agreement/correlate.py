@@ -34,7 +34,7 @@ def correlate(
     as_json: JsonOption = False,
 ) -> None:
     """Spearman, Kendall and Pearson of every two columns, over the models that both have."""
-    from flows.commands.board_agreement import read_renames
+    from flows.commands.judge.board_agreement import read_renames
     from tasks.agreement.correlation import as_matrix, correlations
     from tasks.agreement.score_tables import read_scores
 

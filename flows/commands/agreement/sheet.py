@@ -30,27 +30,91 @@ ReadOption = Annotated[
 ]
 
 
+BenchOption = Annotated[
+    str | None,
+    typer.Option("--bench", help="Draw pairs of answers to this written benchmark, for a forced choice, instead."),
+]
+TuplesOption = Annotated[int, typer.Option("--tuples", min=1, help="With --bench: pairs of answers, drawn uniformly.")]
+HiddenOption = Annotated[bool, typer.Option("--hidden", help="With --bench: hidden items and their references, too.")]
+BattlesOption = Annotated[
+    Path | None, typer.Option("--battles", help="With --bench and --read: write the choices here, for `curate rate`.")
+]
+
+
 def sheet(
     store: StoreOption,
+    bench: BenchOption = None,
+    tuples: TuplesOption = 1000,
+    hidden: HiddenOption = False,
+    battles: BattlesOption = None,
     per_pair: PerPairOption = 5,
     out: OutOption = None,
     read: ReadOption = None,
+    reviews: Annotated[
+        bool, typer.Option("--reviews", help="Read what experts said in `curate review --serve --per-pair N`.")
+    ] = False,
     provider: ProviderOption = None,
     as_json: JsonOption = False,
     bootstraps: BootstrapsOption = ROUNDS,
     seed: SeedOption = 0,
 ) -> None:
-    """Write battles without models and votes for experts to judge; with --read, say how far all agree."""
-    if (out is None) == (not read):
-        raise BadInput("give either --out DIR, for a new sheet, or --read FILE, a filled-in one")
+    """Write battles without models and votes for experts to judge; with --read or --reviews, say how far all agree.
+
+    With --bench, answers to a written benchmark for a forced choice by several raters, which --read makes battles of.
+    """
+    if (out is None) == (not read and not reviews):
+        raise BadInput("give either --out DIR, for a new sheet, or --read FILE, a filled-in one, or --reviews")
+    if bench and reviews:
+        raise BadInput("--reviews are of battles; give filled-in sheets of --bench with --read FILE")
     settings = settings_of(store=store, provider=provider)
-    if out:
+    if (bench is None or not read) != (battles is None):
+        raise BadInput("--battles FILE goes with --bench NAME and --read FILE; give all three, or leave it out")
+    if bench:
+        _preferences(settings, bench, hidden, (tuples, seed), out, (read or [], battles))
+    elif out:
         _write(settings, per_pair, out)
     else:
-        _print(settings, read or [], as_json, bootstraps, seed)
+        _print(settings, read or [], reviews, as_json, bootstraps, seed)
 
 
-def _battles(settings: "Settings") -> "pl.DataFrame":
+def _preferences(
+    settings: "Settings",
+    bench: str,
+    hidden: bool,
+    draw: tuple[int, int],
+    out: Path | None,
+    back: tuple[list[Path], Path | None],
+) -> None:
+    """Write a sheet of preferences into `out`, or read sheets back: (sheets, file for their battles)."""
+    from tasks.agreement.preferences import drawn, majority_counts, read_preferences, tuples, write_preferences
+    from tasks.agreement.text_metrics.stored import stored
+    from tasks.storage.lock import writing
+    from tasks.storage.queries.benches.written_items import items_for_judging
+    from tasks.storage.user_ids import Pseudonyms, store_key
+
+    with writing(settings.store) as store:
+        known = stored(store, bench, True)
+        every = tuples(items_for_judging(store, bench), known, hidden)
+        if not every:
+            raise BadInput(f"--bench {bench!r}: no item has the answers of two models, or one and a reference")
+        if out:
+            images = write_preferences(store, chosen := drawn(every, *draw), known, out)
+            print(out / "sheet.csv")
+            told = "fill in the column label with left or right, and name each copy after its rater"
+            print(f"curate: {len(chosen):,} pairs of answers and {images:,} images; {told}", file=sys.stderr)
+            return
+        files, battles = back
+        found = read_preferences(files, every, Pseudonyms(store_key(store)))
+    assert battles
+    found.battles.write_csv(battles)
+    print(battles)
+    votes = ", ".join(f"{pairs:,} with {count}" for count, pairs in majority_counts(found.battles).items())
+    told = f"{found.battles.height:,} choices; pairs by number of choices: {votes}"
+    print(f"curate: {told}; {found.open:,} left open, {found.unknown:,} on other answers", file=sys.stderr)
+
+
+def anonymous_battles_of(settings: "Settings") -> "pl.DataFrame":
+    """The anonymous battles that a release would hold. Raises BadInput for a store without any."""
     from flows.evaluate import released_battles
     from tasks.storage.queries.shown_battles import anonymous_battles
 
@@ -65,19 +129,26 @@ def _write(settings: "Settings", per_pair: int, out: Path) -> None:
     from tasks.storage.lock import writing
 
     with writing(settings.store) as store:
-        drawn = drawn_evenly(_battles(settings), per_pair)
+        drawn = drawn_evenly(anonymous_battles_of(settings), per_pair)
         images = write_sheet(store, drawn, out)
     print(out / "sheet.csv")
     told = "fill in the column label with left, right, tie, both bad or NA, and name each copy after its expert"
     print(f"curate: {drawn.height:,} battles and {images:,} images; {told}", file=sys.stderr)
 
 
-def _print(settings: "Settings", files: list[Path], as_json: bool, rounds: int, seed: int) -> None:
+def _print(settings: "Settings", files: list[Path], reviews: bool, as_json: bool, rounds: int, seed: int) -> None:
     from tasks.agreement.experts import experts
+    from tasks.agreement.sheet_queue import reviewed_sheets
     from tasks.agreement.sheets import people_of, read_sheet
+    from tasks.storage.tables import Store
 
-    battles = _battles(settings)
-    sheets = [read_sheet(file, file.stem, battles["question_id"].to_list()) for file in files]
+    battles = anonymous_battles_of(settings)
+    ids = battles["question_id"].to_list()
+    sheets = [read_sheet(file, file.stem, ids) for file in files]
+    if reviews:
+        sheets += reviewed_sheets(Store.existing(settings.store), ids)
+    if not any(sheet.rows.height for sheet in sheets):
+        raise BadInput("no expert reviewed a battle of this store; see `curate review --serve --per-pair N`")
     found = experts(people_of(battles), sheets, battles, rounds, seed)
     print_agreement(found.pairs, as_json)
     print_raters(found.raters, as_json)

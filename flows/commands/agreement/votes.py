@@ -8,7 +8,7 @@ import typer
 
 from flows.commands.agreement.agree import ROUNDS
 from flows.commands.agreement.printing import print_agreement
-from flows.commands.judge_calls import JudgeOption
+from flows.commands.judge.calls import JudgeOption
 from flows.commands.options import (
     BootstrapsOption,
     BudgetOption,

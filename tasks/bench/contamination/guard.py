@@ -7,6 +7,7 @@ import polars as pl
 
 from schemas.settings import BenchSettings
 from schemas.tables import TABLES
+from schemas.written import AUTHOR
 from tasks.bench.contamination.alike import (
     ALIKE_OVERLAP,
     Vectors,
@@ -17,6 +18,7 @@ from tasks.bench.contamination.alike import (
 )
 from tasks.bench.contamination.reserve import epoch_of, may_be_reserved, reserved
 from tasks.storage.parquet import compact
+from tasks.storage.queries.benches.written_items import public_prompts
 from tasks.storage.queries.released import days
 from tasks.storage.queries.signals import Versions, embeddings
 from tasks.storage.tables import Store, frame_schema
@@ -44,7 +46,7 @@ class Guard:
 
     def __init__(self, store: Store, versions: Versions, bench: BenchSettings) -> None:
         self._store, self._versions, self._cosine_min = store, versions, cosine_min_of(store)
-        self._public = store.read("bench", ["conversation_id"])["conversation_id"]
+        self._public = public_prompts(store)
         hidden = store.read("hidden", ["document_id", "drawn"])
         self._drawn = hidden.filter("drawn")["document_id"]
         self._reserved = pl.concat([hidden["document_id"], _reserved_now(store, bench)]).unique()
@@ -113,8 +115,9 @@ def _reserved_now(store: Store, bench: BenchSettings) -> pl.Series:
     of_days = days(store)
     if not of_days or not bench.hidden_size:
         return pl.Series(dtype=pl.String)
-    names = ["document_id", "day"]
-    chosen = (compact(part.filter(may_be_reserved(bench))) for part in store.read_slices("conversations", names))
+    names, by_users = ["document_id", "day", "model"], pl.col("model") != AUTHOR
+    parts = (part.filter(by_users) for part in store.read_slices("conversations", names))
+    chosen = (compact(part.filter(may_be_reserved(bench))) for part in parts)
     asked = pl.concat([store.empty("conversations", names), *chosen])
     return reserved(asked, bench, epoch_of(bench, of_days[-1]))["document_id"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from random import Random
 
 from tasks.demo.drawings import figures, pages, scenes
-from tasks.demo.drawings.canvas import Drawing
+from tasks.drawing.canvas import Drawing
 
 _FIGURES = (figures.bar_chart, figures.flow_chart, figures.right_triangle)
 _PAGES = (pages.receipt, pages.text_page, pages.street_sign, pages.dashboard, pages.code_editor)

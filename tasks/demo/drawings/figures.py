@@ -2,8 +2,8 @@
 
 from random import Random
 
-from tasks.demo.drawings.canvas import GREY, INK, WHITE, Canvas, Drawing
 from tasks.demo.words import things
+from tasks.drawing.canvas import GREY, INK, WHITE, Canvas, Drawing
 
 
 def bar_chart(rng: Random) -> Drawing:

@@ -2,8 +2,8 @@
 
 from random import Random
 
-from tasks.demo.drawings.canvas import GREY, INK, WHITE, Canvas, Drawing, shade
 from tasks.demo.words import load, things
+from tasks.drawing.canvas import GREY, INK, WHITE, Canvas, Drawing, shade
 
 _BOARDS = [(30, 90, 190), (20, 120, 70), (200, 140, 20), (190, 30, 40)]
 """Colours of signs."""

@@ -7,8 +7,8 @@ import PIL.Image
 import PIL.ImageFilter
 import PIL.ImageOps
 
-from tasks.demo.drawings.canvas import INK, WHITE, Canvas, Drawing, shade
 from tasks.demo.words import load, things
+from tasks.drawing.canvas import INK, WHITE, Canvas, Drawing, shade
 
 
 def landscape(rng: Random) -> Drawing:

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import PIL.Image
 
-from tasks.demo.drawings.canvas import Drawing
 from tasks.demo.images import PoolImage
 from tasks.demo.records import Era, Fact, Talk
 from tasks.demo.traffic import Scene, Stage
 from tasks.demo.words import chance, load
+from tasks.drawing.canvas import Drawing
 
 ALL_ERAS = frozenset(Era)
 IN_MESSAGES = frozenset({Era.JPG, Era.PNG})

@@ -1,5 +1,6 @@
 """What a store remembers of batches that a vendor may hold: hashes of questions, and none of their text."""
 
+import hashlib
 import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -22,6 +23,8 @@ class BatchRecord(BaseModel):
     """Our name of the batch; the vendor stores it with the batch."""
     service: str
     """Vendor and model."""
+    account: str = ""
+    """`account_of` server and key; empty in records of earlier versions, which count for every account."""
     names: frozenset[str]
     """Names of its questions."""
     created_at: datetime
@@ -30,16 +33,22 @@ class BatchRecord(BaseModel):
     """The vendor's id of the batch; empty until it is known."""
 
 
-class BatchRecords:
-    """The batch records of one service, each stored before its batch is created and deleted after its answers are."""
+def account_of(server: str, key: str | None) -> str:
+    """16 hex digits: a hash of the server's address and the key, which tells accounts apart and no key."""
+    return hashlib.blake2b(f"{server}\n{key or ''}".encode(), digest_size=8).hexdigest()
 
-    def __init__(self, store: Store, service: str) -> None:
-        self._store, self._service = store, service
+
+class BatchRecords:
+    """The batch records of one service and account, each stored before its batch and deleted after its answers."""
+
+    def __init__(self, store: Store, service: str, account: str) -> None:
+        self._store, self._service, self._account = store, service, account
         folder = store.at(FOLDER)
         paths = store.fs.ls(folder, detail=False, refresh=True) if store.fs.isdir(folder) else []
         names = sorted(path.rsplit("/", 1)[-1] for path in paths if path.endswith(".json"))
         records = [record for name in names if (record := self._read(f"{FOLDER}/{name}"))]
-        self.open = {record.token: record for record in records if record.service == service}
+        mine = [record for record in records if record.service == service and record.account in ("", account)]
+        self.open = {record.token: record for record in mine}
         """By token."""
 
     def _read(self, path: str) -> BatchRecord | None:
@@ -56,7 +65,9 @@ class BatchRecords:
     def begin(self, names: Sequence[str]) -> BatchRecord:
         """Store a record for a batch of these questions, before the batch is created."""
         token = secrets.token_hex(16)  # random: the same questions may be asked again after a batch expired
-        record = BatchRecord(token=token, service=self._service, names=frozenset(names), created_at=datetime.now(UTC))
+        now = datetime.now(UTC)
+        whose = {"service": self._service, "account": self._account}
+        record = BatchRecord(token=token, names=frozenset(names), created_at=now, **whose)
         self.made(record, "")
         return record
 

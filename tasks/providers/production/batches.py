@@ -73,6 +73,8 @@ class BatchApi(ABC):
     """Maximum number of questions in a batch."""
     bytes_max: int
     """Maximum size of a request file."""
+    account: str
+    """Whose batches these are (`account_of`)."""
 
     @abstractmethod
     def line(self, name: str, request: Request) -> bytes:
@@ -146,7 +148,7 @@ class BatchQueue:
 
     def __init__(self, api: BatchApi, service: Service, store: Store, hours: float) -> None:
         self._api, self._service = api, service
-        self._records = BatchRecords(store, service.name)
+        self._records = BatchRecords(store, service.name, api.account)
         self._bills: dict[str, Bill] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._asked: set[str] = set()

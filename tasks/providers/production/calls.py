@@ -23,6 +23,10 @@ SLOWER = ("rate_limited", "timed_out")
 """Failure reasons that reduce the number of concurrent calls."""
 
 
+FORMAT_REFUSED = "answer_format_refused"
+"""The server does not support the requested response format."""
+
+
 class CallFailed(Exception):
     """A call gave no usable answer. The reason never quotes the service's own text, which may contain the item."""
 

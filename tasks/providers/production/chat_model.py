@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from schemas.asked_model import AskedModel
 from schemas.errors import MissingProvider
 from tasks.images.decode import ImageRejected, decode_stored
-from tasks.providers.capabilities import ChatMessage, Failed, Reply, ReplyState
+from tasks.providers.capabilities import ChatMessage, Failed, Reply, ReplyShape, ReplyState
 from tasks.providers.production.batches import Batched, Request
-from tasks.providers.production.calls import CallFailed, Service
+from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, Service
 from tasks.providers.production.language_model import calls_at_once
 from tasks.providers.production.upload import Upload, for_upload
 from tasks.runtime.budget import Bill, ledger
@@ -27,6 +27,19 @@ class Turn:
     """system, user or assistant."""
     text: str
     images: tuple[Upload, ...]
+    places: tuple[int, ...] = ()
+    """Characters of the text before each image; empty: after the text."""
+
+    @property
+    def parts(self) -> list[str | Upload]:
+        """Text and images in the order in which they are sent; between images, text without words is left out."""
+        if not self.places:
+            return [self.text, *self.images]
+        found, start = list[str | Upload](), 0
+        for place, number in sorted(zip(self.places, range(len(self.images)), strict=True)):
+            found += [self.text[start:place], self.images[number]]
+            start = place
+        return [each for each in [*found, self.text[start:]] if not isinstance(each, str) or each.strip()]
 
 
 class VendorChatModel(Batched):
@@ -37,18 +50,24 @@ class VendorChatModel(Batched):
         self.version, self.service = asked.version, asked.service
         self.calls_at_once = calls_at_once()
         self._service = Service(self.service, self.calls_at_once)
+        self._has_shapes = True
+        """Whether the server takes shapes; set to false by the first refusal."""
 
-    def chat(self, messages: Sequence[ChatMessage], about: str = "") -> Reply | Failed:
+    def chat(self, messages: Sequence[ChatMessage], about: str = "", shape: ReplyShape | None = None) -> Reply | Failed:
         """The model's next message; the entry's system prompt goes first unless the messages have one."""
+        shape = shape if self._has_shapes else None
         try:
             turns = [_turn(message) for message in self._told(messages)]
             if self._queue:
-                return self._queue.answer(self._request(turns), self._most_usd(turns, batch=True), about)
-            return self._service.ask(self._most_usd(turns), lambda bill: self._reply(turns, bill))
+                return self._queue.answer(self._request(turns, shape), self._most_usd(turns, shape, batch=True), about)
+            return self._service.ask(self._most_usd(turns, shape), lambda bill: self._reply(turns, bill, shape))
         except ImageRejected:
             return Failed("image_unreadable")
         except CallFailed as failure:
-            return Failed(failure.reason)
+            if shape is None or failure.reason != FORMAT_REFUSED:
+                return Failed(failure.reason)
+        self._has_shapes = False
+        return self.chat(messages, about)
 
     def _told(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         own = (
@@ -56,21 +75,22 @@ class VendorChatModel(Batched):
         )
         return [*own, *messages]
 
-    def _most_usd(self, turns: Sequence[Turn], *, batch: bool = False) -> float | None:
+    def _most_usd(self, turns: Sequence[Turn], shape: ReplyShape | None = None, *, batch: bool = False) -> float | None:
         """Upper bound of a call's cost: one token per byte and the longest answer. None without a price."""
         price = ledger().prices.tokens(self.service)
         if price is None:
             return None
         text_bytes = sum(len(turn.text.encode("utf-8", "surrogatepass")) for turn in turns)
+        text_bytes += len(str(shape.schema)) if shape else 0
         shown = sum(price.image_tokens(image.width, image.height) for turn in turns for image in turn.images)
         return (price.batch_usd if batch else price.usd)(text_bytes + shown, self.asked.answer_tokens_max)
 
     @abstractmethod
-    def _reply(self, turns: Sequence[Turn], bill: Bill) -> Reply:
+    def _reply(self, turns: Sequence[Turn], bill: Bill, shape: ReplyShape | None = None) -> Reply:
         """One call; settles the bill. Raises CallFailed for everything that is no reply of the model."""
 
     @abstractmethod
-    def _request(self, turns: Sequence[Turn]) -> Request:
+    def _request(self, turns: Sequence[Turn], shape: ReplyShape | None = None) -> Request:
         """The body of the same call, as the vendor's JSON."""
 
 
@@ -98,4 +118,4 @@ def reply(text: object, state: ReplyState, output_tokens: int | None) -> Reply:
 def _turn(message: ChatMessage) -> Turn:
     """Raises ImageRejected."""
     shown = (for_upload(decode_stored(encoded, kind, "")) for kind, encoded in message.images)
-    return Turn(message.role, message.text, tuple(shown))
+    return Turn(message.role, message.text, tuple(shown), message.places)

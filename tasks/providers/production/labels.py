@@ -1,4 +1,4 @@
-"""The questions to language models of any vendor: categories, criteria, taxonomy and topic names."""
+"""The questions to language models of any vendor: categories, criteria, taxonomy, types of failure and topic names."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -7,12 +7,14 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import create_model
 
+from schemas.bench import FailureLabel
 from schemas.row import Row
 from schemas.tags import TAGS, Categories, Criteria, Sees, Taxonomy, sees
 from tasks.images.decode import ImageRejected, decode_stored
 from tasks.prompts import (
     Prompt,
     criteria_prompt,
+    failure_types_prompt,
     load_prompt,
     placed,
     tags_prompt,
@@ -136,6 +138,11 @@ def taxonomy(model: LanguageModel) -> LanguageModelTagger[Taxonomy]:
     fields: dict[str, Any] = {name: (Literal[tuple(tree)] | None, ...) for name, tree in kinds.items()}
     asked = Asked(taxonomy_prompt(), create_model("Place", __base__=Row, **fields))
     return LanguageModelTagger(model, [asked], placed)
+
+
+def failure_types(model: LanguageModel) -> LanguageModelTagger[FailureLabel]:
+    """Why models fail a prompt, one of `FailureType`."""
+    return LanguageModelTagger(model, [Asked(failure_types_prompt(), FailureLabel)], FailureLabel)
 
 
 class TopicName(Row):

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from tasks.storage.content_id import combined_id
+from tasks.storage.queries.image_places import BETWEEN, image_places
 
 _COLUMNS = ["question_id", "model_a", "model_b", "winner", "anony", "conversation_a", "conversation_b", "image_ids"]
 
@@ -25,6 +26,8 @@ class ShownBattle:
     """The right model's answers, numbered likewise."""
     image_ids: tuple[str, ...]
     """Images, in order."""
+    places: tuple[int, ...] = ()
+    """Characters of `prompt` before each image; empty where all stand before it, or a place is unknown."""
 
     @property
     def content_id(self) -> str:
@@ -52,6 +55,7 @@ def shown(battles: pl.DataFrame) -> list[ShownBattle]:
             _said(row["conversation_a"], "assistant"),
             _said(row["conversation_b"], "assistant"),
             tuple(row["image_ids"]),
+            image_places(row["conversation_a"], len(row["image_ids"]), numbered=True),
         )
         for row in battles.iter_rows(named=True)
     ]
@@ -59,4 +63,4 @@ def shown(battles: pl.DataFrame) -> list[ShownBattle]:
 
 def _said(turns: Sequence[dict[str, Any]], role: str) -> str:
     texts = [turn["content"] for turn in turns if turn["role"] == role]
-    return texts[0] if len(texts) == 1 else "\n\n".join(f"({n}) {text}" for n, text in enumerate(texts, 1))
+    return texts[0] if len(texts) == 1 else BETWEEN.join(f"({n}) {text}" for n, text in enumerate(texts, 1))

@@ -8,8 +8,13 @@ import pytest
 
 from schemas.bench import FailureType
 from schemas.settings import Settings
+from tasks.bench.failure_review import FailuresQueue
 from tasks.bench.steps import find_failures
+from tasks.explore.listing import item_key
 from tasks.policy.policy_file import policy_hash
+from tasks.providers import Providers
+from tasks.signals import FAILURE_SIGNALS
+from tasks.signals.steps import measure_failures
 from tests.builders import (
     NOON,
     VERSIONS,
@@ -21,12 +26,16 @@ from tests.builders import (
     sides,
     store_with,
 )
+from tests.failure_tagger import ASKED as ASKED_OF_TAGGER
+from tests.reviewed_store import reviewing, shown_of
 from tests.small_store import POLICY
 
 MODELS = [f"model-{n}" for n in range(8)]
 TYPES = [kind for kind in FailureType if kind is not FailureType.HALLUCINATION]
 PLANTED = 5
 """Prompts planted for each type that the tagger can tell, each voted both bad by two or three people."""
+BY_RULE = {name: version for name, version in VERSIONS.items() if name != "failure_types"}
+"""Versions of the signals when no tagger of failures is chosen."""
 ASKED = {FailureType.SPATIAL_IMAGINATION: "What is to the left of item {}?"}
 LABELS = {
     FailureType.VISUAL_RECOGNITION: {"question_category": "Recognition", "question_subcategory": "Text Recognition"},
@@ -82,9 +91,9 @@ def arena(tmp_path_factory):
     return store, planted
 
 
-def find(store, **bench):
-    """The table after the task."""
-    report = find_failures.fn(Settings(store=store.root, bench=bench), VERSIONS)
+def find(store, versions=None, **bench):
+    """The table after the task, and its counts."""
+    report = find_failures.fn(Settings(store=store.root, bench=bench), versions or BY_RULE)
     return store.read("failures"), report.counts
 
 
@@ -94,6 +103,8 @@ def test_the_pool_is_what_was_planted_with_its_types(arena):
     assert dict(found.select("document_id", "failure_type").iter_rows()) == planted
     assert counts["pool"] == len(planted) == PLANTED * 7
     assert set(found["judges"]) == {2, 3}
+    deciders = {"safety": "moderation", None: None}
+    assert [deciders.get(kind, "rule") for kind in found["failure_type"]] == found["typed_by"].to_list()
     assert all(2 <= len(models) <= 6 for models in found["models"])
 
 
@@ -106,6 +117,17 @@ def test_the_set_is_even_over_types_and_safety_stays_out(arena):
     released = gathered_rows(store).rows["failures"]
     assert set(released["question_id"]) == set(found.filter("drawn")["conversation_id"])
     assert all([turn["role"] for turn in turns] == ["user"] for turns in released["turns"])
+
+
+def test_a_prompt_that_became_unsafe_after_the_draw_is_not_released(arena):
+    store, _ = arena
+    found, _ = find(store, failure_size=18)
+    drawn = sorted(found.filter("drawn")["conversation_id"])
+    before = store.read("decisions")
+    told = pl.when(pl.col("item_id") == drawn[0]).then(pl.lit(["nsfw_image"])).otherwise("tags")
+    store.replace("decisions", before.with_columns(tags=told))
+    assert sorted(gathered_rows(store).rows["failures"]["question_id"]) == drawn[1:]
+    store.replace("decisions", before)
 
 
 def test_one_person_is_enough_only_where_a_setting_says_so(arena):
@@ -140,7 +162,34 @@ def test_a_person_decides_the_type_and_safety_of_a_person_stays_out_too(arena, c
     rows = {row["document_id"]: row for row in found.to_dicts()}
     told = {name: (rows[name]["failure_type"], rows[name]["reviewed"], rows[name]["drawn"]) for name in (first, second)}
     assert told == {first: ("hallucination", True, True), second: ("safety", True, False)}
-    store.replace("failure_reviews", pl.DataFrame(schema=store.read("failure_reviews").schema))
+    page = reviewing(store, queues=[FailuresQueue()])
+    path = f"/review/failures/{item_key('failures', first)}"
+    html = page.client.get(path).text
+    assert "Now: hallucination" in html and html.count('<section class="side') == 2  # both answers of the vote
+    fields = page.page("failures")[1] | {"shown": shown_of(html), "verdict": "visual_reasoning"}
+    assert page.client.post(path, data=fields).status_code == 200
+    found, _ = find(store)
+    assert dict(found.select("document_id", "failure_type").iter_rows())[first] == "visual_reasoning"
+    store.replace("reviews", pl.DataFrame(schema=store.read("reviews").schema))
+
+
+def test_a_chosen_tagger_is_asked_once_about_the_pool_alone_and_says_null_where_it_cannot_tell(arena):
+    store, planted = arena
+    find(store)
+    settings = Settings(store=store.root, providers={"failure_types": "tests.failure_tagger:Told"}, workers=1)
+    providers = Providers(settings.providers)
+    report = measure_failures.fn(settings, providers)
+    refused = {"failure_types: refused": PLANTED}
+    assert (report.model_calls, report.failures) == ({"failure_types": len(planted)}, refused)
+    assert len(ASKED_OF_TAGGER) == len(set(ASKED_OF_TAGGER)) == len(planted)
+    found, _ = find(store, BY_RULE | {"failure_types": FAILURE_SIGNALS["failure_types"](providers).version})
+    types = {row["document_id"]: (row["failure_type"], row["typed_by"]) for row in found.to_dicts()}
+    tagger = "tests.failure_tagger:Told"
+    expected = {FailureType.SAFETY: ("safety", "moderation")}
+    expected |= dict.fromkeys((FailureType.VISUAL_RECOGNITION, FailureType.VISUAL_REASONING), (None, None))
+    assert types == {name: expected.get(kind, ("hallucination", tagger)) for name, kind in planted.items()}
+    assert measure_failures.fn(settings, providers).model_calls == {"failure_types": PLANTED}  # those that failed
+    find(store)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +204,7 @@ def test_a_bad_list_is_one_clear_line_and_changes_nothing(arena, curate, tmp_pat
     store, _ = arena
     file = tmp_path / "list.csv"
     file.write_text(text)
-    before = store.read("failure_reviews")
+    before = store.read("reviews")
     code, _, err = curate("bench", "failures", file, "--store", store.root)
     assert (code, err.count("\n"), told in err) == (2, 1, True)
-    assert store.read("failure_reviews").equals(before)
+    assert store.read("reviews").equals(before)

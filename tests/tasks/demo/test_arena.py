@@ -16,6 +16,7 @@ from tasks.demo.arena import SERVER_LOG, generate_arena
 from tasks.demo.planted import EXPECTATIONS, read_facts
 from tasks.demo.problems import PLANTERS
 from tasks.demo.problems.lines import SPOILERS
+from tasks.demo.words import load
 from tasks.ingest.log_files import lines, log_files
 from tasks.ingest.log_line import Place
 from tasks.ingest.presets import preset_files
@@ -190,6 +191,19 @@ def test_every_logged_image_of_ordinary_traffic_has_its_file(clean_arena):
 def test_presets_have_an_index_that_names_every_file(arena):
     listed = {preset.path for preset in preset_files(arena / "presets")}
     assert listed == {path.name for path in (arena / "presets").glob("*.jpg")}
+
+
+def test_some_voters_say_why_and_a_few_of_them_too_much(tmp_path):
+    folder = tmp_path / "voted"
+    generate_arena(folder, conversations=1, battles=300, images_max=6, problems=False)
+    written = load("vote_reasons")
+    said = Counter[str]()
+    for path in sorted((folder / "logs").glob("*.json")):
+        for record in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+            if reason := record.get("reason"):
+                assert reason in [*written["reasons"][record["type"]], *written["private"]]
+                said["private" if reason in written["private"] else "harmless"] += 1
+    assert said["harmless"] > 10 and said["private"] > 0
 
 
 def test_stronger_models_win_more_often(tmp_path):

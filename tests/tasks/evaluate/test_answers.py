@@ -120,7 +120,7 @@ def test_a_lost_image_is_named_before_anything_is_sent(ask, server):
 
 
 BAD_FILES = {
-    "models: [{name: a, vendor: opnai, model: m}]": "unknown vendor 'opnai'. Known: anthropic, gemini, openai. Did you",
+    "models: [{name: a, vendor: opnai, model: m}]": "unknown vendor 'opnai'. Known: anthropic, embedded, gemini",
     "models: [{name: a, vendor: openai, modle: m}]": "unknown key 'modle'.*Did you mean model?",
     "models: [{name: a, vendor: openai}]": "entry 1: model: Field required",
     "models: [{name: a, vendor: openai, model: m, key: sk-secret}]": "key: .*the name of an environment variable",

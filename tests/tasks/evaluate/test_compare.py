@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from schemas.conversation import Conversation, ShownImage
 from schemas.errors import CurateError
+from tasks.storage.queries.image_places import image_places
+from tasks.storage.tables import frame_of
 from tests.asked_bench import benched, completed, evaluating, last_text, models_file, said_by
 from tests.builders import VERSIONS
 from tests.http_server import HttpServer, Reply
@@ -66,6 +69,37 @@ def test_visionarena_shows_both_orders_with_the_images_and_the_published_text(ju
     verdicts = compare.store.read("verdicts")
     assert sorted(verdicts.select(SEATS).rows()) == [("base", "m", "A=B"), ("m", "base", "A=B")]
     assert report.counts == {"verdicts": 2}
+
+
+def test_model_and_judge_see_each_image_at_its_place_among_the_words(judged, server, tmp_path):
+    compare = judged()
+    rows = [Conversation.model_validate(row) for row in compare.store.read("conversations").to_dicts()]
+    asked, answer = rows[0].turns
+    places = [ShownImage(image=0, character=0), ShownImage(image=1, character=len("Prompt "))]
+    assert (rows[0].conversation_id, asked.content) == ("q00", "Prompt 0?")
+    rows[0] = rows[0].model_copy(update={"turns": [asked.model_copy(update={"images": places}), answer]})
+    compare.store.replace("conversations", frame_of(Conversation, rows))
+    _, requests = compare()
+    first, *parts, last = requests[0]["messages"][1]["content"]
+    assert [part.get("text", part["type"]) for part in (first, *parts)] == [
+        *("<|User Prompt|>\n", "image_url", "Prompt ", "image_url")
+    ]
+    assert last["text"].startswith("0?\n\n<|The Start of Assistant A's Answer|>")
+    collect_answers.fn(evaluating(compare.store, models=models_file(tmp_path, server.url, "new")))
+    (content,) = [request["messages"][0]["content"] for request in server.requests[-1:]]
+    assert [part.get("text", part["type"]) for part in content] == ["image_url", "Prompt ", "image_url", "0?"]
+
+
+def test_images_of_later_turns_keep_their_place_and_all_in_front_have_none():
+    turns = [
+        {"role": "user", "content": "One", "images": [{"image": 0, "character": 0}]},
+        {"role": "assistant", "content": "Yes.", "images": []},
+        {"role": "user", "content": "two", "images": [{"image": 1, "character": 2}, {"image": 0, "character": 3}]},
+    ]
+    assert image_places(turns, 2) == (0, len("One\n\ntw"))
+    assert image_places(turns, 2, numbered=True) == (len("(1) "), len("(1) One\n\n(2) tw"))
+    assert image_places(turns[:2], 1) == ()  # in front, as published prompts have it: sent after the text
+    assert image_places(turns, 3) == ()  # nobody knows where the third one stands
 
 
 def test_wildvision_shows_the_baseline_first_and_once(judged):
@@ -150,7 +184,7 @@ import sys
 from pathlib import Path
 from tasks.evaluate.answers import answers_by_model
 from tasks.evaluate.compare import compare
-from tasks.evaluate.models_file import read_models
+from tasks.evaluate.files.models_file import read_models
 from tasks.evaluate.protocols import protocol
 from tasks.evaluate.questions import bench_of_store
 from tasks.storage.tables import Store

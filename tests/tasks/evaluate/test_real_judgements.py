@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.evaluate.judgement_files import parsed, read_judgements
+from tasks.evaluate.files.judgement_files import parsed, read_judgements
 from tasks.evaluate.protocols import protocol
 
 BESIDE = Path(__file__).parents[4] / "shared" / "data"

@@ -7,10 +7,12 @@ import polars as pl
 import pytest
 
 from tasks.explore.listing import item_key
+from tasks.explore.masking import masked_text
 from tasks.explore.of_store import OfStore
 from tasks.explore.pages import ASSETS
 from tasks.explore.server import explorer
 from tasks.policy.explained import explained
+from tasks.storage.queries.repeated_values import with_repeats
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import UNFINISHED
 from tasks.takedown.take_down import take_down
@@ -263,3 +265,11 @@ def test_a_store_without_topics_battles_or_decisions_is_shown(tmp_path, tables):
     assert "Hello" not in pages["/"].text  # nothing searched it for personal data yet
     assert ("not searched for personal data yet" in pages["/"].text) == bool(tables)
     assert "There are no topics" in pages["/topics"].text and "There is no leaderboard" in pages["/boards"].text
+
+
+def test_a_value_that_only_an_answer_repeats_is_masked_with_what_was_found():
+    asked, answered = "I am Ana Lopez", "Hello Ana Lopez, not Ana Lopezova"
+    found = [(asked, [{"type": "person", "start": 5, "end": 14}]), (answered, []), ("Ana Lopez", None)]
+    masks = with_repeats(found)
+    assert masked_text(answered, masks[1]) == "Hello [person], not Ana Lopezova"
+    assert masks[2] is None  # not searched: nothing of it is shown

@@ -50,6 +50,17 @@ def test_it_serves_until_it_is_stopped_and_writes_no_log(store):
     assert (how, out, err, running.returncode) == ("Ctrl-C ends it\n", "", "", 0)
 
 
+def test_what_starts_the_explorer_imports_no_large_library_that_it_does_not_need(store, release):
+    places = repr([store.root, str(release)])
+    code = (
+        "import sys, uvicorn\nfrom flows.commands.view import opened\nfrom tasks.explore.server import explorer\n"
+        f"for place in {places}:\n    with opened(place, None) as (source, _):\n        assert source.listing.height\n"
+        "print(sorted({'datasets', 'matplotlib', 'pandas', 'prefect', 'scipy', 'torch'} & {*sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
 def test_a_release_is_exported(curate, release, tmp_path):
     code, out, _ = curate("view", release, "--export", tmp_path / "site", "--rows-max", "5")
     assert code == 0 and re.fullmatch(r"5 items in .*/site/index\.html, sampled evenly over topics from \d+\n", out)

@@ -101,6 +101,8 @@ def test_a_plain_no_and_what_people_write_about_the_flag_are_no_flags(no):
         record = chat("a", text, text, has_csam_image=no) | {"gen_params": {"has_csam_image": no}, "has_csam_image": no}
         assert not line_is_flagged(line(record))
         assert not line_is_flagged(line(record | {"state": json.dumps(record["state"])}))
+        assert not line_is_flagged(line(vote(state("a", text, text), state("b", text, text)) | {"reason": text}))
+    assert line_is_flagged(line(vote(state("a"), "b") | {"reason": FLAG})), "a key is no text"
     assert not line_is_flagged(line(chat("a", "\x1f < a \u00e9 \ud83d") | {"gen_params": '{"a": '}))
 
 

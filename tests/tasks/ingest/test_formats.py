@@ -102,7 +102,30 @@ def put(folder, rows: list[dict], kind: str):
 
 
 def test_every_format_is_tested():
-    assert set(ROWS) == set(BUILT_IN)
+    assert {*ROWS, "bench-items"} == set(BUILT_IN)
+
+
+def test_an_item_is_a_conversation_that_nobody_answered_and_a_wrong_one_is_rejected(tmp_path):
+    item = {
+        "item_id": "a" * 32,
+        "instruction": "What is this?",
+        "images": [IMAGE],
+        "captions": ["A cat."],
+        "problem": None,
+    }
+    unlike = item | {"item_id": "b" * 32, "captions": ["A cat.", "A dog."]}
+    told = item | {"item_id": "c" * 32, "problem": "no image"}
+    strange = item | {"item_id": "d" * 32, "problem": "text of somebody's file"}
+    data = put(tmp_path / "data", [item, unlike, told, strange], "parquet")
+    assert [found for _, found in source_files(data)] == ["bench-items"]
+    store = ingested(data, tmp_path / "store")
+    (row,) = store.read("conversations").to_dicts()
+    assert (texts(row), len(row["image_ids"]), row["conversation_id"]) == (["What is this?"], 1, "a" * 32)
+    rejects = store.read("rejects").sort("line")
+    assert set(rejects["reason"]) == {"bad_item"}
+    assert rejects["evidence"].to_list() == [
+        "captions unlike images in number", "no image", "another problem of its file",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -241,3 +264,18 @@ def test_what_fits_no_format_is_one_clear_line(tmp_path):
         source_files(tmp_path / "data", "lmsys-chta")
     with pytest.raises(BadInput, match="these files have none"):
         source_files(put(tmp_path / "chats", [ROWS["lmsys-chat"]], "parquet"), since=datetime.date(2024, 1, 1))
+
+
+def test_taking_items_in_leaves_the_images_of_the_arena_as_they_are(tmp_path):
+    logs = tmp_path / "logs"
+    write(logs, DAY, chat("a", images=["a" * 32]), chat("b", images=["b" * 32]))
+    (logs / "serve_images").mkdir()
+    (logs / "serve_images" / f"{'a' * 32}.png").write_bytes(image_bytes(3))
+    store = ingested(logs, tmp_path / "store")
+    before = store.read("rejects").rows()
+    assert [row[0] for row in before] == ["b" * 32]
+    item = {"item_id": "c" * 32, "instruction": "What is this?", "images": [IMAGE], "captions": None, "problem": None}
+    data = put(tmp_path / "items", [item], "parquet") / "train-00000-of-00001.parquet"
+    store = ingested(data, tmp_path / "store", format="bench-items")
+    assert store.read("rejects").rows() == before
+    assert sorted(map(len, store.read("conversations")["image_ids"])) == [0, 1, 1]

@@ -6,8 +6,12 @@ from functools import partial
 import polars as pl
 import pytest
 
-from schemas.judging import STAND_IN, Answer
+from schemas.judging import STAND_IN, Answer, BoardMethod
+from schemas.rating import StylePreset
 from tasks.evaluate.questions import bench_of_store
+from tasks.leaderboard.judged.board import judge_boards
+from tasks.leaderboard.judged.style import style_controlled, style_of_answers
+from tasks.signals.markdown import markdown
 from tests.asked_bench import PUBLIC, benched
 from tests.builders import store_with, verdict
 
@@ -151,16 +155,35 @@ def test_style_control_gives_files_and_a_store_one_board_on_which_length_does_no
     assert {row["covariate"] for row in found["style_coefficients"]} == {"tokens", "headers", "list_items", "bold"}
 
 
+def test_style_control_of_a_slice_is_fitted_on_its_own_verdicts():
+    drawn = [_long_wins(n) for n in range(60) if n % 3]
+    verdicts = pl.DataFrame(
+        [{"question_id": f"q{n}", "model_a": "base", "model_b": "m", "label": v} for n, (_, v) in enumerate(drawn)]
+    ).with_columns(pl.Series("topic:maps", [n % 2 == 0 for n in range(len(drawn))]))
+    texts = [(model, f"q{n}", text) for n, (said, _) in enumerate(drawn) for model, text in said.items()]
+    style = style_of_answers(texts, lambda some: [len(text) for text in some], markdown)
+    method = BoardMethod(baseline="base")
+
+    def controlled(of, *slices):
+        plain = judge_boards(of, method, "j", {}, slices)
+        return style_controlled(plain, of, style, method, StylePreset.FASTCHAT)
+
+    board, effects, left_out = controlled(verdicts, "overall", "topic:maps")
+    alone, own, _ = controlled(verdicts.filter("topic:maps"))
+    of_slice = [row for row in board if row.slice == "topic:maps"]
+    assert [row.model_copy(update={"slice": ""}) for row in of_slice] == [
+        row.model_copy(update={"slice": ""}) for row in alone
+    ]
+    assert [row.coefficient for row in effects if row.slice == "topic:maps"] == [row.coefficient for row in own]
+    assert {row.slice for row in board} == {"style_control", "topic:maps"} and left_out == 0
+
+
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
         (("far.csv",), "'far.csv' is a finished board; give it alone with --against BOARD"),
         (("good.jsonl", "far.csv", "--against", "far.csv"), "'far.csv' is a finished board; give it alone"),
         (("good.jsonl", "--baseline", "base", "--table", "style_control"), "style control needs the judged answers"),
-        (
-            ("good.jsonl", "--baseline", "base", "--table", "style_control", "--slice", "overall"),
-            "style control has one board",
-        ),
         (
             ("good.jsonl", "--baseline", "base", "--table", "style_control", "--interval", "rows"),
             "style control resamples whole prompts",

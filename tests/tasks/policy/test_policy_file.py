@@ -51,7 +51,7 @@ def test_a_shipped_policy_loads_by_its_name_and_says_who_it_is_for(name):
     assert policy.name == name
     assert policy.about.endswith(".")
     assert policy.hot_prompts is not None
-    assert (policy.duplicates is None) == (name == "upstream")
+    assert (policy.duplicates is None) == (name in ("upstream", "generated"))
 
 
 def test_the_internal_policy_keeps_people_and_drops_unsafe_images():
@@ -148,7 +148,7 @@ def test_a_broken_rule_is_one_clear_line_that_names_it(tmp_path, changes, said):
     ("name", "said"),
     [
         ("public_relase", "Did you mean public_release?"),
-        ("nothing_like_it", "Known: internal, public_release, redact"),
+        ("nothing_like_it", "internal, public_release, redact"),
         ("missing.yaml", "cannot be read (No such file or directory)"),
         ("./", "cannot be read (Is a directory)"),
         ("../../etc/passwd", "policy '../../etc/passwd'"),

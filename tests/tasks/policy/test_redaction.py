@@ -1,8 +1,12 @@
 """Redacted items are released only when the finders have looked again and found nothing."""
 
+import time
+
+import polars as pl
 import pytest
 
 from schemas.errors import BadInput
+from tasks.policy.redact_step import groups
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.released import conversations_as_released
 from tests.builders import battle, conversation, drawn_image, facts_frame, image, sides
@@ -228,6 +232,21 @@ def test_what_one_side_says_about_somebody_is_taken_out_of_the_other_side_where_
     clean_again(redacting, "<PERSON_1>.", "ana or <PERSON_1>")
     assert redacting.decide()["battle:b"]["keep"]
     assert released(redacting)["r"] == ["Who?", "ana or <PERSON_1>"]
+
+
+def test_all_that_battles_connect_is_one_group_in_any_order_and_long_chains_cost_little():
+    def connected(wanted, pairs, dropped=()):
+        sides = pl.DataFrame(pairs, schema={"conversation_a": pl.String, "conversation_b": pl.String}, orient="row")
+        return [sorted(group) for group in groups(set(wanted), sides, set(dropped))]
+
+    chain = [("c", "d"), ("a", "b"), ("b", "c"), ("x", "y")]
+    for votes in (chain, chain[::-1]):
+        assert connected({"a"}, votes) == [["a", "b", "c", "d"]]
+    assert sorted(connected({"a", "lone"}, chain, dropped={"b"})) == [["a"], ["lone"]]
+    long = [(f"{n:06d}", f"{n + 1:06d}") for n in range(50_000)]
+    started = time.process_time()
+    assert [len(group) for group in connected({"000000"}, long)] == [50_001]
+    assert time.process_time() - started < 5
 
 
 def test_a_side_that_is_alone_is_numbered_alone(redacting):

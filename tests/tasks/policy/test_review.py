@@ -7,7 +7,7 @@ import pytest
 
 from schemas.errors import BadInput
 from tasks.policy.review import held_csv, take_verdicts
-from tests.builders import battle, conversation, facts_frame, sides, store_with
+from tests.builders import NOON, battle, conversation, facts_frame, sides, store_with
 
 POLICY = """
 name: careful
@@ -24,6 +24,10 @@ ODD_FACTS = {"nsfw": {ODD: {"nsfw_probability": 0.6}, BAD: {"nsfw_probability": 
 def holding(deciding):
     subjects = [conversation("odd", image_ids=[ODD]), conversation("bad", image_ids=[BAD]), conversation("good")]
     return deciding.given(subjects, facts=ODD_FACTS).under(POLICY)
+
+
+def taken(store, file, reviewer="", now=NOON):
+    return take_verdicts(store, file, reviewer, now)
 
 
 def filled_in(deciding, tmp_path, verdict: str):
@@ -55,30 +59,30 @@ def test_the_list_names_what_waits_and_why_and_nothing_else(holding):
 @pytest.mark.parametrize(("verdict", "keep", "tags"), [("release", True, ["odd_image"]), ("DROP", False, [])])
 def test_a_verdict_decides(holding, tmp_path, verdict, keep, tags):
     holding.decide()
-    take_verdicts(holding.store, filled_in(holding, tmp_path, verdict))
+    taken(holding.store, filled_in(holding, tmp_path, verdict))
     row = holding.decide()["odd"]
     assert (row["keep"], row["held"], row["tags"]) == (keep, False, tags)
 
 
 def test_no_verdict_leaves_it_held(holding, tmp_path):
     holding.decide()
-    assert take_verdicts(holding.store, filled_in(holding, tmp_path, "")) == {"release": 0, "drop": 0}
+    assert taken(holding.store, filled_in(holding, tmp_path, "")) == {"release": 0, "drop": 0}
     assert holding.decide()["odd"]["held"]
 
 
 def test_a_later_verdict_replaces_the_earlier_one(holding, tmp_path):
     holding.decide()
     file = filled_in(holding, tmp_path, "release")
-    take_verdicts(holding.store, file)
+    taken(holding.store, file)
     file.write_text(file.read_text().replace("release", "drop"))
-    take_verdicts(holding.store, file)
+    taken(holding.store, file)
     assert holding.store.read("reviews")["verdict"].to_list() == ["drop"]
     assert not holding.decide()["odd"]["keep"]
 
 
 def test_a_release_does_not_cover_a_reason_that_came_later(holding, tmp_path):
     subject = holding.decide()["odd"]
-    take_verdicts(holding.store, filled_in(holding, tmp_path, "release"))
+    taken(holding.store, filled_in(holding, tmp_path, "release"))
     answer = holding.store.read("conversations").filter(conversation_id="odd")["turns"][0][1]["text_id"]
     leaked = facts_frame("model_names", {answer: {"names": ["gpt"]}})
     others = holding.store.read("signals/model_names").filter(content_id=answer)
@@ -91,7 +95,7 @@ def test_a_release_does_not_cover_a_reason_that_came_later(holding, tmp_path):
 
 def test_a_conversation_that_grew_is_held_again(holding, tmp_path):
     holding.decide()
-    take_verdicts(holding.store, filled_in(holding, tmp_path, "release"))
+    taken(holding.store, filled_in(holding, tmp_path, "release"))
     reviews = holding.store.read("reviews")
     holding.given([conversation("odd", "A", "B", "C", "D", image_ids=[ODD])], facts=ODD_FACTS)
     holding.store.replace("reviews", reviews)
@@ -102,7 +106,7 @@ def test_a_battle_is_held_with_its_side_and_released_with_it(deciding, tmp_path)
     left, right = sides("b", image_ids=[ODD])
     deciding.given([left, right], [battle(left, right)], facts=ODD_FACTS).under(POLICY)
     assert deciding.decide()["battle:b"]["held"]
-    take_verdicts(deciding.store, filled_in(deciding, tmp_path, "release"))
+    taken(deciding.store, filled_in(deciding, tmp_path, "release"))
     assert deciding.decide()["battle:b"]["keep"]
 
 
@@ -122,5 +126,5 @@ def test_a_line_that_cannot_be_used_takes_no_verdict_at_all(tmp_path, text, said
     file.write_text(text)
     store = store_with(tmp_path)
     with pytest.raises(BadInput, match=said):
-        take_verdicts(store, file)
+        taken(store, file)
     assert store.read("reviews").is_empty()

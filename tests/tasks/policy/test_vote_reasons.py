@@ -54,6 +54,27 @@ def test_words_that_a_rule_about_messages_finds_are_withheld_and_the_vote_stays(
     assert released == (None if withheld else WORDS)
 
 
+CODE = """
+name: ours
+extends: public_release
+rules:
+  - {reason: code, signal: code.is_code, over: user_messages, equals: true, scope: battle}
+"""
+
+
+@pytest.mark.parametrize(
+    ("facts", "withheld"),
+    [({}, ["unmeasured_code"]), ({"is_code": True}, ["code"]), ({"is_code": False}, [])],
+)
+def test_rules_about_what_describes_a_message_read_the_words_too(deciding, facts, withheld):
+    left, right = sides("b")
+    vote = battle(left, right, vote_reason=WORDS, vote_reason_id=text_id(WORDS))
+    deciding.given([left, right], [vote], facts=clean() | {"code": {text_id(WORDS): facts} if facts else {}})
+    deciding.under(CODE).decide()
+    (row,) = deciding.store.read("decisions").filter(item_kind="battle").to_dicts()
+    assert (row["keep"], row["vote_reason_withheld"]) == (True, withheld)
+
+
 def test_words_are_withheld_where_a_policy_redacts_messages(decided_on):
     row = decided_on(clean(text_pii={"types": ["email"]}), policy="redact")["b"]
     assert row["vote_reason_withheld"] == ["pii_text"]

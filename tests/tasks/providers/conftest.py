@@ -147,7 +147,7 @@ def _openai():
 
 
 def _gemini():
-    from tasks.providers.production.gemini import GeminiChat
+    from tasks.providers.production.google.gemini import GeminiChat
 
     def completed(content, finish_reason="STOP"):
         parts = [] if content is None else [{"text": content}]

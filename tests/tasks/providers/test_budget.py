@@ -15,9 +15,9 @@ from tests.builders import conversation, decision, store_with
 pytest.importorskip("google.cloud.vision_v1", reason="production extra")
 import grpc
 
-from tasks.providers.production import google_vision as vision
 from tasks.providers.production import labels, language_model, upload
-from tasks.providers.production.google_vision import VisionClient, VisionFaces, VisionText
+from tasks.providers.production.google import vision
+from tasks.providers.production.google.vision import VisionClient, VisionFaces, VisionText
 from tasks.providers.production.openai import moderation
 
 NO = json.dumps(

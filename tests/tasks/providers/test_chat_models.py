@@ -1,12 +1,14 @@
 """Free-text chats: every vendor's SDK against a loopback server."""
 
+import base64
 import json
+import re
 
 import pytest
 
 from schemas.asked_model import AskedModel
 from schemas.errors import MissingProvider
-from tasks.providers.capabilities import ChatMessage, Failed, Reply
+from tasks.providers.capabilities import ChatMessage, Failed, Reply, ReplyShape
 from tasks.providers.chat import chat_model
 from tasks.providers.production.chat_model import _turn
 from tasks.runtime.budget import ledger, start_ledger
@@ -81,6 +83,39 @@ def test_a_chat_is_sent_with_its_images_in_order_and_the_limits_of_the_file(
         )
     )  # what a batch asks
     assert roles[-3:] in (["user", "assistant", "user"], ["user", "model", "user"])
+
+
+def _base64(content):
+    """Without the characters that vendors write differently."""
+    return re.split("[+/=_-]", base64.b64encode(content).decode())
+
+
+def test_every_vendor_is_sent_images_between_the_words(vendor, asked, http_server, reply, drawn_image):
+    shown = tuple((each.format, each.encoded) for each in (drawn_image(1), drawn_image(2)))
+    asked(reply(vendor.completed("Yes.")), messages=[ChatMessage("user", "Is this like this?", shown, (7, 17))])
+    (turn,) = http_server.requests[0].get("messages", http_server.requests[0].get("contents"))
+    assert [part.get("text") for part in turn.get("content", turn.get("parts"))] == [
+        *("Is this", None, " like this", None, "?")
+    ]
+    sent = json.dumps(turn)
+    first, second = (sent.index(max(_base64(content), key=len)) for _, content in shown)
+    assert first < second
+
+
+SHAPE = ReplyShape("verdict", {"type": "object", "properties": {"better": {"type": "string"}}, "required": ["better"]})
+
+
+def test_a_shape_is_sent_and_a_server_that_refuses_it_is_asked_for_free_text_from_then_on(
+    vendor, named, http_server, reply
+):
+    told = "response_format and output_config: JSON mode is not enabled"
+    refusal = reply({"error": {"code": 400, "message": told, "status": "INVALID_ARGUMENT"}}, 400)
+    http_server.answer(reply(vendor.completed('{"better": "A"}')), refusal, reply(vendor.completed("A.")))
+    model = chat_model(named())
+    found = [model.chat(ASKED, shape=SHAPE) for _ in range(3)]
+    assert [each.text for each in found] == ['{"better": "A"}', "A.", "A."]
+    shaped = ['"better"' in json.dumps(request) for request in http_server.requests]
+    assert shaped == [True, True, False, False]
 
 
 def test_states_are_told_apart_and_keep_the_text(vendor, asked, reply):

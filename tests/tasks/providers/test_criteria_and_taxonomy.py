@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from schemas.bench import FailureLabel, FailureType
 from schemas.tags import Criteria, Taxonomy
-from tasks.prompts import taxonomy_file
+from tasks.prompts import failure_types_prompt, taxonomy_file
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
 
@@ -40,6 +41,25 @@ def test_criteria_are_bool_or_null_as_the_model_said(ask, document):
 def test_a_missing_criterion_is_a_failure_not_a_no(ask, document):
     said = dict.fromkeys(list(Criteria.model_fields)[1:], True)
     assert ask(_judge, [document()], said) == [Failed("malformed_answer")]
+
+
+def _why(vendor):
+    return labels.failure_types
+
+
+@pytest.mark.parametrize("kind", [*FailureType, None])
+def test_a_type_of_failure_is_one_of_seven_or_null(ask, document, kind):
+    assert ask(_why, [document()], {"failure_type": kind}) == [FailureLabel(failure_type=kind)]
+
+
+@pytest.mark.parametrize("wrong", ["Hallucination", "visual", "", 3])
+def test_an_eighth_type_of_failure_is_no_type(ask, document, wrong):
+    assert ask(_why, [document()], {"failure_type": wrong}) == [Failed("malformed_answer")]
+
+
+def test_every_type_of_failure_is_defined_in_its_prompt():
+    text = failure_types_prompt().text
+    assert [kind for kind in FailureType if f"* `{kind}`: " not in text] == []
 
 
 def test_a_place_is_split_into_its_columns(ask, document):

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.signals import Face, ImageText, Language, Moderation, PiiSpan
 from schemas.tags import Categories, Criteria, Taxonomy
-from tasks.providers import EMBEDDED, PROVIDERS, Providers
+from tasks.providers import EMBEDDED, MAKERS, PROVIDERS, Providers
 from tasks.providers.capabilities import TopicEvidence
 
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")  # bpe-openai 0.1.4
@@ -83,7 +83,8 @@ def is_kind(value, kind):
 
 
 def test_every_capability_is_promised_something():
-    assert set(PROMISES) == set(Providers().names) == {name for name, among in PROVIDERS.items() if EMBEDDED in among}
+    embedded = {name for name, among in PROVIDERS.items() if EMBEDDED in among}
+    assert {*PROMISES, *MAKERS} == set(Providers().names) == embedded
 
 
 @pytest.mark.parametrize("capability", PROMISES)

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from tasks.providers import EMBEDDED_RECALL, Providers
-from tasks.storage.queries.judged import JUDGE
+from tasks.storage.queries.benches.judged import JUDGE
 
 DOCS = Path(__file__).parents[3] / "docs"
 

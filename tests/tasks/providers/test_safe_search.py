@@ -7,7 +7,7 @@ from tasks.providers.capabilities import Failed
 pytest.importorskip("google.cloud.vision_v1", reason="production extra")
 from google.cloud import vision_v1
 
-from tasks.providers.production.google_vision import PROBABILITY, VisionClient, VisionFaces, VisionSafeSearch
+from tasks.providers.production.google.vision import PROBABILITY, VisionClient, VisionFaces, VisionSafeSearch
 
 SAFE = vision_v1.Feature.Type.SAFE_SEARCH_DETECTION
 

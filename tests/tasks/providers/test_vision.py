@@ -13,7 +13,7 @@ from google.cloud import vision_v1
 from google.rpc.status_pb2 import Status
 
 from tasks.providers import Providers
-from tasks.providers.production.google_vision import VisionClient, VisionFaces, VisionText
+from tasks.providers.production.google.vision import VisionClient, VisionFaces, VisionText
 
 FACE, TEXT = vision_v1.Feature.Type.FACE_DETECTION, vision_v1.Feature.Type.TEXT_DETECTION
 

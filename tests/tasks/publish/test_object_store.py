@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from flows.commands.view import opened
 from tasks.publish.push import Push
 from tests.hub_server import LoopbackHub
+from tests.looked_store import client
 from tests.tasks.publish.conftest import REPO, STORE, upload
 from tests.tasks.publish.test_publish import contents
 
@@ -98,3 +100,28 @@ def test_two_addresses_are_compared(curate, bucket):
     *rows, found = [json.loads(line) for line in out.splitlines()]
     assert [(row["id"], row["config"], row["change"]) for row in rows] == [("c03", "chat", "removed")]
     assert found["rows"]["chat removed"] == 1
+
+
+def test_a_store_in_the_bucket_is_looked_at_as_in_a_folder_and_its_export_is_on_record(
+    curate, bucket, made: Path, tmp_path
+):
+    upload(bucket, made, "looked")
+    store = "s3://published/looked"
+    with opened(store, None) as (source, _), opened(str(made), None) as (local, _):
+        ours, theirs = client(source), client(local)
+        items = [row for row in source.listing.to_dicts() if row["image_ids"]][:3]
+        pages = ["/", "/?q=picture", "/topics", "/boards", "/dropped", *(f"/items/{row['key']}" for row in items)]
+        assert [ours.get(page).text for page in pages] == [theirs.get(page).text for page in pages]
+        small = f"/thumbs/{items[0]['image_ids'][0]}"
+        assert ours.get(small).content == theirs.get(small).content != b""
+        bucket.put_object(Bucket="published", Key="looked/takedown/unfinished", Body=b"")
+        assert [visitor.get(pages[-1]).status_code for visitor in (ours, theirs)] == [410, 200]
+        bucket.delete_object(Bucket="published", Key="looked/takedown/unfinished")
+    with opened(f"{store}/releases/1.0.0", None) as (source, _):
+        assert "What is in picture" in client(source).get("/").text
+    assert curate("view", f"{store}/releases/1.0.0", "--export", tmp_path / "site")[0] == 0
+    assert len(objects(bucket, "looked/exported/")) == 1
+    code, out, _ = curate("takedown", "c03", "--store", store, "--dry-run")
+    assert (
+        code == 0 and f"still in an export of release 1.0.0 (static pages), to be deleted: {tmp_path}/site on " in out
+    )

@@ -1,6 +1,10 @@
 """A release on the Hub is the release that was built, whole, under its version, and nothing else."""
 
+import re
+from pathlib import PurePosixPath
+
 import pytest
+import yaml
 
 from schemas.errors import BadInput, ReleaseConflict
 from tasks.publish.records import of_version
@@ -75,6 +79,10 @@ def test_every_configuration_has_a_repository_of_its_own(hub, publish, release):
     assert b"config_name: battle" not in files["README.md"]
     assert not any(path.startswith(("battle", "bench", "leaderboard")) for path in files)
     assert "leaderboard/overall.csv" in hub.files("org/arena-battle")
+    of_bench = hub.files("org/arena-bench")
+    task = yaml.safe_load(re.sub(rb"!function", b"", of_bench["runners/lmms_eval/arena_bench.yaml"]))
+    assert [path for path in of_bench if PurePosixPath(path).match(task["dataset_kwargs"]["data_files"]["train"])]
+    assert b"--include_path runners/lmms_eval" in of_bench["runners/lmms_eval/arena_bench.yaml"]
 
 
 def test_of_several_repositories_those_that_are_done_stay_when_the_rest_is_finished(hub, publish):
@@ -101,7 +109,7 @@ def test_a_preview_goes_to_a_branch_without_a_tag_and_may_be_repeated(hub, publi
 def _with_files(release, *names):
     """The release, sealed again with more files in it."""
     from tasks.release.build import released_files, write_manifest
-    from tasks.release.verify import read_manifest
+    from tasks.release.fetched import read_manifest
 
     for name in names:
         (release / name).parent.mkdir(exist_ok=True)

@@ -15,7 +15,7 @@ from schemas.release import CONFIGS, Manifest
 from schemas.settings import Settings
 from schemas.tables import SIGNALS
 from tasks.policy.policy_file import policy_hash
-from tasks.providers import OPTIONAL, PROVIDERS
+from tasks.providers import MAKERS, OPTIONAL, PROVIDERS
 from tasks.release.build import checked_version, place, released_files
 from tasks.release.steps import build_release
 from tasks.storage.queries.decided import mark_decided
@@ -121,9 +121,12 @@ def test_the_manifest_lists_every_other_file_and_everything_needed_to_make_it_ag
     assert manifest.files == released_files(release)
     assert set(_contents(release)) == {*manifest.files, "manifest.json"}
     assert manifest.signal_versions.keys() == SIGNALS.keys()
-    assert PROVIDERS.keys() - manifest.providers.keys() == {"image_moderation"}  # nobody chose one
+    unchosen = {"image_moderation", "failure_types"}
+    assert PROVIDERS.keys() - manifest.providers.keys() == unchosen | MAKERS
     assert manifest.embedded_providers == sorted(
-        c for c, choices in PROVIDERS.items() if "embedded" in choices and len(choices) > 1 and c not in OPTIONAL
+        c
+        for c, choices in PROVIDERS.items()
+        if "embedded" in choices and len(choices) > 1 and c not in OPTIONAL | MAKERS
     )
     assert {*OPTIONAL} <= manifest.providers.keys()
     assert {"nsfw", "faces"} <= set(manifest.embedded_providers)

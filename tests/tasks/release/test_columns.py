@@ -17,6 +17,9 @@ SHOWN = List({"image": Value("int32"), "character": Value("int32")})
 MESSAGES = List({"role": Value("string"), "content": Value("string"), "images": SHOWN})
 NAMES = "captioning creative_writing diagram entity_recognition homework humor is_code ocr refusal"
 CATEGORIES = dict.fromkeys(NAMES.split(), Value("bool"))
+TAXONOMY = dict.fromkeys(
+    ("question_category", "question_subcategory", "image_domain", "image_subdomain"), Value("string")
+)
 SIDE = {name: Value("int64") for name in ("assistant_tokens", "headers", "list_items", "bold", "entities")}
 EXPECTED = {
     "chat": {
@@ -50,6 +53,7 @@ EXPECTED = {
         "images": List(Image()),
         "conv_metadata": {"context_tokens": Value("int64"), "a": SIDE, "b": SIDE},
         "categories": CATEGORIES,
+        "taxonomy": TAXONOMY,
         "is_preset": Value("bool"),
         "in_bench": Value("bool"),
     },
@@ -67,6 +71,7 @@ EXPECTED = {
         "images": List(Image()),
         "failure_type": Value("string"),
         "reviewed": Value("bool"),
+        "typed_by": Value("string"),
         "judges": Value("int32"),
         "both_bad": Value("int32"),
         "models": List(Value("string")),

@@ -7,7 +7,8 @@ import pytest
 
 from schemas.bench import HiddenItem
 from tasks.release.build import released_files, write_manifest
-from tasks.release.verify import read_manifest, verify_release
+from tasks.release.fetched import read_manifest
+from tasks.release.verify import verify_release
 from tasks.storage.tables import frame_of
 from tests.small_store import make_release
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from schemas.errors import BadInput
 from tasks.release.build import write_manifest as sealed
 from tasks.release.contents import ImageLists
-from tasks.release.verify import read_manifest, verify_release
+from tasks.release.fetched import read_manifest
+from tasks.release.verify import verify_release
 from tests.small_store import manifest_of
 from tests.tampered_release import BATTLE, BENCH, CHAT, change_row, rewrite, write_manifest
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tasks.policy.redact_text import Placeholders, Span, redact_text
 from tasks.providers.embedded.normalise import normalised
-from tasks.providers.embedded.pii_patterns import find_patterns
+from tasks.providers.embedded.pii.patterns import find_patterns
 from tasks.release.identifiers import identifiers
 
 PLAIN = {

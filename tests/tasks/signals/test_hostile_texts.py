@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tasks.providers import Providers
 from tasks.providers.capabilities import Failed
-from tasks.providers.embedded.pii_patterns import find_patterns
+from tasks.providers.embedded.pii.patterns import find_patterns
 from tasks.signals import DESCRIPTIVE_TEXT_SIGNALS, RULES, SCREENING_TEXT_SIGNALS
 
 CHARACTERS = 40_000

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.providers.embedded.pii_patterns import find_patterns
+from tasks.providers.embedded.pii.patterns import find_patterns
 
 BESIDE = Path(__file__).parents[4] / "shared" / "data"
 FILE = Path(os.environ.get("CURATE_TEST_DATA", BESIDE)) / "text-pii" / "labelled.jsonl"

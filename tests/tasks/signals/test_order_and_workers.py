@@ -9,6 +9,7 @@ from tasks.signals import (
     CHOSEN_IMAGE_SIGNALS,
     DESCRIPTIVE_TEXT_SIGNALS,
     DOCUMENT_SIGNALS,
+    FAILURE_SIGNALS,
     IMAGE_SIGNALS,
     SCREENING_TEXT_SIGNALS,
     image_signals,
@@ -86,5 +87,6 @@ def test_every_signal_has_a_table():
         *SCREENING_TEXT_SIGNALS,
         *DESCRIPTIVE_TEXT_SIGNALS,
         *DOCUMENT_SIGNALS,
+        *FAILURE_SIGNALS,
     ]
     assert sorted(listed) == sorted(SIGNALS)

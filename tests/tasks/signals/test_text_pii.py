@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.providers.embedded.pii_names import OVERLAP_CHARACTERS, WINDOW_CHARACTERS, telling, windows
-from tasks.providers.embedded.pii_numbers import iban, luhn
-from tasks.providers.embedded.pii_patterns import find_patterns
+from tasks.providers.embedded.pii.names import OVERLAP_CHARACTERS, WINDOW_CHARACTERS, telling, windows
+from tasks.providers.embedded.pii.numbers import iban, luhn
+from tasks.providers.embedded.pii.patterns import find_patterns
 from tasks.signals import text_signals
 
 FOUND = [
@@ -73,6 +73,50 @@ def test_numbers_that_belong_to_nobody_are_left_alone(embedded, text):
 @pytest.mark.parametrize("text", ["M 30 65 Q 50 80 70 65", "it is 2279400000 km away", "in 1987-1993", "12345678A"])
 def test_paths_distances_years_and_wrong_check_letters_are_left_alone(text):
     assert list(find_patterns(text)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Computer Graphics, 25 (1991) 143-152.",
+        "Phys. Rev. E 78, 046110 2008",
+        "as in 12 (2019) 143-152",
+        "doi:10.1000/182",
+        "IEEE J. 6(9),(1988) 1617--1622.",
+        ":meth:`@app.route`",
+        "like('%@aol.com')",
+        "mysql://<user>:<password>@<host>[:<port>]/<dbname>",
+        "create_engine('postgresql://scott:tiger@localhost/test')",
+        "sqlite+pysqlcipher://:passphrase@/file_path",
+    ],
+)
+def test_citations_decorators_and_places_for_passwords_are_left_alone(text):
+    assert list(find_patterns(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("postgresql://ann:hunter22@localhost/db", "url_credentials"),
+        ("postgres://bob:password@db.acme.com/x", "url_credentials"),
+        ("postgresql://u:password@localhost.acme.com/x", "url_credentials"),
+        ("postgres://john.smith:password@localhost:5432/db", "url_credentials"),
+        ("https://alice:token@host/x", "url_credentials"),
+        ("10.1137/ann.lee@acme.com", "email"),
+        ("10.5000/4111-1111-1111-1111", "card"),
+        ("10.1000/sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD", "api_key"),
+        ("10.2022/203.0.113.77", "ip"),
+        ("(0611) 123-4567", "phone"),
+        ("030/1234567", "phone"),
+        ("0611 2008", "phone"),
+        ("0611  123456", "phone"),
+        ("9812345670, 9812345671", "phone"),
+        ("[9812345670]", "phone"),
+        ("call 9812345670, 12", "phone"),
+    ],
+)
+def test_what_only_resembles_a_citation_or_a_place_for_a_password_is_found(text, kind):
+    assert kind in [span.type for span in find_patterns(text)]
 
 
 @pytest.mark.parametrize("text", ["600 123 456", "78 651 450 21", "415 555 0000", "+4 500 000 000"])

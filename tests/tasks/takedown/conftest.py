@@ -9,15 +9,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from schemas.agreement import JudgeVote
-from schemas.bench import BenchItem, Failure, FailureRate, FailureReview
+from schemas.bench import BenchItem, Failure, FailureRate
 from schemas.conversation import Conversation, RedactedConversation
-from schemas.decision import NearPrompt, Review
+from schemas.decision import NearPrompt
+from schemas.generated import Alignment, GeneratedImage, GeneratedItem, GeneratedQuestion
+from schemas.generated_results import AuditAnswer, ItemReview
 from schemas.image import NearImage, RedactedImage, SearchedImage, SemanticImage
 from schemas.judge_release import JudgeCard, ScreenedText
 from schemas.judging import Answer, AnswerState
 from schemas.rating import OutlierJudge
+from schemas.review import Review
+from schemas.row import Row
 from schemas.tables import TABLES
 from schemas.topic import FittedDocument, TopicMember, TopicName
+from schemas.written import ItemCheck, Split, WrittenItem
 from tasks.images.decode import open_image
 from tasks.policy.policy_file import policy_hash
 from tasks.storage.content_id import text_id
@@ -26,6 +31,7 @@ from tasks.storage.user_ids import KEY_VARIABLE
 from tests.builders import battle, counted_tokens, decision, facts_frame, image, image_bytes, measure_clean, verdict
 from tests.small_store import POLICY, make_release
 from tests.tasks.ingest.logs import DAY, chat, conv_id, image_name, ingested, state, vote, write
+from tests.written import caption, reference
 
 ANN, BOB = "198.51.100.23", "203.0.113.99"
 OWN, SHARED, OTHER = image_name("own"), image_name("shared"), image_name("other")
@@ -115,7 +121,6 @@ def fill(store: Store) -> None:
             for row in rows
         ],
         "failure_rates": [FailureRate(model="x", failure_type="all", battles=2, both_bad=2, error_rate=1)],
-        "failure_reviews": [FailureReview(document_id=d, failure_type="hallucination") for d in _documents(rows)],
         "near_images": [
             NearImage(**dict.fromkeys(NearImage.model_fields, 1) | {"image_a": a, "image_b": b})
             for a, b in zip(sorted(set(images)), sorted(set(images))[1:], strict=False)
@@ -170,6 +175,29 @@ def fill(store: Store) -> None:
             ScreenedText(item_id="i", question_id=conv_id(name), reasons=[], text=text, policy_hash="0")
             for name, text in (("ann", f"{SECRET} one"), ("bob", "an answer"))
         ],
+        "bench_items": [
+            WrittenItem(
+                item_id=conv_id(name),
+                bench="b",
+                family="f",
+                images=1,
+                licences=[""],
+                authors=[author],
+                origin="",
+                split=Split.HIDDEN,
+            )
+            for name, author in (("ann", f"{SECRET} author"), ("bob", "bobs friend"))
+        ],
+        "captions": [caption(by_id[conv_id("ann")], f"{SECRET} caption"), caption(bob, "a caption")],
+        "references": [
+            reference(by_id[conv_id("ann")], f"{SECRET} answer", ["c"]),
+            reference(bob, "a reference", ["c"]),
+        ],
+        "item_checks": [
+            ItemCheck(item_id=conv_id(name), reference_id="1" * 32, rater="r", correct=True, fault=None, harmful=False)
+            for name in ("ann", "bob")
+        ],
+        **_generated(by_id),
         "outlier_judges": [OutlierJudge(judge=str(left.user_id), votes=9, evidence=99.0)],
     }
     for name, of_table in tables.items():
@@ -177,6 +205,33 @@ def fill(store: Store) -> None:
     measured = ("0" * 32, text_id(f"{SECRET} why"), text_id("an answer"))  # replaced, of a vote, of the benchmark
     store.append("signals/text_pii", facts_frame("text_pii", {name: {} for name in measured}))
     store.write_bytes(f"policies/{policy_hash(POLICY)}.json", POLICY.model_dump_json().encode())
+
+
+def _generated(by_id: dict[str, Conversation]) -> dict[str, list[Row]]:
+    """What a benchmark made on demand has about two conversations: Ann's, which may go, and Bob's second one."""
+    tables: dict[str, list[Row]] = {}
+    for place, name in enumerate(("ann", "bob2")):
+        item_id, image_id = conv_id(name), by_id[conv_id(name)].image_ids[0]
+        image = {"description_id": f"{place}" * 32, "image_id": image_id, "attempt": 0, "version": "1"}
+        text = {"aspect": "a", "general": "g", "level": "easy", "kind": "colour", "question": "q", "options": []}
+        rows: dict[str, Row] = {
+            "generated_images": GeneratedImage(**image, name=image_name(name), told="t", state="drawn", reason=""),
+            "alignments": Alignment(**image, score=1.0, answers=[]),
+            "generated_questions": GeneratedQuestion(**image, kind="k", question="q", options=[], problem=""),
+            "generated_items": GeneratedItem(
+                item_id=item_id, image_id=image_id, bench="b", description_id=image["description_id"], number=place,
+                key="A", prompt="p", name=image_name(name), **text,
+            ),
+            "item_reviews": ItemReview(
+                item_id=item_id, rater="r", guided=True, description_fits=True, question_fits=True
+            ),
+            "audit_answers": AuditAnswer(
+                item_id=item_id, model="m", mode="blind", key="A", letter="A", text="A", version="1"
+            ),
+        }  # fmt: skip
+        for table, row in rows.items():
+            tables.setdefault(table, []).append(row)
+    return tables
 
 
 def _documents(rows: list[Conversation]) -> list[str]:

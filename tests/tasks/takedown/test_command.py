@@ -64,6 +64,21 @@ def test_a_takedown_shows_what_would_go_and_asks_before_it_acts(curate_as_typed,
     assert (code, out.count("still in the raw logs"), "gone         1  conversations" in out) == (0, 1, True)
 
 
+def test_ids_that_the_store_never_had_are_left_out_of_a_list_when_asked_for(curate, store, monkeypatch):
+    listed = f"{'0' * 32}\n{conv_id('ann')}\n"
+    before = dict(everything(store))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(listed))
+    code, out, err = curate("-")
+    assert (code, out, err.count("\n"), dict(everything(store)) == before) == (2, "", 1, True)
+    for again in (False, True):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(listed))
+        code, out, err = curate("--skip-unknown", "-")
+        assert (code, err, out.split("\n")[1]) == (0, "", f"  {'0' * 32}") and out.startswith("1 of 2 left out")
+        assert again or "gone         1  conversations" in out
+    code, out, err = curate("--skip-unknown", "0" * 32)
+    assert (code, err, out.count("\n")) == (0, "", 2)
+
+
 def test_a_script_must_say_yes(curate_as_typed, store, monkeypatch):
     before = dict(everything(store))
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))

@@ -8,12 +8,14 @@ import polars as pl
 import pytest
 
 from schemas.errors import BadInput
+from schemas.review import Review
 from schemas.row import arrow_schema
 from schemas.tables import TABLES
 from tasks.images.decode import open_image
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.decided import is_decided, mark_decided
 from tasks.storage.queries.funnel import line_fates
+from tasks.storage.reviews import journalled, keep
 from tasks.storage.tables import Store
 from tasks.takedown.sweep import IMPERSONAL
 from tasks.takedown.take_down import take_down
@@ -50,6 +52,16 @@ def test_a_conversation_is_gone_from_every_file_and_its_own_image_with_it(store)
     assert all(files_with(store, each) for each in secrets)
     take(store, conv_id("ann"))
     assert files_with(store, *secrets, OWN_IMAGE.encoded[40:90], f"writing in {OWN_IMAGE.image_id[:8]}") == []
+
+
+def test_waiting_verdicts_of_people_go_with_their_conversation_and_others_are_taken_in(store):
+    for name in ("ann", "bob"):
+        ids = {"conversation_id": conv_id(name), "item_id": conv_id(name), "content_id": "8" * 32, "queue": "held"}
+        keep(store, Review(**ids, reasons=[], verdict="drop", reviewer="Ada", reviewed_at=NOON))
+    take(store, conv_id("ann"))
+    assert files_with(store, conv_id("ann")) == [] and journalled(store) == []
+    reviews = store.read("reviews").select("conversation_id", "verdict")
+    assert set(reviews.iter_rows()) == {(conv_id("bob"), "release"), (conv_id("bob"), "drop")}
 
 
 def test_a_topic_that_something_went_from_has_no_name_until_it_gets_another(store):

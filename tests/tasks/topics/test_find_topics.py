@@ -75,7 +75,13 @@ def test_row_order_of_the_tables_does_not_change_topics(sixty, tmp_path):
     folder, _, topics = sixty
     store = Store.open(str(folder / "store"))
     shuffled = Store.open(str(tmp_path / "shuffled"))
-    for table in ("conversations", "decisions", "signals/text_embedding", "signals/image_embedding"):
+    for table in (
+        "conversations",
+        "decisions",
+        "signals/text_embedding",
+        "signals/image_embedding",
+        "signals/text_pii",
+    ):
         rows = store.read(table)
         order = np.random.default_rng(7).permutation(rows.height)
         for start in range(0, rows.height, 7):
@@ -93,6 +99,7 @@ def test_vectors_of_another_version_enter_no_topic(sixty, tmp_path):
             turned = pl.col("vector").list.reverse()
             store.append(table, rows.with_columns(turned, version=pl.col("version") + "-other"))
         store.append(table, rows)
+    store.append("signals/text_pii", Store.open(str(folder / "store")).read("signals/text_pii"))
     assert _find(store)[1].equals(topics)
 
 
@@ -192,3 +199,26 @@ def test_only_english_single_turn_prompts_with_an_image_are_fitted_and_the_other
         topics=TopicSettings(neighbours=8, dimensions=2, single_turn=False, needs_image=False, language=None),
     )
     assert find_topics.fn(everyone, PROVIDERS, VERSIONS).counts["fitted"] == 63
+
+
+def test_what_was_found_in_prompts_and_what_is_found_in_names_names_no_topic(tmp_path, monkeypatch):
+    chats = [
+        conversation(f"c{n:03d}", f"quandt harbour lantern {n}", "Yes.", user_id=text_id(f"{n}")) for n in range(60)
+    ]
+    spans = [{"type": "person", "start": 0, "end": 6, "confidence": 1.0}]
+    store = store_with(tmp_path, conversations=chats, decisions=[decision(each) for each in chats])
+    found = {each.turns[0].text_id: {"types": ["person"], "spans": spans} for each in chats[1:]}
+    found |= {chats[0].turns[0].text_id: None}
+    measure_clean(store, chats, text_embedding=_planted(chats), text_pii=found)
+    _, topics = _find(store)
+    assert set(topics.filter(pl.col("topic") >= 0)["name"].str.contains("quandt")) == {False}
+    assert any("lantern" in name for name in topics["name"])
+    store.replace("topic_names", store.empty("topic_names"))
+    monkeypatch.setattr(
+        type(PROVIDERS["topic_names"]),
+        "name_topics",
+        lambda self, asked: ["ask ann.lee@acme.com", "Ask Margaret Hamilton", "+44 20 7946 0958"][: len(asked)],
+    )
+    report, topics = _find(store)
+    assert all(name.startswith(("untitled (", "outliers")) for name in topics["name"])
+    assert any("held personal data" in note for note in report.notes)

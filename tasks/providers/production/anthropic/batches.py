@@ -17,6 +17,7 @@ from anthropic.types import Message
 from anthropic.types.messages import MessageBatch
 
 from tasks.providers.production.anthropic.replies import failures, said, tokens_used
+from tasks.providers.production.batch_records import account_of
 from tasks.providers.production.batches import (
     CLOCK_SKEW,
     BatchApi,
@@ -44,6 +45,7 @@ class AnthropicBatches(BatchApi):
 
     def __init__(self, client: anthropic.Anthropic) -> None:
         self._client = client
+        self.account = account_of(str(client.base_url), client.api_key)
 
     def line(self, name: str, request: Request) -> bytes:
         """One request."""

@@ -7,7 +7,7 @@ from typing import Any
 import anthropic
 
 from schemas.asked_model import AskedModel
-from tasks.providers.capabilities import Reply
+from tasks.providers.capabilities import Reply, ReplyShape
 from tasks.providers.production.anthropic.batches import AnthropicBatches
 from tasks.providers.production.anthropic.replies import failures, said, tokens_used
 from tasks.providers.production.batches import Request
@@ -29,8 +29,8 @@ class AnthropicChatModel(VendorChatModel):
             api_key=key_of(asked), base_url=asked.base_url or ADDRESS, timeout=timeout_seconds(), max_retries=0
         )
 
-    def _reply(self, turns: Sequence[Turn], bill: Bill) -> Reply:
-        request = self._request(turns)
+    def _reply(self, turns: Sequence[Turn], bill: Bill, shape: ReplyShape | None = None) -> Reply:
+        request = self._request(turns, shape)
         with failures():
             message = self._client.messages.create(
                 model=self.asked.model,
@@ -42,7 +42,7 @@ class AnthropicChatModel(VendorChatModel):
         settle(bill, self.service, *tokens_used(message))
         return said(message)
 
-    def _request(self, turns: Sequence[Turn]) -> Request:
+    def _request(self, turns: Sequence[Turn], shape: ReplyShape | None = None) -> Request:
         system = "\n\n".join(turn.text for turn in turns if turn.role == "system")
         temperature = {} if self.asked.temperature is None else {"temperature": self.asked.temperature}
         return {
@@ -51,6 +51,7 @@ class AnthropicChatModel(VendorChatModel):
             "messages": [_message(turn) for turn in turns if turn.role != "system"],
             **({"system": system} if system else {}),
             **temperature,
+            **({"output_config": {"format": {"type": "json_schema", "schema": dict(shape.schema)}}} if shape else {}),
         }
 
     def _batches(self) -> AnthropicBatches:
@@ -59,8 +60,9 @@ class AnthropicChatModel(VendorChatModel):
 
 def _message(turn: Turn) -> dict[str, Any]:
     """A turn; text without words is left out beside images, because Anthropic refuses it."""
-    text = [] if turn.images and not turn.text.strip() else [{"type": "text", "text": turn.text}]
-    return {"role": turn.role, "content": [*text, *map(_image, turn.images)]}
+    parts = turn.parts[1:] if turn.images and not turn.text.strip() and not turn.places else turn.parts
+    content = [{"type": "text", "text": part} if isinstance(part, str) else _image(part) for part in parts]
+    return {"role": turn.role, "content": content}
 
 
 def _image(upload: Upload) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import httpx2  # the SDK raises its transport's errors while a body is read
 from anthropic.types import Message
 
 from tasks.providers.capabilities import Reply, ReplyState
-from tasks.providers.production.calls import CallFailed, http_failure, seconds
+from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, seconds
 from tasks.providers.production.chat_model import reply
 
 _STATES: dict[str | None, ReplyState] = {
@@ -19,6 +19,8 @@ _STATES: dict[str | None, ReplyState] = {
     "refusal": "refused",
 }
 """Stop reason -> state; every other one means that the model expects something more."""
+_FORMAT_WORDS = ("output_config", "output_format", "structured output")
+"""What a refusal of a reply's shape names: models before Claude 4.5 have none."""
 
 
 def said(message: object) -> Reply:
@@ -48,6 +50,8 @@ def failures() -> Iterator[None]:
         unsent = isinstance(error.__cause__, httpx2.ConnectError)  # nothing was sent, so it costs nothing
         raise CallFailed("connection_failed", may_pass=True, unbilled=unsent) from None
     except anthropic.APIStatusError as error:
+        if error.status_code == 400 and any(word in str(error.body).lower() for word in _FORMAT_WORDS):
+            raise CallFailed(FORMAT_REFUSED, unbilled=True) from None
         raise http_failure(error.status_code, seconds(error.response.headers.get("retry-after"))) from None
     except (httpx2.TransportError, httpx2.DecodingError):
         raise CallFailed("connection_failed", may_pass=True) from None

@@ -15,11 +15,12 @@ import openai
 from openai.types.chat import ChatCompletion, ChatCompletionContentPartParam
 
 from tasks.providers.capabilities import Reply
+from tasks.providers.production.batch_records import account_of
 from tasks.providers.production.batches import BatchApi, Ended, Outcome, Request, json_line, json_rows, outcome_of
-from tasks.providers.production.calls import CallFailed
+from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed
 from tasks.providers.production.chat_model import reply
 from tasks.providers.production.language_model import ANSWER_TOKENS_MAX, LanguageModel, Question, finished_text
-from tasks.providers.production.openai.client import FORMAT_REFUSED, connect, data_url, failures, rate_limit
+from tasks.providers.production.openai.client import connect, data_url, failures, rate_limit
 from tasks.runtime.budget import Bill
 
 MODEL = "CURATE_OPENAI_MODEL"
@@ -116,6 +117,7 @@ class OpenAiBatches(BatchApi):
 
     def __init__(self, client: openai.OpenAI) -> None:
         self._client = client
+        self.account = account_of(str(client.base_url), client.api_key)
 
     def line(self, name: str, request: Request) -> bytes:
         """One request."""

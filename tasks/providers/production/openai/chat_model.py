@@ -7,7 +7,7 @@ from typing import Any
 import openai
 
 from schemas.asked_model import AskedModel
-from tasks.providers.capabilities import Reply
+from tasks.providers.capabilities import Reply, ReplyShape
 from tasks.providers.production.batches import Request
 from tasks.providers.production.chat_model import Turn, VendorChatModel, key_of
 from tasks.providers.production.language_model import settle, timeout_seconds
@@ -31,10 +31,10 @@ class OpenAiChatModel(VendorChatModel):
             api_key=key_of(asked), base_url=asked.base_url or ADDRESS, timeout=timeout_seconds(), max_retries=0
         )
 
-    def _reply(self, turns: Sequence[Turn], bill: Bill) -> Reply:
+    def _reply(self, turns: Sequence[Turn], bill: Bill, shape: ReplyShape | None = None) -> Reply:
         with failures():
             create = self._client.chat.completions.with_raw_response.create
-            response = create(model=self.asked.model, messages=[], extra_body=self._request(turns))
+            response = create(model=self.asked.model, messages=[], extra_body=self._request(turns, shape))
             completion = response.parse()
         used = getattr(completion, "usage", None)
         if limit := rate_limit(response.headers, getattr(used, "total_tokens", None)):
@@ -42,7 +42,7 @@ class OpenAiChatModel(VendorChatModel):
         settle(bill, self.service, getattr(used, "prompt_tokens", None), getattr(used, "completion_tokens", None))
         return said(completion)
 
-    def _request(self, turns: Sequence[Turn]) -> Request:
+    def _request(self, turns: Sequence[Turn], shape: ReplyShape | None = None) -> Request:
         """The request; sent as `extra_body`, because the SDK's own conversion takes half the time of a call."""
         limit = "max_tokens" if self.asked.self_hosted else "max_completion_tokens"
         temperature = {} if self.asked.temperature is None else {"temperature": self.asked.temperature}
@@ -52,17 +52,27 @@ class OpenAiChatModel(VendorChatModel):
             "messages": messages,
             limit: self.asked.answer_tokens_max,
             **temperature,
+            **(_response_format(shape) if shape else {}),
         }
 
     def _batches(self) -> OpenAiBatches:
         return OpenAiBatches(self._client)
 
     def _content(self, turn: Turn) -> str | list[dict[str, Any]]:
-        text = _defused(turn.text) if self.asked.self_hosted and turn.role != "system" else turn.text
+        safe = _defused if self.asked.self_hosted and turn.role != "system" else str
         if not turn.images:
-            return text
-        images = [{"type": "image_url", "image_url": {"url": data_url(image)}} for image in turn.images]
-        return [{"type": "text", "text": text}, *images]
+            return safe(turn.text)
+        return [
+            {"type": "text", "text": safe(part)}
+            if isinstance(part, str)
+            else {"type": "image_url", "image_url": {"url": data_url(part)}}
+            for part in turn.parts
+        ]
+
+
+def _response_format(shape: ReplyShape) -> dict[str, Any]:
+    asked = {"name": shape.name, "strict": True, "schema": dict(shape.schema)}
+    return {"response_format": {"type": "json_schema", "json_schema": asked}}
 
 
 def _defused(text: str) -> str:

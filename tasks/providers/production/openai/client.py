@@ -13,13 +13,11 @@ import httpx2
 import openai
 
 from schemas.errors import MissingProvider
-from tasks.providers.production.calls import CallFailed, http_failure, seconds
+from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, seconds
 from tasks.providers.production.language_model import timeout_seconds
 from tasks.providers.production.upload import Upload
 
 KEY = "OPENAI_API_KEY"
-FORMAT_REFUSED = "answer_format_refused"
-"""The server does not support the requested response format."""
 FORMAT_STATUSES, FORMAT_WORDS = (400, 422, 501), ("response_format", "json_schema", "json_object", "grammar")
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")

@@ -40,6 +40,22 @@ def test_a_night_asks_once_and_stores_every_answer_at_half_the_price(night, serv
     assert "categories" not in night().model_calls
 
 
+def test_another_account_neither_takes_nor_forgets_a_batch(night, server, monkeypatch):
+    server.hold = True
+    assert len(night(hours=0).failures) == 1
+    kept = records(night)
+    for key in ("OPENAI_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(key, "another-key")
+    night(hours=0)
+    assert set(kept) < set(records(night)) and len(server.batches) == 2
+    assert not any("test-key" in night.store.fs.cat_file(path).decode() for path in records(night))
+    for key in ("OPENAI_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(key, "test-key")
+    server.hold = False
+    assert night().failures == {} and len(server.batches) == 2
+    assert kept[0] not in records(night)
+
+
 def test_answers_in_another_order_reach_their_questions(night, server):
     night()
     straight, lines = signal_values(night), server.lines

@@ -1,0 +1,29 @@
+"""Rows of written items -> conversations, images, signals and decisions: what every document goes through."""
+
+from collections.abc import Iterator
+
+from flows.checked_flow import flow
+from flows.decide import decide, decide_described
+from flows.ingest import ingest
+from flows.measure import describe, screen
+from flows.one_writer import one_writer
+from flows.run_names import run_name
+from schemas.run import StageReport
+from schemas.settings import Settings
+
+
+@flow(name="take-in-items", flow_run_name=run_name)
+@one_writer
+def take_in_items(settings: Settings) -> Iterator[StageReport]:
+    """Read the rows of one file of items, which `logs` names, and screen what they say and show."""
+    yield from ingest(settings)
+    yield from screen(settings)
+
+
+@flow(name="decide-items", flow_run_name=run_name)
+@one_writer
+def decide_items(settings: Settings) -> Iterator[StageReport]:
+    """Decide on all items, once their findings are stored, and describe what is kept."""
+    yield from decide(settings)
+    yield from describe(settings)
+    yield from decide_described(settings)

@@ -1,0 +1,115 @@
+"""`curate judge metrics`: how many majorities of people text metrics and judges reproduce."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.commands.agreement.agree import ROUNDS
+from flows.commands.judge.calls import WrittenBenchOption
+from flows.commands.options import BootstrapsOption, JsonOption, ProviderOption, SeedOption
+from flows.commands.rating_output import print_rows
+from schemas.errors import BadInput, known_values
+from tasks.runtime.untrusted import json_text
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tasks.agreement.text_metrics.stored import Stored
+    from tasks.leaderboard.votes import Vector
+
+VotesArgument = Annotated[
+    Path,
+    typer.Argument(
+        help="Single votes (.csv, .jsonl, .parquet): item, model_a, model_b, winner and, with several people, rater."
+    ),
+]
+StoreInstead = Annotated[
+    str | None, typer.Option("--store", help="Store with the benchmark's answers, references and verdicts.")
+]
+AnswersOption = Annotated[
+    list[Path] | None,
+    typer.Option("--answers", help="Answer files or folders in place of the store's answers; repeatable."),
+]
+ReferencesOption = Annotated[
+    Path | None, typer.Option("--references", help="Table with columns item and reference, in place of the store's.")
+]
+VotesOption = Annotated[int, typer.Option("--votes", min=1, help="Only comparisons with so many votes, ties left out.")]
+MetricOption = Annotated[
+    list[str] | None, typer.Option("--metric", help="Only this metric; repeatable.", show_default="all, and all judges")
+]
+
+
+def metrics(
+    votes: VotesArgument,
+    store: StoreInstead = None,
+    bench: WrittenBenchOption = None,
+    answers: AnswersOption = None,
+    references: ReferencesOption = None,
+    five: VotesOption = 5,
+    metric: MetricOption = None,
+    provider: ProviderOption = None,
+    as_json: JsonOption = False,
+    bootstraps: BootstrapsOption = ROUNDS,
+    seed: SeedOption = 0,
+) -> None:
+    """Hold text metrics and judges against comparisons that several people voted on, by how far they agreed."""
+    from tasks.agreement.text_metrics.comparisons import read_comparisons
+    from tasks.agreement.text_metrics.reproduced import every
+
+    if store is None and not answers:
+        raise BadInput("give --store DIR, or --answers FILE with the compared answers")
+    compared, inputs = read_comparisons(votes, five), _inputs(store, bench, answers or [], references)
+    said = dict(_said(compared.rows, inputs, metric or [], provider, seed))
+    found, boards, nothing = every(compared.rows, said, bootstraps, seed)
+    if not found:
+        raise BadInput("no comparison has the answers of both models; items and models are named as in the votes")
+    if as_json:
+        for row in (*found, *boards):
+            print(json_text(row.model_dump(mode="json")))
+    else:
+        print_rows("metrics", found)
+        print_rows("boards", boards)
+    if compared.left_out:
+        print(f"curate: {compared.left_out:,} comparisons have another number of votes; left out", file=sys.stderr)
+    if nothing:
+        print(f"curate: without a reference, or without a verdict: {', '.join(nothing)}", file=sys.stderr)
+
+
+def _inputs(store: str | None, bench: str | None, answers: list[Path], references: Path | None) -> "Stored":
+    from schemas.written import SAMPLED
+    from tasks.agreement.text_metrics.stored import Stored, read_references, stored
+    from tasks.evaluate.files.answer_files import texts_of_files
+    from tasks.leaderboard.battle_files import read_table
+    from tasks.storage.tables import Store
+
+    found = stored(Store.existing(store), bench or SAMPLED, not answers) if store else Stored({}, {}, {})
+    if answers:
+        found = found._replace(answers={(name, model): text for model, name, text in texts_of_files(answers)})
+    if references:
+        wanted = {"question_id", "item_id", "item", "prompt", "reference", "text", "output"}
+        found = found._replace(references=read_references(read_table(references, wanted), repr(str(references))))
+    return found
+
+
+def _said(
+    rows: "pl.DataFrame", inputs: "Stored", chosen: list[str], provider: list[str] | None, seed: int
+) -> "Iterator[tuple[str, Vector]]":
+    from flows.commands.options import settings_of
+    from tasks.agreement.text_metrics.metrics import metrics as every_metric
+    from tasks.agreement.text_metrics.reproduced import judged, scored
+    from tasks.providers import Providers
+
+    embedder = Providers(settings_of(store="", provider=provider).providers)["text_embedding"]
+    known = every_metric(inputs.references.values(), embedder, seed)
+    names = {*known, *inputs.judges}
+    if unknown := [name for name in chosen if name not in names]:
+        raise BadInput(f"--metric {known_values(unknown[0], names)}")
+    for name, winners in inputs.judges.items():
+        if not chosen or name in chosen:
+            yield name, judged(winners, rows)
+    for name, metric in known.items():
+        if not chosen or name in chosen:
+            yield name, scored(metric, rows, inputs.answers, inputs.references)

@@ -1,0 +1,1 @@
+"""`curate bench`: the drawn benchmark, items that people write and items made on demand."""

@@ -1,0 +1,167 @@
+"""`curate bench`: the drawn benchmark, its hidden split and failures, checks of datasets, and what people write."""
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.commands.bench import demo_items, generated, written
+from flows.commands.options import (
+    BenchOption,
+    BenchSizeOption,
+    JsonOption,
+    ProviderOption,
+    SeedOption,
+    StoreOption,
+    settings_of,
+)
+from flows.commands.pipeline import run_stages
+from schemas.errors import BadInput
+from tasks.runtime.untrusted import json_text, one_line
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from schemas.contamination import Overlap
+
+_SHOWN, _FILE_WIDTH = 20, 160
+
+
+def family() -> typer.Typer:
+    """The commands of `curate bench`."""
+    bench = typer.Typer(
+        no_args_is_help=True,
+        help="Show the benchmark and the prompts that models fail, refresh the hidden split, check datasets; take "
+        "items in that people write.",
+    )
+    of_people = (written.collect, written.write, written.findings, demo_items.demo)
+    on_demand = (generated.generate, generated.review, generated.accuracy, generated.audit)
+    for command in (show, refresh, check, failures, *of_people, *on_demand):
+        bench.command()(command)
+    return bench
+
+
+def show(store: StoreOption, as_json: JsonOption = False) -> None:
+    """Prompts after each filter, prompts drawn per topic, how well they represent the arena, and the hidden split."""
+    from tasks.storage.queries.benches.bench import bench_tables
+    from tasks.storage.tables import Store
+
+    for name, rows in bench_tables(Store.existing(store)).items():
+        print_table(name, rows, as_json)
+
+
+def refresh(
+    store: StoreOption,
+    epoch: Annotated[
+        str | None,
+        typer.Option("--epoch", help="Month of the hidden split, YYYY-MM.", show_default="that of the last data"),
+    ] = None,
+    bench: BenchOption = None,
+    bench_size: BenchSizeOption = None,
+    provider: ProviderOption = None,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Draw both splits again and list the hidden prompts that enter or retire, with reasons. Months only go forward."""
+    from tasks.storage.queries.benches.bench import hidden_changes
+    from tasks.storage.tables import Store
+
+    chosen = [*(bench or []), *([f"hidden_epoch={epoch}"] if epoch else [])]
+    settings = settings_of(store=store, bench=chosen or None, bench_size=bench_size, provider=provider, seed=seed)
+    run_stages(settings, ("flows.sample", "bench"))
+    print_table("hidden_changes", hidden_changes(Store.existing(store)), as_json)
+
+
+def check(
+    dataset: Annotated[Path, typer.Argument(help="JSONL, CSV or Parquet file, or a folder of Parquet files.")],
+    store: Annotated[str | None, typer.Option("--store", help="Store with the benchmark, public and hidden.")] = None,
+    release: Annotated[Path | None, typer.Option("--release", help="Release with the benchmark.")] = None,
+    column: Annotated[
+        str | None, typer.Option("--column", help="Column of texts or messages.", show_default="all known ones")
+    ] = None,
+    overlap_min: Annotated[
+        float,
+        typer.Option(
+            "--overlap-min", min=0.05, max=1.0, help="Minimum share of a question's four-word sequences in a row."
+        ),
+    ] = 0.5,
+    as_json: JsonOption = False,
+) -> None:
+    """Find questions of the benchmark in any dataset. Exit 0: none found; 1: some found; 2: bad input."""
+    from tasks.bench.contamination.check import Checker, bench_of_release, bench_of_store
+    from tasks.storage.tables import Store
+
+    if (store is None) == (release is None):
+        raise BadInput("give either --store DIR or --release DIR, the one that holds the benchmark")
+    bench = bench_of_store(Store.existing(store)) if store else bench_of_release(release or Path())
+    if bench.is_empty():
+        raise BadInput(f"{store or str(release)!r} has no benchmark; draw one with `curate sample`")
+    checker = Checker(bench, overlap_min)
+    for number, found in enumerate(checker.overlaps(dataset, column)):
+        if as_json:
+            print(found.model_dump_json())
+        elif number <= _SHOWN:
+            print(_in_words(found) if number < _SHOWN else "… more; all with --json")
+    counted = checker.counted
+    matches = ", ".join(f"{name} {count:,}" for name, count in counted.matches.items())
+    print(
+        f"{counted.rows:,} rows hold {counted.questions_found:,} of {counted.questions:,} questions: {matches}; "
+        f"{counted.short:,} short ones without their image",
+        file=sys.stderr if as_json else sys.stdout,
+    )
+    if counted.questions_found:
+        raise typer.Exit(1)
+
+
+def failures(
+    store: StoreOption,
+    file: Annotated[Path | None, typer.Argument(help="The list of --csv with its `verdict` column filled in.")] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print a list for reviewers.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Prompts that several people voted both bad: error rates by model and type. With FILE, types that people gave."""
+    from tasks.bench.failure_review import failures_csv, take_types
+    from tasks.storage.lock import writing
+    from tasks.storage.queries.benches.bench import failure_tables
+    from tasks.storage.reviews import take_in
+    from tasks.storage.tables import Store
+
+    opened = Store.existing(store)
+    if file is not None:
+        with writing(store):
+            take_in(opened)
+            taken = take_types(opened, file, "", datetime.now(UTC))
+        print(f"{taken} types; `curate sample` or `curate run` applies them")
+        return
+    if as_csv:
+        print(failures_csv(opened), end="")
+        return
+    for name, rows in failure_tables(opened).items():
+        print_table(name, rows, as_json)
+
+
+def _in_words(found: "Overlap") -> str:
+    evidence = "" if found.contaminated else "  (short: not evidence)"
+    question = f"{found.split} {json.dumps(found.question_id)}"
+    return f"row {found.row:<9,} {found.match:<10} {found.overlap:>5.2f}  {question}{evidence}"
+
+
+def print_table(name: str, rows: "pl.DataFrame", as_json: bool) -> None:
+    """Print the rows of a table, or one JSON object a row."""
+    from rich.console import Console
+    from rich.table import Table
+
+    if as_json:
+        for row in rows.iter_rows(named=True):
+            print(json_text({"table": name} | row))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", title=name.replace("_", " "), title_justify="left")
+    for column, dtype in rows.schema.items():
+        table.add_column(column, justify="right" if dtype.is_numeric() else "left", overflow="fold")
+    for cells in rows.iter_rows():
+        table.add_row(*(one_line(str(cell)) for cell in cells))
+    terminal = Console().is_terminal
+    Console(markup=False, highlight=False, width=None if terminal else _FILE_WIDTH).print(table)

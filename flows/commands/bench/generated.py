@@ -1,0 +1,227 @@
+"""`curate bench generate` and what is done with such a benchmark."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import flows.commands.options as opt
+from flows.commands.options import settings_of
+from flows.commands.pipeline import run_stages
+from flows.commands.tables import print_table
+from schemas.errors import BadInput, known_values
+from schemas.settings import Settings
+from tasks.runtime.untrusted import one_line
+
+if TYPE_CHECKING:
+    from schemas.generated import GeneratedItem
+    from tasks.bench.generate.accuracy import Marked
+
+SLICES = ("overall", "level", "aspect", "type")
+MODES = ("blind", "described", "all_a", "all_d")
+
+NameOption = Annotated[str, typer.Option("--bench", help="Name of the benchmark.")]
+CapabilityArgument = Annotated[
+    str,
+    typer.Argument(help="basic, spatial, semantic, reasoning or atmospheric, or a YAML file of your own."),
+]
+
+
+def generate(
+    capability: CapabilityArgument,
+    store: opt.StoreOption,
+    bench: NameOption,
+    aspects: Annotated[str, typer.Option("--aspects", help="General aspects x fine ones of each.")] = "4x6",
+    per_aspect: Annotated[int, typer.Option("--per-aspect", min=1, help="Items of each fine aspect and level.")] = 10,
+    levels: Annotated[str, typer.Option("--levels", help="Difficulties.")] = "easy,medium,hard",
+    graph: Annotated[
+        bool, typer.Option("--graph/--no-graph", help="Keep words that many descriptions share out of later ones.")
+    ] = True,
+    policy: opt.PolicyOption = "generated",
+    provider: opt.ProviderOption = None,
+    known_hashes: opt.KnownHashesOption = None,
+    budget: opt.BudgetOption = None,
+    prices: opt.PricesOption = None,
+    seed: opt.SeedOption = 0,
+    workers: opt.WorkersOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only estimate calls, images and US dollars; send and write nothing.")
+    ] = False,
+) -> None:
+    """Make a benchmark for a capability: images, questions and keys. The same command goes on where it stopped."""
+    from tasks.bench.generate.capability_files import grid_of, known_levels, load_capability
+    from tasks.storage.tables import Store
+
+    general, fine = grid_of(aspects)
+    load_capability(capability)
+    wanted = {
+        "capability": capability, "name": bench, "general": general, "fine": fine, "per_aspect": per_aspect,
+        "levels": known_levels(levels), "graph": graph,
+    }  # fmt: skip
+    settings = settings_of(
+        store=store, policy=policy, provider=provider, known_hashes=known_hashes, budget=budget, prices=prices,
+        seed=seed, workers=workers, generate=wanted,
+    )  # fmt: skip
+    if dry_run:
+        _print_estimate(settings)
+        return
+    Store.open(store)
+    run_stages(settings, ("flows.generate", "generate"))
+
+
+def _print_estimate(settings: Settings) -> None:
+    from flows.commands.estimate import in_words
+    from schemas.policy import GeneratedRule
+    from tasks.bench.generate.capability_files import levels, load_capability
+    from tasks.bench.generate.cost import estimate
+    from tasks.policy.policy_file import load_policy
+    from tasks.providers import Providers
+    from tasks.runtime.prices import load_prices
+
+    wanted, providers = settings.generate, Providers(settings.providers)
+    rule, counter = load_policy(settings.policy).generated or GeneratedRule(), providers["tokens"]
+    prices, capability = load_prices(settings.prices), load_capability(wanted.capability)
+
+    def count(text: str) -> int:
+        return int(counter.count_tokens([text])[0])
+
+    found = estimate(wanted, capability, levels(), rule, providers, prices, count)
+    for row in found:
+        print(in_words(row))
+    if not found:
+        print("no paid service is chosen; it would cost nothing")
+    print("curate: images are screened by the chosen providers, too; that is not counted here", file=sys.stderr)
+
+
+def review(
+    store: opt.StoreOption,
+    bench: NameOption,
+    file: Annotated[Path | None, typer.Argument(help="The list of --csv with yes or no in its last columns.")] = None,
+    rater: Annotated[str, typer.Option("--rater", help="Who filled in FILE; only a keyed hash is stored.")] = "",
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the list for a rater.")] = False,
+    guided: Annotated[
+        bool, typer.Option("--guided/--unguided", help="Whether --csv shows the guidelines of aspects.")
+    ] = True,
+    as_json: opt.JsonOption = False,
+) -> None:
+    """What people say: does the description fit its aspect, do question and key fit the image? Majorities and rates."""
+    from tasks.bench.generate.item_reviews import review_csv, review_rows, take_reviews
+    from tasks.bench.generate.standing import read_bench
+    from tasks.storage.lock import writing
+    from tasks.storage.tables import Store
+
+    opened = Store.existing(store)
+    made = read_bench(opened, bench)
+    if file is not None:
+        with writing(store):
+            taken = take_reviews(opened, made.items, file, rater)
+        print(f"{taken} items; what most raters find unfit is left out from now on")
+    elif as_csv:
+        print(review_csv(made, made.items, guided), end="")
+    else:
+        print_table("reviews", [row.model_dump(mode="json") for row in review_rows(opened, made.items)], as_json)
+
+
+def accuracy(
+    store: opt.StoreOption,
+    bench: NameOption,
+    slices: Annotated[
+        list[str] | None,
+        typer.Option("--slice", help="overall, level, aspect or type; repeatable.", show_default="overall and level"),
+    ] = None,
+    table: Annotated[str, typer.Option("--table", help="accuracy, or ranks for a heat map.")] = "accuracy",
+    answer_version: Annotated[
+        list[str] | None,
+        typer.Option("--answer-version", help="Version of a model's answers, where it has several; repeatable."),
+    ] = None,
+    as_json: opt.JsonOption = False,
+) -> None:
+    """Accuracy of every model on the items that all of them answered, with intervals and coverage."""
+    from tasks.bench.generate.accuracy import accuracy as rows_of
+    from tasks.bench.generate.accuracy import levels_that_do_not_fall, rank_table
+
+    chosen = slices or ["overall", "level"]
+    for name in chosen:
+        if name not in SLICES:
+            raise BadInput(f"--slice {known_values(name, SLICES)}")
+    if table not in ("accuracy", "ranks"):
+        raise BadInput(f"--table {known_values(table, ('accuracy', 'ranks'))}")
+    marked = _marked(store, bench, answer_version or ())
+    rows = rows_of(marked.items, marked.answers, chosen, marked.author)
+    if not rows:
+        raise BadInput(f"--bench {bench!r}: no model has answered; run `curate judge answer --bench {bench}`")
+    if table == "ranks":
+        print_table("ranks", rank_table(rows), as_json)
+    else:
+        print_table("accuracy", [row.model_dump(mode="json") for row in rows], as_json)
+    notes = levels_that_do_not_fall(rows)
+    notes += [f"left out: {reason} {count:,}" for reason, count in marked.dropped.items()]
+    for note in [*notes, *marked.notes]:
+        print(f"curate: {one_line(note)}", file=sys.stderr)
+
+
+def audit(
+    store: opt.StoreOption,
+    bench: NameOption,
+    models: Annotated[str, typer.Option("--models", help="Models file (YAML).")],
+    modes: Annotated[
+        str, typer.Option("--modes", help="blind, described, all_a and all_d, or some of them.")
+    ] = ",".join(MODES),
+    answer_version: Annotated[
+        list[str] | None,
+        typer.Option("--answer-version", help="Version of a model's answers, where it has several; repeatable."),
+    ] = None,
+    budget: opt.BudgetOption = None,
+    prices: opt.PricesOption = None,
+    as_json: opt.JsonOption = False,
+) -> None:
+    """Ask models again without the image, with the description instead, and with every key at A or at the end."""
+    from schemas.generated_results import AuditAnswer
+    from tasks.bench.generate.audit import audit_rows
+    from tasks.storage.queries.benches.generated_items import found_blind
+    from tasks.storage.tables import Store
+
+    given = [mode.strip() for mode in modes.split(",") if mode.strip()]
+    for mode in given or [""]:
+        if mode not in MODES:
+            raise BadInput(f"--modes {known_values(mode, MODES)}")
+    chosen = {"models": models, "generated": bench, "audit_modes": given}
+    settings = settings_of(store=store, budget=budget, prices=prices, evaluate=chosen)
+    run_stages(settings, ("flows.generate", "audit"))
+    marked = _marked(store, bench, answer_version or ())
+    opened = Store.existing(store)
+    answers = [AuditAnswer.model_validate(row) for row in opened.read("audit_answers").to_dicts()]
+    rows = audit_rows(marked.items, answers, marked.answers, found_blind(opened, 1), answer_version or ())
+    print_table("audit", [row.model_dump(mode="json") for row in rows], as_json)
+    for note in marked.notes:
+        print(f"curate: {one_line(note)}", file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class _Marked:
+    """A benchmark's kept items, and the models' answers to them."""
+
+    items: "list[GeneratedItem]"
+    answers: "dict[str, Marked]"
+    author: str
+    dropped: dict[str, int]
+    notes: list[str]
+
+
+def _marked(store: str, bench: str, versions: "list[str] | tuple[str, ...]") -> _Marked:
+    from tasks.bench.generate.accuracy import mark
+    from tasks.bench.generate.standing import read_bench
+    from tasks.bench.generate.steps import STAND_INS
+    from tasks.storage.queries.benches.generated_items import kept_items
+    from tasks.storage.tables import Store
+
+    opened = Store.existing(store)
+    kept, made = kept_items(opened, bench), read_bench(opened, bench)
+    now = kept.conversations.select("document_id", question_id="conversation_id")
+    answers = opened.read("answers").join(now, on=["question_id", "document_id"], how="semi")
+    embedded = [each.partition("=")[0] for each in made.bench.providers if each.endswith("=embedded")]
+    author = made.standings[0].description.version if made.standings else ""
+    notes = [STAND_INS.format(", ".join(embedded))] if embedded else []
+    return _Marked(kept.items, mark(kept.items, answers, versions), author, kept.dropped, notes)

@@ -1,0 +1,1 @@
+"""`curate judge`: models answer benchmarks, judges compare answers, boards and submissions."""

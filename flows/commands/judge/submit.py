@@ -1,0 +1,165 @@
+"""`curate judge submit`: a model's answers to a written benchmark, judged against others', and the board."""
+
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.commands.judge.calls import VISIT, JudgeOption, WithReferenceOption
+from flows.commands.options import (
+    BatchHoursOption,
+    BatchOption,
+    BudgetOption,
+    ClusterOption,
+    JsonOption,
+    PricesOption,
+    SeedOption,
+    StoreOption,
+    settings_of,
+)
+from flows.commands.pipeline import run_stages
+from flows.commands.rating_output import print_rows
+from schemas.errors import BadInput, known_values
+from schemas.judging import STAND_IN
+from schemas.submission import SubmissionRating
+from tasks.runtime.untrusted import json_text, one_line
+
+if TYPE_CHECKING:
+    from schemas.settings import Settings
+    from tasks.evaluate.submission.judged import Plan
+
+_NAMED = 5
+"""Items that a line names."""
+_ORDERS = ("given", "shuffled")
+AnswersArgument = Annotated[
+    Path,
+    typer.Argument(help="Answers (.csv, .jsonl, .parquet): item_id, or family and instruction, and prediction."),
+]
+NameOption = Annotated[str, typer.Option("--model", help="Name of the model on the board.")]
+BenchOption = Annotated[str, typer.Option("--bench", help="Benchmark of the store.", show_default="the drawn one")]
+ReferenceOption = Annotated[
+    int, typer.Option("--reference-battles", min=0, help="Battles with the reference, on the same items for all.")
+]
+OrderOption = Annotated[
+    str,
+    typer.Option("--elo-order", help="Order of battles in sequential Elo: shuffled (by --seed) or given (by item)."),
+]
+HiddenOption = Annotated[
+    bool, typer.Option("--hidden", help="Judge hidden items, too; only by a judge with `own: true` in its file.")
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be judged and what it would cost.")]
+LinesOption = Annotated[
+    Path | None, typer.Option("--battles", help="Write a JSON line for each battle here, for the submitter.")
+]
+
+
+def submit(
+    answers: AnswersArgument,
+    store: StoreOption,
+    model: NameOption,
+    bench: BenchOption = "sampled",
+    judge: JudgeOption = "embedded",
+    with_reference: WithReferenceOption = False,
+    reference_battles: ReferenceOption = 150,
+    hidden: HiddenOption = False,
+    battles: LinesOption = None,
+    dry_run: DryRunOption = False,
+    elo_order: OrderOption = "shuffled",
+    cluster: ClusterOption = None,
+    budget: BudgetOption = None,
+    prices: PricesOption = None,
+    batch: BatchOption = False,
+    batch_hours: BatchHoursOption = None,
+    as_json: JsonOption = False,
+    seed: SeedOption = 0,
+) -> None:
+    """Judge a model's answers: one opponent an item and some battles with the reference; print the board."""
+    from flows.before_work import check_before_work
+    from tasks.evaluate.submission.judged import plan_of
+    from tasks.storage.tables import Store
+
+    if elo_order not in _ORDERS:
+        raise BadInput(f"--elo-order {known_values(elo_order, _ORDERS)}")
+    if battles and (battles.is_dir() or not battles.parent.is_dir()):
+        raise BadInput(
+            f"--battles {str(battles)!r}: a folder, or in a folder that is not there; give a file in one that is"
+        )
+    chosen = {
+        "submission": str(answers), "submitted_as": model, "bench": bench, "judge": judge, "protocol": VISIT,
+        "with_reference": with_reference, "reference_battles": reference_battles, "hidden": hidden,
+        "elo_order": elo_order,
+    }  # fmt: skip
+    settings = settings_of(
+        store=store, budget=budget, prices=prices, batch=batch, batch_hours=batch_hours, seed=seed, cluster=cluster,
+        evaluate=chosen,
+    )  # fmt: skip
+    check_before_work(settings)
+    plan = plan_of(Store.existing(store), settings.evaluate)
+    _say_what(plan)
+    _say_cost(settings, plan)
+    if dry_run:
+        return
+    with redirect_stdout(sys.stderr if as_json else sys.stdout):
+        reports = run_stages(settings, ("flows.evaluate", "submit"))
+    if not reports[-1].result:
+        return
+    board = [json.loads(line) for line in (Store.existing(store).read_bytes(reports[-1].result) or b"").splitlines()]
+    print_board([SubmissionRating(**row) for row in board], as_json)
+    if battles:
+        _write_lines(settings, plan, battles)
+
+
+def print_board(board: Sequence[SubmissionRating], as_json: bool) -> None:
+    """The board of all items; JSON has every family and column."""
+    if as_json:
+        for row in board:
+            print(json_text(row.model_dump(mode="json")))
+        return
+    print_rows("overall", [row for row in board if row.slice == "overall"])
+    if any(row.judge == STAND_IN for row in board):
+        print(f"curate: the judge is the {STAND_IN}; rank nothing in public with it", file=sys.stderr)
+
+
+def _say_what(plan: "Plan") -> None:
+    """What the file holds, and what is judged, on stderr."""
+    handed = plan.submission
+    for what, names in (
+        ("missing", handed.missing), ("unknown", handed.unknown), ("double", handed.double), ("empty", handed.empty)
+    ):  # fmt: skip
+        if names:
+            some = ", ".join(one_line(name, 60) for name in names[:_NAMED])
+            print(f"curate: {what} {len(names):,}: {some}{' …' if len(names) > _NAMED else ''}", file=sys.stderr)
+    left_out = ", ".join(f"{why.replace('_', ' ')} {count:,}" for why, count in sorted(plan.items.left_out.items()))
+    told = f"; items that are not judged: {left_out}" if left_out else ""
+    print(f"curate: {len(handed.answers):,} answers, {len(plan.wanted) // 2:,} battles{told}", file=sys.stderr)
+
+
+def _say_cost(settings: "Settings", plan: "Plan") -> None:
+    from flows.commands.estimate import in_words, tokens_in
+    from tasks.evaluate.estimate import estimate_without_images
+    from tasks.evaluate.sources import to_ask
+    from tasks.evaluate.visit.protocol import VisitProtocol
+    from tasks.runtime.prices import load_prices
+    from tasks.storage.tables import Store
+
+    for judge in to_ask(settings):
+        how, prices = VisitProtocol(settings.evaluate.with_reference), load_prices(settings.prices)
+        rows = estimate_without_images(Store(settings.store), plan.wanted, judge, how, prices, tokens_in())
+        for row in rows:
+            print(f"curate: {in_words(row)}", file=sys.stderr)
+
+
+def _write_lines(settings: "Settings", plan: "Plan", path: Path) -> None:
+    from tasks.evaluate.steps import judge_in_use
+    from tasks.evaluate.submission.lines import battle_lines
+    from tasks.storage.queries.benches.visit_battles import visit_battles, visit_verdicts
+    from tasks.storage.tables import Store
+
+    verdicts = visit_verdicts(Store.existing(settings.store), plan.items.bench, judge_in_use(settings))
+    lines = list(battle_lines(visit_battles(verdicts), plan.items, settings.evaluate.submitted_as or ""))
+    path.write_text("".join(f"{json_text(line)}\n" for line in lines), encoding="utf-8")
+    print(f"curate: {len(lines):,} battles without the reference: {path}", file=sys.stderr)

@@ -1,0 +1,49 @@
+"""A capability -> aspects, descriptions, images, questions and keys; screened and decided on like conversations."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from flows.checked_flow import flow
+from flows.decide import decide
+from flows.measure import screen
+from flows.one_writer import one_writer
+from schemas.generated_results import AuditMode
+from schemas.policy import GeneratedRule
+from schemas.run import StageReport
+from schemas.settings import Settings
+from tasks.bench.generate.steps import ask_again, check_images, draw_images, write_questions, write_texts
+from tasks.evaluate.sources import to_ask
+from tasks.ingest.steps import take_in_drawings, take_in_items
+from tasks.policy.policy_file import load_policy
+from tasks.providers import Providers
+from tasks.signals.run import MeasuringObserver
+from tasks.signals.steps import report
+from tasks.storage.tables import Store
+
+
+@flow(name="generate")
+@one_writer
+def generate(settings: Settings) -> Iterator[StageReport]:
+    """Make a benchmark. What is there already is not made again, and no image is paid twice."""
+    providers, rule = Providers(settings.providers), load_policy(settings.policy).generated or GeneratedRule()
+    yield write_texts(settings, providers)
+    for _ in range(rule.redraws_max + 1):
+        yield (drawn := draw_images(settings, providers, rule))
+        observer = MeasuringObserver(Store.open(settings.store), providers, datetime.now(UTC))
+        taken = take_in_drawings(settings, observer)
+        yield taken.model_copy(update=report("", observer.done).model_dump(include={"model_calls", "failures"}))
+        yield check_images(settings, providers, rule)
+        if not drawn.counts:
+            break
+    yield write_questions(settings, providers, rule)
+    yield take_in_items(settings)
+    yield from screen(settings)
+    yield from decide(settings)
+
+
+@flow(name="audit")
+@one_writer
+def audit(settings: Settings) -> Iterator[StageReport]:
+    """Ask the items of a benchmark again: without image, with the description, with every key at one letter."""
+    modes = [AuditMode(mode) for mode in settings.evaluate.audit_modes]
+    yield ask_again(settings, to_ask(settings), modes)

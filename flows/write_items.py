@@ -1,0 +1,20 @@
+"""Items that people wrote, or drawn prompts -> their captions and references."""
+
+from collections.abc import Iterator
+
+from flows.checked_flow import flow
+from flows.one_writer import one_writer
+from flows.run_names import run_name
+from flows.writer import writer_of
+from schemas.run import StageReport
+from schemas.settings import Settings
+from tasks.bench.steps import write_missing
+from tasks.providers import Providers
+from tasks.signals.steps import signal_versions
+
+
+@flow(name="write-items", flow_run_name=run_name)
+@one_writer
+def write_items(settings: Settings) -> Iterator[StageReport]:
+    """Write the captions and references that kept items lack."""
+    yield write_missing(settings, writer_of(settings), signal_versions(Providers(settings.providers)))

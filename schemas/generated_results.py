@@ -1,0 +1,123 @@
+"""What models and people make of a benchmark made on demand: answers of audits, accuracy, reviews."""
+
+from enum import StrEnum
+
+from schemas.row import Int32, Row
+
+
+class ItemReview(Row):
+    """What one person found about one item."""
+
+    item_id: str
+    """The item."""
+    rater: str
+    """Keyed hash of the person."""
+    guided: bool
+    """Whether the person had read the guidelines."""
+    description_fits: bool
+    """Whether the description fits its aspect."""
+    question_fits: bool
+    """Whether question and key fit the image."""
+
+
+class AuditMode(StrEnum):
+    """How an audit asks."""
+
+    BLIND = "blind"
+    """The question alone, without the image."""
+    DESCRIBED = "described"
+    """The question with the description in place of the image."""
+    ALL_A = "all_a"
+    """With the image, every key at A."""
+    ALL_D = "all_d"
+    """With the image, every key at the last letter."""
+
+
+class AuditAnswer(Row):
+    """One model's answer to one item as an audit asked it."""
+
+    item_id: str
+    """The item."""
+    model: str
+    """The model."""
+    mode: AuditMode
+    """How it was asked."""
+    key: str
+    """Letter of the right option in this form."""
+    letter: str | None
+    """The letter it chose; null when it named none, or several."""
+    text: str
+    """What the model said."""
+    version: str
+    """The model's version."""
+
+
+class AccuracyRow(Row):
+    """How many items one model gets right in one slice."""
+
+    slice: str
+    """overall, level:<name>, aspect:<name> or type:<name>."""
+    model: str
+    """The model."""
+    items: int
+    """Items of the slice that all models answered: what accuracy is computed on."""
+    right: int
+    """Right answers among them."""
+    accuracy: float | None
+    """right / items; null without items."""
+    ci95_low: float | None
+    """Lower end of the Wilson 95 % interval."""
+    ci95_high: float | None
+    """Upper end of the interval."""
+    rank: Int32 | None
+    """1 + models with a higher accuracy in this slice."""
+    unreadable: int
+    """Answers among them without one clear letter; they count as wrong."""
+    answered: int
+    """Items of the slice that this model answered."""
+    of: int
+    """Items of the slice."""
+    coverage: float
+    """answered / of."""
+    flags: list[str]
+    """low_coverage (under 0.95), few_items (under 30), wrote_items (the model of the author), stand_in."""
+
+
+class AuditRow(Row):
+    """One figure of an audit."""
+
+    measure: str
+    """blind_accuracy, described_accuracy, described_spread, all_a_deviation and so on."""
+    model: str
+    """The model; empty for a figure over all models."""
+    level: str
+    """The level; overall for all."""
+    value: float | None
+    """The figure; null when it cannot be computed."""
+    items: int
+    """Items it rests on."""
+    note: str
+    """What it means, in a few words."""
+
+
+class ReviewRow(Row):
+    """How often a majority of raters finds that things fit."""
+
+    asked: str
+    """description_fits or question_fits."""
+    guided: bool
+    """Whether the raters had the aspect's guideline."""
+    level: str
+    """The level; all for every one."""
+    items: int
+    """Items with a rater."""
+    fits: int
+    """Those that more than half of their raters find fitting."""
+    rate: float | None
+    """fits / items, the alignment rate."""
+    ci95_low: float | None
+    """Lower end of Wilson's 95 % interval."""
+    ci95_high: float | None
+    """Upper end of the interval."""
+    raters_least: int
+    """Fewest raters of an item; the paper has five."""

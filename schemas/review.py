@@ -1,0 +1,159 @@
+"""Verdicts of people: the table `reviews`, and what a queue of items shows to a reviewer."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from schemas.row import Row
+
+
+class QueueName(StrEnum):
+    """What people are asked about."""
+
+    HELD = "held"
+    """Whether a held conversation is released."""
+    TAGS = "tags"
+    """Which tags apply to a prompt with its images."""
+    FACES = "faces"
+    """Whether an image in which a face was found has one."""
+    PERSONAL_DATA = "text_pii"
+    """Whether a stretch of a message that was found is personal data."""
+    FAILURES = "failures"
+    """Why models fail a prompt that several people voted both bad."""
+    SHEET = "sheet"
+    """Which answer of a battle is better, without models and vote."""
+
+
+class Verdict(StrEnum):
+    """A reviewer's verdict on a held conversation."""
+
+    RELEASE = "release"
+    DROP = "drop"
+
+
+class Finding(StrEnum):
+    """A reviewer's verdict on something that a detector found."""
+
+    CONFIRMED = "confirmed"
+    """It is what the detector says."""
+    FALSE_ALARM = "false_alarm"
+    """It is not."""
+
+
+class Review(Row):
+    """A person's verdict. It holds only for the content and the reasons that were shown.
+
+    The columns after `verdict` are null in rows that an earlier version wrote: verdicts on held conversations.
+    """
+
+    conversation_id: str
+    """The conversation that was shown; a takedown of it removes the verdict."""
+    content_id: str
+    """Content id of what was shown."""
+    reasons: list[str]
+    """Why it was held, sorted; empty in other queues."""
+    verdict: str
+    """One of the queue's verdicts; in queue `tags` the tags that apply, separated by spaces, or `none`."""
+    queue: str | None = None
+    """held, tags, faces, text_pii, failures or sheet."""
+    item_id: str | None = None
+    """What the verdict is about: a conversation, document or image, or a stretch of a text (TEXT_ID:START-END:TYPE)."""
+    reviewer: str | None = None
+    """Name that the reviewer gave; empty for a list that was filled in without one."""
+    reviewed_at: datetime | None = None
+    """When it was given (UTC). Of one reviewer's verdicts on one item the last one counts."""
+
+
+class Stretch(NamedTuple):
+    """A stretch of a text that a queue shows."""
+
+    text: str
+    hidden: str = ""
+    """Type of personal data when it is masked until somebody asks for it."""
+
+
+class ShownText(NamedTuple):
+    """A text that a queue shows beside or instead of a conversation."""
+
+    heading: str
+    stretches: tuple[Stretch, ...]
+
+
+class Choice(NamedTuple):
+    """A verdict that a queue allows."""
+
+    key: str
+    """Key that gives it."""
+    verdict: str
+    """Its name in the table."""
+    label: str
+    """Its name on the page."""
+
+
+class Waiting(NamedTuple):
+    """An item of a queue. Without images and texts of its own, the whole conversation is shown."""
+
+    item_id: str
+    """What the verdict is about."""
+    content_id: str
+    """Content id of what is shown."""
+    conversation_id: str
+    """The conversation that is shown or that it belongs to."""
+    question: str
+    """What the reviewer is asked, in one line."""
+    reasons: tuple[str, ...] = ()
+    """Why it waits, sorted."""
+    image_ids: tuple[str, ...] = ()
+    """Images that are shown instead of the conversation."""
+    texts: tuple[ShownText, ...] = ()
+    """Texts that are shown instead of the conversation."""
+    battle_id: str = ""
+    """The battle that is shown, with both sides, instead of the conversation."""
+    blinded: bool = False
+    """Whether models, votes and reasons are left out."""
+    swapped: bool = False
+    """Of a blinded battle: whether its right side is shown on the left."""
+
+
+class DetectorPrecision(Row):
+    """How many of a detector's findings people confirmed, among those that they reviewed."""
+
+    detector: str
+    """faces or text_pii."""
+    provider: str
+    """Provider of the detector."""
+    type: str
+    """Type of personal data, or face."""
+    reviewed: int
+    """Findings of the provider that somebody reviewed; one that reviewers disagree about is not counted."""
+    confirmed: int
+    """Those that are what the detector says."""
+    precision: float
+    """confirmed / reviewed."""
+    ci95_low: float
+    """Lower end of the 95 % interval after Clopper and Pearson (1934)."""
+    ci95_high: float
+    """Upper end."""
+    disagreed: int
+    """Findings about which reviewers disagree."""
+
+
+class ReviewerAgreement(Row):
+    """How far two reviewers agree on the items of a queue that both reviewed."""
+
+    queue: str
+    """The queue, in queue `tags` with the tag."""
+    a: str
+    """One reviewer."""
+    b: str
+    """The other one."""
+    items: int
+    """Items that both reviewed."""
+    agreement: float
+    """Share of items with the same verdict."""
+    kappa: float | None
+    """Cohen's kappa, agreement beyond chance; null where both gave one verdict throughout."""
+    kappa_ci95_low: float | None
+    """Lower end of its 95 % interval, a bootstrap over items."""
+    kappa_ci95_high: float | None
+    """Upper end."""

@@ -1,0 +1,225 @@
+"""The web application: Gradio's page inside FastAPI, with its own uploads, a content security policy, and `/health`."""
+
+import asyncio
+import re
+import secrets
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from http.cookies import SimpleCookie
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
+
+from tasks.arena.conversations import Picture
+from tasks.arena.door import UPLOAD_BYTES_MAX
+from tasks.arena.logs import IMAGES
+from tasks.arena.page import COOKIE, CSS
+from tasks.arena.rounds import Arena
+from tasks.arena.uploads import Uploads
+from tasks.arena.visitors import browser_token, fingerprint
+
+Scope = MutableMapping[str, Any]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+_POLICY = (
+    "default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'unsafe-inline'; img-src 'self'; "
+    "font-src 'self'; connect-src 'self'; manifest-src 'self'; worker-src 'self'; form-action 'none'; "
+    "frame-ancestors 'none'; base-uri 'self'"
+)
+_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+}
+_USED = re.compile(
+    r"/(?:health|config|theme\.css|favicon\.ico|check\.svg|manifest\.json|assets/.*|static/.*|pictures/[A-Za-z0-9_-]{24}\.png"
+    r"|gradio_api/(?:upload|upload_progress|queue/join|queue/data|reset|heartbeat/.*|app_id|startup-events"
+    r"|file=.*|info))?"
+)
+"""Addresses that the page uses. Others, such as Gradio's proxy and its calls by name, are not served."""
+_CHECK = (
+    '<svg viewBox="0 0 16 16" fill="none" stroke="white" stroke-width="2.5" xmlns="http://www.w3.org/2000/svg">'
+    '<path d="M3 8.5l3.5 3.5L13 5"/></svg>'
+)
+_SCRIPT = re.compile(rb"<script(?=[\s>])")
+_FORWARDED = b"x-forwarded-for"
+_PICTURES_MAX = 5_000
+_FORM_BYTES_MAX = 4096
+_DECODED_AT_ONCE_MAX = 2
+"""One upload may take 0.35 GB of memory while it is decoded."""
+_UPLOADS_OF_ONE_MAX = 2
+"""Requests with uploads that one visitor may have open."""
+
+
+class Pictures:
+    """Addresses of images on the page, which only those who were given them know; the oldest are forgotten."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / IMAGES
+        self._shown: OrderedDict[str, str | bytes] = OrderedDict()
+
+    def show(self, picture: Picture) -> None:
+        """Serve an image under its token: from the log folder, or an example from memory."""
+        self._shown[picture.token] = picture.png if picture.preset else picture.name
+        while len(self._shown) > _PICTURES_MAX:
+            self._shown.popitem(last=False)
+
+    def content(self, token: str) -> bytes | None:
+        """The PNG of a token."""
+        found = self._shown.get(token)
+        if isinstance(found, str):
+            path = self._folder / f"{found}.png"
+            return path.read_bytes() if path.is_file() else None
+        return found
+
+
+def make_app(arena: Arena, blocks: gr.Blocks, uploads: Uploads, pictures: Pictures, images_max: int) -> FastAPI:
+    """The application to serve."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    decoding, uploading = asyncio.Semaphore(_DECODED_AT_ONCE_MAX), list[str]()
+
+    @app.get("/health")
+    def health() -> JSONResponse:
+        found = arena.health()
+        return JSONResponse(found, 200 if found["status"] == "ok" else 503)
+
+    @app.get("/check.svg")
+    def check() -> Response:
+        return Response(_CHECK, media_type="image/svg+xml")
+
+    @app.get("/pictures/{token}.png")
+    def picture(token: str) -> Response:
+        content = pictures.content(token)
+        return Response(content, 200 if content else 404, {"cache-control": "private, max-age=3600"}, "image/png")
+
+    @app.post("/gradio_api/upload")
+    async def upload(request: Request) -> JSONResponse:
+        length = request.headers.get("content-length", "")
+        if not length.isdecimal() or int(length) > images_max * UPLOAD_BYTES_MAX + _FORM_BYTES_MAX:
+            return JSONResponse({"error": "too large"}, 413)
+        owner = fingerprint(request.cookies.get(COOKIE, ""))
+        if not owner:
+            return JSONResponse({"error": "open the page first"}, 403)
+        address = arena.visitors.address(request.client.host if request.client else "", request.headers)
+        if uploading.count(address) >= _UPLOADS_OF_ONE_MAX or uploads.wait_seconds(arena.visitors.logged(address)):
+            return JSONResponse({"error": "too many uploads; wait a minute"}, 429)
+        uploading.append(address)
+        try:
+            async with request.form(max_files=images_max, max_fields=1) as form:
+                return JSONResponse(
+                    [await taken(each, owner, address) for each in form.getlist("files") if not isinstance(each, str)]
+                )
+        finally:
+            uploading.remove(address)
+
+    async def taken(file: UploadFile, owner: str, address: str) -> str:
+        async with decoding:
+            return await run_in_threadpool(uploads.take, await file.read(), owner, arena.visitors.logged(address))
+
+    font = ["system-ui", "sans-serif"]
+    theme = gr.themes.Default(font=font, font_mono=["ui-monospace", "monospace"])
+    theme.set(checkbox_check="url(/check.svg)")  # Gradio's own is a data: address, which the policy forbids
+    blocks.queue(api_open=False, default_concurrency_limit=8)
+    mounted: FastAPI = gr.mount_gradio_app(
+        app,
+        blocks,
+        path="/",
+        footer_links=[],
+        theme=theme,
+        css=CSS,
+        show_error=False,
+        max_file_size=UPLOAD_BYTES_MAX,
+        ssr_mode=False,
+        enable_monitoring=False,
+        pwa=False,
+        mcp_server=False,
+        run_history=False,
+    )
+    mounted.add_middleware(_Guard)
+    return mounted
+
+
+class _Guard:
+    """Refuses what the page does not use, and adds the policy, other headers and the browser's cookie."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        if not _USED.fullmatch(scope["path"]) or _from_elsewhere(scope):
+            await Response("Not found", 404)(scope, receive, send)
+            return
+        scope["headers"] = _forwarded_in_one(scope["headers"])
+        answer = _Answer(scope, send)
+        await self._app(scope, receive, answer.send)
+
+
+def _forwarded_in_one(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The lines of X-Forwarded-For as one: a proxy may add a line of its own below the visitor's."""
+    given = [value for name, value in headers if name.lower() == _FORWARDED]
+    others = [(name, value) for name, value in headers if name.lower() != _FORWARDED]
+    return [*others, *([(_FORWARDED, b", ".join(given))] if given else [])]
+
+
+def _from_elsewhere(scope: Scope) -> bool:
+    """Whether a page of another site sent something."""
+    site = dict(scope["headers"]).get(b"sec-fetch-site", b"same-origin")
+    return scope["method"] not in ("GET", "HEAD") and site != b"same-origin"
+
+
+class _Answer:
+    """One response. The page itself is read as a whole, so that its own scripts get the nonce."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._scope, self._send = scope, send
+        self._nonce = secrets.token_urlsafe(16)
+        self._start: MutableMapping[str, Any] = {}
+        self._body = b""
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        """Pass on a part of the response."""
+        if message["type"] == "http.response.start":
+            self._start = message
+            message["headers"] = [*message.get("headers", []), *self._headers()]
+            if not self._is_page():
+                await self._send(message)
+        elif not self._is_page():
+            await self._send(message)
+        else:
+            self._body += message.get("body", b"")
+            if not message.get("more_body"):
+                await self._send_page()
+
+    def _is_page(self) -> bool:
+        return self._scope["path"] == "/" and self._start.get("status") == 200
+
+    async def _send_page(self) -> None:
+        body = _SCRIPT.sub(b'<script nonce="' + self._nonce.encode() + b'"', self._body)
+        headers = [(name, value) for name, value in self._start["headers"] if name.lower() != b"content-length"]
+        headers.append((b"content-length", str(len(body)).encode()))
+        await self._send({**self._start, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
+
+    def _headers(self) -> list[tuple[bytes, bytes]]:
+        headers = _HEADERS | {"content-security-policy": _POLICY.format(nonce=self._nonce)}
+        if self._scope["path"] == "/" and not self._has_cookie():
+            headers["set-cookie"] = f"{COOKIE}={browser_token()}; Path=/; HttpOnly; SameSite=Strict; Max-Age=31536000"
+        return [(name.encode(), value.encode()) for name, value in headers.items()]
+
+    def _has_cookie(self) -> bool:
+        given = dict(self._scope["headers"]).get(b"cookie", b"").decode("latin-1")
+        try:
+            return COOKIE in SimpleCookie(given)
+        except Exception:  # a malformed cookie of another application on this host
+            return False

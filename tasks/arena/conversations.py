@@ -1,0 +1,247 @@
+"""One visitor's conversation with one model or two: what was said, what was voted, and the records of the log.
+
+No I/O and no user interface. A state is what `curate ingest` reads as `state` of a log line (docs/ingest.md).
+"""
+
+import uuid
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from schemas.arena import ArenaModel
+from schemas.conversation import RecordType
+from tasks.arena.names import holds_name, names_of
+from tasks.providers.capabilities import ChatMessage
+
+ROLES = ("user", "assistant")
+TEMPLATE = "arena"
+TURNS_MAX = 50
+CHARACTERS_MAX = 12_000
+"""Of one message."""
+
+
+class Mode(StrEnum):
+    """How a visitor talks to models."""
+
+    BATTLE = "battle"
+    """Two drawn models whose names are hidden until the vote."""
+    SIDE_BY_SIDE = "side_by_side"
+    """Two chosen models."""
+    DIRECT = "direct"
+    """One chosen model."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image that passed the door."""
+
+    name: str
+    """As the log names it: MD5 of the RGBA pixels."""
+    png: bytes = field(repr=False)
+    """PNG of these pixels, without metadata."""
+    token: str
+    """Address on the page, which cannot be guessed."""
+    preset: str | None = None
+    """Path in the collection of example images; None for an upload."""
+    checked: dict[str, Any] = field(default_factory=dict)
+    """What the door measured."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A message of the visitor."""
+
+    text: str
+    pictures: tuple[Picture, ...] = ()
+
+
+@dataclass
+class Answer:
+    """A model's answer, as far as it has come."""
+
+    text: str = ""
+    started: float = 0.0
+    """Epoch seconds."""
+    finished: float = 0.0
+    done: bool = False
+    failed: bool = False
+    stopped: bool = False
+    """Whether the visitor, or a vote, ended it early."""
+    regenerated: int = 0
+    """How many answers to the same prompt came before it."""
+
+
+@dataclass
+class Side:
+    """The conversation with one model."""
+
+    model: ArenaModel
+    conv_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    answers: list[Answer] = field(default_factory=list)
+    logged: bool = False
+    """Whether a line of the log holds it."""
+
+    def names_itself(self) -> bool:
+        """Whether an answer has the model's name."""
+        names = names_of([self.model])
+        return any(holds_name(answer.text, names) for answer in self.answers)
+
+
+@dataclass
+class Conversation:
+    """One round: prompts, and a side for each model."""
+
+    mode: Mode
+    sides: list[Side]
+    owner: str
+    """Token of the browser that opened it."""
+    prompts: list[Prompt] = field(default_factory=list)
+    moderation: list[str] | None = None
+    """What the door's moderation flagged in the texts before the last answers: nothing; None without such texts."""
+    voted: dict[tuple[str, int, int], RecordType] = field(default_factory=dict)
+    """State -> vote; in direct chat one of up, down and flag."""
+    revealed: bool = False
+    """Whether a vote has shown the names of a battle."""
+    closed: bool = False
+    """Whether no more may be said."""
+    voting: bool = False
+    """Whether a vote is being written; meanwhile nothing else is taken."""
+    forgotten: bool = False
+    """Whether its removal was asked for."""
+
+    @property
+    def named(self) -> bool:
+        """Whether the visitor may see the names of the models."""
+        return self.mode is not Mode.BATTLE or self.revealed
+
+    @property
+    def answering(self) -> bool:
+        """Whether an answer is still coming."""
+        return any(side.answers and not side.answers[-1].done for side in self.sides)
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """Changes with every message and every new answer: (prompts, answers that came before the last)."""
+        regenerated = max((side.answers[-1].regenerated for side in self.sides if side.answers), default=0)
+        return len(self.prompts), regenerated
+
+    def may_vote(self, kind: str = "vote") -> bool:
+        """Whether both answers have begun, none failed, nothing was voted on this state, and the round is open.
+
+        What a vote has closed may still be shared.
+        """
+        if self.voting or self.forgotten or (self.closed and kind == "vote"):
+            return False
+        answers = [side.answers[-1] for side in self.sides if len(side.answers) == len(self.prompts) and side.answers]
+        begun = len(answers) == len(self.sides) and all(answer.text and not answer.failed for answer in answers)
+        return begun and (kind, *self.state) not in self.voted
+
+    def messages(self, side: Side) -> list[ChatMessage]:
+        """What is sent to a side's model for its next answer."""
+        said = [ChatMessage("system", side.model.system)] if side.model.system else []
+        for number, prompt in enumerate(self.prompts):
+            images = tuple(("png", picture.png) for picture in prompt.pictures)
+            said.append(ChatMessage("user", prompt.text, images))
+            if number < len(self.prompts) - 1:
+                said.append(ChatMessage("assistant", side.answers[number].text))
+        return said
+
+    def unanswered_pictures(self) -> set[str]:
+        """Names of the last prompt's images when no side has answered it, so that no line of this round has them."""
+        if not self.prompts or not all(side.answers and side.answers[-1].failed for side in self.sides):
+            return set()
+        return {picture.name for picture in self.prompts[-1].pictures}
+
+    def texts(self, *, last_answers: bool = True) -> list[str]:
+        """Everything that was said on all sides, for moderation; also without the answers to the last prompt."""
+        said = [prompt.text for prompt in self.prompts]
+        answers = None if last_answers else len(self.prompts) - 1
+        said += [answer.text for side in self.sides for answer in side.answers[:answers]]
+        return [text for text in dict.fromkeys(said) if text.strip()]
+
+    def state_of(self, side: Side, *, flagged: bool = False) -> dict[str, Any]:
+        """The state of a side, as FastChat's vision arena logs it."""
+        messages: list[list[Any]] = []
+        for number, prompt in enumerate(self.prompts):
+            names = [picture.name for picture in prompt.pictures]
+            messages.append([ROLES[0], [prompt.text, names] if names else prompt.text])
+            answer = side.answers[number].text if number < len(side.answers) else None
+            messages.append([ROLES[1], answer])
+        return {
+            "template_name": TEMPLATE,
+            "system_message": side.model.system,
+            "roles": list(ROLES),
+            "messages": messages,
+            "offset": 0,
+            "conv_id": side.conv_id,
+            "model_name": side.model.name,
+            "has_csam_image": flagged,
+        }
+
+
+def chat_record(conversation: Conversation, side: Side, user: str, about: dict[str, Any]) -> dict[str, Any]:
+    """The line of one answer."""
+    answer = side.answers[-1]
+    model = side.model
+    return {
+        "tstamp": round(answer.finished, 4),
+        "type": RecordType.CHAT.value,
+        "model": model.name,
+        "gen_params": {
+            "temperature": model.temperature,
+            "top_p": model.top_p,
+            "max_new_tokens": model.answer_tokens_max,
+        },
+        "start": round(answer.started, 4),
+        "finish": round(answer.finished, 4),
+        "state": conversation.state_of(side),
+        "ip": user,
+        "arena": {
+            **about,
+            "mode": conversation.mode.value,
+            "regenerated": answer.regenerated,
+            "stopped": answer.stopped,
+            "names_itself": side.names_itself(),
+            "presets": [picture.preset for prompt in conversation.prompts for picture in prompt.pictures],
+            "moderation": {
+                "flagged_categories": conversation.moderation,
+                "images": [picture.checked for prompt in conversation.prompts for picture in prompt.pictures],
+            },
+        },
+    }
+
+
+def vote_record(
+    conversation: Conversation, kind: RecordType, now: float, user: str, about: dict[str, Any], reason: str = ""
+) -> dict[str, Any]:
+    """The line of a vote, of feedback in direct chat, or of a shared conversation."""
+    record: dict[str, Any] = {"tstamp": round(now, 4), "type": kind.value}
+    if conversation.mode is Mode.DIRECT:
+        side = conversation.sides[0]
+        record |= {"model": side.model.name, "state": conversation.state_of(side)}
+    else:
+        hidden = conversation.mode is Mode.BATTLE
+        record |= {
+            "models": ["" if hidden else side.model.name for side in conversation.sides],
+            "states": [conversation.state_of(side) for side in conversation.sides],
+        }
+    record["ip"] = user
+    if reason:
+        record["reason"] = reason
+    return record | {"arena": {**about, "mode": conversation.mode.value}}
+
+
+def flagged_record(conversation: Conversation, side: Side, name: str, now: float, user: str) -> dict[str, Any]:
+    """The line of an upload that is on a list of known images; it goes to the file of flagged conversations."""
+    state = conversation.state_of(side, flagged=True)
+    state["messages"] += [[ROLES[0], ["", [name]]], [ROLES[1], None]]
+    return {
+        "tstamp": round(now, 4),
+        "type": RecordType.CHAT.value,
+        "model": side.model.name,
+        "gen_params": {},
+        "start": round(now, 4),
+        "finish": round(now, 4),
+        "state": state,
+        "ip": user,
+    }

@@ -1,0 +1,185 @@
+"""The arena's logs, line for line as FastChat's vision arena writes them.
+
+A line is one `write` and one `fsync` under a lock on the file, so several processes may write, and a killed one leaves
+at most half of the last line; the next line then starts on its own. Nothing is acknowledged before it is on the disk.
+"""
+
+import fcntl
+import os
+import re
+import secrets
+from collections.abc import Collection, Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from schemas.errors import BadInput, why_unreadable
+
+IMAGES, FLAGGED_IMAGES = "serve_images", "csam_images"
+TAKEDOWNS = "takedown_requests.txt"
+_NAME = re.compile(r"vision-(?:tmp|csam)-(\d{4}-\d{2}-\d{2})-conv\.json")
+_PRIVATE = 0o600
+
+
+class LogsUnwritable(Exception):
+    """The log folder cannot be written; the arena takes no messages until it can."""
+
+
+class LogFolder:
+    """The folder that one server's logs and images are written to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.writable = True
+        """Whether the last write succeeded."""
+
+    def prepare(self, today: date) -> None:
+        """Make the folder. Raises BadInput when it cannot be written, or holds logs of a day that is still to come."""
+        try:
+            (self.folder / IMAGES).mkdir(parents=True, exist_ok=True)
+            self.check()
+        except (OSError, LogsUnwritable) as error:
+            cause = error if isinstance(error, OSError) else error.__cause__
+            why = why_unreadable(cause if isinstance(cause, Exception) else error)
+            raise BadInput(f"--logs {str(self.folder)!r} cannot be written ({why}); give a folder that can") from None
+        latest = max((file.day for file in self._files()), default=today)
+        if latest > today:
+            raise BadInput(
+                f"--logs {str(self.folder)!r} holds lines of {latest}, and this machine's clock says {today} (UTC); "
+                "set the clock, or give another folder"
+            )
+
+    def check(self) -> None:
+        """Write and remove a few bytes. Raises LogsUnwritable."""
+        probe = self.folder / f".writable-{os.getpid()}"
+        try:
+            with self._failing():
+                _write_whole(probe, b"\n" * 4096)
+        finally:
+            probe.unlink(missing_ok=True)
+
+    def append(self, record: dict[str, Any], now: datetime, *, flagged: bool = False) -> None:
+        """Write a record to the file of its UTC day. Raises LogsUnwritable; the line is then not in the file."""
+        kind = "csam" if flagged else "tmp"
+        line = orjson.dumps(record) + b"\n"
+        with self._failing():
+            _append(self.folder / f"vision-{kind}-{now.astimezone(UTC):%Y-%m-%d}-conv.json", line)
+
+    def keep_image(self, name: str, png: bytes) -> None:
+        """Store an image under its name, unless it is there."""
+        with self._failing():
+            self._keep(self.folder / IMAGES / f"{name}.png", png)
+
+    def drop_images(self, names: Collection[str]) -> None:
+        """Delete images that no line of any conversation names."""
+        unnamed = {name: name.encode() for name in names}
+        with self._failing():
+            for file in self._files() if unnamed else []:
+                with file.path.open("rb") as stream:
+                    for line in stream:
+                        unnamed = {name: raw for name, raw in unnamed.items() if raw not in line}
+            for name in unnamed:
+                (self.folder / IMAGES / f"{name}.png").unlink(missing_ok=True)
+
+    def quarantine(self, name: str, content: bytes) -> None:
+        """Keep an upload that is on a list of known images, as it came, for the operator alone."""
+        with self._failing():
+            (self.folder / FLAGGED_IMAGES).mkdir(mode=0o700, exist_ok=True)
+            self._keep(self.folder / FLAGGED_IMAGES / name, content)
+
+    def ask_takedown(self, conv_ids: list[str]) -> None:
+        """Add conversation ids to the list that `curate takedown --store DIR -` reads."""
+        with self._failing():
+            _append(self.folder / TAKEDOWNS, "".join(f"{conv_id}\n" for conv_id in conv_ids).encode())
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Every whole record of earlier days and today, in order; unreadable lines are left out."""
+        for file in self._files():
+            with file.path.open("rb") as stream:
+                for line in stream:
+                    try:
+                        record = orjson.loads(line)
+                    except orjson.JSONDecodeError:
+                        continue
+                    if isinstance(record, dict):
+                        yield record
+
+    def _files(self) -> list["_File"]:
+        if not self.folder.is_dir():
+            return []
+        dated = ((path, _day(path.name)) for path in sorted(self.folder.iterdir()))
+        return [_File(path, day) for path, day in dated if day]
+
+    def _keep(self, path: Path, content: bytes) -> None:
+        if not path.exists():
+            part = path.with_suffix(f".part-{secrets.token_hex(8)}")
+            try:
+                _write_whole(part, content)
+                part.replace(path)
+            finally:
+                part.unlink(missing_ok=True)
+
+    def _failing(self) -> "_Failing":
+        return _Failing(self)
+
+
+class _File:
+    """A log file and its day."""
+
+    def __init__(self, path: Path, day: date) -> None:
+        self.path, self.day = path, day
+
+
+class _Failing:
+    """Turns errors of the disk into LogsUnwritable and notes on the folder whether it can be written."""
+
+    def __init__(self, logs: LogFolder) -> None:
+        self._logs = logs
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            self._logs.writable = False
+            raise LogsUnwritable from error
+        self._logs.writable = self._logs.writable if error else True
+
+
+def _day(name: str) -> date | None:
+    """The day of a log file; None for other files."""
+    match = _NAME.fullmatch(name)
+    try:
+        return date.fromisoformat(match[1]) if match else None
+    except ValueError:  # a month 13
+        return None
+
+
+def _append(path: Path, line: bytes) -> None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, _PRIVATE)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        size = os.fstat(descriptor).st_size
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":  # a process was killed in the middle of a line
+            line = b"\n" + line
+        try:
+            if os.write(descriptor, line) != len(line):
+                raise OSError(28, os.strerror(28))
+            os.fsync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, size)
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
+    try:
+        with open(descriptor, "wb", closefd=False) as stream:
+            stream.write(content)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,113 @@
+"""Descriptions of one aspect and level: written one after the other, checked as far as words can be checked."""
+
+import re
+from collections.abc import Sequence
+
+from schemas.author_replies import WrittenDescription
+from schemas.generated import Capability, CheckQuestion, GeneratedAspect, GeneratedBench, GeneratedDescription, Level
+from tasks.bench.generate.word_graph import WordGraph
+from tasks.bench.generate.wordings import mentions, words_of
+from tasks.providers.capabilities import Author, DescriptionWanted, Failed
+from tasks.storage.content_id import combined_id
+
+ATTEMPTS = 3
+"""Times a description is asked for before it is dropped."""
+KEY_WORDS = range(4, 7)
+_NOT_THE_OBSERVERS = re.compile(r"\b(?:his|her|its|their|own|stage) (?:left|right)\b(?! of)", re.IGNORECASE)
+
+
+class CellDescriptions:
+    """Descriptions of one aspect and level, in order; earlier ones decide which words are kept out of later ones."""
+
+    def __init__(
+        self, bench: GeneratedBench, capability: Capability, aspect: GeneratedAspect, name: str, level: Level
+    ) -> None:
+        self._bench, self._capability, self._aspect = bench, capability, aspect
+        self._name, self._level = name, level
+        self._graph, self._texts = WordGraph(), list[str]()
+
+    def known(self, description: GeneratedDescription) -> None:
+        """Take a stored description into account."""
+        self._graph.add(description.topic_word, description.key_words)
+        self._texts.append(description.description)
+
+    def write(self, author: Author, number: int) -> GeneratedDescription | Failed:
+        """The next description with its check questions."""
+        kept_out, failed = (self._graph.kept_out() if self._bench.graph else ()), Failed("description_rejected")
+        description_id = description_id_of(self._bench.bench, self._aspect.aspect, self._name, number)
+        for attempt in range(ATTEMPTS):
+            seed = f"{self._bench.seed} {description_id} {attempt}"
+            wanted = DescriptionWanted(self._capability, self._aspect, self._name, self._level, kept_out, seed)
+            reply = author.describe(wanted)
+            if isinstance(reply, Failed):
+                return reply
+            if description_problem(reply, self._level, kept_out, self._texts):
+                continue
+            checks = author.checks(reply.description, self._level.checks)
+            if isinstance(checks, Failed):
+                return checks
+            asked = sound_checks(checks.checks[: self._level.checks])
+            if not asked:
+                failed = Failed("no_check_questions")
+                continue
+            return self._row(description_id, number, reply, kept_out, asked, author.version)
+        return failed
+
+    def _row(
+        self,
+        description_id: str,
+        number: int,
+        reply: WrittenDescription,
+        kept_out: Sequence[str],
+        checks: list[CheckQuestion],
+        version: str,
+    ) -> GeneratedDescription:
+        return GeneratedDescription(
+            description_id=description_id,
+            bench=self._bench.bench,
+            aspect=self._aspect.aspect,
+            level=self._name,
+            number=number,
+            **reply.model_dump(),
+            kept_out=list(kept_out),
+            checks=checks,
+            version=version,
+        )
+
+
+def description_id_of(bench: str, aspect: int, level: str, number: int) -> str:
+    """Id of a description, the same in every run."""
+    return combined_id("description", [bench, str(aspect), level, str(number)])
+
+
+def description_problem(
+    reply: WrittenDescription, level: Level, kept_out: Sequence[str], known: Sequence[str]
+) -> str | None:
+    """Why a description is asked for again; null for one that can be used."""
+    words = words_of(reply.description)
+    if not words or len(words) > level.words_max:
+        return f"{len(words)} words, of at most {level.words_max}"
+    if not reply.topic_word.strip() or len(reply.key_words) not in KEY_WORDS:
+        return f"{len(reply.key_words)} key words"
+    if any(mentions(reply.topic_word, word) for word in kept_out):
+        return "a topic word that was to be kept out"
+    if _NOT_THE_OBSERVERS.search(reply.description):
+        return "left or right of somebody in the image"
+    if any(words == words_of(text) for text in known):
+        return "the same as an earlier one"
+    return None
+
+
+def sound_checks(checks: Sequence[CheckQuestion]) -> list[CheckQuestion]:
+    """Check questions whose parent stands before them and whose answer is among their choices.
+
+    The first wrong one ends the list, because later ones refer to places in it.
+    """
+    sound: list[CheckQuestion] = []
+    for place, each in enumerate(checks):
+        among = not each.choices or any(words_of(choice) == words_of(each.answer) for choice in each.choices)
+        parent = each.parent is None or 0 <= each.parent < place
+        if not (each.question.strip() and words_of(each.answer) and among and parent):
+            break
+        sound.append(each)
+    return sound

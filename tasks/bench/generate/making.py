@@ -1,0 +1,283 @@
+"""Does what a benchmark lacks, call by call, and stores each result as it arrives. A failed call stores nothing."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
+
+import polars as pl
+
+from schemas.errors import BadInput
+from schemas.generated import (
+    Drawing,
+    DrawingState,
+    Fate,
+    GeneratedBench,
+    GeneratedDescription,
+    GeneratedFate,
+    GeneratedQuestion,
+)
+from schemas.policy import GeneratedRule
+from schemas.row import Row
+from schemas.settings import Settings
+from tasks.bench.generate.alignment import align
+from tasks.bench.generate.aspects import write_aspects
+from tasks.bench.generate.capability_files import levels, load_capability
+from tasks.bench.generate.descriptions import CellDescriptions, description_id_of
+from tasks.bench.generate.items import Accepted, make_items
+from tasks.bench.generate.questions import ATTEMPTS, write_question
+from tasks.bench.generate.standing import Made, Next, Standing, read_bench
+from tasks.providers import MAKERS, Providers
+from tasks.providers.capabilities import Author, Failed, ImageModel, Viewer
+from tasks.runtime.parallel import map_as_done
+from tasks.runtime.progress import progress
+from tasks.storage.arriving import Keep, arriving
+from tasks.storage.content_id import combined_id
+from tasks.storage.queries.images import StoredImages
+from tasks.storage.tables import Store, frame_of
+from tasks.storage.tombstones import Tombstones
+
+TOLD = (
+    "Draw exactly what is described and nothing else, without any writing. Left and right are those of somebody who "
+    "looks at the image.\n\n"
+)
+"""What the image model is told before the description."""
+NUMBERS_A_ROUND = 16
+"""Descriptions of one aspect and level that are written before any is stored."""
+
+
+@dataclass
+class Work:
+    """What a stage did."""
+
+    calls: Counter[str] = field(default_factory=Counter)
+    """Results by capability."""
+    failures: Counter[str] = field(default_factory=Counter)
+    """`capability: reason` of calls that gave nothing."""
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def took(self, capability: str, result: Row | Failed) -> bool:
+        """Count a result; whether it is one."""
+        self.calls[capability] += 1
+        if isinstance(result, Failed):
+            self.failures[f"{capability}: {result.reason}"] += 1
+        return not isinstance(result, Failed)
+
+
+def begin(store: Store, settings: Settings) -> GeneratedBench:
+    """Record how the benchmark is made. Raises BadInput in a store of logs, and when it was begun in another way."""
+    if store.height("log_files"):
+        raise BadInput(
+            f"store {store.root!r} holds an arena's logs; give --store a folder of its own, because a policy "
+            "decides on all of a store"
+        )
+    wanted = settings.generate
+    bench = GeneratedBench(
+        bench=wanted.name,
+        capability=load_capability(wanted.capability).model_dump_json(),
+        general=wanted.general,
+        fine=wanted.fine,
+        per_aspect=wanted.per_aspect,
+        levels=wanted.levels,
+        graph=wanted.graph,
+        seed=settings.seed,
+        providers=[f"{name}={Providers(settings.providers).names[name]}" for name in sorted(MAKERS)],
+    )
+    known = store.read("generated_benches").filter(bench=bench.bench).to_dicts()
+    if known and (was := GeneratedBench.model_validate(known[0])) != bench:
+        name = next(name for name in GeneratedBench.model_fields if getattr(was, name) != getattr(bench, name))
+        raise BadInput(
+            f"--bench {bench.bench!r} was begun with other {name.replace('_', ' ')}: {_shown(getattr(was, name))}, not "
+            f"{_shown(getattr(bench, name))}; give the same, or another name"
+        )
+    if not known:
+        store.append("generated_benches", frame_of(GeneratedBench, [bench]))
+    return bench
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def write_missing_aspects(store: Store, made: Made, author: Author, work: Work) -> None:
+    """All aspects, or none."""
+    if made.aspects:
+        return
+    found = write_aspects(author, made.bench, made.capability)
+    if isinstance(found, Failed):
+        work.took("author", found)
+        return
+    work.calls["author"] += 1
+    store.append("generated_aspects", frame_of(type(found[0]), found))
+    work.counts["aspects"] = len(found)
+
+
+def write_missing_descriptions(store: Store, made: Made, author: Author, work: Work) -> None:
+    """Some of every aspect and level at a time, so that a killed run has written most of what it paid for."""
+    for first in range(0, made.bench.per_aspect, NUMBERS_A_ROUND):
+        last = min(first + NUMBERS_A_ROUND, made.bench.per_aspect)
+        known = {
+            each.description.description_id: each.description for each in read_bench(store, made.bench.bench).standings
+        }
+        cells = list(product(sorted(made.aspects), made.bench.levels))
+        write = partial(_write_cell, made, author, known, range(first, last))
+        with (
+            progress("descriptions", len(cells)) as advance,
+            arriving(store, "generated_descriptions") as keep,
+            arriving(store, "generated_fates") as end,
+        ):
+            for results in map_as_done(write, cells, author.calls_at_once):
+                for description_id, result in results:
+                    _keep_description(made, description_id, result, keep, end, work)
+                advance()
+
+
+def _keep_description(
+    made: Made, description_id: str, result: GeneratedDescription | Failed, keep: Keep, end: Keep, work: Work
+) -> None:
+    if isinstance(result, Failed) and result.reason in ("description_rejected", "no_check_questions"):
+        fate = GeneratedFate(
+            description_id=description_id, bench=made.bench.bench, fate=Fate.DROPPED, reason=result.reason, images=0,
+            score=None,
+        )  # fmt: skip
+        end([fate.model_dump()])
+        work.counts[result.reason] += 1
+    elif work.took("author", result) and not isinstance(result, Failed):
+        keep([result.model_dump()])
+        work.counts["descriptions"] += 1
+
+
+def _write_cell(
+    made: Made, author: Author, known: dict[str, GeneratedDescription], numbers: range, cell: tuple[int, str]
+) -> list[tuple[str, GeneratedDescription | Failed]]:
+    """The missing descriptions of one aspect and level; after a failed call no more are asked for."""
+    aspect, level = cell
+    writer = CellDescriptions(made.bench, made.capability, made.aspects[aspect], level, levels()[level])
+    found: list[tuple[str, GeneratedDescription | Failed]] = []
+    for number in range(numbers.stop):
+        description_id = description_id_of(made.bench.bench, aspect, level, number)
+        if description_id in known:
+            writer.known(known[description_id])
+        elif number in numbers and description_id not in made.fates:
+            result = writer.write(author, number)
+            found.append((description_id, result))
+            if isinstance(result, GeneratedDescription):
+                writer.known(result)
+            elif result.reason not in ("description_rejected", "no_check_questions"):
+                break
+    return found
+
+
+def draw_missing(store: Store, made: Made, pictures: ImageModel, rule: GeneratedRule, work: Work) -> None:
+    """Order every image that is wanted now. Writes `drawings`, which the intake of images then empties."""
+    ordered = set(store.read("drawings", ["description_id", "attempt"]).iter_rows())
+    wanted = [each for each in made.standings if each.next(rule)[0] is Next.DRAW]
+    orders = [(each.description, each.next_attempt) for each in wanted]
+    orders = [(each, attempt) for each, attempt in orders if (each.description_id, attempt) not in ordered]
+    draw = partial(_draw, pictures, made.bench.seed)
+    with progress("drawings", len(orders)) as advance, arriving(store, "drawings") as keep:
+        for result in map_as_done(draw, orders, pictures.calls_at_once):
+            if work.took("pictures", result) and not isinstance(result, Failed):
+                keep([result.model_dump()])
+                work.counts[result.state] += 1
+            advance()
+
+
+def _draw(pictures: ImageModel, seed: int, order: tuple[GeneratedDescription, int]) -> Drawing | Failed:
+    description, attempt = order
+    told = TOLD + description.description
+    content = pictures.draw(told, f"{seed} {description.description_id} {attempt}")
+    if isinstance(content, Failed) and content.reason != "refused":
+        return content
+    drawn = not isinstance(content, Failed)
+    return Drawing(
+        description_id=description.description_id,
+        attempt=attempt,
+        name=combined_id("drawing", [description.description_id, str(attempt)]),
+        told=told,
+        state=DrawingState.DRAWN if drawn else DrawingState.REFUSED,
+        content=content if isinstance(content, bytes) else b"",
+        version=pictures.version,
+    )
+
+
+def check_missing(store: Store, made: Made, viewer: Viewer, rule: GeneratedRule, work: Work) -> None:
+    """Ask the viewer about every image that has no alignment yet, then end what the policy drops."""
+    wanted = {each.images[-1].image_id or "": each for each in made.standings if each.next(rule)[0] is Next.CHECK}
+    images = StoredImages(store, "images")
+
+    def check(image_id: str) -> Row | Failed:
+        standing, stored = wanted[image_id], images[image_id]
+        return align(viewer, standing.description, standing.images[-1], (stored.format, stored.bytes))
+
+    ordered = images.ordered(wanted)
+    with progress("checked images", len(ordered)) as advance, arriving(store, "alignments") as keep:
+        for result in map_as_done(check, ordered, viewer.calls_at_once):
+            if work.took("viewer", result) and not isinstance(result, Failed):
+                keep([result.model_dump()])
+            advance()
+    now = read_bench(store, made.bench.bench).standings
+    dropped = [(each, why) for each in now for needs, why in [each.next(rule)] if needs is Next.DROP]
+    end_all(store, [each.ended(Fate.DROPPED, why) for each, why in dropped], work)
+    work.counts.update(each.next(rule)[0] for each in now)
+
+
+def end_all(store: Store, fates: Sequence[GeneratedFate], work: Work) -> None:
+    """Write the ends of some descriptions."""
+    store.append("generated_fates", frame_of(GeneratedFate, fates))
+    work.counts.update(each.reason or str(each.fate) for each in fates)
+
+
+def write_missing_questions(store: Store, made: Made, author: Author, rule: GeneratedRule, work: Work) -> None:
+    """A question for every accepted image; rejected ones are asked for again, at most ATTEMPTS in all."""
+    wanted = [each for each in made.standings if each.next(rule)[0] is Next.ASK and not _settled(each.questions)]
+    ask = partial(_ask, made, author)
+    with progress("questions", len(wanted)) as advance, arriving(store, "generated_questions") as keep:
+        for results in map_as_done(ask, wanted, author.calls_at_once):
+            for result in results:
+                if work.took("author", result) and not isinstance(result, Failed):
+                    keep([result.model_dump()])
+                    work.counts["rejected" if result.problem else "accepted"] += 1
+            advance()
+    now = read_bench(store, made.bench.bench).standings
+    asked = [each for each in now if each.next(rule)[0] is Next.ASK and _settled(each.questions)]
+    fates = [
+        each.ended(Fate.DROPPED, "question") if each.questions[-1].problem else each.ended(Fate.ITEM) for each in asked
+    ]
+    end_all(store, fates, work)
+
+
+def _settled(questions: Sequence[GeneratedQuestion]) -> bool:
+    return bool(questions) and (not questions[-1].problem or len(questions) >= ATTEMPTS)
+
+
+def _ask(made: Made, author: Author, standing: Standing) -> list[GeneratedQuestion | Failed]:
+    found: list[GeneratedQuestion | Failed] = []
+    description, alignment = standing.description, standing.last
+    assert alignment is not None, "a question is written for a checked image"
+    for attempt in range(len(standing.questions), ATTEMPTS):
+        aspect = made.aspects[description.aspect]
+        result = write_question(author, made.capability, aspect, description, alignment, attempt, made.bench.seed)
+        found.append(result)
+        if isinstance(result, Failed) or not result.problem:
+            break
+    return found
+
+
+def write_items(store: Store, made: Made, tombstones: Tombstones, work: Work) -> None:
+    """The items, once every description has its end; they never change afterwards. What was taken down becomes none."""
+    if made.items or len(made.fates) < made.wanted:
+        work.counts["unfinished"] = made.wanted - len(made.fates)
+        return
+    accepted = [
+        Accepted(each.description, each.questions[-1], each.images[-1].name) for each in made.standings if each.accepted
+    ]
+    every = make_items(made.bench, made.aspects, accepted)
+    gone = tombstones.conversations(pl.Series([item.item_id for item in every], dtype=pl.String))
+    items = [item for item in every if item.item_id not in gone]
+    if missing := sum(fate.fate is Fate.ITEM for fate in made.fates.values()) - len(items):
+        work.counts["taken_down"] = missing
+    if items:
+        store.append("generated_items", frame_of(type(items[0]), items))

@@ -1,0 +1,174 @@
+"""Where each description of a benchmark stands: what is stored about it, and what comes next."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeVar
+
+import polars as pl
+
+from schemas.errors import BadInput
+from schemas.generated import (
+    Alignment,
+    Capability,
+    DrawingState,
+    Fate,
+    GeneratedAspect,
+    GeneratedBench,
+    GeneratedDescription,
+    GeneratedFate,
+    GeneratedImage,
+    GeneratedItem,
+    GeneratedQuestion,
+)
+from schemas.policy import GeneratedRule
+from schemas.row import Row
+from schemas.tables import TABLES
+from tasks.storage.tables import Store
+
+AnyRow = TypeVar("AnyRow", bound=Row)
+
+
+class Next(StrEnum):
+    """What a description needs."""
+
+    DRAW = "draw"
+    CHECK = "check"
+    ASK = "ask"
+    DROP = "drop"
+    DONE = "done"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One description with all that is stored about it."""
+
+    description: GeneratedDescription
+    images: list[GeneratedImage]
+    """By attempt."""
+    alignments: Mapping[int, Alignment]
+    """Attempt -> alignment."""
+    questions: list[GeneratedQuestion]
+    """By attempt."""
+    fate: GeneratedFate | None
+
+    @property
+    def last(self) -> Alignment | None:
+        """The alignment of the last image."""
+        return self.alignments.get(self.images[-1].attempt) if self.images else None
+
+    @property
+    def next_attempt(self) -> int:
+        """Number of the image that would be ordered next; an earlier one may have been taken down."""
+        return self.images[-1].attempt + 1 if self.images else 0
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it ended as an item, and its image and question are still there: a takedown removes them."""
+        ended = self.fate is not None and self.fate.fate is Fate.ITEM
+        return ended and bool(self.images and self.questions)
+
+    def next(self, rule: GeneratedRule) -> tuple[Next, str]:
+        """(what it needs, why it is dropped)."""
+        if self.fate is not None:
+            return Next.DONE, ""
+        if not self.images:
+            return Next.DRAW, ""
+        image = self.images[-1]
+        if image.state is DrawingState.REFUSED:
+            return Next.DROP, "refused"
+        if image.state is DrawingState.DRAWN and self.last is None:
+            return Next.CHECK, ""
+        if self.last is not None and self.last.score >= rule.alignment_min:
+            return Next.ASK, ""
+        if self.next_attempt <= rule.redraws_max:
+            return Next.DRAW, ""
+        return Next.DROP, "unusable" if self.last is None else "alignment"
+
+    def ended(self, fate: Fate, reason: str = "") -> GeneratedFate:
+        """The end of it."""
+        return GeneratedFate(
+            description_id=self.description.description_id,
+            bench=self.description.bench,
+            fate=fate,
+            reason=reason,
+            images=len(self.images),
+            score=self.last.score if self.last else None,
+        )
+
+
+@dataclass(frozen=True)
+class Made:
+    """One benchmark as far as it is made."""
+
+    bench: GeneratedBench
+    aspects: dict[int, GeneratedAspect] = field(default_factory=dict)
+    standings: list[Standing] = field(default_factory=list)
+    fates: dict[str, GeneratedFate] = field(default_factory=dict)
+    """Description id -> its end, also of descriptions that could not be written."""
+    items: list[GeneratedItem] = field(default_factory=list)
+
+    @property
+    def capability(self) -> Capability:
+        """The capability it tests."""
+        return Capability.model_validate_json(self.bench.capability)
+
+    @property
+    def wanted(self) -> int:
+        """Descriptions that it is to have."""
+        return self.bench.general * self.bench.fine * self.bench.per_aspect * len(self.bench.levels)
+
+
+def read_bench(store: Store, name: str) -> Made:
+    """What is stored of a benchmark. Raises BadInput when there is none of this name."""
+    found = _rows(store, "generated_benches", GeneratedBench, pl.col("bench") == name)
+    if not found:
+        names = sorted(store.read("generated_benches", ["bench"])["bench"])
+        raise BadInput(
+            f"--bench {name!r}: store {store.root!r} has no benchmark of this name; "
+            + (f"it has {', '.join(names)}" if names else "make one with `curate bench generate`")
+        )
+    of_bench = pl.col("bench") == name
+    descriptions = _rows(store, "generated_descriptions", GeneratedDescription, of_bench)
+    ids = pl.col("description_id").is_in([each.description_id for each in descriptions])
+    images = _by_description(_rows(store, "generated_images", GeneratedImage, ids))
+    alignments = _by_description(_rows(store, "alignments", Alignment, ids))
+    questions = _by_description(_rows(store, "generated_questions", GeneratedQuestion, ids))
+    fates = {each.description_id: each for each in _rows(store, "generated_fates", GeneratedFate, of_bench)}
+    aspects = _rows(store, "generated_aspects", GeneratedAspect, of_bench)
+    return Made(
+        found[0],
+        {each.aspect: each for each in aspects},
+        [_standing(each, images, alignments, questions, fates) for each in descriptions],
+        fates,
+        _rows(store, "generated_items", GeneratedItem, of_bench),
+    )
+
+
+def _standing(
+    description: GeneratedDescription,
+    images: Mapping[str, list[GeneratedImage]],
+    alignments: Mapping[str, list[Alignment]],
+    questions: Mapping[str, list[GeneratedQuestion]],
+    fates: Mapping[str, GeneratedFate],
+) -> Standing:
+    own = description.description_id
+    measured = {each.attempt: each for each in alignments.get(own, ())}
+    return Standing(description, images.get(own, []), measured, questions.get(own, []), fates.get(own))
+
+
+Owned = TypeVar("Owned", GeneratedImage, Alignment, GeneratedQuestion)
+
+
+def _by_description(rows: Iterable[Owned]) -> dict[str, list[Owned]]:
+    found: dict[str, list[Owned]] = {}
+    for row in rows:
+        found.setdefault(row.description_id, []).append(row)
+    return found
+
+
+def _rows(store: Store, table: str, row: type[AnyRow], wanted: pl.Expr) -> list[AnyRow]:
+    """The rows of a table, each once by its sort columns, in their order."""
+    keys = list(TABLES[table].sort)
+    rows = store.read(table).filter(wanted).unique(keys, keep="first", maintain_order=True).sort(keys)
+    return [row.model_validate(each) for each in rows.to_dicts()]

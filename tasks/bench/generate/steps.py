@@ -1,0 +1,125 @@
+"""The Prefect tasks of a benchmark made on demand. Each does what is not done yet; a failed call is made again."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+import numpy as np
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from schemas.asked_model import AskedModel
+from schemas.generated_results import AuditMode
+from schemas.policy import GeneratedRule
+from schemas.run import LATER_CAUSES, StageReport
+from schemas.settings import Settings
+from tasks.bench.generate import audit, making
+from tasks.bench.generate.items import key_counts
+from tasks.bench.generate.making import Work
+from tasks.bench.generate.standing import Made, read_bench
+from tasks.bench.generate.word_graph import mean_cosine
+from tasks.providers import Providers
+from tasks.runtime.timing import timed
+from tasks.storage.queries.benches.generated_items import kept_items
+from tasks.storage.tables import Store
+from tasks.storage.tombstones import Tombstones
+from tasks.storage.user_ids import store_key
+
+STAND_INS = "made with embedded stand-ins ({}): it shows that the way works, and ranks nothing in public"
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def write_texts(settings: Settings, providers: Providers) -> StageReport:
+    """Record the benchmark; then its aspects, descriptions and check questions."""
+    store, work = Store.open(settings.store), Work()
+    bench = making.begin(store, settings)
+    making.write_missing_aspects(store, read_bench(store, bench.bench), providers["author"], work)
+    if (made := read_bench(store, bench.bench)).aspects:
+        making.write_missing_descriptions(store, made, providers["author"], work)
+    return _report("bench_texts", work, [_diversity(read_bench(store, bench.bench), providers)])
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def draw_images(settings: Settings, providers: Providers, rule: GeneratedRule) -> StageReport:
+    """Order the images that are wanted now. Writes `drawings`."""
+    store, made, work = *_opened(settings), Work()
+    making.draw_missing(store, made, providers["pictures"], rule, work)
+    return _report("bench_drawings", work)
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def check_images(settings: Settings, providers: Providers, rule: GeneratedRule) -> StageReport:
+    """Ask the viewer about the new images. Writes `alignments`, and `generated_fates` of what the policy drops."""
+    store, made, work = *_opened(settings), Work()
+    making.check_missing(store, made, providers["viewer"], rule, work)
+    return _report("bench_checks", work)
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def write_questions(settings: Settings, providers: Providers, rule: GeneratedRule) -> StageReport:
+    """Questions of accepted images, and the items once every description has its end."""
+    store, made, work = *_opened(settings), Work()
+    making.write_missing_questions(store, made, providers["author"], rule, work)
+    tombstones = Tombstones(store, store_key(store))
+    making.write_items(store, read_bench(store, made.bench.bench), tombstones, work)
+    finished = read_bench(store, made.bench.bench)
+    return _report("bench_questions", work, _summary(finished))
+
+
+@task(cache_policy=NO_CACHE)
+@timed
+def ask_again(settings: Settings, models: Sequence[AskedModel], modes: Collection[AuditMode]) -> StageReport:
+    """Ask the kept items of a benchmark again in these modes. Writes `audit_answers`."""
+    store, work, name = Store.open(settings.store), Work(), settings.evaluate.generated or ""
+    descriptions = {each.description.description_id: each.description for each in read_bench(store, name).standings}
+    every = {item.item_id: item for item in read_bench(store, name).items}
+    kept = set(kept_items(store, name).conversations["conversation_id"])
+    audit.ask_again(store, [every[i] for i in every if i in kept], descriptions, models, modes, work)
+    return _report("audit", work)
+
+
+def _opened(settings: Settings) -> tuple[Store, Made]:
+    store = Store.open(settings.store)
+    return store, read_bench(store, settings.generate.name)
+
+
+def _summary(made: Made) -> list[str]:
+    """What the benchmark holds, and what became of the rest."""
+    dropped = Counter(fate.reason for fate in made.fates.values() if fate.reason)
+    notes = [f"{len(made.fates):,} of {made.wanted:,} descriptions have their end, {len(made.items):,} are items"]
+    notes += [f"dropped: {', '.join(f'{reason} {count:,}' for reason, count in sorted(dropped.items()))}"] * bool(
+        dropped
+    )
+    for level, letters in key_counts(made.items).items():
+        notes.append(f"{level}: keys {', '.join(f'{letter} {count:,}' for letter, count in letters.items())}")
+    embedded = [each.partition("=")[0] for each in made.bench.providers if each.endswith("=embedded")]
+    return [*notes, STAND_INS.format(", ".join(embedded))] if embedded else notes
+
+
+def _diversity(made: Made, providers: Providers) -> str:
+    """The mean cosine of descriptions of one aspect and level, over all of these."""
+    cells: dict[tuple[int, str], list[int]] = {}
+    for place, each in enumerate(made.standings):
+        cells.setdefault((each.description.aspect, each.description.level), []).append(place)
+    if not made.standings:
+        return "no descriptions yet"
+    vectors = np.asarray(providers["text_embedding"].embed_texts([e.description.description for e in made.standings]))
+    found = [value for places in cells.values() if (value := mean_cosine(vectors[places])) is not None]
+    words = "with" if made.bench.graph else "without"
+    if not found:
+        return "one description for each aspect and level: no diversity to measure"
+    return f"mean cosine of descriptions of one aspect and level, {words} the graph of words: {np.mean(found):.3f}"
+
+
+def _report(stage: str, work: Work, notes: list[str] | None = None) -> StageReport:
+    ordered = sorted(work.failures.items(), key=lambda each: (LATER_CAUSES.get(each[0].split(": ")[1], 0), each[0]))
+    return StageReport(
+        stage=stage,
+        counts=dict(sorted(work.counts.items())),
+        model_calls=dict(sorted(work.calls.items())),
+        failures=dict(ordered),
+        notes=notes or [],
+    )

@@ -1,0 +1,57 @@
+"""Texts compared by their words: case, articles, punctuation and number words do not matter."""
+
+import re
+from collections.abc import Iterable
+
+_ARTICLES = frozenset({"a", "an", "the"})
+_SMALL = frozenset({"of", "and", "in", "on", "with", "for", "to", "at", "their", "its", "is", "are"}) | _ARTICLES
+_NUMBER_WORDS = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
+)  # fmt: skip
+_NUMBERS = {word: str(number) for number, word in enumerate(_NUMBER_WORDS)}
+_WORD = re.compile(r"[^\W_]+")
+ALIKE_MIN = 0.8
+"""Share of words in common from which one name repeats another."""
+
+
+def words_of(text: str) -> list[str]:
+    """Its words in lower case, without articles, number words as digits."""
+    found = _WORD.findall(text.lower())
+    said = [word for word in found if word not in _ARTICLES] or found  # an option may be the letter A
+    return [_NUMBERS.get(word, word) for word in said]
+
+
+def same(first: str, second: str) -> bool:
+    """Whether two short answers say the same."""
+    return words_of(first) == words_of(second)
+
+
+def alike(first: str, second: str) -> bool:
+    """Whether two names share at least ALIKE_MIN of their words (Jaccard), small words left out."""
+    one, other = ({word for word in words_of(text) if word not in _SMALL} for text in (first, second))
+    return bool(one | other) and len(one & other) / len(one | other) >= ALIKE_MIN
+
+
+def repeats(name: str, known: Iterable[str]) -> bool:
+    """Whether a name repeats one of those that are known."""
+    return any(alike(name, each) for each in known)
+
+
+def mentions(text: str, phrase: str) -> bool:
+    """Whether a text has all words of a phrase, small words left out."""
+    wanted = {word for word in words_of(phrase) if word not in _SMALL}
+    return bool(wanted) and wanted <= set(words_of(text))
+
+
+def content_words(text: str) -> frozenset[str]:
+    """The words of a text, small words left out, plurals as singulars."""
+    return frozenset(_singular(word) for word in words_of(text) if word not in _SMALL)
+
+
+def _singular(word: str) -> str:
+    if len(word) > 4 and word.endswith("ies"):
+        return f"{word[:-3]}y"
+    if word.endswith(("ches", "shes", "xes", "sses")):
+        return word[:-2]
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us")) else word

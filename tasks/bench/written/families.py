@@ -1,0 +1,74 @@
+"""Instruction families: the shipped file with VisIT-Bench's 70, or a file of one's own."""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import Field, ValidationError
+
+from schemas.errors import BadInput, why_unreadable
+from schemas.row import Row
+from tasks.runtime.untrusted import one_line
+from tasks.runtime.yaml_files import read_yaml
+
+SHIPPED = Path(__file__).with_suffix(".yaml")
+_SIGNS = re.compile(r"[^0-9a-z]+")
+
+
+class Family(Row):
+    """One instruction family with an example, as a writer is shown it."""
+
+    name: str = Field(min_length=1, max_length=80)
+    """Its name."""
+    origin: Literal["new", "reformatted"]
+    """Whether its instructions are written for the benchmark, or made from an existing data set."""
+    images: Literal["one", "several"]
+    """Whether an instruction is about one image or several."""
+    instruction: str
+    """Instruction of the example."""
+    shows: list[str]
+    """What each image of the example shows."""
+    response: str
+    """What a good answer to the example says."""
+
+
+class Families(Row):
+    """The content of a families file."""
+
+    version: str
+    """Name and version of the list."""
+    families: list[Family]
+    """Every family."""
+
+    def named(self, name: str) -> Family | None:
+        """The family of this name, however its capitals and signs are written; None when there is none."""
+        return next((each for each in self.families if key_of(each.name) == key_of(name)), None)
+
+
+def key_of(name: str) -> str:
+    """A name without capitals and signs: `Who to call?` and `who_to_call` are one family."""
+    return _SIGNS.sub("_", name.casefold()).strip("_")
+
+
+@cache
+def load_families(file: Path = SHIPPED) -> Families:
+    """The families of a file. Raises BadInput when it cannot be used, or names a family twice."""
+    where = f"families {file.name!r}"
+    try:
+        found = Families.model_validate(read_yaml(file))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{where} cannot be read ({why_unreadable(error)})") from None
+    except yaml.YAMLError:
+        raise BadInput(f"{where} is not YAML; see docs/written_bench.md for its keys") from None
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in problem["loc"])
+        raise BadInput(f"{where}: {place or 'the whole file'}: {problem['msg']}; see docs/written_bench.md") from None
+    seen = set[str]()
+    for family in found.families:
+        if key_of(family.name) in seen:
+            raise BadInput(f"{where} has the family {one_line(family.name, 60)!r} twice; keep one of the two")
+        seen.add(key_of(family.name))
+    return found

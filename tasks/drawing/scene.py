@@ -1,0 +1,129 @@
+"""What is in a scene, as data and as sentences: the grammar that the embedded author writes and image model reads.
+
+Left and right are always the observer's.
+"""
+
+import re
+from dataclasses import dataclass, replace
+
+from tasks.drawing.shapes import OUTLINES
+
+KINDS = tuple(OUTLINES)
+COLOURS = {
+    "red": 0.0, "orange": 0.075, "yellow": 0.155, "green": 0.36, "turquoise": 0.49, "blue": 0.625, "purple": 0.755,
+    "pink": 0.905,
+}  # fmt: skip
+"""Colour -> hue in turns."""
+SIZES = ("small", "large")
+NUMBERS = ("One", "Two", "Three", "Four", "Five", "Six")
+PLACES = (
+    "at the top left", "at the top", "at the top right",
+    "on the left", "in the middle", "on the right",
+    "at the bottom left", "at the bottom", "at the bottom right",
+)  # fmt: skip
+"""Cells of a grid of three rows and three columns, row by row."""
+PLAIN = "plain"
+SETTINGS = {
+    PLAIN: "The background is plain.",
+    "meadow": "The scene is set in a meadow.",
+    "beach": "The scene is set on a beach.",
+    "snowfield": "The scene is set on a snowfield.",
+    "room": "The scene is set in a room.",
+    "street": "The scene is set on a street.",
+}
+"""Setting -> its sentence."""
+LIGHTS = {"day": "It is day.", "dusk": "It is dusk.", "night": "It is night."}
+"""Light -> its sentence."""
+RELATIONS = ("to the left of", "to the right of", "above", "below")
+LARGE_MAX = 4
+"""More things than this of one kind are small, because a cell has no room for more large ones."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some things of one kind, colour and size in one place."""
+
+    kind: str
+    """One of KINDS."""
+    number: int
+    """1 to 6."""
+    colour: str
+    """One of COLOURS."""
+    size: str
+    """small or large."""
+    place: str
+    """One of PLACES."""
+
+    @property
+    def noun(self) -> str:
+        """The kind in the right number."""
+        return self.kind if self.number == 1 else plural(self.kind)
+
+    @property
+    def named(self) -> str:
+        """Such as `the three large red balls`."""
+        count = "" if self.number == 1 else f"{NUMBERS[self.number - 1].lower()} "
+        return f"the {count}{self.size} {self.colour} {self.noun}"
+
+    @property
+    def sentence(self) -> str:
+        """One sentence, such as: Three large red balls are at the top left."""
+        verb = "is" if self.number == 1 else "are"
+        return f"{NUMBERS[self.number - 1]} {self.size} {self.colour} {self.noun} {verb} {self.place}."
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Groups of things, each of another kind and in another place, with a setting and a light."""
+
+    groups: tuple[Group, ...]
+    setting: str = PLAIN
+    light: str = "day"
+
+    def with_group(self, index: int, **changes: object) -> "Scene":
+        """The same scene with one group changed."""
+        changed = replace(self.groups[index], **changes)  # type: ignore[arg-type]  # checked by the caller's grammar
+        return replace(self, groups=(*self.groups[:index], changed, *self.groups[index + 1 :]))
+
+
+def plural(kind: str) -> str:
+    """More than one of a kind."""
+    return kind + ("es" if kind.endswith(("x", "s")) else "s")
+
+
+def relation(first: Group, second: Group) -> str | None:
+    """Where the first is seen from the second; null unless both are in one row or in one column."""
+    (row, column), (other_row, other_column) = (divmod(PLACES.index(each.place), 3) for each in (first, second))
+    if row == other_row:
+        return RELATIONS[0] if column < other_column else RELATIONS[1]
+    if column == other_column:
+        return RELATIONS[2] if row < other_row else RELATIONS[3]
+    return None
+
+
+def described(scene: Scene, relations: bool, light: bool) -> str:
+    """The scene in sentences; `relations` adds one for each pair of neighbours that stand in a row or a column."""
+    told = [group.sentence for group in scene.groups]
+    for first, second in zip(scene.groups, scene.groups[1:], strict=False):
+        if relations and (where := relation(first, second)):
+            verb = "is" if first.number == 1 else "are"
+            told.append(f"The {first.noun} {verb} {where} the {second.noun}.")
+    told.append(SETTINGS[scene.setting])
+    return " ".join([*told, LIGHTS[scene.light]] if light else told)
+
+
+_KINDS = "|".join([*KINDS, *map(plural, KINDS)])
+_GROUP = re.compile(
+    rf"\b({'|'.join(NUMBERS)}) ({'|'.join(SIZES)}) ({'|'.join(COLOURS)}) ({_KINDS}) (?:is|are) ({'|'.join(PLACES)})\."
+)
+
+
+def scene_in(text: str) -> Scene | None:
+    """The scene that a text describes in the words of the grammar; null when it has no sentence about things."""
+    groups = []
+    for number, size, colour, noun, place in _GROUP.findall(text):
+        kind = next(kind for kind in KINDS if noun in (kind, plural(kind)))
+        groups.append(Group(kind, NUMBERS.index(number) + 1, colour, size, place))
+    setting = next((name for name, told in SETTINGS.items() if told in text), PLAIN)
+    light = next((name for name, told in LIGHTS.items() if told in text), "day")
+    return Scene(tuple(groups), setting, light) if groups else None

@@ -1,0 +1,229 @@
+"""Routes of the review pages. Verdicts are posted with a token of the form, from pages of the same origin only."""
+
+import secrets
+from collections.abc import Callable
+from typing import Annotated, Any
+from urllib.parse import parse_qs, quote, unquote
+
+from fastapi import Depends, FastAPI, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from starlette.background import BackgroundTask
+
+from schemas.review import Waiting
+from tasks.explore.listing import BATTLE, CONVERSATION, item_key
+from tasks.explore.review.desk import REVIEWER_CHARACTERS_MAX, Desk, Refused
+from tasks.explore.review.queues import fingerprint, subject_of
+from tasks.explore.server import Served
+from tasks.explore.source import Item, blinded
+from tasks.runtime.untrusted import one_line
+
+FIRST = "/review"
+_COOKIE = "curate_reviewer_{}"
+"""With the port, as the explorer's own."""
+_FORM_BYTES_MAX = 20_000
+Fields = dict[str, list[str]]
+
+
+async def _fields(request: Request) -> Fields:
+    """The fields of a posted form; none of a longer one."""
+    content = bytearray()
+    async for piece in request.stream():
+        content += piece
+        if len(content) > _FORM_BYTES_MAX:
+            return {}
+    return parse_qs(content.decode(errors="replace"), max_num_fields=100)
+
+
+Form = Annotated[Fields, Depends(_fields)]
+
+
+def review_routes(desk: Desk, port: Callable[[], int], reviewer: str = "") -> Callable[[FastAPI, Served], str]:
+    """A function that adds the pages of a desk to an explorer. `reviewer`: a name that need not be asked for."""
+
+    def add(app: FastAPI, served: Served) -> str:
+        served.pages.more_tabs.append(("Review", FIRST))
+        pages = _ReviewPages(desk, served, reviewer, port)
+        _reading(app, pages)
+        _writing(app, pages)
+        return FIRST
+
+    return add
+
+
+class _ReviewPages:
+    """What the routes share: the desk, the explorer's pages, and the token that forms send back."""
+
+    def __init__(self, desk: Desk, served: Served, reviewer: str, port: Callable[[], int]) -> None:
+        self.desk, self.served, self.token = desk, served, secrets.token_urlsafe(24)
+        self._reviewer, self._port = reviewer, port
+
+    @property
+    def cookie(self) -> str:
+        """Name of the cookie with the reviewer's name."""
+        return _COOKIE.format(self._port())
+
+    def reviewer(self, request: Request) -> str:
+        """The name that the reviewer gave; empty before."""
+        return reviewer_name(unquote(request.cookies.get(self.cookie, ""))) or self._reviewer
+
+    def page(self, made: Callable[[], str | None]) -> Response:
+        """A page, after which the journal is taken in when nobody else writes."""
+        response = self.served.answer(made)
+        response.background = BackgroundTask(self.desk.take_in)
+        return response
+
+    def refused(self, text: str, back: str, status: int = 409) -> Response:
+        """A page that says why nothing was stored."""
+        html = self.served.pages.more("refused.html", "Review", text=text, back=back)
+        return HTMLResponse(html, status)
+
+    def home(self, reviewer: str) -> str:
+        """The queues, how far they are, and what the verdicts say."""
+        return self.served.pages.more(
+            "reviews.html", "Review", progress=self.desk.progress(reviewer), reviewer=reviewer, token=self.token,
+            figures=self.desk.figures(), in_journal=self.desk.in_journal, most=REVIEWER_CHARACTERS_MAX,
+        )  # fmt: skip
+
+    def item(self, name: str, key: str, reviewer: str, last: str, whole: bool) -> str | None:
+        """One item of a queue with its choices; None when it does not wait. `whole`: also long messages."""
+        waiting = self.desk.items(name).get(key)
+        if waiting is None:
+            return None
+        shown = self.shown(name, key)
+        values: dict[str, Any] = {
+            "queue": self.desk.queues[name],
+            "waiting": waiting,
+            "key": key,
+            "shown": fingerprint(waiting),
+            "mine": self.desk.given(name).get(subject_of(waiting), {}).get(reviewer, ""),
+            "left": self.desk.progress_of(name, reviewer).left,
+            "last": last if last in self.desk.items(name) else "",
+            "item": shown,
+            "images": [each for each in shown.images if each.image_id in waiting.image_ids] if shown else [],
+            "opened": self.opened(name, key),
+            "has_hidden": self._has_hidden(waiting, shown),
+            "in_journal": self.desk.in_journal,
+            "token": self.token,
+        }
+        return self.served.pages.more("review.html", "Review", whole=whole, alone=_is_alone(waiting), **values)
+
+    def _has_hidden(self, waiting: Waiting, shown: Item | None) -> bool:
+        """Whether something is masked or blurred until somebody asks for it."""
+        if not _is_alone(waiting):
+            return shown is not None and shown.has_hidden
+        blurred = any(self.served.source.hidden_image(image_id) for image_id in waiting.image_ids)
+        return blurred or any(stretch.hidden for text in waiting.texts for stretch in text.stretches)
+
+    def conversation(self, name: str, key: str) -> str:
+        """Key of the conversation or battle of an item in the explorer."""
+        item = self.desk.items(name)[key]
+        return item_key(BATTLE, item.battle_id) if item.battle_id else item_key(CONVERSATION, item.conversation_id)
+
+    def shown(self, name: str, key: str) -> Item | None:
+        """The conversation or battle of an item; None when it is taken down or quarantined."""
+        waiting = self.desk.items(name)[key]
+        found = self.served.source.item(self.conversation(name, key), self.opened(name, key))
+        return blinded(found, waiting.swapped) if found and waiting.blinded else found
+
+    def opened(self, name: str, key: str) -> bool:
+        """Whether somebody asked for what is masked."""
+        return self._opening(name, key) in self.served.opened
+
+    def open(self, name: str, key: str) -> None:
+        """Note that somebody asked for what is masked in an item: the whole conversation, or only what is shown."""
+        waiting = self.desk.items(name)[key]
+        if _is_alone(waiting):
+            self.served.open_images(self._opening(name, key), waiting.image_ids)
+        else:
+            self.served.open(self.conversation(name, key))
+
+    def _opening(self, name: str, key: str) -> str:
+        waiting = self.desk.items(name)[key]
+        return f"{name} {key}" if _is_alone(waiting) else self.conversation(name, key)
+
+
+def _is_alone(waiting: Waiting) -> bool:
+    """Whether images or texts are shown instead of the whole conversation."""
+    return bool(waiting.image_ids or waiting.texts)
+
+
+def reviewer_name(text: str) -> str:
+    """A name on one line without marks that turn the direction of text."""
+    return one_line(text, REVIEWER_CHARACTERS_MAX).strip()
+
+
+def _reading(app: FastAPI, pages: _ReviewPages) -> None:
+    desk = pages.desk
+
+    @app.get(FIRST)
+    def home(request: Request) -> Response:
+        return pages.page(lambda: pages.home(pages.reviewer(request)))
+
+    @app.get(FIRST + "/{name}")
+    def queue(request: Request, name: str, after: str = "", last: str = "") -> Response:
+        reviewer, found = pages.reviewer(request), list[str]()
+
+        def made() -> str | None:
+            if name not in desk.queues:
+                return None
+            found.extend(filter(None, [desk.next_key(name, reviewer, after)]))
+            return pages.home(reviewer)
+
+        response = pages.page(made)
+        if not reviewer or not found or response.status_code != 200:
+            return response
+        told = f"?last={quote(last)}" if last else ""
+        return RedirectResponse(f"{FIRST}/{name}/{found[0]}{told}", 303)
+
+    @app.get(FIRST + "/{name}/{key}")
+    def item(request: Request, name: str, key: str, last: str = "", whole: str = "") -> Response:
+        reviewer = pages.reviewer(request)
+        if not reviewer:
+            return RedirectResponse(FIRST, 303)
+        return pages.page(lambda: pages.item(name, key, reviewer, last, bool(whole)) if name in desk.queues else None)
+
+
+def _writing(app: FastAPI, pages: _ReviewPages) -> None:
+    desk = pages.desk
+
+    def checked(name: str, key: str, fields: Fields) -> Response | None:
+        """What to answer instead, when the form is not of these pages or there is no such item any more."""
+        token = fields.get("token", [""])[0]
+        if not secrets.compare_digest(token.encode(), pages.token.encode()):
+            return pages.refused("This form is of an earlier start of the explorer. Nothing was stored.", FIRST, 403)
+        response = pages.served.answer(lambda: "" if name in desk.queues and key in desk.items(name) else None)
+        if response.status_code == 404 and name in desk.queues:
+            gone = "This item does not wait any more: it was decided or taken down. Nothing was stored."
+            return pages.refused(gone, f"{FIRST}/{name}")
+        return None if response.status_code == 200 else response
+
+    @app.post(FIRST)
+    def sign_in(fields: Form) -> Response:
+        token = fields.get("token", [""])[0]
+        if not secrets.compare_digest(token.encode(), pages.token.encode()):
+            return pages.refused("This form is of an earlier start of the explorer.", FIRST, 403)
+        name = reviewer_name(fields.get("reviewer", [""])[0])
+        response = RedirectResponse(FIRST, 303)
+        response.set_cookie(pages.cookie, quote(name), httponly=True, samesite="strict")
+        return response
+
+    @app.post(FIRST + "/{name}/{key}")
+    def give(request: Request, name: str, key: str, fields: Form) -> Response:
+        if (instead := checked(name, key, fields)) is not None:
+            return instead
+        reviewer = pages.reviewer(request)
+        if not reviewer:
+            return pages.refused("Say who you are first. Nothing was stored.", FIRST)
+        try:
+            desk.give(name, key, fields.get("shown", [""])[0], fields.get("verdict", []), reviewer)
+        except Refused as refused:
+            return pages.refused(str(refused), f"{FIRST}/{name}/{key}")
+        task = BackgroundTask(desk.take_in)
+        return RedirectResponse(f"{FIRST}/{name}?after={key}&last={key}", 303, background=task)
+
+    @app.post(FIRST + "/{name}/{key}/open")
+    def open_item(name: str, key: str, fields: Form) -> Response:
+        if (instead := checked(name, key, fields)) is not None:
+            return instead
+        pages.open(name, key)
+        return RedirectResponse(f"{FIRST}/{name}/{key}", 303)

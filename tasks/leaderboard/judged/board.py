@@ -1,0 +1,221 @@
+"""Boards from a judge's verdicts: every model against one baseline, whose score is 50.
+
+With one common opponent, a model's maximum-likelihood Bradley-Terry win rate is its weighted wins, with ties as half,
+out of all its weighted verdicts; so WildVision-Bench's and Arena-Hard's scores need no fit. `1000 + 400 log10(odds)`
+is the rating.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from schemas.errors import BadInput, known_values
+from schemas.judging import BoardMethod, JudgeRating, NoVerdict, Orders, Resampled
+from schemas.rating import Rating
+from tasks.leaderboard.bradley_terry import SCALE
+from tasks.leaderboard.intervals import draws, quantiles95
+from tasks.leaderboard.judged.bias import same_vendor
+from tasks.leaderboard.leaderboard import OVERALL
+from tasks.leaderboard.votes import Matrix, Numbers, Vector, Votes, rateable, votes
+
+COVERAGE_MIN = 0.95
+_OF_SEAT = {"A>>B": 2, "A>B": 1, "A=B": 0, "B>A": -1, "B>>A": -2}
+"""Label -> outcome for the first seat."""
+_LABEL = {outcome: label for label, outcome in _OF_SEAT.items()}
+_COUNTS = {"much_better": 2, "better": 1, "tie": 0, "worse": -1, "much_worse": -2}
+
+
+def outcomes(verdicts: pl.DataFrame, baseline: str) -> pl.DataFrame:
+    """`verdicts` (question_id, model_a, model_b, label) with two more columns.
+
+    `model` is the one that is not the baseline; `outcome` int8 is its, from 2 (much better) to -2, or null.
+    Raises BadInput for an unknown label, a baseline that is not in every verdict, and two verdicts on one pair of
+    answers in one order.
+    """
+    names = {*verdicts["model_a"].unique(), *verdicts["model_b"].unique()}
+    if baseline not in names:
+        raise BadInput(f"no verdict on the baseline {known_values(baseline, names)}")
+    unknown = set(verdicts["label"].drop_nulls()) - _OF_SEAT.keys()
+    if unknown:
+        raise BadInput(f"unknown label {known_values(min(unknown), _OF_SEAT)}")
+    first, second = pl.col("model_a"), pl.col("model_b")
+    seat = pl.col("label").replace_strict(_OF_SEAT, return_dtype=pl.Int8)
+    told = verdicts.with_columns(
+        model=pl.when(first == baseline).then(second).otherwise(first),
+        outcome=pl.when(second == baseline)
+        .then(pl.when(first == baseline).then(-seat).otherwise(seat))
+        .otherwise(-seat),
+    )
+    if not (others := told.filter((first != baseline) & (second != baseline))).is_empty():
+        raise BadInput(f"a verdict compares {others['model_a'][0]!r} and {others['model_b'][0]!r}, not {baseline!r}")
+    pairs = told.filter(first != second)
+    if not (double := pairs.filter(pairs.select("question_id", "model_a", "model_b").is_duplicated())).is_empty():
+        row = double.row(0, named=True)
+        raise BadInput(f"model {row['model']!r} has two verdicts on question {row['question_id']!r} in one order")
+    return told
+
+
+def judge_boards(
+    verdicts: pl.DataFrame,
+    method: BoardMethod,
+    judge: str,
+    tokens: Mapping[str, float],
+    slices: Sequence[str] = (),
+    prompts: Mapping[str, int] | None = None,
+) -> list[JudgeRating]:
+    """One board per slice, best model first; by default of all prompts.
+
+    `verdicts` has question_id, model_a, model_b, label, and a bool column for every slice but `overall`. `tokens` maps
+    a model to the mean tokens of its answers, `prompts` a slice to its prompts, of which coverage is the share; without
+    it, those with a row in `verdicts`. Raises BadInput as `outcomes` does, and for an unknown slice.
+    """
+    told = outcomes(verdicts, method.baseline)
+    known = [OVERALL, *(name for name in verdicts.columns if ":" in name)]
+    unknown = [name for name in slices if name not in (*known, "all")]
+    if unknown:
+        raise BadInput(f"no verdicts in slice {known_values(unknown[0], known)}")
+    rows = []
+    for name in known if "all" in slices else slices or (OVERALL,):
+        chosen = told if name == OVERALL else told.filter(pl.col(name))
+        rows += _board(chosen, name, method, judge, tokens, (prompts or {}).get(name, 0))
+    return rows
+
+
+def as_ratings(board: Sequence[JudgeRating]) -> list[Rating]:
+    """The scores of a board as ratings, for agreement with another board."""
+    return [
+        Rating(
+            slice=row.slice,
+            model=row.model,
+            rating=row.score,
+            ci95_low=row.score_ci95_low,
+            ci95_high=row.score_ci95_high,
+            rank=row.rank,
+            battles=row.much_better + row.better + row.tie + row.worse + row.much_worse,
+            flags=row.flags,
+        )
+        for row in board
+        if row.score is not None
+    ]
+
+
+def _board(
+    told: pl.DataFrame, name: str, method: BoardMethod, judge: str, tokens: Mapping[str, float], prompts: int
+) -> list[JudgeRating]:
+    each = _counting(told, method)
+    shown = max(prompts, each["question_id"].n_unique()) * int(each.group_by("question_id", "model").len()["len"].max())  # type: ignore[arg-type]
+    cast = _votes(battles_of(told, method), method)
+    models = sorted({*each["model"], method.baseline})
+    numbers, counted = _numbers(cast, models, method), _counted(each, _seen(method))
+    rows = []
+    for model, of_model in zip(models, numbers, strict=True):
+        counts = counted.get(model) or dict.fromkeys((*_COUNTS, "no_verdict"), 0)
+        verdicts = counts.pop("verdicts", 0)
+        coverage = 1.0 if model == method.baseline else verdicts / shown
+        flags = _flags(of_model["score"], coverage) + ["same_vendor"] * same_vendor(judge, model)
+        about = {
+            "slice": name,
+            "judge": judge,
+            "model": model,
+            "mean_tokens": tokens.get(model),
+            "coverage": coverage,
+            "flags": flags,
+        }
+        rows.append(JudgeRating.model_validate({"win_rate": None, "reward": None} | about | of_model | counts))
+    return sorted(rows, key=lambda row: (row.score is None, -(row.score or 0), row.model))
+
+
+def _numbers(cast: Votes, models: list[str], method: BoardMethod) -> list[dict[str, float | None]]:
+    """Score, rating, their intervals, and the rank of each model."""
+    score = 100 * np.stack([_win_shares(cast, models, method.baseline), *_intervals(cast, models, method)])
+    rating, bounded = np.full(score.shape, np.nan), (score > 0) & (score < 100)
+    rating[bounded] = 1000 + SCALE * np.log(score[bounded] / (100 - score[bounded]))
+    rank = np.where(np.isnan(score[0]), np.nan, 1 + (score[1][None, :] > score[2][:, None]).sum(axis=1))
+    names = ("score", "score_ci95_low", "score_ci95_high", "rating", "ci95_low", "ci95_high", "rank")
+    of_models = np.vstack([score, rating, rank]).T.tolist()
+    return [dict(zip(names, (None if np.isnan(n) else n for n in each), strict=True)) for each in of_models]
+
+
+def _flags(score: float | None, coverage: float) -> list[str]:
+    marks = {"low_coverage": coverage < COVERAGE_MIN, "only_wins": score == 100, "only_losses": score == 0}
+    return [flag for flag, holds in marks.items() if holds]
+
+
+def _both_agree(told: pl.DataFrame) -> pl.DataFrame:
+    """One row per prompt and model: the winner that both orders name, with the weaker strength, or else a tie."""
+    outcome = pl.col("outcome")
+    weaker = pl.when(outcome.min() > 0).then(outcome.min()).when(outcome.max() < 0).then(outcome.max()).otherwise(0)
+    merged = told.group_by("question_id", "model", maintain_order=True).agg(
+        shown=pl.len(), outcome=pl.when(outcome.count() == 2).then(weaker)
+    )
+    if (merged["shown"] < 2).all():
+        raise BadInput("--orders agree needs verdicts in both orders, and every pair was shown in one; use each")
+    return merged
+
+
+def battles_of(told: pl.DataFrame, method: BoardMethod) -> pl.DataFrame:
+    """`outcomes` as `rateable` battles, of each model against the baseline, with the weights and ties of the method."""
+    cast = _counting(told, method).with_columns(_seen(method)).drop_nulls("outcome")
+    label = pl.col("outcome").replace_strict(_LABEL, return_dtype=pl.String)
+    battles = cast.select("question_id", model_a="model", model_b=pl.lit(method.baseline), winner=label)
+    return rateable(battles, strong_weight=method.strong_weight)
+
+
+def _counting(told: pl.DataFrame, method: BoardMethod) -> pl.DataFrame:
+    return _both_agree(told) if method.orders is Orders.AGREE else told
+
+
+def _seen(method: BoardMethod) -> pl.Expr:
+    return pl.col("outcome").fill_null(0) if method.no_verdict is NoVerdict.TIE else pl.col("outcome")
+
+
+def _votes(battles: pl.DataFrame, method: BoardMethod) -> Votes:
+    """One vote per battle."""
+    cast = votes(battles, "question_id")
+    if method.interval is Resampled.PROMPTS:
+        return cast
+    return replace(cast, times=cast.weight, weight=np.ones(len(cast.weight)), cluster=None).grouped()
+
+
+def _win_shares(cast: Votes, models: list[str], baseline: str, times: Vector | None = None) -> Vector:
+    """Win rate (models,) against the baseline, 0 to 1; NaN without a vote, 0.5 for the baseline."""
+    won, games = cast.sums(times)
+    place = {name: number for number, name in enumerate(models)}
+    numbers: Numbers = np.array([place[name] for name in cast.models], np.int64)
+    ends = numbers[cast.pairs] if len(cast.pairs) else np.zeros((0, 2), np.int64)
+    is_first = ends[:, 0] != place[baseline]
+    share = np.divide(won, games, out=np.full(len(won), np.nan), where=games > 0)
+    shares = np.full(len(models), np.nan)
+    shares[np.where(is_first, ends[:, 0], ends[:, 1])] = np.where(is_first, share, 1 - share)
+    shares[place[baseline]] = 0.5
+    return shares
+
+
+def _intervals(cast: Votes, models: list[str], method: BoardMethod) -> tuple[Vector, Vector]:
+    """95 % intervals of win rates. Resampled rows get the published quantiles: NumPy's, with the point as a round."""
+    point = _win_shares(cast, models, method.baseline)
+    known, low, high = ~np.isnan(point), point.copy(), point.copy()
+    if known.sum() > 1:
+        rounds = [_win_shares(cast, models, method.baseline, n) for n in draws(cast, method.bootstraps, method.seed)]
+        samples: Matrix = np.array(rounds)[:, known]
+        if method.interval is Resampled.PROMPTS:
+            low[known], high[known] = quantiles95(samples, point[known])
+        else:
+            low[known], high[known] = np.nanquantile(np.vstack([point[known], samples]), [0.025, 0.975], axis=0)
+    return low, high
+
+
+def _counted(each: pl.DataFrame, seen: pl.Expr) -> dict[str, dict[str, float]]:
+    """Model -> its five counts, no_verdict, verdicts, win_rate and reward. Prompts without a verdict are not won."""
+    outcome = pl.col("outcome").cast(pl.Int64)
+    won = each.group_by("question_id", "model").agg(won=outcome.fill_null(0).sum() > 0)
+    rates = won.group_by("model").agg(win_rate=100 * pl.col("won").mean())
+    counts = each.group_by("model").agg(
+        **{name: (seen == value).sum() for name, value in _COUNTS.items()},
+        no_verdict=outcome.null_count(),
+        verdicts=outcome.count(),
+        reward=50 * outcome.fill_null(0).mean(),
+    )
+    return {row.pop("model"): row for row in counts.join(rates, on="model").to_dicts()}

@@ -1,0 +1,134 @@
+"""The verdicts of a store that one board is computed from: of one judge version, on one draw, with one baseline."""
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from schemas.errors import BadInput, known_values
+from tasks.storage.queries.benches.visit_battles import VISIT
+from tasks.storage.queries.conversation_features import CATEGORIES, with_labels
+from tasks.storage.queries.signals import Versions, signal_values
+from tasks.storage.tables import Store
+
+COLUMNS = [
+    "question_id", "model_a", "model_b", "baseline", "answer_a", "answer_b", "label", "judge", "judge_version", "draw",
+    "fenced_marks", "document_id", "protocol",
+]  # fmt: skip
+"""Of `verdicts`: what a board needs."""
+
+
+def stored_verdicts(
+    store: Store, versions: Versions, wanted: Mapping[str, str | None], answer_versions: Sequence[str] = ()
+) -> pl.DataFrame:
+    """The verdicts with the wanted baseline, judge_version and draw; null or no value where there is only one.
+
+    Of a model that has some of `answer_versions`, only the verdicts on those answers.
+
+    Every slice with a prompt is a bool column: `topic:<name>`, `category:<tag>`, `question:<category>` and
+    `image:<domain>`. Raises BadInput without verdicts, and where several judge versions, draws, baselines or versions
+    of a model's answers are left: a board never mixes them.
+    """
+    verdicts = store.read("verdicts", COLUMNS).filter(~pl.col("protocol").is_in(VISIT))  # they have boards of their own
+    if verdicts.is_empty():
+        raise BadInput(f"store {store.root!r} has no verdicts; make them with `curate judge compare`")
+    for column in ("baseline", "judge_version", "draw"):
+        value = wanted.get(column)
+        known = sorted(verdicts[column].unique())
+        option = f"--{column.replace('_', '-')}"
+        if value is not None and value not in known:
+            raise BadInput(f"{option} {known_values(value, known)}")
+        if value is None and len(known) > 1:
+            raise BadInput(
+                f"a board never mixes verdicts of several {column}s; choose with {option}: {', '.join(known)}"
+            )
+        verdicts = verdicts.filter(pl.col(column) == (value or known[0]))
+    return with_slices(store, _of_versions(verdicts, answer_versions), versions)
+
+
+def prompts_by_slice(store: Store, question_ids: Sequence[str], versions: Versions) -> dict[str, int]:
+    """Slice -> how many of these prompts are in it; empty without prompts."""
+    if not question_ids:
+        return {}
+    slices = _slices(store, question_ids, versions)
+    return {"overall": len(question_ids)} | {name: int(slices[name].sum()) for name in slices.columns[1:]}
+
+
+def mean_tokens(store: Store, verdicts: pl.DataFrame) -> dict[str, float]:
+    """Model -> mean tokens of the answers that were judged."""
+    judged = _answers(verdicts).unique()
+    answers = store.read("answers", [*judged.columns, "tokens"])
+    counted = answers.join(judged, on=judged.columns, nulls_equal=True).drop_nulls("tokens")
+    return dict(counted.group_by("model").agg(pl.col("tokens").mean()).iter_rows())
+
+
+def judged_texts(store: Store, verdicts: pl.DataFrame) -> list[tuple[str, str, str]]:
+    """(model, question_id, text) of the answers that were judged."""
+    answers = store.read("answers", ["model", "question_id", "text", "version"])
+    return list(
+        answers.join(_answers(verdicts).unique(), on=["question_id", "model", "version"], how="semi")
+        .select("model", "question_id", "text")
+        .iter_rows()
+    )
+
+
+def _answers(verdicts: pl.DataFrame) -> pl.DataFrame:
+    """question_id, document_id, model and version of both answers of every verdict."""
+    of_prompt = ["question_id", "document_id"]
+    sides = [verdicts.select(*of_prompt, model=f"model_{side}", version=f"answer_{side}") for side in ("a", "b")]
+    return pl.concat(sides)
+
+
+def _of_versions(verdicts: pl.DataFrame, chosen: Sequence[str]) -> pl.DataFrame:
+    """The verdicts on the chosen versions of answers. Raises BadInput when a model is left with several."""
+    found = _answers(verdicts).select("model", "version").unique()
+    if unknown := sorted(set(chosen) - set(found["version"])):
+        raise BadInput(f"--answer-version {known_values(unknown[0], set(found['version']))}")
+    taken = found.filter(pl.col("version").is_in(chosen))
+    left = pl.concat([taken, found.join(taken, on="model", how="anti")])
+    for model, several in left.group_by("model").agg(pl.col("version").sort()).sort("model").iter_rows():
+        if len(several) > 1:
+            raise BadInput(
+                f"verdicts on {len(several)} versions of the answers of {model!r} do not mix; choose with "
+                f"--answer-version: {', '.join(several)}"
+            )
+    for side in ("a", "b"):
+        of_side = left.rename({"model": f"model_{side}", "version": f"answer_{side}"})
+        verdicts = verdicts.join(of_side, on=of_side.columns, how="semi", maintain_order="left")
+    return verdicts
+
+
+def _asked(store: Store, question_ids: Sequence[str]) -> pl.DataFrame:
+    """conversation_id and document_id of the prompts, redacted where their decisions say so. Reads no texts."""
+    columns, chosen = ["conversation_id", "document_id"], pl.col("conversation_id").is_in(list(question_ids))
+    decided = store.read("decisions", ["item_id", "redactions", "policy_hash"])
+    redacted = decided.filter(pl.col("redactions").list.len() > 0).select("policy_hash", conversation_id="item_id")
+    made = store.read("redacted_conversations", [*columns, "policy_hash"]).filter(chosen)
+    made = made.join(redacted, on=["conversation_id", "policy_hash"], how="semi").select(columns)
+    originals = store.read("conversations", columns).filter(chosen)
+    return pl.concat([originals.join(made, on="conversation_id", how="anti"), made])
+
+
+def _slices(store: Store, question_ids: Sequence[str], versions: Versions) -> pl.DataFrame:
+    """conversation_id, and a bool column for every topic, tag, question category and image domain of the prompts."""
+    asked = _asked(store, question_ids)
+    tags = signal_values(store, "categories", versions["categories"], list(CATEGORIES))
+    topics = store.read("topics", ["document_id", "topic", "name"]).filter(pl.col("topic") >= 0)
+    prompts = (
+        with_labels(store, asked, versions)
+        .join(tags, left_on="document_id", right_on="content_id", how="left")
+        .join(topics, on="document_id", how="left")
+    )
+    chosen = [pl.col(tag).alias(f"category:{tag}") for tag in CATEGORIES]
+    for prefix, column in (("topic", "name"), ("question", "question_category"), ("image", "image_domain")):
+        chosen += [
+            (pl.col(column) == name).alias(f"{prefix}:{name}") for name in sorted(set(prompts[column].drop_nulls()))
+        ]
+    return prompts.select("conversation_id", *chosen)
+
+
+def with_slices(store: Store, verdicts: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+    """The verdicts with the slices of their prompts."""
+    slices = _slices(store, verdicts["question_id"].unique().to_list(), versions)
+    placed = verdicts.join(slices, left_on="question_id", right_on="conversation_id", how="left", maintain_order="left")
+    held = [name for name in slices.columns[1:] if placed[name].any()]
+    return placed.select(*verdicts.columns, *(pl.col(name).fill_null(False) for name in held))

@@ -1,0 +1,302 @@
+"""Patterns and checks of identity numbers, account numbers and telephone numbers; check digits by python-stdnum.
+
+A telephone number is accepted if it carries a mark of telephones (+, 00, area code in brackets, extension), if it is
+valid and grouped as in some country, or if a word beside it names it and its length is possible (ITU-T E.164).
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable
+
+import phonenumbers
+import stdnum.iban
+import stdnum.isbn
+import stdnum.luhn
+import stdnum.numdb
+from stdnum.be import ssn as belgium
+from stdnum.br import cpf as brazil
+from stdnum.cl import rut as chile
+from stdnum.cn import ric as china
+from stdnum.es import nif as spain
+from stdnum.fi import hetu as finland
+from stdnum.fr import nir as france
+
+CERTAIN, LIKELY = 1.0, 0.8
+NAMED, MARKED, SHAPED = 0.9, 0.8, 0.6
+"""Confidence of a telephone number: a word beside it, a mark of telephones, its form alone."""
+
+Check = Callable[[str], bool]
+
+LETTERS = r"0-9A-Za-z_\u00c0-\u1fff"
+"""Word characters. Chinese and Japanese are left out: they use no space next to a number."""
+
+
+def beside_characters(form: str) -> str:
+    """The pattern with word boundaries that allow Chinese and Japanese characters next to a match."""
+    edge = f"(?:(?<![{LETTERS}])(?=[{LETTERS}])|(?<=[{LETTERS}])(?![{LETTERS}]))"
+    return form.replace(r"[\w", f"[{LETTERS}").replace(r"(?!\w)", f"(?![{LETTERS}])").replace(r"\b", edge)
+
+
+def ascii_digits(text: str) -> str:
+    """The text with every decimal digit, of whatever script, as 0 to 9."""
+    return "".join(str(unicodedata.digit(char)) if char.isdecimal() else char for char in text)
+
+
+def digits_of(text: str) -> str:
+    """The decimal digits of a text."""
+    return re.sub(r"\D", "", ascii_digits(text))
+
+
+def luhn(text: str) -> bool:
+    """Whether the digits pass the checksum of payment cards (ISO/IEC 7812)."""
+    return bool(stdnum.luhn.is_valid(digits_of(text)))
+
+
+def iban(text: str) -> bool:
+    """Whether the text has the checksum and the structure of an account number (ISO 13616)."""
+    return bool(stdnum.iban.is_valid(re.sub(r"[\W_]", "", ascii_digits(text)), check_country=False))
+
+
+def ibans(separator: str) -> str:
+    """Pattern of the account numbers of every country: as many letters and digits as the country has (ISO 13616)."""
+    of_length: dict[int, list[str]] = {}
+    for _, country, _, structure, _ in stdnum.numdb.get("iban").prefixes:
+        size = sum(int(part) for part in re.findall(r"\d+(?=!)", structure["bban"]))
+        of_length.setdefault(size, []).append(country)
+    each = (rf"(?:{'|'.join(sorted(c))})\d{{2}}(?:{separator}[A-Z0-9]){{{size}}}" for size, c in of_length.items())
+    return "|".join(each)
+
+
+def cpf(text: str) -> bool:
+    """Brazil's CPF; a single repeated digit passes the checksum but is not valid."""
+    return len(set(digits_of(text))) > 1 and bool(brazil.is_valid(digits_of(text)))
+
+
+def resident_id(text: str) -> bool:
+    """China's identity number by its check digit alone: the list of places that python-stdnum has is not complete."""
+    number = ascii_digits(text).upper()
+    return bool(china.calc_check_digit(number) == number[-1])
+
+
+def personnummer(text: str) -> bool:
+    """Sweden's personal number or coordination number (day + 60), which python-stdnum does not accept."""
+    number = digits_of(text)[-10:]
+    return 1 <= int(number[2:4]) <= 12 and 1 <= int(number[4:6]) % 60 <= 31 and luhn(number)
+
+
+FORMS: tuple[tuple[str, Check | None], ...] = (
+    (r"(?<![\w-])(?!000|666)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])", None),  # United States, SSN and ITIN
+    (r"(?<![\w-])(?!BG|GB|NK|KN|TN|NT|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d{2} ?\d{2} ?\d{2} ?[A-D]\b", None),
+    (r"(?<![\w.-])\d{3}\.\d{3}\.\d{3}-\d{2}(?![\w-])", cpf),
+    (
+        r"\b(?:\d{8}|\d{2}\.\d{3}\.\d{3}|[XYZ][ -]?\d{7})[ -]?[A-HJ-NP-TV-Z]\b",
+        lambda text: spain.is_valid(ascii_digits(text).replace(".", "")),
+    ),
+    (r"(?<![\w.-])[1-9]\d{5}(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[\dXx]\b", resident_id),
+    (
+        r"(?<![\w.-])[12] ?\d{2} ?(?:0[1-9]|1[0-2]) ?\d{2} ?\d{3} ?\d{3} ?\d{2}(?![\w-])",
+        lambda text: france.is_valid(digits_of(text)),
+    ),
+    (r"\b[A-Z]{6}\d{2}[A-EHLMPRST]\d{2}[A-Z]\d{3}[A-Z]\b", None),  # Italy, codice fiscale
+    (r"\b[A-Z]{3}[ABCFGHLJPT][A-Z]\d{4}[A-Z]\b", None),  # India, PAN
+    (r"(?<![\w-])\d{6}-[1-4]\d{6}(?![\w-])", None),  # South Korea
+    (r"(?<![\w-])(?:19|20)?\d{6}[-+]\d{4}(?![\w-])", personnummer),
+    (r"(?<![\w.-])\d{2}\.\d{2}\.\d{2}-\d{3}\.\d{2}(?![\w-])", lambda text: belgium.is_valid(digits_of(text))),
+    (
+        r"(?<![\w-])[0-3]\d[01]\d{3}[-+A-F]\d{3}[0-9A-Y](?![\w-])",
+        lambda text: finland.is_valid(ascii_digits(text), allow_temporary=True),
+    ),
+    (r"(?<![\w.-])\d{1,2}\.\d{3}\.\d{3}-[\dkK](?![\w-])", lambda text: chile.is_valid(ascii_digits(text))),
+    (r"\b[A-Z]{4}\d{6}[HMX][A-Z]{5}[0-9A-Z]\d\b", None),  # Mexico, CURP
+)
+"""Pattern, and the check that a match must pass, if any."""
+
+_OVER = r"[ \t]{0,3}\r?\n[ \t]{0,8}"
+SSN_BROKEN = rf"(?<![\w-])(?!000|666)\d{{3}}-(?:{_OVER}\d{{2}}-|\d{{2}}-{_OVER})\d{{4}}(?![\w-])"
+"""An SSN over two lines."""
+
+_NUMBER = r"(?:[ -]?(?:number|no\.?|nr\.?|nummer|num[ée]ro|n[°º]))?"
+NAMES = (
+    rf"ssn|social security{_NUMBER}|social insurance{_NUMBER}|national (?:id(?:entity)?|insurance){_NUMBER}"
+    rf"|tax (?:id|file{_NUMBER})|itin|tfn|nino|aadhaar{_NUMBER}|nhs{_NUMBER}"
+    r"|(?<!gst )(?<!vat )(?<!company )id (?:card )?(?:number|no\.?)"
+    rf"|identity (?:card )?number|driv(?:er|ing)'?s?'? licen[cs]e{_NUMBER}|ppsn?|medicare{_NUMBER}|pan(?: card)?"
+    rf"|(?-i:SIN)|dni|nie|nif|curp|rfc(?=\W{1, 6}[A-Z]{3})|nss|cpf|rut|c[eé]dula|codice fiscale|c\.f\.|pesel|nip"
+    rf"|bsn|burgerservicenummer|rijksregisternummer|num[ée]ro (?:de )?(?:s[ée]curit[ée] sociale|s[ée]cu|national)|nir"
+    rf"|steuer[- ]?(?:id(?:entifikationsnummer)?|nummer|nr\.?){_NUMBER}|idnr\.?|personalausweis{_NUMBER}"
+    rf"|sozialversicherungs(?:nummer|nr\.?)|ahv{_NUMBER}|person(?:nummer|nr|al number)|f[øo]dselsnummer"
+    r"|cpr(?:[ -]n(?:umme)?r\.?)?|henkil[öo]tunnus|rodn[ée] [čc][íi]slo|(?-i:CNP)|tc kimlik(?: no)?"
+)
+NAMES_UNSPACED = r"身份证号码|身份证号|身份证|身分證字號|マイナンバー|個人番号|주민등록번호|आधार(?: नंबर)?|رقم الهوية"
+_LINK = (
+    r"(?:\W{0,6}(?<!\w)(?:card|number|no|nr|is|was|ist|lautet|est(?: le)?|es(?: el)?|[eéè]|is het|to|jest|är|er|on)"
+    r"(?!\w))"
+)
+_PART = r"(?:[0-9A-Z]{0,17}\d[0-9A-Z]{0,17}|(?-i:[A-Z]{1,4}))"
+NAMED_ID = (
+    rf"(?i)(?:(?<!\w)(?:{NAMES})(?!\w)|(?:{NAMES_UNSPACED})[は是为:：]{{0,2}}){_LINK}{{0,2}}\W{{0,6}}"
+    rf"(?P<data>{_PART}(?:[ ./-]?{_PART}){{0,8}})(?![{LETTERS}])"
+)
+"""A number after a word for identity number, in many languages."""
+
+
+def named(text: str) -> float | None:
+    """LIKELY for a match of NAMED_ID with 6 to 18 letters and digits and enough digits (4 or 5), else None."""
+    size, digits = len(re.sub(r"[\W_]", "", text)), len(digits_of(text))
+    return LIKELY if 6 <= size <= 18 and digits >= 5 - (size > 12) else None
+
+
+_GAP = r"[^\S\n]?[-./]?[^\S\n]?"
+_EXTENSION = r"(?:[^\S\n]{0,2}(?:x|ext\.?|extension)[^\S\n]?\d{1,6})?"
+_END = r"(?![\w@=]|[-./]\d|[/-][A-Za-z]{0,12}\d)"
+PHONE = re.compile(
+    beside_characters(
+        r"(?<![\w.@/=+-])(?<!\d[ \t])(?:"
+        rf"\+\d(?:[^\S\n./()-]{{0,1}}[./()-]{{0,2}}[^\S\n]?\d){{6,15}}{_EXTENSION}{_END}"
+        rf"|(?:\d{{1,4}}{_GAP})?\(\+?\d{{1,5}}\)(?:{_GAP}\d{{1,5}}){{1,5}}{_EXTENSION}{_END}"
+        rf"|\d{{1,5}}(?:{_GAP}\(\d{{1,5}}\))?(?:(?:[^\S\n]|[-./]){{1,2}}\d{{2,8}}){{1,6}}{_EXTENSION}{_END}"
+        rf"|00[1-9](?:[^\S\n./()-]{{0,1}}[./()-]{{0,2}}[^\S\n]?\d){{7,14}}{_EXTENSION}{_END}"
+        rf"|06{_GAP}\d{{1,2}}{_GAP}\d{{3}}{_GAP}\d{{3,4}}{_END}"  # Hungary, whose capital has the area code 1
+        rf"|0\d{{1,5}}(?:(?=\D){_GAP}\d{{2,8}}){{1,5}}{_EXTENSION}{_END}"
+        rf"|\d{{7,13}}{_EXTENSION}{_END})"
+    )
+)
+PHONE_BROKEN = re.compile(
+    beside_characters(
+        r"(?<![\w.@/=+-])(?<!\d[ \t])(?:\+\d(?:[ .()-]{0,2}\d){2,11}|\(?\d{3}\)?[ .-]{1,2}\d{3}|\(?\d{3}\)?)"
+        rf"[ .-]{{0,2}}{_OVER}\d(?:[ .-]?\d){{1,10}}(?![ \t]?\d){_END}"
+    )
+)
+"""A telephone number over two lines, with + and country, or as in the United States."""
+_BEFORE = re.compile(
+    r"(?<![A-Za-z])(?:phones?|telephone|tel[eé]fono|telefon|t[eé]l|tel|mobiles?|m[oó]vil|cell(?:phone|ular)?|celular|fax|whatsapp|sms"
+    r"|call(?:ing|ed|s)?|dial(?:ed)?|ring|reach|contact|hotline|landline|registered|answering"
+    r"|(?:my|his|her|their|your|our)[^\S\n]number|t[eé]l[eé]phone|telefone|telefoon\w*|telefon\w*|puhelin|cellulare|portable|handy\w*|gsm"
+    r"|r[uü]ckruf|anruf\w*|appel(?:er|ez|le[rz]?)|ll[aá]m(?:a|e|ar)(?:me)?|ligue|chiam\w{1,6}|bel|r[iu]f|dzwoni[cć]|komórk\w*"
+    r"|my[^\S\n]digits|тел(?:ефон)?|هاتف\w?|هاتفي|جوال|موبايل|फ़ोन|फोन|मोबाइल)"
+    r"(?:[^\S\n](?:number|num[eé]ro|nummer|numer|n[uú]mero|नंबर|no|nr|num|me|us|him|her|them|mich|is|ist|est(?:[^\S\n]le)?|es|é|to|was|at|on"
+    r"|unter|pod|au|al|op|en|है))*[\s:.#,=()*_-]{0,6}\Z"
+    r"|(?:电话|電話|手机|手機|携帯|联系方式|전화)(?:番号|号码|號碼|号|번호)?[は是为為는]?[\s:：]{0,2}\Z",
+    re.I,
+)
+_OTHER = re.compile(
+    r"(?:(?<![A-Za-z])(?:order|bestell\w*|pedido|commande|invoice|rechnung\w*|facture|ticket|serial|serie\w*|artikel\w*|article|item|sku|ref"
+    r"|reference|tracking|offset|part|model|isbn|issn|doi|timestamp|epoch|id|case|build|commit|product|produit"
+    r"|population|型号|订单号?|編號|编号|品番|型番)"
+    r"(?:[^\S\n](?:number|num|no|nr|nummer|n°|code|is|was|lautet|ist|est|es))*[\s:.=\"'(-]{0,4}#?|#)\Z",
+    re.I,
+)
+"""Words before a number that is not a telephone number."""
+_AFTER = re.compile(r"[^\S\n,;-]{0,2}-?\(?(?:office|home|work|mobile|cell|fax|desk|phone|tel|direct)\b", re.I)
+_MARKS = re.compile(r"^\+|^00[1-9]|^06-\d\d?/|\(\+?\d{1,5}\)|\d[^\S\n]{0,2}(?:x|ext)")
+_WITHOUT_TRUNK = ("US", "IN", "ES", "IT", "PL", "CN", "BR")
+"""Countries where a full number need not begin with 0."""
+_REGIONS = (*_WITHOUT_TRUNK, "GB", "DE", "FR", "AU", "JP", "ZA", "CH", "AT", "NL", "BE", "SE", "HU")
+_DATE = re.compile(  # and the hour of a time that may follow
+    r"(?:(?:19|20)\d\d[-/. ]\d{1,2}[-/. ]\d{1,2}|\d{1,2}[-/. ]\d{1,2}[-/. ](?:19|20)\d\d)(?: \d\d?)?"
+)
+_YEARS = re.compile(r"(?:1[5-9]|20)\d\d\s?[-–/]\s?(?:1[5-9]|20)\d\d")
+_QUANTITY = re.compile(r"[1-9](?:[\s.]\d{3}){2,3}|[1-9]\d{0,2}(?:[\s.]\d{3})*(?:[\s.]000){2}")
+"""Numbers with thousands separators."""
+_DECIMAL = re.compile(r"\d{1,3}\.\d{3,}")
+_DATES = re.compile(r"\d\d?/\d\d?/\d\d(?: \d.*)?|.*(?:19|20)\d\d-\d\d-\d\d.*")
+"""Two dates side by side, and a number beside a date."""
+_CITED = re.compile(
+    r"(?:(?P<volume>\d{1,4})[^\S\n]?)?\((?:1[5-9]|20)\d\d\)[^\S\n]?(?P<first>\d{1,5})[^\S\n]?"
+    r"(?P<dash>[-–]{1,2})[^\S\n]?(?P<last>\d{1,5})(?!\d)"
+)
+"""Year and pages of an article, with its volume or two hyphens: 25 (1991) 143-152, (1988) 1617--1622."""
+_PAGES_MAX = 99
+"""Most pages of an article; the last groups of a telephone number are seldom so near to each other."""
+_DOI = re.compile(r"10\.(?!(?:19\d|20[0-3])\d/)\d{4,9}/(?P<of_registrant>\d[\d.()/-]*)")
+"""The name of an article (ISO 26324) from its start, unless the first part is a month and a year."""
+_ARTICLE = re.compile(r"\d{6} (?:19|20)\d\d")
+_PHYSICAL_REVIEW = re.compile(r"\bRev\.[^\S\n][A-EX][^\S\n]\d{1,3},[^\S\n]\Z")
+"""An article's number and year, and what stands before them: Phys. Rev. E 78, 046110 2008."""
+_CONSTANT = re.compile(r"1\d{9}|214748364\d|0?123456789\d?|987654321\d?")
+"""Seconds since 1970, limits of integers, and digits in order."""
+_DECIMALS = re.compile(r"\d+\.\d+|[1-9]\d*\.\d+\.\d{1,2}")
+"""A decimal number, or two that ran into each other."""
+_SSN = re.compile(r"\d{3}-\d{2}-\d{4}")
+
+
+def broken_confidence(match: re.Match[str]) -> float | None:
+    """MARKED if both lines together are a valid telephone number, and the first alone is none; else None."""
+    text = re.sub(r"-?\s*\n\s*", "\n", match.group())
+    american = [len(group) for group in re.findall(r"\d+", text)] == [3, 3, 4]
+    whole = (
+        (text[0] == "+" or american)
+        and _valid(text.replace("\n", " "), "US")
+        and not _valid(text.partition("\n")[0], "US")
+    )
+    return MARKED if whole else None
+
+
+def phone_confidence(match: re.Match[str]) -> float | None:
+    """Confidence that a match of `PHONE` is a telephone number; None if it is something else."""
+    text = match.group()
+    number = re.sub(r"\D", "", re.sub(r"(?:x|ext).*", "", text))
+    if not 6 <= len(number) <= 15 or len(set(number)) < 3 or _something_else(text, number):
+        return None
+    if _named(match):
+        return NAMED
+    if len(number) < 7 or _cites(match, text):
+        return None
+    if _MARKS.search(text):
+        return MARKED
+    if _OTHER.search(match.string, max(0, match.start() - 40), match.start()):
+        return None
+    return SHAPED if _shaped(text, number) else None
+
+
+def _something_else(text: str, number: str) -> bool:
+    return any(form.fullmatch(text) for form in (_DATE, _YEARS, _QUANTITY, _DECIMAL, _SSN)) or (
+        len(number) == 13 and bool(stdnum.isbn.is_valid(number))
+    )
+
+
+def _cites(match: re.Match[str], text: str) -> bool:
+    """Whether the number is a citation; only asked where no word names it a telephone number."""
+    if article := _DOI.fullmatch(text):
+        return not _shaped(article["of_registrant"], digits_of(article["of_registrant"]))
+    if _ARTICLE.fullmatch(text):
+        return bool(_PHYSICAL_REVIEW.search(match.string, max(0, match.start() - 16), match.start()))
+    cited = _CITED.match(match.string, match.start())
+    if not cited or cited.end() < match.end() or not (cited["volume"] or len(cited["dash"]) > 1):
+        return False
+    return 0 < int(cited["last"]) - int(cited["first"]) <= _PAGES_MAX and not _abroad(text, cited["volume"])
+
+
+def _abroad(text: str, code: str | None) -> bool:
+    """Whether the number is valid with its first group as the code of a country: 44 (1865) 270-280."""
+    return bool(code) and _valid(f"+{text}", "US") and phonenumbers.parse(f"+{text}").country_code == int(code or 0)
+
+
+def _named(match: re.Match[str]) -> bool:
+    before = match.string[max(0, match.start() - 40) : match.start()]
+    return bool(_BEFORE.search(before) or _AFTER.match(match.string, match.end()))
+
+
+def _shaped(text: str, number: str) -> bool:
+    """Whether the number is valid in some country and grouped as is usual there."""
+    groups = re.findall(r"\d+", text)
+    if _DATES.fullmatch(text) or _CONSTANT.fullmatch(number) or _DECIMALS.fullmatch(text):
+        return False
+    if max(map(len, groups)) < 3 and not number.startswith("0"):  # times and coordinates
+        return False
+    if number.startswith("0"):
+        return any(_valid(text, region) for region in _REGIONS)
+    if [len(group) for group in groups] in ([2, 3, 3], [4, 4, 4]):  # a quantity, or the number of a thing
+        return False
+    if len(groups) == 2 and len(groups[0]) != len(groups[1]):  # a house number and another, or a postal code
+        return False
+    if len(groups) <= 2:
+        return len(number) >= 9 and not text.endswith("000") and any(_valid(text, region) for region in ("US", "IN"))
+    return any(_valid(text, region) for region in (*_WITHOUT_TRUNK, "GB", "DE", "FR"))
+
+
+def _valid(text: str, region: str) -> bool:
+    try:
+        return phonenumbers.is_valid_number(phonenumbers.parse(text, region))
+    except phonenumbers.NumberParseException:
+        return False

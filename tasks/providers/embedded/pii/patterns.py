@@ -1,0 +1,287 @@
+"""Finds personal data by regular expressions: formatted data with checksums, and names introduced by a phrase.
+
+Names and addresses in other scripts are matched here because the model (names.py) reads Latin script only.
+"""
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from schemas.signals import PiiSpan
+from tasks.providers.embedded.normalise import normalised
+from tasks.providers.embedded.pii import numbers
+from tasks.providers.embedded.pii.numbers import CERTAIN, LIKELY, digits_of, iban, luhn
+
+Confidence = Callable[[re.Match[str]], float | None]
+
+
+class Pattern(NamedTuple):
+    """A regular expression, and a function for the confidence of a match; None means that the match is not personal."""
+
+    type: str
+    form: re.Pattern[str]
+    """If there is a group `data`, only that part of the match is personal."""
+    confidence: Confidence
+    hint: re.Pattern[str] | None = None
+    """A text without a match of it has none of the form; much faster than the form."""
+
+
+def _form(form: str) -> re.Pattern[str]:
+    return re.compile(numbers.beside_characters(form))
+
+
+def _called(match: re.Match[str]) -> float | None:
+    return numbers.named(match["data"])
+
+
+def _always(confidence: float) -> Confidence:
+    return lambda _: confidence
+
+
+def _checked(check: numbers.Check | None) -> Confidence:
+    return lambda match: LIKELY if check is None else CERTAIN if check(match.group()) else None
+
+
+def _email(match: re.Match[str]) -> float | None:
+    user, _, domain = match.group().rpartition("@")
+    nobody = user in ("git", "hg", "svn") or not any(map(str.isalnum, user))  # a decorator: `@app.route`
+    return None if nobody or _NO_TOP_LEVEL.search(domain) else CERTAIN
+
+
+def _credentials(match: re.Match[str]) -> float | None:
+    """None for a user and a password that only mark where they belong, on a host that is nobody's."""
+    return None if _PLACEHOLDER_LOGIN.fullmatch(match.group()) else CERTAIN
+
+
+_PLACEHOLDER_LOGIN = re.compile(
+    r"[^:]+://(?:user(?:name)?|usr|login|root|admin|scott|postgres|mysql|sa|key|your[-_]?user(?:name)?|<\w+>|\{\w+\}|\$\{?\w+\}?)?"
+    r":(?:pass(?:word|wd|phrase)?|passwd|pwd|secret|token|test(?:ing)?|(?<=scott:)tiger|your[-_]?password|x{3,}|\*{3,}|<\w+>|\{\w+\}|\$\{?\w+\}?)"
+    r"@(?:|localhost|(?:127|10|192\.168)(?:\.\d{1,3}){2,3}|(?:[\w-]+\.)*example(?:\.(?:com|org|net))?|host(?:name)?|server|bucket|<\w+>|\{\w+\})(?:[/:\[?\"'<)].*)?",
+    re.I,
+)
+"""Hosts reserved for examples (RFC 2606, 6761), inside a network, or named as a thing, and files without any host."""
+
+
+def _card(match: re.Match[str]) -> float | None:
+    number = digits_of(match.group())
+    return (
+        CERTAIN if 13 <= len(number) <= 19 and number[0] in "23456" and len(set(number)) > 1 and luhn(number) else None
+    )
+
+
+def _card_broken(match: re.Match[str]) -> float | None:
+    """A card over two lines; all groups but the last have four digits or more, unlike those of a matrix."""
+    groups = re.findall(r"\d+", match.group())
+    return _card(match) if all(len(group) >= 4 for group in groups[:-1]) else None
+
+
+def _iban(match: re.Match[str]) -> float | None:
+    return CERTAIN if iban(match.group()) else None
+
+
+def any_address(match: re.Match[str]) -> float | None:
+    """The confidence of a network address, also of one inside a network; None for versions and loopback."""
+    try:
+        address = ipaddress.ip_address(match.group().replace(" ", ""))
+    except ValueError:
+        return None
+    short = address.version == 6 and "::" in match.group() and "." not in match.group()
+    if short and not _TELLING_IPV6.search(match.group()):
+        return None
+    logged_in = match.string[match.start() - 1 : match.start()] == "@"
+    section = not logged_in and re.fullmatch(r"\d(?:\.\d){3}", match.group())  # of a manual; of addresses 1 in 400,000
+    version = _VERSION.search(match.string, max(0, match.start() - 40), match.start())
+    return None if section or version or address.is_unspecified or address.is_loopback else CERTAIN
+
+
+def _ip(match: re.Match[str]) -> float | None:
+    """What a message says about a network's own machines tells of nobody, unless it names the hardware."""
+    if (found := any_address(match)) is None:
+        return None
+    address = ipaddress.ip_address(match.group().replace(" ", ""))
+    inside = any(address in network for network in _INSIDE) and address.packed[11:13] != _OF_A_DEVICE
+    return None if inside else found
+
+
+_INSIDE = tuple(
+    map(
+        ipaddress.ip_network,
+        ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "fc00::/7", "fe80::/10"),
+    )
+)
+"""Networks whose addresses every household and company gives to its own machines (RFC 1918, 3927, 4193, 4291)."""
+_OF_A_DEVICE = b"\xff\xfe"
+"""Bytes 11 and 12 of an IPv6 address that holds the hardware address of its machine, which is unique (RFC 4291)."""
+_EMAIL = r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){0,7}\.[^\W\d_][\w-]{1,62}"
+"""The last label begins with a letter: `deploy@1.2.3.4` is a machine, `lodash@4.17.21` a version."""
+_NO_TOP_LEVEL = re.compile(
+    r"\.(?:shape|reshape|transpose|conj|sum|mean|weight|bias|grad|detach|numpy|values|png|jpe?g|gif|svg|webp|txt|csv|json"
+    r"|html|css|[jt]sx?|java|xml|ya?ml|toml|exe|dll)\Z"
+)
+"""What follows the last dot of a matrix product (`a@b.shape`) or of a file (`icon@2x.png`), and is no domain."""
+_TELLING_IPV6 = re.compile(r"(?i)(?=\D*\d)(?=.*[0-9a-f]{3})")
+"""A digit, and three digits of one group; without these `1::2` is a slice, and `face::add` a name in C++."""
+_VERSION = re.compile(
+    r"(?:(?<![A-Za-z])(?:versions?|ver|releases?d?|builds?|firmware|drivers?|kernel|sections?|chapters?|§)"
+    r"(?: (?:is|to|from|of|no\.?|number))?\s?[:=]?\s?v?|(?<![A-Za-z])v\.?|[A-Za-z]/|==|>=|<=|~=)\s?\Z",
+    re.I,
+)
+"""Text before four numbers that are a software version or a section number, not an IP address."""
+_SPELT_AT = r"(?:\[ ?at ?\]|\( ?at ?\)|\{ ?at ?\}|<at>)"
+_SPELT_DOT = r"(?: ?[.] ?| ?[\[({] ?dot ?[\])}] ?| dot )"
+_DOMAIN = (
+    r"(?:com|org|net|edu|gov|info|dev|app|io|ai|co\.uk|de|fr|es|it|nl|be|ch|at|pl|se|no|dk|fi|uk|us|ca|au|jp|cn|br|ru|eu)"
+    r"(?![\w(\[-])"
+)
+"""Last labels of addresses with blanks, which would else be matrix products (`a @ b.sum(0)`)."""
+_NO_USER = r"(?:us|me|you|we|them|him|her|it|are|is|look|meet|meeting|visit|here|there|site|website|page|blog|online)\b"
+_EMAIL_SPACED = (
+    rf"(?<![\w.+-])(?!(?i:{_NO_USER}))[\w+-]{{2,40}}(?:\.[\w+-]{{1,40}}){{0,3}}(?: @ ?|@ | AT |_at_|_AT_)"
+    rf"[\w-]{{1,63}}(?:(?: ?\. ?|_dot_|_DOT_| DOT )[\w-]{{1,63}}){{0,3}}(?: ?\.| \. |_dot_|_DOT_| DOT ){_DOMAIN}"
+    rf"|(?<![\w.+-])[\w.+-]{{1,64}}@[\w-]{{1,63}}(?:(?: \. ?|\.)[\w-]{{1,63}}){{0,3}} \. ?{_DOMAIN}"
+)
+"""Obfuscated e-mail addresses: blanks around the @ and the dots, or AT and _at_ in its place."""
+_EMAIL_SPELT = (
+    rf"(?i)(?<![\w.+-])[\w+-]{{1,40}}(?:{_SPELT_DOT}[\w+-]{{1,40}}){{0,3}} ?{_SPELT_AT} ?"
+    rf"[\w-]{{1,63}}(?:{_SPELT_DOT}(?!at\b)[\w-]{{1,63}}){{1,4}}"
+    rf"|(?<![\w.+-])(?!{_NO_USER})"
+    r"[\w+-]{2,40}(?:(?:\.| dot )[\w+-]{1,40}){0,3} at (?!(?:the|a|an|my|our|this)\b)[\w-]{1,63}"
+    r"(?:(?:\.| dot )[\w-]{1,63}){0,3} dot (?:com|org|net|edu|gov|info|app|dev|[a-z]{2})\b"
+)
+"""Obfuscated e-mail addresses: (at), [at], or `at` with `dot`."""
+_IPV4 = r"(?<![\d.])(?:(?:\d{1,3}\.){3}|(?:\d{1,3} \. ){3})\d{1,3}(?![\d]|\.\d)"
+_IPV6 = r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9a-fA-F]{0,4})(?![\w:]|\.\d)"
+"""Also with an IPv4 address at its end, as servers log it: ::ffff:8.8.8.8."""
+_API_KEY = (
+    r"\b(?:sk-(?:proj-|ant-)?[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{36,}|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}"
+    r"|xox[abprs]-[0-9A-Za-z-]{10,}|hf_[A-Za-z0-9]{30,}|glpat-[0-9A-Za-z_-]{20,}|github_pat_[0-9A-Za-z_]{30,}|[sr]k_(?:live|test)_[0-9A-Za-z]{16,}"
+    r"|npm_[0-9A-Za-z]{36}|pypi-[0-9A-Za-z_-]{50,}|SG\.[0-9A-Za-z_-]{16,32}\.[0-9A-Za-z_-]{30,}"
+    r"|eyJ[0-9A-Za-z_-]{10,2000}\.eyJ[0-9A-Za-z_-]{10,4000}\.[0-9A-Za-z_-]{20,1000})"
+)
+_URL_CREDENTIALS = r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@]{0,64}:[^\s/@]{1,64}@\S{1,200}"
+_BREAK = r"[ \t-]{0,3}\r?\n[ \t]{0,8}"
+_IBAN = rf"\b(?:{numbers.ibans(f'(?:[ ._-]|{_BREAK})?')}|[a-z]{{2}}\d{{2}}[a-z0-9]{{11,30}})\b"
+"""Exactly as long as in its country, so that a word in capital letters after it is not taken for its end."""
+_CARD_DIGIT = r"(?:(?:[ -](?!\d\d?/\d))?\d)"  # an expiry date behind the number is not part of it
+_CARD = rf"(?<![\w.-])\d{_CARD_DIGIT}{{12,18}}(?![\w-]|\.\d)"
+_CARD_DOTTED = r"(?<![\w.-])\d{4}(?:([._])\d{4}\1\d{4}\1\d{1,7}|([._])\d{6}\2\d{5})(?![\w-]|\.\d)"
+_CARD_BROKEN = rf"(?<![\w.-])(?<!\d )\d(?:[ ._-]?\d){{3,14}}{_BREAK}\d{_CARD_DIGIT}{{0,14}}(?![\w-]|\.\d| \d|\n\d)"
+_CARD_NAMED = (
+    r"(?i)\b(?:card|cc|visa|mastercard|amex|maestro)(?: (?:number|no\.?|nr\.?|details))?[\s:#=-]{1,4}(?:is |was )?"
+    rf"(?P<data>\d{_CARD_DIGIT}{{11,18}})(?![\w-])"
+)
+_PASSPORT = (
+    r"(?i)(?:\b(?:passport|reisepass|passeport|pasaporte|passaport[eo]|paspoort|paszport|pass)[- ]{0,2}"
+    r"(?:number|nummer|num[eé]ro|no\.?|nr\.?|n[°º.]|#)?\W{0,6}(?:(?:is|ist|lautet|est|es|é|to)\W+)?|护照号?码?\W?|パスポート(?:番号)?[は:：]?)"
+    r"(?P<data>(?=[A-Z]{0,3}\d|[A-Z0-9]{9}\b)(?=[A-Z]{0,9}\d)[A-Z0-9]{6,10})\b"
+)
+
+_DIGIT = re.compile(r"\d")
+_DIGITS = re.compile(r"\d(?:\D{0,8}\d){5}")
+"""Six digits near each other."""
+_BROKEN = re.compile(rf"[\dA-Z]{_BREAK}[\dA-Z]")
+_AT = re.compile(r"@")
+
+PATTERNS = (
+    Pattern("url_credentials", re.compile(_URL_CREDENTIALS), _credentials, _AT),
+    Pattern("email", re.compile(_EMAIL), _email, _AT),
+    Pattern("email", re.compile(_EMAIL_SPELT), _always(LIKELY), re.compile(rf"(?i){_SPELT_AT}| dot ")),
+    Pattern("email", re.compile(_EMAIL_SPACED), _always(LIKELY), re.compile("@| AT |_at_|_AT_")),
+    Pattern("api_key", _form(_API_KEY), _always(CERTAIN)),
+    Pattern("iban", _form(_IBAN), _iban, _DIGITS),
+    Pattern("card", _form(_CARD), _card, _DIGITS),
+    Pattern("card", _form(_CARD_DOTTED), _card, _DIGITS),
+    Pattern("card", _form(_CARD_BROKEN), _card_broken, _BROKEN),
+    Pattern("card", _form(_CARD_NAMED), _always(LIKELY), _DIGITS),
+    Pattern("ip", _form(f"{_IPV4}|{_IPV6}"), _ip, re.compile(r"\d ?\.|:[0-9a-fA-F]{0,4}:")),
+    *(Pattern("national_id", _form(form), _checked(check), _DIGIT) for form, check in numbers.FORMS),
+    Pattern("national_id", _form(numbers.SSN_BROKEN), _always(LIKELY), _BROKEN),
+    Pattern("national_id", _form(numbers.NAMED_ID), _called, _DIGIT),
+    Pattern("passport", _form(_PASSPORT), _always(LIKELY), _DIGIT),
+    Pattern("phone", numbers.PHONE_BROKEN, numbers.broken_confidence, _BROKEN),
+    Pattern("phone", numbers.PHONE, numbers.phone_confidence, _DIGITS),
+)
+"""In order of precedence: overlapping text belongs to the first pattern that matches it."""
+
+
+def find_patterns(text: str) -> Iterator[PiiSpan]:
+    """All matches in the normalised text, with their place in the text as written; see `patterns_in`."""
+    plain = normalised(text)
+    return map(plain.original, patterns_in(plain.text))
+
+
+def patterns_in(text: str) -> Iterator[PiiSpan]:
+    """All matches in a text that is normalised already, in the order of the patterns; they may overlap."""
+    hinted: dict[re.Pattern[str] | None, bool] = {None: True}
+    for kind, form, confidence, hint in PATTERNS:
+        if hint not in hinted:
+            hinted[hint] = bool(hint and hint.search(text))
+        for match in form.finditer(text) if hinted[hint] else ():
+            sure = confidence(match)
+            if sure is not None:
+                part = "data" if "data" in form.groupindex else 0
+                yield PiiSpan(type=kind, start=match.start(part), end=match.end(part), confidence=sure)
+
+
+INTRODUCED = 0.7
+"""Confidence of a name that a phrase or a title introduces."""
+
+_WORD = r"(?=[^\W\d_a-z])[^\W\d_]+(?:[-'’][^\W\d_]+)*"
+_PARTICLE = r"(?:van|von|de|del|della|di|da|dos|den|der|la|le|el|al|bin|ibn|zu|ten|ter)"
+_LATIN_NAME = rf"(?P<data>{_WORD}(?:[ ](?:{_PARTICLE}(?=[ ])|[^\W\d_a-z]\.(?=[ ])|{_WORD})){{1,4}})"
+_INTRODUCED = (
+    r"(?<!\w)(?i:my (?:full )?name is|i am called|mein name ist|ich hei(?:ß|ss)e|je m['’]appelle|mon nom est|me llamo"
+    r"|mi nombre es|mi chiamo|il mio nome è|meu nome é|me chamo|mijn naam is|ik heet|ik ben|nazywam się|jestem"
+    r"|jag heter|mitt namn är|jeg heter|jeg hedder|t\.a\.v\.|t\.n\.v\.|z\. ?hd\.|kontoinhaber(?:in)?:?|intestato a)[ ]"
+)
+_TITLED = re.compile(
+    r"(?<!\w)(?:Mr|Mrs|Ms|Dr|Prof|Herrn?|Frau|Madame|Mme|Monsieur|Señora?|Sra?|Signora?|Pan[ia]|Mevrouw)\.? "
+    rf"(?P<data>{_WORD}(?:[ ]{_WORD}){{0,2}})"
+)
+_KANJI = r"[\u4e00-\u9fff々]"
+_CHINESE = (
+    r"(?:我叫|我的名字[是叫]|姓名[::是]|联系人[::是]?|收件人[::是]?)\s?"
+    rf"(?P<data>{_KANJI}{{2,4}}?)(?=[,。、,.\s;;!!的]|\Z)"
+)
+_KANA = r"[\u4e00-\u9fff々\u3041-\u3093\u30a1-\u30fc]"
+_JAPANESE = (
+    r"(?:名前は|氏名[::は]|名前[::])\s?"
+    rf"(?P<data>{_KANA}{{1,6}}?[ \u3000]?{_KANA}{{1,6}}?)(?=です|と申|といい|[。、,\n]|\Z)"
+)
+_HONOURED = (
+    rf"(?<!{_KANJI})(?!皆|客|母|父|兄|姉|娘|奥|患者|神|仏)"
+    rf"(?P<data>{_KANJI}{{2,3}}(?:[ \u3000]?{_KANJI}{{1,3}})?)(?:様|さん)"
+)
+_HINDI = r"मेरा नाम (?P<data>[\u0900-\u097f’']+(?: [\u0900-\u097f’']+){0,3}?)(?= है)"
+_ARABIC = r"(?:اسمي|إسمي|أنا اسمي|الاسم:) (?P<data>(?!هو )[\u0621-\u064a]+(?: (?!و)[\u0621-\u064a]+){1,2})"
+_NAMES = tuple(
+    re.compile(form) for form in (_INTRODUCED + _LATIN_NAME, _CHINESE, _JAPANESE, _HONOURED, _HINDI, _ARABIC)
+)
+
+_TEXT = r"[\u4e00-\u9fff々\u3041-\u3093\u30a1-\u30fcA-Za-z]"
+_NUMERAL = r"[0-90-9一二三四五六七八九十]"
+_ADDRESSES = tuple(
+    re.compile(form)
+    for form in (
+        rf"(?:北海道|東京都|京都府|大阪府|{_KANJI}{{2,3}}県){_TEXT}{{1,24}}{_NUMERAL}{{1,4}}(?:丁目|番|-|-|の)"
+        rf"(?:{_NUMERAL}|丁目|番地?|号|-|-|の){{0,12}}(?:[ \u3000]?{_TEXT}{{2,16}}\d{{1,4}}(?:号室)?)?",
+        rf"{_KANJI}{{2,8}}(?:省|自治区|市|县|区){_TEXT}{{1,30}}?(?:路|街|巷|大道|胡同|弄|村)[0-9A-Za-z]{{1,5}}"
+        r"(?:号楼?|座|弄|室|栋|幢|单元|楼){1,2}(?:\d{1,5}(?:室|号)?)?(?:[ ]?\d{6}(?!\d))?",
+    )
+)
+
+
+def introduced(text: str) -> Iterator[PiiSpan]:
+    """East Asian addresses, then names after an introducing phrase."""
+    for kind, forms in (("address", _ADDRESSES), ("person", _NAMES)):
+        for form in forms:
+            part = "data" if "data" in form.groupindex else 0
+            for match in form.finditer(text):
+                yield PiiSpan(type=kind, start=match.start(part), end=match.end(part), confidence=INTRODUCED)
+
+
+def titled(text: str) -> Iterator[PiiSpan]:
+    """Names after a title. Use after addresses, because `Dr` may also be a drive, followed by a town."""
+    for match in _TITLED.finditer(text):
+        yield PiiSpan(type="person", start=match.start("data"), end=match.end("data"), confidence=INTRODUCED)

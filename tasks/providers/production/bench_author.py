@@ -1,0 +1,71 @@
+"""A language model of any vendor as the author of a benchmark. It gets texts only, never an image."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from schemas.author_replies import Solved, WrittenAspects, WrittenChecks, WrittenDescription, WrittenQuestion
+from schemas.row import Row
+from tasks.prompts import load_prompt, untrusted
+from tasks.providers.capabilities import AspectsWanted, DescriptionWanted, Failed, QuestionWanted
+from tasks.providers.production.language_model import LanguageModel, Question
+
+Answer = TypeVar("Answer", bound=Row)
+PROMPTS = ("aspects", "description", "checks", "question", "solve")
+
+
+class ModelAuthor:
+    """Every method is one question to the model, whose answer must fit a schema."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.model = model
+        self.service = model.version
+        self.calls_at_once = model.calls_at_once
+        prompts = "+".join(load_prompt(f"bench/{name}").version.removeprefix("bench/") for name in PROMPTS)
+        self.version = f"{model.version}+{prompts}"
+
+    def aspects(self, wanted: AspectsWanted) -> WrittenAspects | Failed:
+        """The aspects that are missing."""
+        told = {
+            "capability": wanted.capability.model_dump(),
+            "general_aspects": wanted.general,
+            "fine_aspects_of_each": wanted.fine,
+            "known": [{"general": general, "name": name} for general, name in wanted.known],
+        }
+        return self._ask("aspects", told, WrittenAspects)
+
+    def describe(self, wanted: DescriptionWanted) -> WrittenDescription | Failed:
+        """One description."""
+        told = {
+            "capability": wanted.capability.model_dump(),
+            "aspect": wanted.aspect.model_dump(include={"general", "name", "introduction", "guideline"}),
+            "difficulty": {"name": wanted.level_name, **wanted.level.model_dump(exclude={"checks"})},
+            "words_to_avoid": list(wanted.kept_out),
+            "variant": wanted.seed,
+        }
+        return self._ask("description", told, WrittenDescription)
+
+    def checks(self, description: str, count: int) -> WrittenChecks | Failed:
+        """Check questions."""
+        return self._ask("checks", {"description": description, "questions_at_most": count}, WrittenChecks)
+
+    def question(self, wanted: QuestionWanted) -> WrittenQuestion | Failed:
+        """One question with its options."""
+        told = {
+            "capability": wanted.capability.model_dump(),
+            "aspect": wanted.aspect.model_dump(include={"general", "name", "introduction"}),
+            "difficulty": wanted.level_name,
+            "description": wanted.description,
+            "elements_not_shown": list(wanted.failed),
+            "variant": wanted.seed,
+        }
+        return self._ask("question", told, WrittenQuestion)
+
+    def solve(self, description: str, question: str, options: Sequence[str]) -> Solved | Failed:
+        """The option that the description makes right."""
+        told = {"description": description, "question": question, "options": list(options)}
+        return self._ask("solve", told, Solved)
+
+    def _ask(self, prompt: str, told: Mapping[str, object], answer: type[Answer]) -> Answer | Failed:
+        material = untrusted(json.dumps(told, ensure_ascii=False, indent=1))
+        return self.model.ask(Question(load_prompt(f"bench/{prompt}").text, material), answer)

@@ -1,0 +1,231 @@
+"""Google's Gemini: text and images in, one JSON object out, by single calls or by its Batch API.
+
+GEMINI_API_KEY; CURATE_GEMINI_BASE_URL for another server; CURATE_GEMINI_MODEL for another model.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx2  # the SDK raises its transport's errors
+from google import genai
+from google.genai import errors, types
+
+from schemas.errors import MissingProvider
+from tasks.providers.capabilities import Reply
+from tasks.providers.production.batch_records import account_of
+from tasks.providers.production.batches import BatchApi, Ended, Outcome, Request, json_line, json_rows, outcome_of
+from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, seconds
+from tasks.providers.production.chat_model import reply
+from tasks.providers.production.language_model import (
+    ANSWER_TOKENS_MAX,
+    LanguageModel,
+    Question,
+    finished_text,
+    timeout_seconds,
+)
+from tasks.runtime.budget import Bill
+
+KEY, BASE_URL, MODEL = "GEMINI_API_KEY", "CURATE_GEMINI_BASE_URL", "CURATE_GEMINI_MODEL"
+DEFAULT_MODEL = "gemini-3.8-flash"
+_UNFINISHED = {
+    types.FinishReason.OTHER: "unfinished_answer",
+    types.FinishReason.LANGUAGE: "unsupported_language",
+    types.FinishReason.MALFORMED_RESPONSE: "malformed_answer",
+}
+"""Finish reason -> failure reason; every other one is a content rule of Google's."""
+_ENDED = {
+    types.JobState.JOB_STATE_SUCCEEDED: "missing_answer",
+    types.JobState.JOB_STATE_PARTIALLY_SUCCEEDED: "missing_answer",
+    types.JobState.JOB_STATE_FAILED: "batch_failed",
+    types.JobState.JOB_STATE_EXPIRED: "batch_expired",
+    types.JobState.JOB_STATE_CANCELLED: "batch_cancelled",
+}
+"""State of an ended batch -> failure reason of questions without an answer."""
+
+
+def connect() -> genai.Client:
+    """A client, without retries by default. Raises MissingProvider without a key."""
+    key = os.environ.get(KEY)
+    if not key:
+        raise MissingProvider(f"gemini: {KEY} is not set; export a key in it, or choose another provider")
+    options = types.HttpOptions(base_url=os.environ.get(BASE_URL) or None, timeout=int(timeout_seconds() * 1000))
+    return genai.Client(api_key=key, vertexai=False, http_options=options)
+
+
+class GeminiChat(LanguageModel):
+    """Single calls over one connection."""
+
+    def __init__(self) -> None:
+        self._client = connect()
+        self._account = account_of(os.environ.get(BASE_URL) or "", os.environ[KEY])
+        self._model = os.environ.get(MODEL) or DEFAULT_MODEL
+        super().__init__(f"google-{self._model}")
+
+    def _complete(self, question: Question, name: str, schema: dict[str, Any], bill: Bill) -> str:
+        config = _config(schema)
+        config.system_instruction = question.instructions
+        with failures():
+            response = self._client.models.generate_content(
+                model=self._model, contents=_content(question), config=config
+            )
+            self._count(bill, *tokens_used(response))
+            return finished_text(said(response))
+
+    def _request(self, question: Question, name: str, schema: dict[str, Any]) -> Request:
+        return {
+            "contents": [_content(question).model_dump(mode="json", by_alias=True, exclude_none=True)],
+            "systemInstruction": {"parts": [{"text": question.instructions}], "role": "user"},
+            "generationConfig": _config(schema).model_dump(mode="json", by_alias=True, exclude_none=True),
+        }
+
+    def _batches(self) -> "GeminiBatches":
+        return GeminiBatches(self._client, self._model, self._account)
+
+
+class GeminiBatches(BatchApi):
+    """Gemini's Batch API: a request file is uploaded and answered within 24 hours, as a rule.
+
+    Answers come as a file or, for small batches, within the batch's state, and not in the order of the requests
+    (googleapis/python-genai#1909). They are matched by key.
+    """
+
+    requests_max = 50_000
+    """Ours, to bound what is lost with a batch; Google states no limit."""
+    bytes_max = 2_000_000_000
+
+    def __init__(self, client: genai.Client, model: str, account: str) -> None:
+        self._client, self._model, self.account = client, model, account
+
+    def line(self, name: str, request: Request) -> bytes:
+        """One request."""
+        return json_line({"key": name, "request": request})
+
+    def make(self, file: Path, token: str) -> str:
+        """The batch's resource name."""
+        with failures():
+            uploaded = self._client.files.upload(file=file, config=types.UploadFileConfig(mime_type="jsonl"))
+            config = types.CreateBatchJobConfig(display_name=token)
+            return _named(self._client.batches.create(model=self._model, src=_named(uploaded.name), config=config).name)
+
+    def newest_first(self) -> Iterator[tuple[str | None, str | None, datetime | None]]:
+        """In the order of the API's list."""
+        with failures():
+            for batch in self._client.batches.list(config=types.ListBatchJobsConfig(page_size=100)):
+                yield batch.name, batch.display_name, batch.create_time
+
+    def ended(self, batch_id: str) -> Ended | None:
+        """Reads the result file and the answers within the state."""
+        with failures():
+            batch = self._client.batches.get(name=batch_id)
+            reason = _ENDED.get(batch.state) if batch.state else None
+            if reason is None:
+                return None
+            dest = batch.dest or types.BatchJobDestination()
+            files = [dest.file_name] if dest.file_name else []
+            rows = [row for file in files for row in json_rows(self._client.files.download(file=file))]
+        outcomes = [(row["key"], _row_outcome(row)) for row in rows if isinstance(row.get("key"), str)]
+        outcomes += [
+            (str((each.metadata or {}).get("key", "")), _outcome(each.response))
+            for each in dest.inlined_responses or ()
+        ]
+        return Ended(outcomes, reason, reason == "missing_answer", files)
+
+    def delete(self, file: str) -> None:
+        """For answers; Google drops uploaded files after two days."""
+        with failures():
+            self._client.files.delete(name=file)
+
+
+_FORMAT_WORDS = ("json mode", "response_mime_type", "response_schema", "response_json_schema")
+"""What a refusal of a reply's shape names."""
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """Raises the exceptions of the SDK and its transport as CallFailed."""
+    try:
+        yield
+    except httpx2.TimeoutException:
+        raise CallFailed("timed_out", may_pass=True) from None
+    except httpx2.TransportError as error:
+        unsent = isinstance(error, httpx2.ConnectError)  # nothing was sent, so it costs nothing
+        raise CallFailed("connection_failed", may_pass=True, unbilled=unsent) from None
+    except errors.APIError as error:
+        if error.code == 400 and any(word in str(error.details).lower() for word in _FORMAT_WORDS):
+            raise CallFailed(FORMAT_REFUSED, unbilled=True) from None
+        raise http_failure(error.code, _retry_after_seconds(error)) from None
+    except (ValueError, KeyError):  # a body that is not JSON, or not shaped like an answer
+        raise CallFailed("malformed_answer") from None
+
+
+def _retry_after_seconds(error: errors.APIError) -> float:
+    """From the Retry-After header, or from the RetryInfo that Google puts into the body."""
+    headers = getattr(error.response, "headers", None) or {}
+    body = error.details if isinstance(error.details, dict) else {}
+    details = (body.get("error") or {}).get("details") or []
+    delays = [seconds(detail.get("retryDelay")) for detail in details if isinstance(detail, dict)]
+    return max([seconds(headers.get("retry-after")), *delays])
+
+
+def _content(question: Question) -> types.Content:
+    images = [types.Part.from_bytes(data=image.content, mime_type=image.mime_type) for image in question.images]
+    return types.Content(role="user", parts=[types.Part.from_text(text=question.material), *images])
+
+
+def _config(schema: dict[str, Any]) -> types.GenerateContentConfig:
+    return types.GenerateContentConfig(
+        response_mime_type="application/json", response_json_schema=schema, max_output_tokens=ANSWER_TOKENS_MAX
+    )
+
+
+def tokens_used(response: types.GenerateContentResponse) -> tuple[int | None, int | None]:
+    """Input and output tokens, thinking included; None where the service did not report them."""
+    used = response.usage_metadata
+    if used is None:
+        return None, None
+    return used.prompt_token_count, (used.candidates_token_count or 0) + (used.thoughts_token_count or 0)
+
+
+def said(response: types.GenerateContentResponse) -> Reply:
+    """The reply in a response. Raises CallFailed for one that is not usable."""
+    _, output_tokens = tokens_used(response)
+    if response.prompt_feedback and response.prompt_feedback.block_reason:
+        return reply("", "refused", output_tokens)
+    if not response.candidates:
+        raise CallFailed("malformed_answer")
+    if len(response.candidates) > 1:
+        raise CallFailed("contradictory_answer")
+    reason = response.candidates[0].finish_reason
+    text = response.text or ""
+    if reason in (types.FinishReason.STOP, types.FinishReason.MAX_TOKENS):
+        return reply(text, "complete" if reason == types.FinishReason.STOP else "truncated", output_tokens)
+    if reason is None or reason in _UNFINISHED:
+        raise CallFailed(_UNFINISHED[reason] if reason else "unfinished_answer")
+    return reply(text, "refused", output_tokens)
+
+
+def _named(name: str | None) -> str:
+    if not name:
+        raise CallFailed("malformed_answer")
+    return name
+
+
+def _row_outcome(row: dict[str, Any]) -> Outcome:
+    """The outcome of one line of a result file."""
+    if not isinstance(row.get("response"), dict):
+        return _outcome(None)
+    try:
+        # The public constructor refuses fields that are newer than the SDK.
+        return _outcome(types.GenerateContentResponse._from_response(response=row["response"], kwargs={}))
+    except ValueError:
+        return Outcome(failure="malformed_answer")
+
+
+def _outcome(response: types.GenerateContentResponse | None) -> Outcome:
+    if response is None:
+        return Outcome(failure="batch_item_failed", unbilled=True)
+    return outcome_of(lambda: said(response), tokens_used(response))

@@ -1,0 +1,126 @@
+"""The judge's board of a release in `leaderboard/judge`: board, agreement and cards, and texts on request."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from schemas.judge_release import JUDGE_FILES
+from schemas.judging import STAND_IN
+from schemas.release import Manifest
+from schemas.row import arrow_schema
+from tasks.providers.embedded.pii.patterns import find_patterns
+from tasks.providers.embedded.pii.text_pii import without_overlaps
+from tasks.release.boards.leaderboards import DIGITS, board_csv
+from tasks.release.declared import JUDGE_FOLDER
+from tasks.release.identifiers import identifiers
+from tasks.release.shards import shards
+from tasks.storage.content_id import text_id
+from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups
+from tasks.storage.queries.benches.judged import JUDGE, answer_ids, carded_texts
+from tasks.storage.tables import Store
+
+_ON_A_DISK = re.compile(r"[/\\~.]|[A-Za-z]:\\")
+"""How paths of a server's models begin."""
+_WHOSE = ("judge", "judge_version", "protocol", "baseline", "draw")
+_BOARD = ("board", "agreement", "cards")
+WITH_ANSWERS = "with_answers"
+"""Setting in the manifest: whether texts of answers and verdicts may be in the release."""
+
+
+def write_judge_files(store: Store, release: Path, with_answers: bool, policy_hash: str) -> dict[str, str]:
+    """Write the files, if the release has a judge's board. Returns whose board it is, as in the manifest."""
+    agreement = _named(store.read("judge_agreement"))
+    if agreement.is_empty():
+        return {}
+    order, descending = ["slice", "score", "model"], [False, True, False]
+    frames = {
+        "board": store.read("judge_ratings").sort(order, descending=descending, nulls_last=True),
+        "agreement": agreement,
+        "cards": store.read("judge_cards"),
+    }
+    if with_answers:
+        frames |= _texts(store, policy_hash)
+    folder = release / JUDGE_FOLDER
+    folder.mkdir(parents=True)
+    for name, frame in frames.items():
+        schema = arrow_schema(JUDGE_FILES[name])
+        with parquet_writer(folder / f"{name}.parquet", schema) as file:
+            file.write(conform(frame, schema))
+        if name in _BOARD:
+            (folder / f"{name}.csv").write_text(board_csv(frame, DIGITS[folder.name]), encoding="utf-8")
+    return dict(agreement.select(_WHOSE).row(0, named=True))
+
+
+def _named(agreement: pl.DataFrame) -> pl.DataFrame:
+    """The judge's version as it may be read by all: one that names a path or an address is replaced by its hash."""
+    versions = [_public(each) for each in agreement["judge_version"]]
+    return agreement.with_columns(judge_version=pl.Series(versions, dtype=pl.String))
+
+
+def _public(version: str) -> str:
+    model = version.partition("-")[2]  # after the vendor
+    return f"judge-{text_id(version)[:12]}" if _ON_A_DISK.match(model) or identifiers(version) else version
+
+
+def _texts(store: Store, policy_hash: str) -> dict[str, pl.DataFrame]:
+    """Tables `answers` and `verdicts`: what this policy lets leave, and what was screened in its present form."""
+    screened = store.read("screened_texts").filter(pl.col("reasons").list.len() == 0, policy_hash=policy_hash)
+    left = screened.join(carded_texts(store), on="item_id", how="semi").rename({"text": "content"})
+    answers = store.read("answers")
+    named = answers.with_columns(item_id=pl.Series(answer_ids(answers), dtype=pl.String)).drop("question_id")
+    said = left.join(named, on="item_id").sort("question_id", "model")
+    verdicts = left.join(named, on="item_id", how="anti").sort("question_id", "item_id")
+    return {
+        "answers": said.rename({"item_id": "answer_id"}).select(*JUDGE_FILES["answers"].model_fields),
+        "verdicts": verdicts.rename({"item_id": "verdict_id"}).select(*JUDGE_FILES["verdicts"].model_fields),
+    }
+
+
+def wrong_judge_files(folder: Path, manifest: Manifest, forbidden: frozenset[str]) -> Iterator[str]:
+    """Problems of the files in `leaderboard/judge`, all of which can be read.
+
+    `forbidden` are the types of personal data that no text may contain.
+    """
+    there = {name: folder / JUDGE_FOLDER / f"{name}.parquet" for name in JUDGE_FILES}
+    files = {name: pl.concat(read_parquet_groups(path)) for name, path in there.items() if path.is_file()}
+    missing = [name for name in _BOARD if name not in files]
+    if not files:
+        if manifest.judge or JUDGE in manifest.embedded_providers:
+            yield f"{JUDGE_FOLDER}: the manifest names a judge, but there is no board"
+        return
+    if missing or files["agreement"].height != 1:
+        yield f"{JUDGE_FOLDER}: no whole board: it needs {', '.join(_BOARD)}, and one row in agreement"
+        return
+    whose, cards = files["agreement"].row(0, named=True), files["cards"]
+    if {name: whose[name] for name in _WHOSE} != manifest.judge:
+        yield f"{JUDGE_FOLDER}/agreement.parquet: whose board it is is not what the manifest says"
+    if (whose["judge"] == STAND_IN) != (JUDGE in manifest.embedded_providers):
+        yield f"{JUDGE_FOLDER}/agreement.parquet: whether the judge is a stand-in is not what the manifest says"
+    if cards.height != whose["verdicts"] + whose["no_verdicts"]:
+        yield f"{JUDGE_FOLDER}/cards.parquet: {cards.height} cards, the board is of another number of verdicts"
+    yield from _strangers(folder, files)
+    for name in ("answers", "verdicts"):
+        if name in files:
+            yield from _unfit(name, files[name]["content"], manifest, forbidden)
+
+
+def _strangers(folder: Path, files: dict[str, pl.DataFrame]) -> Iterator[str]:
+    """Cards on prompts that are not in bench, such as hidden ones, and texts that no card names."""
+    groups = (group for shard in shards(folder, "bench") for group in read_parquet_groups(shard, ["question_id"]))
+    asked, cards = {name for group in groups for name in group["question_id"]}, files["cards"]
+    answers = {*cards["answer_a"], *cards["answer_b"]}
+    known = {("cards", "question_id"): asked, ("answers", "question_id"): asked}
+    known |= {("answers", "answer_id"): answers, ("verdicts", "verdict_id"): {*cards["verdict_id"]}}
+    for (name, column), allowed in known.items():
+        for stranger in sorted(set(files[name][column]) - allowed) if name in files else ():
+            yield f"{JUDGE_FOLDER}/{name}.parquet: {column} {stranger!r} is not of this release's benchmark"
+
+
+def _unfit(name: str, texts: pl.Series, manifest: Manifest, forbidden: frozenset[str]) -> Iterator[str]:
+    if not manifest.settings.get(WITH_ANSWERS):
+        yield f"{JUDGE_FOLDER}/{name}.parquet: texts, and the manifest does not say that they were asked for"
+    for text in texts.unique(maintain_order=True):
+        if kinds := {span.type for span in without_overlaps(find_patterns(text))} & forbidden:
+            yield f"{JUDGE_FOLDER}/{name}.parquet: a text holds personal data: {', '.join(sorted(kinds))}"

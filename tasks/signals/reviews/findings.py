@@ -1,0 +1,132 @@
+"""Whether what the detectors of faces and personal data found is there: queues over a sample of what they found."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import polars as pl
+
+from schemas.review import Choice, Finding, QueueName, ShownText, Stretch, Waiting
+from tasks.signals.tag_evaluation import drawn
+from tasks.storage.queries.benches.findings import found_faces, of_policy, personal_spans
+from tasks.storage.queries.repeated_values import Span, with_repeats
+from tasks.storage.tables import Store
+
+CONTEXT_CHARACTERS = 200
+"""Characters of a message on each side of a stretch that are shown."""
+_CHOICES = (Choice("y", Finding.CONFIRMED.value, "Yes"), Choice("x", Finding.FALSE_ALARM.value, "No, a false alarm"))
+
+
+class FacesQueue:
+    """Images in which a face was found, as strong as the policy's rules ask for."""
+
+    name, title, many, choices = QueueName.FACES.value, "Faces", False, _CHOICES
+    about = (
+        "Does a box hold a human face? `curate review --results` and the report give the detector's "
+        "precision. A verdict changes no decision."
+    )
+    tables = ("decisions", "conversations", "images", "signals/faces")
+
+    def __init__(self, sample: int, seed: int) -> None:
+        self._sample, self._seed = sample, seed
+
+    def waiting(self, store: Store) -> list[Waiting]:
+        """A sample of the images, drawn by hash."""
+        found = set(found_faces(store)["item_id"])
+        shown: dict[str, str] = {}
+        for rows in store.read_slices("conversations", ["conversation_id", "image_ids"]):
+            for conversation_id, image_ids in rows.iter_rows():
+                shown |= {each: conversation_id for each in image_ids if each in found and each not in shown}
+        return [
+            Waiting(image, image, shown[image], "Does a box hold a human face?", image_ids=(image,))
+            for image in drawn(shown, self._sample, self._seed)
+        ]
+
+
+class PersonalDataQueue:
+    """Stretches of messages that were found to be personal data of a type that the policy's rules name."""
+
+    name, title, many, choices = QueueName.PERSONAL_DATA.value, "Personal data", False, _CHOICES
+    about = (
+        "Is the marked stretch personal data of this type? `curate review --results` and the report give the precision "
+        "for each type. A verdict changes no decision."
+    )
+    tables = ("decisions", "conversations", "signals/text_pii")
+
+    def __init__(self, sample: int, seed: int) -> None:
+        self._sample, self._seed = sample, seed
+
+    def waiting(self, store: Store) -> list[Waiting]:
+        """A sample of the stretches of each type in messages, drawn by hash."""
+        every = personal_spans(store)
+        asked = of_policy(store, every)
+        messages = dict(_messages(store, set(asked["content_id"])))
+        there = asked.filter(pl.col("content_id").is_in(list(messages)))
+        chosen: list[str] = []
+        for of_type in there.sort("type").partition_by("type", maintain_order=True):
+            chosen += drawn(of_type["item_id"], self._sample, self._seed)
+        rows = {row["item_id"]: row for row in there.iter_rows(named=True)}
+        places = [messages[rows[item]["content_id"]] for item in chosen]
+        spans = _masked(store, every, {conversation_id for conversation_id, _ in places})
+        return [
+            _stretch(rows[item], *place, spans[place[0], rows[item]["content_id"]])
+            for item, place in zip(chosen, places, strict=True)
+        ]
+
+
+def _messages(store: Store, text_ids: set[str]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """(text id, (conversation id, text)) of the messages with these ids, each once."""
+    seen: set[str] = set()
+    for rows in store.read_slices("conversations", ["conversation_id", "turns"]):
+        turn = pl.col("turns").struct
+        text_id, text = turn.field("text_id").alias("text_id"), turn.field("content").alias("text")
+        turns = rows.explode("turns").select("conversation_id", text_id, text)
+        wanted = turns.filter(pl.col("text_id").is_in(sorted(text_ids - seen)))
+        for conversation_id, found, content in wanted.unique("text_id", maintain_order=True).iter_rows():
+            seen.add(found)
+            yield found, (conversation_id, content)
+
+
+def _masked(store: Store, every: pl.DataFrame, conversations: set[str]) -> dict[tuple[str, str], list[Span]]:
+    """(conversation id, text id) -> what is masked there: what was found, wherever the conversation has it."""
+    masked: dict[tuple[str, str], list[Span]] = {}
+    for rows in store.read_slices("conversations", ["conversation_id", "turns"]):
+        for conversation_id, turns in rows.filter(pl.col("conversation_id").is_in(sorted(conversations))).iter_rows():
+            texts = {turn["text_id"]: turn["content"] for turn in turns}
+            found = _by_text(every.filter(pl.col("content_id").is_in(list(texts))).iter_rows(named=True))
+            repeated = with_repeats([(text, found.get(text_id, [])) for text_id, text in texts.items()])
+            masked |= {(conversation_id, text_id): spans or [] for text_id, spans in zip(texts, repeated, strict=True)}
+    return masked
+
+
+def _by_text(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["content_id"], []).append(row)
+    return found
+
+
+def _stretch(row: Mapping[str, Any], conversation_id: str, text: str, spans: list[Span]) -> Waiting:
+    """The stretch with what surrounds it; other findings beside it stay masked."""
+    start, end = max(0, row["start"] - CONTEXT_CHARACTERS), row["end"] + CONTEXT_CHARACTERS
+    kind = row["type"].replace("_", " ")
+    parts = tuple(_parts(text, row, spans, start, end))
+    return Waiting(
+        item_id=row["item_id"],
+        content_id=row["content_id"],
+        conversation_id=conversation_id,
+        question=f"Is the marked stretch personal data, of type {kind}?",
+        texts=(ShownText("Part of a message", parts),),
+    )
+
+
+def _parts(text: str, row: Mapping[str, Any], spans: list[Span], start: int, end: int) -> Iterator[Stretch]:
+    at = start
+    others = [each for each in spans if each["end"] <= row["start"] or each["start"] >= row["end"]]
+    for span in sorted([row, *others], key=lambda each: int(each["start"])):
+        first, last = max(at, span["start"]), min(end, span["end"])
+        if first >= last:
+            continue
+        yield Stretch(text[at:first])
+        yield Stretch(text[first:last], span["type"]) if span is row else Stretch(f"[{span['type']}]")
+        at = last
+    yield Stretch(text[at:end])

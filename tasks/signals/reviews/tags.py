@@ -1,0 +1,52 @@
+"""Which tags apply to a prompt with its images: the queue, and the reviewers' labels for `curate tags evaluate`."""
+
+from schemas.decision import ItemKind
+from schemas.review import Choice, QueueName, Waiting
+from schemas.tags import TAGS
+from tasks.signals.tag_evaluation import Spoken, drawn
+from tasks.storage.reviews import reviews_of
+from tasks.storage.tables import Store
+
+
+def _title(tag: str) -> str:
+    words = tag.replace("_", " ").capitalize()
+    return words.upper() if tag == "ocr" else words
+
+
+class TagsQueue:
+    """Prompts of kept conversations, drawn evenly over all of them, so that every share is one of the arena."""
+
+    name, title, many = QueueName.TAGS.value, "Tags", True
+    about = (
+        "Which tags apply to the prompt with its images? What the tagger says is not shown. "
+        "`curate tags evaluate TAGGER reviews --store STORE` holds any tagger against it."
+    )
+    choices = tuple(Choice(str(n), tag, _title(tag)) for n, tag in enumerate(TAGS, 1))
+    tables = ("decisions", "conversations")
+
+    def __init__(self, sample: int, seed: int) -> None:
+        self._sample, self._seed = sample, seed
+
+    def waiting(self, store: Store) -> list[Waiting]:
+        """The drawn prompts, each in the first conversation that has it."""
+        decided = store.read("decisions", ["item_kind", "item_id", "keep"])
+        kept = decided.filter("keep", item_kind=ItemKind.CONVERSATION.value)["item_id"]
+        rows = store.read("conversations", ["conversation_id", "document_id", "tstamp"])
+        of_kept = rows.filter(rows["conversation_id"].is_in(kept.implode())).sort("tstamp", "conversation_id")
+        first = of_kept.unique("document_id", keep="first", maintain_order=True)
+        shown = dict(first.select("document_id", "conversation_id").iter_rows())
+        return [
+            Waiting(document, document, shown[document], "Which tags apply to the prompt?")
+            for document in drawn(shown, self._sample, self._seed)
+        ]
+
+
+def reviewed_tags(store: Store) -> Spoken:
+    """Document id -> tag -> whether it applies; null where reviewers disagree."""
+    given = reviews_of(store).filter(queue=QueueName.TAGS.value)
+    found: Spoken = {}
+    for document, verdict in given.select("item_id", "verdict").iter_rows():
+        said = {tag: tag in verdict.split() for tag in TAGS}
+        known = found.setdefault(document, dict(said))
+        found[document] = {tag: known[tag] if known[tag] is said[tag] else None for tag in TAGS}
+    return found

@@ -1,0 +1,74 @@
+"""Items of benchmarks made on demand that are kept: by the policy's decisions, by audits, and by what people found."""
+
+from collections import Counter, defaultdict
+from typing import NamedTuple
+
+import polars as pl
+
+from schemas.errors import BadInput
+from schemas.generated import GeneratedItem
+from schemas.generated_results import AuditMode
+from schemas.policy import GeneratedRule
+from tasks.storage.queries.documents import kept_conversations
+from tasks.storage.queries.released import decided_policy
+from tasks.storage.tables import Store
+
+
+class KeptItems(NamedTuple):
+    """The items of a benchmark that models are asked."""
+
+    items: list[GeneratedItem]
+    """In the order of the benchmark."""
+    conversations: pl.DataFrame
+    """Their conversations in released form."""
+    dropped: dict[str, int]
+    """Reason -> items that are left out: screened, blind, people."""
+
+
+def kept_items(store: Store, bench: str) -> KeptItems:
+    """Raises BadInput when the store has no such benchmark, it is not finished, or none of its items is kept."""
+    rows = store.read("generated_items").filter(bench=bench).sort("number")
+    if rows.is_empty():
+        names = ", ".join(sorted(store.read("generated_items")["bench"].unique()))
+        raise BadInput(
+            f"--bench {bench!r}: store {store.root!r} has no finished benchmark of this name; "
+            + (f"it has {names}" if names else "make one with `curate bench generate`")
+        )
+    policy = decided_policy(store)
+    rule = (policy.generated if policy else None) or GeneratedRule()
+    kept = kept_conversations(store)
+    by_reason = {
+        "screened": set(rows["item_id"]) - set(kept["conversation_id"]),
+        "blind": found_blind(store, rule.blind_models_min),
+        "people": found_unfit(store) if rule.people else set(),
+    }
+    dropped, items = Counter[str](), []
+    for item in (GeneratedItem.model_validate(row) for row in rows.to_dicts()):
+        if reason := next((name for name, ids in by_reason.items() if item.item_id in ids), None):
+            dropped[reason] += 1
+        else:
+            items.append(item)
+    if not items:
+        left_out = ", ".join(f"{reason} {count:,}" for reason, count in dropped.items())
+        raise BadInput(f"--bench {bench!r}: no item is kept ({left_out}); `curate explain ITEM` says more about one")
+    own = kept.filter(pl.col("conversation_id").is_in([item.item_id for item in items]))
+    return KeptItems(items, own, dict(dropped))
+
+
+def found_blind(store: Store, models_min: int | None) -> set[str]:
+    """Items that at least `models_min` models were asked without the image, all of which answered right."""
+    if models_min is None:
+        return set()
+    asked = store.read("audit_answers").filter(mode=AuditMode.BLIND.value)
+    by_item: dict[str, dict[str, bool]] = defaultdict(dict)
+    for item_id, model, right in asked.select("item_id", "model", pl.col("letter") == pl.col("key")).iter_rows():
+        by_item[item_id][model] = by_item[item_id].get(model, True) and bool(right)
+    return {item for item, models in by_item.items() if len(models) >= models_min and all(models.values())}
+
+
+def found_unfit(store: Store) -> set[str]:
+    """Items whose description or question most of their raters find unfit."""
+    reviews = store.read("item_reviews").group_by("item_id").agg(
+        raters=pl.len(), unfit=(~(pl.col("description_fits") & pl.col("question_fits"))).sum()
+    )  # fmt: skip
+    return set(reviews.filter(pl.col("unfit") * 2 > pl.col("raters"))["item_id"])

@@ -1,0 +1,64 @@
+"""The judge's board of the release that is being built: whose it is, ids of answers and verdicts, and their texts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from schemas.judging import STAND_IN
+from tasks.storage.content_id import combined_id, text_id
+from tasks.storage.tables import Store
+
+JUDGE = "judge"
+"""Name of the embedded judge among the embedded stand-ins of a release."""
+_ANSWER = ("question_id", "document_id", "model", "version")
+_VERDICT = ("question_id", "document_id", "model_a", "model_b", "answer_a", "answer_b", "judge_version")
+
+
+def judged_by(store: Store) -> dict[str, Any] | None:
+    """The row of `judge_agreement`; None when the release has no judge's board."""
+    return next(store.read("judge_agreement").iter_rows(named=True), None)
+
+
+def embedded_judge(store: Store) -> list[str]:
+    """`[JUDGE]` when the release has a board of the judge that ships with the install; otherwise empty."""
+    about = judged_by(store)
+    return [JUDGE] if about and about["judge"] == STAND_IN else []
+
+
+def answer_ids(answers: pl.DataFrame) -> list[str]:
+    """Ids of rows with question_id, document_id, model and version: hashes, because a version may name a path."""
+    return _ids("answer", answers, _ANSWER)
+
+
+def verdict_ids(verdicts: pl.DataFrame) -> list[str]:
+    """Ids of rows of `verdicts`."""
+    return _ids("verdict", verdicts, _VERDICT)
+
+
+def _ids(kind: str, rows: pl.DataFrame, columns: Sequence[str]) -> list[str]:
+    return [combined_id(kind, (part or "" for part in row)) for row in rows.select(columns).iter_rows()]
+
+
+def texts_on_bench(store: Store) -> dict[str, str]:
+    """Text id -> every answer to the drawn public prompts and every verdict on them: at most these can be released."""
+    drawn = store.read("bench", ["conversation_id"])["conversation_id"].implode()
+    tables = (store.read(name, ["question_id", "text"]) for name in ("answers", "verdicts"))
+    texts = pl.concat(rows.filter(pl.col("question_id").is_in(drawn))["text"] for rows in tables)
+    return {text_id(text): text for text in texts}
+
+
+def carded_texts(store: Store) -> pl.DataFrame:
+    """item_id, question_id, model and text of every answer and verdict that `judge_cards` names."""
+    cards, about = store.read("judge_cards"), judged_by(store) or {}
+    named = pl.concat([cards["answer_a"], cards["answer_b"], cards["verdict_id"]])
+    answers, verdicts = store.read("answers"), store.read("verdicts")
+    verdicts = verdicts.filter(draw=about.get("draw"), baseline=about.get("baseline"))
+    found = [
+        answers.select("question_id", "model", "text", item_id=pl.Series(answer_ids(answers), dtype=pl.String)),
+        verdicts.select(
+            "question_id", "text", model="judge", item_id=pl.Series(verdict_ids(verdicts), dtype=pl.String)
+        ),
+    ]
+    every = pl.concat(found, how="diagonal").select("item_id", "question_id", "model", "text")
+    return every.filter(pl.col("item_id").is_in(named.implode())).sort("item_id")

@@ -1,0 +1,24 @@
+"""Where a value that was found to be personal data stands again, in the texts that belong together with its own."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+REPEATED_CHARACTERS_MIN = 4
+"""Shorter values are masked only where they were found."""
+Span = Mapping[str, Any]
+"""`start`, `end` and `type` of a stretch of a text."""
+
+
+def with_repeats(said: Sequence[tuple[str, Sequence[Span] | None]]) -> list[list[Span] | None]:
+    """The spans of texts that belong together, with every other place where a found value stands as a word."""
+    values = {text[span["start"] : span["end"]].strip(): span["type"] for text, spans in said for span in spans or ()}
+    values = {value: kind for value, kind in values.items() if len(value) >= REPEATED_CHARACTERS_MIN}
+    return [None if spans is None else [*spans, *_repeats(text, values)] for text, spans in said]
+
+
+def _repeats(text: str, values: Mapping[str, str]) -> Iterator[Span]:
+    for value, kind in values.items():
+        if value in text:
+            for found in re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text):
+                yield {"start": found.start(), "end": found.end(), "type": kind}

@@ -1,0 +1,38 @@
+"""Arenas with scripted models, the embedded checks, and log folders of their own."""
+
+from random import Random
+
+import pytest
+
+from schemas.arena import ArenaModel
+from tasks.arena.door import Door
+from tasks.arena.logs import LogFolder
+from tasks.arena.rounds import Arena
+from tasks.arena.visitors import Visitors
+from tasks.providers import Providers
+from tests.built_arena import KEY, Built, Scripted
+
+
+@pytest.fixture(scope="session")
+def door() -> Door:
+    """The embedded checks with the policy's threshold."""
+    providers = Providers()
+    return Door(providers["nsfw"], 0.8, providers["moderation"])
+
+
+@pytest.fixture
+def build(tmp_path, door):
+    """A function that makes an arena of models by name."""
+
+    def built(models=None, *, door=door, vision=(), messages_a_minute=1000, **settings) -> Built:
+        models = models or {"good-model": Scripted(), "second-model": Scripted(("Bye.",))}
+        rows = [ArenaModel(name=name, base_url="http://127.0.0.1", vision=name in vision) for name in models]
+        folder = LogFolder(tmp_path / "logs")
+        visitors = Visitors(KEY, messages_a_minute=messages_a_minute)
+        arena = Arena(
+            rows, lambda row: models[row.name], door, folder, visitors, version="test", rng=Random(1), **settings
+        )
+        (tmp_path / "logs" / "serve_images").mkdir(parents=True, exist_ok=True)
+        return Built(arena, tmp_path / "logs", models)
+
+    return built

@@ -1,0 +1,226 @@
+"""What passes the door, what does not, and what nobody is blamed for."""
+
+import asyncio
+import io
+import time
+from random import Random
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from schemas.signals import Moderation
+from tasks.arena.door import MODERATED, NSFW, UNAVAILABLE, UNREADABLE, UPLOAD_BYTES_MAX, Door, KnownImage, Refused
+from tasks.arena.examples import examples
+from tasks.arena.uploads import KEPT_SECONDS, Uploads, private_folder
+from tasks.images.served import served, served_name
+from tasks.ingest.known_images import file_digests, load_known_hashes
+from tasks.ingest.presets import logged_name
+from tasks.providers.capabilities import Failed
+from tests.built_arena import VISIT, Scripted, image_file
+
+
+class Says:
+    """A moderator that flags one word."""
+
+    version = "1"
+
+    def __init__(self, word="", failure=None):
+        self.word, self.failure = word, failure
+
+    def moderate(self, texts):
+        if isinstance(self.failure, Exception):
+            raise self.failure
+        flagged = [["harassment"] if self.word and self.word in text else [] for text in texts]
+        rated = [Moderation(flagged_probability=0.9, flagged_categories=each, category_scores=[]) for each in flagged]
+        return [self.failure] * len(rated) if self.failure else rated
+
+
+class Scores:
+    """An NSFW classifier with one answer for all images."""
+
+    version = "1"
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def nsfw_probabilities(self, images):
+        return [self.answer for _ in images]
+
+
+def test_an_upload_is_made_anew_without_metadata_and_named_as_ingest_names_it(door, tmp_path):
+    exif = PIL.Image.Exif()
+    exif[0x010F] = "maker"
+    exif.get_ifd(0x8825)[1] = "N"
+    photo = image_file("JPEG", exif=exif) + b"<?php trailing polyglot"
+    found = door.picture(photo)
+    assert b"maker" not in found.png and b"Exif" not in found.png and b"polyglot" not in found.png
+    with PIL.Image.open(io.BytesIO(found.png)) as again:
+        assert (again.mode, served_name(again)) == ("RGBA", found.name)
+    (tmp_path / "preset.jpg").write_bytes(photo)
+    assert logged_name(tmp_path / "preset.jpg") == found.name, "an uploaded preset is recognized by its name"
+    assert served(PIL.Image.new("RGB", (3000, 2000))).size == (1023, 682)
+    assert set(found.checked) == {"nsfw_probability"}
+
+
+def _animated() -> bytes:
+    sink = io.BytesIO()
+    frames = [PIL.Image.fromarray(np.full((8, 8), shade, np.uint8)) for shade in (0, 120, 255)]
+    frames[0].save(sink, "GIF", save_all=True, append_images=frames[1:])
+    return sink.getvalue()
+
+
+def _bomb() -> bytes:
+    sink = io.BytesIO()
+    PIL.Image.new("1", (19_000, 19_000)).save(sink, "PNG")
+    return sink.getvalue()
+
+
+def _sliver() -> bytes:
+    sink = io.BytesIO()
+    PIL.Image.new("L", (9_000, 2)).save(sink, "PNG")
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"<svg xmlns='http://www.w3.org/2000/svg'><script/></svg>",
+        b"GIF89a" + b"\0" * 20,
+        image_file()[:200],
+        _animated(),
+        _bomb(),
+        _sliver(),
+        b"\0" * (UPLOAD_BYTES_MAX + 1),
+    ],
+    ids=["empty", "svg", "broken", "cut off", "animated", "bomb", "sliver", "large"],
+)
+def test_what_is_no_still_image_within_the_limits_is_refused(door, content):
+    began = time.process_time()
+    with pytest.raises(Refused):
+        door.picture(content)
+    assert time.process_time() - began < 5
+
+
+def test_a_known_file_is_not_decoded_and_known_pixels_are_found(door, tmp_path):
+    listed = tmp_path / "hashes.txt"
+    lines = [f"sha256 {file_digests(b'not an image').sha256}", f"md5 {door.picture(image_file(seed=3)).name}"]
+    listed.write_text("\n".join(lines))
+    known = load_known_hashes([str(listed)])
+    guarded = Door(
+        door.nsfw, 0.8, door.moderator, known=known, holds_file=lambda content: known.holds_file(file_digests(content))
+    )
+    with pytest.raises(KnownImage):
+        guarded.picture(b"not an image")
+    with pytest.raises(KnownImage):
+        guarded.picture(image_file(seed=3))
+    assert guarded.picture(image_file(seed=4)).name
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [(0.8, NSFW), (Failed("timed_out"), UNAVAILABLE), (float("nan"), UNAVAILABLE), (0.79, None)],
+    ids=["nsfw", "failed", "NaN", "fine"],
+)
+def test_the_nsfw_check_decides_and_its_failure_closes_the_door(answer, said):
+    door = Door(Scores(answer), 0.8, Says())
+    if said is None:
+        assert door.picture(image_file()).name
+        return
+    with pytest.raises(Refused) as refused:
+        door.picture(image_file())
+    assert str(refused.value) == said
+
+
+def test_a_policy_without_a_threshold_for_nsfw_images_is_refused(curate, tmp_path):
+    code, out, err = curate("arena", "--demo", "--logs", tmp_path, "--policy", "upstream")
+    assert (code, out, err.count("\n")) == (2, "", 1) and "no rule `at_least` for nsfw.nsfw_probability" in err
+
+
+def test_what_the_moderation_measured_is_logged_and_a_new_answer_needs_it_too(build, door):
+    says = Says()
+    built = build(door=Door(door.nsfw, 0.8, says), vision=("good-model", "second-model"))
+
+    async def rounds():
+        await built.finished(await built.say("", [door.picture(image_file())]))
+        conversation = await built.say()
+        await built.finished(conversation)
+        says.failure = Failed("down")
+        with pytest.raises(Refused, match=UNAVAILABLE):
+            await built.arena.regenerate(conversation, VISIT)
+        assert not conversation.answering and conversation.state == (1, 0)
+        says.failure = None
+        await built.arena.regenerate(conversation, VISIT)
+        await built.finished(conversation)
+
+    asyncio.run(rounds())
+    moderation = [record["arena"]["moderation"]["flagged_categories"] for record, _ in built.seen()]
+    assert moderation == [None] * 2 + [[]] * 4, "of an image without words no text was moderated"
+
+
+def test_the_whole_conversation_is_moderated_and_a_failure_blames_nobody(build, door):
+    models = {"good-model": Scripted(("Fine",)), "second-model": Scripted(("An awful word",))}
+    built = build(models, door=Door(door.nsfw, 0.8, Says("awful")))
+
+    async def second_message():
+        conversation = await built.say()
+        await built.finished(conversation)
+        with pytest.raises(Refused) as refused:
+            await built.say("Harmless", conversation=conversation)
+        assert str(refused.value) == MODERATED and len(conversation.prompts) == 1
+
+    asyncio.run(second_message())
+    for failure in (Failed("down"), RuntimeError("key quoted here")):
+        with pytest.raises(Refused) as refused:
+            Door(door.nsfw, 0.8, Says(failure=failure)).check_texts(["Hello"])
+        assert str(refused.value) == UNAVAILABLE
+
+
+def test_uploads_are_their_owners_wait_for_the_message_that_is_taken_and_leave_no_file(door, tmp_path):
+    now = [0.0]
+    uploads = Uploads(door, tmp_path, clock=lambda: now[0])
+    mine, refused = uploads.take(image_file(), "me"), uploads.take(b"nothing", "me")
+    with pytest.raises(Refused):
+        uploads.collect([mine], "somebody else")
+    again = uploads.take(image_file(), "me")
+    for _ in range(2):  # a refused message is sent again
+        assert [each.name for each in uploads.collect([mine, again], "me")] == [door.picture(image_file()).name] * 2
+    uploads.discard([mine, again, refused], "somebody else")
+    assert len(list(tmp_path.rglob("*.png"))) == 3
+    uploads.discard([mine, again, refused, "/etc/passwd"], "me")
+    for paths in ([again], [refused], [str(tmp_path / "never.png")], ["/etc/passwd"]):
+        with pytest.raises(Refused, match=UNREADABLE[:20]):
+            uploads.collect(paths, "me")
+    assert not list(tmp_path.rglob("*.png"))
+    uploads.take(image_file(), "me")
+    now[0] = KEPT_SECONDS + 1
+    uploads.take(b"nothing", "me")
+    assert len(list(tmp_path.rglob("*.png"))) == 1
+    now[0] *= 3
+    with uploads.purged(every_seconds=0.01):
+        until = time.monotonic() + 10
+        while list(tmp_path.rglob("*.png")) and time.monotonic() < until:
+            time.sleep(0.01)
+    assert not list(tmp_path.rglob("*.png")), "also when nobody uploads anything"
+
+
+def test_what_a_killed_arena_left_is_deleted_and_what_a_running_one_holds_is_not(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "arena-killed" / "x").mkdir(parents=True)
+    (tmp_path / "arena-killed" / "held").touch()
+    (tmp_path / "arena-killed" / "x" / "image.png").touch()
+    (tmp_path / "arena-of-mine").mkdir()
+    with private_folder() as running, private_folder() as second:
+        assert {path.name for path in tmp_path.iterdir()} == {"arena-of-mine", running.name, second.name}
+    assert [path.name for path in tmp_path.iterdir()] == ["arena-of-mine"]
+
+
+def test_example_images_pass_the_door_and_others_are_left_out(door, tmp_path):
+    (tmp_path / "good.png").write_bytes(image_file())
+    (tmp_path / "bad.png").write_bytes(b"nothing")
+    listed = [("good.png", tmp_path / "good.png"), ("bad.png", tmp_path / "bad.png")]
+    draw = examples(door, listed, Random(0))
+    assert {draw().preset for _ in range(10)} == {"good.png"}
+    with pytest.raises(Refused):
+        examples(door, listed[1:], Random(0))()

@@ -1,0 +1,99 @@
+"""Lines are whole and on the disk, whoever writes and whenever they are killed."""
+
+import json
+import multiprocessing
+import os
+import re
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime
+
+import pytest
+
+from schemas.errors import BadInput
+from tasks.arena.logs import LogFolder, LogsUnwritable
+
+NOW = datetime(2026, 5, 4, 23, 59, 59, tzinfo=UTC)
+FILE = "vision-tmp-2026-05-04-conv.json"
+
+
+def _write_many(folder, writer, acknowledged):
+    logs = LogFolder(folder)
+    for number in range(1_000_000):
+        logs.append({"writer": writer, "number": number, "text": "x" * 5_000}, NOW)
+        acknowledged.send((writer, number))
+
+
+def test_several_processes_are_killed_and_every_acknowledged_line_is_there(tmp_path):
+    start = multiprocessing.get_context("spawn")
+    receiver, sender = start.Pipe(duplex=False)
+    workers = [start.Process(target=_write_many, args=(tmp_path, writer, sender)) for writer in range(2)]
+    for worker in workers:
+        worker.start()
+    acknowledged = set()
+    until = time.monotonic() + 30
+    while len(acknowledged) < 200 and time.monotonic() < until:
+        acknowledged.add(receiver.recv())
+    for worker in workers:
+        os.kill(worker.pid, signal.SIGKILL)
+        worker.join()
+    sender.close()
+    with pytest.raises((EOFError, OSError)):
+        while True:
+            acknowledged.add(receiver.recv())
+    lines = (tmp_path / FILE).read_bytes().splitlines()
+    read = []
+    for line in lines:
+        try:
+            record = json.loads(line)
+            read.append((record["writer"], record["number"]))
+        except json.JSONDecodeError:
+            assert line is lines[-1], "only the last line may be half"
+    assert len(acknowledged) >= 200 and acknowledged <= set(read) and len(read) == len(set(read))
+    assert {writer for writer, _ in read} == {0, 1}
+
+
+def test_a_line_after_half_a_line_stands_on_its_own(tmp_path):
+    (tmp_path / FILE).write_bytes(b'{"whole": 1}\n{"half": "of a li')
+    logs = LogFolder(tmp_path)
+    logs.append({"next": "line\nwith a break"}, NOW)
+    lines = (tmp_path / FILE).read_bytes().splitlines()
+    assert [lines[0], json.loads(lines[2])] == [b'{"whole": 1}', {"next": "line\nwith a break"}]
+    assert list(logs.records()) == [{"whole": 1}, {"next": "line\nwith a break"}]
+    assert (tmp_path / FILE).read_bytes().endswith(b"\n")
+
+
+def test_visitors_who_use_an_image_first_at_the_same_time_both_have_it(tmp_path):
+    logs = LogFolder(tmp_path)
+    logs.prepare(NOW.date())
+    with ThreadPoolExecutor(8) as threads:
+        for number in range(20):
+            list(threads.map(lambda _, name=f"{number}": logs.keep_image(name, b"x" * 50_000), range(8)))
+    assert sorted(file.name for file in (tmp_path / "serve_images").iterdir()) == sorted(f"{n}.png" for n in range(20))
+    assert {file.stat().st_size for file in (tmp_path / "serve_images").iterdir()} == {50_000}
+
+
+def test_a_write_that_fails_leaves_no_piece_of_a_line(tmp_path, monkeypatch):
+    logs = LogFolder(tmp_path)
+    logs.append({"first": 1}, NOW)
+    real = os.write
+    monkeypatch.setattr("tasks.arena.logs.os.write", lambda opened, line: real(opened, line[:5]))
+    with pytest.raises(LogsUnwritable):
+        logs.append({"second": 2}, NOW)
+    monkeypatch.undo()
+    assert not logs.writable and (tmp_path / FILE).read_bytes() == b'{"first":1}\n'
+
+
+def test_days_are_utc_and_a_clock_that_went_back_is_an_error(tmp_path):
+    logs = LogFolder(tmp_path / "new")
+    logs.prepare(date(2026, 5, 4))
+    logs.append({"day": "of Greenwich"}, datetime.fromisoformat("2026-05-05T01:30:00+03:00"))
+    assert (tmp_path / "new" / FILE).stat().st_mode & 0o077 == 0
+    with pytest.raises(BadInput, match=re.escape("2026-05-04, and this machine's clock says 2026-05-03")):
+        logs.prepare(date(2026, 5, 3))
+    (tmp_path / "new" / "vision-tmp-2026-13-45-conv.json").write_text("a file of no day is none of the arena's")
+    logs.prepare(date(2026, 5, 4))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInput, match="cannot be written"):
+        LogFolder(tmp_path / "file" / "logs").prepare(date(2026, 5, 4))

@@ -1,0 +1,218 @@
+"""Pairs, pool, visitors, hidden names, the models file, the boards."""
+
+from collections import Counter
+from random import Random
+
+import polars as pl
+import pytest
+
+from schemas.arena import ArenaModel
+from schemas.conversation import RecordType
+from schemas.errors import BadInput, MissingProvider
+from tasks.arena.board import LiveBoard, ReleaseBoard
+from tasks.arena.markdown import harmless
+from tasks.arena.models_file import check_keys, read_models
+from tasks.arena.names import HIDDEN, holds_name, names_of, without_names
+from tasks.arena.pool import FIRST_SECONDS, Pool, draw_pair, for_prompt
+from tasks.arena.rounds import Cast
+from tasks.arena.visitors import Visitors, key_of
+from tasks.leaderboard.leaderboard import leaderboard
+from tasks.leaderboard.votes import rateable, votes
+from tasks.storage.user_ids import Pseudonyms
+
+KEY = b"k" * 32
+
+
+def model(name: str, **given) -> ArenaModel:
+    return ArenaModel(name=name, base_url="http://127.0.0.1:1/v1", **given)
+
+
+def test_pairs_follow_the_weights_sides_are_shuffled_and_narrowing_prefers_pairs_with_few_votes():
+    models = [model("a"), model("b", weight=2), model("c"), model("never", weight=0)]
+    rng = Random(0)
+    drawn = Counter(tuple(each.name for each in draw_pair(for_prompt(models, False), rng)) for _ in range(10_000))
+    pairs = Counter(frozenset(pair) for pair in drawn.elements())
+    assert abs(pairs[frozenset("ab")] / 10_000 - 2 / 5) < 0.02 and abs(pairs[frozenset("ac")] / 10_000 - 1 / 5) < 0.02
+    assert abs(drawn["a", "b"] - drawn["b", "a"]) < 300 and "never" not in {n for pair in drawn for n in pair}
+    known = Counter({frozenset("ab"): 1_000, frozenset("bc"): 1_000})
+    equal = [model(name) for name in "abc"]
+    narrow = Counter(frozenset(each.name for each in draw_pair(equal, rng, known)) for _ in range(1_000))
+    assert narrow[frozenset("ac")] > 950
+    assert draw_pair(equal[:1], rng) is None
+
+
+def test_an_image_draws_vision_models_and_a_text_draws_text_models():
+    models = [model("sees", vision=True), model("looks", vision=True), model("reads"), model("listens")]
+    assert [each.name for each in for_prompt(models, True)] == ["sees", "looks"]
+    assert [each.name for each in for_prompt(models, False)] == ["reads", "listens"]
+    assert len(for_prompt(models[:3], False)) == 3, "one text model makes no battle, so all are drawn"
+
+
+def test_a_model_that_is_down_comes_back():
+    now = [0.0]
+    pool = Pool([model("a"), model("b")], clock=lambda: now[0])
+    for _ in range(3):
+        pool.failed("a")
+    assert [each.name for each in pool.available()] == ["b"]
+    now[0] = FIRST_SECONDS + 1
+    assert len(pool.available()) == 2
+    pool.failed("a")
+    now[0] += FIRST_SECONDS + 1
+    assert len(pool.available()) == 1, "the second time lasts longer"
+    pool.answered("a")
+    assert len(pool.available()) == 2
+
+
+def test_the_log_has_a_keyed_hash_that_ingest_takes_over_and_headers_count_only_from_own_proxies():
+    visitors = Visitors(KEY, messages_a_minute=2, clock=lambda: 0.0)
+    logged = visitors.logged("203.0.113.7")
+    assert "203" not in logged.partition(":")[0] and "203.0.113.7" not in logged
+    assert Pseudonyms(KEY).user_id(logged) == Pseudonyms(KEY).user_id("203.0.113.7")
+    other = Pseudonyms(b"o" * 32)
+    assert other.user_id(logged) not in (None, logged.rpartition(":")[2]), "of another key: hashed like an address"
+    forged = Pseudonyms(KEY).user_id(logged.rpartition(":")[0] + ":not-a-user-id")
+    assert forged and len(forged) == 24
+    spoofed = {"x-forwarded-for": "1.1.1.1, 198.51.100.2"}
+    assert visitors.address("127.0.0.1", spoofed) == "127.0.0.1"
+    behind = Visitors(KEY, messages_a_minute=2, proxies=1, raw=True)
+    assert behind.address("127.0.0.1", spoofed) == "198.51.100.2" and behind.logged("198.51.100.2") == "198.51.100.2"
+    assert [visitors.wait_seconds("a") > 0 for _ in range(3)] == [False, False, True]
+    assert visitors.wait_seconds("b") == 0
+
+
+def test_the_key_is_kept_for_the_owner_alone(tmp_path, monkeypatch):
+    monkeypatch.delenv("CURATE_USER_KEY", raising=False)
+    key = key_of(tmp_path / "logs")
+    assert key_of(tmp_path / "logs") == key and (tmp_path / "logs" / "user_key").stat().st_mode & 0o077 == 0
+    (tmp_path / "logs" / "user_key").write_bytes(b"")
+    with pytest.raises(BadInput, match="is cut off"):
+        key_of(tmp_path / "logs")
+    monkeypatch.setenv("CURATE_USER_KEY", "e" * 20)
+    assert key_of(tmp_path / "logs") == b"e" * 20
+
+
+NAMED = [
+    model("meridian-omni-2"),
+    model("willow"),
+    model("llama-3"),
+    model("llama-3-70b-instruct"),
+    model("o1"),
+    model("command-r"),
+    model("lab", model="meta-lab/Oak-3-8B"),
+]
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("I am Meridian Omni-2!", f"I am {HIDDEN}!"),
+        ("I am MERIDIAN-OMNI-2.", f"I am {HIDDEN}."),
+        ("the meridian of Greenwich", "the meridian of Greenwich"),
+        ("I am llama-3-70b-instruct, not Llama 3.", f"I am {HIDDEN}, not {HIDDEN}."),
+        ("No, o1 and OAK 3 8B and meta-lab/Oak-3-8B", f"No, {HIDDEN} and {HIDDEN} and {HIDDEN}"),
+        ("the command rm -rf, a command. R, O(1), to 1", "the command rm -rf, a command. R, O(1), to 1"),
+        ("meridian&#45;omni-**2**, \u2011 command\u2011r", f"{HIDDEN}**, \u2011 {HIDDEN}"),
+        ("me\u200bridian\\-omni\u00ad2 \uff43\uff4fmmand-r &amp; 1 &lt; 2", f"{HIDDEN} {HIDDEN} &amp; 1 &lt; 2"),
+        ("我是willow模型 wil<b>low</b> willows", f"我是{HIDDEN}模型 {HIDDEN}</b> willows"),
+    ],
+)
+def test_names_are_hidden_however_they_are_written_also_while_they_come(said, shown):
+    names = names_of(NAMED)
+    assert without_names(said, names, True) == shown
+    assert holds_name(said, names) == (HIDDEN in shown), "the log says so of the same texts"
+    for length in range(len(said)):
+        coming = without_names(said[:length], names, False)
+        assert shown.startswith(coming), coming
+
+
+DIV = "<div style='position:fixed;top:0'>x</div> ![a](b)"
+FENCE = f"```html\n{DIV}\n```"
+
+
+def test_html_of_prompts_and_answers_is_shown_and_not_rendered():
+    text = "<b>x</b> 1 < 2 a<br>b H<sub>2</sub>O `<i>` <br onclick=x> <!-- ![a](b)"
+    shown = "&lt;b>x&lt;/b> 1 < 2 a<br>b H<sub>2</sub>O `<\u2060i>` &lt;br onclick=x> &lt;!-- !&#91;a](b)"
+    assert harmless(text) == shown
+
+
+@pytest.mark.parametrize("before", ["", "1. First:\n\n", f"Text `<i>`:\n\n{FENCE}\n\n"])
+def test_code_between_fences_can_be_copied(before):
+    assert harmless(before + FENCE + f"\n{DIV}").endswith(FENCE + harmless(f"\n{DIV}"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"mid-line ``` {DIV}",
+        f"\\`{DIV}\\`",
+        f"<br>\n{FENCE}",
+        f"[a]:\n\n{FENCE}",
+        f"$$\n\n```\n$$\n{DIV}\n```",
+        f" ```\n\n{FENCE}",
+        f"~~~\n\n```\n~~~\n{DIV}\n```",
+        f"```\n```~~\n{DIV}\n```",
+        f"```a`b\n{DIV}\n```",
+        f"`a\n{DIV}`",
+        f"    ```\n{DIV}",
+    ],
+)
+def test_what_is_code_to_some_parsers_only_holds_no_tag_and_no_image(text):
+    assert not any(begun in harmless(text) for begun in ("<div", "</div", "![")), harmless(text)
+
+
+GOOD = "{name: a, base_url: 'http://h/v1'}, {name: b, base_url: 'http://h/v1'}"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (f"models: [{GOOD}, {{name: a, base_url: 'http://h'}}]", "'a' stands twice"),
+        ("models: [{name: a, base_url: 'http://h/v1'}]", "a battle needs two"),
+        (f"models: [{GOOD}, {{name: c, base_url: 'http://h', vision: true}}]", "one model has `vision: true`"),
+        (f"models: [{GOOD}, {{name: c, base_url: 'http://h', visoin: true}}]", "Did you mean vision?"),
+        (f"models: [{GOOD}, {{name: c, base_url: 'ftp://user:pass@h'}}]", "base_url: .*without a user's name"),
+        (f"models: [{GOOD}, {{name: c, base_url: 'http://h', key: sk-12}}]", "not the key"),
+        (f"models: [{GOOD}, {{name: \"a\\nb\", base_url: 'http://h'}}]", "printable"),
+        ("models: []", "give the list"),
+        ("models: [", "is not YAML"),
+    ],
+)
+def test_a_models_file_that_cannot_be_served_is_one_clear_line(tmp_path, text, error):
+    file = tmp_path / "models.yaml"
+    file.write_text(text)
+    with pytest.raises(BadInput, match=error) as refused:
+        read_models(file)
+    assert "\n" not in str(refused.value) and "sk-12" not in str(refused.value) and "pass" not in str(refused.value)
+
+
+def test_a_missing_key_is_named_by_its_model(tmp_path, monkeypatch):
+    monkeypatch.delenv("LAB_KEY", raising=False)
+    file = tmp_path / "models.yaml"
+    file.write_text(f"models: [{GOOD}, {{name: c, base_url: 'http://h', key: LAB_KEY}}]")
+    with pytest.raises(MissingProvider, match="model 'c'") as refused:
+        check_keys(read_models(file))
+    assert "LAB_KEY" not in str(refused.value)
+    with pytest.raises(BadInput, match="cannot be read"):
+        read_models(tmp_path / "none.yaml")
+
+
+def test_the_live_board_has_the_order_of_the_votes_and_slices_with_votes_only():
+    cast = [Cast("a", "b", RecordType.LEFT_VOTE, True)] * 30 + [Cast("b", "a", RecordType.LEFT_VOTE, True)] * 10
+    board = LiveBoard(cast, lambda table: leaderboard(votes(rateable(table))))
+    assert board.slices() == ["overall", "with_image"]
+    rows = board.rows("overall")
+    assert [(row[1], row[4]) for row in rows] == [("a", 40), ("b", 40)]
+    assert round(rows[0][2] - rows[1][2]) in (190, 191, 192), "400 log10(30/10)"
+    assert board.rows("text_only") == []
+
+
+def test_a_releases_boards_are_read_and_another_folder_is_an_error(tmp_path):
+    with pytest.raises(BadInput, match="--board"):
+        ReleaseBoard(tmp_path)
+    rows = {"slice": ["overall", "language:en"], "rank": [1, 1], "model": ["a", "a"], "rating": [1000.2, 990.0]}
+    rows |= {"ci95_low": [990.0, None], "ci95_high": [1010.0, 1020.0], "battles": [7, 3]}
+    (tmp_path / "leaderboard").mkdir()
+    pl.DataFrame(rows).write_parquet(tmp_path / "leaderboard" / "overall.parquet")
+    board = ReleaseBoard(tmp_path)
+    assert board.slices() == ["overall", "language:en"] and board.rows("overall") == [[1, "a", 1000, "990 to 1010", 7]]
+    assert board.rows("language:en")[0][3] == "… to 1020"

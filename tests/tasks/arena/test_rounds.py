@@ -1,0 +1,309 @@
+"""Battles, votes and what is logged of them: read back by the code that `curate ingest` reads logs with."""
+
+import asyncio
+import threading
+
+import pytest
+
+from schemas.conversation import RecordType
+from tasks.arena.conversations import Mode
+from tasks.arena.door import KnownImage, Refused
+from tasks.arena.look import chat_messages, label, status
+from tasks.arena.rounds import FULL, Visit
+from tasks.storage.user_ids import Pseudonyms
+from tests.built_arena import KEY, VISIT, Scripted, image_file
+from tests.tasks.ingest.logs import ingested
+
+LEFT = RecordType.LEFT_VOTE
+
+
+def test_a_battle_with_an_image_is_logged_as_fastchat_does_and_read_without_a_reject(build, door):
+    built = build(vision=("good-model", "second-model"))
+
+    async def battle():
+        conversation = await built.say("What is this?", [door.picture(image_file(), "memes_1.jpg")])
+        await built.finished(conversation)
+        await built.say("And now?", conversation=conversation)
+        await built.finished(conversation)
+        assert await built.arena.vote(conversation, LEFT, "Clearer: fewer words", VISIT)
+        return conversation
+
+    conversation = asyncio.run(battle())
+    seen = built.seen()
+    assert [record["type"] for record, _ in seen] == ["chat"] * 4 + ["leftvote"]
+    first, vote = seen[0][0], seen[-1][0]
+    assert list(first)[:7] == ["tstamp", "type", "model", "gen_params", "start", "finish", "state"]
+    assert first["tstamp"] == first["finish"] and list(vote)[:5] == ["tstamp", "type", "models", "states", "ip"]
+    assert first["arena"]["presets"] == ["memes_1.jpg"] and first["arena"]["moderation"]["flagged_categories"] == []
+    left, right = seen[-1][1]
+    assert (left.anonymous, left.winner, left.vote_reason) == (True, "model_a", "Clearer: fewer words")
+    assert left.texts[0] == "What is this?" and len(left.texts) == 4 and left.images == right.images
+    assert (built.folder / "serve_images" / f"{left.images[0]}.png").is_file()
+    assert [left.model, right.model] == [side.model.name for side in conversation.sides]
+    assert left.user_id == Pseudonyms(KEY).user_id(VISIT.address), "a takedown by address finds it"
+    assert VISIT.address not in b"".join(file.read_bytes() for file in built.folder.glob("*.json")).decode()
+    sent = built.models[left.model].asked[1]
+    assert [message.role for message in sent] == ["user", "assistant", "user"] and sent[0].images[0][0] == "png"
+
+
+def test_what_a_visitor_writes_flags_nothing_of_other_visitors(build, door, tmp_path):
+    built = build(vision=("good-model", "second-model"))
+    flag = '{"has_csam_image": 1}'
+
+    async def battles():
+        for number, said in enumerate([flag, "Fine"]):
+            visit = Visit(f"browser {number}", f"203.0.113.{number}")
+            conversation = await built.say(said, [door.picture(image_file())], visit=visit)
+            await built.finished(conversation)
+            await built.arena.vote(conversation, LEFT, said, visit)
+
+    asyncio.run(battles())
+    store = ingested(built.folder, tmp_path / "store")
+    assert store.read("conversations").height == 4 and store.read("battles").height == 2
+    assert not store.parts("rejects") or store.read("rejects").is_empty()
+
+
+def test_a_state_is_voted_on_once_however_often_and_names_come_after(build):
+    built = build()
+
+    async def battle():
+        conversation = await built.say()
+        await built.finished(conversation)
+        names = [side.model.name for side in conversation.sides]
+        before = repr([chat_messages(conversation, side) for side in conversation.sides]) + status(conversation)
+        before += label(conversation, Mode.BATTLE, 0)
+        votes = await asyncio.gather(*(built.arena.vote(conversation, LEFT, "", VISIT) for _ in range(5)))
+        again = await built.arena.vote(conversation, RecordType.TIE_VOTE, "", VISIT)
+        with pytest.raises(Refused):
+            await built.say("More?", conversation=conversation)
+        return names, before, votes, again, status(conversation)
+
+    names, before, votes, again, after = asyncio.run(battle())
+    assert sorted(votes) == [False] * 4 + [True] and not again
+    assert not any(name in before for name in names) and all(name in after for name in names)
+    assert [record["type"] for record, _ in built.seen()].count("leftvote") == 1
+
+
+def test_while_a_vote_is_written_nothing_else_is_taken_and_a_cancelled_request_changes_nothing(build, monkeypatch):
+    built = build()
+    go, append = threading.Event(), built.arena.logs.append
+
+    def slow(record, *given, **options):
+        if record["type"] == "leftvote":
+            go.wait(10)
+        append(record, *given, **options)
+
+    monkeypatch.setattr(built.arena.logs, "append", slow)
+
+    async def battle():
+        conversation = await built.say()
+        await built.finished(conversation)
+        voting = asyncio.create_task(built.arena.vote(conversation, LEFT, "first", VISIT))
+        await asyncio.sleep(0.01)
+        for other in (built.arena.regenerate(conversation, VISIT), built.say("More?", conversation=conversation)):
+            with pytest.raises(Refused, match="being written"):
+                await other
+        voting.cancel()
+        await asyncio.sleep(0.01)
+        assert not await built.arena.vote(conversation, RecordType.TIE_VOTE, "second", VISIT)
+        go.set()
+        while conversation.voting:
+            await asyncio.sleep(0.01)
+        assert conversation.revealed and not await built.arena.vote(conversation, RecordType.TIE_VOTE, "third", VISIT)
+        conversation.prompts.append(conversation.prompts[0])  # a state that no vote was cast on
+        for side in conversation.sides:
+            side.answers.append(side.answers[0])
+        assert not conversation.may_vote() and conversation.may_vote("share")
+
+    asyncio.run(battle())
+    assert [record.get("reason") for record, _ in built.seen()] == [None, None, "first"]
+    assert built.arena.counts.votes == len(built.arena.cast) == 1
+
+
+def test_a_vote_before_the_end_needs_that_both_have_begun_and_ends_the_answers(build):
+    go = asyncio.Event()
+    built = build({"good-model": Scripted(("One", go, " two")), "second-model": Scripted((go, "Late"))})
+
+    async def battle():
+        conversation = await built.say()
+        await asyncio.sleep(0.01)
+        too_early = await built.arena.vote(conversation, LEFT, "", VISIT)
+        built.models["second-model"].words = ("Late",)
+        await built.arena.stop(conversation, VISIT)
+        await built.arena.regenerate(conversation, VISIT)
+        await asyncio.sleep(0.05)
+        return too_early, await built.arena.vote(conversation, RecordType.BOTH_BAD_VOTE, "", VISIT), conversation
+
+    too_early, cast, conversation = asyncio.run(battle())
+    assert (too_early, cast) == (False, True) and not conversation.answering
+    lines = [record for record, _ in built.seen()]
+    of_good = [line["arena"] for line in lines if line.get("model") == "good-model"]
+    assert [(each["regenerated"], each["stopped"]) for each in of_good] == [(0, True), (1, True)]
+    assert lines[-1]["type"] == "bothbad_vote"
+    said = {state["model_name"]: state["messages"][-1][1] for state in lines[-1]["states"]}
+    assert said == {"good-model": "One", "second-model": "Late"}
+
+
+@pytest.mark.parametrize("words", [(None,), ("Half of", None), (), ("  ",)])
+def test_a_round_with_a_failed_side_is_no_battle_and_a_failing_model_leaves_the_pool(build, words):
+    built = build({"good-model": Scripted(), "broken": Scripted(words), "second-model": Scripted()})
+
+    async def battles():
+        for _ in range(20):
+            conversation = await built.say()
+            await built.finished(conversation)
+            failed = any(side.answers[-1].failed for side in conversation.sides)
+            assert await built.arena.vote(conversation, LEFT, "", VISIT) is not failed
+            if failed:
+                with pytest.raises(Refused, match="did not answer"):
+                    await built.say("More", conversation=conversation)
+        return {model.name for model in built.arena.pool.available()}
+
+    assert asyncio.run(battles()) == {"good-model", "second-model"}
+    assert len(built.models["broken"].asked) == 3 and built.arena.counts.failed_answers == 3
+    assert "broken" not in {record.get("model") for record, _ in built.seen()}
+    assert "secret" not in "".join(file.read_text() for file in built.folder.glob("*.json"))
+
+
+def test_answers_reach_the_page_at_most_four_times_a_second(build):
+    built = build({"good-model": Scripted(("word ",) * 3000), "second-model": Scripted()})
+
+    async def battle():
+        conversation = await built.say()
+        return await built.finished(conversation)
+
+    assert asyncio.run(battle()) <= 3
+
+
+def test_named_modes_direct_feedback_and_sharing_are_logged(build):
+    built = build()
+
+    async def all_modes():
+        side_by_side = await built.say(mode=Mode.SIDE_BY_SIDE, chosen=("good-model", "second-model"))
+        await built.finished(side_by_side)
+        assert await built.arena.vote(side_by_side, RecordType.TIE_VOTE, "", VISIT)
+        assert await built.arena.share(side_by_side, VISIT) and not await built.arena.share(side_by_side, VISIT)
+        direct = await built.say(mode=Mode.DIRECT, chosen=("good-model",))
+        await built.finished(direct)
+        with pytest.raises(Refused):
+            await built.arena.vote(direct, LEFT, "", VISIT)
+        for kind in (RecordType.UPVOTE, RecordType.FLAG):
+            await built.arena.vote(direct, kind, "", VISIT)
+        with pytest.raises(Refused, match="choose models"):
+            await built.say(mode=Mode.DIRECT, chosen=("gpt-9",))
+
+    asyncio.run(all_modes())
+    seen = built.seen()
+    assert [record["type"] for record, _ in seen] == ["chat", "chat", "tievote", "share", "chat", "upvote"]
+    assert seen[2][1][0].anonymous is False and seen[2][0]["models"] == ["good-model", "second-model"]
+
+
+def test_records_of_other_shapes_are_no_votes(build):
+    arena, whole = build().arena, {"model_name": "a", "messages": [["user", ["Look", ["0" * 32]]], ["assistant", "A"]]}
+    vote = {"type": "leftvote", "models": ["", ""], "states": [whole, whole]}
+    odd = [{"type": []}, vote | {"states": ["x", whole, whole]}, vote | {"states": [{"model_name": 1}, whole]}]
+    odd += [vote | {"states": [whole | {"messages": 5}, whole]}, vote | {"type": "chat"}]
+    arena.read_votes([*odd, vote | {"states": [whole | {"messages": [[], 7, ["user"]]}, whole]}, vote])
+    assert [(cast.model_a, cast.with_image) for cast in arena.cast] == [("a", False), ("a", True)]
+
+
+def test_what_may_not_be_done(build):
+    built = build(messages_a_minute=3)
+    other = Visit("another browser", "198.51.100.9")
+
+    async def tries():
+        conversation = await built.say()
+        await built.finished(conversation)
+        for act in (
+            lambda: built.arena.vote(conversation, LEFT, "", other),
+            lambda: built.arena.forget(conversation, other),
+            lambda: built.say(conversation=conversation, visit=other),
+            lambda: built.say(visit=Visit("", VISIT.address)),
+            lambda: built.say(visit=Visit("browser", VISIT.address, accepted=False)),
+            lambda: built.say("x" * 12_001),
+            lambda: built.say("  "),
+        ):
+            with pytest.raises(Refused):
+                await act()
+        await built.say()
+        with pytest.raises(Refused, match="wait"):
+            await built.say()
+
+    asyncio.run(tries())
+    assert {record["type"] for record, _ in built.seen()} == {"chat"}
+
+
+def test_forgetting_writes_the_list_that_takedowns_read(build):
+    built = build()
+
+    async def forgotten():
+        conversation = await built.say()
+        await built.finished(conversation)
+        assert await built.arena.forget(conversation, VISIT) and await built.arena.forget(conversation, VISIT)
+        assert not await built.arena.vote(conversation, LEFT, "", VISIT)
+        return {side.conv_id for side in conversation.sides}
+
+    ids = asyncio.run(forgotten())
+    assert set((built.folder / "takedown_requests.txt").read_text().splitlines()) == ids
+    assert ids == {seen.conv_id for _, found in built.seen() for seen in found}
+
+
+def test_forgetting_what_no_model_answered_drops_its_images_and_asks_for_nothing(build, door):
+    models = {"good-model": Scripted(), "second-model": Scripted()}
+    built = build(models, vision=tuple(models))
+    one, two = (door.picture(image_file(seed=seed)) for seed in (1, 2))
+
+    async def forgotten():
+        await built.finished(await built.say("Logged", [one]))
+        models["good-model"].words = models["second-model"].words = (None,)
+        conversation = await built.say("Not answered", [one, two])
+        await built.finished(conversation)
+        assert not await built.arena.forget(conversation, VISIT)
+        return status(conversation)
+
+    assert asyncio.run(forgotten()).startswith("Nothing of this conversation was kept.")
+    assert [file.stem for file in (built.folder / "serve_images").iterdir()] == [one.name]
+    assert not (built.folder / "takedown_requests.txt").exists()
+
+
+@pytest.mark.parametrize("vision", [("good-model", "second-model"), ()], ids=["drawn", "no model reads images"])
+def test_a_known_image_ends_the_conversation_and_its_lines_are_flagged(build, vision):
+    built = build(vision=vision)
+
+    def known():
+        raise KnownImage("0" * 32, b"never decoded")
+
+    async def shown():
+        with pytest.raises(Refused, match="has ended"):
+            await built.arena.say(None, Mode.BATTLE, (), "Look", known, VISIT)
+
+    asyncio.run(shown())
+    (file,) = built.folder.glob("vision-csam-*-conv.json")
+    assert file.read_text().count('"has_csam_image":true') == 2
+    assert (built.folder / "csam_images" / ("0" * 32)).read_bytes() == b"never decoded"
+    assert (built.folder / "csam_images").stat().st_mode & 0o077 == 0
+    assert not built.seen() and not any(model.asked for model in built.models.values())
+
+
+def test_an_arena_that_cannot_write_takes_nothing_says_so_and_recovers(build, monkeypatch):
+    built = build()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    async def outage():
+        conversation = await built.say()
+        await built.finished(conversation)
+        with monkeypatch.context() as patched:
+            patched.setattr("tasks.arena.logs.os.write", full)
+            with pytest.raises(Refused, match="cannot write"):
+                await built.arena.vote(conversation, LEFT, "", VISIT)
+            patched.setattr("tasks.arena.logs.os.fsync", full)
+            with pytest.raises(Refused) as refused:
+                await built.say()
+            assert str(refused.value) == FULL and built.arena.health()["status"] == "unwell"
+        assert await built.arena.vote(conversation, LEFT, "", VISIT)
+        await built.finished(await built.say())
+
+    asyncio.run(outage())
+    assert [record["type"] for record, _ in built.seen()] == ["chat", "chat", "leftvote", "chat", "chat"]

@@ -1,0 +1,258 @@
+"""The arena as a process in front of an OpenAI-compatible server: over HTTP, in Chromium, killed, and curated.
+
+What needs a browser is skipped where no Chromium is on the PATH.
+"""
+
+import io
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import PIL.Image
+import pytest
+
+from tasks.storage.tables import Store
+from tests.arena_client import Visitor, battle_until_killed, notice
+from tests.built_arena import image_file
+from tests.chat_server import HOSTILE
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+NAMES = ("good-model", "hostile-model-7b")
+ROOT = Path(__file__).parents[3]
+
+
+def models_file(file: Path, port: int, names: tuple[str, ...]) -> Path:
+    rows = [{"name": name, "base_url": f"http://127.0.0.1:{port}/v1", "vision": True} for name in names]
+    file.write_text(json.dumps({"models": rows}))  # JSON is YAML
+    return file
+
+
+def free_port() -> int:
+    with socket.socket() as opened:
+        opened.bind(("127.0.0.1", 0))
+        return opened.getsockname()[1]
+
+
+def curate(*arguments: str, **options) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-c", "from flows.commands import main; main()", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, **options)
+
+
+class Served:
+    """The arena's process."""
+
+    def __init__(self, folder: Path, models: Path, *more: str):
+        self.folder, self.port = folder, free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        options = ["--models", models, "--logs", folder, "--presets", folder.parent / "presets", "--no-browser"]
+        command = ["-c", "from flows.commands import main; main()", "arena", *options, "--board", "live", *more]
+        self.temporary = folder.parent / f"{folder.name}-temporary"
+        self.temporary.mkdir()
+        self.process = subprocess.Popen(
+            [sys.executable, *map(str, command), "--port", str(self.port)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"TMPDIR": str(self.temporary)},
+        )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline().strip() == f"{self.url}/"
+        for _ in range(300):
+            try:
+                if httpx.get(f"{self.url}/health", timeout=5).status_code == 200:
+                    return
+            except httpx.TransportError:
+                time.sleep(0.1)
+        raise AssertionError("the arena does not answer")
+
+    def kill(self, how: int = signal.SIGKILL):
+        self.process.send_signal(how)
+        self.process.wait()
+        self.process.stdout.close()
+
+    def end(self):
+        """As a service manager ends it; what was uploaded and not sent is gone then."""
+        if self.process.poll() is None:
+            self.kill(signal.SIGTERM)
+            assert not list(self.temporary.rglob("arena-*"))
+
+
+@pytest.fixture(scope="module")
+def chat_port():
+    """A server of models."""
+    port = free_port()
+    process = subprocess.Popen([sys.executable, "-m", "tests.chat_server", str(port)], cwd=ROOT)
+    for _ in range(200):
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            break
+        except OSError:
+            time.sleep(0.1)
+    yield port
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, chat_port) -> Path:
+    """A folder with a models file and one example image."""
+    folder = tmp_path_factory.mktemp("arena")
+    models_file(folder / "models.yaml", chat_port, NAMES)
+    (folder / "presets").mkdir()
+    (folder / "presets" / "chart_0.png").write_bytes(image_file(seed=9))
+    (folder / "presets" / "presets.json").write_text(json.dumps([{"dataset": "Charts", "path": "chart_0.png"}]))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(place):
+    """The running arena."""
+    running = Served(place / "logs", place / "models.yaml")
+    yield running
+    running.end()
+
+
+def test_each_model_is_asked_once_and_those_that_fail_are_named(chat_port, tmp_path):
+    broken = models_file(tmp_path / "broken.yaml", chat_port, ("broken-model", "half-model", *NAMES))
+    refused = curate("arena", "--models", str(broken), "--check")
+    assert refused.returncode == 2 and refused.stdout.count("first word after") == 2, refused.stderr
+    assert refused.stderr == "curate: 2 of 4 models do not answer: broken-model, half-model\n"
+    assert "secret" not in refused.stdout + refused.stderr
+
+
+def test_only_what_the_page_uses_is_served_and_files_are_their_owners(served):
+    with httpx.Client(base_url=served.url) as visitor:
+        page = visitor.get("/")
+        policy = page.headers["content-security-policy"]
+        assert "unsafe-eval" not in policy and "script-src 'self' 'nonce-" in policy and "img-src 'self';" in policy
+        assert "HttpOnly" in page.headers["set-cookie"] and "unsafe-inline" not in policy.partition("style-src")[0]
+        assert not any(event["api_visibility"] != "private" for event in visitor.get("/config").json()["dependencies"])
+        exif = PIL.Image.Exif()
+        exif[0x010F] = "maker"
+        photo = image_file("JPEG", exif=exif)
+        (path,) = visitor.post("/gradio_api/upload", files={"files": ("my holiday.jpg", photo)}).json()
+        kept = visitor.get(f"/gradio_api/file={path}").content
+        with PIL.Image.open(io.BytesIO(kept)) as image:
+            assert image.format == "PNG" and b"maker" not in kept and "holiday" not in path
+        assert len(visitor.post("/gradio_api/upload", files={"files": ("x.svg", b"<svg/>")}).json()) == 1
+        files = [("files", (f"{number}.png", b"x")) for number in range(9)]
+        assert visitor.post("/gradio_api/upload", files=files).status_code in (400, 413)
+        logged = next(iter(served.folder.glob("*")), served.folder)
+        for hidden in ("/gradio_api/call/vote", "/docs", "/gradio_api/proxy=http://192.0.2.1/", "/monitoring"):
+            assert visitor.get(hidden).status_code == 404, hidden
+        assert visitor.get(f"/gradio_api/file={logged.resolve()}").status_code in (403, 404)
+        elsewhere = {"sec-fetch-site": "cross-site"}
+        assert visitor.post("/gradio_api/queue/join", json={}, headers=elsewhere).status_code == 404
+        visitor.cookies.clear()
+        assert visitor.post("/gradio_api/upload", files={"files": ("a.jpg", photo)}).status_code == 403
+
+
+def test_a_session_belongs_to_its_browser_and_names_are_nowhere_before_the_vote(served):
+    mine, other = Visitor(served.url), Visitor(served.url)
+    assert "accept the terms" in notice(mine.say("Hello", accepted=False))
+    told = json.dumps(mine.say("Hello"))
+    assert not any(name in told for name in NAMES) and "(name hidden)" in told
+    forged = other.vote(session=mine._session)
+    assert "another browser" in forged and "Hello" not in json.dumps(other.told)
+    said = mine.vote(words="x" * 600)
+    assert said.startswith("You voted: A is better.") and all(name in said for name in NAMES)
+    again = mine.vote(1)
+    assert again.startswith("You voted: A is better."), "the first vote stands"
+
+
+def test_a_killed_arena_has_logged_every_vote_that_it_acknowledged(place):
+    killed = Served(place / "killed", place / "models.yaml", "--messages-per-minute", "1000")
+    acknowledged = battle_until_killed(killed.url, visitors=4, votes_least=6, kill=killed.kill)
+    assert len(acknowledged) >= 6
+    (file,) = killed.folder.glob("vision-tmp-*-conv.json")
+    *whole, last = file.read_bytes().split(b"\n")
+    records = [json.loads(line) for line in [*whole, *([last] if last.endswith(b"}") else [])]]
+    votes = [record for record in records if "states" in record]
+    voted = [record["states"][0]["messages"][0][1] for record in votes]
+    assert acknowledged <= set(voted) and len(voted) == len(set(voted))
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH: the page was not opened in a browser")
+def test_battles_in_a_browser_are_logged_and_curated_without_a_reject(served, place):
+    api = pytest.importorskip("playwright.sync_api")
+    wrong: list[str] = []
+    refused = "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", refused])
+        page = browser.new_context(viewport={"width": 1280, "height": 1300}).new_page()
+        page.on("request", lambda asked: asked.url.startswith(served.url) or wrong.append(asked.url))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.goto(served.url)
+        page.check("#accepted input")
+        page.get_by_role("button", name="Random image").first.click()
+        page.locator(".waiting img").first.wait_for()
+        say(page, "What is this? ``` <div style='position:fixed'></div> <script>window.ran = 1</script>")
+        page.get_by_text("x2", exact=False).first.wait_for()  # the formula of the last words, rendered
+        button = page.get_by_role("button", name="Both are bad")
+        api.expect(button).to_be_enabled()
+        assert not any(name in page.locator("body").inner_text() for name in NAMES)
+        page.get_by_text("Why? (optional").first.click()
+        page.get_by_label("Made something up").first.check()
+        button.click()
+        page.get_by_text("You voted: both are bad.").wait_for()
+        body = page.locator("body").inner_text()
+        assert all(name in body for name in NAMES)
+        keep(page, "arena")
+        page.set_input_files("input[type=file] >> nth=0", {"name": "a.png", "mimeType": "", "buffer": image_file()})
+        page.get_by_role("button", name="New round").first.click()
+        say(page, "And this?")
+        api.expect(page.get_by_role("button", name="A is better")).to_be_enabled()
+        page.get_by_role("button", name="A is better").click()
+        page.get_by_text("You voted: A is better.").wait_for()
+        page.get_by_role("tab", name="Leaderboard").click()
+        page.get_by_text("good-model").last.wait_for()
+        keep(page, "arena-board")
+        assert (
+            page.evaluate("window.ran") is None
+            and page.locator(".message iframe, .message form, .message div[style*=fixed]").count() == 0
+        )
+        weight = page.evaluate("performance.getEntriesByType('resource').reduce((sum, r) => sum + r.transferSize, 0)")
+        browser.close()
+    assert wrong == [] and weight < 1_000_000
+    served.end()
+    check_logged(served.folder)
+    store = place / "store"
+    done = curate("ingest", "--logs", str(served.folder), "--presets", str(place / "presets"), "--store", str(store))
+    assert done.returncode == 0, done.stderr
+    tables = {
+        name: Store.existing(str(store)).read(name) for name in ("conversations", "battles", "rejects", "presets")
+    }
+    assert tables["rejects"].is_empty() and tables["conversations"].height == 6
+    assert "Made something up" in tables["battles"]["vote_reason"].to_list()
+    assert tables["battles"]["vote_reason"].str.len_chars().max() == 500
+    assert tables["battles"]["winner"].sort().to_list() == ["model_a", "model_a", "tie_bothbad"]
+    preset = tables["presets"]["image_id"].item()
+    assert sum(preset in images for images in tables["conversations"]["image_ids"]) == 2
+
+
+def say(page, text: str) -> None:
+    box = page.locator("textarea[data-testid=textbox]").locator("visible=true").last
+    box.fill(text)
+    box.press("Enter")
+
+
+def keep(page, name: str) -> None:
+    """Keep an image of a page in the folder that CURATE_TEST_SCREENSHOTS names."""
+    if folder := os.environ.get("CURATE_TEST_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"{name}.png")
+
+
+def check_logged(folder: Path) -> None:
+    """Every line is whole, and what the hostile model said is there word for word, flagged for its name."""
+    (file,) = folder.glob("vision-tmp-*-conv.json")
+    records = [json.loads(line) for line in file.read_bytes().splitlines()]
+    said = [each for each in records if each.get("model") == "hostile-model-7b"]
+    assert said and all(each["state"]["messages"][-1][1] == HOSTILE and each["arena"]["names_itself"] for each in said)
+    assert "127.0.0.1" not in file.read_text()

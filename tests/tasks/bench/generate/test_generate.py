@@ -1,0 +1,385 @@
+"""A benchmark made on demand: asked for once, the same in every run, its keys even, its records complete."""
+
+import dataclasses
+from collections import Counter
+
+import polars as pl
+import pytest
+
+from schemas.author_replies import WrittenAspect, WrittenQuestion
+from schemas.errors import BadInput
+from schemas.generated import CheckQuestion, DrawingState, ElementType, GeneratedFate, GeneratedImage
+from schemas.policy import GeneratedRule
+from tasks.bench.generate.alignment import FailedElement, check_answers, failed_elements
+from tasks.bench.generate.aspects import fitting, write_aspects
+from tasks.bench.generate.capability_files import grid_of, known_levels, load_capability
+from tasks.bench.generate.descriptions import description_problem, sound_checks
+from tasks.bench.generate.making import TOLD, begin
+from tasks.bench.generate.questions import question_problem
+from tasks.bench.generate.standing import read_bench
+from tasks.bench.generate.word_graph import WordGraph
+from tasks.ingest.steps import take_in_items
+from tasks.providers import Providers
+from tasks.providers.capabilities import Failed
+from tasks.providers.embedded.scenes.author import SceneAuthor
+from tasks.providers.embedded.scenes.pictures import FAULTS
+from tests.generated_bench import NAME, make, settings_for
+
+TABLES = ("generated_descriptions", "alignments", "generated_questions", "generated_items", "generated_fates", "images")
+
+
+class NoCalls:
+    """Providers that may not be called."""
+
+    def __init__(self):
+        self.names = Providers().names
+
+    def __getitem__(self, name):
+        if name == "text_embedding":
+            return Providers()[name]
+        return type("Never", (), {"calls_at_once": 1, "version": "never"})()
+
+
+class Scripted:
+    """A provider whose one method gives these results in turn, then those of the embedded one."""
+
+    def __init__(self, method, results, embedded):
+        self._method, self._results, self._embedded = method, list(results), embedded
+
+    def __getattr__(self, name):
+        real = getattr(self._embedded, name)
+        if name != self._method:
+            return real
+        return lambda *asked: self._results.pop(0) if self._results else real(*asked)
+
+
+class With(Providers):
+    """The embedded providers, but for one."""
+
+    def __init__(self, capability, provider):
+        super().__init__()
+        self._other = {capability: provider}
+
+    def __getitem__(self, name):
+        return self._other.get(name) or super().__getitem__(name)
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FAULTS, "0.3")
+        settings = settings_for(tmp_path_factory.mktemp("bench") / "store")
+        make(settings)
+        yield settings
+
+
+@pytest.fixture(scope="module")
+def made(settings):
+    from tasks.storage.tables import Store
+
+    return read_bench(Store(settings.store), NAME)
+
+
+def test_every_cell_is_full_and_every_description_has_its_end(made):
+    cells = Counter((each.description.aspect, each.description.level) for each in made.standings)
+    assert cells == dict.fromkeys(((a, level) for a in range(4) for level in ("easy", "medium", "hard")), 2)
+    assert len(made.fates) == made.wanted == 24
+    assert len(made.items) == sum(fate.fate == "item" for fate in made.fates.values()) > 20
+
+
+def test_keys_are_even_in_every_level(made):
+    for level in made.bench.levels:
+        counts = Counter(item.key for item in made.items if item.level == level)
+        assert max(counts.values()) - min(counts[letter] for letter in "ABCD") <= 1
+        assert all(item.options["ABCD".index(item.key)] for item in made.items)
+
+
+def test_items_become_conversations_of_one_question_with_their_image(settings, made):
+    from tasks.storage.tables import Store
+
+    asked = {row["conversation_id"]: row for row in Store(settings.store).read("conversations").to_dicts()}
+    assert asked.keys() == {item.item_id for item in made.items}
+    for item in made.items:
+        row = asked[item.item_id]
+        assert row["image_ids"] == [item.image_id]
+        assert [turn["content"] for turn in row["turns"]] == [item.prompt]
+        assert f"{item.key}. {item.options['ABCD'.index(item.key)]}" in item.prompt
+
+
+def test_no_question_rests_on_an_element_that_the_image_does_not_show(made):
+    failed = [each for each in made.standings if each.last.score < 1]
+    assert failed, "with 30 % planted faults some images are accepted with a failed element"
+    for each in failed:
+        elements = failed_elements(each.description.checks, each.last.answers)
+        assert elements
+        assert not any(element.element.endswith("?") for element in elements)
+        reply = WrittenQuestion(
+            kind="k", question=each.questions[-1].question, right=each.questions[-1].options[0],
+            wrong=each.questions[-1].options[1:],
+        )  # fmt: skip
+        assert question_problem(reply, elements) == ""
+
+
+def test_what_the_image_model_was_told_is_kept_apart(made):
+    for each in made.standings:
+        assert each.images[0].told == TOLD + each.description.description
+        assert TOLD not in each.description.description
+
+
+def test_a_second_run_calls_nobody_and_leaves_the_same_bytes(settings):
+    from tasks.storage.tables import Store
+
+    store = Store(settings.store)
+    before = {table: store.parts(table) for table in TABLES}
+    make(settings, NoCalls())
+    assert {table: store.parts(table) for table in TABLES} == before
+
+
+def test_another_store_gets_the_same_benchmark(settings, tmp_path, monkeypatch):
+    from tasks.storage.tables import Store
+
+    monkeypatch.setenv(FAULTS, "0.3")
+    again = make(settings_for(tmp_path / "again"))
+    assert again.read("generated_items").equals(Store(settings.store).read("generated_items"))
+
+
+def test_a_failed_call_is_made_again_and_nothing_else(tmp_path):
+    settings = settings_for(tmp_path, per_aspect=1, levels=["easy"])
+    embedded = Providers()
+    down = Scripted("draw", [Failed("service_down")] * 12, embedded["pictures"])
+    store = make(settings, With("pictures", down))
+    assert store.height("generated_images") == 0 and store.height("generated_items") == 0
+    store = make(settings)
+    assert store.height("generated_images") >= 4 and store.height("generated_items") == 4
+
+
+def test_a_refused_image_is_dropped_by_name_and_not_ordered_again(tmp_path):
+    settings = settings_for(tmp_path, per_aspect=1, levels=["easy"])
+    refusing = Scripted("draw", [Failed("refused")], Providers()["pictures"])
+    store = make(settings, With("pictures", refusing))
+    fates = store.read("generated_fates")
+    assert fates.filter(reason="refused").height == 1 and fates.filter(fate="item").height == 3
+    refused = store.read("generated_images").filter(state="refused")["description_id"][0]
+    assert store.read("generated_images").filter(description_id=refused).height == 1
+
+
+def test_an_image_of_no_size_is_a_reject_and_drawn_again(tmp_path):
+    settings = settings_for(tmp_path, per_aspect=1, levels=["easy"])
+    broken = Scripted("draw", [b"", b"not an image"], Providers()["pictures"])
+    store = make(settings, With("pictures", broken))
+    bad = [GeneratedImage(**row) for row in store.read("generated_images").filter(state="unusable").to_dicts()]
+    assert {each.reason for each in bad} == {"image_empty", "not_an_image"} or len(bad) == 2
+    assert all(each.state is DrawingState.UNUSABLE and each.image_id is None for each in bad)
+    assert store.height("generated_items") == 4
+
+
+def test_an_image_below_the_threshold_is_drawn_again_and_then_dropped(tmp_path):
+    settings = settings_for(tmp_path, per_aspect=1, levels=["easy"])
+    blind = Scripted("look", ["nothing"] * 10_000, Providers()["viewer"])
+    store = make(settings, With("viewer", blind), GeneratedRule(redraws_max=1))
+    fates = [GeneratedFate(**row) for row in store.read("generated_fates").to_dicts()]
+    assert {(each.reason, each.images, each.score) for each in fates} == {("alignment", 2, 0.0)}
+    assert store.read("images").height == 8 and store.height("conversations") == 0
+
+
+def test_a_viewer_that_fails_leaves_no_score(tmp_path):
+    settings = settings_for(tmp_path, per_aspect=1, levels=["easy"])
+    down = Scripted("look", [Failed("timed_out")] * 10_000, Providers()["viewer"])
+    store = make(settings, With("viewer", down))
+    assert store.height("alignments") == 0 and store.height("generated_fates") == 0
+
+
+def test_questions_that_another_call_cannot_solve_are_rejected(tmp_path):
+    from schemas.author_replies import Solved
+
+    settings = settings_for(tmp_path, per_aspect=1, levels=["easy"])
+    unsure = Scripted("solve", [Solved(answer="none of them")] * 3, Providers()["author"])
+    store = make(settings, With("author", unsure))
+    rejected = store.read("generated_questions").filter(pl.col("problem") != "")
+    assert rejected["problem"].to_list() == ["another call without the key finds another answer"] * 3
+    assert store.read("generated_fates").filter(reason="question").height == 1
+
+
+def test_an_item_that_was_taken_down_is_not_made_again(tmp_path, monkeypatch):
+    from datetime import UTC, datetime
+
+    from tasks.storage.tables import Store
+    from tasks.storage.user_ids import KEY_VARIABLE
+    from tasks.takedown.take_down import take_down
+
+    monkeypatch.setenv(KEY_VARIABLE, "a key for every store here")
+    settings = settings_for(tmp_path, per_aspect=1, levels=["easy"])
+    store = make(settings)
+    item = store.read("generated_items").to_dicts()[0]
+    take_down(Store(settings.store), [item["item_id"]], (), datetime.now(UTC), False)
+    assert item["image_id"] not in store.read("images")["image_id"].to_list()
+    make(settings, NoCalls())
+    assert take_in_items.fn(settings).counts["conversations"] == 3
+    assert item["item_id"] not in store.read("generated_items")["item_id"].to_list()
+
+
+def test_a_benchmark_goes_on_after_takedowns_and_makes_nothing_of_them_again(tmp_path, monkeypatch):
+    from datetime import UTC, datetime
+
+    from tasks.storage.user_ids import KEY_VARIABLE
+    from tasks.takedown.take_down import take_down
+
+    monkeypatch.setenv(KEY_VARIABLE, "a key for every store here")
+    settings = settings_for(tmp_path, per_aspect=1, levels=["easy"])
+    down = Scripted("question", [Failed("service_down")], Providers()["author"])
+    store = make(settings, With("author", down))
+    assert store.height("generated_items") == 0 and store.height("generated_fates") == 3
+    first = store.read("generated_questions").to_dicts()[0]
+    take_down(store, [first["image_id"]], (), datetime.now(UTC), False)
+    items = make(settings).read("generated_items")
+    assert items.height == 3 and first["description_id"] not in items["description_id"].to_list()
+
+    stay = {table: store.read(table) for table in ("generated_images", "generated_questions")}
+    removed = take_down(store, items["item_id"].to_list(), (), datetime.now(UTC), False)
+    assert (removed.lines, removed.image_files) == ([], []), "what was made here is in no raw log"
+    kept = {table: store.height(table) for table in ("generated_descriptions", "generated_fates", "alignments")}
+    assert kept == {"generated_descriptions": 4, "generated_fates": 4, "alignments": 0}
+    make(settings, NoCalls())
+    assert store.height("generated_items") == 0 == store.height("conversations")
+    for table, rows in stay.items():  # as when another conversation shows their images
+        store.append(table, rows)
+    make(settings, NoCalls())
+    assert store.height("generated_items") == 0
+
+
+def test_an_image_after_one_that_was_taken_down_has_a_number_of_its_own(made):
+    standing = next(each for each in made.standings if each.fate.fate == "item")
+    second = standing.images[-1].model_copy(update={"attempt": 1})
+    unseen = dataclasses.replace(standing, images=[second], alignments={}, questions=[], fate=None)
+    assert unseen.next_attempt == 2 and not unseen.accepted
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "problem"),
+    [
+        ("red", ["Red.", "blue", "green"], "equal options"),
+        ("red", ["blue"], "2 options"),
+        ("red", ["blue", "green", "All of the above"], "an option about other options"),
+        ("red", ["blue", "green", ""], "an empty option"),
+        ("three", ["3", "two", "one"], "equal options"),
+        ("True", ["False"], ""),
+        ("red", ["blue", "green", "pink"], ""),
+    ],
+)
+def test_questions_without_one_right_option_are_rejected(right, wrong, problem):
+    reply = WrittenQuestion(kind="k", question="What colour is it?", right=right, wrong=wrong)
+    assert question_problem(reply, []).startswith(problem) and bool(question_problem(reply, [])) == bool(problem)
+
+
+FAILED = {
+    type_: FailedElement(element, ElementType(type_), "ball", expected)
+    for element, type_, expected in (
+        ("ball", "object", "yes"), ("number of the balls", "counting", "three"),
+        ("colour of the balls", "color", "red"), ("place of the balls", "spatial", "on the left"),
+        ("texture of the balls", "attribute", "rough"),
+    )
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("question", "right", "about"),
+    [
+        ("What colour are the balls?", "red", {"object", "color"}),
+        ("What color do the balls have?", "red", {"object", "color"}),
+        ("How many balls are there?", "three", {"object", "counting"}),
+        ("How many red balls are there?", "three", {"object", "counting", "color"}),
+        ("How many things are there in all?", "five", {"object", "counting"}),
+        ("What is the ball's surface?", "rough", set(FAILED)),
+        ("Which thing is red?", "a ball", {"object", "color"}),
+        ("Which thing is on the left?", "the balls", {"object", "spatial"}),
+        ("The green balls are on the left.", "False", {"object", "color", "spatial"}),
+        ("What colour is the box?", "red", set()),
+    ],
+)
+def test_a_question_on_a_failed_element_is_rejected_in_any_words(question, right, about):
+    reply = WrittenQuestion(kind="k", question=question, right=right, wrong=["b", "c", "d"])
+    problems = {type_: question_problem(reply, [failed]) for type_, failed in FAILED.items()}
+    assert {type_ for type_, problem in problems.items() if problem} == about
+    assert all(FAILED[type_].element in problems[type_] for type_ in about)
+
+
+def test_a_failed_attribute_belongs_to_the_thing_that_its_question_depends_on():
+    def check(element, type_, parent, answer="yes"):
+        return CheckQuestion(question="?", element=element, type=type_, choices=[], answer=answer, parent=parent)
+
+    checks = [check("cup", "object", None), check("glaze", "material", 0), check("gloss of it", "attribute", 1)]
+    failed = failed_elements(checks, check_answers(checks, ["yes", "yes", "no"]))
+    assert [(each.element, each.thing) for each in failed] == [("gloss of it", "cup")]
+
+
+def test_what_depends_on_a_missing_thing_is_wrong_too_and_wording_does_not_matter():
+    def check(question, answer, parent):
+        return CheckQuestion(
+            question=question, element=question, type="object", choices=[], answer=answer, parent=parent
+        )
+
+    checks = [check("cup?", "yes", None), check("colour?", "red", 0), check("how many?", "three", None)]
+    assert [each.right for each in check_answers(checks, ["no", "red", "3."])] == [False, False, True]
+    assert [each.right for each in check_answers(checks, ["Yes!", "the Red", "THREE"])] == [True, True, True]
+    assert sound_checks([check("cup?", "yes", None), check("colour?", "red", 1), checks[2]]) == checks[:1]
+
+
+def test_words_that_descriptions_share_most_are_kept_out():
+    graph = WordGraph()
+    assert graph.kept_out() == ()
+    for other in ("tree", "bench", "dog", "cat", "hill", "sky", "bird"):
+        graph.add("park", [other, "grass"])
+    graph.add("cup", ["grass"])
+    assert graph.kept_out() == ("park", "grass", "bench")  # floor(ln 8 + 1) = 3: eight neighbours, two, one
+
+
+def test_descriptions_are_checked_for_whose_left_it_is_and_for_words_kept_out():
+    from schemas.author_replies import WrittenDescription
+    from tasks.bench.generate.capability_files import levels
+
+    def problem(text, topic="cup", words=("a", "b", "c", "d"), kept_out=()):
+        reply = WrittenDescription(description=text, topic_word=topic, key_words=list(words))
+        return description_problem(reply, levels()["easy"], kept_out, ["A cup."])
+
+    assert problem("A red cup stands on the left.") is None
+    assert problem("A man holds a cup in his left hand.") == "left or right of somebody in the image"
+    assert problem("the cup") == "the same as an earlier one"
+    assert problem("A red cup.", kept_out=("cup",)) == "a topic word that was to be kept out"
+    assert problem("A red cup.", words=("a",)) == "1 key words"
+    assert problem("red " * 61).startswith("61 words")
+
+
+def test_an_author_that_repeats_itself_is_one_clear_line(tmp_path):
+    class Parrot(SceneAuthor):
+        def aspects(self, wanted):
+            found = super().aspects(dataclasses.replace(wanted, known=()))
+            return found.model_copy(update={"aspects": found.aspects[:1] * 4})
+
+    settings = settings_for(tmp_path)
+    from tasks.storage.tables import Store
+
+    bench = begin(Store.open(settings.store), settings)
+    with pytest.raises(BadInput, match="gave 1 different aspects of 4 in 4 rounds"):
+        write_aspects(Parrot(), bench, load_capability("spatial"))
+    near = [WrittenAspect(general="g", name=n, introduction="i", guideline="g") for n in ("red balls", "the Red balls")]
+    assert len(fitting(near, 1, 2)) == 1
+
+
+def test_bad_input_is_one_clear_line(settings, tmp_path):
+    from tasks.storage.tables import Store
+
+    store = Store(settings.store)
+    with pytest.raises(BadInput, match="unknown capability 'spacial'"):
+        load_capability("spacial")
+    for given in ("0x6", "4", "4x", "axb"):
+        with pytest.raises(BadInput, match="GENERALxFINE"):
+            grid_of(given)
+    with pytest.raises(BadInput, match="unknown level"):
+        known_levels("easy,extreme")
+    with pytest.raises(BadInput, match="begun with other per aspect: 2, not 3"):
+        begin(store, settings.model_copy(update={"generate": settings.generate.model_copy(update={"per_aspect": 3})}))
+    with pytest.raises(BadInput, match="has no benchmark of this name; it has scenes"):
+        read_bench(store, "other")
+    (tmp_path / "own.yaml").write_text("name: own\ndefinition: short\n")
+    with pytest.raises(BadInput, match="its keys are name, definition, goal, requirement"):
+        load_capability(str(tmp_path / "own.yaml"))

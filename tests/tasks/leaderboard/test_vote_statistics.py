@@ -1,0 +1,99 @@
+"""Votes counted as WildVision's Table 1 counts them, and who wins by how much longer an answer is."""
+
+import json
+import os
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tasks.leaderboard.battle_files import read_battles
+from tasks.leaderboard.vote_statistics import length_differences, vote_statistics
+from tasks.leaderboard.votes import rateable
+
+BESIDE = Path(__file__).parents[4] / "shared" / "data"
+FOLDER = Path(os.environ.get("CURATE_TEST_DATA", BESIDE)) / "votes-llmfao"
+PRINTED = {"leftvote": 2932, "rightvote": 2839, "tievote": 979, "bothbad_vote": 1326}
+"""WildVision's Table 1: votes by kind, of which 1,440 are named; 102 days; 10,884 rounds."""
+NAMED, DAYS, ROUNDS = 1440, 102, 10_884
+
+
+@pytest.fixture(scope="module")
+def table1(tmp_path_factory):
+    """A table with as many votes of each kind as WildVision printed, over its days, with its rounds."""
+    winners = [name for name, count in PRINTED.items() for _ in range(count)]
+    more = ROUNDS - len(winners)  # votes after a second round
+    rows = {
+        "model_a": ["x"] * len(winners),
+        "model_b": ["y"] * len(winners),
+        "winner": winners,
+        "anony": [n >= NAMED for n in range(len(winners))],
+        "num_turns": [2 if n < more else 1 for n in range(len(winners))],
+        "tstamp": [1_707_000_000.0 + 86_400 * (n % DAYS) for n in range(len(winners))],
+        "conv_metadata": [
+            {"context_tokens": 30 + 2 * (n % 2), "a": {"assistant_tokens": 100}, "b": {"assistant_tokens": 120}}
+            for n in range(len(winners))
+        ],
+    }
+    path = tmp_path_factory.mktemp("votes") / "votes.parquet"
+    pl.DataFrame(rows).write_parquet(path)
+    return path
+
+
+def test_wildvisions_table_is_counted_again(curate, table1):
+    code, out, err = curate("rate", table1, "--table", "vote_statistics", "--named", "--json")
+    assert code == 0, err
+    row = json.loads(out)
+    assert (row["votes"], row["anonymous"], row["named"]) == (8076, 6636, 1440)
+    assert [row[name] for name in ("left", "right", "ties", "both_bad")] == [*PRINTED.values()]
+    assert (row["days"], row["rounds"], round(row["mean_rounds"], 3)) == (102, 10_884, 1.348)
+    assert (row["mean_input_tokens"], row["mean_output_tokens"]) == (31.0, 110.0)
+    assert row["longer_won_fraction"] == pytest.approx(2839 / (2932 + 2839))
+
+
+def test_named_votes_are_counted_only_when_asked_for_and_slices_have_their_own_row(curate, table1):
+    _, out, _ = curate("rate", table1, "--table", "vote_statistics", "--json", "--slice", "all")
+    rows = {row["slice"]: row for row in map(json.loads, out.splitlines())}
+    assert (rows["overall"]["votes"], rows["overall"]["named"]) == (6636, 0)
+    assert rows["category:multi_turn"]["mean_rounds"] == 2.0
+    assert rows["exclude_ties"]["ties"] == rows["exclude_ties"]["both_bad"] == 0
+
+
+def test_what_a_table_does_not_hold_is_null_and_not_zero():
+    (row,) = vote_statistics(rateable(pl.DataFrame({"model_a": ["x"], "model_b": ["y"], "winner": ["tie"]})))
+    unknown = ("days", "rounds", "mean_rounds", "mean_input_tokens", "mean_output_tokens", "longer_won_fraction")
+    assert {name: getattr(row, name) for name in unknown} == dict.fromkeys(unknown)
+    assert (row.votes, row.ties, row.left) == (1, 1, 0)
+
+
+def test_votes_are_counted_by_difference_of_length_and_the_rest_is_in_rows_without_a_bound():
+    tokens_a = [100.0, 90, 50, 10, 5000, None, 30]
+    winners = ["model_a", "model_a", "model_b", "model_b", "model_a", "model_a", "tie"]
+    battles = rateable(pl.DataFrame({"model_a": ["x"] * 7, "model_b": ["y"] * 7, "winner": winners}))
+    rows = length_differences(battles.with_columns(tokens_a=pl.Series(tokens_a), tokens_b=pl.lit(50.0)))
+    assert sum(row.left for row in rows) == 3 and sum(row.right for row in rows) == 2  # no tie, none without a count
+    inside = [row for row in rows if row.low is not None and row.high is not None]
+    width = inside[0].high - inside[0].low
+    assert all(row.high - row.low == width for row in inside) and inside[0].low == -inside[-1].high
+    assert sum(row.right_density for row in inside) * width == pytest.approx(1)
+    (at_zero,) = [row for row in inside if row.low == 0]
+    assert (at_zero.left, at_zero.right) == (2, 1) and at_zero.flags == ["few_battles"]
+    assert (rows[-1].low, rows[-1].left_density) == (inside[-1].high, None)
+
+
+@pytest.mark.skipif(not FOLDER.is_dir(), reason="the votes of llmfao are not on this machine")
+def test_the_longer_answer_wins_0_410_of_llmfaos_decisive_votes():
+    lines = (FOLDER / "answers.jsonl").read_text(encoding="utf-8").splitlines()
+    sizes = pl.DataFrame([{"at": f"{r['prompt']} {r['model']}", "n": len(r["result"])} for r in map(json.loads, lines)])
+    raw = pl.read_csv(FOLDER / "human-votes.csv")
+    battles = rateable(read_battles(FOLDER / "human-votes.csv")).with_columns(
+        raw.select(
+            pl.format("{} {}", "prompt", side).replace_strict(sizes["at"], sizes["n"]).cast(pl.Float64).alias(to)
+        ).to_series()
+        for side, to in (("model_x", "tokens_a"), ("model_y", "tokens_b"))
+    )
+    (row,) = vote_statistics(battles)
+    equal = battles.filter(pl.col("winner") != "tie", pl.col("tokens_a") == pl.col("tokens_b")).height
+    decisive = row.left + row.right
+    assert decisive == 5460 == sum(each.left + each.right for each in length_differences(battles))
+    assert round((row.longer_won_fraction * (decisive - equal) + equal / 2) / decisive, 3) == 0.410

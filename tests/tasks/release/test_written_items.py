@@ -1,0 +1,73 @@
+"""`written/items.parquet`: whose texts a release holds, and what `verify` says of a changed file."""
+
+import polars as pl
+import pytest
+
+from schemas.judging import STAND_IN
+from schemas.written import WrittenBy
+from tasks.release.leaks import hidden_captions
+from tasks.release.written.items_file import ITEMS, write_items_file, wrong_items
+from tasks.storage.content_id import text_id
+from tests.builders import VERSIONS, facts_frame
+from tests.visit_bench import HIDDEN, visit_bench
+
+ASKED = "bench/data/train-00000-of-00001.parquet"
+SECRET = "Nine blue cups stand upside down on a long wooden table beside a window in the rain."
+
+
+@pytest.fixture
+def staged(tmp_path):
+    """A store whose four items were screened, and a folder with their prompts."""
+    store, staging = visit_bench(tmp_path / "store", {}), tmp_path / "release"
+    texts = [text_id(text) for table in ("captions", "references") for text in store.read(table)["text"]]
+    for signal in ("text_pii", "moderation"):
+        store.replace(f"signals/{signal}", facts_frame(signal, {text: {} for text in texts}))
+    (staging / ASKED).parent.mkdir(parents=True)
+    store.read("bench_items").select(question_id="item_id").write_parquet(staging / ASKED)
+    return store, staging
+
+
+def _written(staged):
+    store, staging = staged
+    assert write_items_file(store, staging, VERSIONS, frozenset()) == 4
+    return pl.read_parquet(staging / ITEMS)
+
+
+def test_one_text_of_the_stand_in_withholds_those_of_its_item(staged):
+    store, _ = staged
+    by = pl.when(item_id="i0", place=0).then(pl.lit(STAND_IN)).when(item_id="i2").then(pl.lit("people"))
+    model = WrittenBy.MODEL.value
+    rows = store.read("captions").with_columns(provider=by.otherwise(pl.lit("gpt-4")), written_by=pl.lit(model))
+    store.replace("captions", rows)
+    released = {row["question_id"]: row for row in _written(staged).to_dicts()}
+    assert released["i0"]["captions"] is released["i0"]["captions_by"] is released["i0"]["reference"] is None
+    assert (released["i1"]["captions"], released["i1"]["captions_by"]) == (["A cup, 1."], "gpt-4")
+    assert released["i2"]["captions_by"] == released["i2"]["reference_by"] == "people"
+    assert released[HIDDEN]["captions"] is None
+
+
+@pytest.mark.parametrize("column", ["captions_by", "reference_by"])
+def test_texts_of_the_stand_in_do_not_verify(staged, column):
+    rows, (_, staging) = _written(staged), staged
+    assert list(wrong_items(staging, frozenset())) == []
+    rows.with_columns(pl.lit(f"gpt-4, {STAND_IN}").alias(column)).filter(question_id="i0").write_parquet(
+        staging / ITEMS
+    )
+    assert any("'i0' has captions or a reference of the stand-in" in each for each in wrong_items(staging, frozenset()))
+
+
+def test_a_file_that_quotes_a_hidden_text_is_found(staged):
+    store, staging = staged
+    secret = pl.when(item_id=HIDDEN).then(pl.lit(SECRET)).otherwise("text")
+    store.replace("references", store.read("references").with_columns(text=secret))
+    rows = _written(staged)
+    assert list(hidden_captions(staging, store)) == []
+    quoted = pl.lit(f"I heard: {SECRET.lower()}").alias("origin")
+    rows.with_columns(quoted).write_parquet(staging / ITEMS)
+    assert list(hidden_captions(staging, store)) == [f"{ITEMS}: holds a caption or reference of the hidden split"]
+    (staging / ITEMS).unlink()
+    for name in ("README.md", "report/report.html", "leaderboard/overall.csv"):
+        (staging / name).parent.mkdir(exist_ok=True)
+        (staging / name).write_text(f"a,b\n1,{SECRET}\n")
+    told = {each.split(":")[0] for each in hidden_captions(staging, store)}
+    assert told == {"README.md", "report/report.html", "leaderboard/overall.csv"}
