@@ -9,7 +9,8 @@ from schemas.asked_model import AskedModel
 from schemas.errors import MissingProvider
 from tasks.images.decode import ImageRejected, decode_stored
 from tasks.providers.capabilities import ChatMessage, Failed, Reply, ReplyShape, ReplyState
-from tasks.providers.production.batches import Batched, Request
+from tasks.providers.production.batches.api import Request
+from tasks.providers.production.batches.queue import Batched
 from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, Service
 from tasks.providers.production.language_model import calls_at_once
 from tasks.providers.production.upload import Upload, for_upload

@@ -11,7 +11,8 @@ from schemas.errors import BadInput
 from schemas.row import Row
 from schemas.run import Use
 from tasks.providers.capabilities import Failed, Reply
-from tasks.providers.production.batches import Batched, Request
+from tasks.providers.production.batches.api import Request
+from tasks.providers.production.batches.queue import Batched
 from tasks.providers.production.calls import CallFailed, Service, seconds
 from tasks.providers.production.upload import Upload
 from tasks.runtime.budget import Bill, ledger

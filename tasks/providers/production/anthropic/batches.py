@@ -17,8 +17,7 @@ from anthropic.types import Message
 from anthropic.types.messages import MessageBatch
 
 from tasks.providers.production.anthropic.replies import failures, said, tokens_used
-from tasks.providers.production.batch_records import account_of
-from tasks.providers.production.batches import (
+from tasks.providers.production.batches.api import (
     CLOCK_SKEW,
     BatchApi,
     Ended,
@@ -28,6 +27,7 @@ from tasks.providers.production.batches import (
     json_rows,
     outcome_of,
 )
+from tasks.providers.production.batches.records import account_of
 from tasks.providers.production.calls import CallFailed
 
 UPLOAD_SECONDS = 600.0

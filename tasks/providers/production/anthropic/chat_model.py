@@ -10,7 +10,7 @@ from schemas.asked_model import AskedModel
 from tasks.providers.capabilities import Reply, ReplyShape
 from tasks.providers.production.anthropic.batches import AnthropicBatches
 from tasks.providers.production.anthropic.replies import failures, said, tokens_used
-from tasks.providers.production.batches import Request
+from tasks.providers.production.batches.api import Request
 from tasks.providers.production.chat_model import Turn, VendorChatModel, key_of
 from tasks.providers.production.language_model import settle, timeout_seconds
 from tasks.providers.production.upload import Upload

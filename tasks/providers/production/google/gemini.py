@@ -16,8 +16,8 @@ from google.genai import errors, types
 
 from schemas.errors import MissingProvider
 from tasks.providers.capabilities import Reply
-from tasks.providers.production.batch_records import account_of
-from tasks.providers.production.batches import BatchApi, Ended, Outcome, Request, json_line, json_rows, outcome_of
+from tasks.providers.production.batches.api import BatchApi, Ended, Outcome, Request, json_line, json_rows, outcome_of
+from tasks.providers.production.batches.records import account_of
 from tasks.providers.production.calls import FORMAT_REFUSED, CallFailed, http_failure, seconds
 from tasks.providers.production.chat_model import reply
 from tasks.providers.production.language_model import (

@@ -7,8 +7,8 @@ from google.genai import types
 
 from schemas.asked_model import AskedModel
 from tasks.providers.capabilities import Reply, ReplyShape
-from tasks.providers.production.batch_records import account_of
-from tasks.providers.production.batches import Request
+from tasks.providers.production.batches.api import Request
+from tasks.providers.production.batches.records import account_of
 from tasks.providers.production.chat_model import Turn, VendorChatModel, key_of
 from tasks.providers.production.google.gemini import GeminiBatches, failures, said, tokens_used
 from tasks.providers.production.language_model import settle, timeout_seconds

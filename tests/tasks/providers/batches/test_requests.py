@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("openai", reason="production extra")
 pytest.importorskip("google.genai", reason="production extra")
-from tasks.providers.production.batches import json_line, json_rows, question_name
+from tasks.providers.production.batches.api import json_line, json_rows, question_name
 from tasks.providers.production.labels import TopicName
 from tasks.providers.production.language_model import Question, bare
 from tasks.providers.production.upload import for_upload

@@ -3,7 +3,7 @@
 import pytest
 
 pytest.importorskip("openai", reason="production extra")
-from tasks.providers.production.batches import BatchApi
+from tasks.providers.production.batches.api import BatchApi
 
 COUNT = 6
 
