@@ -16,7 +16,10 @@ def print_table(title: str, rows: Sequence[Mapping[str, object]], as_json: bool)
         for row in rows:
             print(json_text({"table": title} | dict(row)))
         return
-    table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
+    if not rows:
+        Console(markup=False).print(f"{title.replace('_', ' ')}: none")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", title=title.replace("_", " "), title_justify="left")
     columns = list(dict.fromkeys(name for row in rows for name in row))
     for name in columns:
         numeric = all(isinstance(row.get(name), int | float | None) for row in rows)

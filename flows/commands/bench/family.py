@@ -19,15 +19,14 @@ from flows.commands.options import (
     settings_of,
 )
 from flows.commands.pipeline import run_stages
+from flows.commands.tables import print_table
 from schemas.errors import BadInput
-from tasks.runtime.untrusted import json_text, one_line
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from schemas.contamination import Overlap
 
-_SHOWN, _FILE_WIDTH = 20, 160
+_SHOWN = 20
+"""Questions found that are printed; all with --json."""
 
 
 def family() -> typer.Typer:
@@ -50,7 +49,7 @@ def show(store: StoreOption, as_json: JsonOption = False) -> None:
     from tasks.storage.tables import Store
 
     for name, rows in bench_tables(Store.existing(store)).items():
-        print_table(name, rows, as_json)
+        print_table(name, rows.to_dicts(), as_json)
 
 
 def refresh(
@@ -72,7 +71,7 @@ def refresh(
     chosen = [*(bench or []), *([f"hidden_epoch={epoch}"] if epoch else [])]
     settings = settings_of(store=store, bench=chosen or None, bench_size=bench_size, provider=provider, seed=seed)
     run_stages(settings, ("flows.sample", "bench"))
-    print_table("hidden_changes", hidden_changes(Store.existing(store)), as_json)
+    print_table("hidden_changes", hidden_changes(Store.existing(store)).to_dicts(), as_json)
 
 
 def check(
@@ -140,28 +139,10 @@ def failures(
         print(failures_csv(opened), end="")
         return
     for name, rows in failure_tables(opened).items():
-        print_table(name, rows, as_json)
+        print_table(name, rows.to_dicts(), as_json)
 
 
 def _in_words(found: "Overlap") -> str:
     evidence = "" if found.contaminated else "  (short: not evidence)"
     question = f"{found.split} {json.dumps(found.question_id)}"
     return f"row {found.row:<9,} {found.match:<10} {found.overlap:>5.2f}  {question}{evidence}"
-
-
-def print_table(name: str, rows: "pl.DataFrame", as_json: bool) -> None:
-    """Print the rows of a table, or one JSON object a row."""
-    from rich.console import Console
-    from rich.table import Table
-
-    if as_json:
-        for row in rows.iter_rows(named=True):
-            print(json_text({"table": name} | row))
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold", title=name.replace("_", " "), title_justify="left")
-    for column, dtype in rows.schema.items():
-        table.add_column(column, justify="right" if dtype.is_numeric() else "left", overflow="fold")
-    for cells in rows.iter_rows():
-        table.add_row(*(one_line(str(cell)) for cell in cells))
-    terminal = Console().is_terminal
-    Console(markup=False, highlight=False, width=None if terminal else _FILE_WIDTH).print(table)

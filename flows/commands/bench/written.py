@@ -13,6 +13,7 @@ import flows.commands.options as opt
 from flows.before_work import check_before_work
 from flows.commands.engine import run_flows
 from flows.commands.pipeline import print_stages, run_stages
+from flows.commands.tables import print_table
 from schemas.errors import BadInput
 from schemas.run import StageReport
 from schemas.settings import Settings
@@ -136,7 +137,6 @@ def findings(
 
     With FILE, take what raters filled in; `curate decide --policy authored` then drops what is incorrect.
     """
-    from flows.commands.bench.family import print_table
     from tasks.bench.written import checks, yields
     from tasks.bench.written.statistics import family_figures
     from tasks.storage.lock import writing
@@ -156,7 +156,7 @@ def findings(
     if qualification is not None:
         raise BadInput("--qualification is for a filled-in sheet; give FILE, too")
     for name, rows in {**yields.tables(opened, bench), "families": family_figures(opened, bench)}.items():
-        print_table(name, rows, as_json)
+        print_table(name, rows.to_dicts(), as_json)
     print("`curate decide --policy authored` drops what is incorrect or harmful", file=sys.stderr)
 
 
