@@ -14,7 +14,7 @@ from typing import NamedTuple
 import polars as pl
 from scipy.stats import kendalltau, spearmanr
 
-from tasks.demo.planted import read_facts
+from tasks.demo.planted_evidence import read_facts
 from tasks.demo.records import models
 from tasks.demo.traffic import quality
 from tasks.demo.words import chance

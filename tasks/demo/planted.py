@@ -3,161 +3,19 @@
 A new kind is one line in `EXPECTATIONS`, with the check of its outcome.
 """
 
-import hashlib
 import io
-import json
-from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from itertools import chain, combinations
 from pathlib import Path
-from typing import Any
 
 import PIL.Image
 import polars as pl
 
 from schemas.errors import BadInput, known_values
 from schemas.planted import PlantedScore
+from tasks.demo.planted_evidence import Evidence, Fact, read_facts
 from tasks.storage.tables import Store
-
-Fact = dict[str, Any]
-"""One line of `expected.jsonl`."""
-Place = tuple[str, int]
-"""Log file, line number."""
-
-_CONV_ID = r"^(.+?)(?:-[0-9a-f]{8})?$"
-"""A conversation_id is the server's conv_id; later conversations with the same conv_id have eight digits appended."""
-
-
-def read_facts(expected: Path) -> dict[str, list[Fact]]:
-    """Planted facts by kind, in file order. Raises BadInput for a line that is not a JSON object with `kind`."""
-    found: dict[str, list[Fact]] = {}
-    with expected.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                fact = json.loads(line)
-                found.setdefault(fact["kind"], []).append(fact)
-            except (ValueError, KeyError, TypeError):
-                raise BadInput(f"{str(expected)!r}, line {number}: give a JSON object with `kind`") from None
-    return found
-
-
-class Evidence:
-    """Lookups of planted items; each table is read once, and only the rows of planted items are kept in memory."""
-
-    def __init__(self, store: Store, facts: Iterable[Fact], logs: Path) -> None:
-        self._store, self._logs = store, logs
-        self._facts = list(facts)
-        self._planted = {fact[key] for fact in self._facts for key in ("conversation_id", "battle") if key in fact}
-
-    @cached_property
-    def _conversations(self) -> dict[str, list[Fact]]:
-        columns = ["conversation_id", "turns", "num_turns", "image_ids", "image_problems", "tstamp"]
-        found: dict[str, list[Fact]] = {}
-        for part in self._store.read_parts("conversations", columns):
-            named = part.with_columns(conv_id=pl.col("conversation_id").str.extract(_CONV_ID))
-            for row in named.filter(pl.col("conv_id").is_in(self._planted)).sort("tstamp").iter_rows(named=True):
-                found.setdefault(row["conv_id"], []).append(row)
-        return found
-
-    def conversations(self, fact: Fact) -> list[Fact]:
-        """The conversations with the fact's conv_id, earliest first."""
-        return self._conversations.get(fact.get("conversation_id", ""), [])
-
-    @cached_property
-    def _decisions(self) -> dict[tuple[str, str], Fact]:
-        columns = ["item_kind", "item_id", "keep", "reasons", "tags", "duplicate_of", "preset_dataset"]
-        planted = pl.col("item_id").str.extract(_CONV_ID).is_in(self._planted)
-        rows = self._store.read("decisions", columns).filter(planted)
-        return {(row["item_kind"], row["item_id"]): row for row in rows.iter_rows(named=True)}
-
-    def decision(self, fact: Fact) -> Fact:
-        """The decision on the fact's battle or conversation; empty when there is none."""
-        kind, key = ("battle", "battle") if "battle" in fact else ("conversation", "conversation_id")
-        return self._decisions.get((kind, fact[key]), {})
-
-    def kept(self, fact: Fact) -> bool:
-        """Whether the conversation or battle is released."""
-        return bool(self.decision(fact).get("keep"))
-
-    def removed(self, fact: Fact, *reasons: str) -> bool:
-        """Whether the item has a decision and is not released, or is tagged with one of the reasons."""
-        decision = self.decision(fact)
-        return bool(decision) and (not decision["keep"] or not set(reasons).isdisjoint(decision["tags"]))
-
-    @cached_property
-    def _battles(self) -> dict[str, Fact]:
-        rows = self._store.read("battles").filter(pl.col("battle_id").is_in(self._planted))
-        return {row["battle_id"]: row for row in rows.iter_rows(named=True)}
-
-    def battle(self, fact: Fact) -> Fact:
-        """The fact's vote; empty when there is none."""
-        return self._battles.get(fact.get("battle", ""), {})
-
-    @cached_property
-    def rejected_lines(self) -> set[Place]:
-        """(file, line number) of every rejected line."""
-        return set(self._store.read("rejects", ["source", "line"]).drop_nulls("line").iter_rows())
-
-    @cached_property
-    def quarantined(self) -> set[str]:
-        """Quarantined conv_ids and image names."""
-        return set(self._store.read("quarantine", ["key"])["key"])
-
-    @cached_property
-    def opened_images(self) -> set[str]:
-        """Logged names of the image files that were opened."""
-        return {name.partition(".")[0] for name in self._store.read("image_files", ["name"])["name"]}
-
-    @cached_property
-    def _near(self) -> set[frozenset[str]]:
-        return {frozenset(pair) for pair in self._store.read("near_images", ["image_a", "image_b"]).iter_rows()}
-
-    def same_image(self, fact: Fact, other: Fact) -> bool:
-        """Whether the first images of two conversations are equal or near-duplicates of each other."""
-        first, second = self._first_image(fact), self._first_image(other)
-        return None not in (first, second) and (first == second or frozenset((first, second)) in self._near)
-
-    def _first_image(self, fact: Fact) -> str | None:
-        rows = self.conversations(fact)
-        return rows[0]["image_ids"][0] if rows and rows[0]["image_ids"] else None
-
-    def stored_images(self, fact: Fact) -> list[bytes]:
-        """The stored image files of a conversation."""
-        wanted = [image_id for row in self.conversations(fact) for image_id in row["image_ids"]]
-        found: list[bytes] = []
-        for part in self._store.read_parts("images", ["image_id", "bytes"]) if wanted else ():
-            found += part.filter(pl.col("image_id").is_in(wanted))["bytes"].to_list()
-        return found
-
-    def count(self, where: pl.Expr) -> int:
-        """How many conversations of the whole store meet a condition."""
-        columns = ["turns", "image_ids", "image_problems"]
-        return sum(part.filter(where).height for part in self._store.read_parts("conversations", columns))
-
-    def ratings(self) -> dict[str, Fact]:
-        """Model -> its row of the overall leaderboard; empty before models were rated."""
-        rows = self._store.read("ratings").filter(pl.col("slice") == "overall")
-        return {row["model"]: row for row in rows.iter_rows(named=True)}
-
-    def places(self, fact: Fact) -> Sequence[Place]:
-        """(file, line number) of a planted line, from its number or the hash of its bytes."""
-        if "line" in fact:
-            return [(fact["file"], fact["line"])]
-        return self._places_by_hash.get((fact["file"], fact["sha256"]), [])
-
-    @cached_property
-    def _places_by_hash(self) -> dict[tuple[str, str], list[Place]]:
-        wanted = {(fact["file"], fact["sha256"]) for fact in self._facts if fact["kind"] == "bad_line"}
-        found: dict[tuple[str, str], list[Place]] = {}
-        for name in sorted({file for file, _ in wanted if (self._logs / file).is_file()}):
-            with (self._logs / name).open("rb") as lines:
-                for number, line in enumerate(lines, 1):
-                    key = (name, hashlib.sha256(line.rstrip(b"\r\n")).hexdigest())
-                    if key in wanted:
-                        found.setdefault(key, []).append((name, number))
-        return found
-
 
 Check = Callable[[Evidence, Fact], bool]
 Verdict = tuple[int, list[str]]

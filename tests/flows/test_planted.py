@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tasks.demo.planted import read_facts, score_planted
+from tasks.demo.planted import score_planted
+from tasks.demo.planted_evidence import read_facts
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,8 @@ import pytest
 
 from schemas.errors import BadInput
 from tasks.demo.arena import SERVER_LOG, generate_arena
-from tasks.demo.planted import EXPECTATIONS, read_facts
+from tasks.demo.planted import EXPECTATIONS
+from tasks.demo.planted_evidence import read_facts
 from tasks.demo.problems import PLANTERS
 from tasks.demo.problems.lines import SPOILERS
 from tasks.demo.words import load
