@@ -22,6 +22,12 @@ class QueueName(StrEnum):
     """Why models fail a prompt that several people voted both bad."""
     SHEET = "sheet"
     """Which answer of a battle is better, without models and vote."""
+    WRITTEN = "written"
+    """Whether the reference of a written item is correct."""
+    GENERATED = "generated"
+    """Whether description and question of a generated item fit."""
+    PREFERENCES = "preferences"
+    """Which of two answers to a written item is better."""
 
 
 class Verdict(StrEnum):
@@ -51,15 +57,15 @@ class Review(Row):
     content_id: str
     """Content id of what was shown."""
     reasons: list[str]
-    """Why it was held, sorted; empty in other queues."""
+    """Why it was held, sorted; `guided` in queue `generated` where guidelines were shown; empty in other queues."""
     verdict: str
-    """One of the queue's verdicts; in queue `tags` the tags that apply, separated by spaces, or `none`."""
+    """One of the queue's verdicts; in `tags`, `written` and `generated` what holds, separated by spaces, or `none`."""
     queue: str | None = None
-    """held, tags, faces, text_pii, failures or sheet."""
+    """The queue, as in `QueueName`."""
     item_id: str | None = None
     """What the verdict is about: a conversation, document or image, or a stretch of a text (TEXT_ID:START-END:TYPE)."""
     reviewer: str | None = None
-    """Name that the reviewer gave; empty for a list that was filled in without one."""
+    """Name that the reviewer gave, or a rater's keyed hash; empty for a list that was filled in without one."""
     reviewed_at: datetime | None = None
     """When it was given (UTC). Of one reviewer's verdicts on one item the last one counts."""
 
@@ -106,7 +112,9 @@ class Waiting(NamedTuple):
     image_ids: tuple[str, ...] = ()
     """Images that are shown instead of the conversation."""
     texts: tuple[ShownText, ...] = ()
-    """Texts that are shown instead of the conversation."""
+    """Texts that are shown instead of the conversation, or beside it."""
+    beside: bool = False
+    """Whether the texts are shown beside the whole conversation."""
     battle_id: str = ""
     """The battle that is shown, with both sides, instead of the conversation."""
     blinded: bool = False

@@ -30,7 +30,7 @@ from schemas.generated import (
     GeneratedItem,
     GeneratedQuestion,
 )
-from schemas.generated_results import AuditAnswer, ItemReview
+from schemas.generated_results import AuditAnswer
 from schemas.image import Image, ImageFile, NearImage, Preset, RedactedImage, SearchedImage, SemanticImage
 from schemas.installed_signals import installed_signals
 from schemas.judge_release import JudgeAgreement, JudgeCard, ScreenedText
@@ -75,7 +75,7 @@ from schemas.signals import (
 from schemas.tags import Categories, Criteria, Taxonomy
 from schemas.takedown import Tombstone
 from schemas.topic import FittedDocument, TopicChange, TopicMember, TopicMerge, TopicName
-from schemas.written import Caption, ItemCheck, Reference, WrittenItem
+from schemas.written import Caption, Reference, WrittenItem
 
 
 class Table(NamedTuple):
@@ -120,7 +120,6 @@ TABLES: dict[str, Table] = {
     "bench_items": Table(WrittenItem, ("bench", "item_id")),
     "captions": Table(Caption, ("item_id", "place", "written_at")),
     "references": Table(Reference, ("item_id", "written_at")),
-    "item_checks": Table(ItemCheck, ("item_id", "rater")),
     "hidden": Table(HiddenItem, ("document_id",)),
     "hidden_changes": Table(HiddenChange, ("document_id",)),
     "failures": Table(Failure, ("document_id",)),
@@ -134,7 +133,6 @@ TABLES: dict[str, Table] = {
     "generated_questions": Table(GeneratedQuestion, ("description_id", "attempt")),
     "generated_fates": Table(GeneratedFate, ("bench", "description_id")),
     "generated_items": Table(GeneratedItem, ("bench", "number")),
-    "item_reviews": Table(ItemReview, ("item_id", "rater", "guided")),
     "audit_answers": Table(AuditAnswer, ("item_id", "model", "mode", "version")),
     "answers": Table(Answer, ("question_id", "model", "version")),
     "verdicts": Table(Verdict, ("question_id", "model_a", "model_b", "judge_version")),

@@ -9,6 +9,8 @@ SAMPLED = "sampled"
 """Name of the benchmark that `curate sample` draws from the arena's prompts; no written one may have it."""
 PEOPLE = "people"
 """Provider of captions and references that a person wrote."""
+PUBLISHED = "published"
+"""Rater of findings, and version of texts, that came with the items."""
 AUTHOR = "written"
 """Model of the conversations that items become; no model answered them."""
 VALIDATION_SHARE = 0.2

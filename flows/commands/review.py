@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.commands.agreement.sheet import TuplesOption
 from flows.commands.options import JsonOption, SeedOption, StoreOption, settings_of
 from flows.commands.view import NoBrowserOption, PortOption, serve
 from schemas.errors import BadInput
@@ -16,6 +17,8 @@ from tasks.runtime.untrusted import json_text, one_line
 
 if TYPE_CHECKING:
     from schemas.row import Row
+    from tasks.agreement.preferences import Tuple
+    from tasks.agreement.text_metrics.stored import Stored
     from tasks.explore.review.desk import Figures
     from tasks.explore.review.queues import ReviewQueue
     from tasks.storage.tables import Store
@@ -35,6 +38,11 @@ def review(
     per_pair: Annotated[
         int, typer.Option("--per-pair", min=0, help="With --serve: battles of every pair of models for experts.")
     ] = 0,
+    bench: Annotated[
+        str | None,
+        typer.Option("--bench", help="With --serve: ask which of two answers to this written benchmark is better."),
+    ] = None,
+    tuples: TuplesOption = 1000,
     port: PortOption = None,
     no_browser: NoBrowserOption = False,
     seed: SeedOption = 0,
@@ -62,6 +70,7 @@ def review(
         _print_results(figures_of(opened), as_json)
     elif serve_pages:
         asked = [*queues(sample, seed), *([_experts(store, per_pair)] if per_pair else [])]
+        asked += [_preferences(opened, bench, tuples, seed)] if bench else []
         _serve(opened, asked, name, port, not no_browser)
     elif file is not None:
         _take(opened, file, name)
@@ -74,12 +83,14 @@ def review(
 def queues(sample: int, seed: int) -> "Sequence[ReviewQueue]":
     """Everything that people can review."""
     from tasks.bench.failure_review import FailuresQueue
+    from tasks.bench.generate.people.queue import GeneratedQueue
+    from tasks.bench.written.queue import WrittenQueue
     from tasks.policy.review import HeldQueue
     from tasks.signals.reviews.findings import FacesQueue, PersonalDataQueue
     from tasks.signals.reviews.tags import TagsQueue
 
     drawn = [make(sample, seed) for make in (TagsQueue, FacesQueue, PersonalDataQueue)]
-    return [HeldQueue(), *drawn, FailuresQueue()]
+    return [HeldQueue(), *drawn, FailuresQueue(), WrittenQueue(), GeneratedQueue()]
 
 
 def _experts(store: str, per_pair: int) -> "ReviewQueue":
@@ -90,6 +101,21 @@ def _experts(store: str, per_pair: int) -> "ReviewQueue":
     settings = settings_of(store=store)
     anonymous_battles_of(settings)
     return SheetQueue(lambda: anonymous_battles_of(settings), per_pair)
+
+
+def _preferences(store: "Store", bench: str, count: int, seed: int) -> "ReviewQueue":
+    """Drawn pairs of answers. Raises BadInput for a benchmark without any."""
+    from flows.commands.agreement.sheet import preferences_of
+    from tasks.agreement.preference_queue import PreferenceQueue
+    from tasks.agreement.preferences import drawn
+
+    preferences_of(store, bench, True)
+
+    def chosen(store: "Store") -> "tuple[Sequence[Tuple], Stored]":
+        every, known = preferences_of(store, bench, True)
+        return drawn(every, count, seed), known
+
+    return PreferenceQueue(chosen)
 
 
 def figures_of(store: "Store") -> "Figures":

@@ -6,7 +6,7 @@ is on the left, so that a filled-in sheet needs nothing but the store to be read
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
@@ -32,7 +32,7 @@ BATTLES = {
     "judge": pl.String,
 }
 """A battle table, as `curate rate` reads it; `judge` is the rater's keyed hash, or null."""
-_CHOICES = ("left", "right")
+SIDES = ("left", "right")
 
 
 class Tuple(NamedTuple):
@@ -97,46 +97,55 @@ class Preferred(NamedTuple):
     battles: pl.DataFrame
     """`BATTLES`."""
     unknown: int
-    """Rows on answers that the store does not have any more."""
+    """Choices on answers that the store does not have any more."""
     open: int
     """Rows without a choice."""
 
 
-def read_preferences(files: Sequence[Path], every: Sequence[Tuple], people: Pseudonyms) -> Preferred:
-    """The choices of raters: each file is one rater's, after whom it is named, unless it has a column rater.
+class Choice(NamedTuple):
+    """What one rater said about two answers."""
+
+    where: str
+    """File and line, or the review pages; for messages."""
+    sheet_item: str
+    rater: str
+    """Empty when nobody said who it was."""
+    label: str
+    """left, right, or empty."""
+
+
+def preferred(choices: Iterable[Choice], every: Sequence[Tuple], people: Pseudonyms) -> Preferred:
+    """The choices of raters as battles.
 
     Raises BadInput for a label other than left or right (a tie is no choice), and for a rater who votes twice.
     """
     known = {each.sheet_item: each for each in every}
     rows, seen, unknown, open_rows = list[tuple[str | None, ...]](), set[tuple[str, str]](), 0, 0
-    for file in files:
-        for line, name, rater, label in _lines(file):
-            if not label:
-                open_rows += 1
-            elif label not in _CHOICES:
-                raise BadInput(
-                    f"sheet {str(file)!r}, line {line}: {one_line(label, 40)!r} is no choice; give left or right"
-                )
-            elif name not in known:
-                unknown += 1
-            elif rater and (rater, name) in seen:
-                raise BadInput(
-                    f"sheet {str(file)!r}, line {line}: rater {one_line(rater, 40)!r} votes on {name!r} twice"
-                )
-            else:
-                seen.add((rater, name))
-                each, winner = known[name], ("model_a", "model_b")[_CHOICES.index(label)]
-                rows.append((each.item.item_id, each.left, each.right, winner, people.user_id(rater)))
+    for where, name, rater, label in choices:
+        if not label:
+            open_rows += 1
+        elif label not in SIDES:
+            raise BadInput(f"{where}: {one_line(label, 40)!r} is no choice; give left or right")
+        elif name not in known:
+            unknown += 1
+        elif rater and (rater, name) in seen:
+            raise BadInput(f"{where}: rater {one_line(rater, 40)!r} votes on {name!r} twice")
+        else:
+            seen.add((rater, name))
+            each, winner = known[name], ("model_a", "model_b")[SIDES.index(label)]
+            rows.append((each.item.item_id, each.left, each.right, winner, people.user_id(rater)))
     if not rows:
-        raise BadInput(f"none of these sheets has a choice between answers of this store ({unknown:,} rows on others)")
+        raise BadInput(f"nobody has chosen between answers of this store ({unknown:,} choices are on others)")
     return Preferred(pl.DataFrame(rows, schema=BATTLES, orient="row"), unknown, open_rows)
 
 
-def _lines(file: Path) -> Iterator[tuple[int, str, str, str]]:
-    """Line, item, rater and label of every row."""
-    for line, row in enumerate(read_rows(file), 2):
-        rater = row.get("rater", file.stem) or ""
-        yield line, row["item"], rater.strip(), " ".join((row["label"] or "").lower().split())
+def choices_of(files: Sequence[Path]) -> Iterator[Choice]:
+    """The rows of sheets: each is one rater's, after whom it is named, unless it has a column rater."""
+    for file in files:
+        for line, row in enumerate(read_rows(file), 2):
+            rater = row.get("rater", file.stem) or ""
+            label = " ".join((row["label"] or "").lower().split())
+            yield Choice(f"sheet {str(file)!r}, line {line}", row["item"], rater.strip(), label)
 
 
 def majority_counts(battles: pl.DataFrame) -> Mapping[int, int]:

@@ -7,22 +7,26 @@ import polars as pl
 
 from schemas.review import QueueName, ReviewerAgreement
 from schemas.tags import TAGS
+from schemas.written import PUBLISHED
 from tasks.agreement.agree import agreement
 from tasks.agreement.label_files import Labels
 from tasks.agreement.sheet_queue import NO_VERDICT
 
 ROUNDS = 1000
+_HASHED = r"^[0-9a-f]{24}$"
+"""A rater of a list, under a keyed hash."""
 _ITEM = pl.concat_str("item_id", "content_id", pl.col("reasons").list.join(" "), separator="\n")
 
 
 def reviewer_agreements(reviews: pl.DataFrame, seed: int = 0) -> list[ReviewerAgreement]:
     """One row for each queue and each two reviewers with a common item; in queue `tags` for each tag.
 
-    `reviews`: the table `reviews` without nulls. Left out are verdicts of lists without a reviewer's name, and
-    battles about which an expert could not tell.
+    `reviews`: the table `reviews` without nulls. Left out are verdicts of lists without a reviewer's name, raters of
+    lists (`curate bench findings` says how far they agree), and battles about which an expert could not tell.
     """
+    raters = pl.col("reviewer").str.contains(_HASHED) | (pl.col("reviewer") == PUBLISHED)
     none = (pl.col("queue") == QueueName.SHEET.value) & (pl.col("verdict") == NO_VERDICT)
-    named = reviews.filter(pl.col("reviewer") != "", ~none).with_columns(item=_ITEM)
+    named = reviews.filter(pl.col("reviewer") != "", ~none, ~raters).with_columns(item=_ITEM)
     told = pl.concat([_by_tag(named), named.filter(pl.col("queue") != QueueName.TAGS.value).select(*_COLUMNS)])
     return [
         found

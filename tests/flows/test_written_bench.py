@@ -104,8 +104,8 @@ def test_items_are_collected_checked_written_and_released(curate, tmp_path, monk
     figures = next(row for row in tables if row["table"] == "families" and row["family"] == "spot_the_diff")
     assert (figures["items"], figures["images"], figures["captioned"], figures["referenced"]) == (1, 2, 1, 1)
     assert next(row for row in tables if row["table"] == "agreement")["agreed_percent"] == pytest.approx(88.889)
-    assert "ann" not in (store_folder / "tables" / "item_checks" / "parts.json").read_text()
-    assert set(store.read("item_checks")["rater"].str.len_chars()) == {24}
+    assert "ann" not in (store_folder / "tables" / "reviews" / "parts.json").read_text()
+    assert set(store.read("reviews")["reviewer"].str.len_chars()) == {24}
 
     twice = _csv(tmp_path / "twice.csv", _rows(filled) * 2)
     code, _, err = curate("bench", "findings", *bench, twice)

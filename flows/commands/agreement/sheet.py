@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     import polars as pl
 
     from schemas.settings import Settings
+    from tasks.agreement.preferences import Tuple
+    from tasks.agreement.text_metrics.stored import Stored
+    from tasks.storage.tables import Store
 
 PerPairOption = Annotated[
     int, typer.Option("--per-pair", min=1, help="Battles of every pair of models; fewer where there are fewer.")
@@ -37,7 +40,7 @@ BenchOption = Annotated[
 TuplesOption = Annotated[int, typer.Option("--tuples", min=1, help="With --bench: pairs of answers, drawn uniformly.")]
 HiddenOption = Annotated[bool, typer.Option("--hidden", help="With --bench: hidden items and their references, too.")]
 BattlesOption = Annotated[
-    Path | None, typer.Option("--battles", help="With --bench and --read: write the choices here, for `curate rate`.")
+    Path | None, typer.Option("--battles", help="With --bench: write the choices here, for `curate rate`.")
 ]
 
 
@@ -51,7 +54,8 @@ def sheet(
     out: OutOption = None,
     read: ReadOption = None,
     reviews: Annotated[
-        bool, typer.Option("--reviews", help="Read what experts said in `curate review --serve --per-pair N`.")
+        bool,
+        typer.Option("--reviews", help="Read what people said in `curate review --serve`."),
     ] = False,
     provider: ProviderOption = None,
     as_json: JsonOption = False,
@@ -64,48 +68,58 @@ def sheet(
     """
     if (out is None) == (not read and not reviews):
         raise BadInput("give either --out DIR, for a new sheet, or --read FILE, a filled-in one, or --reviews")
-    if bench and reviews:
-        raise BadInput("--reviews are of battles; give filled-in sheets of --bench with --read FILE")
     settings = settings_of(store=store, provider=provider)
-    if (bench is None or not read) != (battles is None):
-        raise BadInput("--battles FILE goes with --bench NAME and --read FILE; give all three, or leave it out")
-    if bench:
-        _preferences(settings, bench, hidden, (tuples, seed), out, (read or [], battles))
+    if (bench is None or out is not None) != (battles is None):
+        raise BadInput("--battles FILE goes with --bench NAME and --read FILE or --reviews; give all, or leave it out")
+    if bench and out:
+        _write_preferences(settings, bench, hidden, (tuples, seed), out)
+    elif bench and battles:
+        _read_preferences(settings, bench, hidden, (read or [], reviews), battles)
     elif out:
         _write(settings, per_pair, out)
     else:
         _print(settings, read or [], reviews, as_json, bootstraps, seed)
 
 
-def _preferences(
-    settings: "Settings",
-    bench: str,
-    hidden: bool,
-    draw: tuple[int, int],
-    out: Path | None,
-    back: tuple[list[Path], Path | None],
-) -> None:
-    """Write a sheet of preferences into `out`, or read sheets back: (sheets, file for their battles)."""
-    from tasks.agreement.preferences import drawn, majority_counts, read_preferences, tuples, write_preferences
+def preferences_of(store: "Store", bench: str, hidden: bool) -> "tuple[list[Tuple], Stored]":
+    """Every two answers to the items of a written benchmark, and their texts. Raises BadInput when there are none."""
+    from tasks.agreement.preferences import tuples
     from tasks.agreement.text_metrics.stored import stored
-    from tasks.storage.lock import writing
     from tasks.storage.queries.benches.written_items import items_for_judging
-    from tasks.storage.user_ids import Pseudonyms, store_key
+
+    known = stored(store, bench, True)
+    every = tuples(items_for_judging(store, bench), known, hidden)
+    if not every:
+        raise BadInput(f"--bench {bench!r}: no item has the answers of two models, or one and a reference")
+    return every, known
+
+
+def _write_preferences(settings: "Settings", bench: str, hidden: bool, draw: tuple[int, int], out: Path) -> None:
+    from tasks.agreement.preferences import drawn, write_preferences
+    from tasks.storage.lock import writing
 
     with writing(settings.store) as store:
-        known = stored(store, bench, True)
-        every = tuples(items_for_judging(store, bench), known, hidden)
-        if not every:
-            raise BadInput(f"--bench {bench!r}: no item has the answers of two models, or one and a reference")
-        if out:
-            images = write_preferences(store, chosen := drawn(every, *draw), known, out)
-            print(out / "sheet.csv")
-            told = "fill in the column label with left or right, and name each copy after its rater"
-            print(f"curate: {len(chosen):,} pairs of answers and {images:,} images; {told}", file=sys.stderr)
-            return
-        files, battles = back
-        found = read_preferences(files, every, Pseudonyms(store_key(store)))
-    assert battles
+        every, known = preferences_of(store, bench, hidden)
+        images = write_preferences(store, chosen := drawn(every, *draw), known, out)
+    print(out / "sheet.csv")
+    told = "fill in the column label with left or right, and name each copy after its rater"
+    print(f"curate: {len(chosen):,} pairs of answers and {images:,} images; {told}", file=sys.stderr)
+
+
+def _read_preferences(
+    settings: "Settings", bench: str, hidden: bool, given: tuple[list[Path], bool], battles: Path
+) -> None:
+    """Write the choices of sheets, and with `given[1]` of the review pages, as battles."""
+    from tasks.agreement.preference_queue import reviewed_choices
+    from tasks.agreement.preferences import choices_of, majority_counts, preferred
+    from tasks.storage.lock import writing
+    from tasks.storage.user_ids import Pseudonyms, store_key
+
+    sheets, reviews = given
+    with writing(settings.store) as store:
+        every, _ = preferences_of(store, bench, hidden or reviews)
+        choices = [*choices_of(sheets), *(reviewed_choices(store) if reviews else ())]
+        found = preferred(choices, every, Pseudonyms(store_key(store)))
     found.battles.write_csv(battles)
     print(battles)
     votes = ", ".join(f"{pairs:,} with {count}" for count, pairs in majority_counts(found.battles).items())

@@ -1,6 +1,7 @@
 """`curate bench demo`: drawn items with planted faults are collected, rated and decided on."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +33,8 @@ def demo(
 
     def rated(settings: Settings) -> list[StageReport]:
         known = read_qualification(files["known"])
-        told.append(take_findings(Store.open(settings.store), BENCH, files["raters"], known, QUALIFIED_MIN))
+        store, now = Store.open(settings.store), datetime.now(UTC)
+        told.append(take_findings(store, BENCH, files["raters"], known, QUALIFIED_MIN, now))
         return []
 
     take_in(

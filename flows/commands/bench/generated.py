@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +18,7 @@ from tasks.runtime.untrusted import one_line
 
 if TYPE_CHECKING:
     from schemas.generated import GeneratedItem
-    from tasks.bench.generate.accuracy import Marked
+    from tasks.bench.generate.results.accuracy import Marked
 
 SLICES = ("overall", "level", "aspect", "type")
 MODES = ("blind", "described", "all_a", "all_d")
@@ -107,7 +108,7 @@ def review(
     as_json: opt.JsonOption = False,
 ) -> None:
     """What people say: does the description fit its aspect, do question and key fit the image? Majorities and rates."""
-    from tasks.bench.generate.item_reviews import review_csv, review_rows, take_reviews
+    from tasks.bench.generate.people.sheets import review_csv, review_rows, take_reviews
     from tasks.bench.generate.standing import read_bench
     from tasks.storage.lock import writing
     from tasks.storage.tables import Store
@@ -116,7 +117,7 @@ def review(
     made = read_bench(opened, bench)
     if file is not None:
         with writing(store):
-            taken = take_reviews(opened, made.items, file, rater)
+            taken = take_reviews(opened, made.items, file, rater, datetime.now(UTC))
         print(f"{taken} items; what most raters find unfit is left out from now on")
     elif as_csv:
         print(review_csv(made, made.items, guided), end="")
@@ -139,8 +140,8 @@ def accuracy(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Accuracy of every model on the items that all of them answered, with intervals and coverage."""
-    from tasks.bench.generate.accuracy import accuracy as rows_of
-    from tasks.bench.generate.accuracy import levels_that_do_not_fall, rank_table
+    from tasks.bench.generate.results.accuracy import accuracy as rows_of
+    from tasks.bench.generate.results.accuracy import levels_that_do_not_fall, rank_table
 
     chosen = slices or ["overall", "level"]
     for name in chosen:
@@ -179,7 +180,7 @@ def audit(
 ) -> None:
     """Ask models again without the image, with the description instead, and with every key at A or at the end."""
     from schemas.generated_results import AuditAnswer
-    from tasks.bench.generate.audit import audit_rows
+    from tasks.bench.generate.results.audit import audit_rows
     from tasks.storage.queries.benches.generated_items import found_blind
     from tasks.storage.tables import Store
 
@@ -211,7 +212,7 @@ class _Marked:
 
 
 def _marked(store: str, bench: str, versions: "list[str] | tuple[str, ...]") -> _Marked:
-    from tasks.bench.generate.accuracy import mark
+    from tasks.bench.generate.results.accuracy import mark
     from tasks.bench.generate.standing import read_bench
     from tasks.bench.generate.steps import STAND_INS
     from tasks.storage.queries.benches.generated_items import kept_items

@@ -150,7 +150,7 @@ def findings(
     if file is not None:
         known = checks.read_qualification(qualification) if qualification else {}
         with writing(store):
-            taken = checks.take_findings(opened, bench, file, known, qualified_min)
+            taken = checks.take_findings(opened, bench, file, known, qualified_min, datetime.now(UTC))
         print(taken)
         return
     if qualification is not None:

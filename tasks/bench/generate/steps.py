@@ -12,9 +12,10 @@ from schemas.generated_results import AuditMode
 from schemas.policy import GeneratedRule
 from schemas.run import LATER_CAUSES, StageReport
 from schemas.settings import Settings
-from tasks.bench.generate import audit, making
+from tasks.bench.generate import making
 from tasks.bench.generate.items import key_counts
 from tasks.bench.generate.making import Work
+from tasks.bench.generate.results import audit
 from tasks.bench.generate.standing import Made, read_bench
 from tasks.bench.generate.word_graph import mean_cosine
 from tasks.providers import Providers

@@ -1,4 +1,4 @@
-"""Sheets on which people verify items: written with the images, filled in, and read back into `item_checks`.
+"""Sheets on which people verify items: written with the images, filled in, and read back into `reviews`.
 
 A finding holds for the reference that its rater saw. Raters who miss too many items with known answers are left out.
 """
@@ -6,17 +6,18 @@ A finding holds for the reference that its rater saw. Raters who miss too many i
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-
-import polars as pl
 
 from schemas.errors import BadInput, known_values, why_unreadable
 from schemas.written import Fault, ItemCheck
 from tasks.runtime.untrusted import csv_text, one_line
 from tasks.storage.content_id import text_id
+from tasks.storage.queries.benches.item_verdicts import review_of_check
 from tasks.storage.queries.benches.written_items import ItemForJudging, item_members, items_for_judging
 from tasks.storage.queries.images import StoredImages
-from tasks.storage.tables import Store, frame_of
+from tasks.storage.reviews import add_reviews
+from tasks.storage.tables import Store
 from tasks.storage.user_ids import Pseudonyms, store_key
 
 SHOWN = ("item", "images", "instruction", "captions", "reference", "reference_id")
@@ -76,7 +77,9 @@ def _line(item: ItemForJudging, names: Mapping[str, str]) -> dict[str, str]:
     return dict(zip(SHOWN, shown, strict=True)) | dict.fromkeys(FILLED_IN, "")
 
 
-def take_findings(store: Store, bench: str, file: Path, known: Mapping[str, bool], qualified_min: float) -> str:
+def take_findings(
+    store: Store, bench: str, file: Path, known: Mapping[str, bool], qualified_min: float, now: datetime
+) -> str:
     """Add the findings of a filled-in sheet; a rater's later finding on an item replaces the earlier one.
 
     Returns a line of counts. `known`: item -> whether it is correct; raters with a smaller share of these right than
@@ -87,12 +90,11 @@ def take_findings(store: Store, bench: str, file: Path, known: Mapping[str, bool
     people = Pseudonyms(store_key(store))
     left_out = _unqualified(rows, known, qualified_min) if known else set()
     checks = [_check(row, str(people.user_id(row["rater"]))) for row in rows if row["rater"] not in left_out]
-    key = ["item_id", "rater"]
-    added = frame_of(ItemCheck, checks)
-    store.replace("item_checks", pl.concat([store.read("item_checks").join(added, on=key, how="anti"), added]))
+    add_reviews(store, [review_of_check(check, now) for check in checks])
     raters = len({row["rater"] for row in rows} - left_out)
     unqualified = f", {len(left_out)} raters left out" if known else ""
-    return f"{len(checks):,} findings of {raters} raters on {added['item_id'].n_unique():,} items{unqualified}"
+    checked = len({check.item_id for check in checks})
+    return f"{len(checks):,} findings of {raters} raters on {checked:,} items{unqualified}"
 
 
 def read_qualification(file: Path) -> dict[str, bool]:

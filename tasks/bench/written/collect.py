@@ -17,11 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from schemas.errors import BadInput, why_unreadable
+from schemas.review import QueueName
 from schemas.row import Row
-from schemas.written import PEOPLE, SAMPLED, Caption, ItemCheck, Reference, WrittenBy, WrittenItem
+from schemas.written import PEOPLE, PUBLISHED, SAMPLED, Caption, ItemCheck, Reference, WrittenBy, WrittenItem
 from tasks.bench.written.item_files import DRAFTED_BY, Item
 from tasks.storage.content_id import ID_DIGITS, combined_id, text_id
 from tasks.storage.part_rewrite import rows_without
+from tasks.storage.queries.benches.item_verdicts import review_of_check
 from tasks.storage.queries.benches.written_items import captions_id, split_of
 from tasks.storage.tables import Store, frame_of
 
@@ -29,7 +31,6 @@ _BENCH = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _FILE_BYTES_MAX = 64 * 1024 * 1024
 """As image intake has it; a test holds them equal."""
 _ROWS_AT_ONCE = 32
-PUBLISHED = "published"
 _IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 _ROWS = pa.schema(
     [
@@ -153,7 +154,9 @@ def store_texts(store: Store, items: Sequence[Item], bench: str, now: datetime) 
     _replace(store, "bench_items", gone, [])
     _replace(store, "captions", gone | (ours & (pl.col("version") == PEOPLE)), captions)
     _replace(store, "references", gone | (ours & pl.col("version").is_in([PEOPLE, PUBLISHED])), references)
-    _replace(store, "item_checks", gone | (ours & (pl.col("rater") == PUBLISHED)), checks)
+    published = gone | (ours & (pl.col("reviewer") == PUBLISHED))
+    of_items = pl.col("queue") == QueueName.WRITTEN.value
+    _replace(store, "reviews", of_items & published, [review_of_check(check, now) for check in checks])
     return {"items": len(taken), "captions": len(captions), "references": len(references), "checked": len(checks)}
 
 

@@ -58,7 +58,7 @@ class RaterAgreement(Row):
 def majorities(checks: pl.DataFrame) -> pl.DataFrame:
     """item_id, correct, fault (caption, reference or unstated; null when correct) and harmful: one row an item.
 
-    `checks` are rows of `item_checks`. Half is no majority for correct, and enough for harmful.
+    `checks` are rows of `ItemCheck`. Half is no majority for correct, and enough for harmful.
     """
     faults = {name: (pl.col("fault") == name.value).fill_null(False).sum() for name in Fault}
     counted = checks.group_by("item_id").agg(

@@ -144,7 +144,7 @@ class _ReviewPages:
 
 def _is_alone(waiting: Waiting) -> bool:
     """Whether images or texts are shown instead of the whole conversation."""
-    return bool(waiting.image_ids or waiting.texts)
+    return bool(waiting.image_ids or waiting.texts) and not waiting.beside
 
 
 def reviewer_name(text: str) -> str:

@@ -13,7 +13,7 @@ from schemas.bench import BenchItem, Failure, FailureRate
 from schemas.conversation import Conversation, RedactedConversation
 from schemas.decision import NearPrompt
 from schemas.generated import Alignment, GeneratedImage, GeneratedItem, GeneratedQuestion
-from schemas.generated_results import AuditAnswer, ItemReview
+from schemas.generated_results import AuditAnswer
 from schemas.image import NearImage, RedactedImage, SearchedImage, SemanticImage
 from schemas.judge_release import JudgeCard, ScreenedText
 from schemas.judging import Answer, AnswerState
@@ -22,7 +22,7 @@ from schemas.review import Review
 from schemas.row import Row
 from schemas.tables import TABLES
 from schemas.topic import FittedDocument, TopicMember, TopicName
-from schemas.written import ItemCheck, Split, WrittenItem
+from schemas.written import Split, WrittenItem
 from tasks.images.decode import open_image
 from tasks.policy.policy_file import policy_hash
 from tasks.storage.content_id import text_id
@@ -193,10 +193,6 @@ def fill(store: Store) -> None:
             reference(by_id[conv_id("ann")], f"{SECRET} answer", ["c"]),
             reference(bob, "a reference", ["c"]),
         ],
-        "item_checks": [
-            ItemCheck(item_id=conv_id(name), reference_id="1" * 32, rater="r", correct=True, fault=None, harmful=False)
-            for name in ("ann", "bob")
-        ],
         **_generated(by_id),
         "outlier_judges": [OutlierJudge(judge=str(left.user_id), votes=9, evidence=99.0)],
     }
@@ -221,9 +217,6 @@ def _generated(by_id: dict[str, Conversation]) -> dict[str, list[Row]]:
             "generated_items": GeneratedItem(
                 item_id=item_id, image_id=image_id, bench="b", description_id=image["description_id"], number=place,
                 key="A", prompt="p", name=image_name(name), **text,
-            ),
-            "item_reviews": ItemReview(
-                item_id=item_id, rater="r", guided=True, description_fits=True, question_fits=True
             ),
             "audit_answers": AuditAnswer(
                 item_id=item_id, model="m", mode="blind", key="A", letter="A", text="A", version="1"

@@ -9,6 +9,7 @@ from schemas.errors import BadInput
 from schemas.generated import GeneratedItem
 from schemas.generated_results import AuditMode
 from schemas.policy import GeneratedRule
+from tasks.storage.queries.benches.item_verdicts import generated_reviews
 from tasks.storage.queries.documents import kept_conversations
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.tables import Store
@@ -68,7 +69,7 @@ def found_blind(store: Store, models_min: int | None) -> set[str]:
 
 def found_unfit(store: Store) -> set[str]:
     """Items whose description or question most of their raters find unfit."""
-    reviews = store.read("item_reviews").group_by("item_id").agg(
+    reviews = generated_reviews(store).group_by("item_id").agg(
         raters=pl.len(), unfit=(~(pl.col("description_fits") & pl.col("question_fits"))).sum()
     )  # fmt: skip
     return set(reviews.filter(pl.col("unfit") * 2 > pl.col("raters"))["item_id"])

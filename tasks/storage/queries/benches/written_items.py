@@ -11,6 +11,7 @@ import polars as pl
 from schemas.judging import STAND_IN
 from schemas.written import SAMPLED, VALIDATION_SHARE, Split, WrittenBy
 from tasks.storage.content_id import combined_id, text_id
+from tasks.storage.queries.benches.item_verdicts import item_checks
 from tasks.storage.queries.documents import kept_conversations
 from tasks.storage.tables import Store
 
@@ -155,7 +156,7 @@ FINDINGS = ("is_item", "item_unchecked", "item_incorrect", "item_harmful")
 
 
 def counted_checks(store: Store) -> pl.DataFrame:
-    """Rows of `item_checks` on the reference that each item has now; those on an earlier or stale one do not count."""
+    """Findings on the reference that each item has now; those on an earlier or stale one do not count."""
     items = store.read("references", [*_FORM, "written_at"]).sort("written_at").unique("item_id", keep="last")
     captions, now = captions_by_place(store, items), dict[str, str]()
     for item_id, (text, written_from) in current_references(store, items).items():
@@ -166,7 +167,7 @@ def counted_checks(store: Store) -> pl.DataFrame:
         {"item_id": list(now), "reference_id": list(now.values())},
         schema={"item_id": pl.String, "reference_id": pl.String},
     )
-    return store.read("item_checks").join(standing, on=["item_id", "reference_id"], how="semi")
+    return item_checks(store).join(standing, on=["item_id", "reference_id"], how="semi")
 
 
 def item_findings(store: Store, conversation_ids: pl.Series) -> pl.DataFrame:

@@ -6,16 +6,19 @@ import pytest
 from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
 from schemas.generated_results import AuditAnswer, AuditMode, ItemReview
+from schemas.review import Review
 from schemas.settings import EvaluateSettings
-from tasks.bench.generate.accuracy import accuracy, interval, levels_that_do_not_fall, mark, rank_table
-from tasks.bench.generate.audit import ask_again, asked_as, audit_rows
-from tasks.bench.generate.letters import letter_of
 from tasks.bench.generate.making import Work
+from tasks.bench.generate.results.accuracy import accuracy, interval, levels_that_do_not_fall, mark, rank_table
+from tasks.bench.generate.results.audit import ask_again, asked_as, audit_rows
+from tasks.bench.generate.results.letters import letter_of
 from tasks.bench.generate.standing import read_bench
 from tasks.evaluate.answers import ask_models, unanswered
 from tasks.evaluate.sources import bench_of
 from tasks.storage.queries.benches.generated_items import kept_items
+from tasks.storage.queries.benches.item_verdicts import review_of_generated
 from tasks.storage.tables import frame_of
+from tests.builders import NOON
 from tests.generated_bench import NAME, decided, settings_for
 
 MODELS = [AskedModel(name=name, vendor="embedded", model=name) for name in ("scene-viewer", "random", "blind")]
@@ -162,21 +165,21 @@ def test_the_policy_drops_what_blind_models_get_and_what_people_find_unfit(store
     ]
     before = store.read("audit_answers")
     store.replace("audit_answers", frame_of(AuditAnswer, blind))
-    store.replace("item_reviews", frame_of(ItemReview, unfit))
+    store.replace("reviews", frame_of(Review, [review_of_generated(each, NOON) for each in unfit]))
     try:
         kept = kept_items(store, NAME)
         assert kept.dropped == {"blind": 1, "people": 1}
         assert [item.item_id for item in kept.items] == [item.item_id for item in items[2:]]
         every = [unfit[0].model_copy(update={"item_id": item.item_id}) for item in items]
-        store.replace("item_reviews", frame_of(ItemReview, every))
+        store.replace("reviews", frame_of(Review, [review_of_generated(each, NOON) for each in every]))
         with pytest.raises(BadInput, match="no item is kept"):
             kept_items(store, NAME)
-        store.replace("item_reviews", frame_of(ItemReview, unfit))
+        store.replace("reviews", frame_of(Review, [review_of_generated(each, NOON) for each in unfit]))
         store.replace("audit_answers", frame_of(AuditAnswer, blind[:2]))
         assert kept_items(store, NAME).dropped == {"people": 1}, "two blind models are too few"
     finally:
         store.replace("audit_answers", before)
-        store.replace("item_reviews", frame_of(ItemReview, []))
+        store.replace("reviews", frame_of(Review, []))
 
 
 def test_levels_that_do_not_fall_and_ranks_are_told(store, answers):

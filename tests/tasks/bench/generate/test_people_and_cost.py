@@ -14,12 +14,13 @@ from schemas.policy import GeneratedRule
 from schemas.settings import GenerateSettings
 from tasks.bench.generate import cost
 from tasks.bench.generate.capability_files import levels, load_capability
-from tasks.bench.generate.item_reviews import review_csv, review_rows, take_reviews
+from tasks.bench.generate.people.sheets import review_csv, review_rows, take_reviews
 from tasks.bench.generate.standing import read_bench
 from tasks.providers import Providers
 from tasks.providers.production import language_model
 from tasks.runtime.prices import load_prices
 from tasks.storage.queries.benches.generated_items import kept_items
+from tests.builders import NOON
 from tests.generated_bench import NAME, decided, settings_for
 
 BESIDE = Path(__file__).parents[5] / "shared" / "data"
@@ -47,9 +48,9 @@ def filled(store, folder, *said, guided=True):
 def test_a_majority_of_raters_decides_and_a_later_finding_replaces_an_earlier_one(store, tmp_path):
     for rater, said in (("ann", "yes"), ("bob", "no"), ("cid", "no")):
         items, file = filled(store, tmp_path, ("yes", said), ("yes", "yes"))
-        assert take_reviews(store, items, file, rater) == 2
+        assert take_reviews(store, items, file, rater, NOON) == 2
     items, file = filled(store, tmp_path, ("yes", "yes"), guided=False)
-    take_reviews(store, items, file, "ann")
+    take_reviews(store, items, file, "ann", NOON)
     rows = {(row.asked, row.guided): row for row in review_rows(store, items) if row.level == "all"}
     assert (rows["description_fits", True].fits, rows["description_fits", True].items) == (2, 2)
     unfit = rows["question_fits", True]
@@ -57,25 +58,25 @@ def test_a_majority_of_raters_decides_and_a_later_finding_replaces_an_earlier_on
     assert rows["question_fits", False].rate == 1.0
     assert kept_items(store, NAME).dropped == {}, "two raters with the guideline and one without are even"
     items, file = filled(store, tmp_path, ("yes", "yes"))
-    take_reviews(store, items, file, "bob")
+    take_reviews(store, items, file, "bob", NOON)
     assert {row.fits for row in review_rows(store, items) if row.guided and row.level == "all"} == {2}
-    assert "ann" not in str(store.read("item_reviews").to_dicts())
+    assert "ann" not in str(store.read("reviews").to_dicts())
 
 
 def test_a_review_that_cannot_be_used_stores_nothing(store, tmp_path):
-    before = store.parts("item_reviews")
+    before = store.parts("reviews")
     items, file = filled(store, tmp_path, ("yes", "yes"), ("maybe", "no"))
     with pytest.raises(BadInput, match="line 3: description_fits"):
-        take_reviews(store, items, file, "ann")
+        take_reviews(store, items, file, "ann", NOON)
     with pytest.raises(BadInput, match="--rater is empty"):
-        take_reviews(store, items, file, " ")
+        take_reviews(store, items, file, " ", NOON)
     file.write_text("item_id,guideline,description_fits,question_fits\nnone,,yes,yes\n")
     with pytest.raises(BadInput, match="'none' is no item of this benchmark"):
-        take_reviews(store, items, file, "ann")
+        take_reviews(store, items, file, "ann", NOON)
     file.write_text("a,b\n")
     with pytest.raises(BadInput, match="needs the columns"):
-        take_reviews(store, items, file, "ann")
-    assert store.parts("item_reviews") == before
+        take_reviews(store, items, file, "ann", NOON)
+    assert store.parts("reviews") == before
 
 
 def test_every_image_and_call_is_counted_before_anything_is_sent(monkeypatch, tmp_path):

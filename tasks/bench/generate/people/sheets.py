@@ -4,6 +4,7 @@ import csv
 import hmac
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import polars as pl
@@ -11,13 +12,15 @@ import polars as pl
 from schemas.errors import BadInput, known_values, why_unreadable
 from schemas.generated import GeneratedItem
 from schemas.generated_results import ItemReview, ReviewRow
-from tasks.bench.generate.accuracy import interval
+from tasks.bench.generate.results.accuracy import interval
 from tasks.bench.generate.standing import Made
 from tasks.runtime.untrusted import csv_text
-from tasks.storage.tables import Store, frame_of
+from tasks.storage.queries.benches.item_verdicts import FITS, generated_reviews, review_of_generated
+from tasks.storage.reviews import add_reviews
+from tasks.storage.tables import Store
 from tasks.storage.user_ids import store_key
 
-ASKED = ("description_fits", "question_fits")
+ASKED = FITS
 """Columns that raters fill in with yes or no."""
 SHOWN = ("item_id", "level", "aspect", "guideline", "description", "question", "options", "key", "image_id")
 CELL_CHARACTERS_MAX = 30_000
@@ -48,7 +51,7 @@ def review_csv(made: Made, items: Sequence[GeneratedItem], guided: bool) -> str:
     return sink.getvalue()
 
 
-def take_reviews(store: Store, items: Iterable[GeneratedItem], file: Path, rater: str) -> int:
+def take_reviews(store: Store, items: Iterable[GeneratedItem], file: Path, rater: str, now: datetime) -> int:
     """Store what one rater found; a later finding replaces an earlier one. Returns the number of items.
 
     A guideline in a line says that the rater had read it. Raises BadInput, without storing anything, for a line that
@@ -58,11 +61,8 @@ def take_reviews(store: Store, items: Iterable[GeneratedItem], file: Path, rater
         raise BadInput("--rater is empty; give a name that tells this rater from the others; only its hash is stored")
     own = hmac.digest(store_key(store), f"rater {rater.strip()}".encode(), "sha256").hex()[:24]
     given = list(_found(file, {item.item_id for item in items}, own))
-    key = ["item_id", "rater", "guided"]
-    added = frame_of(ItemReview, given).unique(key, keep="last", maintain_order=True)
-    earlier = store.read("item_reviews").join(added, on=key, how="anti")
-    store.replace("item_reviews", pl.concat([earlier, added]))
-    return added.height
+    add_reviews(store, [review_of_generated(each, now) for each in given])
+    return len({each.item_id for each in given})
 
 
 def _found(file: Path, known: set[str], rater: str) -> Iterator[ItemReview]:
@@ -91,7 +91,7 @@ def _found(file: Path, known: set[str], rater: str) -> Iterator[ItemReview]:
 def review_rows(store: Store, items: Sequence[GeneratedItem]) -> list[ReviewRow]:
     """How often a majority of raters says yes, by question, level and whether they had the guideline. A tie is no."""
     levels = {item.item_id: item.level for item in items}
-    reviews = store.read("item_reviews").filter(pl.col("item_id").is_in(list(levels)))
+    reviews = generated_reviews(store).filter(pl.col("item_id").is_in(list(levels)))
     rows = []
     for guided in (True, False):
         for asked in ASKED:

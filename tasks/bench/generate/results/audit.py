@@ -8,10 +8,10 @@ from itertools import product
 from schemas.asked_model import AskedModel
 from schemas.generated import GeneratedDescription, GeneratedItem
 from schemas.generated_results import AuditAnswer, AuditMode, AuditRow
-from tasks.bench.generate.accuracy import Marked, one_version
 from tasks.bench.generate.items import LETTERS, arranged, prompt_of
-from tasks.bench.generate.letters import letter_of
 from tasks.bench.generate.making import Work
+from tasks.bench.generate.results.accuracy import Marked, one_version
+from tasks.bench.generate.results.letters import letter_of
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
 from tasks.runtime.parallel import map_as_done

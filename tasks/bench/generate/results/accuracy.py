@@ -11,7 +11,7 @@ from schemas.errors import BadInput
 from schemas.generated import GeneratedItem
 from schemas.generated_results import AccuracyRow
 from schemas.judging import AnswerState
-from tasks.bench.generate.letters import letter_of
+from tasks.bench.generate.results.letters import letter_of
 
 COVERAGE_MIN, ITEMS_MIN = 0.95, 30
 """A model that answered less does not decide what all answered; a slice of fewer items is flagged."""

@@ -1,0 +1,192 @@
+"""The commands of docs/operating.md, typed in their order into terminals of a fresh clone."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tasks.demo.arena import generate_arena
+from tests.tasks.ingest.logs import chat, write
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+ELSEWHERE = {
+    "curate estimate": "tests/flows/test_estimate.py",
+    "curate run": "tests/flows/test_nights.py",
+    "curate run … --policy FILE": "tests/flows/test_nights.py",
+    "curate yank": "tests/tasks/publish/test_yank.py",
+    "curate yank VERSION --repo ORG/NAME": "tests/tasks/publish/test_yank.py",
+    "curate verify": "tests/tasks/release/test_verify.py",
+    "curate takedown": "tests/tasks/takedown/test_take_down.py",
+    "prefect deploy": "tests/flows/test_deployment.py",
+    ".venv/bin/uv pip install -c constraints.txt -e '.[s3]'": "tests/flows/test_object_store.py",
+}
+"""Commands inside sentences that other tests run, or that are named without anything to type."""
+TYPED = {
+    "curate explain ID --store STORE": "curate explain vision-tmp-2024-06-02-conv.json:1 --store $CURATE_STORE",
+    "curate explain ID --store …": "curate explain vision-tmp-2024-06-02-conv.json:1 --store $CURATE_STORE",
+    "curate doctor --store STORE": "curate doctor --store $CURATE_STORE",
+    "curate release --store … --accept-drift": "curate release --store $CURATE_STORE --accept-drift",
+    "prefect flow-run ls": "prefect flow-run ls",
+    "prefect block ls": "prefect block ls",
+}
+"""Commands inside sentences -> what is typed: the placeholders replaced, nothing else."""
+NOBODY = "00000000-0000-0000-0000-000000000000"
+UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+BLOCK = (
+    "from prefect.blocks.notifications import CustomWebhookNotificationBlock as Webhook; "
+    'print(Webhook(name="told", url="http://127.0.0.1:9/told").save("told"))'
+)
+"""What a person does in the UI: makes a notification block, whose id goes into docs/automations.yaml."""
+
+
+class Terminal:
+    """A shell that is typed into, line by line."""
+
+    def __init__(self, folder: Path, environment: dict[str, str], output: Path) -> None:
+        self._output = output.open("wb")
+        self._shell = subprocess.Popen(
+            ["bash", "--norc"],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def type(self, line: str) -> str:
+        """Run to its end; returns what it printed. The test fails when its status is not 0."""
+        assert self._shell.stdin and self._shell.stdout
+        self._shell.stdin.write(f"{{ {line}\n}} </dev/null; ended=$?; echo; echo __ended $ended\n".encode())
+        self._shell.stdin.flush()
+        printed = []
+        for raw in self._shell.stdout:
+            shown = raw.decode()
+            if shown.startswith("__ended "):
+                assert shown == "__ended 0\n", f"{line}\n{''.join(printed)}"
+                break
+            printed.append(shown)
+        return "".join(printed)
+
+    def leave_running(self, line: str) -> None:
+        """Start what does not end."""
+        assert self._shell.stdin
+        self._shell.stdin.write(f"exec {line} >{self._output.name} 2>&1\n".encode())
+        self._shell.stdin.flush()
+
+    def close(self) -> None:
+        """End the shell and what runs in it."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(self._shell.pid, number)
+                self._shell.wait(15)
+        assert self._shell.stdin and self._shell.stdout
+        for pipe in (self._shell.stdin, self._shell.stdout):
+            with suppress(BrokenPipeError):
+                pipe.close()
+        self._output.close()
+
+
+@pytest.fixture
+def clone(tmp_path) -> Path:
+    """A fresh clone, whose environment is the one that runs the tests: `make .venv/core` finds it up to date."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("this folder is no git checkout, so it cannot be cloned")
+    folder = tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", ROOT, folder], check=True)
+    shutil.copy(ROOT / "docs" / "operating.md", folder / "docs")
+    (folder / ".venv").mkdir()
+    for entry in ("bin", "lib", "pyvenv.cfg"):
+        (folder / ".venv" / entry).symlink_to(Path(sys.prefix) / entry)
+    (folder / ".venv" / "core").touch()
+    return folder
+
+
+@pytest.fixture
+def environment(tmp_path, clone) -> dict[str, str]:
+    """What a login shell has, apart from ports and folders that no other test may share."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    return kept | {
+        "PREFECT_HOME": str(tmp_path / "prefect"),
+        "PREFECT_SERVER_API_PORT": str(port),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+        "COLUMNS": "200",
+        "PYTHONPATH": str(clone),  # the environment's own folder of code is another one
+    }
+
+
+@pytest.fixture
+def terminals(clone, environment, tmp_path) -> Iterator[list[Terminal]]:
+    """Three terminals in the clone: for the server, for the worker, and one to type into."""
+    opened = [Terminal(clone, environment, tmp_path / name) for name in ("server", "worker", "typed")]
+    yield opened
+    for each in reversed(opened):
+        each.close()
+
+
+def _until(ready, seconds: float) -> None:
+    ends = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < ends, "what was awaited did not happen"
+        time.sleep(0.5)
+
+
+def _listens(port: str) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", int(port)), 1):
+        return True
+    return False
+
+
+def test_every_command_inside_a_sentence_is_run_by_a_test():
+    named = re.findall(r"`((?:curate|prefect|make|\.venv/bin/\S+)[ \n][^`]*)`", GUIDE)
+    assert {" ".join(command.split()) for command in named} == TYPED.keys() | ELSEWHERE.keys()
+    assert all((ROOT / file).exists() for file in ELSEWHERE.values())
+
+
+def test_the_guide_is_followed_from_a_fresh_clone_to_a_release(clone, environment, terminals, tmp_path):
+    install, exports, start, database, deploy, backfill, automation = [
+        block
+        for language, block in re.findall(r"^```(\w*)\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE)
+        if not language
+    ]
+    assert "POSTGRES" in database.upper()  # tests/flows/test_postgres.py
+    logs, store = tmp_path / "logs", tmp_path / "store"
+    generate_arena(tmp_path, conversations=12, battles=6, seed=4, images_max=6, problems=False)
+    write(logs, "vision-tmp-2024-06-02-conv.json", chat("planted", "How tall is the tower?", "About forty metres."))
+    exports = exports.replace("/path/to/logs", str(logs)).replace("/path/to/store", str(store))
+    exports = exports.replace("=…", "='a key for the store of this test'")
+    exports = exports.replace(":4200/", f":{environment['PREFECT_SERVER_API_PORT']}/")
+    served, worked, typed = terminals
+    for terminal in terminals:
+        for line in (install + exports).splitlines():
+            terminal.type(line)
+    server, pool, worker = start.splitlines()
+    served.leave_running(server)
+    _until(lambda: _listens(environment["PREFECT_SERVER_API_PORT"]), 120)
+    typed.type(pool)
+    worked.leave_running(worker)
+    typed.type(deploy.strip())
+    typed.type(backfill.strip())
+    _until(lambda: list((store / "releases").glob("*/manifest.json")), 240)
+    for command in TYPED.values():
+        printed = typed.type(command)
+        assert "Traceback" not in printed, printed
+    _until(lambda: re.search("backfill .* COMPLETED", typed.type(TYPED["prefect flow-run ls"])), 60)
+    automations = clone / "docs" / "automations.yaml"
+    (told,) = re.findall(UUID, typed.type(f"python -c '{BLOCK}'"))
+    automations.write_text(automations.read_text(encoding="utf-8").replace(NOBODY, told), encoding="utf-8")
+    assert "Traceback" not in typed.type(automation.strip())
+    assert "end killed runs" in typed.type("prefect automation ls")

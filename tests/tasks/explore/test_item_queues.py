@@ -1,0 +1,91 @@
+"""Verification, preferences and reviews of generated items on the pages give what the lists give."""
+
+import re
+
+import pytest
+
+from flows.commands.agreement.sheet import preferences_of
+from flows.commands.review import queues
+from schemas.review import QueueName
+from tasks.agreement.preference_queue import PreferenceQueue
+from tasks.agreement.preferences import drawn
+from tasks.bench.written.yields import tables
+from tasks.storage.queries.benches.generated_items import kept_items
+from tasks.storage.queries.benches.item_verdicts import generated_reviews, item_checks
+from tests.generated_bench import NAME, decided, settings_for
+from tests.looked_store import strict
+from tests.reviewed_store import reviewing
+from tests.visit_bench import visit_bench
+
+ANSWERS = {"x": "A cup of {}.", "y": "A plate. <script>alert(1)</script>"}
+
+
+@pytest.fixture
+def written(tmp_path):
+    return visit_bench(tmp_path / "store", ANSWERS, items=3)
+
+
+def _asked(store, name):
+    return [each for each in queues(5, 0) if each.name == name]
+
+
+def _marked(store, name, marks):
+    """Three reviewers mark the same item; returns its page as the first one saw it."""
+    (path, seen) = "", ""
+    for reviewer, marked in marks.items():
+        pages = reviewing(store, reviewer, _asked(store, name))
+        path = path or pages.page(name)[0]
+        html = pages.client.get(path).text
+        strict(html)
+        fields = dict(re.findall(r'name="(token|shown)" value="([^"]*)"', html))
+        assert pages.client.post(path, data=fields | {"verdict": marked}, follow_redirects=False).status_code == 303
+        seen = seen or html
+    pages.desk.take_in()
+    return seen
+
+
+def test_what_reviewers_mark_of_a_written_item_is_counted_as_on_a_sheet(written):
+    html = _marked(written, "written", {"Ada": ["caption", "harmful"], "Bob": ["caption"], "Cat": []})
+    assert "<h3>Reference</h3>" in html and "<h3>Caption" in html and html.count('type="checkbox"') == 4
+    found = item_checks(written).sort("rater")
+    assert found["rater"].to_list() == ["Ada", "Bob", "Cat"] and found["correct"].to_list() == [False, False, True]
+    assert found["fault"].to_list() == ["caption", "caption", None]
+    assert found["harmful"].to_list() == [True, False, False]
+    every = tables(written, "b")["yield"].filter(part="all").row(0, named=True)
+    assert (every["items"], every["correct"], every["caption"], every["harmful"]) == (1, 0, 1, 0)
+
+
+def test_a_choice_between_two_answers_becomes_a_battle_without_the_raters_name(written, tmp_path, curate):
+    def chosen(store):
+        every, known = preferences_of(store, "b", True)
+        return drawn(every, 4, 0), known
+
+    pages = reviewing(written, "Ada", [PreferenceQueue(chosen)])
+    for _ in range(2):
+        path, fields, html = pages.page("preferences")
+        strict(html)
+        assert "<h3>Left</h3>" in html and "<h3>Right</h3>" in html and "<script>alert" not in html
+        pages.client.post(path, data=fields | {"verdict": "left"})
+    _, fields, _ = pages.page("preferences")
+    assert pages.client.post(path, data=fields | {"verdict": "tie"}).status_code == 409
+    pages.desk.take_in()
+    battles = tmp_path / "battles.csv"
+    options = ("judge", "sheet", "--store", written.root, "--bench", "b")
+    code, _, err = curate(*options, "--reviews", "--battles", battles)
+    assert code == 0 and "2 choices; pairs by number of choices: 2 with 1" in err, err
+    lines = battles.read_text().splitlines()
+    assert len(lines) == 3 and all("model_a" in line for line in lines) and "Ada" not in "".join(lines)
+    code, _, err = curate(*options, "--reviews")
+    assert code == 2 and err.count("\n") == 1 and "--battles FILE goes with" in err
+
+
+def test_what_most_reviewers_find_unfit_leaves_a_generated_bench(tmp_path):
+    store = decided(settings_for(tmp_path, general=1, fine=1, per_aspect=1))
+    items = kept_items(store, NAME).items
+    both = ["description_fits", "question_fits"]
+    html = _marked(store, QueueName.GENERATED.value, {"Ada": [], "Bob": both[:1], "Cat": both})
+    assert "<h3>Guideline</h3>" in html and "<h3>Key</h3>" in html
+    found = generated_reviews(store).sort("rater")
+    assert found["guided"].all() and found["description_fits"].to_list() == [False, True, True]
+    assert found["question_fits"].to_list() == [False, False, True]
+    assert kept_items(store, NAME).dropped == {"people": 1} and len(kept_items(store, NAME).items) == len(items) - 1
