@@ -52,6 +52,12 @@ class TopicName(Row):
     """Name of the topic."""
     document_ids: list[str]
     """Content ids of the topic's fitted documents."""
+    shown: str | None = None
+    """The name as it is shown: at most 60 characters, unlike any other."""
+    searched_by: str | None = None
+    """Version of the `text_pii` provider that searched the shown name; null if it was not searched."""
+    personal: bool | None = None
+    """Whether personal data was found in the shown name; null if it was not searched."""
 
 
 class TopicMerge(Row):

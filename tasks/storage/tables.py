@@ -39,7 +39,7 @@ _MADE_AGAIN = {
     "outlier_judges", "judge_ratings", "judge_agreement", "judge_cards", "screened_texts",
 }  # fmt: skip
 """Tables that a run replaces as a whole, from others."""
-_GROWN = {"reviews", "failures"}
+_GROWN = {"reviews", "failures", "topic_names"}
 """Tables whose later columns are null in older parts, beside those of signals, so that an older store can be read."""
 HOLDS: dict[str, Callable[[], None]] = {}
 """Path of a store whose lease this process holds -> a function that raises when another run has taken it over."""

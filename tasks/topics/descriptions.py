@@ -19,6 +19,8 @@ WORDS, EXEMPLARS = 10, 5
 NAMES = "topic_names"
 KEYWORDS = 4
 NAME_CHARACTERS_MAX = 60
+SEARCHED = ("searched_by", "personal")
+"""Columns of `topic_names` about a search of the name for personal data."""
 OUTLIERS = "outliers"
 LABEL_SHARE_MIN = 0.5
 """A tag or category describes a topic when this share of its documents has it."""
@@ -105,13 +107,6 @@ def topic_names(
     fresh = [n for n, key in keys.items() if key not in known]
     answers = namer.name_topics([evidence[n] for n in fresh]) if fresh else []
     known |= {keys[n]: name for n, name in zip(fresh, answers, strict=True) if not isinstance(name, Failed)}
-    rows = [
-        {"evidence": key, "version": namer.version, "name": known[key], "document_ids": ids.filter(labels == n)}
-        for n, key in keys.items()
-        if key in known
-    ]
-    if fresh or len(rows) != kept.height:
-        store.replace(NAMES, pl.DataFrame(rows, schema=frame_schema(TopicName)))
     names = {-1: OUTLIERS}
     for n, key in sorted(keys.items()):
         names[n] = _unlike(
@@ -120,6 +115,22 @@ def topic_names(
             n,
             evidence[n].keywords,
         )
+    rows = [
+        {
+            "evidence": key,
+            "version": namer.version,
+            "name": known[key],
+            "document_ids": ids.filter(labels == n),
+            "shown": names[n],
+        }
+        for n, key in keys.items()
+        if key in known
+    ]
+    of_now = pl.DataFrame(rows, schema=frame_schema(TopicName)).drop(*SEARCHED)
+    searched = kept.select("evidence", "shown", *SEARCHED)
+    of_now = of_now.join(searched, on=["evidence", "shown"], how="left", maintain_order="left")
+    if not of_now.equals(kept):
+        store.replace(NAMES, of_now)
     return names
 
 

@@ -4,13 +4,15 @@ In: documents, what the signal `text_pii` found in their messages, and names. Ou
 whose names hold personal data.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import polars as pl
 
+from schemas.signals import PiiSpan
 from tasks.providers.capabilities import Failed, PiiFinder
 from tasks.storage.queries.signals import Versions, signal_values
 from tasks.storage.tables import Store
+from tasks.topics.descriptions import NAMES, OUTLIERS
 
 
 def impersonal_prompts(store: Store, documents: pl.DataFrame, versions: Versions) -> pl.Series:
@@ -38,17 +40,26 @@ def _without(text: str, spans: list[Mapping[str, int]]) -> str:
     return "".join([*pieces, text[end:]])
 
 
-def personal_names(names: Mapping[int, str], finder: PiiFinder) -> set[int]:
+def personal_names(store: Store, names: Mapping[int, str], finder: PiiFinder) -> set[int]:
     """The topics whose name holds personal data, or could not be searched for it.
 
+    A name that a provider gave is searched once by each version of the finder: `topic_names` keeps the answer.
     A single word is no person here: lists of words (`giraffe, savanna`) look like lists of first names to the finder.
     """
-    found = finder.find_pii(list(names.values()))
-    return {
-        topic
-        for (topic, name), spans in zip(names.items(), found, strict=True)
-        if isinstance(spans, Failed) or any(_tells(name[span.start : span.end], span.type) for span in spans)
-    }
+    kept = store.read(NAMES)
+    known = dict(kept.filter(searched_by=finder.version).select("shown", "personal").iter_rows())
+    fresh = sorted(set(names.values()) - known.keys() - {OUTLIERS})
+    answers = zip(fresh, finder.find_pii(fresh) if fresh else [], strict=True)
+    found = {name: _holds(name, spans) for name, spans in answers if not isinstance(spans, Failed)}
+    if not kept.filter(pl.col("shown").is_in(list(found))).is_empty():
+        new = pl.col("shown").replace_strict(found, default=None, return_dtype=pl.Boolean)
+        by = pl.when(new.is_null()).then("searched_by").otherwise(pl.lit(finder.version))
+        store.replace(NAMES, kept.with_columns(searched_by=by, personal=pl.coalesce(new, "personal")))
+    return {topic for topic, name in names.items() if (known | found | {OUTLIERS: False}).get(name, True)}
+
+
+def _holds(name: str, spans: Iterable[PiiSpan]) -> bool:
+    return any(_tells(name[span.start : span.end], span.type) for span in spans)
 
 
 def _tells(value: str, kind: str) -> bool:

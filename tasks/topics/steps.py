@@ -39,7 +39,7 @@ def find_topics(settings: Settings, providers: Providers, versions: Versions) ->
     labels, fitted = topics.fit["topic"].to_numpy(), documents[topics.rows]
     evidence = topic_evidence(_described(store, fitted, versions), labels, vectors[topics.rows])
     names = topic_names(store, evidence, fitted["document_id"], labels, providers["topic_names"])
-    personal = personal_names(names, providers["text_pii"])
+    personal = personal_names(store, names, providers["text_pii"])
     names |= {topic: f"untitled ({topic})" for topic in personal}
     members = _members(documents["document_id"], topics.found, names)
     notes = _notes(kept.height, topics, too_few(vectors[topics.rows], settings.topics), settings)

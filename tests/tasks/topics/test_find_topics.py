@@ -222,3 +222,7 @@ def test_what_was_found_in_prompts_and_what_is_found_in_names_names_no_topic(tmp
     report, topics = _find(store)
     assert all(name.startswith(("untitled (", "outliers")) for name in topics["name"])
     assert any("held personal data" in note for note in report.notes)
+    asked = []
+    monkeypatch.setattr(type(PROVIDERS["text_pii"]), "find_pii", lambda self, texts: asked.extend(texts))
+    assert _find(store)[1].equals(topics)
+    assert not asked  # what was found in a name is remembered, so a paid finder is not asked again
