@@ -154,3 +154,11 @@ def test_bad_files_are_one_line_each(curate, tmp_path):
         code, out, err = curate("bench", "collect", *arguments)
         assert (code, out, err.count("\n")) == (2, "", 1) and told in err, err
     assert not (tmp_path / "store").exists()
+
+
+def test_the_demo_catches_its_faults_and_ranks_its_models_as_planted(curate, prefect_server, tmp_path):
+    code, out, err = curate("bench", "demo", "--out", tmp_path / "demo", "--items", "24")
+    assert code == 0, err
+    assert "planted faults: 6 caught, 0 missed" in out
+    board = [line.split()[1] for line in out.splitlines() if line.lstrip()[:1].isdigit() and "to" in line]
+    assert board == ["reference", "sable-1", "tern-1", "wren-1"]

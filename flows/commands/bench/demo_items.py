@@ -22,14 +22,15 @@ def demo(
     items: Annotated[int, typer.Option("--items", min=1, help="Items to draw.")] = 60,
     seed: Annotated[int, typer.Option(help="Seed of the items.")] = 0,
 ) -> None:
-    """Draw items with planted faults, invented raters and models, take them in, and count the faults caught."""
+    """Draw items with planted faults, invented raters and models; take them in, count the caught faults, judge all."""
+    from flows.commands.judge.submit import print_board, stored_board
     from tasks.bench.written.checks import read_qualification, take_findings
     from tasks.demo.items import BENCH, files_of, write_demo_items
     from tasks.storage.tables import Store
 
     store = str(out / "store")
     write_demo_items(out, items, seed)
-    files, told = files_of(out), list[str]()
+    files, told, boards = files_of(out), list[str](), list[str | None]()
 
     def rated(settings: Settings) -> list[StageReport]:
         known = read_qualification(files["known"])
@@ -37,11 +38,30 @@ def demo(
         told.append(take_findings(store, BENCH, files["raters"], known, QUALIFIED_MIN, now))
         return []
 
-    take_in(
-        files["items"], settings_of(store=store, format="bench-items", policy=POLICY), BENCH, out / "images", then=rated
-    )
+    def judged(settings: Settings) -> list[StageReport]:
+        reports = _submitted(settings, out)
+        boards.append(reports[-1].result)
+        return reports
+
+    settings = settings_of(store=store, format="bench-items", policy=POLICY)
+    take_in(files["items"], settings, BENCH, out / "images", then=rated, last=judged)
     print(told[0])
     _print_caught(files["expected"], store, BENCH)
+    print_board(stored_board(store, boards[-1]), as_json=False)
+
+
+def _submitted(settings: Settings, folder: Path) -> list[StageReport]:
+    """Judge the three models as submissions, one after the other; the last report names the board."""
+    from flows.evaluate import submit
+    from tasks.demo.items import BENCH, MODELS
+    from tasks.evaluate.visit.sources import VISIT
+
+    reports: list[StageReport] = []
+    for model in MODELS:
+        submission = str(folder / "answers" / f"{model}.jsonl")
+        chosen = {"submission": submission, "submitted_as": model, "bench": BENCH, "protocol": VISIT, "hidden": True}
+        reports += submit(settings_of(store=settings.store, evaluate=chosen))
+    return reports
 
 
 def _print_caught(expected: Path, store: str, bench: str) -> None:

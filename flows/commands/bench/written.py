@@ -57,8 +57,9 @@ def take_in(
     families: Path | None = None,
     validation_share: float = VALIDATION_SHARE,
     then: Callable[[Settings], list[StageReport]] = lambda _: [],
+    last: Callable[[Settings], list[StageReport]] = lambda _: [],
 ) -> None:
-    """Collect items and print what became of them. `then` runs between storing them and deciding on them.
+    """Collect items and print what became of them. `then` runs before it is decided on them, `last` after.
 
     All of it is one run: a process has one Prefect server.
     """
@@ -82,7 +83,14 @@ def take_in(
         work.write_rows(found, bench, images, rows)
         settings = settings.model_copy(update={"logs": str(rows)})
         check_before_work(settings)
-        stages = (lambda: before, _flow("take_in_items"), lambda: after, lambda: then, _flow("decide_items"))
+        stages = (
+            lambda: before,
+            _flow("take_in_items"),
+            lambda: after,
+            lambda: then,
+            _flow("decide_items"),
+            lambda: last,
+        )
         reports = run_flows(settings, *stages)
     print_stages(reports)
     _print_kept(settings, bench, len(found), counts)

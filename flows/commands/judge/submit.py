@@ -105,12 +105,19 @@ def submit(
         return
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
         reports = run_stages(settings, ("flows.evaluate", "submit"))
-    if not reports[-1].result:
+    if not (board := stored_board(store, reports[-1].result)):
         return
-    board = [json.loads(line) for line in (Store.existing(store).read_bytes(reports[-1].result) or b"").splitlines()]
-    print_board([SubmissionRating(**row) for row in board], as_json)
+    print_board(board, as_json)
     if battles:
         _write_lines(settings, plan, battles)
+
+
+def stored_board(store: str, file: str | None) -> list[SubmissionRating]:
+    """The rows of a board; none without a file: the budget was reached before there was one."""
+    from tasks.storage.tables import Store
+
+    lines = (Store.existing(store).read_bytes(file) or b"").splitlines() if file else []
+    return [SubmissionRating(**json.loads(line)) for line in lines]
 
 
 def print_board(board: Sequence[SubmissionRating], as_json: bool) -> None:
