@@ -14,6 +14,7 @@ import resource
 import sys
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +181,7 @@ def _embedded(folders: list[str]) -> tuple[list[str], Vectors]:
     return [named[path] for path in files], stacked / np.linalg.norm(stacked, axis=1, keepdims=True)
 
 
-def mates(data: str) -> list[dict[str, Any]]:
+def mates(data: str, sets: Sequence[str] = tuple(MATES)) -> list[dict[str, Any]]:
     """Share of prompts whose nearest is of their class, by the embedded encoder and TF-IDF, and CPU ms a prompt.
 
     Sets of the shared data: clusters of Arena-Hard, families of VisIT-Bench, and questions in 12 languages, where the
@@ -194,7 +195,8 @@ def mates(data: str) -> list[dict[str, Any]]:
     encoder.embed_texts(["loads the weights"])
     ways = {encoder.version: encoder.embed_texts, "TF-IDF": lambda texts: tf_idf.fit_transform(texts).toarray()}
     found = []
-    for name, (file, text, kind) in MATES.items():
+    for name in sets:
+        file, text, kind = MATES[name]
         rows = [json.loads(line) for line in (Path(data) / file).read_text("utf-8").splitlines()]
         texts, classes = [row[text] for row in rows], np.array([str(row[kind]) for row in rows])
         english = np.array([row.get("lang") == "en" for row in rows])

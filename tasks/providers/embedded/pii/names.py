@@ -28,7 +28,7 @@ _TELLING = re.compile(r"[A-Z0-9\u00c0-\u00de\u0100-\u1fff\u2c00-\U0010ffff]")
 class NameFinder:
     """Finds persons, and addresses that contain at least a street."""
 
-    version = f"10+{VERSION}"
+    version = f"11+{VERSION}"
 
     def __init__(self) -> None:
         self._model = Rampart()
