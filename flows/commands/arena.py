@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from schemas.arena import ArenaModel
-    from tasks.arena.board import Board
-    from tasks.arena.door import Door
+    from tasks.arena.entrance.door import Door
     from tasks.arena.rounds import Arena
+    from tasks.arena.tabs.board import Board
     from tasks.providers.capabilities import StreamingModel
 
 PORT = 8385
@@ -132,7 +132,7 @@ def arena(
         title,
         seed,
     )
-    from tasks.arena.uploads import private_folder
+    from tasks.arena.entrance.uploads import private_folder
 
     door = _door(policy, provider, known_hashes)
     with _ended_in_order(), private_folder() as private, listening(port, PORT) as listener, ExitStack() as running:
@@ -218,7 +218,7 @@ def _check(served: Sequence["ArenaModel"], connect: Callable[["ArenaModel"], "St
 
 def _door(policy: str, provider: list[str] | None, known_hashes: list[str] | None) -> "Door":
     """The door's checks: the run's providers, with the thresholds of its policy."""
-    from tasks.arena.door import Door
+    from tasks.arena.entrance.door import Door
     from tasks.ingest.known_images import file_digests, load_known_hashes
     from tasks.policy.policy_file import load_policy
     from tasks.providers import Providers
@@ -260,8 +260,8 @@ def _app(
             f"the arena's page cannot be made ({error.name} is not installed); run: "
             '.venv/bin/uv pip install -c constraints.txt -e ".[arena]"'
         ) from None
-    from tasks.arena.examples import examples
-    from tasks.arena.uploads import Uploads
+    from tasks.arena.entrance.examples import examples
+    from tasks.arena.entrance.uploads import Uploads
 
     arena = _arena(chosen, served, connect, door)
     uploads, pictures = Uploads(door, private), Pictures(chosen.logs)
@@ -286,9 +286,9 @@ def _arena(
     connect: Callable[["ArenaModel"], "StreamingModel"],
     door: "Door",
 ) -> "Arena":
+    from tasks.arena.entrance.visitors import Visitors, key_of
     from tasks.arena.logs import LogFolder
     from tasks.arena.rounds import Arena
-    from tasks.arena.visitors import Visitors, key_of
 
     folder = LogFolder(chosen.logs)
     folder.prepare(datetime.now(UTC).date())
@@ -321,7 +321,7 @@ def _listed(presets: str | None, logs: Path) -> list[tuple[str, Path]]:
 
 
 def _board(board: str | None, arena: "Arena") -> "Board | None":
-    from tasks.arena.board import LiveBoard, ReleaseBoard
+    from tasks.arena.tabs.board import LiveBoard, ReleaseBoard
     from tasks.leaderboard.leaderboard import leaderboard
     from tasks.leaderboard.votes import rateable, votes
 

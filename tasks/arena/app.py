@@ -16,12 +16,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
 from tasks.arena.conversations import Picture
-from tasks.arena.door import UPLOAD_BYTES_MAX
+from tasks.arena.entrance.door import UPLOAD_BYTES_MAX
+from tasks.arena.entrance.uploads import Uploads
+from tasks.arena.entrance.visitors import browser_token, fingerprint
 from tasks.arena.logs import IMAGES
 from tasks.arena.page import COOKIE, CSS
 from tasks.arena.rounds import Arena
-from tasks.arena.uploads import Uploads
-from tasks.arena.visitors import browser_token, fingerprint
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from schemas.conversation import RecordType
-from tasks.arena.board import Board
 from tasks.arena.conversations import Conversation, Mode, Picture
-from tasks.arena.door import Ended, Refused
-from tasks.arena.look import chat_messages, label, status
+from tasks.arena.entrance.door import Ended, Refused
+from tasks.arena.entrance.uploads import Uploads
+from tasks.arena.entrance.visitors import fingerprint
 from tasks.arena.rounds import REASON_CHARACTERS_MAX, Arena, Visit
-from tasks.arena.uploads import Uploads
-from tasks.arena.visitors import fingerprint
+from tasks.arena.shown.look import chat_messages, label, status
+from tasks.arena.tabs.board import Board
 
 COOKIE = "arena_browser"
 CHIPS = ("More accurate", "More helpful", "Better reasoning", "Clearer", "Better looking", "Safer", "Made something up")

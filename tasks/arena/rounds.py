@@ -29,10 +29,10 @@ from tasks.arena.conversations import (
     flagged_record,
     vote_record,
 )
-from tasks.arena.door import ENDED, Door, Ended, KnownImage, Refused
+from tasks.arena.entrance.door import ENDED, Door, Ended, KnownImage, Refused
+from tasks.arena.entrance.visitors import Visitors
 from tasks.arena.logs import LogFolder, LogsUnwritable
 from tasks.arena.pool import Pool, draw_pair, for_prompt
-from tasks.arena.visitors import Visitors
 from tasks.providers.capabilities import StreamingModel
 
 REASON_CHARACTERS_MAX = 500

@@ -5,10 +5,10 @@ from random import Random
 import pytest
 
 from schemas.arena import ArenaModel
-from tasks.arena.door import Door
+from tasks.arena.entrance.door import Door
+from tasks.arena.entrance.visitors import Visitors
 from tasks.arena.logs import LogFolder
 from tasks.arena.rounds import Arena
-from tasks.arena.visitors import Visitors
 from tasks.providers import Providers
 from tests.built_arena import KEY, Built, Scripted
 

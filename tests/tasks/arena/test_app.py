@@ -7,7 +7,7 @@ import time
 import httpx
 import pytest
 
-from tasks.arena.uploads import UPLOADS_A_MINUTE_MAX, Uploads
+from tasks.arena.entrance.uploads import UPLOADS_A_MINUTE_MAX, Uploads
 from tests.built_arena import image_file
 
 
@@ -56,7 +56,7 @@ def test_a_second_line_of_forwarded_addresses_counts_and_uploads_are_limited(bui
 
 
 def test_one_visitors_uploads_push_out_none_of_others(door, tmp_path, monkeypatch):
-    monkeypatch.setattr("tasks.arena.uploads._WAITING_MAX", 60)
+    monkeypatch.setattr("tasks.arena.entrance.uploads._WAITING_MAX", 60)
     uploads = Uploads(door, tmp_path)
     mine = uploads.take(image_file(), "me", "here")
     for _ in range(100):

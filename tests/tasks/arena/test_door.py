@@ -10,9 +10,18 @@ import PIL.Image
 import pytest
 
 from schemas.signals import Moderation
-from tasks.arena.door import MODERATED, NSFW, UNAVAILABLE, UNREADABLE, UPLOAD_BYTES_MAX, Door, KnownImage, Refused
-from tasks.arena.examples import examples
-from tasks.arena.uploads import KEPT_SECONDS, Uploads, private_folder
+from tasks.arena.entrance.door import (
+    MODERATED,
+    NSFW,
+    UNAVAILABLE,
+    UNREADABLE,
+    UPLOAD_BYTES_MAX,
+    Door,
+    KnownImage,
+    Refused,
+)
+from tasks.arena.entrance.examples import examples
+from tasks.arena.entrance.uploads import KEPT_SECONDS, Uploads, private_folder
 from tasks.images.served import served, served_name
 from tasks.ingest.known_images import file_digests, load_known_hashes
 from tasks.ingest.presets import logged_name

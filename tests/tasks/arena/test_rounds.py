@@ -7,9 +7,9 @@ import pytest
 
 from schemas.conversation import RecordType
 from tasks.arena.conversations import Mode
-from tasks.arena.door import KnownImage, Refused
-from tasks.arena.look import chat_messages, label, status
+from tasks.arena.entrance.door import KnownImage, Refused
 from tasks.arena.rounds import FULL, Visit
+from tasks.arena.shown.look import chat_messages, label, status
 from tasks.storage.user_ids import Pseudonyms
 from tests.built_arena import KEY, VISIT, Scripted, image_file
 from tests.tasks.ingest.logs import ingested

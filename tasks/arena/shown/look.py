@@ -4,8 +4,8 @@ from typing import Any
 
 from schemas.conversation import RecordType
 from tasks.arena.conversations import Conversation, Mode, Side
-from tasks.arena.markdown import harmless
-from tasks.arena.names import names_of, without_names
+from tasks.arena.shown.markdown import harmless
+from tasks.arena.shown.names import names_of, without_names
 
 NO_ANSWER = "*No answer came from this model. Regenerate, or start a new round.*"
 WAITING = "…"

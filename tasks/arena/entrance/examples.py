@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 from tasks.arena.conversations import Picture
-from tasks.arena.door import Door, KnownImage, Refused
+from tasks.arena.entrance.door import Door, KnownImage, Refused
 
 Listed = tuple[str, Path]
 """Path in the collection's index, and the file."""

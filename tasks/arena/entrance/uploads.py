@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tasks.arena.conversations import Picture
-from tasks.arena.door import UNREADABLE, Door, KnownImage, Refused
+from tasks.arena.entrance.door import UNREADABLE, Door, KnownImage, Refused
 
 KEPT_SECONDS = 3600.0
 """How long an upload waits for its message."""

@@ -1,0 +1,1 @@
+"""What visitors see of a conversation. In: texts of people and models. Out: the same without names and tags."""
