@@ -13,9 +13,12 @@ class Visitor:
     def __init__(self, url: str):
         self.client = httpx.Client(base_url=url, timeout=30)
         self.client.get("/")
-        events = self.client.get("/config").json()["dependencies"]
+        config = self.client.get("/config").json()
+        events = config["dependencies"]
         self._say = next(event["id"] for event in events if event["targets"][0][1] == "submit")
         self._vote = self._say + 2  # after "regenerate": left, right, tie, both bad
+        places = {each["id"]: each["props"].get("elem_id") for each in config["components"]}
+        self._pressed = {places.get(event["targets"][0][0]): event["id"] for event in events if event["targets"]}
         self._session = secrets.token_hex(5)
         self.told: list[dict] = []
 
@@ -27,6 +30,10 @@ class Visitor:
         """What the page says of a vote once it has been cast."""
         self.told = self._send(self._vote + which, [None, [], words], session)
         return notice(self.told)
+
+    def press(self, button: str, *values) -> list[dict]:
+        """Everything that the page is told after a button with this id; the first value, a state, is the server's."""
+        return self._send(self._pressed[button], [None, *values], None)
 
     def _send(self, event: int, data: list, session: str | None) -> list[dict]:
         session = session or self._session

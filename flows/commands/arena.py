@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.commands.arena_tasks import open_tasks
 from flows.commands.options import KnownHashesOption, PolicyOption, ProviderOption, settings_of
 from flows.commands.view import listening
 from schemas.errors import BadInput, MissingProvider, why_unreadable
@@ -52,6 +53,7 @@ class _Chosen:
     terms: str
     title: str
     seed: int | None
+    tasks: Path | None
 
 
 def arena(
@@ -79,6 +81,9 @@ def arena(
     board: Annotated[
         str | None,
         typer.Option("--board", metavar="RELEASE|live", help="Leaderboard tab: of a release, or of the votes so far."),
+    ] = None,
+    tasks: Annotated[
+        Path | None, typer.Option("--tasks", metavar="FILE", help="YAML of tasks for annotators (docs/arena.md).")
     ] = None,
     narrow: Annotated[
         bool, typer.Option("--narrow", help="Draw pairs more often whose next vote narrows the board's intervals most.")
@@ -131,6 +136,7 @@ def arena(
         _terms(terms),
         title,
         seed,
+        tasks,
     )
     from tasks.arena.entrance.uploads import private_folder
 
@@ -276,6 +282,7 @@ def _app(
         answers_at_once=chosen.answers_at_once,
         examples=bool(listed),
         board=_board(chosen.board, arena),
+        tasks=open_tasks(chosen.tasks, pictures.serve) if chosen.tasks else None,
     )
     return make_app(arena, blocks, uploads, pictures, chosen.images_max)
 

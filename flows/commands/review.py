@@ -69,8 +69,8 @@ def review(
             )
         _print_results(figures_of(opened), as_json)
     elif serve_pages:
-        asked = [*queues(sample, seed), *([_experts(store, per_pair)] if per_pair else [])]
-        asked += [_preferences(opened, bench, tuples, seed)] if bench else []
+        asked = [*queues(sample, seed), *([battles_for_experts(store, per_pair)] if per_pair else [])]
+        asked += [pairs_of_answers(opened, bench, tuples, seed)] if bench else []
         _serve(opened, asked, name, port, not no_browser)
     elif file is not None:
         _take(opened, file, name)
@@ -93,7 +93,7 @@ def queues(sample: int, seed: int) -> "Sequence[ReviewQueue]":
     return [HeldQueue(), *drawn, FailuresQueue(), WrittenQueue(), GeneratedQueue()]
 
 
-def _experts(store: str, per_pair: int) -> "ReviewQueue":
+def battles_for_experts(store: str, per_pair: int) -> "ReviewQueue":
     """Blinded battles. Raises BadInput for a store without any."""
     from flows.commands.agreement.sheet import anonymous_battles_of
     from tasks.agreement.sheet_queue import SheetQueue
@@ -103,7 +103,7 @@ def _experts(store: str, per_pair: int) -> "ReviewQueue":
     return SheetQueue(lambda: anonymous_battles_of(settings), per_pair)
 
 
-def _preferences(store: "Store", bench: str, count: int, seed: int) -> "ReviewQueue":
+def pairs_of_answers(store: "Store", bench: str, count: int, seed: int) -> "ReviewQueue":
     """Drawn pairs of answers. Raises BadInput for a benchmark without any."""
     from flows.commands.agreement.sheet import preferences_of
     from tasks.agreement.preference_queue import PreferenceQueue

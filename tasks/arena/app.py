@@ -50,6 +50,7 @@ _CHECK = (
 _SCRIPT = re.compile(rb"<script(?=[\s>])")
 _FORWARDED = b"x-forwarded-for"
 _PICTURES_MAX = 5_000
+_JPEG = b"\xff\xd8"
 _FORM_BYTES_MAX = 4096
 _DECODED_AT_ONCE_MAX = 2
 """One upload may take 0.35 GB of memory while it is decoded."""
@@ -70,8 +71,14 @@ class Pictures:
         while len(self._shown) > _PICTURES_MAX:
             self._shown.popitem(last=False)
 
+    def serve(self, content: bytes) -> str:
+        """The address of an encoded image that is served from memory."""
+        token = secrets.token_urlsafe(18)
+        self._shown[token] = content
+        return f"pictures/{token}.png"
+
     def content(self, token: str) -> bytes | None:
-        """The PNG of a token."""
+        """The encoded image of a token."""
         found = self._shown.get(token)
         if isinstance(found, str):
             path = self._folder / f"{found}.png"
@@ -96,7 +103,8 @@ def make_app(arena: Arena, blocks: gr.Blocks, uploads: Uploads, pictures: Pictur
     @app.get("/pictures/{token}.png")
     def picture(token: str) -> Response:
         content = pictures.content(token)
-        return Response(content, 200 if content else 404, {"cache-control": "private, max-age=3600"}, "image/png")
+        kind = "image/jpeg" if content and content.startswith(_JPEG) else "image/png"
+        return Response(content, 200 if content else 404, {"cache-control": "private, max-age=3600"}, kind)
 
     @app.post("/gradio_api/upload")
     async def upload(request: Request) -> JSONResponse:

@@ -15,6 +15,7 @@ from tasks.arena.entrance.visitors import fingerprint
 from tasks.arena.rounds import REASON_CHARACTERS_MAX, Arena, Visit
 from tasks.arena.shown.look import chat_messages, label, status
 from tasks.arena.tabs.board import Board
+from tasks.arena.tabs.tasks import Tasks, tasks_tab
 
 COOKIE = "arena_browser"
 CHIPS = ("More accurate", "More helpful", "Better reasoning", "Clearer", "Better looking", "Safer", "Made something up")
@@ -43,6 +44,9 @@ footer {display: none !important}
 input[type="checkbox"]:checked {background-image: url(/check.svg) !important}
 button[aria-label="Clear"] {display: none}
 .message {contain: paint layout}
+#task img {max-height: 420px; max-width: 100%; border-radius: 8px; margin-right: 8px}
+.task-text {white-space: pre-wrap; overflow-wrap: anywhere; max-height: 480px; overflow-y: auto}
+.task-text {border-left: 3px solid #8884; padding-left: 12px}
 """
 Updates = dict[Any, Any]
 
@@ -253,6 +257,7 @@ def make_page(
     answers_at_once: int = 40,
     examples: bool = False,
     board: Board | None = None,
+    tasks: Tasks | None = None,
 ) -> gr.Blocks:
     """The whole page."""
     blocks = gr.Blocks(title=title, analytics_enabled=False)
@@ -269,6 +274,9 @@ def make_page(
             if board is not None:
                 with gr.Tab("Leaderboard") as tab:
                     _board(tab, board)
+            if tasks is not None:
+                with gr.Tab("Tasks"):
+                    tasks_tab(tasks)
     return blocks
 
 

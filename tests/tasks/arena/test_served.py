@@ -6,6 +6,7 @@ What needs a browser is skipped where no Chromium is on the PATH.
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -22,8 +23,10 @@ from tasks.storage.tables import Store
 from tests.arena_client import Visitor, battle_until_killed, notice
 from tests.built_arena import image_file
 from tests.chat_server import HOSTILE
+from tests.voted_store import voted
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+ANN_KEY = "the key of an annotator"
 NAMES = ("good-model", "hostile-model-7b")
 ROOT = Path(__file__).parents[3]
 
@@ -60,7 +63,7 @@ class Served:
             cwd=ROOT,
             stdout=subprocess.PIPE,
             text=True,
-            env=os.environ | {"TMPDIR": str(self.temporary)},
+            env=os.environ | {"TMPDIR": str(self.temporary), "ANN_KEY": ANN_KEY},
         )
         assert self.process.stdout is not None
         assert self.process.stdout.readline().strip() == f"{self.url}/"
@@ -114,7 +117,10 @@ def place(tmp_path_factory, chat_port) -> Path:
 @pytest.fixture(scope="module")
 def served(place):
     """The running arena."""
-    running = Served(place / "logs", place / "models.yaml")
+    store = voted(place / "store")
+    tasks = {"store": store.root, "lists": ["sheet"], "overlap": 1, "annotators": {"Ann": "ANN_KEY"}}
+    (place / "tasks.yaml").write_text(json.dumps(tasks))
+    running = Served(place / "logs", place / "models.yaml", "--tasks", place / "tasks.yaml")
     yield running
     running.end()
 
@@ -165,6 +171,18 @@ def test_a_session_belongs_to_its_browser_and_names_are_nowhere_before_the_vote(
     assert said.startswith("You voted: A is better.") and all(name in said for name in NAMES)
     again = mine.vote(1)
     assert again.startswith("You voted: A is better."), "the first vote stands"
+
+
+def test_an_annotator_needs_a_key_and_gets_images_and_texts_without_models(served):
+    annotator = Visitor(served.url)
+    nobody = json.dumps(annotator.press("task-begin", "a wrong key", "sheet"))
+    assert "No annotator has this key" in nobody and "Prompt" not in nobody
+    told = json.dumps(annotator.press("task-begin", ANN_KEY, "sheet"))
+    assert "6 left for you" in told and "Which answer is better?" in told and "=left" in told
+    assert not re.search(r"\b(ant|bee|cat)\b", told)
+    image = annotator.client.get("/" + re.search(r"pictures/[\w-]{24}\.png", told)[0])
+    assert image.status_code == 200 and PIL.Image.open(io.BytesIO(image.content)).format == "PNG"
+    assert "5 left for you" in json.dumps(annotator.press("task-save", "tie", []))
 
 
 def test_a_killed_arena_has_logged_every_vote_that_it_acknowledged(place):

@@ -1,0 +1,116 @@
+"""Tasks of queues for annotators: each item for so many of them, one at a time, without anything that is masked."""
+
+import time
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import NamedTuple
+
+from schemas.review import Choice, Waiting
+from tasks.explore.listing import BATTLE, CONVERSATION, item_key
+from tasks.explore.review.desk import Desk
+from tasks.explore.review.queues import fingerprint, subject_of
+from tasks.explore.source import Item, Source, blinded
+
+HELD_SECONDS = 1800.0
+"""How long an item counts as taken by an annotator who was shown it."""
+
+
+class Task(NamedTuple):
+    """What an annotator sees of an item."""
+
+    queue: str
+    key: str
+    shown: str
+    """Hash of what is shown, which comes back with the verdict."""
+    question: str
+    texts: list[tuple[str, str]]
+    """(heading, text); personal data is replaced by its type."""
+    images: list[bytes]
+    """Encoded images; those that are blurred are left out."""
+    hidden_images: int
+    """How many are left out."""
+    choices: Sequence[Choice]
+    many: bool
+    """Whether several choices may hold at once."""
+    left: int
+    """Items of the queue that this annotator may still get."""
+
+
+class Assigned:
+    """The queues of a desk, of which every item goes to `overlap` annotators."""
+
+    def __init__(self, desk: Desk, source: Source, overlap: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.desk, self._source, self._overlap, self._clock = desk, source, overlap, clock
+        self._held: dict[tuple[str, str], dict[str, float]] = {}
+        self._lock = Lock()
+
+    def next(self, name: str, annotator: str, after: str = "") -> Task | None:
+        """The next item that still needs an annotator and has no verdict of this one; None when there is none.
+
+        `after`: the key of an item that is passed over, until no other is left.
+        """
+        items, given = self.desk.items(name), self.desk.given(name)
+        with self._lock:
+            open_keys = []
+            for key, item in items.items():
+                told = given.get(subject_of(item), {})
+                if annotator not in told and len(told.keys() | self._holders(name, key, annotator)) < self._overlap:
+                    open_keys.append((len(told), key))
+            if not open_keys:
+                return None
+            ordered = [key for _, key in sorted(open_keys, key=lambda each: each[0])]
+            chosen = next((key for key in _after(ordered, after) if key != after), ordered[0])
+            for holders in self._held.values():
+                holders.pop(annotator, None)
+            self._held.setdefault((name, chosen), {})[annotator] = self._clock()
+        return self._task(name, chosen, items[chosen], len(ordered))
+
+    def _holders(self, name: str, key: str, annotator: str) -> set[str]:
+        """Others who are looking at an item now."""
+        since = self._clock() - HELD_SECONDS
+        return {who for who, at in self._held.get((name, key), {}).items() if at > since and who != annotator}
+
+    def give(self, task: Task, verdicts: Sequence[str], annotator: str) -> None:
+        """Store a verdict; it is on the disk when this returns. Raises Refused."""
+        self.desk.give(task.queue, task.key, task.shown, verdicts, annotator)
+        self.desk.take_in()
+
+    def _task(self, name: str, key: str, waiting: Waiting, left: int) -> Task:
+        queue = self.desk.queues[name]
+        self._source.refresh()
+        kind, own = (BATTLE, waiting.battle_id) if waiting.battle_id else (CONVERSATION, waiting.conversation_id)
+        found = self._source.item(item_key(kind, own), False)
+        item = blinded(found, waiting.swapped) if found and waiting.blinded else found
+        alone = bool(waiting.image_ids or waiting.texts) and not waiting.beside
+        image_ids = list(waiting.image_ids) if alone else [each.image_id for each in item.images] if item else []
+        images = [self._source.image(each) for each in image_ids if not self._source.hidden_image(each)]
+        shown = [each for each in images if each is not None]
+        texts = [*([] if alone or item is None else _said(item)), *_beside(waiting)]
+        return Task(
+            name, key, fingerprint(waiting), waiting.question, texts, shown, len(image_ids) - len(shown),
+            queue.choices, queue.many, left,
+        )  # fmt: skip
+
+
+def _after(keys: list[str], after: str) -> list[str]:
+    at = keys.index(after) + 1 if after in keys else 0
+    return [*keys[at:], *keys[:at]]
+
+
+def _said(item: Item) -> list[tuple[str, str]]:
+    """The messages of each side, under its name."""
+    texts = []
+    for side in item.sides:
+        for message in side.messages:
+            text = "".join(f"[{part.hidden}]" if part.hidden else part.text for part in message.parts)
+            if text.strip():
+                who = "User" if message.role == "user" else "Answer"
+                texts.append((f"{side.model}: {who.lower()}" if len(item.sides) > 1 else who, text))
+    return texts
+
+
+def _beside(waiting: Waiting) -> list[tuple[str, str]]:
+    return [
+        (text.heading, "".join(f"[{each.hidden}]" if each.hidden else each.text for each in text.stretches))
+        for text in waiting.texts
+    ]
