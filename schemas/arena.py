@@ -43,7 +43,7 @@ class ArenaTasks(Row):
     store: str = Field(min_length=1)
     """The store that the items come from, and that the verdicts go to."""
     lists: list[str] = Field(min_length=1)
-    """Queues of the review pages: sheet (battles for experts), written, generated, preferences, tags, failures …"""
+    """Queues of the review pages, such as sheet (battles for experts), written, generated or preferences."""
     overlap: int = Field(default=2, ge=1)
     """How many annotators get each item."""
     per_pair: int = Field(default=5, ge=1)
@@ -57,4 +57,4 @@ class ArenaTasks(Row):
     seed: int = 0
     """Seed of the draws."""
     annotators: dict[str, str] = Field(min_length=1)
-    """Name in the table of verdicts -> name of the environment variable with that annotator's key, never the key."""
+    """Name in the table of verdicts, and name of the environment variable with that annotator's key."""

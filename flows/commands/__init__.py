@@ -20,7 +20,6 @@ _PATH_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQU
 def command_line() -> typer.Typer:
     """The app with every command, grouped by the headings of the help."""
     from flows.commands import (
-        arena,
         check,
         demo,
         estimate,
@@ -36,6 +35,7 @@ def command_line() -> typer.Typer:
         view,
     )
     from flows.commands.agreement import correlate
+    from flows.commands.arena import command as arena
     from flows.commands.bench import family as bench
     from flows.commands.judge import family as judge
 

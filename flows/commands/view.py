@@ -173,17 +173,20 @@ def serve(
 
 
 @contextmanager
-def listening(port: int | None, usual: int) -> Iterator[socket.socket]:
-    """A socket that listens on this machine only; on a free port when none was named and the usual one is taken."""
+def listening(port: int | None, usual: int, host: str = "127.0.0.1") -> Iterator[socket.socket]:
+    """A socket that listens on this machine only, unless `host` is another address.
+
+    On a free port when none was named and the usual one is taken.
+    """
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind(("127.0.0.1", port or usual))
+            listener.bind((host, port or usual))
         except OSError as error:
             if port is not None:
                 raise BadInput(
                     f"--port {port} cannot be used ({why_unreadable(error)}); name another one, or leave it out"
                 ) from None
-            listener.bind(("127.0.0.1", 0))
+            listener.bind((host, 0))
         listener.listen()  # who follows the link before the server runs waits
         yield listener

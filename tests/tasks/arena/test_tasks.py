@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from flows.commands.arena_tasks import open_tasks
+from flows.commands.arena.tasks import open_tasks
 from tasks.storage.reviews import reviews_of
 from tests.voted_store import MODELS, voted
 

@@ -1,9 +1,8 @@
-"""`curate arena`: the chat front end that writes the logs."""
+"""The application of `curate arena`: models, door, logs, page and board put together, and served until it is ended."""
 
 import os
 import signal
 import socket
-import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -11,13 +10,10 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from flows.commands.arena_tasks import open_tasks
-from flows.commands.options import KnownHashesOption, PolicyOption, ProviderOption, settings_of
-from flows.commands.view import listening
+from flows.commands.arena.tasks import open_tasks
+from flows.commands.options import settings_of
 from schemas.errors import BadInput, MissingProvider, why_unreadable
 
 if TYPE_CHECKING:
@@ -39,7 +35,7 @@ the button below it."""
 
 
 @dataclass(frozen=True)
-class _Chosen:
+class Chosen:
     """The options of a run."""
 
     logs: Path
@@ -56,102 +52,8 @@ class _Chosen:
     tasks: Path | None
 
 
-def arena(
-    demo: Annotated[
-        bool, typer.Option("--demo", help="Serve three drawn models; needs no keys and no network.")
-    ] = False,
-    models: Annotated[
-        Path | None, typer.Option("--models", metavar="FILE", help="YAML list of models (docs/arena.md).")
-    ] = None,
-    logs: Annotated[
-        Path | None,
-        typer.Option("--logs", metavar="DIR", help="Folder for logs and images.", show_default="of --demo: arena-demo"),
-    ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Only ask each model for one word, and print what came and what it cost.")
-    ] = False,
-    presets: Annotated[
-        str | None,
-        typer.Option("--presets", help="Folder of example images, with presets.json.", show_default="LOGS/presets"),
-    ] = None,
-    images_max: Annotated[int, typer.Option("--images-max", min=0, max=20, help="Images in one message.")] = 4,
-    known_hashes: KnownHashesOption = None,
-    provider: ProviderOption = None,
-    policy: PolicyOption = "public_release",
-    board: Annotated[
-        str | None,
-        typer.Option("--board", metavar="RELEASE|live", help="Leaderboard tab: of a release, or of the votes so far."),
-    ] = None,
-    tasks: Annotated[
-        Path | None, typer.Option("--tasks", metavar="FILE", help="YAML of tasks for annotators (docs/arena.md).")
-    ] = None,
-    narrow: Annotated[
-        bool, typer.Option("--narrow", help="Draw pairs more often whose next vote narrows the board's intervals most.")
-    ] = False,
-    terms: Annotated[
-        Path | None, typer.Option("--terms", metavar="FILE", help="Markdown that visitors accept first.")
-    ] = None,
-    title: Annotated[str, typer.Option("--title", help="Heading of the page.")] = "Vision arena",
-    log_addresses: Annotated[
-        bool, typer.Option("--log-addresses", help="Log network addresses as they are, instead of keyed hashes.")
-    ] = False,
-    proxies: Annotated[
-        int, typer.Option("--proxies", min=0, help="Your own reverse proxies in front, whose X-Forwarded-For counts.")
-    ] = 0,
-    messages_per_minute: Annotated[
-        int, typer.Option("--messages-per-minute", min=1, help="Messages of one visitor in a minute.")
-    ] = 20,
-    answers_at_once: Annotated[
-        int, typer.Option("--answers-at-once", min=1, help="Messages answered at once; others wait in a queue.")
-    ] = 40,
-    port: Annotated[
-        int | None,
-        typer.Option("--port", min=1, max=65_535, help="Port on this machine.", show_default=f"{PORT}, or a free one"),
-    ] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
-    seed: Annotated[int | None, typer.Option("--seed", help="Seed of drawn pairs.", show_default="none")] = None,
-) -> None:
-    """Serve a chat arena whose logs `curate run` reads: battles with votes, side by side, direct chat.
-
-    It listens on 127.0.0.1 only; put your own reverse proxy in front of it. Ctrl-C ends it.
-    """
-    if demo == (models is not None):
-        raise BadInput("give either --demo or --models FILE")
-    served, connect, examples_at = _served(demo, models, logs, seed)
-    if check:
-        _check(served, connect)
-        return
-    folder = logs or (DEMO_FOLDER if demo else None)
-    if folder is None:
-        raise BadInput("--models FILE needs --logs DIR, the folder that logs and images are written to")
-    chosen = _Chosen(
-        folder,
-        images_max if any(model.vision for model in served) else 0,
-        narrow,
-        log_addresses,
-        proxies,
-        messages_per_minute,
-        answers_at_once,
-        board or (LIVE if demo else None),
-        _terms(terms),
-        title,
-        seed,
-        tasks,
-    )
-    from tasks.arena.entrance.uploads import private_folder
-
-    door = _door(policy, provider, known_hashes)
-    with _ended_in_order(), private_folder() as private, listening(port, PORT) as listener, ExitStack() as running:
-        app = _app(chosen, served, connect, door, presets or examples_at, private, running)
-        link = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        print(f"{link}\n{_hint(folder)}\nCtrl-C ends it", flush=True)
-        if not no_browser:
-            webbrowser.open(link)
-        _run(app, listener)
-
-
 @contextmanager
-def _ended_in_order() -> Iterator[None]:
+def ended_in_order() -> Iterator[None]:
     """SIGTERM and SIGHUP end the block as an exception, so that what it holds on the disk is deleted."""
 
     def end(number: int, _: object) -> None:
@@ -165,11 +67,13 @@ def _ended_in_order() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _hint(folder: Path) -> str:
+def hint(folder: Path) -> str:
+    """What to do with the logs, in a line."""
     return f"curate what was logged: curate run --logs {folder} --store {folder}-store"
 
 
-def _run(app: "FastAPI", listener: socket.socket) -> None:
+def run(app: "FastAPI", listener: socket.socket) -> None:
+    """Serve until somebody ends it."""
     import uvicorn
 
     options = uvicorn.Config(
@@ -184,7 +88,7 @@ def _run(app: "FastAPI", listener: socket.socket) -> None:
         uvicorn.Server(options).run([listener])
 
 
-def _served(
+def served(
     demo: bool, models: Path | None, logs: Path | None, seed: int | None
 ) -> tuple[list["ArenaModel"], Callable[["ArenaModel"], "StreamingModel"], str | None]:
     """The models, how to reach them, and the folder of the demo's example images."""
@@ -209,7 +113,7 @@ def _served(
     return rows, lambda model: drawn[model.name], str(folder)
 
 
-def _check(served: Sequence["ArenaModel"], connect: Callable[["ArenaModel"], "StreamingModel"]) -> None:
+def check(served: Sequence["ArenaModel"], connect: Callable[["ArenaModel"], "StreamingModel"]) -> None:
     """Ask each model for one word. Raises BadInput when one does not answer."""
     import asyncio
 
@@ -222,7 +126,7 @@ def _check(served: Sequence["ArenaModel"], connect: Callable[["ArenaModel"], "St
         raise BadInput(f"{len(bad)} of {len(results)} models do not answer: {', '.join(bad)}")
 
 
-def _door(policy: str, provider: list[str] | None, known_hashes: list[str] | None) -> "Door":
+def door(policy: str, provider: list[str] | None, known_hashes: list[str] | None) -> "Door":
     """The door's checks: the run's providers, with the thresholds of its policy."""
     from tasks.arena.entrance.door import Door
     from tasks.ingest.known_images import file_digests, load_known_hashes
@@ -248,8 +152,8 @@ def _door(policy: str, provider: list[str] | None, known_hashes: list[str] | Non
     )
 
 
-def _app(
-    chosen: _Chosen,
+def app(
+    chosen: Chosen,
     served: Sequence["ArenaModel"],
     connect: Callable[["ArenaModel"], "StreamingModel"],
     door: "Door",
@@ -257,6 +161,7 @@ def _app(
     private: Path,
     running: ExitStack,
 ) -> "FastAPI":
+    """The application. Raises MissingProvider when the extra `arena` is not installed."""
     os.environ |= {"GRADIO_ANALYTICS_ENABLED": "False", "GRADIO_TEMP_DIR": str(private)}
     try:
         from tasks.arena.app import Pictures, make_app
@@ -288,7 +193,7 @@ def _app(
 
 
 def _arena(
-    chosen: _Chosen,
+    chosen: Chosen,
     served: Sequence["ArenaModel"],
     connect: Callable[["ArenaModel"], "StreamingModel"],
     door: "Door",
@@ -339,7 +244,8 @@ def _board(board: str | None, arena: "Arena") -> "Board | None":
     return ReleaseBoard(Path(board))
 
 
-def _terms(file: Path | None) -> str:
+def terms(file: Path | None) -> str:
+    """The terms that visitors accept. Raises BadInput for a file that cannot be read."""
     if file is None:
         return TERMS
     try:

@@ -1,0 +1,157 @@
+"""`curate arena --space DIR`: an arena as one folder for a Hugging Face Space: code, pinned requirements, no keys."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+import flows
+import schemas
+import tasks
+from schemas.errors import BadInput, why_unreadable
+from tasks.arena.models_file import read_models
+
+DISTRIBUTION = "arena-curation"
+_PACKAGES = (flows, schemas, tasks)
+_COPIED = {"models": "models.yaml", "terms": "terms.md"}
+"""Option -> the name that its file gets in the Space."""
+_REFUSED = {
+    "known_hashes": "a list of known images does not belong into a public repository",
+    "tasks": "a store does not belong on a Space; run the arena with --tasks on a machine of your own",
+    "log_addresses": "a Space does not log network addresses",
+}
+_PASSED_ON = ("images_max", "narrow", "messages_per_minute", "answers_at_once", "title", "policy", "provider", "seed")
+SPACE_OPTIONS = ("demo", "board", "presets", *_COPIED, *_REFUSED, *_PASSED_ON)
+"""Options of `curate arena` that a Space takes over, or refuses."""
+
+_APP = '''"""The arena of this Space. Keys of models are secrets of it, under the names that models.yaml gives."""
+
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+os.chdir(HERE)
+sys.path.insert(0, str(HERE))
+
+from flows.commands import main  # noqa: E402
+
+OPTIONS = {options}
+LOGS = os.environ.get("ARENA_LOGS", "/data/logs")  # persistent storage; without it, votes are lost at a restart
+HOST = os.environ.get("GRADIO_SERVER_NAME", "0.0.0.0")  # noqa: S104 - a Space is reached through its proxy
+PORT = os.environ.get("GRADIO_SERVER_PORT", "7860")
+
+if __name__ == "__main__":
+    placed = ["--logs", LOGS, "--host", HOST, "--port", PORT, "--proxies", "1", "--no-browser"]
+    sys.argv = ["curate", "arena", *OPTIONS, *placed]
+    main()
+'''
+_README = """---
+title: {title}
+sdk: gradio
+sdk_version: {gradio}
+python_version: "3.11"
+app_file: app.py
+pinned: false
+---
+
+An arena: people chat with models, and vote. Made by `curate arena --space`.
+
+* **Secrets**: every variable that `models.yaml` names as a `key`, and `CURATE_USER_KEY` (at least 16 bytes), under
+  which the addresses of visitors are hashed. No key is in this folder.
+* **Storage**: turn on persistent storage; logs are written to `/data/logs`, or to the folder that the variable
+  `ARENA_LOGS` names. Without it the arena does not start.
+* **Address**: open the page of the Space itself (`https://OWNER-NAME.hf.space`); it is not shown inside others.
+* **Tonight**: download the logs, then `curate run --logs LOGS --store STORE`.
+"""
+
+
+def write_space(folder: Path, title: str, asked: Mapping[str, object]) -> str:
+    """Write the folder; returns what to do next. Raises BadInput if it is not empty, and for what a Space cannot do."""
+    if refused := next((name for name in _REFUSED if asked[name]), None):
+        raise BadInput(f"--{refused.replace('_', '-')} does not go with --space: {_REFUSED[refused]}")
+    if asked["board"] not in (None, "live"):
+        raise BadInput("--board of a release does not go with --space; give live")
+    policy = str(asked["policy"])
+    if policy.endswith((".yaml", ".yml")) or "/" in policy:
+        raise BadInput("--policy with --space: give one that ships, by name")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BadInput(f"--space {str(folder)!r} exists and is not empty; give a new folder")
+    if asked["models"]:
+        read_models(Path(str(asked["models"])))
+    try:
+        _write(folder, title, asked)
+    except OSError as error:
+        raise BadInput(f"--space {str(folder)!r} cannot be written ({why_unreadable(error)}); give another") from None
+    return (
+        f"{folder}: push it to a new Space (`hf upload OWNER/NAME {folder} . --repo-type space`); README.md in it says "
+        "which secrets and storage it needs"
+    )
+
+
+def _write(folder: Path, title: str, asked: Mapping[str, object]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    options = ["--demo"] if asked["demo"] else []
+    options += ["--board", "live"] if asked["board"] or asked["demo"] else []
+    for name, file in _COPIED.items():
+        if asked[name]:
+            shutil.copyfile(str(asked[name]), folder / file)
+            options += [f"--{name}", file]
+    if asked["presets"]:
+        shutil.copytree(str(asked["presets"]), folder / "presets")
+        options += ["--presets", "presets"]
+    for name in _PASSED_ON:
+        options += _passed_on(name, asked[name])
+    (folder / "app.py").write_text(_APP.format(options=json.dumps(options)), encoding="utf-8")
+    readme = _README.format(title=json.dumps(title), gradio=version("gradio"))
+    (folder / "README.md").write_text(readme, encoding="utf-8")
+    (folder / "requirements.txt").write_text("".join(f"{line}\n" for line in pinned()), encoding="utf-8")
+    own = folder / f"arena_curation-{version(DISTRIBUTION)}.dist-info"  # says the version to the copied code
+    own.mkdir()
+    metadata = f"Metadata-Version: 2.1\nName: {DISTRIBUTION}\nVersion: {version(DISTRIBUTION)}\n"
+    (own / "METADATA").write_text(metadata, encoding="utf-8")
+    for package in _PACKAGES:
+        here = Path(str(package.__path__[0]))
+        shutil.copytree(here, folder / here.name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+
+
+def _passed_on(name: str, value: object) -> list[str]:
+    option = f"--{name.replace('_', '-')}"
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [option]
+    if isinstance(value, list):
+        return [part for each in value for part in (option, str(each))]
+    return [option, str(value)]
+
+
+def pinned() -> list[str]:
+    """The packages that an arena needs, in the versions that are installed. Raises BadInput when one is missing."""
+    found: dict[str, str] = {}
+    waiting = [Requirement(f"{DISTRIBUTION}[arena]")]
+    seen = set()
+    while waiting:
+        wanted = waiting.pop()
+        if str(wanted) in seen:
+            continue
+        seen.add(str(wanted))
+        try:
+            if wanted.name != DISTRIBUTION:
+                found[wanted.name] = f"{wanted.name}=={version(wanted.name).partition('+')[0]}"
+            needs = [Requirement(each) for each in requires(wanted.name) or ()]
+        except PackageNotFoundError:
+            raise BadInput(
+                f"--space: package {wanted.name} is not installed; run: "
+                '.venv/bin/uv pip install -c constraints.txt -e ".[arena]"'
+            ) from None
+        extras = wanted.extras or {""}
+        waiting += [each for each in needs if _applies(each, extras)]
+    return sorted(found.values(), key=str.lower)
+
+
+def _applies(needed: Requirement, extras: set[str]) -> bool:
+    return needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras)
