@@ -244,6 +244,43 @@ class ReleasedItem(Row):
     """people, or the model that wrote it; null without a reference."""
 
 
+class ReleasedGenerated(Row):
+    """One row of `generated/items.parquet`: a prompt of `bench` that was made on demand, with its key."""
+
+    question_id: str
+    """The prompt, as in bench."""
+    bench: str
+    """The benchmark it belongs to."""
+    capability: str
+    """The capability that it tests."""
+    general: str
+    """The general aspect."""
+    aspect: str
+    """The fine aspect."""
+    level: str
+    """Its difficulty."""
+    kind: str
+    """What it asks for, in one word, such as colour or relation."""
+    question: str
+    """The question, without its options."""
+    options: list[str]
+    """Its options in order; the first is A."""
+    key: str
+    """Letter of the right option."""
+    description: str | None
+    """What the image was to show; null when it holds personal data that the policy drops."""
+    alignment: float
+    """Share of the check questions that a viewer answered from the image as the description says."""
+    failed_elements: list[str]
+    """Elements of the description that the viewer did not find; no question is about them."""
+    author: str
+    """Provider that wrote descriptions and questions; embedded is a stand-in."""
+    pictures: str
+    """Provider that drew the images."""
+    viewer: str
+    """Provider that checked them."""
+
+
 CONFIGS: dict[str, type[Row]] = {
     "chat": ReleasedConversation,
     "battle": ReleasedBattle,

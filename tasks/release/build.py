@@ -30,7 +30,7 @@ _FILE = re.compile(
     rf"(?:{'|'.join(CONFIGS)})/data/train-\d{{5}}-of-\d{{5}}\.parquet|leaderboard/[a-z_]+\.(?:parquet|csv)"
     rf"|{'|'.join(map(re.escape, RUNNERS))}"
     r"|leaderboard/judge/(?:(?:board|agreement|cards)\.(?:parquet|csv)|(?:answers|verdicts)\.parquet)"
-    r"|topics/map\.parquet|written/items\.parquet"
+    r"|topics/map\.parquet|(?:written|generated)/items\.parquet"
     rf"|report/index\.html|report/(?:figures/[\w-]+\.svg|tables/[\w-]+\.csv)|{re.escape(CARD)}|{re.escape(MANIFEST)}"
 )
 _ADDED_BY_THE_HUB = re.compile(r"\.gitattributes|\.cache(?:/huggingface(?:/.+)?)?")

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from schemas.errors import BadInput
 from schemas.judge_release import JUDGE_FILES
 from schemas.rating import Rating
-from schemas.release import CONFIGS, Manifest, MapPoint, ReleasedColumn, ReleasedItem
+from schemas.release import CONFIGS, Manifest, MapPoint, ReleasedColumn, ReleasedGenerated, ReleasedItem
 from schemas.row import arrow_schema
 from tasks.release.identifiers import identifiers_in
 from tasks.release.shards import METADATA_KEY, feature_schema, features_of, shard_schema, shards
@@ -20,7 +20,7 @@ from tasks.storage.parquet import read_parquet_schema
 
 READ_ERRORS = (pa.ArrowException, OSError, ValueError, pl.exceptions.PolarsError)
 """What readers raise for broken pages."""
-_LEADERBOARD, _TOPICS, _WRITTEN = "leaderboard", "topics", "written"
+_LEADERBOARD, _TOPICS, _WRITTEN, _GENERATED = "leaderboard", "topics", "written", "generated"
 JUDGE_FOLDER = "leaderboard/judge"
 _ELEMENT = re.compile(r"\blist<\w+:")
 _METADATA = {b"ARROW:schema", METADATA_KEY}
@@ -28,12 +28,13 @@ _MAGIC_BYTES, _FOOTER_BYTES = 4, 8
 
 
 def declared_columns() -> dict[str, list[ReleasedColumn]]:
-    """The columns that this version writes: of configurations, leaderboards, map and written items."""
+    """The columns that this version writes: of configurations, leaderboards, map, written and generated items."""
     schemas = {config: shard_schema(config) for config in CONFIGS}
     schemas |= {
         _LEADERBOARD: arrow_schema(Rating),
         _TOPICS: arrow_schema(MapPoint),
         _WRITTEN: arrow_schema(ReleasedItem),
+        _GENERATED: arrow_schema(ReleasedGenerated),
     }
     schemas |= {f"{JUDGE_FOLDER}/{name}": arrow_schema(row) for name, row in JUDGE_FILES.items()}
     return {name: _columns(schema) for name, schema in schemas.items()}

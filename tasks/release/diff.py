@@ -15,9 +15,10 @@ from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.release_diff import Bump, ReleaseDiff, RowChange
 from tasks.release.declared import check_shards
 from tasks.release.fetched import read_manifest
+from tasks.release.items.generated import changed_generated
+from tasks.release.items.written import changed_items
 from tasks.release.map_file import moved_points
 from tasks.release.shards import shards
-from tasks.release.written.items_file import changed_items
 from tasks.storage.database import TemporaryDatabase
 from tasks.storage.parquet import read_parquet_groups, read_parquet_schema
 from tasks.storage.queries.funnel import rule_text
@@ -82,7 +83,7 @@ def diff_releases(
     else:
         bump = Bump.PATCH if "changed" in kinds else Bump.NONE
     return ReleaseDiff(
-        rules=[*_rules(before, after), *moved_points(old, new), *changed_items(old, new)],
+        rules=[*_rules(before, after), *moved_points(old, new), *changed_items(old, new), *changed_generated(old, new)],
         schema_changes=schema_changes,
         rows=dict(rows),
         columns={config: dict(counts.most_common()) for config, counts in columns.items()},

@@ -12,6 +12,7 @@ from schemas.release import ReleasedCategories, SideMetadata
 from schemas.settings import BenchSettings
 from tasks.bench.contamination.guard import Guard, Withheld
 from tasks.storage.parquet import compact
+from tasks.storage.queries.benches.generated_items import found_wanting
 from tasks.storage.queries.benches.written_items import public_prompts
 from tasks.storage.queries.blocks import BLOCK_ROWS, Block, battle_blocks, conversation_blocks
 from tasks.storage.queries.conversation_features import CATEGORIES, TAXONOMY, conversation_features, with_labels
@@ -43,7 +44,8 @@ class Gathered:
         self.withheld_for_bench = 0
         """Number of kept conversations left out of chat because of the benchmark; set while chat rows are read."""
         self._store, self._versions, self._block_rows = store, versions, block_rows
-        self._drawn = public_prompts(store)
+        left_out = set[str]().union(*found_wanting(store).values())
+        self._drawn = public_prompts(store).filter(~public_prompts(store).is_in(sorted(left_out)))
         self._conversations = conversation_blocks(store, block_rows)
         self._guard = Guard(store, versions, bench)
         for block in self._conversations:

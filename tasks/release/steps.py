@@ -27,10 +27,11 @@ from tasks.release.dataset_card import COMPARED, Statistics, dataset_card
 from tasks.release.declared import declared_columns
 from tasks.release.failing import failing_lines, unmeasured
 from tasks.release.gather import Gathered
+from tasks.release.items.generated import write_generated_file
+from tasks.release.items.written import forbidden_data, write_items_file
 from tasks.release.map_file import MapFile
 from tasks.release.runners import write_runners
 from tasks.release.shards import LAYOUT, ReleasedImages, write_shards
-from tasks.release.written.items_file import forbidden_data, write_items_file
 from tasks.runtime.timing import timed
 from tasks.storage.queries.benches.bench import bench_evidence, topics_fit
 from tasks.storage.queries.benches.judged import embedded_judge
@@ -127,8 +128,9 @@ def seal_release(settings: Settings, providers: Providers, versions: Versions, b
     gone, decided = funnel(store), _policy_hash(store)
     policy = Policy.model_validate(json.loads(store.read_bytes(f"policies/{decided}.json") or b"{}"))
     write_items_file(store, staging, versions, forbidden_data(policy))
+    makers = write_generated_file(store, staging, forbidden_data(policy))
     judge = write_judge_files(store, staging, settings.with_answers, decided)
-    manifest = _manifest(store, settings, providers, versions, gone, built).model_copy(update={"judge": judge})
+    manifest = _manifest(store, settings, providers, versions, gone, built, makers).model_copy(update={"judge": judge})
     section = judge_section(staging, built.counts["bench"])
     card = dataset_card(manifest, gone, built.statistics, bench_evidence(store), section)
     (staging / "README.md").write_text(card, encoding="utf-8")
@@ -144,9 +146,16 @@ def _policy_hash(store: Store) -> str:
 
 
 def _manifest(
-    store: Store, settings: Settings, providers: Providers, versions: Versions, gone: Funnel, built: Built
+    store: Store,
+    settings: Settings,
+    providers: Providers,
+    versions: Versions,
+    gone: Funnel,
+    built: Built,
+    makers: list[str],
 ) -> Manifest:
-    decided, stand_ins = _policy_hash(store), sorted([*providers.stand_ins, *embedded_judge(store)])
+    """`makers`: capabilities of released items made on demand whose providers were stand-ins."""
+    decided, stand_ins = _policy_hash(store), sorted([*providers.stand_ins, *embedded_judge(store), *makers])
     policy = json.loads(store.read_bytes(f"policies/{decided}.json") or b"{}")
     of_days = days(store)
     return Manifest(

@@ -18,10 +18,11 @@ from tasks.release.dataset_card import COMPARED, Statistics, wrong_numbers, wron
 from tasks.release.declared import READ_ERRORS, beside_rows, sound_groups, unlike_declared
 from tasks.release.fetched import read_manifest, store_of
 from tasks.release.identifiers import identifiers_in_files
+from tasks.release.items.generated import wrong_generated
+from tasks.release.items.written import forbidden_data, wrong_items
 from tasks.release.leaks import bench_leaks, hidden_captions, hidden_leaks
 from tasks.release.map_file import wrong_points
 from tasks.release.shards import shards
-from tasks.release.written.items_file import forbidden_data, wrong_items
 from tasks.runtime.progress import Advance, progress
 from tasks.storage.database import TemporaryDatabase
 from tasks.storage.tables import Store
@@ -56,6 +57,7 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
         problems = list(wrong_judge_files(folder, manifest, _forbidden(manifest)))
     if not problems:
         problems = [*bench_leaks(folder), *hidden_leaks(folder, of_store), *wrong_points(folder)]
+        problems += wrong_generated(folder, manifest, _forbidden(manifest))
         problems += [*wrong_items(folder, _forbidden(manifest)), *hidden_captions(folder, of_store)]
     if not problems:
         cells = {config: found.cells() for config, found in statistics.items()}

@@ -3,14 +3,14 @@
 import re
 from pathlib import Path
 
-from tasks.providers import EMBEDDED_RECALL, Providers
+from tasks.providers import EMBEDDED_RECALL, MAKERS, Providers
 from tasks.storage.queries.benches.judged import JUDGE
 
 DOCS = Path(__file__).parents[3] / "docs"
 
 
 def test_every_stand_in_has_its_line():
-    assert set(EMBEDDED_RECALL) == {*Providers().stand_ins, JUDGE}
+    assert set(EMBEDDED_RECALL) == {*Providers().stand_ins, JUDGE, *MAKERS}
 
 
 def test_every_figure_is_one_of_the_documentation():

@@ -5,8 +5,8 @@ import pytest
 
 from schemas.judging import STAND_IN
 from schemas.written import WrittenBy
+from tasks.release.items.written import ITEMS, write_items_file, wrong_items
 from tasks.release.leaks import hidden_captions
-from tasks.release.written.items_file import ITEMS, write_items_file, wrong_items
 from tasks.storage.content_id import text_id
 from tests.builders import VERSIONS, facts_frame
 from tests.visit_bench import HIDDEN, visit_bench

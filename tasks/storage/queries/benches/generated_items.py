@@ -35,14 +35,8 @@ def kept_items(store: Store, bench: str) -> KeptItems:
             f"--bench {bench!r}: store {store.root!r} has no finished benchmark of this name; "
             + (f"it has {names}" if names else "make one with `curate bench generate`")
         )
-    policy = decided_policy(store)
-    rule = (policy.generated if policy else None) or GeneratedRule()
     kept = kept_conversations(store)
-    by_reason = {
-        "screened": set(rows["item_id"]) - set(kept["conversation_id"]),
-        "blind": found_blind(store, rule.blind_models_min),
-        "people": found_unfit(store) if rule.people else set(),
-    }
+    by_reason = {"screened": set(rows["item_id"]) - set(kept["conversation_id"]), **found_wanting(store)}
     dropped, items = Counter[str](), []
     for item in (GeneratedItem.model_validate(row) for row in rows.to_dicts()):
         if reason := next((name for name, ids in by_reason.items() if item.item_id in ids), None):
@@ -54,6 +48,14 @@ def kept_items(store: Store, bench: str) -> KeptItems:
         raise BadInput(f"--bench {bench!r}: no item is kept ({left_out}); `curate explain ITEM` says more about one")
     own = kept.filter(pl.col("conversation_id").is_in([item.item_id for item in items]))
     return KeptItems(items, own, dict(dropped))
+
+
+def found_wanting(store: Store) -> dict[str, set[str]]:
+    """Reason -> items that the policy leaves out for what audits (blind) and people found."""
+    policy = decided_policy(store)
+    rule = (policy.generated if policy else None) or GeneratedRule()
+    unfit = found_unfit(store) if rule.people else set[str]()
+    return {"blind": found_blind(store, rule.blind_models_min), "people": unfit}
 
 
 def found_blind(store: Store, models_min: int | None) -> set[str]:

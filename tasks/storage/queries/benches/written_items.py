@@ -189,11 +189,10 @@ def item_findings(store: Store, conversation_ids: pl.Series) -> pl.DataFrame:
 
 
 def public_prompts(store: Store) -> pl.Series:
-    """Conversations whose prompts a release has as its benchmark: drawn ones, and items that people wrote."""
+    """Conversations whose prompts are a benchmark's: drawn ones, items that people wrote, and those made on demand."""
     drawn = store.read("bench", ["conversation_id"])["conversation_id"]
-    return pl.concat([drawn, store.read("bench_items", ["item_id"])["item_id"].alias("conversation_id")]).unique(
-        maintain_order=True
-    )
+    items = [store.read(table, ["item_id"])["item_id"] for table in ("bench_items", "generated_items")]
+    return pl.concat([drawn, *(each.alias("conversation_id") for each in items)]).unique(maintain_order=True)
 
 
 def hidden_texts(store: Store) -> pl.DataFrame:

@@ -36,7 +36,7 @@ ITEMS = "written/items.parquet"
 
 def write_items_file(store: Store, staging: Path, versions: Versions, forbidden: Collection[str]) -> int:
     """Write the file, if the release has such a prompt; returns its rows. `forbidden`: types of personal data."""
-    released = set(_released(staging))
+    released = set(released_prompts(staging))
     rows = [row for row in _rows(store, versions, forbidden) if row.question_id in released]
     if not rows:
         return 0
@@ -58,7 +58,8 @@ def forbidden_data(policy: Policy) -> frozenset[str]:
     return frozenset(found)
 
 
-def _released(folder: Path) -> Iterator[str]:
+def released_prompts(folder: Path) -> Iterator[str]:
+    """Ids of the prompts of `bench` in a folder of a release."""
     for shard in shards(folder, "bench"):
         for group in read_parquet_groups(shard, ["question_id"]):
             yield from group["question_id"]
@@ -118,7 +119,7 @@ def wrong_items(folder: Path, forbidden: frozenset[str]) -> Iterator[str]:
     except READ_ERRORS as error:
         yield f"{ITEMS}: its pages cannot be read ({type(error).__name__})"
         return
-    known = pl.Series(list(_released(folder)), dtype=pl.String)
+    known = pl.Series(list(released_prompts(folder)), dtype=pl.String)
     for name in rows.filter(~pl.col("question_id").is_in(known.implode()))["question_id"]:
         yield f"{ITEMS}: {name!r} is no prompt of the benchmark"
     if rows["question_id"].is_duplicated().any():
