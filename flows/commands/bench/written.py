@@ -146,6 +146,7 @@ def findings(
     With FILE, take what raters filled in; `curate decide --policy authored` then drops what is incorrect.
     """
     from tasks.bench.written import checks, yields
+    from tasks.bench.written.phrases import asked_for, pictured
     from tasks.bench.written.statistics import family_figures
     from tasks.storage.lock import writing
     from tasks.storage.tables import Store
@@ -163,7 +164,9 @@ def findings(
         return
     if qualification is not None:
         raise BadInput("--qualification is for a filled-in sheet; give FILE, too")
-    for name, rows in {**yields.tables(opened, bench), "families": family_figures(opened, bench)}.items():
+    tables = {**yields.tables(opened, bench), "families": family_figures(opened, bench)}
+    tables |= {"asked_for": asked_for(opened, bench), "pictured": pictured(opened, bench)}
+    for name, rows in tables.items():
         print_table(name, rows.to_dicts(), as_json)
     print("`curate decide --policy authored` drops what is incorrect or harmful", file=sys.stderr)
 
