@@ -54,7 +54,7 @@ def notice(told: list[dict]) -> str:
     found = ""
     for message in told:
         for each in message.get("output", {}).get("data") or []:
-            value = each.get("value") if isinstance(each, dict) else None
+            value = each.get("value") if isinstance(each, dict) else each
             if isinstance(value, str) and value and not value.startswith("<"):
                 found = value
     return found

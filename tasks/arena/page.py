@@ -57,6 +57,18 @@ class Talk:
     def __init__(self) -> None:
         self.conversation: Conversation | None = None
         self.waiting: Picture | None = None
+        self.sent: dict[tuple[int, str], object] = {}
+        """(component, property) -> what the browser has; properties as the page begins with are not in it."""
+
+    def change(self, part: Any, name: str, value: object, at_first: object) -> bool:
+        """Whether a property differs from what the browser has, which is noted.
+
+        Gradio makes the schema of a component anew for each property that is sent: milliseconds of CPU.
+        """
+        key = (part._id, name)
+        differs = self.sent.get(key, at_first) != value
+        self.sent[key] = value
+        return differs
 
 
 class _Parts(NamedTuple):
@@ -123,7 +135,7 @@ class Page:
         talk.conversation, talk.waiting = opened, None
         for picture in opened.prompts[-1].pictures:
             self._show(picture)
-        yield view(parts, talk) | {parts.box: gr.update(value={"text": "", "files": []})}
+        yield view(parts, talk) | {parts.box: {"text": "", "files": []}}
         async for each in self._answers(parts, talk, opened):
             yield each
 
@@ -161,7 +173,7 @@ class Page:
             await self._arena.vote(talk.conversation, kind, reason, visit)
         except Refused as refused:
             return _refused(parts, talk, visit, refused)
-        return view(parts, talk) | {parts.chips: gr.update(value=[]), parts.words: gr.update(value="")}
+        return view(parts, talk) | {parts.chips: [], parts.words: ""}
 
     async def act(
         self, parts: _Parts, what: Callable[[Conversation, Visit], Any], talk: Talk, request: gr.Request
@@ -194,22 +206,29 @@ class Page:
         try:
             talk.waiting = await asyncio.to_thread(self._example)
         except Refused as refused:
-            return {parts.notice: gr.update(value=str(refused))}
+            return {parts.notice: str(refused)}
         self._show(talk.waiting)
-        return {parts.waiting: _waiting(talk)}
+        return _waiting(parts, talk)
 
 
 def windows(parts: _Parts, talk: Talk) -> Updates:
-    """What the windows show."""
+    """What the windows show, without their labels."""
     conversation = talk.conversation
     if conversation is None:
-        return {window: gr.update(value=[], label=label(None, parts.mode, n)) for n, window in enumerate(parts.windows)}
+        return {window: [] for window in parts.windows}
     return {
-        window: gr.update(
-            value=chat_messages(conversation, conversation.sides[place]), label=label(conversation, parts.mode, place)
-        )
-        for place, window in enumerate(parts.windows)
+        window: chat_messages(conversation, conversation.sides[place]) for place, window in enumerate(parts.windows)
     }
+
+
+def _labelled(parts: _Parts, talk: Talk) -> Updates:
+    """What the windows show, with the names that may be shown."""
+    shown = windows(parts, talk)
+    for place, window in enumerate(parts.windows):
+        name = label(talk.conversation, parts.mode, place)
+        if talk.change(window, "label", name, label(None, parts.mode, place)):
+            shown[window] = gr.update(value=shown[window], label=name)
+    return shown
 
 
 def view(parts: _Parts, talk: Talk, notice: str | None = None) -> Updates:
@@ -227,24 +246,29 @@ def view(parts: _Parts, talk: Talk, notice: str | None = None) -> Updates:
         **dict.fromkeys(parts.models, conversation is None),
     }
     return {
-        **windows(parts, talk),
-        **{part: gr.update(interactive=on) for part, on in enabled.items()},
-        parts.notice: gr.update(value=notice if notice is not None else status(conversation)),
-        parts.waiting: _waiting(talk),
+        **_labelled(parts, talk),
+        **{
+            part: gr.update(interactive=on)
+            for part, on in enabled.items()
+            if talk.change(part, "interactive", on, part in parts.models)
+        },
+        parts.notice: notice if notice is not None else status(conversation),
+        **_waiting(parts, talk),
     }
 
 
 def _refused(parts: _Parts, talk: Talk, visit: Visit, refused: Refused) -> Updates:
     """The reason; to another browser than the one that opened the conversation, nothing else."""
     if talk.conversation is not None and talk.conversation.owner != visit.owner:
-        return {parts.notice: gr.update(value=str(refused))}
+        return {parts.notice: str(refused)}
     return view(parts, talk, str(refused))
 
 
-def _waiting(talk: Talk) -> Any:
+def _waiting(parts: _Parts, talk: Talk) -> Updates:
     found = talk.waiting
     html = f'<img src="pictures/{found.token}.png" alt="example image">' if found else ""
-    return gr.update(value=html, visible=found is not None)
+    changed = talk.change(parts.waiting, "value", html, "")
+    return {parts.waiting: gr.update(value=html, visible=found is not None)} if changed else {}
 
 
 def make_page(

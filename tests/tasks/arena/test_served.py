@@ -117,7 +117,7 @@ def place(tmp_path_factory, chat_port) -> Path:
 @pytest.fixture(scope="module")
 def served(place):
     """The running arena."""
-    store = voted(place / "store")
+    store = voted(place / "tasks")
     tasks = {"store": store.root, "lists": ["sheet"], "overlap": 1, "annotators": {"Ann": "ANN_KEY"}}
     (place / "tasks.yaml").write_text(json.dumps(tasks))
     running = Served(place / "logs", place / "models.yaml", "--tasks", place / "tasks.yaml")
@@ -213,6 +213,7 @@ def test_battles_in_a_browser_are_logged_and_curated_without_a_reject(served, pl
         page.locator(".waiting img").first.wait_for()
         say(page, "What is this? ``` <div style='position:fixed'></div> <script>window.ran = 1</script>")
         page.get_by_text("x2", exact=False).first.wait_for()  # the formula of the last words, rendered
+        api.expect(page.get_by_role("button", name="Regenerate").first).to_be_enabled()
         button = page.get_by_role("button", name="Both are bad")
         api.expect(button).to_be_enabled()
         assert not any(name in page.locator("body").inner_text() for name in NAMES)
@@ -226,7 +227,7 @@ def test_battles_in_a_browser_are_logged_and_curated_without_a_reject(served, pl
         page.set_input_files("input[type=file] >> nth=0", {"name": "a.png", "mimeType": "", "buffer": image_file()})
         page.get_by_role("button", name="New round").first.click()
         say(page, "And this?")
-        api.expect(page.get_by_role("button", name="A is better")).to_be_enabled()
+        api.expect(page.get_by_role("button", name="Regenerate").first).to_be_enabled()  # both answers have ended
         page.get_by_role("button", name="A is better").click()
         page.get_by_text("You voted: A is better.").wait_for()
         page.get_by_role("tab", name="Leaderboard").click()
