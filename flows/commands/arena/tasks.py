@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import yaml
-from pydantic import ValidationError
 
 from schemas.arena import ArenaTasks
 from schemas.errors import BadInput, MissingProvider, known_values
+from tasks.runtime.entries import checked_entry
 from tasks.runtime.yaml_files import read_yaml
 
 if TYPE_CHECKING:
@@ -28,16 +28,7 @@ def read_tasks(path: Path) -> ArenaTasks:
         content = read_yaml(path)
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         raise BadInput(f"{where} cannot be read as YAML; see docs/arena.md") from None
-    if not isinstance(content, dict):
-        raise BadInput(f"{where}: give store, lists and annotators; see docs/arena.md")
-    if unknown := next((str(key) for key in content if key not in ArenaTasks.model_fields), None):
-        raise BadInput(f"{where}: unknown key {known_values(unknown, ArenaTasks.model_fields)}")
-    try:
-        return ArenaTasks(**content)
-    except ValidationError as error:
-        problem = error.errors(include_input=False)[0]
-        name = ".".join(map(str, problem["loc"][:1])) or "the file"
-        raise BadInput(f"{where}: {name}: {problem['msg']}") from None
+    return checked_entry(content, ArenaTasks, where, {})
 
 
 def keys_of(tasks: ArenaTasks) -> dict[str, str]:
