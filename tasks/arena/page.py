@@ -38,7 +38,7 @@ _LATEX: list[dict[str, str | bool]] = [
 ]
 CSS = """
 footer {display: none !important}
-.gradio-container {max-width: 1400px !important; margin: auto}
+.gradio-container {max-width: 1400px !important; width: 100%; margin: auto}
 .status {min-height: 1.5em}
 .waiting img, .message img {max-height: 200px; width: auto; border-radius: 8px}
 input[type="checkbox"]:checked {background-image: url(/check.svg) !important}
