@@ -14,7 +14,7 @@ from tasks.arena.entrance.uploads import Uploads
 from tasks.arena.entrance.visitors import fingerprint
 from tasks.arena.rounds import REASON_CHARACTERS_MAX, Arena, Visit
 from tasks.arena.shown.look import chat_messages, label, status
-from tasks.arena.tabs.board import Board
+from tasks.arena.tabs.board import Board, votes_of
 from tasks.arena.tabs.tasks import Tasks, tasks_tab
 
 COOKIE = "arena_browser"
@@ -38,14 +38,15 @@ _LATEX: list[dict[str, str | bool]] = [
 ]
 CSS = """
 footer {display: none !important}
-.gradio-container {max-width: 1400px !important; margin: auto}
+.gradio-container {max-width: 1400px !important; width: 100%; margin: auto}
 .status {min-height: 1.5em}
 .waiting img, .message img {max-height: 200px; width: auto; border-radius: 8px}
 input[type="checkbox"]:checked {background-image: url(/check.svg) !important}
 button[aria-label="Clear"] {display: none}
 .message {contain: paint layout}
 #task img {max-height: 420px; max-width: 100%; border-radius: 8px; margin-right: 8px}
-.task-text {white-space: pre-wrap; overflow-wrap: anywhere; max-height: 480px; overflow-y: auto}
+.task-pane {max-height: 62vh; overflow-y: auto; padding-right: 8px}
+.task-text {white-space: pre-wrap; overflow-wrap: anywhere}
 .task-text {border-left: 3px solid #8884; padding-left: 12px}
 """
 Updates = dict[Any, Any]
@@ -413,13 +414,18 @@ def _board(tab: Any, board: Board) -> None:
     """The leaderboard tab: boards are read when it is opened."""
     gr.Markdown(board.about)
     chosen = gr.Dropdown([], label="Board", interactive=True)
+    count = gr.Markdown("", elem_id="board-votes")
     table = gr.Dataframe(headers=["Rank", "Model", "Rating", "95 % interval", "Votes"], interactive=False, wrap=True)
 
-    def opened() -> tuple[Any, Any]:
+    def shown(name: str) -> tuple[str, list[list[Any]]]:
+        rows = board.rows(name)
+        return votes_of(rows), rows
+
+    def opened() -> tuple[Any, Any, Any]:
         names = board.slices()
-        first = names[0] if names else None
-        return gr.update(choices=names, value=first), board.rows(first) if first else []
+        first = names[0] if names else ""
+        return gr.update(choices=names, value=first or None), *shown(first)
 
     private: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-    tab.select(opened, None, [chosen, table], **private)
-    chosen.input(board.rows, [chosen], [table], **private)
+    tab.select(opened, None, [chosen, count, table], **private)
+    chosen.input(shown, [chosen], [count, table], **private)

@@ -99,6 +99,12 @@ class LiveBoard(Board):
         ]
 
 
+def votes_of(rows: Sequence[Sequence[Any]]) -> str:
+    """How many votes a board rests on, in words; every vote is in the rows of two models."""
+    votes = sum(row[-1] for row in rows) // 2
+    return f"{votes:,} vote{'' if votes == 1 else 's'} on {len(rows)} models" if rows else "No votes yet."
+
+
 def _row(rank: int | None, model: str, rating: float, low: float | None, high: float | None, battles: int) -> list[Any]:
     interval = f"{'…' if low is None else round(low)} to {'…' if high is None else round(high)}"
     return [rank if rank is not None else "", model, round(rating), interval, battles]

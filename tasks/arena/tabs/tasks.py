@@ -130,7 +130,8 @@ def _nothing(told: str) -> list[Any]:
 def _page(task: Task, show: Callable[[bytes], str]) -> str:
     """The task as one block of HTML without an empty line, in which every text of others is escaped.
 
-    So Markdown reads nothing in it; Gradio's own component for HTML needs `eval`, which the page's policy forbids.
+    So Markdown reads nothing in it; Gradio's own component for HTML needs `eval`, which the page's policy forbids. The
+    block scrolls by itself and is replaced by the next task's, which so begins at its start, above the choices.
     """
     pieces = [f"<h3>{_escaped(task.question)}</h3>"]
     pieces += [f'<img src="{html.escape(show(image))}" alt="image of the task">' for image in task.images]
@@ -138,7 +139,7 @@ def _page(task: Task, show: Callable[[bytes], str]) -> str:
         pieces.append(f"<p>{task.hidden_images} not shown: may show a person or nudity, or not there any more.</p>")
     for heading, text in task.texts:
         pieces.append(f'<h4>{_escaped(heading)}</h4><div class="task-text" dir="auto">{_escaped(text)}</div>')
-    return f"<div>{''.join(pieces)}</div>"
+    return f'<div class="task-pane">{"".join(pieces)}</div>'
 
 
 def _escaped(text: str) -> str:

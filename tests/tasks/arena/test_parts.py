@@ -15,7 +15,7 @@ from tasks.arena.pool import FIRST_SECONDS, Pool, draw_pair, for_prompt
 from tasks.arena.rounds import Cast
 from tasks.arena.shown.markdown import harmless
 from tasks.arena.shown.names import HIDDEN, holds_name, names_of, without_names
-from tasks.arena.tabs.board import LiveBoard, ReleaseBoard
+from tasks.arena.tabs.board import LiveBoard, ReleaseBoard, votes_of
 from tasks.leaderboard.leaderboard import leaderboard
 from tasks.leaderboard.votes import rateable, votes
 from tasks.storage.user_ids import Pseudonyms
@@ -203,6 +203,7 @@ def test_the_live_board_has_the_order_of_the_votes_and_slices_with_votes_only():
     rows = board.rows("overall")
     assert [(row[1], row[4]) for row in rows] == [("a", 40), ("b", 40)]
     assert round(rows[0][2] - rows[1][2]) in (190, 191, 192), "400 log10(30/10)"
+    assert votes_of(rows) == "40 votes on 2 models" and votes_of([]) == "No votes yet."
     assert board.rows("text_only") == []
 
 

@@ -27,6 +27,7 @@ from tests.voted_store import voted
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 ANN_KEY = "the key of an annotator"
+CROWD = {"model_a": "left", "model_b": "right", "tie": "tie", "tie_bothbad": "both bad"}
 NAMES = ("good-model", "hostile-model-7b")
 ROOT = Path(__file__).parents[3]
 
@@ -51,7 +52,7 @@ def curate(*arguments: str, **options) -> subprocess.CompletedProcess:
 class Served:
     """The arena's process."""
 
-    def __init__(self, folder: Path, models: Path, *more: str):
+    def __init__(self, folder: Path, models: Path, *more: str, **keys: str):
         self.folder, self.port = folder, free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         options = ["--models", models, "--logs", folder, "--presets", folder.parent / "presets", "--no-browser"]
@@ -63,7 +64,7 @@ class Served:
             cwd=ROOT,
             stdout=subprocess.PIPE,
             text=True,
-            env=os.environ | {"TMPDIR": str(self.temporary), "ANN_KEY": ANN_KEY},
+            env=os.environ | {"TMPDIR": str(self.temporary), "ANN_KEY": ANN_KEY} | keys,
         )
         assert self.process.stdout is not None
         assert self.process.stdout.readline().strip() == f"{self.url}/"
@@ -183,6 +184,53 @@ def test_an_annotator_needs_a_key_and_gets_images_and_texts_without_models(serve
     image = annotator.client.get("/" + re.search(r"pictures/[\w-]{24}\.png", told)[0])
     assert image.status_code == 200 and PIL.Image.open(io.BytesIO(image.content)).format == "PNG"
     assert "5 left for you" in json.dumps(annotator.press("task-save", "tie", []))
+
+
+def test_what_annotators_say_over_http_outlives_a_kill_and_gives_the_exact_agreement(place, tmp_path):
+    store = voted(tmp_path / "store")
+    keys = {"Ann": ANN_KEY, "Bob": "the key of another annotator"}
+    tasks = {"store": store.root, "lists": ["sheet"], "annotators": {"Ann": "ANN_KEY", "Bob": "BOB_KEY"}}
+    (tmp_path / "tasks.yaml").write_text(json.dumps(tasks))
+    winners = {row["battle_id"]: row["winner"] for row in store.read("battles").to_dicts()}
+    differs = {"Ann": {"b0": "right"}, "Bob": {"b2": "left", "b3": "tie"}}  # from the crowd; sides as visitors saw them
+
+    def serve(name: str) -> Served:
+        return Served(place / name, place / "models.yaml", "--tasks", tmp_path / "tasks.yaml", BOB_KEY=keys["Bob"])
+
+    def annotate(url: str, who: str, items: int) -> int:
+        """Say what is planted of so many items; how many were left before."""
+        visitor = Visitor(url)
+        told = json.dumps(visitor.press("task-begin", keys[who], "sheet"))
+        left = int(re.search(r"(\d+) left for you", told)[1])
+        for _ in range(items):
+            number = re.search(r"Prompt (\d)\?", told)[1]
+            crowd = CROWD[winners[f"b{number}"]]
+            said = differs[who].get(f"b{number}", crowd)
+            if told.index("Right " + number) < told.index("=left " + number):  # the sides are exchanged
+                said = {"left": "right", "right": "left"}.get(said, said)
+            told = json.dumps(visitor.press("task-save", said, []))
+            assert "left for you" in told
+        return left
+
+    first = serve("tasks-first")
+    try:
+        assert (annotate(first.url, "Ann", 6), annotate(first.url, "Bob", 2)) == (6, 6)
+    finally:
+        first.kill()
+    again = serve("tasks-again")
+    try:
+        assert annotate(again.url, "Bob", 4) == 4, "what was acknowledged is not asked again"
+    finally:
+        again.end()
+    done = curate("judge", "sheet", "--store", str(store.root), "--reviews", "--json")
+    assert done.returncode == 0, done.stderr
+    found = {(row["a"], row["b"]): row for row in map(json.loads, done.stdout.splitlines()) if "a" in row}
+    assert {who: row["accuracy"] for who, row in found.items()} == pytest.approx(
+        {("people", "Ann"): 5 / 6, ("people", "Bob"): 4 / 6, ("Ann", "Bob"): 3 / 6}
+    )
+    assert {who: row["kappa"] for who, row in found.items()} == pytest.approx(  # (36 agreed - chance) / (36 - chance)
+        {("people", "Ann"): 20 / 26, ("people", "Bob"): 10 / 22, ("Ann", "Bob"): 7 / 25}
+    )
 
 
 def test_a_killed_arena_has_logged_every_vote_that_it_acknowledged(place):
