@@ -118,7 +118,7 @@ class Waiting(NamedTuple):
     battle_id: str = ""
     """The battle that is shown, with both sides, instead of the conversation."""
     blinded: bool = False
-    """Whether models, votes and reasons are left out."""
+    """Whether models, votes, reasons and facts are left out."""
     swapped: bool = False
     """Of a blinded battle: whether its right side is shown on the left."""
 

@@ -36,6 +36,7 @@ class PreferenceQueue:
                 question="Which answer is better?",
                 texts=tuple(_answer(side, each, known) for side in SIDES),
                 beside=True,
+                blinded=True,
             )
             for each in chosen
         ]

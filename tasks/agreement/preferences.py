@@ -48,7 +48,7 @@ class Tuple(NamedTuple):
 
 
 def tuples(items: Sequence[ItemForJudging], known: Stored, hidden: bool) -> list[Tuple]:
-    """Every two players with words on every item; hidden items only where they may leave the store."""
+    """Every two players with different words on an item; hidden items only where they may leave the store."""
     found = []
     for item in items:
         if item.split is Split.HIDDEN and not hidden:
@@ -56,6 +56,8 @@ def tuples(items: Sequence[ItemForJudging], known: Stored, hidden: bool) -> list
         said = {model: text for (name, model), text in known.answers.items() if name == item.item_id and text.strip()}
         said |= {REFERENCE: known.references[item.item_id]} if item.item_id in known.references else {}
         for one, other in combinations(sorted(said), 2):
+            if said[one].split() == said[other].split():
+                continue  # nobody can prefer one of them
             sheet_item = combined_id("preference", [item.item_id, one, said[one], other, said[other]])[:16]
             sides = (other, one) if is_swapped(sheet_item) else (one, other)
             found.append(Tuple(sheet_item, item, *sides))

@@ -81,7 +81,7 @@ class Item:
 def blinded(item: Item, swapped: bool) -> Item:
     """The item without anything that tells its models, the vote or why it was kept; `swapped`: the right side first."""
     sides = item.sides[::-1] if swapped else item.sides
-    names = ("Left", "Right")[: len(sides)]
+    names = ("Left", "Right") if len(sides) > 1 else ("",)
     return Item(
         key=item.key,
         kind=item.kind,

@@ -41,6 +41,7 @@ def _waiting(item: ItemForJudging, reference: str) -> Waiting:
         question="What is wrong with the reference?",
         texts=(*_captions(item.captions), _text("Reference", reference)),
         beside=True,
+        blinded=True,
     )
 
 

@@ -59,4 +59,5 @@ def _waiting(item: GeneratedItem, described: GeneratedDescription, aspect: Gener
         reasons=(GUIDED,),
         texts=tuple(ShownText(heading, (Stretch(text),)) for heading, text in texts),
         beside=True,
+        blinded=True,
     )
