@@ -281,6 +281,9 @@ def test_battles_in_a_browser_are_logged_and_curated_without_a_reject(served, pl
         page.get_by_role("tab", name="Leaderboard").click()
         page.get_by_text("good-model").last.wait_for()
         keep(page, "arena-board")
+        assert page.locator("#board-votes").inner_text() == "3 votes on 2 models"
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") == 390, "a phone need not scroll sideways"
         assert (
             page.evaluate("window.ran") is None
             and page.locator(".message iframe, .message form, .message div[style*=fixed]").count() == 0
