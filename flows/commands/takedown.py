@@ -132,6 +132,8 @@ def _yank(repo: str, revision: str, store: str) -> str:
 
 
 def _print(removed: "Removed", store: str, dry_run: bool) -> None:
+    from tasks.export.records import is_moved, record_name
+
     went = "would go" if dry_run else "gone"
     for table, rows in removed.rows.items():
         print(f"{went}  {rows:>8,}  {table}")
@@ -147,6 +149,10 @@ def _print(removed: "Removed", store: str, dry_run: bool) -> None:
     for each, certain in removed.exports:
         about = f"an export of release {each.version} ({each.kind})"
         where = one_line(f"{each.place} on {each.machine}" if each.machine else each.place, 1000)
+        if is_moved(each):
+            record = f"{store}/{record_name(each.place, each.machine)}"
+            print(f"{about} was recorded at {where}, not found there: delete it where it is now, then {record}")
+            continue
         print(f"still in {about}, to be deleted: {where}" if certain else f"perhaps in {about}, look there: {where}")
     if not dry_run:
         print("the next `curate run`, or decide, sample, rate and release, makes a release without it")

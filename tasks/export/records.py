@@ -30,9 +30,8 @@ def begin(store: Store | None, out: str, kind: ExportKind, version: str, part: b
     remote = is_remote(out)
     place, machine = (out.rstrip("/"), "") if remote else (str(Path(out).resolve()), socket.gethostname())
     row = Exported(place=place, machine=machine, kind=kind, version=version, part=part, exported_at=now)
-    name = hashlib.sha256(f"{machine} {place}".encode()).hexdigest()[:16]
     try:
-        store.write_bytes(f"{_FOLDER}/{name}.json", row.model_dump_json(indent=2).encode())
+        store.write_bytes(record_name(place, machine), row.model_dump_json(indent=2).encode())
     except Exception as error:  # every object store has its own errors
         raise StoreUnwell(
             f"store {store.root!r} cannot be written to ({why_unreadable(error)}), and it keeps the record of exports, "
@@ -41,7 +40,7 @@ def begin(store: Store | None, out: str, kind: ExportKind, version: str, part: b
 
 
 def exports(store: Store) -> Iterator[Exported]:
-    """All exports on record that may still exist, by place. Folders of this machine that are gone are left out.
+    """All exports on record, by place.
 
     Raises StoreUnwell for a record that cannot be read.
     """
@@ -59,9 +58,17 @@ def exports(store: Store) -> Iterator[Exported]:
                 f"store {store.root!r} is damaged: {relative!r} cannot be read, which says where an export is; put a "
                 "copy of it in its place, or remove the file if that export is deleted"
             ) from None
-    here = socket.gethostname()
-    there = (row for row in found if row.machine != here or Path(row.place).exists())
-    yield from sorted(there, key=lambda row: (row.machine, row.place))
+    yield from sorted(found, key=lambda row: (row.machine, row.place))
+
+
+def record_name(place: str, machine: str) -> str:
+    """The record of an export, as a path in the store."""
+    return f"{_FOLDER}/{hashlib.sha256(f'{machine} {place}'.encode()).hexdigest()[:16]}.json"
+
+
+def is_moved(row: Exported) -> bool:
+    """Whether the folder of an export was on this machine and is not there any more."""
+    return row.machine == socket.gethostname() and not Path(row.place).exists()
 
 
 def _is_taken(out: str) -> bool:

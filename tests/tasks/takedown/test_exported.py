@@ -44,8 +44,12 @@ def test_a_takedown_names_the_exports_that_hold_it_until_they_are_deleted(curate
     shutil.rmtree(exported["sample"])
     code, out, _ = curate(*takedown, "--yes")  # the release is withdrawn now, and the exports are still there
     assert (code, _told(out)) == (0, {"whole": "still", "columns": "perhaps"})
+    (moved,) = (line for line in out.splitlines() if "not found there" in line)
+    assert f"was recorded at {exported['sample']}" in moved
+    Path(moved.rpartition(", then ")[2]).unlink()  # it was deleted, and so is its record
+    assert "not found there" not in curate(*takedown, "--dry-run")[1]
     assert _told(curate(*takedown, "--yes")[1]) == {"whole": "still", "columns": "perhaps"}
-    assert not {"copied", "refused"} & {Path(row.place).name for row in exports(store)}
+    assert not {"copied", "refused", "sample"} & {Path(row.place).name for row in exports(store)}
 
 
 def test_a_release_without_it_names_none_and_a_broken_record_is_one_line(curate, store, tmp_path):
