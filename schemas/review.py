@@ -18,6 +18,8 @@ class QueueName(StrEnum):
     """Whether an image in which a face was found has one."""
     PERSONAL_DATA = "text_pii"
     """Whether a stretch of a message that was found is personal data."""
+    IMAGE_TEXTS = "image_text_pii"
+    """Whether a stretch of the text of an image that was found is personal data."""
     FAILURES = "failures"
     """Why models fail a prompt that several people voted both bad."""
     SHEET = "sheet"
@@ -127,7 +129,7 @@ class DetectorPrecision(Row):
     """How many of a detector's findings people confirmed, among those that they reviewed."""
 
     detector: str
-    """faces or text_pii."""
+    """faces, text_pii, or image_text_pii."""
     provider: str
     """Provider of the detector."""
     type: str

@@ -86,10 +86,10 @@ def queues(sample: int, seed: int) -> "Sequence[ReviewQueue]":
     from tasks.bench.generate.people.queue import GeneratedQueue
     from tasks.bench.written.queue import WrittenQueue
     from tasks.policy.review import HeldQueue
-    from tasks.signals.reviews.findings import FacesQueue, PersonalDataQueue
+    from tasks.signals.reviews.findings import FacesQueue, ImageTextsQueue, PersonalDataQueue
     from tasks.signals.reviews.tags import TagsQueue
 
-    drawn = [make(sample, seed) for make in (TagsQueue, FacesQueue, PersonalDataQueue)]
+    drawn = [make(sample, seed) for make in (TagsQueue, FacesQueue, PersonalDataQueue, ImageTextsQueue)]
     return [HeldQueue(), *drawn, FailuresQueue(), WrittenQueue(), GeneratedQueue()]
 
 

@@ -5,8 +5,10 @@ from typing import Any
 
 import polars as pl
 
+from schemas.policy import Over
 from schemas.review import Choice, Finding, QueueName, ShownText, Stretch, Waiting
 from tasks.signals.tag_evaluation import drawn
+from tasks.storage.content_id import text_id
 from tasks.storage.queries.benches.findings import found_faces, of_policy, personal_spans
 from tasks.storage.queries.repeated_values import Span, with_repeats
 from tasks.storage.tables import Store
@@ -31,11 +33,7 @@ class FacesQueue:
 
     def waiting(self, store: Store) -> list[Waiting]:
         """A sample of the images, drawn by hash."""
-        found = set(found_faces(store)["item_id"])
-        shown: dict[str, str] = {}
-        for rows in store.read_slices("conversations", ["conversation_id", "image_ids"]):
-            for conversation_id, image_ids in rows.iter_rows():
-                shown |= {each: conversation_id for each in image_ids if each in found and each not in shown}
+        shown = _shown(store, set(found_faces(store)["item_id"]))
         return [
             Waiting(image, image, shown[image], "Does a box hold a human face?", image_ids=(image,))
             for image in drawn(shown, self._sample, self._seed)
@@ -73,6 +71,58 @@ class PersonalDataQueue:
         ]
 
 
+class ImageTextsQueue:
+    """Stretches of the text of images that were found to be personal data of a type that a rule over it names."""
+
+    name, title, many, choices = QueueName.IMAGE_TEXTS.value, "Personal data in images", False, _CHOICES
+    about = (
+        "Is the marked stretch of what was read in the image personal data of this type? `curate review --results` and "
+        "the report give the precision for each type. A verdict changes no decision."
+    )
+    tables = ("decisions", "conversations", "images", "signals/text_pii", "signals/image_text")
+
+    def __init__(self, sample: int, seed: int) -> None:
+        self._sample, self._seed = sample, seed
+
+    def waiting(self, store: Store) -> list[Waiting]:
+        """A sample of the stretches of each type, drawn by hash; each in the first image with that text."""
+        every = personal_spans(store)
+        asked = of_policy(store, every, Over.IMAGE_TEXTS)
+        read = dict(_image_texts(store, set(asked["content_id"])))
+        shown = _shown(store, {image_id for image_id, _ in read.values()})
+        there = asked.filter(pl.col("content_id").is_in([name for name, (image, _) in read.items() if image in shown]))
+        rows = {row["item_id"]: row for row in there.iter_rows(named=True)}
+        found = _by_text(every.filter(pl.col("content_id").is_in(list(read))).iter_rows(named=True))
+        chosen: list[str] = []
+        for of_type in there.sort("type").partition_by("type", maintain_order=True):
+            chosen += drawn(of_type["item_id"], self._sample, self._seed)
+        waiting = []
+        for item in chosen:
+            image_id, text = read[rows[item]["content_id"]]
+            of_text = found[rows[item]["content_id"]]
+            stretch = _stretch(rows[item], shown[image_id], text, of_text, "Text of the image")
+            waiting.append(stretch._replace(image_ids=(image_id,)))
+        return waiting
+
+
+def _image_texts(store: Store, text_ids: set[str]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """(text id, (image id, text)) of what was read in images, for these ids."""
+    rows = store.read("signals/image_text", ["content_id", "text", "measured_at"]).sort("measured_at", "content_id")
+    last = rows.unique("content_id", keep="last", maintain_order=True)
+    for image_id, text in last.select("content_id", "text").iter_rows():
+        if text and (name := text_id(text)) in text_ids:
+            yield name, (image_id, text)
+
+
+def _shown(store: Store, image_ids: set[str]) -> dict[str, str]:
+    """Image -> the first conversation that shows it."""
+    shown: dict[str, str] = {}
+    for rows in store.read_slices("conversations", ["conversation_id", "image_ids"]):
+        for conversation_id, ids in rows.iter_rows():
+            shown |= {each: conversation_id for each in ids if each in image_ids and each not in shown}
+    return shown
+
+
 def _messages(store: Store, text_ids: set[str]) -> Iterator[tuple[str, tuple[str, str]]]:
     """(text id, (conversation id, text)) of the messages with these ids, each once."""
     seen: set[str] = set()
@@ -105,7 +155,9 @@ def _by_text(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, A
     return found
 
 
-def _stretch(row: Mapping[str, Any], conversation_id: str, text: str, spans: list[Span]) -> Waiting:
+def _stretch(
+    row: Mapping[str, Any], conversation_id: str, text: str, spans: list[Span], heading: str = "Part of a message"
+) -> Waiting:
     """The stretch with what surrounds it; other findings beside it stay masked."""
     start, end = max(0, row["start"] - CONTEXT_CHARACTERS), row["end"] + CONTEXT_CHARACTERS
     kind = row["type"].replace("_", " ")
@@ -115,7 +167,7 @@ def _stretch(row: Mapping[str, Any], conversation_id: str, text: str, spans: lis
         content_id=row["content_id"],
         conversation_id=conversation_id,
         question=f"Is the marked stretch personal data, of type {kind}?",
-        texts=(ShownText("Part of a message", parts),),
+        texts=(ShownText(heading, parts),),
     )
 
 

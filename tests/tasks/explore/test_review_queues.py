@@ -17,9 +17,10 @@ from schemas.settings import Settings
 from tasks.agreement.sheet_queue import SheetQueue, reviewed_sheets
 from tasks.report.reviewed import reviewed_part
 from tasks.signals.reviews.findings import FacesQueue, PersonalDataQueue
+from tasks.storage.content_id import text_id
 from tasks.storage.reviews import add_reviews, reviews_of
 from tasks.storage.tables import Store
-from tests.builders import NOON
+from tests.builders import NOON, facts_frame
 from tests.looked_store import EMAIL, strict
 from tests.reviewed_store import held_store, reviewing, shown_of
 from tests.voted_store import MODELS, voted
@@ -52,6 +53,28 @@ def test_findings_are_masked_until_asked_and_verdicts_become_a_precision_with_it
     assert part.table["type"].to_list() == ["face", "email"] and part.table["confirmed"].to_list() == [1, 0]
     code, out, _ = curate("review", "--store", store.root, "--results", "--json")
     assert code == 0 and [json.loads(line)["type"] for line in out.splitlines()] == ["face", "email"]
+
+
+def test_what_was_read_in_an_image_is_asked_about_beside_it_and_counts_apart(store, looked):
+    text = f"RECEIPT {EMAIL} total 9"
+    read = facts_frame("image_text", {looked.plain: {"text": text}})
+    store.replace("signals/image_text", read)
+    span = {"type": "email", "start": 8, "end": 8 + len(EMAIL), "confidence": 1.0}
+    both = [
+        *store.read("signals/text_pii").to_dicts(),
+        *facts_frame("text_pii", {text_id(text): {"spans": [span], "types": ["email"]}}).to_dicts(),
+    ]
+    store.replace("signals/text_pii", pl.DataFrame(both, schema=store.read("signals/text_pii").schema))
+    ada = reviewing(store, queues=queues(10, 0), figures=figures_of)
+    (item,) = ada.desk.items("image_text_pii").values()
+    assert item.image_ids == (looked.plain,) and item.content_id == text_id(text)
+    path, fields, html = ada.page("image_text_pii")
+    strict(html)
+    assert EMAIL not in html and "RECEIPT" in html and f"/images/{looked.plain}" in html
+    assert EMAIL in ada.client.post(f"{path}/open", data=fields).text
+    ada.give("confirmed", "image_text_pii")
+    found = {row.detector: (row.type, row.confirmed, row.reviewed) for row in figures_of(store).precisions}
+    assert found == {"image_text_pii": ("email", 1, 1)}
 
 
 def test_reviewers_who_disagree_about_a_finding_do_not_count_in_its_precision(store):

@@ -4,6 +4,7 @@ from typing import Any
 
 import polars as pl
 
+from schemas.policy import Over
 from schemas.review import DetectorPrecision, Finding, QueueName
 from tasks.storage.queries.released import decided_policy
 from tasks.storage.reviews import reviews_of
@@ -31,10 +32,11 @@ def personal_spans(store: Store) -> pl.DataFrame:
     return spans.select(item.alias("item_id"), "content_id", "type", "provider", "start", "end")
 
 
-def of_policy(store: Store, spans: pl.DataFrame) -> pl.DataFrame:
-    """Those of `personal_spans` whose type a rule of the deciding policy names."""
+def of_policy(store: Store, spans: pl.DataFrame, over: Over | None = None) -> pl.DataFrame:
+    """Those of `personal_spans` whose type a rule of the deciding policy names, with `over` one about these parts."""
     policy = decided_policy(store)
     rules = [rule for rule in policy.rules if rule.signal.startswith("text_pii.")] if policy else []
+    rules = [rule for rule in rules if over in (None, rule.over)]
     if not rules or not all(rule.contains_any for rule in rules):
         return spans
     return spans.filter(pl.col("type").is_in(sorted({kind for rule in rules for kind in rule.contains_any or []})))
@@ -50,17 +52,19 @@ def _last(store: Store, signal: str, columns: list[str]) -> pl.DataFrame:
 
 def detector_precisions(store: Store) -> list[DetectorPrecision]:
     """Precision of each detector, provider and type over the findings that people reviewed; empty without reviews."""
-    given = reviews_of(store).filter(pl.col("queue").is_in([QueueName.FACES.value, QueueName.PERSONAL_DATA.value]))
+    detectors = (QueueName.FACES, QueueName.PERSONAL_DATA, QueueName.IMAGE_TEXTS)
+    given = reviews_of(store).filter(pl.col("queue").is_in([queue.value for queue in detectors]))
     if given.is_empty():
         return []
     confirmed = (pl.col("verdict") == Finding.CONFIRMED.value).mean()
     told = given.group_by("queue", "item_id").agg(share=confirmed)
-    found = pl.concat(
-        [
-            found_faces(store).with_columns(queue=pl.lit(QueueName.FACES.value)),
-            of_policy(store, personal_spans(store)).select(*FOUND, queue=pl.lit(QueueName.PERSONAL_DATA.value)),
-        ]
-    )
+    spans = personal_spans(store)
+    of_queue = {
+        QueueName.FACES: found_faces(store),
+        QueueName.PERSONAL_DATA: of_policy(store, spans),
+        QueueName.IMAGE_TEXTS: of_policy(store, spans, Over.IMAGE_TEXTS),
+    }
+    found = pl.concat([rows.select(*FOUND, queue=pl.lit(queue.value)) for queue, rows in of_queue.items()])
     counted = found.join(told, on=["queue", "item_id"]).group_by(detector="queue", provider="provider", type="type")
     share = pl.col("share")
     numbers = counted.agg(
