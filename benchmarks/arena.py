@@ -60,8 +60,9 @@ def serve(update_seconds: float, port: int, folder: Path) -> None:
     from tasks.arena.entrance.door import Door
     from tasks.arena.entrance.uploads import Uploads
     from tasks.arena.entrance.visitors import Visitors
+    from tasks.arena.events import Page
     from tasks.arena.logs import LogFolder
-    from tasks.arena.page import Page, make_page
+    from tasks.arena.page import make_page
     from tasks.arena.rounds import Arena
 
     answers.UPDATE_SECONDS = update_seconds

@@ -19,8 +19,9 @@ from tasks.arena.conversations import Picture
 from tasks.arena.entrance.door import UPLOAD_BYTES_MAX
 from tasks.arena.entrance.uploads import Uploads
 from tasks.arena.entrance.visitors import browser_token, fingerprint
+from tasks.arena.events import COOKIE
 from tasks.arena.logs import IMAGES
-from tasks.arena.page import COOKIE, CSS
+from tasks.arena.page import CSS
 from tasks.arena.rounds import Arena
 
 Scope = MutableMapping[str, Any]

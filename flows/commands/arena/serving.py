@@ -165,7 +165,8 @@ def app(
     os.environ |= {"GRADIO_ANALYTICS_ENABLED": "False", "GRADIO_TEMP_DIR": str(private)}
     try:
         from tasks.arena.app import Pictures, make_app
-        from tasks.arena.page import Page, make_page
+        from tasks.arena.events import Page
+        from tasks.arena.page import make_page
     except ImportError as error:
         raise MissingProvider(
             f"the arena's page cannot be made ({error.name} is not installed); run: "

@@ -15,7 +15,7 @@ def test_a_second_line_of_forwarded_addresses_counts_and_uploads_are_limited(bui
     monkeypatch.setenv("GRADIO_ANALYTICS_ENABLED", "False")
     gr = pytest.importorskip("gradio")
     from tasks.arena.app import Pictures, make_app
-    from tasks.arena.page import COOKIE
+    from tasks.arena.events import COOKIE
 
     built = build()
     monkeypatch.setattr(built.arena.visitors, "_proxies", 1)
