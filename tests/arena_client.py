@@ -60,10 +60,10 @@ def notice(told: list[dict]) -> str:
     return found
 
 
-def battle_until_killed(url: str, visitors: int, votes_least: int, kill) -> set[str]:
+def battle_until_killed(url: str, visitors: int, votes_least: int, kill, start: int = 0) -> set[str]:
     """Battles of several visitors at once; `kill` is called once so many votes were acknowledged.
 
-    Returns the prompts of all acknowledged votes.
+    Returns the prompts of all acknowledged votes, which no other `start` has.
     """
     acknowledged: set[str] = set()
     enough = threading.Event()
@@ -71,7 +71,7 @@ def battle_until_killed(url: str, visitors: int, votes_least: int, kill) -> set[
     def visit(number: int) -> None:
         try:
             for turn in range(100):
-                visitor, prompt = Visitor(url), f"prompt {number} {turn}"
+                visitor, prompt = Visitor(url), f"prompt {start} {number} {turn}"
                 visitor.say(prompt)
                 if visitor.vote(turn % 4).startswith("You voted"):
                     acknowledged.add(prompt)
