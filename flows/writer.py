@@ -13,14 +13,22 @@ from tasks.runtime.prices import check_prices, load_prices
 
 def writer_of(settings: Settings) -> AskedModel | None:
     """The model that writes; None for the stand-in. Raises CurateError when it cannot be asked."""
-    if settings.written.writer == EMBEDDED:
+    writer = writer_named(settings.written.writer)
+    if writer is None:
         return None
-    found = read_models(Path(settings.written.writer))
-    if len(found) > 1:
-        raise BadInput(f"models file {settings.written.writer!r} names {len(found)} models; give one with one entry")
     if settings.written.hidden:
-        check_own(found)
-    check_keys(found)
+        check_own([writer])
+    check_keys([writer])
     if settings.budget_usd is not None:
-        check_prices(load_prices(settings.prices), [chat_model(found[0])])
+        check_prices(load_prices(settings.prices), [chat_model(writer)])
+    return writer
+
+
+def writer_named(file: str) -> AskedModel | None:
+    """The only entry of a models file; None for the stand-in. Raises BadInput for a file with more entries."""
+    if file == EMBEDDED:
+        return None
+    found = read_models(Path(file))
+    if len(found) > 1:
+        raise BadInput(f"models file {file!r} names {len(found)} models; give one with one entry")
     return found[0]

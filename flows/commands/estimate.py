@@ -59,14 +59,21 @@ def estimate(
     sample: Annotated[
         int | None, typer.Option("--sample", min=1, help="Estimate `curate judge votes` on so many battles instead.")
     ] = None,
+    writer: Annotated[
+        str | None, typer.Option("--writer", help="Estimate `curate bench write` with this models file instead.")
+    ] = None,
+    hidden: Annotated[bool, typer.Option("--hidden", help="With --writer: write for hidden items, too.")] = False,
     release: BenchReleaseOption = None,
     with_answers: WithAnswersOption = False,
     bench: AnsweredBenchOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Estimate calls, tokens and US dollars for everything that is not measured yet. Sends nothing."""
+    if writer or hidden:
+        _print(_of_writing(store, bench, writer, hidden, prices), as_json)
+        return
     if bench and not (models or judge):
-        raise BadInput("--bench needs --models FILE, the models that would answer it, or --judge FILE")
+        raise BadInput("--bench needs --models FILE, the models that would answer it, --judge FILE or --writer FILE")
     evaluate = {
         "models": models,
         "judge": judge,
@@ -81,11 +88,31 @@ def estimate(
         store=store, logs=logs, format=format, images=images, presets=presets, since=since, until=until,
         provider=provider, prices=prices, evaluate=evaluate, with_answers=with_answers,
     )  # fmt: skip
-    found = _of_judge(settings) if models or judge or sample else _estimates(settings)
+    _print(_of_judge(settings) if models or judge or sample else _estimates(settings), as_json)
+
+
+def _print(found: list[Estimate], as_json: bool) -> None:
     for row in found:
         print(row.model_dump_json() if as_json else in_words(row))
     if not as_json:
         _print_total(found)
+
+
+def _of_writing(store: str, bench: str | None, writer: str | None, hidden: bool, prices: str | None) -> list[Estimate]:
+    from flows.writer import writer_named
+    from tasks.bench.written.checks import check_known
+    from tasks.bench.written.estimate import estimate_writing
+    from tasks.runtime.prices import load_prices
+    from tasks.storage.tables import Store
+
+    if writer is None:
+        raise BadInput("--hidden belongs to --writer FILE, the model that would write; give both")
+    if bench is None:
+        raise BadInput("--writer needs --bench NAME, the benchmark that it would write for")
+    opened = Store.existing(store)
+    check_known(opened, bench)
+    asked = writer_named(writer)
+    return estimate_writing(opened, bench, asked, hidden, load_prices(prices), tokens_in()) if asked else []
 
 
 def _of_judge(settings: Settings) -> list[Estimate]:

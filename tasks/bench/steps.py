@@ -135,7 +135,9 @@ def write_missing(settings: Settings, writer: AskedModel | None, versions: Versi
     store, name, now = Store.open(settings.store), settings.written.name, datetime.now(UTC)
     check_known(store, name)
     done = (
-        write_by_model(store, name, writer, now, settings.written.hidden)
+        write_by_model(
+            store, name, writer, now, settings.written.hidden, settings.batch_hours if settings.batch else None
+        )
         if writer
         else write_by_rules(store, name, versions, now)
     )

@@ -11,10 +11,10 @@ from schemas.asked_model import AskedModel
 from schemas.errors import BadInput
 from schemas.judging import Answer, AnswerState
 from tasks.evaluate.files.answer_files import Read
-from tasks.evaluate.overnight import Night
 from tasks.evaluate.questions import Bench, Question
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
+from tasks.providers.overnight import Night
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import progress
 from tasks.storage.arriving import arriving

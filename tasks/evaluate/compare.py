@@ -11,11 +11,11 @@ from schemas.errors import BadInput, known_values
 from schemas.judging import Verdict
 from tasks.evaluate.answers import Called
 from tasks.evaluate.labels import labels_in, parse_label
-from tasks.evaluate.overnight import Night
 from tasks.evaluate.protocols import Protocol
 from tasks.evaluate.questions import Bench, Question
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed, Reply
 from tasks.providers.chat import chat_model
+from tasks.providers.overnight import Night
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import progress
 from tasks.storage.arriving import arriving

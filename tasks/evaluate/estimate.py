@@ -1,25 +1,22 @@
 """What missing answers and verdicts would cost at paid services. Sends nothing."""
 
-import io
-from collections.abc import Callable, Iterable, Sequence
-
-import PIL.Image
+from collections.abc import Sequence
 
 from schemas.asked_model import AskedModel
-from schemas.prices import Prices, TokenPrice
+from schemas.prices import Prices
 from schemas.run import Estimate
 from schemas.settings import EvaluateSettings
 from tasks.evaluate.answers import answers_by_model, unanswered
 from tasks.evaluate.compare import judge_version, pairs, unjudged
 from tasks.evaluate.protocols import protocol
-from tasks.evaluate.questions import Bench, Images
+from tasks.evaluate.questions import Bench
 from tasks.evaluate.sources import EMBEDDED, bench_of, judge_of, models_of, versions_of
 from tasks.evaluate.visit.compare import Seated, told_of, without_verdict
 from tasks.evaluate.visit.protocol import VisitProtocol
 from tasks.evaluate.visit.sources import VISIT, battles_to_judge
 from tasks.evaluate.votes import battles_of, message, without_vote
 from tasks.evaluate.votes import judge_version as vote_version
-from tasks.images.decode import FORMATS
+from tasks.providers.chat_cost import Count, chat_cost
 from tasks.storage.queries.shown_battles import ShownBattle
 from tasks.storage.tables import Store
 
@@ -27,10 +24,6 @@ ANSWER_TOKENS, VERDICT_TOKENS = 150, 400
 """Expected lengths: of answers on WildVision-Bench's printed board, and of a judge that answers first itself."""
 VISIT_VERDICT_TOKENS = 250
 """Expected length of a verdict with its reasons, as VisIT-Bench estimates it."""
-SIDE_MAX = 1600
-"""Longer side of a sent image (`tasks/providers/production/upload.py`; a test holds them equal)."""
-
-Count = Callable[[str], int]
 
 
 def estimate_evaluation(store: Store, chosen: EvaluateSettings, prices: Prices, count: Count) -> list[Estimate]:
@@ -39,7 +32,7 @@ def estimate_evaluation(store: Store, chosen: EvaluateSettings, prices: Prices, 
     for asked in (models_of(chosen) or []) if chosen.models else []:
         wanted = unanswered(store, bench, asked)
         texts = [(f"{asked.system}\n{each.prompt}", bench.images(each)) for each in wanted]
-        found += _rows(asked, f"answers of {asked.name}", texts, ANSWER_TOKENS, prices, count)
+        found += chat_cost(asked, f"answers of {asked.name}", texts, ANSWER_TOKENS, prices, count)
     if chosen.judge and chosen.judge != EMBEDDED:
         found += _verdicts(store, bench, chosen, prices, count)
     return found
@@ -54,7 +47,7 @@ def estimate_votes(
     judge, drawn = judge_of(chosen), battles_of(store, battles)
     wanted = without_vote(store, battles, vote_version(judge))
     texts = [(message(each), drawn.images(each)) for each in wanted]
-    return _rows(judge, f"votes of {judge.name}", texts, VERDICT_TOKENS, prices, count)[:1]  # votes have no batch
+    return chat_cost(judge, f"votes of {judge.name}", texts, VERDICT_TOKENS, prices, count)[:1]  # votes have no batch
 
 
 def _verdicts(store: Store, bench: Bench, chosen: EvaluateSettings, prices: Prices, count: Count) -> list[Estimate]:
@@ -70,7 +63,7 @@ def _verdicts(store: Store, bench: Bench, chosen: EvaluateSettings, prices: Pric
     for pair in wanted:
         told = how.messages(pair.question.prompt, pair.first["text"], pair.second["text"])
         texts.append((f"{told.system}\n{told.user}", bench.images(pair.question)))
-    return _rows(judge, f"verdicts of {judge.name}", texts, VERDICT_TOKENS, prices, count)
+    return chat_cost(judge, f"verdicts of {judge.name}", texts, VERDICT_TOKENS, prices, count)
 
 
 def estimate_without_images(
@@ -78,38 +71,7 @@ def estimate_without_images(
 ) -> list[Estimate]:
     """Of a judge that reads captions and lacks some of these verdicts, by both ways to call."""
     texts = [
-        ("\n".join(message.text for message in told_of(how, pair).messages), Images())
+        ("\n".join(message.text for message in told_of(how, pair).messages), ())
         for pair in without_verdict(store, wanted, judge_version(judge.version, how.version))
     ]
-    return _rows(judge, f"verdicts of {judge.name}", texts, VISIT_VERDICT_TOKENS, prices, count)
-
-
-def _rows(
-    asked: AskedModel,
-    what: str,
-    texts: Sequence[tuple[str, Images]],
-    answer_tokens: int,
-    prices: Prices,
-    count: Count,
-) -> list[Estimate]:
-    """Two rows; a server of one's own has one, because its batches would not be cheaper."""
-    price, calls = prices.tokens(asked.service), len(texts)
-    tokens = sum(count(text) + (sum(_image_tokens(images, price)) if price else 0) for text, images in texts)
-    expected = min(answer_tokens, asked.answer_tokens_max)
-    found = []
-    for mode in ("one by one",) if asked.self_hosted else ("one by one", "batch"):
-        usd = (price.batch_usd if mode == "batch" else price.usd) if price else None
-        found.append(Estimate(
-            service=asked.service, mode=mode, signals=what, items=calls, calls=calls, input_tokens=tokens,
-            output_tokens=calls * expected,
-            usd=usd(tokens, calls * expected) if usd else None,
-            usd_most=usd(tokens, calls * asked.answer_tokens_max) if usd else None,
-        ))  # fmt: skip
-    return found
-
-
-def _image_tokens(images: Images, price: TokenPrice) -> Iterable[int]:
-    for _, encoded in images:
-        width, height = PIL.Image.open(io.BytesIO(encoded), formats=FORMATS).size
-        scale = min(1.0, SIDE_MAX / max(width, height))
-        yield price.image_tokens(max(1, round(width * scale)), max(1, round(height * scale)))
+    return chat_cost(judge, f"verdicts of {judge.name}", texts, VISIT_VERDICT_TOKENS, prices, count)

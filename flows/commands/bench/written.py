@@ -184,6 +184,8 @@ def write(
     ] = False,
     budget: opt.BudgetOption = None,
     prices: opt.PricesOption = None,
+    batch: opt.BatchOption = False,
+    batch_hours: opt.BatchHoursOption = None,
     provider: opt.ProviderOption = None,
 ) -> None:
     """Write what kept items lack: captions for the instruction, then references from captions, never from images.
@@ -196,6 +198,9 @@ def write(
 
     check_known(Store.existing(store), bench)
     chosen = {"name": bench, "writer": writer, "hidden": hidden}
-    settings = opt.settings_of(store=store, budget=budget, prices=prices, provider=provider, written=chosen)
+    settings = opt.settings_of(
+        store=store, budget=budget, prices=prices, batch=batch, batch_hours=batch_hours, provider=provider,
+        written=chosen,
+    )  # fmt: skip
     writer_of(settings)
     run_stages(settings, ("flows.write_items", "write_items"))

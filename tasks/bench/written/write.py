@@ -5,18 +5,19 @@ A model's texts are stored as they arrive and never written twice. A call that f
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from schemas.asked_model import AskedModel
 from schemas.judging import STAND_IN
 from schemas.row import Row
 from schemas.written import Caption, Reference, Split, WrittenBy
 from tasks.prompts import load_prompt, untrusted
-from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
+from tasks.providers.capabilities import BatchQueue, ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
+from tasks.providers.overnight import Night
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import progress
 from tasks.storage.arriving import arriving
@@ -61,7 +62,7 @@ class Done:
     """Failed calls by model and reason."""
 
 
-Lacking = TypeVar("Lacking")
+Results = Iterator[Row | Failed]
 Writer = Callable[[Gap], str | Failed]
 Answerer = Callable[[ItemForJudging], str | Failed]
 
@@ -98,10 +99,18 @@ def reference_gaps(store: Store, bench: str, hidden: bool = True, anew: bool = F
     return [item for item in sound if item.reference is None or references[item.item_id][0] == STAND_IN]
 
 
-def write_by_model(store: Store, bench: str, asked: AskedModel, now: datetime, hidden: bool = False) -> Done:
+def write_by_model(
+    store: Store,
+    bench: str,
+    asked: AskedModel,
+    now: datetime,
+    hidden: bool = False,
+    batch_hours: float | None = None,
+) -> Done:
     """Ask a model for what is missing. It sees the picture for a caption, and no picture for a reference.
 
-    Nothing of the hidden split is sent to it without `hidden`.
+    Nothing of the hidden split is sent to it without `hidden`. `batch_hours`: use the vendor's batch API and wait for
+    so long; references are written from captions, so they are the second batch.
     """
     model, stored = chat_model(asked), StoredImages(store, "images", "redacted_images")
 
@@ -113,7 +122,32 @@ def write_by_model(store: Store, bench: str, asked: AskedModel, now: datetime, h
         said = _said(model, reference_message(item), ())
         return Failed("captions_insufficient") if isinstance(said, str) and _is_insufficient(said) else said
 
-    return _write(store, bench, asked.name, asked.version, (caption, reference), model.calls_at_once, now, hidden)
+    by = (caption, reference)
+    if batch_hours is None:
+        return _write(store, bench, asked.name, asked.version, by, _OneByOne(model.calls_at_once), now, hidden)
+    with model.together(store, batch_hours) as queue:
+        return _write(store, bench, asked.name, asked.version, by, _Overnight(queue), now, hidden)
+
+
+class _OneByOne(NamedTuple):
+    """Makes calls as they come."""
+
+    calls_at_once: int
+
+    def __call__(self, table: str, work: Callable[[Any], Row | Failed], lacking: Sequence[Any]) -> Results:
+        with progress(table, len(lacking)) as advance:
+            for result in map_as_done(work, lacking, self.calls_at_once):
+                yield result
+                advance()
+
+
+class _Overnight(NamedTuple):
+    """Makes calls in batches, whose waiting shows progress itself."""
+
+    queue: BatchQueue
+
+    def __call__(self, table: str, work: Callable[[Any], Row | Failed], lacking: Sequence[Any]) -> Results:
+        return Night(self.queue, work, lacking).results()
 
 
 def _is_insufficient(said: str) -> bool:
@@ -160,7 +194,7 @@ def write_by_rules(store: Store, bench: str, versions: Versions, now: datetime) 
     def reference(item: ItemForJudging) -> str:
         return " ".join(item.captions)
 
-    return _write(store, bench, STAND_IN, _SHIPPED, (caption, reference), 1, now, hidden=True)
+    return _write(store, bench, STAND_IN, _SHIPPED, (caption, reference), _OneByOne(1), now, hidden=True)
 
 
 def _write(
@@ -169,7 +203,7 @@ def _write(
     provider: str,
     version: str,
     by: tuple[Writer, Answerer],
-    calls_at_once: int,
+    calls: _OneByOne | _Overnight,
     now: datetime,
     hidden: bool,
 ) -> Done:
@@ -177,18 +211,26 @@ def _write(
     done, anew = Done(), provider != STAND_IN
     shared: dict[str, Any] = {"written_by": WrittenBy.MODEL, "provider": provider, "written_at": now}
 
-    def caption(gap: Gap, text: str) -> Row:
-        made = version if provider == STAND_IN else f"{version}+{load_prompt(_CAPTION).version}"
-        return Caption(**_of(gap.item), place=gap.place, text=text, version=made, **shared)
+    def made(prompt: str) -> str:
+        return version if provider == STAND_IN else f"{version}+{load_prompt(prompt).version}"
 
-    def reference(item: ItemForJudging, text: str) -> Row:
-        made = version if provider == STAND_IN else f"{version}+{load_prompt(_REFERENCE).version}"
-        return Reference(**_of(item), text=text, captions_id=captions_id(item.captions), version=made, **shared)
+    def caption(gap: Gap) -> Row | Failed:
+        text = by[0](gap)
+        if isinstance(text, Failed):
+            return text
+        return Caption(**_of(gap.item), place=gap.place, text=text, version=made(_CAPTION), **shared)
 
-    pictures = caption_gaps(store, bench, hidden, anew)
-    _fill(store, "captions", pictures, by[0], caption, provider, calls_at_once, done)
-    items = reference_gaps(store, bench, hidden, anew)
-    _fill(store, "references", items, by[1], reference, provider, calls_at_once, done)
+    def reference(item: ItemForJudging) -> Row | Failed:
+        text = by[1](item)
+        if isinstance(text, Failed):
+            return text
+        of = _of(item)
+        return Reference(**of, text=text, captions_id=captions_id(item.captions), version=made(_REFERENCE), **shared)
+
+    _keep(store, "captions", calls("captions", caption, caption_gaps(store, bench, hidden, anew)), provider, done)
+    _keep(
+        store, "references", calls("references", reference, reference_gaps(store, bench, hidden, anew)), provider, done
+    )
     return done
 
 
@@ -196,22 +238,13 @@ def _of(item: ItemForJudging) -> dict[str, str]:
     return {"item_id": item.item_id, "document_id": item.document_id}
 
 
-def _fill(
-    store: Store,
-    table: str,
-    lacking: Sequence[Lacking],
-    write: Callable[[Lacking], str | Failed],
-    row: Callable[[Lacking, str], Row],
-    provider: str,
-    calls_at_once: int,
-    done: Done,
-) -> None:
-    with progress(table, len(lacking)) as advance, arriving(store, table) as keep:
-        for one, text in map_as_done(lambda each: (each, write(each)), lacking, calls_at_once):
+def _keep(store: Store, table: str, results: Results, provider: str, done: Done) -> None:
+    """Store texts as they arrive."""
+    with arriving(store, table) as keep:
+        for result in results:
             done.calls[provider] += 1
-            if isinstance(text, Failed):
-                done.failures[provider, text.reason] += 1
+            if isinstance(result, Failed):
+                done.failures[provider, result.reason] += 1
             else:
-                keep([row(one, text).model_dump()])
+                keep([result.model_dump()])
                 done.counts[table] += 1
-            advance()

@@ -1,20 +1,26 @@
 """Captions and references that a model writes: what it is sent, what is stored, what is asked again."""
 
+import json
 from datetime import UTC, datetime
 
 import pytest
 
-from flows.writer import writer_of
+from flows.writer import writer_named, writer_of
 from schemas.asked_model import AskedModel
 from schemas.errors import CurateError
 from schemas.judging import STAND_IN
+from schemas.prices import Prices
 from schemas.settings import Settings, WrittenSettings
 from schemas.written import WrittenBy
 from tasks.bench.steps import write_missing
-from tasks.bench.written.write import reference_gaps, write_by_model, write_by_rules
+from tasks.bench.written.estimate import CAPTION_TOKENS, estimate_writing
+from tasks.bench.written.write import reference_gaps, reference_message, write_by_model, write_by_rules
+from tasks.runtime.prices import load_prices
 from tasks.storage.queries.benches.written_items import items_for_judging
 from tasks.storage.tables import frame_of
 from tests.asked_bench import PUBLIC, benched, completed, models_file
+from tests.batch_server import BatchServer
+from tests.batch_server import result as batch_result
 from tests.builders import conversation
 from tests.http_server import HttpServer, Reply
 from tests.visit_bench import HIDDEN, visit_bench
@@ -150,3 +156,47 @@ def test_a_model_writes_anew_what_the_stand_in_wrote(tmp_path, server):
     assert write_by_model(store, "b", writer, NOW, hidden=True).calls.total() == 0
     write_by_rules(store, "b", {"image_text": "", "image_layout": ""}, NOW)
     assert items_for_judging(store, "b")[1] == pair
+
+
+def test_captions_then_references_are_written_in_two_batches_and_none_twice(tmp_path, monkeypatch):
+    monkeypatch.setattr("tasks.providers.production.calls.Service.first_seconds", 0.005)
+    store = _without(visit_bench(tmp_path / "store", {}), "captions", "references")
+
+    def said(row):
+        return "A cup." if "image_url" in json.dumps(row["body"]) else "It is a cup."
+
+    server = BatchServer(lambda rows: b"".join(batch_result(row, said(row)) for row in rows))
+    file = models_file(tmp_path, f"{server.url}/openai", "w")
+    settings = Settings(store=store.root, batch=True, batch_hours=1.0, written=WrittenSettings(name="b", writer=file))
+    try:
+        before = estimate_writing(store, "b", writer_named(file), False, Prices(), len)
+        report = write_missing.fn(settings, writer_of(settings), {})
+        assert (len(server.batches), len(server.requests)) == (2, 4 + 3)  # i0 has two images
+        assert write_missing.fn(settings, writer_of(settings), {}).model_calls == {}
+    finally:
+        server.close()
+    assert (report.counts, report.failures) == (
+        {"captions": 4, "references": 3, "items": 4, "without_reference": 0},
+        {},
+    )
+    assert {item.reference for item in items_for_judging(store, "b") if item.item_id != HIDDEN} == {"It is a cup."}
+    assert len(server.batches) == 2
+    assert [(row.signals, row.mode, row.calls) for row in before] == [
+        ("captions by w", "one by one", 4),
+        ("references by w", "one by one", 3),
+    ]
+    assert all(row.calls == 0 for row in estimate_writing(store, "b", writer_named(file), False, Prices(), len))
+
+
+def test_an_estimate_of_references_expects_captions_that_are_not_written_yet(tmp_path):
+    store = _without(visit_bench(tmp_path / "store", {}), "references")
+    writer = AskedModel(name="w", vendor="openai", model="gpt-5.4-mini-2026-03-17")
+    _, _, known, batch = estimate_writing(store, "b", writer, False, load_prices(), len)
+    assert (known.calls, batch.mode, batch.usd) == (3, "batch", known.usd / 2)
+    texts = [reference_message(item) for item in items_for_judging(store, "b") if item.item_id != HIDDEN]
+    assert known.input_tokens == sum(len(f"\n{text}") for text in texts)
+    open_ones = [item for item in items_for_judging(store, "b") if item.item_id != HIDDEN]
+    said = sum(len(caption) for item in open_ones for caption in item.captions)
+    captions, _, guessed, _ = estimate_writing(_without(store, "captions"), "b", writer, False, load_prices(), len)
+    assert (captions.calls, guessed.calls) == (4, 3)
+    assert guessed.input_tokens == known.input_tokens - said + 4 * CAPTION_TOKENS

@@ -8,9 +8,9 @@ import pytest
 from flows.commands.estimate import _dollars
 from schemas.errors import BadInput
 from schemas.prices import Prices
-from tasks.evaluate import estimate
 from tasks.evaluate.estimate import estimate_evaluation
 from tasks.evaluate.questions import bench_of_release, bench_of_store
+from tasks.providers import chat_cost
 from tasks.providers.production import upload
 from tasks.runtime.prices import load_prices
 from tests.asked_bench import PUBLIC, benched, evaluating, models_file
@@ -82,4 +82,4 @@ def test_a_small_cost_is_not_told_as_nothing(usd, told):
 
 
 def test_an_estimate_shrinks_images_as_they_are_sent():
-    assert estimate.SIDE_MAX == upload.SIDE_MAX
+    assert chat_cost.SIDE_MAX == upload.SIDE_MAX
