@@ -10,6 +10,8 @@ from flows.one_writer import one_writer
 from flows.run_names import run_name
 from schemas.run import StageReport
 from schemas.settings import Settings
+from tasks.providers import Providers
+from tasks.signals.steps import measure_item_images
 
 
 @flow(name="take-in-items", flow_run_name=run_name)
@@ -26,4 +28,5 @@ def decide_items(settings: Settings) -> Iterator[StageReport]:
     """Decide on all items, once their findings are stored, and describe what is kept."""
     yield from decide(settings)
     yield from describe(settings)
+    yield measure_item_images(settings, Providers(settings.providers))
     yield from decide_described(settings)

@@ -10,11 +10,13 @@ from schemas.run import StageReport
 from schemas.settings import Settings
 from tasks.bench.steps import write_missing
 from tasks.providers import Providers
-from tasks.signals.steps import signal_versions
+from tasks.signals.steps import measure_item_images, signal_versions
 
 
 @flow(name="write-items", flow_run_name=run_name)
 @one_writer
 def write_items(settings: Settings) -> Iterator[StageReport]:
     """Write the captions and references that kept items lack."""
-    yield write_missing(settings, writer_of(settings), signal_versions(Providers(settings.providers)))
+    providers = Providers(settings.providers)
+    yield write_missing(settings, writer_of(settings), signal_versions(providers))
+    yield measure_item_images(settings, providers, settings.written.name)

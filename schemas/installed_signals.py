@@ -43,7 +43,7 @@ def _entry(point: EntryPoint) -> SignalEntry:
         raise TypeError("its value type is no schemas.row.Row")
     if taken := set(entry.value.model_fields) & set(SignalKey.model_fields):
         raise TypeError(f"its value has the column {min(taken)!r}, which every signal has")
-    if entry.on not in set(MeasuredOn) - {MeasuredOn.DOCUMENTS, MeasuredOn.FAILURES}:
+    if entry.on not in set(MeasuredOn) - {MeasuredOn.DOCUMENTS, MeasuredOn.FAILURES, MeasuredOn.ITEM_IMAGES}:
         raise TypeError("it is measured on images, messages, assistant_messages or prompt")
     if not (entry.version and callable(entry.rule)):
         raise TypeError("it needs a version and a rule")

@@ -242,6 +242,8 @@ class ReleasedItem(Row):
     """The answer written from captions and instruction; null unless the item is of the validation split."""
     reference_by: str | None
     """people, or the model that wrote it; null without a reference."""
+    objects: list[str]
+    """Names of what an object detector found in its images, each once; empty if nothing, or without a detector."""
 
 
 class ReleasedGenerated(Row):

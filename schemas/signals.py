@@ -23,6 +23,8 @@ class MeasuredOn(StrEnum):
     """A prompt together with its images."""
     FAILURES = "failures"
     """Such a prompt that several people saw models fail (table `failures`)."""
+    ITEM_IMAGES = "item_images"
+    """Images of kept items of written benchmarks."""
 
 
 class SignalEntry(NamedTuple):
@@ -105,6 +107,13 @@ class ImageLayout(Row):
     """Mean of (max - min) / 255 over the channels, 0 grey to 1."""
     ink_fraction: Float32
     """Share of pixels whose brightness differs by more than 96 levels from the most common brightness."""
+
+
+class Objects(Row):
+    """What is in an image."""
+
+    names: list[str]
+    """Names of objects, each once, the most certain first; empty when none is certain enough."""
 
 
 class TextBox(Row):

@@ -64,6 +64,7 @@ from schemas.signals import (
     Moderation,
     NamedEntities,
     Nsfw,
+    Objects,
     Refusal,
     ServiceText,
     SignalEntry,
@@ -153,7 +154,7 @@ TABLES: dict[str, Table] = {
     "outlier_judges": Table(OutlierJudge, ("judge",)),
 }
 
-_IMAGES, _MESSAGES, _ANSWERS, _PROMPT, _DOCUMENTS, _FAILURES = MeasuredOn
+_IMAGES, _MESSAGES, _ANSWERS, _PROMPT, _DOCUMENTS, _FAILURES, _ITEM_IMAGES = MeasuredOn
 
 SIGNAL_ENTRIES: dict[str, SignalEntry] = {
     "nsfw": SignalEntry(Nsfw, _IMAGES),
@@ -170,6 +171,7 @@ SIGNAL_ENTRIES: dict[str, SignalEntry] = {
     "upstream_words": SignalEntry(UpstreamWords, _MESSAGES),
     "language": SignalEntry(Language, _PROMPT),
     "text_embedding": SignalEntry(Embedding, _PROMPT),
+    "objects": SignalEntry(Objects, _ITEM_IMAGES, screens=False),
     "tokens": SignalEntry(Tokens, _MESSAGES, screens=False),
     "markdown": SignalEntry(Markdown, _ANSWERS, screens=False),
     "named_entities": SignalEntry(NamedEntities, _ANSWERS, screens=False),

@@ -254,6 +254,7 @@ def _content_ids(signal: str, conversations: Iterable[Conversation]) -> list[str
             "prompt": [each.prompt_id],
             "documents": [each.document_id],
             "failures": [],
+            "item_images": [],
         }
         found |= dict.fromkeys(parts[SIGNAL_ENTRIES[signal].on])
     return list(found)

@@ -20,8 +20,8 @@ PROVIDERS: dict[str, dict[str, str]] = read_yaml(Path(__file__).with_name("provi
 """Capability -> provider name -> import path of its class."""
 EMBEDDED_RECALL: dict[str, str] = read_yaml(Path(__file__).with_name("embedded_recall.yaml"))
 """Capability with a stand-in -> what its embedded model was measured to find, one line."""
-OPTIONAL = frozenset({"criteria"})
-"""Capabilities without a released column: their embedded models are in the manifest but do not block publishing."""
+OPTIONAL = frozenset({"criteria", "objects"})
+"""Capabilities whose embedded model has no released column: it is in the manifest but does not block publishing."""
 
 MAKERS = frozenset({"author", "pictures", "viewer"})
 """Capabilities that only `curate bench generate` uses: releases of an arena's logs hold nothing of them."""

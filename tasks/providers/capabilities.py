@@ -119,6 +119,13 @@ class FaceFinder(Provider, Protocol):
         """Faces of every image in image pixels, highest confidence first."""
 
 
+class ObjectFinder(Provider, Protocol):
+    """Names what is in images."""
+
+    def find_objects(self, images: Sequence[DecodedImage]) -> Sequence[list[str] | Failed]:
+        """Names of the objects in every image, each once, the most certain first."""
+
+
 class TextReader(Provider, Protocol):
     """Reads text in images."""
 
@@ -341,6 +348,7 @@ PROTOCOLS: dict[str, type] = {
     "nsfw": NsfwClassifier,
     "faces": FaceFinder,
     "image_text": TextReader,
+    "objects": ObjectFinder,
     "image_embedding": ImageEmbedder,
     "text_embedding": TextEmbedder,
     "text_pii": PiiFinder,

@@ -40,12 +40,12 @@ def dataset_card(
     funnel: Funnel,
     statistics: Mapping[str, tuple[str, ...]],
     bench: Mapping[str, Sequence[Mapping[str, Any]]],
-    judge: str = "",
+    sections: str = "",
 ) -> str:
     """README.md of a release.
 
     `statistics`: configuration -> cells of the statistics table. `bench`: rows of bench_funnel, bench_measures and
-    bench_agreement. `judge`: the section about the judge's board (`boards/judge_section.py`).
+    bench_agreement. `sections`: those that only some releases have (`sections/`).
     """
     about = {
         "pretty_name": "Vision arena conversations",
@@ -63,7 +63,7 @@ def dataset_card(
         funnel=funnel,
         statistics=[(dataset_name(config), *statistics[config]) for config in COMPARED],
         bench=bench,
-        judge=judge,
+        sections=sections,
         schemas={name: described_columns(row) for name, row in CONFIGS.items()},
         parts={
             row.__name__: described_columns(row) for row in dict.fromkeys(chain(*map(inner_rows, CONFIGS.values())))

@@ -19,7 +19,6 @@ from schemas.run import Funnel, StageReport
 from schemas.settings import Settings
 from tasks.providers import EMBEDDED, EMBEDDED_RECALL, MAKERS, Providers
 from tasks.release.boards.judge_files import write_judge_files
-from tasks.release.boards.judge_section import judge_section
 from tasks.release.boards.leaderboards import write_leaderboards
 from tasks.release.build import checked_version, place, released_files, staging_folder, write_manifest
 from tasks.release.contents import ImageLists
@@ -31,6 +30,7 @@ from tasks.release.items.generated import write_generated_file
 from tasks.release.items.written import forbidden_data, write_items_file
 from tasks.release.map_file import MapFile
 from tasks.release.runners import write_runners
+from tasks.release.sections import card_sections
 from tasks.release.shards import LAYOUT, ReleasedImages, write_shards
 from tasks.runtime.timing import timed
 from tasks.storage.queries.benches.bench import bench_evidence, topics_fit
@@ -131,8 +131,8 @@ def seal_release(settings: Settings, providers: Providers, versions: Versions, b
     makers = write_generated_file(store, staging, forbidden_data(policy))
     judge = write_judge_files(store, staging, settings.with_answers, decided)
     manifest = _manifest(store, settings, providers, versions, gone, built, makers).model_copy(update={"judge": judge})
-    section = judge_section(staging, built.counts["bench"])
-    card = dataset_card(manifest, gone, built.statistics, bench_evidence(store), section)
+    sections = card_sections(staging, built.counts["bench"])
+    card = dataset_card(manifest, gone, built.statistics, bench_evidence(store), sections)
     (staging / "README.md").write_text(card, encoding="utf-8")
     write_manifest(manifest.model_copy(update={"files": released_files(staging)}), staging)
     version, new = place(store, staging, manifest.version, settings.release is not None)

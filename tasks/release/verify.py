@@ -10,7 +10,6 @@ from schemas.policy import Policy
 from schemas.release import CONFIGS, KEYS, Manifest
 from schemas.run import Funnel
 from tasks.release.boards.judge_files import wrong_judge_files
-from tasks.release.boards.judge_section import wrong_section
 from tasks.release.boards.leaderboards import wrong_boards
 from tasks.release.build import MANIFEST, seal, wrong_files
 from tasks.release.contents import ImageContents, ImageLists, wrong_rows
@@ -22,6 +21,7 @@ from tasks.release.items.generated import wrong_generated
 from tasks.release.items.written import forbidden_data, wrong_items
 from tasks.release.leaks import bench_leaks, hidden_captions, hidden_leaks
 from tasks.release.map_file import wrong_points
+from tasks.release.sections import wrong_sections
 from tasks.release.shards import shards
 from tasks.runtime.progress import Advance, progress
 from tasks.storage.database import TemporaryDatabase
@@ -66,7 +66,7 @@ def verify_release(folder: Path, store: Store | None = None) -> list[str]:
             f"{c}: its rows do not show the images that they showed when the release was sealed" for c in others
         ]
         problems += [*wrong_numbers(folder, manifest, cells), *wrong_sentences(folder, manifest)]
-        problems += wrong_section(folder, manifest.counts["bench"])
+        problems += wrong_sections(folder, manifest.counts["bench"])
     return problems
 
 

@@ -17,6 +17,7 @@ from tasks.report.kept import Kept, count_battles, count_conversations
 from tasks.report.page import Content, Part, part
 from tasks.report.reviewed import reviewed_part
 from tasks.report.votes import vote_parts
+from tasks.report.written import written_parts
 from tasks.storage.queries.conversation_features import (
     ALL_TAGS,
     CRITERIA,
@@ -59,6 +60,7 @@ def report_content(store: Store, versions: Versions) -> Content:
         *battle_parts(store, pairs),
         *vote_parts(store),
         *judge_parts(store),
+        *written_parts(store),
     ]
     numbers = _numbers(kept, int(battles["battles"].sum()), topics, store.height("bench")) | _vote_reasons(store)
     return Content(gone, numbers, [each for each in parts if each is not None])

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from schemas.row import Row
-from schemas.signals import Embedding, Face, Faces, MeasuredOn, Nsfw, PiiSpan, TextPii, Tokens
+from schemas.signals import Embedding, Face, Faces, MeasuredOn, Nsfw, Objects, PiiSpan, TextPii, Tokens
 from schemas.tables import SIGNAL_ENTRIES
 from tasks.images.decode import DecodedImage
 from tasks.providers import EMBEDDED, PROVIDERS, Providers
@@ -87,6 +87,7 @@ _PROVIDED = {
     "nsfw": _Call("nsfw_probabilities", value=lambda _, probability: Nsfw(nsfw_probability=probability)),
     "faces": _Call("find_faces", value=_faces),
     "image_text": _Call("read", version="2"),
+    "objects": _Call("find_objects", value=lambda _, names: Objects(names=list(dict.fromkeys(names)))),
     "image_embedding": _Call("embed_images", value=_embedding),
     "image_moderation": _Call("moderate_images"),
     "text_pii": _Call("find_pii", version="3", value=_text_pii),
@@ -146,6 +147,8 @@ CHOSEN_IMAGE_SIGNALS = {n: make for n, make in _OF_IMAGES.items() if EMBEDDED no
 """Measured on every image, but only if a provider is chosen: no model for these ships with the install."""
 IMAGE_SIGNALS = {name: make for name, make in _OF_IMAGES.items() if name not in CHOSEN_IMAGE_SIGNALS}
 """Measured on every image. Each image is decoded once for all of them."""
+ITEM_IMAGE_SIGNALS: dict[str, Make[DecodedImage]] = _on(MeasuredOn.ITEM_IMAGES, screens=False)
+"""Measured only on images of kept items of written benchmarks."""
 SCREENING_TEXT_SIGNALS = _texts(screens=True)
 """Measured on every text, because policies and duplicate search use them."""
 DESCRIPTIVE_TEXT_SIGNALS = _texts(screens=False)

@@ -70,6 +70,7 @@ def test_items_are_collected_checked_written_and_released(curate, tmp_path, monk
         "an image path that leads out of the folder", "an id that an earlier item has",
     }  # fmt: skip
     found = {item.instruction: item for item in items_for_judging(store, "patches")}
+    assert store.height("signals/objects") == 7, "one row for each image of a kept item"
     pair = found["What differs between the two?"]
     assert (len(pair.image_ids), pair.captions, pair.reference) == (2, [], None)
 

@@ -146,10 +146,10 @@ def findings(
     With FILE, take what raters filled in; `curate decide --policy authored` then drops what is incorrect.
     """
     from tasks.bench.written import checks, yields
-    from tasks.bench.written.phrases import asked_for, pictured
-    from tasks.bench.written.statistics import family_figures
+    from tasks.providers.embedded.phrases import root_phrases
     from tasks.storage.lock import writing
-    from tasks.storage.tables import Store
+    from tasks.storage.queries.benches import item_figures as figures
+    from tasks.storage.tables import Store, frame_of
 
     opened = Store.existing(store)
     checks.check_known(opened, bench)
@@ -164,8 +164,13 @@ def findings(
         return
     if qualification is not None:
         raise BadInput("--qualification is for a filled-in sheet; give FILE, too")
-    tables = {**yields.tables(opened, bench), "families": family_figures(opened, bench)}
-    tables |= {"asked_for": asked_for(opened, bench), "pictured": pictured(opened, bench)}
+    facts = figures.facts_of_store(opened, bench)
+    tables = {
+        **yields.tables(opened, bench),
+        "families": frame_of(figures.FamilyFigures, figures.family_figures(facts)),
+        "asked_for": frame_of(figures.AskedFor, figures.asked_for(facts, root_phrases)),
+        "pictured": frame_of(figures.Pictured, figures.pictured(facts)),
+    }
     for name, rows in tables.items():
         print_table(name, rows.to_dicts(), as_json)
     print("`curate decide --policy authored` drops what is incorrect or harmful", file=sys.stderr)

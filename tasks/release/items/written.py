@@ -22,6 +22,7 @@ from tasks.release.leaks import hidden_distinctive
 from tasks.release.shards import shards
 from tasks.storage.content_id import text_id
 from tasks.storage.parquet import conform, parquet_writer, read_parquet_groups
+from tasks.storage.queries.benches.item_figures import in_images, objects_of_images
 from tasks.storage.queries.benches.written_items import (
     ItemForJudging,
     items_for_judging,
@@ -32,6 +33,8 @@ from tasks.storage.tables import Store, frame_of
 
 ITEMS = "written/items.parquet"
 """Path in a release."""
+STAND_IN_OBJECTS = "efficientnet"
+"""In the version of the classifier that names objects without Vision; what it says is not released."""
 
 
 def write_items_file(store: Store, staging: Path, versions: Versions, forbidden: Collection[str]) -> int:
@@ -68,12 +71,14 @@ def released_prompts(folder: Path) -> Iterator[str]:
 def _rows(store: Store, versions: Versions, forbidden: Collection[str]) -> Iterator[ReleasedItem]:
     members = {row["item_id"]: row for row in store.read("bench_items").iter_rows(named=True)}
     clean = _clean_texts(store, versions, forbidden) - {text_id(text) for text in hidden_distinctive(store)}
+    seen = objects_of_images(store, but=STAND_IN_OBJECTS)
     for bench in (SAMPLED, *sorted({row["bench"] for row in members.values()})):
         items = items_for_judging(store, bench)
         authors = {table: providers_of(store, table, items) for table in ("captions", "references")}
         for item in items:
             if bench != SAMPLED or (item.captions and item.item_id not in members):
-                yield _row(item, bench, members.get(item.item_id, {}), authors, clean)
+                row = _row(item, bench, members.get(item.item_id, {}), authors, clean)
+                yield row.model_copy(update={"objects": in_images(seen, item.image_ids)})
 
 
 def _row(
@@ -92,7 +97,7 @@ def _row(
         question_id=item.item_id, bench=bench, family=item.family, split=item.split,
         licences=list(member.get("licences", nothing)), authors=list(member.get("authors", nothing)),
         origin=str(member.get("origin", "")), captions=captions, captions_by=_named(by) if captions else None,
-        reference=reference, reference_by=_named(of) if reference else None,
+        reference=reference, reference_by=_named(of) if reference else None, objects=[],
     )  # fmt: skip
 
 
@@ -130,7 +135,7 @@ def wrong_items(folder: Path, forbidden: frozenset[str]) -> Iterator[str]:
         yield f"{ITEMS}: {name!r} has captions or a reference of the stand-in"
     for name in rows.filter(told & (pl.col("split") != Split.VALIDATION.value))["question_id"]:
         yield f"{ITEMS}: {name!r} is not of the validation split and has captions or a reference"
-    lists = [rows[name].explode() for name in ("licences", "authors", "captions")]
+    lists = [rows[name].explode() for name in ("licences", "authors", "captions", "objects")]
     texts = pl.concat([*lists, rows["origin"], rows["reference"]]).drop_nulls().unique(maintain_order=True)
     for found in identifiers_in(texts).values():
         yield f"{ITEMS}: a text holds an identifier: {', '.join(sorted(found))}"

@@ -42,6 +42,7 @@ PROMISES = {
     "nsfw": Promise("nsfw_probabilities", "images", float),
     "faces": Promise("find_faces", "images", list[Face]),
     "image_text": Promise("read", "images", ImageText),
+    "objects": Promise("find_objects", "images", list[str]),
     "image_embedding": Promise("embed_images", "images", np.float32),
     "text_embedding": Promise("embed_texts", "texts", np.float32),
     "text_pii": Promise("find_pii", "texts", list[PiiSpan]),

@@ -13,7 +13,7 @@ from google.cloud import vision_v1
 from google.rpc.status_pb2 import Status
 
 from tasks.providers import Providers
-from tasks.providers.production.google.vision import VisionClient, VisionFaces, VisionText
+from tasks.providers.production.google.vision import VisionClient, VisionFaces, VisionObjects, VisionText
 
 FACE, TEXT = vision_v1.Feature.Type.FACE_DETECTION, vision_v1.Feature.Type.TEXT_DETECTION
 
@@ -66,6 +66,17 @@ def test_large_image_is_sent_small_and_boxes_come_back_in_its_own_pixels(faces, 
     assert faces.find_faces([large]) == [[Face(box=[0, 0, 1600, 800], confidence=0.5)]]
     sent = open_image(vision_server.images[0].image.content)
     assert (sent.width, sent.height, sent.format) == (1600, 800, "jpeg")
+
+
+def test_objects_come_once_each_and_only_those_that_are_certain_enough(client, vision_server, drawn_image):
+    def seen(name, score):
+        return vision_v1.LocalizedObjectAnnotation(name=name, score=score)
+
+    vision_server.answer = lambda _: vision_v1.AnnotateImageResponse(
+        localized_object_annotations=[seen("Cup", 0.6), seen("Table", 0.9), seen("Cup", 0.8), seen("Dog", 0.4)]
+    )
+    assert VisionObjects(client).find_objects([drawn_image()]) == [["Table", "Cup"]]
+    assert [feature.type_.name for feature in vision_server.images[0].features] == ["OBJECT_LOCALIZATION"]
 
 
 def test_more_than_ten_faces_are_asked_for(faces, vision_server, drawn_image):

@@ -5,8 +5,10 @@ import pytest
 
 from schemas.judging import STAND_IN
 from schemas.written import WrittenBy
+from tasks.providers.embedded.objects import ImageNetClasses
 from tasks.release.items.written import ITEMS, write_items_file, wrong_items
 from tasks.release.leaks import hidden_captions
+from tasks.release.sections import card_sections, wrong_sections
 from tasks.storage.content_id import text_id
 from tests.builders import VERSIONS, facts_frame
 from tests.visit_bench import HIDDEN, visit_bench
@@ -71,3 +73,32 @@ def test_a_file_that_quotes_a_hidden_text_is_found(staged):
         (staging / name).write_text(f"a,b\n1,{SECRET}\n")
     told = {each.split(":")[0] for each in hidden_captions(staging, store)}
     assert told == {"README.md", "report/report.html", "leaderboard/overall.csv"}
+
+
+def test_the_card_says_figures_phrases_and_detected_objects_of_each_family_and_is_held_to_them(staged):
+    store, staging = staged
+    both = store.read("conversations").filter(conversation_id="i0")["image_ids"][0]
+    seen = facts_frame("objects", {both[0]: {"names": ["cup"]}, both[1]: {"names": ["a|b", "cup"]}})
+    store.replace("signals/objects", seen.with_columns(version=pl.lit("1+google-vision")))
+    rows = _written(staged)
+    assert rows["objects"].to_list() == [["cup"], ["a|b", "cup"], ["cup"], ["cup"]]
+    turns = [[{"role": "user", "content": "Count the cups. Now."}], [{"role": "user", "content": "Why?"}]]
+    asked = pl.read_parquet(staging / ASKED).with_columns(turns=pl.Series([turns[0]] * 3 + [turns[1]]))
+    asked.write_parquet(staging / ASKED)
+    card = card_sections(staging, 4)
+    lines = [[cell.strip() for cell in line.split(" | ")] for line in card.splitlines() if line.startswith("| ")]
+    whole = next(line for line in lines if line[0] == "| all")
+    assert whole[1:4] == ["4", "5", "3"] and whole[-2:] == ["count cup 3", "cup 4, a&#124;b 1 |"]
+    assert whole[4:6] == ["3", "3"], "captions of the hidden item are not released, so they are not counted"
+    (staging / "README.md").write_text(f"# Card\n\n{card}\n## Columns\n")
+    assert list(wrong_sections(staging, 4)) == []
+    (staging / "README.md").write_text(f"# Card\n\n{card.replace('count cup 3', 'count cup 4')}\n## Columns\n")
+    assert list(wrong_sections(staging, 4)) == [f"README.md: its section about written items is not what {ITEMS} says"]
+
+
+def test_what_the_embedded_classifier_sees_is_not_released(staged):
+    store, _ = staged
+    images = store.read("conversations").filter(conversation_id="i0")["image_ids"][0]
+    seen = facts_frame("objects", {name: {"names": ["cup"]} for name in images})
+    store.replace("signals/objects", seen.with_columns(version=pl.lit(f"1+{ImageNetClasses.version}")))
+    assert _written(staged)["objects"].to_list() == [[], [], [], []]

@@ -112,5 +112,5 @@ def test_one_item_that_fails_holds_back_its_own_conversation_alone(settings, sto
 def test_every_capability_that_measures_is_one_or_the_other():
     from tasks.providers import MAKERS, PROVIDERS
 
-    names_only = {"topic_names", "failure_types"}  # a topic is called by its words, a failure is undecided
+    names_only = {"topic_names", "failure_types", "objects"}  # a topic is called by its words, a failure is undecided
     assert {*GUARDS, *DESCRIBES} | names_only == set(PROVIDERS) - MAKERS

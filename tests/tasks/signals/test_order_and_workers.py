@@ -11,6 +11,7 @@ from tasks.signals import (
     DOCUMENT_SIGNALS,
     FAILURE_SIGNALS,
     IMAGE_SIGNALS,
+    ITEM_IMAGE_SIGNALS,
     SCREENING_TEXT_SIGNALS,
     image_signals,
     text_signals,
@@ -88,5 +89,6 @@ def test_every_signal_has_a_table():
         *DESCRIPTIVE_TEXT_SIGNALS,
         *DOCUMENT_SIGNALS,
         *FAILURE_SIGNALS,
+        *ITEM_IMAGE_SIGNALS,
     ]
     assert sorted(listed) == sorted(SIGNALS)

@@ -1,4 +1,4 @@
-"""Google Cloud Vision: faces, text and SafeSearch of an image from one request.
+"""Google Cloud Vision: faces, text, objects and SafeSearch of an image from one request.
 
 Credentials: Application Default Credentials (GOOGLE_APPLICATION_CREDENTIALS, gcloud, or the machine's own identity).
 CURATE_VISION_ENDPOINT=host:port calls a server on this machine instead, without credentials.
@@ -55,7 +55,9 @@ FACES_MAX = 100
 """Faces asked for; Vision's default is 10."""
 ANSWERS_KEPT = 4096
 FACES, TEXT = Feature.Type.FACE_DETECTION, Feature.Type.TEXT_DETECTION
-SAFE_SEARCH = Feature.Type.SAFE_SEARCH_DETECTION
+SAFE_SEARCH, OBJECTS = Feature.Type.SAFE_SEARCH_DETECTION, Feature.Type.OBJECT_LOCALIZATION
+OBJECT_SCORE_MIN = 0.5
+"""Least score, 0 to 1, of an object that counts."""
 PROBABILITY = {
     Likelihood.VERY_UNLIKELY: 0.05,
     Likelihood.UNLIKELY: 0.2,
@@ -89,6 +91,8 @@ class Annotated:
     """All text."""
     adult: int
     """SafeSearch's `Likelihood` of pornography; 0 when not given."""
+    objects: list[str]
+    """Names of objects, each once, highest score first."""
 
 
 Answers = dict[str, Annotated | Failed]
@@ -198,7 +202,9 @@ def _annotated(
     ]
     faces.sort(key=lambda face: -face.confidence)
     adult = int(response.safe_search_annotation.adult)
-    return Annotated(features, faces, _text(response.text_annotations, image, upload), adult)
+    seen = sorted(response.localized_object_annotations, key=lambda each: -each.score)
+    objects = list(dict.fromkeys(each.name for each in seen if each.score >= OBJECT_SCORE_MIN))
+    return Annotated(features, faces, _text(response.text_annotations, image, upload), adult, objects)
 
 
 def _corners(polygon: BoundingPoly) -> npt.NDArray[np.int32]:
@@ -283,6 +289,16 @@ class VisionText(_Feature):
     def read(self, images: Sequence[DecodedImage]) -> list[ImageText | Failed]:
         """The text of every image, in order."""
         return [answer if isinstance(answer, Failed) else answer.text for answer in self._annotated(images)]
+
+
+class VisionObjects(_Feature):
+    """Objects by name, from Vision's object localization; boxes are not kept."""
+
+    version, feature = f"{VERSION}-objects-min{OBJECT_SCORE_MIN}", OBJECTS
+
+    def find_objects(self, images: Sequence[DecodedImage]) -> list[list[str] | Failed]:
+        """The objects of every image, in order."""
+        return [answer if isinstance(answer, Failed) else answer.objects for answer in self._annotated(images)]
 
 
 class VisionSafeSearch(_Feature):

@@ -1,7 +1,6 @@
 """The card's section about the judge's board, from the files of the release alone."""
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +8,12 @@ import polars as pl
 
 from schemas.judge_release import SLICE_PROMPTS_MIN
 from schemas.judging import STAND_IN
-from tasks.release.build import CARD
 from tasks.release.dataset_card import render_card
 from tasks.release.declared import JUDGE_FOLDER
 from tasks.runtime.untrusted import markdown_text, one_line
 from tasks.storage.parquet import read_parquet_groups
 
-_TITLE = "## The judge's board"
-_FACT = re.compile(r"`[^`]*`|\d[\d.,]*\d|\d")
+TITLE = "## The judge's board"
 
 
 def judge_section(release: Path, prompts: int) -> str:
@@ -62,23 +59,3 @@ def _number(value: float | None, digits: int) -> str:
 def _code(text: str) -> str:
     """Text between backticks, without any of its own."""
     return one_line(text).replace("`", "'")
-
-
-def wrong_section(release: Path, prompts: int) -> Iterator[str]:
-    """A problem when rows or facts of the card's section are not those of the files."""
-    expected, shown = judge_section(release, prompts), _section((release / CARD).read_text(encoding="utf-8"))
-    if _facts(expected) != _facts(shown):
-        yield f"{CARD}: its section about the judge's board is not what {JUDGE_FOLDER} says"
-
-
-def _section(card: str) -> str:
-    """From the title to the next one; empty without the section, and all of it for a card with several."""
-    _, title, rest = card.partition(_TITLE)
-    return rest.partition("\n## ")[0] if _TITLE not in rest else title + rest
-
-
-def _facts(section: str) -> list[str]:
-    """The rows of the table, and every number and piece of code of the sentences; wording may change."""
-    lines = section.splitlines()
-    rows = [line for line in lines if line.startswith("| ")]
-    return [*rows, *_FACT.findall(" ".join(line for line in lines if not line.startswith("|")))]
