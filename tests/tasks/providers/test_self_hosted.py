@@ -18,6 +18,7 @@ WITH_WEIGHTS = {
     "image_text": "test_rapidocr_weights.py",
     "image_embedding": "test_openclip.py",
     "text_embedding": "test_openclip.py",
+    "pictures": "test_diffusers_pictures.py",
 }
 """Capability -> the test that runs its self-hosted provider with weights from a file."""
 
