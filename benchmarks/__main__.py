@@ -23,7 +23,7 @@ MODULES = [
     "topics",
     "arena",
 ]
-IN_PRODUCTION_EXTRA = ["embedding"]
+IN_PRODUCTION_EXTRA = ["embedding", "pictures"]
 
 if __name__ == "__main__":
     names = MODULES + (IN_PRODUCTION_EXTRA if find_spec("open_clip") else [])

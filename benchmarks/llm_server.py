@@ -1,6 +1,7 @@
-"""A chat-completions server with a rate limit, where some requests fail."""
+"""A server of chat completions and images with a rate limit, where some requests fail."""
 
 import asyncio
+import base64
 import json
 import sys
 import time
@@ -14,6 +15,8 @@ ANSWER = json.dumps(
 )
 
 
+IMAGE = base64.b64encode(b"\x89PNG\r\n" + bytes(50_000)).decode()
+"""As many bytes as a small image; whether they are one is decided later."""
 VERDICT = json.dumps({"reasons": "The first one fits the caption.", "better": "A"})
 
 
@@ -59,7 +62,12 @@ class Server:
         if fails:
             self.failed += 1
             return self._fail(writer, FAILURES[self.failed % len(FAILURES)])
-        content = json.loads(body)["messages"][-1]["content"]
+        sent = json.loads(body)
+        if "prompt" in sent:
+            self.answered[sent["prompt"]] = self.answered.get(sent["prompt"], 0) + 1
+            self._write(writer, 200, json.dumps({"created": 1, "data": [{"b64_json": IMAGE}]}).encode(), limits)
+            return True
+        content = sent["messages"][-1]["content"]
         asked = (content if isinstance(content, str) else content[0]["text"]).split("\n", 2)[:2][-1]
         self.answered[asked] = self.answered.get(asked, 0) + 1
         said = VERDICT if b'"verdict"' in body else ANSWER

@@ -1,6 +1,6 @@
-"""Labels, answers and verdicts by a model on a loopback server with a rate limit, where 1 % of requests fail.
+"""Labels, answers, verdicts and images by a model on a loopback server with a rate limit, where 1 % of requests fail.
 
-The peer is the server's rate limit, the lower bound. `lost` items have no label, answer or verdict at the end,
+The peer is the server's rate limit, the lower bound. `lost` items have no label, answer, verdict or image at the end,
 `repeated` ones were answered twice. `client_cpu` is the share of one core that our process uses.
 
     python -m benchmarks.llm_throughput --n 10000 --rate 30 [--only judge]
@@ -99,6 +99,35 @@ def judge(url: str, folder: str, n: int) -> tuple[int, float, float]:
     return labelled, time.perf_counter() - began, time.process_time() - cpu
 
 
+def draw(url: str, folder: str, n: int) -> tuple[int, float, float]:
+    """Order n images with the real SDK, loop and store; returns images, wall seconds, CPU seconds."""
+    os.environ |= {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{url}/v1", "NO_PROXY": "127.0.0.1"}
+    from schemas.generated import GeneratedBench, GeneratedDescription
+    from schemas.policy import GeneratedRule
+    from tasks.bench.generate.making import Work, draw_missing
+    from tasks.bench.generate.standing import Made, Standing
+    from tasks.providers import Providers
+    from tasks.storage.tables import Store
+
+    store, pictures = Store.open(folder), Providers({"pictures": "openai"})["pictures"]
+    bench = GeneratedBench(
+        bench="b", capability="{}", general=1, fine=1, per_aspect=n, levels=["easy"], graph=True, seed=0, providers=[]
+    )
+    described = [
+        GeneratedDescription(
+            description_id=f"{place:032x}", bench="b", aspect=0, level="easy", number=place,
+            description=f"Cup {place}.", topic_word="cup", key_words=[], kept_out=[], checks=[], version="1",
+        )
+        for place in range(n)
+    ]  # fmt: skip
+    made = Made(bench, standings=[Standing(each, [], {}, [], None) for each in described])
+    began, cpu, failed = time.perf_counter(), time.process_time(), True
+    while failed:  # repeated runs, for what failed after all retries
+        draw_missing(store, made, pictures, GeneratedRule(), work := Work())
+        failed = bool(work.failures)
+    return store.height("drawings"), time.perf_counter() - began, time.process_time() - cpu
+
+
 def row(n: int, rate: float, headers: bool, work: Work = label) -> dict[str, Any]:
     """One measurement."""
     with server(rate, headers) as url, tempfile.TemporaryDirectory() as folder:
@@ -124,12 +153,12 @@ def row(n: int, rate: float, headers: bool, work: Work = label) -> dict[str, Any
     return result
 
 
-_OF: dict[Work, str] = {answer: "_of_answers", judge: "_of_verdicts"}
+_OF: dict[Work, str] = {answer: "_of_answers", judge: "_of_verdicts", draw: "_of_images"}
 
 
 def run(n: int = N, rate: float = RATE) -> list[dict[str, Any]]:
-    """Labels with OpenAI's rate-limit headers and without, then answers and verdicts with them."""
-    return [row(n, rate, True), row(n, rate, False), row(n, rate, True, answer), row(n, rate, True, judge)]
+    """Labels with OpenAI's rate-limit headers and without, then answers, verdicts and images with them."""
+    return [row(n, rate, True), row(n, rate, False), *(row(n, rate, True, work) for work in _OF)]
 
 
 if __name__ == "__main__":
