@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from schemas.release import CONFIGS, KEYS
 from tasks.explore import listing
+from tasks.explore.bench.released import FILES, BenchFiles, read_file
 from tasks.explore.source import Gone, Item, Message, Part, Reason, ShownImage, Side
 
 _KINDS = {"chat": listing.CONVERSATION, "battle": listing.BATTLE, "bench": listing.PROMPT, "failures": listing.FAILURE}
@@ -57,7 +58,25 @@ class OfRelease:
         topic = pl.col("topic_id").replace_strict(names, default=listing.NO_TOPIC, return_dtype=pl.String)
         for config in ("battle", "failures"):  # they are released without a topic
             rows[config] = [frame.with_columns(topic=topic) for frame in rows[config]]
+        named_bench = pl.col("id").replace_strict(
+            self._bench.benches(), default=pl.col("bench"), return_dtype=pl.String
+        )
+        rows["bench"] = [frame.with_columns(bench=named_bench) for frame in rows["bench"]]
         return listing.finished([frame for config in CONFIGS for frame in rows[config]])
+
+    @cached_property
+    def _bench(self) -> BenchFiles:
+        """Files about items of benchmarks, without those that cannot be read."""
+        read = dict[str, pl.DataFrame]()
+        for name in FILES:
+            try:
+                rows = read_file(self._folder, name)
+            except _BROKEN as error:
+                self._name(name, error)
+                continue
+            if rows is not None:
+                read[name] = rows
+        return BenchFiles(read)
 
     def _rows(self, config: str, points: pl.DataFrame) -> Iterator[pl.DataFrame]:
         """Rows of a configuration, one row group at a time, without reading image bytes."""
@@ -147,6 +166,7 @@ class OfRelease:
             vote=shown["vote"] or "",
             vote_reason=[Part(row["vote_reason"])] if row.get("vote_reason") else [],
             facts=_facts(shown, row),
+            sections=self._bench.sections(shown["id"]) if config == "bench" else [],
         )
 
     def boards(self) -> pl.DataFrame:

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from tasks.explore.bench.stored import has_masked, sections_of_item
 from tasks.explore.listing import BATTLE, CONVERSATION, SIDE, item_key
 from tasks.explore.masking import blurred_images, masked_parts, spans_of
 from tasks.explore.source import Box, Gone, Item, Message, Part, Reason, ShownImage, Side
@@ -25,7 +26,7 @@ from tasks.storage.tombstones import UNFINISHED
 _TABLES = (
     "conversations", "battles", "decisions", "topics", "bench", "images", "quarantine", "takedowns", "ratings",
     "rejects", "signals/text_pii", "signals/nsfw", "signals/faces", "signals/image_text", "signals/image_moderation",
-    "signals/language", "signals/categories",
+    "signals/language", "signals/categories", "bench_items", "generated_items",
 )  # fmt: skip
 """Tables whose parts are compared before every request."""
 _NOT_MEASURED = "not measured yet"
@@ -110,6 +111,7 @@ class OfStore:
         twin_images = [self._shown_image(narrow, each["twin"], opened) for each in twin.get("images", [])]
         written = self._vote_reason(row, opened)
         every = [*(message.parts for side in sides for message in side.messages), written]
+        sections = [] if row["kind"] == BATTLE else sections_of_item(self._store, narrow, row["id"], opened)
         masked = any(part.hidden for parts in every for part in parts)
         return Item(
             key=key,
@@ -126,7 +128,8 @@ class OfStore:
             battle=item_key(BATTLE, account["battle"]["battle"])
             if row["kind"] == SIDE and account.get("battle")
             else "",
-            has_hidden=masked or any(image.hidden for image in [*images, *twin_images]),
+            sections=sections,
+            has_hidden=masked or has_masked(sections) or any(image.hidden for image in [*images, *twin_images]),
         )
 
     def _conversation_ids(self, row: Mapping[str, Any]) -> list[str]:

@@ -21,6 +21,27 @@ class Message(NamedTuple):
     parts: list[Part]
 
 
+class Text(NamedTuple):
+    """A text of a section, such as a caption or an answer."""
+
+    label: str
+    note: str
+    """Who wrote it, or what became of it."""
+    parts: list[Part]
+
+
+@dataclass(frozen=True)
+class Section:
+    """What a benchmark adds to an item."""
+
+    title: str
+    facts: list[tuple[str, str]] = field(default_factory=list)
+    """(name, value) pairs."""
+    texts: list[Text] = field(default_factory=list)
+    beside: bool = False
+    """Whether the texts stand side by side."""
+
+
 class Box(NamedTuple):
     """A rectangle on an image, in its pixels."""
 
@@ -74,6 +95,8 @@ class Item:
     """Key of the battle that shows it, too; empty for other items."""
     twin_images: list[ShownImage] = field(default_factory=list)
     """Images of the conversation that it repeats."""
+    sections: list[Section] = field(default_factory=list)
+    """What benchmarks say about it."""
     has_hidden: bool = False
     """Whether something is masked or blurred until somebody asks for it."""
 

@@ -99,6 +99,8 @@ def _described(tables: TolerantTables, conversations: pl.DataFrame) -> pl.DataFr
     named = topics.select("document_id", "x", "y", topic="name", topic_id="topic")
     drawn = tables.read("bench", ["conversation_id"])["conversation_id"]
     in_bench = pl.col("conversation_id").is_in(drawn.implode())
+    named_items = [tables.read(table, ["item_id", "bench"]) for table in ("bench_items", "generated_items")]
+    benches = dict(pl.concat(named_items).iter_rows())
     return (
         conversations.join(
             spoken.select("content_id", language=languages), left_on="prompt_id", right_on="content_id", how="left"
@@ -107,7 +109,11 @@ def _described(tables: TolerantTables, conversations: pl.DataFrame) -> pl.DataFr
         .join(named, on="document_id", how="left")
         .with_columns(
             pl.col("topic").fill_null(listing.NO_TOPIC),
-            bench=pl.when(in_bench).then(pl.lit(listing.IN_BENCH)).otherwise(pl.lit(listing.NOT_IN_BENCH)),
+            bench=pl.col("conversation_id").replace_strict(
+                benches,
+                default=pl.when(in_bench).then(pl.lit(listing.IN_BENCH)).otherwise(pl.lit(listing.NOT_IN_BENCH)),
+                return_dtype=pl.String,
+            ),
             turns=pl.col("num_turns").cast(pl.Int64),
             day=_DAY,
             tstamp=_SECONDS,

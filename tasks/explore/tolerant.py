@@ -60,6 +60,13 @@ class TolerantTables:
             self.problems.append(problem)
 
 
+_BY_ITEM = {
+    "bench_items": "item_id", "captions": "item_id", "references": "item_id", "generated_items": "item_id",
+    "answers": "question_id", "verdicts": "question_id", "redacted_conversations": "conversation_id",
+}  # fmt: skip
+"""Table about items of benchmarks -> its column with the id of the conversation."""
+
+
 class NarrowedStore(Store):
     """A store that seems to hold only some conversations and battles, and what belongs to them.
 
@@ -81,8 +88,12 @@ class NarrowedStore(Store):
     def read(self, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """The rows of a table that belong to the items; tables that are not about items or contents are whole."""
         if table not in self._known:
-            of_signal = table.startswith("signals/")
-            rows = self._rows(table, ["content_id"], self._content_ids) if of_signal else self._whole.read(table)
+            if table in _BY_ITEM:
+                rows = self._rows(table, [_BY_ITEM[table]], self._known["conversations"]["conversation_id"])
+            elif table.startswith("signals/"):
+                rows = self._rows(table, ["content_id"], self._content_ids)
+            else:
+                rows = self._whole.read(table)
             self._known[table] = rows
             if table == "signals/image_text":
                 texts = [text_id(text) for text in rows["text"] if text]  # they have signals of their own

@@ -1,0 +1,155 @@
+"""Sections of an item of a store. Texts that were not searched for personal data yet are masked until asked for."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import polars as pl
+
+from schemas.written import PEOPLE
+from tasks.explore.bench.shown import named_letters, verdict_words
+from tasks.explore.masking import masked_parts, spans_of
+from tasks.explore.source import Section, Text
+from tasks.explore.tolerant import NarrowedStore, TolerantTables
+from tasks.storage.content_id import text_id
+from tasks.storage.queries.benches.written_items import current
+from tasks.storage.tables import Store
+
+VERDICTS_MAX = 200
+"""Verdicts on one page; the others are counted."""
+
+
+class _Masked:
+    """Texts of a store, masked unless somebody asked for them."""
+
+    def __init__(self, store: Store, opened: bool) -> None:
+        self._store, self._opened = store, opened
+
+    def texts(self, given: list[tuple[str, str, str]]) -> list[Text]:
+        """`given` has label, note and text."""
+        ids = pl.Series([text_id(text) for _, _, text in given], dtype=pl.String)
+        spans = spans_of(TolerantTables(self._store), ids)
+        return [
+            Text(label, note, masked_parts(text, spans.get(text_id(text)), self._opened)) for label, note, text in given
+        ]
+
+
+def sections_of_item(store: Store, narrow: NarrowedStore, conversation_id: str, opened: bool) -> list[Section]:
+    """The sections of a conversation that is an item of a benchmark; none for others.
+
+    `narrow` holds the conversation alone. Answers and verdicts are those on any form of it, redacted or not.
+    """
+    masked = _Masked(store, opened)
+    return [
+        *_written(narrow, conversation_id, masked),
+        *_generated(narrow, store, conversation_id, masked),
+        *_answers(narrow, masked),
+        *_verdicts(narrow, masked),
+    ]
+
+
+def _forms(narrow: Store, item_id: str) -> pl.DataFrame:
+    """item_id and document_id of the conversation as it was logged, and as the policy redacted it."""
+    tables = ("conversations", "redacted_conversations")
+    rows = [narrow.read(table, ["conversation_id", "document_id"]) for table in tables]
+    return pl.concat(rows).filter(conversation_id=item_id).rename({"conversation_id": "item_id"})
+
+
+def _written(narrow: Store, item_id: str, masked: _Masked) -> Iterator[Section]:
+    rows = narrow.read("bench_items")
+    forms = _forms(narrow, item_id)
+    captions = current(narrow, "captions", forms, ["item_id", "place"]).sort("place")
+    references = current(narrow, "references", forms, ["item_id"])
+    texts = [(f"Caption of image {row['place'] + 1}", _by(row["provider"]), row["text"]) for row in captions.to_dicts()]
+    texts += [("Reference", _by(row["provider"]), row["text"]) for row in references.to_dicts()]
+    for row in rows.iter_rows(named=True):
+        facts = [("Benchmark", row["bench"]), ("Family", row["family"]), ("Split", row["split"])]
+        facts += [("Licences", ", ".join(filter(None, row["licences"]))), ("Taken from", row["origin"])]
+        yield Section(
+            "Written item", facts=[(name, value) for name, value in facts if value], texts=masked.texts(texts)
+        )
+    if rows.is_empty() and texts:
+        yield Section("Written for this prompt", texts=masked.texts(texts))
+
+
+def _by(provider: str) -> str:
+    return "by people" if provider == PEOPLE else f"by {provider}"
+
+
+def _generated(narrow: Store, store: Store, item_id: str, masked: _Masked) -> Iterator[Section]:
+    for row in narrow.read("generated_items").iter_rows(named=True):
+        named = pl.col("description_id") == row["description_id"]
+        described = store.read("generated_descriptions", ["description_id", "description"]).filter(named)
+        aligned = store.read("alignments").filter(named, image_id=row["image_id"]).sort("attempt").to_dicts()
+        failed = [each["element"] for each in aligned[-1]["answers"] if not each["right"]] if aligned else []
+        facts = [(name, row[column]) for name, column in _GENERATED.items()]
+        facts += [("Alignment", f"{aligned[-1]['score']:.2f}")] if aligned else []
+        texts = [("Description", "what the image was to show", text) for text in described["description"]]
+        texts += [("Not seen in the image", "", ", ".join(dict.fromkeys(failed)))] if failed else []
+        texts.append(("Question", f"key {row['key']}", named_letters(row["question"], row["options"])))
+        yield Section("Item made on demand", facts=facts, texts=masked.texts(texts))
+
+
+_GENERATED = {
+    "Benchmark": "bench",
+    "Aspect": "aspect",
+    "General aspect": "general",
+    "Level": "level",
+    "Asks for": "kind",
+}
+
+
+def _answers(narrow: Store, masked: _Masked) -> Iterator[Section]:
+    rows = narrow.read("answers").sort("model", "version", "document_id").to_dicts()
+    if rows:
+        versions = _numbered(rows, "model", "version")
+        yield Section(
+            "Answers",
+            texts=masked.texts(
+                [
+                    (row["model"], _joined(row["state"], versions[row["model"], row["version"]]), row["text"])
+                    for row in rows
+                ]
+            ),
+            beside=True,
+        )
+
+
+def _verdicts(narrow: Store, masked: _Masked) -> Iterator[Section]:
+    rows = narrow.read("verdicts").sort("judge", "judge_version", "model_a", "model_b").to_dicts()
+    if not rows:
+        return
+    versions, shown = _numbered(rows, "judge", "judge_version"), rows[:VERDICTS_MAX]
+    texts = [
+        (
+            verdict_words(row["label"], row["model_a"], row["model_b"]),
+            _joined(row["judge"], versions[row["judge"], row["judge_version"]], row["protocol"])
+            + f"; first {row['model_a']}, then {row['model_b']}",
+            row["text"],
+        )
+        for row in shown
+    ]
+    more = [("Not shown", f"{len(rows) - len(shown):,} more")] if len(rows) > len(shown) else []
+    yield Section("Verdicts", facts=more, texts=masked.texts(texts), beside=True)
+
+
+def _numbered(rows: list[dict[str, Any]], name: str, version: str) -> Mapping[tuple[str, str], str]:
+    """(name, version) -> `version 2`; empty for a name with one version."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        versions = found.setdefault(row[name], [])
+        if row[version] not in versions:
+            versions.append(row[version])
+    return {
+        (each, text): f"version {place + 1}" if len(versions) > 1 else ""
+        for each, versions in found.items()
+        for place, text in enumerate(versions)
+    }
+
+
+def _joined(*words: str) -> str:
+    return ", ".join(filter(None, words))
+
+
+def has_masked(sections: list[Section]) -> bool:
+    """Whether a text of a section is masked."""
+    return any(part.hidden for section in sections for text in section.texts for part in text.parts)
