@@ -19,6 +19,8 @@ from tasks.storage.content_id import text_id
 from tasks.storage.tables import Store, frame_schema
 from tests.builders import battle, conversation, decision, drawn_image, image, measure_clean, sides, store_with
 from tests.small_store import HOSTILE_MODEL, HOSTILE_PROMPT, HOSTILE_TOPIC
+from tests.visit_bench import stored_answer
+from tests.written import caption, reference, written_item
 
 PORT = 8399
 EMAIL = "ada.lovelace@analytical.example"
@@ -83,6 +85,10 @@ def looked_store(folder: Path) -> Looked:
         rejects=[Reject(source=SOURCE, line=90, reason=RejectReason.NOT_JSON, evidence="at character 3")],
         quarantine=[Quarantined(kind="conversation", key="flagged", cause="flagged")],
         topics=_topics([*chats, *named]),
+        bench_items=[written_item(chats[4], bench="hostile", family=HOSTILE[1], licences=[HOSTILE[2]])],
+        captions=[caption(chats[4], HOSTILE[1])],
+        references=[reference(chats[4], HOSTILE[8], [HOSTILE[1]])],
+        answers=[stored_answer(chats[4], model, text) for model, text in zip(MODELS, HOSTILE[4:], strict=False)],
         bench=[BenchItem(conversation_id="c1", document_id=chats[1].document_id, topic=0)],
         ratings=[_rating(model, n) for n, model in enumerate(MODELS)],
     )  # fmt: skip

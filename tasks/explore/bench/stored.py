@@ -78,8 +78,9 @@ def _by(provider: str) -> str:
 def _generated(narrow: Store, store: Store, item_id: str, masked: _Masked) -> Iterator[Section]:
     for row in narrow.read("generated_items").iter_rows(named=True):
         named = pl.col("description_id") == row["description_id"]
-        described = store.read("generated_descriptions", ["description_id", "description"]).filter(named)
-        aligned = store.read("alignments").filter(named, image_id=row["image_id"]).sort("attempt").to_dicts()
+        tables = TolerantTables(store)
+        described = tables.read("generated_descriptions", ["description_id", "description"]).filter(named)
+        aligned = tables.read("alignments").filter(named, image_id=row["image_id"]).sort("attempt").to_dicts()
         failed = [each["element"] for each in aligned[-1]["answers"] if not each["right"]] if aligned else []
         facts = [(name, row[column]) for name, column in _GENERATED.items()]
         facts += [("Alignment", f"{aligned[-1]['score']:.2f}")] if aligned else []
