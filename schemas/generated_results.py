@@ -83,6 +83,52 @@ class AccuracyRow(Row):
     """low_coverage (under 0.95), few_items (under 30), wrote_items (the model of the author), stand_in."""
 
 
+class ExaminerRow(Row):
+    """How one model does on two benchmarks of one capability by two authors, in one slice."""
+
+    slice: str
+    """overall, level:<name>, aspect:<name> or type:<name>."""
+    model: str
+    """The model."""
+    accuracy: float
+    """Accuracy on the first benchmark, on the items that all its models answered."""
+    ci95_low: float | None
+    """Lower end of the Wilson 95 % interval."""
+    ci95_high: float | None
+    """Upper end of the interval."""
+    rank: Int32
+    """1 + models with a higher accuracy there, among those in this slice of both."""
+    against: float
+    """Accuracy on the second benchmark."""
+    against_low: float | None
+    """Lower end of its interval."""
+    against_high: float | None
+    """Upper end of its interval."""
+    against_rank: Int32
+    """Its rank there, among the same models."""
+    difference: float
+    """accuracy - against."""
+    own_favour: float | None
+    """How much better it does on the benchmark that it wrote than models that wrote neither; null for other models."""
+    flags: list[str]
+    """Those of its two rows of accuracy, as flag:<benchmark>, and versions_differ."""
+
+
+class ExaminersRow(Row):
+    """How far two benchmarks of one capability by two authors agree on the models, in one slice."""
+
+    slice: str
+    """overall, level:<name>, aspect:<name> or type:<name>."""
+    models: Int32
+    """Models that answered enough of the slice in both."""
+    spearman: float | None
+    """Spearman's correlation of their accuracies; null for fewer than three models, or all equal."""
+    kendall: float | None
+    """Kendall's tau-b of them."""
+    mean_difference: float
+    """Mean over these models of the accuracy on the first benchmark less that on the second: which one is harder."""
+
+
 class AuditRow(Row):
     """One figure of an audit."""
 
@@ -98,6 +144,8 @@ class AuditRow(Row):
     """Items it rests on."""
     note: str
     """What it means, in a few words."""
+    flags: list[str]
+    """wrote_items for the model of the author."""
 
 
 class ReviewRow(Row):

@@ -17,8 +17,7 @@ from schemas.settings import Settings
 from tasks.runtime.untrusted import one_line
 
 if TYPE_CHECKING:
-    from schemas.generated import GeneratedItem
-    from tasks.bench.generate.results.accuracy import Marked
+    from tasks.bench.generate.results.examiners import Examined
 
 SLICES = ("overall", "level", "aspect", "type")
 MODES = ("blind", "described", "all_a", "all_d")
@@ -137,6 +136,10 @@ def accuracy(
         list[str] | None,
         typer.Option("--answer-version", help="Version of a model's answers, where it has several; repeatable."),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", help="Another benchmark of the capability in this store: both, side by side."),
+    ] = None,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Accuracy of every model on the items that all of them answered, with intervals and coverage."""
@@ -150,7 +153,11 @@ def accuracy(
     if table not in ("accuracy", "ranks"):
         raise BadInput(f"--table {known_values(table, ('accuracy', 'ranks'))}")
     marked = _marked(store, bench, answer_version or ())
-    rows = rows_of(marked.items, marked.answers, chosen, marked.author)
+    if against is not None:
+        _print_side_by_side(marked, _marked(store, against, answer_version or ()), chosen, table, as_json)
+        return
+    found = marked.examined
+    rows = rows_of(found.items, found.answers, chosen, found.author)
     if not rows:
         raise BadInput(f"--bench {bench!r}: no model has answered; run `curate judge answer --bench {bench}`")
     if table == "ranks":
@@ -160,6 +167,21 @@ def accuracy(
     notes = levels_that_do_not_fall(rows)
     notes += [f"left out: {reason} {count:,}" for reason, count in marked.dropped.items()]
     for note in [*notes, *marked.notes]:
+        print(f"curate: {one_line(note)}", file=sys.stderr)
+
+
+def _print_side_by_side(one: "_Marked", other: "_Marked", slices: list[str], table: str, as_json: bool) -> None:
+    from tasks.bench.generate.results.examiners import side_by_side
+
+    if table != "accuracy":
+        raise BadInput(f"--table {table} is of one benchmark; leave out --against")
+    rows, over = side_by_side(one.examined, other.examined, slices)
+    print_table("examiners", [row.model_dump(mode="json") for row in rows], as_json)
+    print_table("agreement", [row.model_dump(mode="json") for row in over], as_json)
+    notes = [f"{each.bench} was written by {each.author}" for each in (one.examined, other.examined)]
+    if one.examined.author == other.examined.author:
+        notes.append("both have one author: what differs is chance, or how they were made")
+    for note in dict.fromkeys([*notes, *one.notes, *other.notes]):
         print(f"curate: {one_line(note)}", file=sys.stderr)
 
 
@@ -194,7 +216,8 @@ def audit(
     marked = _marked(store, bench, answer_version or ())
     opened = Store.existing(store)
     answers = [AuditAnswer.model_validate(row) for row in opened.read("audit_answers").to_dicts()]
-    rows = audit_rows(marked.items, answers, marked.answers, found_blind(opened, 1), answer_version or ())
+    found, blind = marked.examined, found_blind(opened, 1)
+    rows = audit_rows(found.items, answers, found.answers, blind, answer_version or (), found.author)
     print_table("audit", [row.model_dump(mode="json") for row in rows], as_json)
     for note in marked.notes:
         print(f"curate: {one_line(note)}", file=sys.stderr)
@@ -202,17 +225,16 @@ def audit(
 
 @dataclass(frozen=True)
 class _Marked:
-    """A benchmark's kept items, and the models' answers to them."""
+    """A benchmark's kept items and the models' answers to them, with what is to be told beside."""
 
-    items: "list[GeneratedItem]"
-    answers: "dict[str, Marked]"
-    author: str
+    examined: "Examined"
     dropped: dict[str, int]
     notes: list[str]
 
 
 def _marked(store: str, bench: str, versions: "list[str] | tuple[str, ...]") -> _Marked:
     from tasks.bench.generate.results.accuracy import mark
+    from tasks.bench.generate.results.examiners import Examined
     from tasks.bench.generate.standing import read_bench
     from tasks.bench.generate.steps import STAND_INS
     from tasks.storage.queries.benches.generated_items import kept_items
@@ -225,4 +247,5 @@ def _marked(store: str, bench: str, versions: "list[str] | tuple[str, ...]") -> 
     embedded = [each.partition("=")[0] for each in made.bench.providers if each.endswith("=embedded")]
     author = made.standings[0].description.version if made.standings else ""
     notes = [STAND_INS.format(", ".join(embedded))] if embedded else []
-    return _Marked(kept.items, mark(kept.items, answers, versions), author, kept.dropped, notes)
+    marked = mark(kept.items, answers, versions)
+    return _Marked(Examined(bench, made.bench.capability, author, kept.items, marked), kept.dropped, notes)

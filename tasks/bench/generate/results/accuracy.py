@@ -113,8 +113,10 @@ def _row(name: str, model: str, each: Marked, ids: set[str], common: set[str], a
 
 def wrote(version: str, author: str) -> bool:
     """Whether a model's version is of the same vendor's model as the author's."""
-    writer = author.partition("+")[0]
-    return bool(writer) and version.partition("+")[0] == writer
+    writer, model = author.partition("+")[0], version.partition("+")[0]
+    if model.startswith("gemini-"):  # vendor gemini of a models file is google in a provider's version
+        model = f"google-{model.removeprefix('gemini-')}"
+    return bool(writer) and model == writer
 
 
 def _ranked(rows: list[AccuracyRow]) -> list[AccuracyRow]:

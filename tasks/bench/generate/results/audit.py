@@ -10,7 +10,7 @@ from schemas.generated import GeneratedDescription, GeneratedItem
 from schemas.generated_results import AuditAnswer, AuditMode, AuditRow
 from tasks.bench.generate.items import LETTERS, arranged, prompt_of
 from tasks.bench.generate.making import Work
-from tasks.bench.generate.results.accuracy import Marked, one_version
+from tasks.bench.generate.results.accuracy import Marked, one_version, wrote
 from tasks.bench.generate.results.letters import letter_of
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
@@ -99,8 +99,11 @@ def audit_rows(
     marked: Mapping[str, Marked],
     leaked: Collection[str],
     versions: Collection[str] = (),
+    author: str = "",
 ) -> list[AuditRow]:
     """Every figure by level. `marked`: the models' ordinary answers; `leaked`: items that blind models get.
+
+    `author`: version of the model that wrote the items.
 
     Raises BadInput when a model has answers of several versions and `versions` does not name one of them. Moved keys
     are compared with ordinary answers of the same version alone.
@@ -117,7 +120,8 @@ def audit_rows(
         rows.append(
             _figure("leaked_items", "", level or "all", len(ids & set(leaked)), len(ids), "every model gets them blind")
         )
-    return rows
+    authors = {model for model, version in counted.items() if wrote(version, author)}
+    return [row.model_copy(update={"flags": ["wrote_items"]}) if row.model in authors else row for row in rows]
 
 
 def _right(
@@ -164,4 +168,4 @@ def _spread(level: str, of_mode: Mapping[tuple[str, AuditMode], Mapping[str, boo
 
 
 def _figure(measure: str, model: str, level: str, value: float | None, items: int, note: str) -> AuditRow:
-    return AuditRow(measure=measure, model=model, level=level, value=value, items=items, note=note)
+    return AuditRow(measure=measure, model=model, level=level, value=value, items=items, note=note, flags=[])

@@ -7,7 +7,7 @@ import openai
 
 from tasks.providers.production.calls import CallFailed
 from tasks.providers.production.drawn_images import REFUSED, VendorPictures, decoded, model_of
-from tasks.providers.production.openai.client import connect, failures
+from tasks.providers.production.openai.client import connect, failures, rate_limit
 from tasks.runtime.budget import Bill
 
 MODEL, DEFAULT_MODEL = "CURATE_OPENAI_IMAGE_MODEL", "gpt-image-1"
@@ -27,12 +27,15 @@ class OpenAiPictures(VendorPictures):
         body = {"model": self.model_name, "prompt": told, "n": 1, "size": SIZE, "quality": QUALITY}
         with failures():
             try:
-                response = self._client.images.generate(prompt=told, extra_body=body)
+                reply = self._client.images.with_raw_response.generate(prompt=told, extra_body=body)
+                response = reply.parse()
             except openai.BadRequestError as error:
                 if error.code in _REFUSALS:
                     bill.nothing()
                     raise CallFailed(REFUSED, unbilled=True) from None
                 raise
+        if limit := rate_limit(reply.headers, None):
+            self._service.pace.heard(*limit)
         images = getattr(response, "data", None)
         if not images:
             raise CallFailed("malformed_answer")
