@@ -20,6 +20,7 @@ OF_COMMANDS_ALONE = {
     "user",
     "out",
     "orders",
+    "against",
     "answer-version",
     "judge-version",
     "renames",

@@ -37,7 +37,7 @@ class DiffusersPictures:
         self._pipeline = _loaded(folder)
         files = sorted(file for file in folder.rglob("*") if file.suffix in _READ)
         steps = "" if self._steps is None else f"-{self._steps}steps"
-        self.version = f"diffusers-{type(self._pipeline).__name__}-{fingerprint(files)}{steps}"
+        self.version = f"diffusers-{diffusers.__version__}-{type(self._pipeline).__name__}-{fingerprint(files)}{steps}"
         self._one_at_a_time = threading.Lock()
 
     def draw(self, told: str, seed: str) -> bytes | Failed:

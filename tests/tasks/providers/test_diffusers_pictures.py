@@ -15,6 +15,8 @@ from tasks.providers.capabilities import Failed
 from tests.generated_bench import make, settings_for
 
 pytest.importorskip("diffusers", reason="production extra")
+import diffusers
+
 from tests.tasks.providers.small_diffusion import drawn_pipeline
 
 
@@ -41,7 +43,9 @@ def test_words_and_seed_decide_the_image_whatever_was_drawn_before(chosen):
 
 def test_its_version_names_pipeline_weights_and_steps_and_no_path(chosen, folder, tmp_path, monkeypatch):
     version = Providers(chosen)["pictures"].version
-    assert version.startswith("diffusers-StableDiffusionPipeline-") and version.endswith("-2steps")
+    assert version.startswith(f"diffusers-{diffusers.__version__}-StableDiffusionPipeline-") and version.endswith(
+        "-2steps"
+    )
     assert str(folder.parent) not in version
     monkeypatch.delenv("CURATE_DIFFUSERS_STEPS")
     assert Providers(chosen)["pictures"].version == version.removesuffix("-2steps")
