@@ -107,6 +107,11 @@ def make_app(arena: Arena, blocks: gr.Blocks, uploads: Uploads, pictures: Pictur
         kind = "image/jpeg" if content and content.startswith(_JPEG) else "image/png"
         return Response(content, 200 if content else 404, {"cache-control": "private, max-age=3600"}, kind)
 
+    @app.get("/gradio_api/file={path:path}")
+    def own_upload(path: str, request: Request) -> Response:
+        content = uploads.content(path, fingerprint(request.cookies.get(COOKIE, "")))
+        return Response(content, 200 if content else 404, {"cache-control": "no-store"}, "image/png")
+
     @app.post("/gradio_api/upload")
     async def upload(request: Request) -> JSONResponse:
         length = request.headers.get("content-length", "")

@@ -90,6 +90,14 @@ class Uploads:
                 raise bad
         return [each for each in found if isinstance(each, Picture)]
 
+    def content(self, path: str, owner: str) -> bytes | None:
+        """The new file of an upload, for the browser that sent it."""
+        with self._lock:
+            found = self._waiting.get(path)
+        if found is None or found.owner != owner:
+            return None
+        return found.found.png if isinstance(found.found, Picture) else _EMPTY
+
     def discard(self, paths: Sequence[str], owner: str) -> None:
         """Delete uploads whose message was taken; after a refusal they wait for the next try."""
         with self._lock:

@@ -118,13 +118,18 @@ def test_a_known_file_is_not_decoded_and_known_pixels_are_found(door, tmp_path):
     listed.write_text("\n".join(lines))
     known = load_known_hashes([str(listed)])
     guarded = Door(
-        door.nsfw, 0.8, door.moderator, known=known, holds_file=lambda content: known.holds_file(file_digests(content))
+        Scores(Failed("asked too early")),
+        0.8,
+        door.moderator,
+        known=known,
+        holds_file=lambda content: known.holds_file(file_digests(content)),
     )
     with pytest.raises(KnownImage):
         guarded.picture(b"not an image")
     with pytest.raises(KnownImage):
         guarded.picture(image_file(seed=3))
-    assert guarded.picture(image_file(seed=4)).name
+    with pytest.raises(Refused, match=UNAVAILABLE):
+        guarded.picture(image_file(seed=4))
 
 
 @pytest.mark.parametrize(

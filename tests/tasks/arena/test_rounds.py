@@ -198,6 +198,47 @@ def test_named_modes_direct_feedback_and_sharing_are_logged(build):
     assert seen[2][1][0].anonymous is False and seen[2][0]["models"] == ["good-model", "second-model"]
 
 
+def test_all_nine_types_of_records_are_logged_and_read(build):
+    built = build()
+
+    async def rounds(mode, chosen, kinds):
+        for kind in kinds:
+            conversation = await built.say(mode=mode, chosen=chosen)
+            await built.finished(conversation)
+            assert await built.arena.vote(conversation, kind, "", VISIT)
+            assert not await built.arena.vote(conversation, kind, "", VISIT)
+        return conversation
+
+    async def all_types():
+        direct = (RecordType.UPVOTE, RecordType.DOWNVOTE, RecordType.FLAG)
+        last = await rounds(Mode.DIRECT, ("good-model",), direct)
+        assert not await built.arena.share(last, VISIT)
+        votes = (LEFT, RecordType.RIGHT_VOTE, RecordType.TIE_VOTE, RecordType.BOTH_BAD_VOTE)
+        assert await built.arena.share(await rounds(Mode.BATTLE, (), votes), VISIT)
+
+    asyncio.run(all_types())
+    assert {record["type"] for record, _ in built.seen()} == set(RecordType), "and ingest reads every line"
+
+
+def test_a_message_has_so_many_images_and_none_where_no_model_reads_them(build, door):
+    built = build({name: Scripted() for name in ("sees", "looks", "reads", "listens")}, vision=("sees", "looks"))
+    pictures = [door.picture(image_file(seed=seed)) for seed in range(5)]
+
+    async def messages():
+        with pytest.raises(Refused, match="At most 4 images"):
+            await built.say("Look", pictures)
+        for shown, drawn in ((pictures[:4], {"sees", "looks"}), ([], {"reads", "listens"})):
+            conversation = await built.say("Look", shown)
+            assert {side.model.name for side in conversation.sides} == drawn
+            await built.finished(conversation)
+        with pytest.raises(Refused, match="read no images"):
+            await built.say("Look", pictures[:1], conversation)
+        assert len(conversation.prompts) == 1
+
+    asyncio.run(messages())
+    assert len(list((built.folder / "serve_images").iterdir())) == 4, "of refused messages none is kept"
+
+
 def test_records_of_other_shapes_are_no_votes(build):
     arena, whole = build().arena, {"model_name": "a", "messages": [["user", ["Look", ["0" * 32]]], ["assistant", "A"]]}
     vote = {"type": "leftvote", "models": ["", ""], "states": [whole, whole]}

@@ -19,6 +19,7 @@ import httpx
 import PIL.Image
 import pytest
 
+from tasks.arena.answers import Counts
 from tasks.storage.tables import Store
 from tests.arena_client import Visitor, battle_until_killed, notice
 from tests.built_arena import image_file
@@ -154,10 +155,12 @@ def test_only_what_the_page_uses_is_served_and_files_are_their_owners(served):
         logged = next(iter(served.folder.glob("*")), served.folder)
         for hidden in ("/gradio_api/call/vote", "/docs", "/gradio_api/proxy=http://192.0.2.1/", "/monitoring"):
             assert visitor.get(hidden).status_code == 404, hidden
-        assert visitor.get(f"/gradio_api/file={logged.resolve()}").status_code in (403, 404)
+        for place in (logged.resolve(), "/etc/passwd", "http://192.0.2.1/a.png"):
+            assert visitor.get(f"/gradio_api/file={place}").status_code == 404, place
         elsewhere = {"sec-fetch-site": "cross-site"}
         assert visitor.post("/gradio_api/queue/join", json={}, headers=elsewhere).status_code == 404
         visitor.cookies.clear()
+        assert visitor.get(f"/gradio_api/file={path}").status_code == 404, "of another browser's upload"
         assert visitor.post("/gradio_api/upload", files={"files": ("a.jpg", photo)}).status_code == 403
 
 
@@ -172,6 +175,10 @@ def test_a_session_belongs_to_its_browser_and_names_are_nowhere_before_the_vote(
     assert said.startswith("You voted: A is better.") and all(name in said for name in NAMES)
     again = mine.vote(1)
     assert again.startswith("You voted: A is better."), "the first vote stands"
+    health = httpx.get(f"{served.url}/health").json()
+    assert set(health) == {"status", "logs_writable", "models", "answers_coming", *vars(Counts())}
+    assert (health["votes"], health["messages"], health["models"]) == (1, 1, {"answering": 2, "down": 0})
+    assert all(isinstance(each, str | int) for each in health.values() if each is not health["models"])
 
 
 def test_an_annotator_needs_a_key_and_gets_images_and_texts_without_models(served):
@@ -236,7 +243,7 @@ def test_what_annotators_say_over_http_outlives_a_kill_and_gives_the_exact_agree
 def test_a_hundred_sessions_lose_no_vote_while_the_arena_is_killed_and_restarted_twice(place):
     acknowledged: set[str] = set()
     for start in range(3):
-        killed = Served(place / "killed", place / "models.yaml", "--messages-per-minute", "10000")
+        killed = Served(place / "killed", place / "models.yaml", "--messages-per-minute", "10000", "--log-addresses")
         found = battle_until_killed(killed.url, visitors=12, votes_least=34, kill=killed.kill, start=start)
         assert len(found) >= 34
         acknowledged |= found
@@ -249,6 +256,7 @@ def test_a_hundred_sessions_lose_no_vote_while_the_arena_is_killed_and_restarted
         except ValueError:
             halves += 1
     voted = [record["states"][0]["messages"][0][1] for record in whole if "states" in record]
+    assert {record["ip"] for record in whole} == {"127.0.0.1"}, "as --log-addresses wants it"
     assert halves <= 3, "at each kill at most the last line is half"
     assert acknowledged <= set(voted) and len(voted) == len(set(voted))
     store = place / "killed-store"
