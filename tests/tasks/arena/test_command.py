@@ -1,0 +1,69 @@
+"""`curate arena` with what it cannot serve: one line, exit status 2, and nothing of the folder is lost."""
+
+import json
+import socket
+
+import pytest
+
+GOOD = [{"name": name, "base_url": "http://127.0.0.1:1/v1"} for name in "ab"]
+LATER = "vision-tmp-2999-01-01-conv.json"
+
+
+@pytest.fixture
+def arena(curate, tmp_path, monkeypatch):
+    """A function that starts an arena of a models file."""
+    pytest.importorskip("gradio")
+    monkeypatch.delenv("LAB_KEY", raising=False)
+    monkeypatch.setattr("flows.commands.arena.serving.run", lambda *_: pytest.fail("it was served"))
+
+    def started(*options, models=GOOD, logs=tmp_path / "logs"):
+        file = tmp_path / "models.yaml"
+        file.write_text(json.dumps({"models": models}))  # JSON is YAML
+        given = ("--logs", logs) if logs else ()
+        code, out, err = curate("arena", "--models", file, "--no-browser", *given, *options)
+        assert (code, err.count("\n")) == (2, 1), err
+        return err
+
+    return started
+
+
+@pytest.mark.parametrize(
+    ("models", "told"),
+    [
+        ([], "give the list"),
+        (GOOD[:1], "a battle needs two"),
+        ([*GOOD, {**GOOD[0], "name": "c", "vision": True}], "one model has `vision: true`"),
+        ([*GOOD, {**GOOD[0], "name": "c", "wieght": 2}], "Did you mean weight?"),
+        ([*GOOD, {**GOOD[0], "name": "c", "key": "LAB_KEY"}], "model 'c'"),
+    ],
+    ids=["no models", "one model", "one vision model", "unknown key", "missing key"],
+)
+def test_models_that_make_no_arena(arena, tmp_path, models, told):
+    assert told in arena(models=models)
+    assert not (tmp_path / "logs").exists()
+
+
+def test_a_port_that_is_taken(arena):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"--port {port} cannot be used" in arena("--port", port)
+
+
+def test_a_folder_that_cannot_hold_logs(arena, tmp_path, monkeypatch):
+    assert "needs --logs DIR" in arena(logs=None)
+    (tmp_path / "file").write_text("mine")
+    assert "cannot be written" in arena(logs=tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "mine"
+    monkeypatch.setattr("tasks.arena.logs._write_whole", _full)
+    assert "cannot be written (No space left on device)" in arena()
+
+
+def _full(*_):
+    raise OSError(28, "No space left on device")
+
+
+def test_a_clock_that_is_behind_the_logs(arena, tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / LATER).write_text("{}\n")
+    assert "holds lines of 2999-01-01, and this machine's clock says" in arena()
+    assert (tmp_path / "logs" / LATER).read_text() == "{}\n"
