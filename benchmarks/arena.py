@@ -2,7 +2,8 @@
 
 The peer is the same application when it repaints the page on every piece of an answer. The models are scripted: the
 first word comes after half a second, then 60 words a second. `first_word_added` is the share that the arena adds to
-that half second. CPU is that of the server's process, from Linux's /proc.
+that half second; of several battles, which all begin in the same instant, that includes waiting for the others. CPU is
+that of the server's process, from Linux's /proc.
 
     python -m benchmarks.arena
 """
@@ -23,7 +24,9 @@ from typing import Any
 import httpx
 
 WORDS, FIRST_SECONDS, WORDS_A_SECOND = 240, 0.5, 60.0
-FEW, MANY = 4, 40
+ONE, FEW, MANY = 1, 4, 40
+ALONE = 5
+"""Battles one after another that the first word of a battle alone is measured on."""
 
 
 class Scripted:
@@ -118,7 +121,10 @@ def measure(update_seconds: float, at_once: int) -> tuple[float, float, float]:
                 for thread in threads:
                     thread.join()
                 wall = time.monotonic() - began
-                return (_cpu_seconds(server.pid) - before) / at_once, wall, statistics.median(took)
+                cpu = (_cpu_seconds(server.pid) - before) / at_once
+                for _ in range(ALONE - 1 if at_once == 1 else 0):
+                    battle(url, took)
+                return cpu, wall, statistics.median(took)
             finally:
                 server.kill()
 
@@ -139,14 +145,14 @@ def _cpu_seconds(process: int) -> float:
 
 
 def run() -> list[dict[str, Any]]:
-    """Both rows."""
+    """A row for one battle, a few and many."""
     rows = []
-    for at_once in (FEW, MANY):
+    for at_once in (ONE, FEW, MANY):
         ours, wall, first = measure(0.25, at_once)
         theirs, their_wall, _ = measure(0.0, at_once)
         rows.append(
             {
-                "bench": f"arena: {at_once} battles at once",
+                "bench": f"arena: {at_once} battle{'s at once' if at_once > 1 else ''}",
                 "n": at_once,
                 "ours_s": round(ours, 3),
                 "peer": "the same page, repainted on every piece",

@@ -20,7 +20,7 @@ def arena(curate, tmp_path, monkeypatch):
         file = tmp_path / "models.yaml"
         file.write_text(json.dumps({"models": models}))  # JSON is YAML
         given = ("--logs", logs) if logs else ()
-        code, out, err = curate("arena", "--models", file, "--no-browser", *given, *options)
+        code, _, err = curate("arena", "--models", file, "--no-browser", *given, *options)
         assert (code, err.count("\n")) == (2, 1), err
         return err
 
