@@ -26,6 +26,16 @@ class Visitor:
         """Everything that the page is told until the answers have ended."""
         return self._send(self._say, [{"text": text, "files": []}, None, accepted], session)
 
+    def told_first(self, text: str) -> tuple[str, int, int]:
+        """What a page is told at once of its message: kind, place in the queue (0 is next), how many wait."""
+        data = [{"text": text, "files": []}, None, True]
+        body = {"data": data, "fn_index": self._say, "session_hash": self._session, "trigger_id": None}
+        self.client.post("/gradio_api/queue/join", json=body).raise_for_status()
+        with self.client.stream("GET", "/gradio_api/queue/data", params={"session_hash": self._session}) as stream:
+            line = next(line for line in stream.iter_lines() if line.startswith("data:"))
+        told = json.loads(line.removeprefix("data:"))
+        return told["msg"], told.get("rank"), told.get("queue_size")
+
     def vote(self, which: int = 0, words: str = "", session: str | None = None) -> str:
         """What the page says of a vote once it has been cast."""
         self.told = self._send(self._vote + which, [None, [], words], session)

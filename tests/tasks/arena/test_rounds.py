@@ -1,6 +1,7 @@
 """Battles, votes and what is logged of them: read back by the code that `curate ingest` reads logs with."""
 
 import asyncio
+import io
 import threading
 
 import pytest
@@ -287,6 +288,29 @@ def test_forgetting_writes_the_list_that_takedowns_read(build):
     ids = asyncio.run(forgotten())
     assert set((built.folder / "takedown_requests.txt").read_text().splitlines()) == ids
     assert ids == {seen.conv_id for _, found in built.seen() for seen in found}
+
+
+def test_what_visitors_forgot_is_taken_down_and_what_an_address_said_too(build, curate, tmp_path, monkeypatch):
+    monkeypatch.setenv("CURATE_USER_KEY", KEY.decode())
+    built = build()
+
+    async def said():
+        for number, text in enumerate(["Forget me", "Keep me", "By address"]):
+            visit = Visit(f"browser {number}", f"203.0.113.{number}")
+            conversation = await built.say(text, visit=visit)
+            await built.finished(conversation)
+            if number == 0:
+                await built.arena.forget(conversation, visit)
+
+    asyncio.run(said())
+    store = ingested(built.folder, tmp_path / "store")
+    asked = (built.folder / "takedown_requests.txt").read_text()
+    monkeypatch.setattr("sys.stdin", io.StringIO(asked))
+    code, _, err = curate("takedown", "--store", store.root, "--yes", "--skip-unknown", "-")
+    assert code == 0, err
+    code, _, err = curate("takedown", "--store", store.root, "--yes", "--user", "203.0.113.2")
+    assert code == 0, err
+    assert store.read("conversations").height == 2 and "Keep me" in str(store.read("conversations").to_dicts())
 
 
 def test_forgetting_what_no_model_answered_drops_its_images_and_asks_for_nothing(build, door):

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -179,6 +180,22 @@ def test_a_session_belongs_to_its_browser_and_names_are_nowhere_before_the_vote(
     assert set(health) == {"status", "logs_writable", "models", "answers_coming", *vars(Counts())}
     assert (health["votes"], health["messages"], health["models"]) == (1, 1, {"answering": 2, "down": 0})
     assert all(isinstance(each, str | int) for each in health.values() if each is not health["models"])
+
+
+def test_who_waits_for_others_is_told_the_place_in_the_queue(place, chat_port):
+    models = models_file(place / "slow.yaml", chat_port, ("slow-model", "good-model"))
+    running = Served(place / "slow", models, "--answers-at-once", "1")
+    try:
+        first, second = Visitor(running.url), Visitor(running.url)
+        busy = threading.Thread(target=lambda: pytest.raises(httpx.HTTPError, first.say, "Hello"))
+        busy.start()
+        until = time.monotonic() + 20
+        while httpx.get(f"{running.url}/health").json()["answers_coming"] == 0 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert second.told_first("And me?") == ("estimation", 0, 1), "the next of one who waits"
+    finally:
+        running.kill()
+        busy.join()
 
 
 def test_an_annotator_needs_a_key_and_gets_images_and_texts_without_models(served):
