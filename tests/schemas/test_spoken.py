@@ -31,6 +31,7 @@ OF_COMMANDS_ALONE = {
     "bench",
     "levels",
     "answers",
+    "against",
     "model",
     "votes",
     "battles",
