@@ -17,6 +17,7 @@ from tasks.bench.generate.results.examiners import Examined, side_by_side
 from tasks.evaluate.answers import ask_models
 from tasks.evaluate.sources import bench_of
 from tasks.providers import Providers
+from tasks.storage.queries.benches.generated_items import kept_items
 from tasks.storage.tables import frame_of
 from tests.builders import decision
 from tests.generated_bench import make, settings_for
@@ -135,6 +136,31 @@ def test_the_command_prints_both(store, curate):
     assert min(seen["accuracy"], seen["against"]) >= 0.95 and "stand_in" in seen["flags"]
     assert {row["slice"] for row in rows if row["table"] == "agreement"} >= {"overall", "level:easy", "level:hard"}
     assert "second was written by other-author-1" in err
+
+
+def test_ranks_are_drawn_as_a_heat_map(store, curate, tmp_path):
+    drawn, asked = tmp_path / "ranks.svg", ("bench", "accuracy", "--store", store.root, "--bench", "scenes", "--svg")
+    status, out, err = curate(*asked, drawn, "--table", "ranks")
+    assert status == 0 and "scene-viewer" in out and str(drawn) in err
+    assert drawn.read_text().count("<text") + drawn.read_text().count("<use") > 12
+    assert curate(*asked, drawn)[0] == curate(*asked, tmp_path / "ranks.png", "--table", "ranks")[0] == 2
+
+
+def test_an_audit_says_before_what_it_would_cost(store, curate, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    models, prices = tmp_path / "models.yaml", tmp_path / "prices.yaml"
+    entries = [{"name": "m", "vendor": "openai", "model": "m"}, {"name": "v", "vendor": "embedded", "model": "blind"}]
+    models.write_text(json.dumps({"models": entries}))
+    image = "image: {tile_pixels: 32, tiles_max: 1536, tokens_a_tile: 1}"
+    prices.write_text(f"tokens:\n  openai-m: {{input_usd_per_million: 1, output_usd_per_million: 4, {image}}}\n")
+    asked = ("bench", "audit", "--store", store.root, "--bench", "scenes", "--models", models, "--prices", prices)
+    before = store.height("audit_answers")
+    every, blind = (curate(*asked, "--dry-run", "--modes", modes) for modes in ("blind,all_a", "blind"))
+    items = len(kept_items(store, "scenes").items)
+    assert every[0] == blind[0] == 0 and len(every[1].splitlines()) == 1, "embedded models cost nothing"
+    assert "at most $" in every[1]
+    assert f"{2 * items} calls" in every[1] and f"{items} calls" in blind[1]
+    assert store.height("audit_answers") == before
 
 
 @pytest.mark.parametrize(
