@@ -163,6 +163,26 @@ def test_an_audit_says_before_what_it_would_cost(store, curate, tmp_path, monkey
     assert store.height("audit_answers") == before
 
 
+def test_a_file_of_answers_is_marked_by_the_keys(store, curate, tmp_path):
+    items, before = kept_items(store, "basics").items, store.read("answers")
+    rows = [{"item_id": each.item_id, "prediction": f"[{each.key}]"} for each in items[1:]]
+    rows += [{"item_id": items[0].item_id, "prediction": "none of them"}, {"item_id": "other", "prediction": "[A]"}]
+    file = tmp_path / "answers.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = ("judge", "submit", file, "--store", store.root, "--bench", "basics", "--model", "filed", "--json")
+    try:
+        assert curate(*asked, "--dry-run")[0] == 0 and store.read("answers").equals(before)
+        status, out, err = curate(*asked)
+        overall = json.loads(out.splitlines()[0])
+        assert status == 0 and "unknown 1: other" in err
+        assert (overall["right"], overall["unreadable"], overall["of"]) == (len(items) - 1, 1, len(items))
+        assert f"{len(items)} answers, 0 of them new" in curate(*asked)[2]
+        status, _, err = curate(*asked, "--with-reference")
+        assert status == 2 and "no judge is asked" in err and len(err.splitlines()) == 1
+    finally:
+        store.replace("answers", before)
+
+
 @pytest.mark.parametrize(
     ("against", "said"),
     [
