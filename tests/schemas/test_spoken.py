@@ -31,7 +31,6 @@ OF_COMMANDS_ALONE = {
     "bench",
     "levels",
     "answers",
-    "against",
     "model",
     "votes",
     "battles",
