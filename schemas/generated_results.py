@@ -111,7 +111,7 @@ class ExaminerRow(Row):
     own_favour: float | None
     """How much better it does on the benchmark that it wrote than models that wrote neither; null for other models."""
     flags: list[str]
-    """Those of its two rows of accuracy, as flag:<benchmark>, and versions_differ."""
+    """Those of its two rows of accuracy, with :<benchmark> if they are of one alone; versions_differ."""
 
 
 class ExaminersRow(Row):

@@ -17,6 +17,7 @@ from schemas.settings import Settings
 from tasks.runtime.untrusted import one_line
 
 if TYPE_CHECKING:
+    from schemas.run import Estimate
     from tasks.bench.generate.results.examiners import Examined
 
 SLICES = ("overall", "level", "aspect", "type")
@@ -72,7 +73,7 @@ def generate(
 
 
 def _print_estimate(settings: Settings) -> None:
-    from flows.commands.estimate import in_words
+    from flows.commands.estimate import tokens_in
     from schemas.policy import GeneratedRule
     from tasks.bench.generate.capability_files import levels, load_capability
     from tasks.bench.generate.cost import estimate
@@ -81,17 +82,10 @@ def _print_estimate(settings: Settings) -> None:
     from tasks.runtime.prices import load_prices
 
     wanted, providers = settings.generate, Providers(settings.providers)
-    rule, counter = load_policy(settings.policy).generated or GeneratedRule(), providers["tokens"]
+    rule = load_policy(settings.policy).generated or GeneratedRule()
     prices, capability = load_prices(settings.prices), load_capability(wanted.capability)
-
-    def count(text: str) -> int:
-        return int(counter.count_tokens([text])[0])
-
-    found = estimate(wanted, capability, levels(), rule, providers, prices, count)
-    for row in found:
-        print(in_words(row))
-    if not found:
-        print("no paid service is chosen; it would cost nothing")
+    found = estimate(wanted, capability, levels(), rule, providers, prices, tokens_in())
+    _print_rows(found)
     print("curate: images are screened by the chosen providers, too; that is not counted here", file=sys.stderr)
 
 
@@ -140,6 +134,9 @@ def accuracy(
         str | None,
         typer.Option("--against", help="Another benchmark of the capability in this store: both, side by side."),
     ] = None,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", help="With --table ranks: also write a heat map of ranks to this file.")
+    ] = None,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Accuracy of every model on the items that all of them answered, with intervals and coverage."""
@@ -152,6 +149,8 @@ def accuracy(
             raise BadInput(f"--slice {known_values(name, SLICES)}")
     if table not in ("accuracy", "ranks"):
         raise BadInput(f"--table {known_values(table, ('accuracy', 'ranks'))}")
+    if svg and (table != "ranks" or svg.suffix != ".svg"):
+        raise BadInput(f"--svg {str(svg)!r}: give --table ranks with it, and a name that ends in .svg")
     marked = _marked(store, bench, answer_version or ())
     if against is not None:
         _print_side_by_side(marked, _marked(store, against, answer_version or ()), chosen, table, as_json)
@@ -162,12 +161,26 @@ def accuracy(
         raise BadInput(f"--bench {bench!r}: no model has answered; run `curate judge answer --bench {bench}`")
     if table == "ranks":
         print_table("ranks", rank_table(rows), as_json)
+        if svg:
+            _write_heat_map(rank_table(rows), svg)
     else:
         print_table("accuracy", [row.model_dump(mode="json") for row in rows], as_json)
     notes = levels_that_do_not_fall(rows)
     notes += [f"left out: {reason} {count:,}" for reason, count in marked.dropped.items()]
     for note in [*notes, *marked.notes]:
         print(f"curate: {one_line(note)}", file=sys.stderr)
+
+
+def _write_heat_map(ranks: list[dict[str, object]], svg: Path) -> None:
+    import numpy as np
+
+    from tasks.report.figures import matrix
+
+    slices = [str(row["slice"]) for row in ranks]
+    models = [name for name in ranks[0] if name != "slice"]
+    values = np.array([[row.get(model) for row in ranks] for model in models], np.float64)  # null becomes NaN
+    svg.write_text(matrix(models, slices, values, low_is_dark=True), encoding="utf-8")
+    print(f"curate: heat map of ranks: {svg}", file=sys.stderr)
 
 
 def _print_side_by_side(one: "_Marked", other: "_Marked", slices: list[str], table: str, as_json: bool) -> None:
@@ -198,6 +211,9 @@ def audit(
     ] = None,
     budget: opt.BudgetOption = None,
     prices: opt.PricesOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only estimate calls and US dollars; send and write nothing.")
+    ] = False,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Ask models again without the image, with the description instead, and with every key at A or at the end."""
@@ -212,6 +228,9 @@ def audit(
             raise BadInput(f"--modes {known_values(mode, MODES)}")
     chosen = {"models": models, "generated": bench, "audit_modes": given}
     settings = settings_of(store=store, budget=budget, prices=prices, evaluate=chosen)
+    if dry_run:
+        _print_audit_estimate(settings)
+        return
     run_stages(settings, ("flows.generate", "audit"))
     marked = _marked(store, bench, answer_version or ())
     opened = Store.existing(store)
@@ -221,6 +240,29 @@ def audit(
     print_table("audit", [row.model_dump(mode="json") for row in rows], as_json)
     for note in marked.notes:
         print(f"curate: {one_line(note)}", file=sys.stderr)
+
+
+def _print_audit_estimate(settings: Settings) -> None:
+    from flows.commands.estimate import tokens_in
+    from schemas.generated_results import AuditMode
+    from tasks.bench.generate.results.audit_cost import estimate_audit
+    from tasks.evaluate.sources import to_ask
+    from tasks.runtime.prices import load_prices
+    from tasks.storage.tables import Store
+
+    chosen, opened = settings.evaluate, Store.existing(settings.store)
+    modes = [AuditMode(mode) for mode in chosen.audit_modes]
+    prices = load_prices(settings.prices)
+    _print_rows(estimate_audit(opened, chosen.generated or "", to_ask(settings), modes, prices, tokens_in()))
+
+
+def _print_rows(found: "list[Estimate]") -> None:
+    from flows.commands.estimate import in_words
+
+    for row in found:
+        print(in_words(row))
+    if not found:
+        print("no paid service is chosen, or nothing is left to ask; it would cost nothing")
 
 
 @dataclass(frozen=True)

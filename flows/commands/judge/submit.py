@@ -30,6 +30,7 @@ from tasks.runtime.untrusted import json_text, one_line
 
 if TYPE_CHECKING:
     from schemas.settings import Settings
+    from tasks.evaluate.submission.answers import Submission
     from tasks.evaluate.submission.judged import Plan
 
 _NAMED = 5
@@ -77,11 +78,23 @@ def submit(
     as_json: JsonOption = False,
     seed: SeedOption = 0,
 ) -> None:
-    """Judge a model's answers: one opponent an item and some battles with the reference; print the board."""
+    """Judge a model's answers: one opponent an item and some battles with the reference; print the board.
+
+    Answers to a benchmark made on demand are marked by its keys, and its accuracy is printed.
+    """
     from flows.before_work import check_before_work
+    from flows.commands.judge.submit_keyed import is_keyed, submit_keyed
     from tasks.evaluate.submission.judged import plan_of
     from tasks.storage.tables import Store
 
+    if is_keyed(store, bench):
+        if judge != "embedded" or with_reference or hidden or battles or batch:
+            raise BadInput(
+                f"--bench {bench!r} has keys, and no judge is asked; leave out --judge, --with-reference, --hidden, "
+                "--battles and --batch"
+            )
+        submit_keyed(store, bench, answers, model, dry_run, as_json)
+        return
     if elo_order not in _ORDERS:
         raise BadInput(f"--elo-order {known_values(elo_order, _ORDERS)}")
     if battles and (battles.is_dir() or not battles.parent.is_dir()):
@@ -134,15 +147,20 @@ def print_board(board: Sequence[SubmissionRating], as_json: bool) -> None:
 def _say_what(plan: "Plan") -> None:
     """What the file holds, and what is judged, on stderr."""
     handed = plan.submission
+    say_read(handed)
+    left_out = ", ".join(f"{why.replace('_', ' ')} {count:,}" for why, count in sorted(plan.items.left_out.items()))
+    told = f"; items that are not judged: {left_out}" if left_out else ""
+    print(f"curate: {len(handed.answers):,} answers, {len(plan.wanted) // 2:,} battles{told}", file=sys.stderr)
+
+
+def say_read(handed: "Submission") -> None:
+    """Rows of the file that do not count, and items without an answer, on stderr."""
     for what, names in (
         ("missing", handed.missing), ("unknown", handed.unknown), ("double", handed.double), ("empty", handed.empty)
     ):  # fmt: skip
         if names:
             some = ", ".join(one_line(name, 60) for name in names[:_NAMED])
             print(f"curate: {what} {len(names):,}: {some}{' …' if len(names) > _NAMED else ''}", file=sys.stderr)
-    left_out = ", ".join(f"{why.replace('_', ' ')} {count:,}" for why, count in sorted(plan.items.left_out.items()))
-    told = f"; items that are not judged: {left_out}" if left_out else ""
-    print(f"curate: {len(handed.answers):,} answers, {len(plan.wanted) // 2:,} battles{told}", file=sys.stderr)
 
 
 def _say_cost(settings: "Settings", plan: "Plan") -> None:

@@ -87,6 +87,8 @@ def description_problem(
     words = words_of(reply.description)
     if not words or len(words) > level.words_max:
         return f"{len(words)} words, of at most {level.words_max}"
+    if any(word.isdecimal() and int(word) > level.number_max for word in words):
+        return f"a number over {level.number_max}"
     if not reply.topic_word.strip() or len(reply.key_words) not in KEY_WORDS:
         return f"{len(reply.key_words)} key words"
     if any(mentions(reply.topic_word, word) for word in kept_out):

@@ -20,7 +20,6 @@ from tasks.bench.generate.standing import Made, read_bench
 from tasks.bench.generate.word_graph import mean_cosine
 from tasks.providers import Providers
 from tasks.runtime.timing import timed
-from tasks.storage.queries.benches.generated_items import kept_items
 from tasks.storage.tables import Store
 from tasks.storage.tombstones import Tombstones
 from tasks.storage.user_ids import store_key
@@ -75,10 +74,8 @@ def write_questions(settings: Settings, providers: Providers, rule: GeneratedRul
 def ask_again(settings: Settings, models: Sequence[AskedModel], modes: Collection[AuditMode]) -> StageReport:
     """Ask the kept items of a benchmark again in these modes. Writes `audit_answers`."""
     store, work, name = Store.open(settings.store), Work(), settings.evaluate.generated or ""
-    descriptions = {each.description.description_id: each.description for each in read_bench(store, name).standings}
-    every = {item.item_id: item for item in read_bench(store, name).items}
-    kept = set(kept_items(store, name).conversations["conversation_id"])
-    audit.ask_again(store, [every[i] for i in every if i in kept], descriptions, models, modes, work)
+    items, descriptions = audit.audited(store, name)
+    audit.ask_again(store, items, descriptions, models, modes, work)
     return _report("audit", work)
 
 

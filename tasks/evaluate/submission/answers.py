@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 import polars as pl
@@ -12,13 +12,32 @@ import polars as pl
 from schemas.errors import BadInput, why_unreadable
 from schemas.judging import Answer, AnswerState
 from tasks.storage.queries.benches.visit_battles import REFERENCE
-from tasks.storage.queries.benches.written_items import ItemForJudging
 
 _ITEM, _FAMILY = ("item_id", "question_id", "item"), ("family", "instruction_category")
 _TEXT = ("prediction", "output", "answer", "text")
 """Names of columns; the first one present is used. Of VisIT-Bench's sheets also `MODEL prediction`."""
 SUFFIXES = (".csv", ".jsonl", ".parquet")
 NAME_CHARACTERS_MAX = 100
+
+
+class Answerable(Protocol):
+    """An item that a submission may answer."""
+
+    @property
+    def item_id(self) -> str:
+        """The conversation of the item."""
+
+    @property
+    def family(self) -> str:
+        """Its family, beside which an instruction names the item."""
+
+    @property
+    def instruction(self) -> str:
+        """What is asked."""
+
+    @property
+    def document_id(self) -> str:
+        """Content id, as in `answers`."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +61,7 @@ class Submission:
         return self.answers[0].version
 
 
-def read_submission(path: Path, model: str, items: Sequence[ItemForJudging]) -> Submission:
+def read_submission(path: Path, model: str, items: Sequence[Answerable]) -> Submission:
     """Raises BadInput for a file that cannot be read, has no answer to an item, or a name that cannot be used."""
     _check_name(model)
     known = {item.item_id: item for item in items}
@@ -74,7 +93,7 @@ def _check_name(model: str) -> None:
         raise BadInput(f"--model {model!r} is the name of the verified reference; give another one")
 
 
-def _by_instruction(items: Sequence[ItemForJudging]) -> dict[tuple[str, str], str | None]:
+def _by_instruction(items: Sequence[Answerable]) -> dict[tuple[str, str], str | None]:
     """(family, instruction) -> item; None where several items share them."""
     found: dict[tuple[str, str], str | None] = {}
     for item in items:
@@ -144,7 +163,7 @@ def _line(line: bytes, path: Path, number: int) -> dict[str, Any]:
     return row
 
 
-def _answer(item: ItemForJudging, model: str, version: str, text: str) -> Answer:
+def _answer(item: Answerable, model: str, version: str, text: str) -> Answer:
     return Answer(
         question_id=item.item_id,
         model=model,

@@ -12,11 +12,13 @@ from tasks.bench.generate.items import LETTERS, arranged, prompt_of
 from tasks.bench.generate.making import Work
 from tasks.bench.generate.results.accuracy import Marked, one_version, wrote
 from tasks.bench.generate.results.letters import letter_of
+from tasks.bench.generate.standing import read_bench
 from tasks.providers.capabilities import ChatMessage, ChatModel, Failed
 from tasks.providers.chat import chat_model
 from tasks.runtime.parallel import map_as_done
 from tasks.runtime.progress import progress
 from tasks.storage.arriving import arriving
+from tasks.storage.queries.benches.generated_items import kept_items
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.tables import Store
 
@@ -47,6 +49,36 @@ def asked_as(item: GeneratedItem, mode: AuditMode, description: str) -> Asked:
     return Asked(item, mode, prompt_of(item.question, options), key)
 
 
+def audited(store: Store, bench: str) -> tuple[list[GeneratedItem], dict[str, GeneratedDescription]]:
+    """(kept items, description id -> description). Raises BadInput as `kept_items` does."""
+    standings = read_bench(store, bench).standings
+    return kept_items(store, bench).items, {each.description.description_id: each.description for each in standings}
+
+
+def unasked(
+    store: Store,
+    items: Sequence[GeneratedItem],
+    descriptions: Mapping[str, GeneratedDescription],
+    asked: AskedModel,
+    modes: Collection[AuditMode],
+) -> list[Asked]:
+    """What a model has not answered yet in these modes."""
+    known = set(store.read("audit_answers", ["item_id", "model", "mode", "version"]).iter_rows())
+    return [
+        asked_as(item, mode, descriptions[item.description_id].description)
+        for item, mode in product(items, sorted(modes))
+        if (item.item_id, asked.name, mode, asked.version) not in known
+    ]
+
+
+def images_of(images: StoredImages, again: Asked) -> tuple[tuple[str, bytes], ...]:
+    """The image that is shown, as (png or jpeg, encoded); none where the audit takes it away."""
+    if again.mode not in (AuditMode.ALL_A, AuditMode.ALL_D):
+        return ()
+    stored = images[again.item.image_id]
+    return ((stored.format, stored.bytes),)
+
+
 def ask_again(
     store: Store,
     items: Sequence[GeneratedItem],
@@ -56,15 +88,10 @@ def ask_again(
     work: Work,
 ) -> None:
     """Ask every model what it has not answered yet in these modes. A failed call stores nothing."""
-    known = set(store.read("audit_answers", ["item_id", "model", "mode", "version"]).iter_rows())
     images = StoredImages(store, "images", "redacted_images")
     connections = [chat_model(asked) for asked in models]  # all, before the first call
     for asked, model in zip(models, connections, strict=True):
-        wanted = [
-            asked_as(item, mode, descriptions[item.description_id].description)
-            for item, mode in product(items, sorted(modes))
-            if (item.item_id, asked.name, mode, asked.version) not in known
-        ]
+        wanted = unasked(store, items, descriptions, asked, modes)
         ask = partial(_ask, model, asked, images)
         with progress(f"audit of {asked.name}", len(wanted)) as advance, arriving(store, "audit_answers") as keep:
             for result in map_as_done(ask, wanted, model.calls_at_once):
@@ -75,11 +102,10 @@ def ask_again(
 
 
 def _ask(model: ChatModel, asked: AskedModel, images: StoredImages, again: Asked) -> AuditAnswer | Failed:
-    item, shown = again.item, tuple[tuple[str, bytes], ...]()
-    if again.mode in (AuditMode.ALL_A, AuditMode.ALL_D):
-        stored = images[item.image_id]
-        shown = ((stored.format, stored.bytes),)
-    reply = model.chat([ChatMessage("user", again.prompt, shown)], f"{asked.name} {item.item_id} {again.mode}")
+    item = again.item
+    reply = model.chat(
+        [ChatMessage("user", again.prompt, images_of(images, again))], f"{asked.name} {item.item_id} {again.mode}"
+    )
     if isinstance(reply, Failed):
         return reply
     return AuditAnswer(

@@ -72,7 +72,9 @@ def _rows(one: Examined, other: Examined, pairs: Mapping[str, tuple[AccuracyRow,
         if len(authors[model]) == 1 and usual:
             more = differences[model] - mean(usual)
             favour = more if authors[model] == [one.bench] else -more
-        flags = [f"{flag}:{bench}" for row, bench in ((a, one.bench), (b, other.bench)) for flag in row.flags]
+        flags = [flag for flag in a.flags if flag in b.flags]
+        flags += [f"{flag}:{one.bench}" for flag in a.flags if flag not in b.flags]
+        flags += [f"{flag}:{other.bench}" for flag in b.flags if flag not in a.flags]
         if one.answers[model].version != other.answers[model].version:
             flags.append("versions_differ")
         row = ExaminerRow(

@@ -17,6 +17,7 @@ from tasks.bench.generate.results.examiners import Examined, side_by_side
 from tasks.evaluate.answers import ask_models
 from tasks.evaluate.sources import bench_of
 from tasks.providers import Providers
+from tasks.storage.queries.benches.generated_items import kept_items
 from tasks.storage.tables import frame_of
 from tests.builders import decision
 from tests.generated_bench import make, settings_for
@@ -132,9 +133,54 @@ def test_the_command_prints_both(store, curate):
     rows = [json.loads(line) for line in out.splitlines()]
     assert status == 0
     seen = next(row for row in rows if row.get("model") == "scene-viewer" and row["slice"] == "overall")
-    assert min(seen["accuracy"], seen["against"]) >= 0.95 and "stand_in:second" in seen["flags"]
+    assert min(seen["accuracy"], seen["against"]) >= 0.95 and "stand_in" in seen["flags"]
     assert {row["slice"] for row in rows if row["table"] == "agreement"} >= {"overall", "level:easy", "level:hard"}
     assert "second was written by other-author-1" in err
+
+
+def test_ranks_are_drawn_as_a_heat_map(store, curate, tmp_path):
+    drawn, asked = tmp_path / "ranks.svg", ("bench", "accuracy", "--store", store.root, "--bench", "scenes", "--svg")
+    status, out, err = curate(*asked, drawn, "--table", "ranks")
+    assert status == 0 and "scene-viewer" in out and str(drawn) in err
+    assert drawn.read_text().count("<text") + drawn.read_text().count("<use") > 12
+    assert curate(*asked, drawn)[0] == curate(*asked, tmp_path / "ranks.png", "--table", "ranks")[0] == 2
+
+
+def test_an_audit_says_before_what_it_would_cost(store, curate, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    models, prices = tmp_path / "models.yaml", tmp_path / "prices.yaml"
+    entries = [{"name": "m", "vendor": "openai", "model": "m"}, {"name": "v", "vendor": "embedded", "model": "blind"}]
+    models.write_text(json.dumps({"models": entries}))
+    image = "image: {tile_pixels: 32, tiles_max: 1536, tokens_a_tile: 1}"
+    prices.write_text(f"tokens:\n  openai-m: {{input_usd_per_million: 1, output_usd_per_million: 4, {image}}}\n")
+    asked = ("bench", "audit", "--store", store.root, "--bench", "scenes", "--models", models, "--prices", prices)
+    before = store.height("audit_answers")
+    every, blind = (curate(*asked, "--dry-run", "--modes", modes) for modes in ("blind,all_a", "blind"))
+    items = len(kept_items(store, "scenes").items)
+    assert every[0] == blind[0] == 0 and len(every[1].splitlines()) == 1, "embedded models cost nothing"
+    assert "at most $" in every[1]
+    assert f"{2 * items} calls" in every[1] and f"{items} calls" in blind[1]
+    assert store.height("audit_answers") == before
+
+
+def test_a_file_of_answers_is_marked_by_the_keys(store, curate, tmp_path):
+    items, before = kept_items(store, "basics").items, store.read("answers")
+    rows = [{"item_id": each.item_id, "prediction": f"[{each.key}]"} for each in items[1:]]
+    rows += [{"item_id": items[0].item_id, "prediction": "none of them"}, {"item_id": "other", "prediction": "[A]"}]
+    file = tmp_path / "answers.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = ("judge", "submit", file, "--store", store.root, "--bench", "basics", "--model", "filed", "--json")
+    try:
+        assert curate(*asked, "--dry-run")[0] == 0 and store.read("answers").equals(before)
+        status, out, err = curate(*asked)
+        overall = json.loads(out.splitlines()[0])
+        assert status == 0 and "unknown 1: other" in err
+        assert (overall["right"], overall["unreadable"], overall["of"]) == (len(items) - 1, 1, len(items))
+        assert f"{len(items)} answers, 0 of them new" in curate(*asked)[2]
+        status, _, err = curate(*asked, "--with-reference")
+        assert status == 2 and "no judge is asked" in err and len(err.splitlines()) == 1
+    finally:
+        store.replace("answers", before)
 
 
 @pytest.mark.parametrize(

@@ -347,6 +347,8 @@ def test_descriptions_are_checked_for_whose_left_it_is_and_for_words_kept_out():
     assert problem("A red cup.", kept_out=("cup",)) == "a topic word that was to be kept out"
     assert problem("A red cup.", words=("a",)) == "1 key words"
     assert problem("red " * 61).startswith("61 words")
+    assert problem("Three red cups.") is None
+    assert problem("Four red cups.") == problem("12 red cups.") == "a number over 3"
 
 
 def test_an_author_that_repeats_itself_is_one_clear_line(tmp_path):
