@@ -4,6 +4,7 @@ Published weights are downloads of gigabytes and take longer an image, so our sh
 """
 
 import hashlib
+import json
 import os
 import tempfile
 from pathlib import Path
@@ -25,7 +26,10 @@ def run() -> list[dict[str, Any]]:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         weights = drawn_pipeline(Path(folder), width=WIDTH, side=SIDE)
-        os.environ |= {"CURATE_DIFFUSERS_WEIGHTS": str(weights), "CURATE_DIFFUSERS_STEPS": str(STEPS)}
+        os.environ |= {
+            "CURATE_DIFFUSERS_WEIGHTS": str(weights),
+            "CURATE_DIFFUSERS_CALL": json.dumps({"num_inference_steps": STEPS}),
+        }
         ours = DiffusersPictures()
         plain: Any = diffusers.DiffusionPipeline.from_pretrained(weights, use_safetensors=True)
         plain.set_progress_bar_config(disable=True)

@@ -1,14 +1,17 @@
 """Image models that diffusers runs on this machine, from a folder of weights.
 
 CURATE_DIFFUSERS_WEIGHTS: a folder as `DiffusionPipeline.save_pretrained` writes it, with safetensors; nothing is
-downloaded and no code of the folder runs. CURATE_DIFFUSERS_STEPS: steps of each image, by default the pipeline's own.
+downloaded and no code of the folder runs. CURATE_DIFFUSERS_CALL: a JSON object of the pipeline's own settings, such as
+{"num_inference_steps": 4, "guidance_scale": 0}.
 """
 
 import hashlib
 import inspect
 import io
+import json
 import os
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +19,12 @@ import diffusers
 import torch
 import transformers
 
-from schemas.errors import BadInput, MissingProvider
+from schemas.errors import BadInput, MissingProvider, known_values
 from tasks.providers.capabilities import Failed
 from tasks.providers.production.drawn_images import REFUSED
 from tasks.providers.production.weights import fingerprint
 
-WEIGHTS, STEPS = "CURATE_DIFFUSERS_WEIGHTS", "CURATE_DIFFUSERS_STEPS"
+WEIGHTS, CALL = "CURATE_DIFFUSERS_WEIGHTS", "CURATE_DIFFUSERS_CALL"
 _INDEX = "model_index.json"
 _READ = (".json", ".txt", ".model", ".safetensors")
 """Files of a pipeline's folder that decide what it draws."""
@@ -33,20 +36,19 @@ class DiffusersPictures:
     calls_at_once = 1
 
     def __init__(self) -> None:
-        folder, self._steps = _folder(), _steps()
-        self._pipeline = _loaded(folder)
+        folder, self._settings = _folder(), _settings()
+        self._pipeline = _loaded(folder, self._settings)
         files = sorted(file for file in folder.rglob("*") if file.suffix in _READ)
-        steps = "" if self._steps is None else f"-{self._steps}steps"
-        self.version = f"diffusers-{diffusers.__version__}-{type(self._pipeline).__name__}-{fingerprint(files)}{steps}"
+        given = "".join(f"+{name}={value}" for name, value in sorted(self._settings.items()))
+        self.version = f"diffusers-{diffusers.__version__}-{type(self._pipeline).__name__}-{fingerprint(files)}{given}"
         self._one_at_a_time = threading.Lock()
 
     def draw(self, told: str, seed: str) -> bytes | Failed:
         """A PNG image; Failed("refused") when the pipeline's own safety checker hides it."""
         noise = torch.Generator("cpu").manual_seed(int(hashlib.sha256(seed.encode()).hexdigest()[:15], 16))
-        steps: dict[str, Any] = {} if self._steps is None else {"num_inference_steps": self._steps}
         try:
             with self._one_at_a_time, torch.inference_mode():
-                drawn = self._pipeline(prompt=told, generator=noise, **steps)
+                drawn = self._pipeline(prompt=told, generator=noise, **self._settings)
         except torch.OutOfMemoryError:
             return Failed("out_of_memory")
         except Exception as error:  # pipelines fail in their own ways; the type is safe to report, the text is not
@@ -68,16 +70,22 @@ def _folder() -> Path:
     return folder
 
 
-def _steps() -> int | None:
-    """Steps of an image from the environment. Raises BadInput for anything but a whole number from 1 to 1000."""
-    given = os.environ.get(STEPS, "")
-    if given and not (given.isascii() and given.isdigit() and 1 <= int(given) <= 1000):
-        raise BadInput(f"{STEPS}={given!r}: a whole number from 1 to 1000 is expected")
-    return int(given) if given else None
+def _settings() -> dict[str, Any]:
+    """The pipeline's own settings, from the environment. Raises BadInput for anything but numbers and texts by name."""
+    try:
+        given = json.loads(os.environ.get(CALL) or "{}")
+    except ValueError:
+        given = None
+    if not isinstance(given, dict) or not all(isinstance(value, int | float | str) for value in given.values()):
+        raise BadInput(f'{CALL}: give a JSON object of numbers and texts, such as {{"num_inference_steps": 4}}')
+    return given
 
 
-def _loaded(folder: Path) -> Any:
-    """The pipeline on its device. Raises MissingProvider when the folder holds none that draws from a text."""
+def _loaded(folder: Path, settings: Mapping[str, Any]) -> Any:
+    """The pipeline on its device. Raises MissingProvider when the folder holds none that draws from a text.
+
+    Raises BadInput for settings that it does not have.
+    """
     on_gpu = torch.cuda.is_available()
     for logging in (diffusers.utils.logging, transformers.utils.logging):
         logging.set_verbosity_error()
@@ -96,9 +104,14 @@ def _loaded(folder: Path) -> Any:
             f"pictures: diffusers cannot load the folder in {WEIGHTS} ({type(error).__name__}); it needs safetensors, "
             "and parts that this version of diffusers knows"
         ) from None
-    if "prompt" not in inspect.signature(pipeline.__call__).parameters:
+    parameters = inspect.signature(pipeline.__call__).parameters
+    if "prompt" not in parameters:
         raise MissingProvider(
             f"pictures: the pipeline in {WEIGHTS} draws no image from a text; take a text-to-image one"
         )
+    known = sorted(parameters.keys() - {"prompt", "generator", "num_images_per_prompt", "return_dict", "output_type"})
+    for name in settings:
+        if name not in known:
+            raise BadInput(f"{CALL}: {type(pipeline).__name__} has no setting {known_values(name, known)}")
     pipeline.set_progress_bar_config(disable=True)
     return pipeline.to("cuda" if on_gpu else "cpu")

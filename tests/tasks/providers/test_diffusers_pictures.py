@@ -28,7 +28,7 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def chosen(folder, monkeypatch):
     monkeypatch.setenv("CURATE_DIFFUSERS_WEIGHTS", str(folder))
-    monkeypatch.setenv("CURATE_DIFFUSERS_STEPS", "2")
+    monkeypatch.setenv("CURATE_DIFFUSERS_CALL", '{"num_inference_steps": 2}')
     return {"pictures": "diffusers"}
 
 
@@ -44,11 +44,11 @@ def test_words_and_seed_decide_the_image_whatever_was_drawn_before(chosen):
 def test_its_version_names_pipeline_weights_and_steps_and_no_path(chosen, folder, tmp_path, monkeypatch):
     version = Providers(chosen)["pictures"].version
     assert version.startswith(f"diffusers-{diffusers.__version__}-StableDiffusionPipeline-") and version.endswith(
-        "-2steps"
+        "+num_inference_steps=2"
     )
     assert str(folder.parent) not in version
-    monkeypatch.delenv("CURATE_DIFFUSERS_STEPS")
-    assert Providers(chosen)["pictures"].version == version.removesuffix("-2steps")
+    monkeypatch.delenv("CURATE_DIFFUSERS_CALL")
+    assert Providers(chosen)["pictures"].version == version.removesuffix("+num_inference_steps=2")
     monkeypatch.setenv("CURATE_DIFFUSERS_WEIGHTS", str(drawn_pipeline(tmp_path, seed=1)))
     assert Providers(chosen)["pictures"].version not in version
 
@@ -82,9 +82,10 @@ def test_a_folder_that_cannot_be_used_is_one_clear_line(chosen, folder, tmp_path
     assert "\n" not in str(told.value) and str(tmp_path) not in str(told.value)
 
 
-def test_steps_that_are_no_number_are_refused(chosen, monkeypatch):
-    monkeypatch.setenv("CURATE_DIFFUSERS_STEPS", "many")
-    with pytest.raises(BadInput, match="CURATE_DIFFUSERS_STEPS='many'"):
+@pytest.mark.parametrize("given", ["many", "[2]", '{"num_inference_steps": [2]}', '{"prompt": "x"}', '{"stepz": 2}'])
+def test_settings_that_the_pipeline_does_not_have_are_refused(chosen, monkeypatch, given):
+    monkeypatch.setenv("CURATE_DIFFUSERS_CALL", given)
+    with pytest.raises(BadInput, match=r"^CURATE_DIFFUSERS_CALL: "):
         _ = Providers(chosen)["pictures"]
 
 
