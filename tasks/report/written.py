@@ -28,7 +28,7 @@ MOST = 20
 def written_parts(store: Store) -> list[Part]:
     """The sections, in reading order; none without a written benchmark that has kept items."""
     benches = sorted(set(store.read("bench_items", ["bench"])["bench"]))
-    facts = {bench: items for bench in benches if (items := facts_of_store(store, bench))}
+    facts = {bench: items for bench in benches if (items := facts_of_store(store, bench, released=True))}
     if not facts:
         return []
     families = _table(FamilyFigures, family_figures, facts)

@@ -33,8 +33,6 @@ from tasks.storage.tables import Store, frame_of
 
 ITEMS = "written/items.parquet"
 """Path in a release."""
-STAND_IN_OBJECTS = "efficientnet"
-"""In the version of the classifier that names objects without Vision; what it says is not released."""
 
 
 def write_items_file(store: Store, staging: Path, versions: Versions, forbidden: Collection[str]) -> int:
@@ -71,7 +69,7 @@ def released_prompts(folder: Path) -> Iterator[str]:
 def _rows(store: Store, versions: Versions, forbidden: Collection[str]) -> Iterator[ReleasedItem]:
     members = {row["item_id"]: row for row in store.read("bench_items").iter_rows(named=True)}
     clean = _clean_texts(store, versions, forbidden) - {text_id(text) for text in hidden_distinctive(store)}
-    seen = objects_of_images(store, but=STAND_IN_OBJECTS)
+    seen = objects_of_images(store, released=True)
     for bench in (SAMPLED, *sorted({row["bench"] for row in members.values()})):
         items = items_for_judging(store, bench)
         authors = {table: providers_of(store, table, items) for table in ("captions", "references")}

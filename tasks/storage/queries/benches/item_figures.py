@@ -15,6 +15,8 @@ from tasks.storage.tables import Store
 MOST_OF_A_FAMILY, MOST_OF_ALL = 3, 20
 """Phrases and objects that are listed."""
 EVERY = "all"
+_STAND_IN = "efficientnet"
+"""In the version of the classifier that names objects without Vision; what it says is in no release."""
 Counted = TypeVar("Counted", str, tuple[str, str])
 Phrases = Callable[[Sequence[str]], list[tuple[str, str]]]
 """(root verb, direct object) of each text (`tasks/providers/embedded/phrases.py`)."""
@@ -81,9 +83,9 @@ class Pictured(Row):
     """Kept items with the object in an image."""
 
 
-def facts_of_store(store: Store, bench: str) -> list[ItemFacts]:
-    """The kept items of a benchmark, by id. Objects are those that were named last."""
-    seen = objects_of_images(store)
+def facts_of_store(store: Store, bench: str, released: bool = False) -> list[ItemFacts]:
+    """The kept items of a benchmark, by id. Objects are those that were named last; `released`: not by the stand-in."""
+    seen = objects_of_images(store, released)
     return [
         ItemFacts(
             item.family, item.instruction, len(item.image_ids), item.split is Split.VALIDATION, item.captions,
@@ -93,11 +95,11 @@ def facts_of_store(store: Store, bench: str) -> list[ItemFacts]:
     ]  # fmt: skip
 
 
-def objects_of_images(store: Store, but: str = "") -> dict[str, list[str]]:
-    """Image -> names of its objects, as measured last; without those of a version that starts with `but`."""
+def objects_of_images(store: Store, released: bool = False) -> dict[str, list[str]]:
+    """Image -> names of its objects, as measured last; `released`: without those of the stand-in."""
     rows = store.read("signals/objects", ["content_id", "names", "version", "measured_at"]).sort("measured_at")
     last = rows.unique("content_id", keep="last", maintain_order=True)
-    return {name: names for name, names, version, _ in last.iter_rows() if not (but and but in version)}
+    return {name: names for name, names, version, _ in last.iter_rows() if not (released and _STAND_IN in version)}
 
 
 def in_images(seen: dict[str, list[str]], image_ids: Sequence[str]) -> list[str]:

@@ -1,5 +1,7 @@
 """What instructions of a written benchmark ask for, and what is in its images."""
 
+import polars as pl
+
 from tasks.images.decode import open_image
 from tasks.providers.embedded.image_embedding import EfficientNet
 from tasks.providers.embedded.objects import ImageNetClasses
@@ -34,6 +36,11 @@ def test_phrases_and_objects_are_counted_for_all_and_for_each_family_and_are_in_
     rows = [(row.family, row.object, row.items) for row in pictured(facts_of_store(store, "b"))]
     assert rows[:4] == [("all", "cat", 4), ("all", "cup", 4), ("all", "dog", 1), ("counting", "cat", 2)]
 
+    assert "efficientnet" in ImageNetClasses.version
+    own = facts_frame("objects", seen).with_columns(version=pl.lit(f"1+{ImageNetClasses.version}"))
+    store.replace("signals/objects", own)
+    assert [part.key for part in written_parts(store)] == ["written_families", "written_asked_for"]
+    store.replace("signals/objects", own.with_columns(version=pl.lit("1+google-vision")))
     families, phrases, objects = written_parts(store)
     assert families.table.filter(family="all").select("bench", "items", "images", "captioned").rows() == [
         ("b", 4, 5, 4)
