@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from schemas.author_replies import WrittenDescription
 from schemas.generated import Capability, CheckQuestion, GeneratedAspect, GeneratedBench, GeneratedDescription, Level
+from tasks.bench.generate.alignment import THINGS
 from tasks.bench.generate.word_graph import WordGraph
 from tasks.bench.generate.wordings import mentions, words_of
 from tasks.providers.capabilities import Author, DescriptionWanted, Failed
@@ -49,6 +50,9 @@ class CellDescriptions:
             asked = sound_checks(checks.checks[: self._level.checks])
             if not asked:
                 failed = Failed("no_check_questions")
+                continue
+            if not self._level.objects_min <= things_asked_about(asked) <= self._level.objects_max:
+                failed = Failed("description_rejected")
                 continue
             return self._row(description_id, number, reply, kept_out, asked, author.version)
         return failed
@@ -98,6 +102,11 @@ def description_problem(
     if any(words == words_of(text) for text in known):
         return "the same as an earlier one"
     return None
+
+
+def things_asked_about(checks: Sequence[CheckQuestion]) -> int:
+    """How many kinds of thing, animal, person or food the check questions ask for: those of the description."""
+    return len({" ".join(words_of(check.element)) for check in checks if check.type in THINGS})
 
 
 def sound_checks(checks: Sequence[CheckQuestion]) -> list[CheckQuestion]:

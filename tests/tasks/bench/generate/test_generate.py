@@ -13,10 +13,11 @@ from schemas.policy import GeneratedRule
 from tasks.bench.generate.alignment import FailedElement, check_answers, failed_elements
 from tasks.bench.generate.aspects import fitting, write_aspects
 from tasks.bench.generate.capability_files import grid_of, known_levels, load_capability
-from tasks.bench.generate.descriptions import description_problem, sound_checks
+from tasks.bench.generate.descriptions import description_problem, sound_checks, things_asked_about
 from tasks.bench.generate.making import TOLD, begin
 from tasks.bench.generate.questions import question_problem
 from tasks.bench.generate.standing import read_bench
+from tasks.bench.generate.steps import write_texts
 from tasks.bench.generate.word_graph import WordGraph
 from tasks.ingest.steps import take_in_items
 from tasks.providers import Providers
@@ -349,6 +350,24 @@ def test_descriptions_are_checked_for_whose_left_it_is_and_for_words_kept_out():
     assert problem("red " * 61).startswith("61 words")
     assert problem("Three red cups.") is None
     assert problem("Four red cups.") == problem("12 red cups.") == "a number over 3"
+
+
+def test_more_things_than_a_level_allows_are_asked_for_again_and_then_dropped(tmp_path):
+    class Crowded(SceneAuthor):
+        def checks(self, description, count):
+            found = super().checks(description, count)
+            thing = next(each for each in found.checks if each.type == "object")
+            more = [thing.model_copy(update={"element": f"{n} kettle"}) for n in "xyz"]
+            return found.model_copy(update={"checks": [*more, *found.checks]})
+
+    settings = settings_for(tmp_path, levels=["easy"], general=1, fine=1)
+    own = {"author": Crowded(), "text_embedding": Providers()["text_embedding"]}
+    assert write_texts.fn(settings, own).counts == {"aspects": 1, "description_rejected": 2}
+    checks = [
+        CheckQuestion(question="?", element=element, type=kind, choices=[], answer="yes", parent=None)
+        for element, kind in (("cup", "object"), ("The cup", "object"), ("dog", "animal"), ("red", "color"))
+    ]
+    assert things_asked_about(checks) == 2
 
 
 def test_an_author_that_repeats_itself_is_one_clear_line(tmp_path):
