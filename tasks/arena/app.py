@@ -23,6 +23,7 @@ from tasks.arena.events import COOKIE
 from tasks.arena.logs import IMAGES
 from tasks.arena.page import CSS
 from tasks.arena.rounds import Arena
+from tasks.arena.streams import Streams
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -163,7 +164,7 @@ class _Guard:
     """Refuses what the page does not use, and adds the policy, other headers and the browser's cookie."""
 
     def __init__(self, app: Any) -> None:
-        self._app = app
+        self._app, self._streams = app, Streams()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -175,7 +176,7 @@ class _Guard:
             await Response("Not found", 404)(scope, receive, send)
             return
         scope["headers"] = _forwarded_in_one(scope["headers"])
-        answer = _Answer(scope, send)
+        answer = _Answer(scope, send, self._streams)
         await self._app(scope, receive, answer.send)
 
 
@@ -195,14 +196,16 @@ def _from_elsewhere(scope: Scope) -> bool:
 class _Answer:
     """One response. The page itself is read as a whole, so that its own scripts get the nonce."""
 
-    def __init__(self, scope: Scope, send: Send) -> None:
-        self._scope, self._send = scope, send
+    def __init__(self, scope: Scope, send: Send, streams: Streams) -> None:
+        self._scope, self._send, self._streams = scope, send, streams
+        self._token = _cookie(scope)
         self._nonce = secrets.token_urlsafe(16)
         self._start: MutableMapping[str, Any] = {}
         self._body = b""
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
         """Pass on a part of the response."""
+        await self._streams.before(self._scope["path"], fingerprint(self._token), message)
         if message["type"] == "http.response.start":
             self._start = message
             message["headers"] = [*message.get("headers", []), *self._headers()]
@@ -227,13 +230,16 @@ class _Answer:
 
     def _headers(self) -> list[tuple[bytes, bytes]]:
         headers = _HEADERS | {"content-security-policy": _POLICY.format(nonce=self._nonce)}
-        if self._scope["path"] == "/" and not self._has_cookie():
+        if self._scope["path"] == "/" and not self._token:
             headers["set-cookie"] = f"{COOKIE}={browser_token()}; Path=/; HttpOnly; SameSite=Strict; Max-Age=31536000"
         return [(name.encode(), value.encode()) for name, value in headers.items()]
 
-    def _has_cookie(self) -> bool:
-        given = dict(self._scope["headers"]).get(b"cookie", b"").decode("latin-1")
-        try:
-            return COOKIE in SimpleCookie(given)
-        except Exception:  # a malformed cookie of another application on this host
-            return False
+
+def _cookie(scope: Scope) -> str:
+    """The browser's token; empty when it has none."""
+    given = dict(scope["headers"]).get(b"cookie", b"").decode("latin-1")
+    try:
+        found = SimpleCookie(given).get(COOKIE)
+    except Exception:  # a malformed cookie of another application on this host
+        return ""
+    return found.value if found else ""

