@@ -90,12 +90,12 @@ def test_a_cut_file_is_refused_or_holds_all_its_pixels(name):
 
 @pytest.mark.parametrize("size", [(SIDE_MAX, SIDE_MAX), (2**31 - 1, 2**31 - 1), (SIDE_MAX + 1, 1), (5001, 5000)])
 def test_a_decompression_bomb_is_refused_before_it_is_decoded(size):
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(ImageRejected) as refused:
         open_image(_claiming(*size))
     assert refused.value.reason is RejectReason.IMAGE_TOO_LARGE
     assert f"{size[0] * size[1]:,}" in refused.value.evidence or f"{size[0]:,}" in refused.value.evidence
-    assert time.monotonic() - started < 0.5
+    assert time.process_time() - started < 0.5
 
 
 BOMBS = {
