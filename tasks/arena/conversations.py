@@ -97,7 +97,7 @@ class Conversation:
     """Token of the browser that opened it."""
     prompts: list[Prompt] = field(default_factory=list)
     moderation: list[str] | None = None
-    """What the door's moderation flagged in the texts before the last answers: nothing; None without such texts."""
+    """Categories of the texts before the last answers that the door let pass; None without such texts."""
     voted: dict[tuple[str, int, int], RecordType] = field(default_factory=dict)
     """State -> vote; in direct chat one of up, down and flag."""
     revealed: bool = False

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -127,7 +128,8 @@ def check(served: Sequence["ArenaModel"], connect: Callable[["ArenaModel"], "Str
 
 
 def door(policy: str, provider: list[str] | None, known_hashes: list[str] | None) -> "Door":
-    """The door's checks: the run's providers, with the thresholds of its policy."""
+    """The door's checks: the run's providers, with the thresholds and the categories of its policy."""
+    from schemas.policy import Action
     from tasks.arena.entrance.door import Door
     from tasks.ingest.known_images import file_digests, load_known_hashes
     from tasks.policy.policy_file import load_policy
@@ -142,11 +144,19 @@ def door(policy: str, provider: list[str] | None, known_hashes: list[str] | None
             "give a policy with one, such as public_release"
         )
     known = load_known_hashes(known_hashes or [])
+
+    def refused(signal: str) -> frozenset[str]:
+        """The categories that rules name which do more than tag; empty, which means all, where one has no list."""
+        lists = [rule.contains_any or [] for rule in rules if rule.signal == signal and rule.action is not Action.TAG]
+        return frozenset(chain.from_iterable(lists)) if all(lists) else frozenset()
+
     return Door(
         nsfw=providers["nsfw"],
         nsfw_probability_max=min(nsfw),
         moderator=providers["moderation"],
         image_moderator=providers["image_moderation"] if "image_moderation" in providers.names else None,
+        refused=refused("moderation.flagged_categories"),
+        refused_of_images=refused("image_moderation.flagged_categories"),
         known=known or None,
         holds_file=lambda content: bool(known) and known.holds_file(file_digests(content)),
     )

@@ -7,7 +7,7 @@ pipeline's providers with the policy's thresholds. A provider that fails closes 
 import hashlib
 import io
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -63,6 +63,10 @@ class Door:
     """Images with this probability or more are refused."""
     moderator: Moderator
     image_moderator: ImageModerator | None = None
+    refused: Collection[str] = ()
+    """Categories of texts that are refused, as the policy names them; empty means all."""
+    refused_of_images: Collection[str] = ()
+    """The same of images."""
     known: KnownImages | None = None
     holds_file: Callable[[bytes], bool] = lambda content: False
     """Whether the bytes of a file are on a list."""
@@ -97,20 +101,28 @@ class Door:
         if self.image_moderator is None:
             return {"nsfw_probability": round(float(probability), 4)}
         moderator = self.image_moderator
-        if _value(lambda: moderator.moderate_images([decoded])).flagged_categories:
-            raise Refused(MODERATED)
-        return {"nsfw_probability": round(float(probability), 4), "flagged_categories": []}
+        found = _value(lambda: moderator.moderate_images([decoded])).flagged_categories
+        return {
+            "nsfw_probability": round(float(probability), 4),
+            "flagged_categories": _passed(found, self.refused_of_images),
+        }
 
     def check_texts(self, texts: Sequence[str]) -> list[str] | None:
-        """What the moderation flags in texts that pass: nothing; None without texts, as nothing was measured.
+        """What the moderation flags in texts that pass; None without texts, as nothing was measured.
 
-        Raises Refused when one of the texts is flagged, or could not be checked.
+        Raises Refused when one of the texts has a category that the policy names, or could not be checked.
         """
         if not texts:
             return None
-        if any(found.flagged_categories for found in _values(lambda: self.moderator.moderate(texts), len(texts))):
-            raise Refused(MODERATED)
-        return []
+        found = _values(lambda: self.moderator.moderate(texts), len(texts))
+        return _passed([category for each in found for category in each.flagged_categories], self.refused)
+
+
+def _passed(found: Collection[str], refused: Collection[str]) -> list[str]:
+    """The categories found, sorted, when none is refused. Raises Refused."""
+    if set(found) & set(refused) if refused else found:
+        raise Refused(MODERATED)
+    return sorted(set(found))
 
 
 def _value(ask: Callable[[], Sequence[Value | Failed]]) -> Value:

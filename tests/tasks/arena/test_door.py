@@ -2,13 +2,16 @@
 
 import asyncio
 import io
+import json
 import time
+from dataclasses import replace
 from random import Random
 
 import numpy as np
 import PIL.Image
 import pytest
 
+from flows.commands.arena.serving import door as opened
 from schemas.signals import Moderation
 from tasks.arena.entrance.door import (
     MODERATED,
@@ -171,6 +174,33 @@ def test_what_the_moderation_measured_is_logged_and_a_new_answer_needs_it_too(bu
     asyncio.run(rounds())
     moderation = [record["arena"]["moderation"]["flagged_categories"] for record, _ in built.seen()]
     assert moderation == [None] * 2 + [[]] * 4, "of an image without words no text was moderated"
+
+
+@pytest.mark.parametrize(
+    ("rules", "passes"),
+    [
+        ([], []),
+        ([("moderation", [], "drop")], []),
+        ([("moderation", ["hate"], "drop"), ("moderation", [], "tag")], ["harassment"]),
+        ([("moderation", ["hate"], "drop"), ("moderation", ["harassment"], "hold")], []),
+        ([("image_moderation", ["hate"], "drop")], []),
+    ],
+    ids=["no rule", "no list", "a list", "two lists", "of images"],
+)
+def test_the_categories_that_the_policy_names_are_refused_and_all_where_it_names_none(tmp_path, rules, passes):
+    nsfw = {"reason": "nsfw", "signal": "nsfw.nsfw_probability", "over": "images", "at_least": 0.8}
+    rows = [
+        {"reason": f"r{number}", "signal": f"{signal}.flagged_categories", "contains_any": listed, "action": action}
+        | {"over": "images" if signal.startswith("image") else "messages"}
+        for number, (signal, listed, action) in enumerate(rules)
+    ]
+    (tmp_path / "policy.yaml").write_text(json.dumps({"name": "own", "about": "Mine.", "rules": [nsfw, *rows]}))
+    guarded = replace(opened(str(tmp_path / "policy.yaml"), None, None), moderator=Says("awful"))
+    if passes:
+        assert guarded.check_texts(["awful"]) == guarded.check_texts(["awful", "fine", "awful too"]) == passes
+    else:
+        with pytest.raises(Refused, match=MODERATED):
+            guarded.check_texts(["awful"])
 
 
 def test_the_whole_conversation_is_moderated_and_a_failure_blames_nobody(build, door):
