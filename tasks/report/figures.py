@@ -1,17 +1,8 @@
-"""Figures as SVG text, drawn by matplotlib: the same bytes for the same data.
+"""Figures as SVG text, drawn by matplotlib: the same bytes for the same data."""
 
-Text stays text, so it can be selected, and the browser chooses fonts for any script. Names come from logs: they are
-never parsed as math (`$`), characters that XML forbids are removed, and matplotlib escapes the rest. Lengths are in
-points.
-"""
-
-import io
-import re
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from itertools import pairwise
-from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -19,77 +10,79 @@ import numpy.typing as npt
 from matplotlib import dates as mdates
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
-from matplotlib.text import Text
-from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
 from scipy.cluster.hierarchy import dendrogram
 
-from tasks.runtime.untrusted import one_line
+from tasks.report.panels import (
+    BELOW,
+    EDGE,
+    FADED,
+    INK,
+    SMALL,
+    WIDTH,
+    bar_rows,
+    fade,
+    name_rows,
+    new_figure,
+    panel,
+    rows_height,
+    shown_name,
+    styled,
+    svg_of,
+    width_beside,
+)
 
 BLUE, LIGHT_BLUE, GREY, RED = "#2f6fb0", "#b9d0e8", "#c9ced6", "#b5483a"
 _TOPIC_COLOURS = [to_hex(colour) for place, colour in enumerate(mpl.colormaps["tab20"].colors) if place not in (14, 15)]  # type: ignore[attr-defined]
 """Tableau 20 without its greys, which mark outliers."""
-LABEL_CHARACTERS = 52
 NAMED_TOPICS, NUMBERED_TOPICS = 20, 80
-_WIDTH = 633.6
-"""Width of the page's column."""
-_TEXT, _SMALL = 9.0, 8.0
-_EDGE, _BELOW, _ROW = 6.0, 36.0, 17.3
-"""Margin of a figure, space below for an axis with its unit, and height of a row."""
 _CELL_WIDTH, _CELL_HEIGHT = 30.0, 21.6
 _DAYS_HEIGHT, _MAP_WIDTH = 92.0, 300.0
 _SUN, _LINES_HEIGHT = 380.0, 190.0
 _NAMED_WEDGE = 0.02
 """A wedge is named from this share of the whole on."""
-_INK, _FADED = "#1c2733", "#8a929c"
-_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-_NO_DEJAVU = re.compile("[^\x20-\u052f\u2010-\u2122]")
-"""Characters measured as wide as a W: mostly scripts that the font lacks."""
-_LOOK = mpl.rc_params_from_file(Path(__file__).with_name("figures.mplstyle"), use_default_template=False)
 _Bounds = Sequence[float | None]
 _Floats = npt.NDArray[np.float32]
-_style = mpl.rc_context(dict(_LOOK))
 
 
-@_style
+@styled
 def bars(counts: Mapping[str, float], unit: str, colour: str = BLUE, digits: int = 0) -> str:
     """Horizontal bars, first on top; `digits` after the point of their values."""
-    figure = _figure(_rows_height(len(counts)))
-    _bars(figure, _EDGE, [*map(_label, counts)], list(counts.values()), [colour] * len(counts), unit, digits)
-    return _svg(figure)
+    figure = new_figure(rows_height(len(counts)))
+    bar_rows(figure, EDGE, [*map(shown_name, counts)], list(counts.values()), [colour] * len(counts), unit, digits)
+    return svg_of(figure)
 
 
-@_style
+@styled
 def days(when: Sequence[date], series: Mapping[str, Sequence[int]]) -> str:
     """Counts per day, one panel per series."""
-    figure = _figure(len(series) * (_DAYS_HEIGHT + 3 * _EDGE) + _BELOW)
+    figure = new_figure(len(series) * (_DAYS_HEIGHT + 3 * EDGE) + BELOW)
     for number, (name, counts) in enumerate(series.items()):
-        top = _EDGE + number * (_DAYS_HEIGHT + 3 * _EDGE)
-        axes = _panel(figure, 66, 4 * _EDGE, top, figure.get_figheight() * 72 - top - _DAYS_HEIGHT)
+        top = EDGE + number * (_DAYS_HEIGHT + 3 * EDGE)
+        axes = panel(figure, 66, 4 * EDGE, top, figure.get_figheight() * 72 - top - _DAYS_HEIGHT)
         axes.bar(np.array(when, "datetime64[D]"), counts, 0.8, color=BLUE)
         axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
         axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.set_ylabel(name)
-        axes.yaxis.set_label_coords(-54 / (_WIDTH - 66 - 4 * _EDGE), 0.5)
+        axes.yaxis.set_label_coords(-54 / (WIDTH - 66 - 4 * EDGE), 0.5)
         axes.grid(axis="y")
         locator = mdates.AutoDateLocator(minticks=2, maxticks=8)  # type: ignore[no-untyped-call]
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(mdates.ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
         axes.tick_params(labelbottom=number == len(series) - 1)
-    return _svg(figure)
+    return svg_of(figure)
 
 
-@_style
+@styled
 def rating_intervals(models: Sequence[str], rating: Sequence[float], low: _Bounds, high: _Bounds, unit: str) -> str:
     """Ratings, or other numbers, as points with their 95 % intervals, first on top.
 
     An interval open on one side ends in an arrow at the edge; one open on both sides is not drawn.
     """
-    labels, row = [*map(_label, models)], np.arange(len(models))
+    labels, row = [*map(shown_name, models)], np.arange(len(models))
     numbers = np.array([rating, low, high], np.float64)
-    figure = _figure(_rows_height(len(models)))
-    axes = _panel(figure, _EDGE + _beside(labels), 2 * _EDGE, _EDGE, _BELOW)
+    figure = new_figure(rows_height(len(models)))
+    axes = panel(figure, EDGE + width_beside(labels), 2 * EDGE, EDGE, BELOW)
     known = numbers[np.isfinite(numbers)]
     least, most = (known.min(), known.max()) if len(known) else (0.0, 1.0)
     spare = 0.04 * (most - least) or 0.5
@@ -103,18 +96,18 @@ def rating_intervals(models: Sequence[str], rating: Sequence[float], low: _Bound
     for marker, at, shown in (("<", start, open_below), (">", end, open_above)):
         axes.plot(at[shown], row[shown], marker, color=LIGHT_BLUE, markersize=9, clip_on=False)
     axes.plot(point, row, "o", color=BLUE, markersize=5.5)
-    _name_rows(axes, labels, unit)
-    return _svg(figure)
+    name_rows(axes, labels, unit)
+    return svg_of(figure)
 
 
-@_style
+@styled
 def shares(
     names: Sequence[str], parts: Mapping[str, Sequence[float]], unit: str = "% of votes", thin: Collection[int] = ()
 ) -> str:
     """Stacked horizontal bars; each of three parts has a fraction (0 to 1) per name. Rows in `thin` are faded."""
-    labels = [*map(_label, names)]
-    figure = _figure(_rows_height(len(names)) + 18)
-    axes = _panel(figure, _EDGE + _beside(labels), 3 * _EDGE, _EDGE + 18, _BELOW)
+    labels = [*map(shown_name, names)]
+    figure = new_figure(rows_height(len(names)) + 18)
+    axes = panel(figure, EDGE + width_beside(labels), 3 * EDGE, EDGE + 18, BELOW)
     start = np.zeros(len(names))
     for (part, fractions), colour in zip(parts.items(), (BLUE, GREY, RED), strict=True):
         percent = 100 * np.array(fractions, np.float64)
@@ -125,18 +118,18 @@ def shares(
     axes.set_xlim(0, 100)
     if names:
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False, borderpad=0.2)
-    _name_rows(axes, labels, unit)
-    _fade(axes.get_yticklabels(), thin)
-    return _svg(figure)
+    name_rows(axes, labels, unit)
+    fade(axes.get_yticklabels(), thin)
+    return svg_of(figure)
 
 
-@_style
+@styled
 def topic_map(
     x: _Floats, y: _Floats, topic: npt.NDArray[np.int32], names: Mapping[int, str], sizes: Mapping[int, int]
 ) -> str:
     """Documents as points with topic numbers at their centres, and a bar chart of the largest topics."""
-    figure = _figure(_rows_height(NAMED_TOPICS))
-    axes = _panel(figure, _EDGE, _WIDTH - _MAP_WIDTH, _EDGE, _EDGE)
+    figure = new_figure(rows_height(NAMED_TOPICS))
+    axes = panel(figure, EDGE, WIDTH - _MAP_WIDTH, EDGE, EDGE)
     axes.set_axis_off()
     outside = topic < 0
     axes.plot(x[outside], y[outside], "o", color=GREY, markersize=2.2, markeredgewidth=0)
@@ -147,15 +140,15 @@ def topic_map(
         here = topic == number
         if here.any():  # the sample may hold none of its documents
             at = float(np.median(x[here])), float(np.median(y[here]))
-            axes.text(*at, str(number), ha="center", va="center", fontsize=_SMALL, fontweight="bold")
+            axes.text(*at, str(number), ha="center", va="center", fontsize=SMALL, fontweight="bold")
     largest = sorted(names)[:NAMED_TOPICS]
-    labels = [f"{_label(names[number], 34)}  {number}" for number in largest]
+    labels = [f"{shown_name(names[number], 34)}  {number}" for number in largest]
     colours = [_TOPIC_COLOURS[number % len(_TOPIC_COLOURS)] for number in largest]
-    _bars(figure, _MAP_WIDTH + _EDGE, labels, [sizes[number] for number in largest], colours, "documents")
-    return _svg(figure)
+    bar_rows(figure, _MAP_WIDTH + EDGE, labels, [sizes[number] for number in largest], colours, "documents")
+    return svg_of(figure)
 
 
-@_style
+@styled
 def matrix(
     rows: Sequence[str],
     columns: Sequence[str],
@@ -165,38 +158,38 @@ def matrix(
     digits: int = 0,
 ) -> str:
     """A heat map with numbers (`digits` after the point); NaN cells are empty, columns in `thin` are grey."""
-    down, across = [_label(name, 22) for name in rows], [_label(name, 30) for name in columns]
-    left, below = _EDGE + _beside(down), _EDGE + _beside(across)
+    down, across = [shown_name(name, 22) for name in rows], [shown_name(name, 30) for name in columns]
+    left, below = EDGE + width_beside(down), EDGE + width_beside(across)
     size = _CELL_WIDTH * len(across), _CELL_HEIGHT * len(down)
-    figure = _figure(size[1] + below + _EDGE, size[0] + left + 2 * _EDGE)
-    axes = _panel(figure, left, 2 * _EDGE, _EDGE, below)
+    figure = new_figure(size[1] + below + EDGE, size[0] + left + 2 * EDGE)
+    axes = panel(figure, left, 2 * EDGE, EDGE, below)
     darkness = _darkness(values, low_is_dark)
     darkness[:, list(thin)] = np.nan
     blues = mpl.colormaps["Blues"]
     axes.pcolormesh(darkness, cmap=blues, vmin=0, vmax=1, edgecolors="white", linewidth=0.6)
     for row, column in np.argwhere(np.isfinite(values)):
         ink, number = (
-            "white" if darkness[row, column] > 0.55 else _FADED if column in thin else _INK,
+            "white" if darkness[row, column] > 0.55 else FADED if column in thin else INK,
             f"{values[row, column]:.{digits}f}",
         )
-        axes.text(column + 0.5, row + 0.5, number, ha="center", va="center", fontsize=_SMALL, color=ink)
+        axes.text(column + 0.5, row + 0.5, number, ha="center", va="center", fontsize=SMALL, color=ink)
     axes.set_ylim(len(down), 0)
     axes.set_yticks(np.arange(len(down)) + 0.5, down)
     axes.set_xticks(np.arange(len(across)) + 0.5, across, rotation=90, rotation_mode="anchor", ha="right", va="center")
-    _fade(axes.get_xticklabels(), thin)
+    fade(axes.get_xticklabels(), thin)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    return _svg(figure)
+    return svg_of(figure)
 
 
-@_style
+@styled
 def sunburst(counts: Mapping[tuple[str, str], float], inside: Mapping[str, float], thin: float) -> str:
     """Two rings: names with their counts, and the parts of each. Wedges below `thin` are grey.
 
     `counts` has (name, part) -> count; what they leave of the count `inside` of a name is blank in the outer ring.
     """
-    figure = _figure(_SUN)
-    axes = _panel(figure, 0, 0, 0, 0)
+    figure = new_figure(_SUN)
+    axes = panel(figure, 0, 0, 0, 0)
     places = {name: place for place, name in enumerate(inside)}
     outer = [(name, part, n) for name in inside for (of, part), n in counts.items() if of == name]
     rest = {name: total - sum(n for of, _, n in outer if of == name) for name, total in inside.items()}
@@ -209,7 +202,7 @@ def sunburst(counts: Mapping[tuple[str, str], float], inside: Mapping[str, float
     _ring(axes, [(name, n) for name, n in inside.items()], first, (0.72, 0.42), whole)
     _ring(axes, [(part, n) for _, part, n in outer], second, (1.0, 0.26), whole)
     axes.set(xlim=(-2.1, 2.1), ylim=(-1.25, 1.25), aspect="equal")
-    return _svg(figure)
+    return svg_of(figure)
 
 
 def _ring(
@@ -228,10 +221,10 @@ def _ring(
         at = radius - width / 2 if radius < 1 else 1.05
         x, y = float(at * np.cos(angle)), float(at * np.sin(angle))
         side = "center" if radius < 1 else "left" if x > 0 else "right"
-        axes.text(x, y, f"{_label(name, 30)} {count:,.0f}", ha=side, va="center", fontsize=_SMALL)
+        axes.text(x, y, f"{shown_name(name, 30)} {count:,.0f}", ha=side, va="center", fontsize=SMALL)
 
 
-@_style
+@styled
 def lines(
     names: Sequence[str],
     series: Mapping[str, Sequence[float | None]],
@@ -243,30 +236,30 @@ def lines(
 
     Neighbours are joined, except the names before and at each place of `breaks`.
     """
-    labels = [*map(_label, names)]
-    below = _EDGE + _beside(labels)
-    figure = _figure(_LINES_HEIGHT + below + 18 * -(-len(series) // 2))
-    axes = _panel(figure, 54, 2 * _EDGE, _EDGE + 18 * -(-len(series) // 2), below)
+    labels = [*map(shown_name, names)]
+    below = EDGE + width_beside(labels)
+    figure = new_figure(_LINES_HEIGHT + below + 18 * -(-len(series) // 2))
+    axes = panel(figure, 54, 2 * EDGE, EDGE + 18 * -(-len(series) // 2), below)
     for number, (name, values) in enumerate(series.items()):
         at, colour = np.array(values, np.float64), _TOPIC_COLOURS[2 * number % len(_TOPIC_COLOURS)]
         for start, end in pairwise([0, *breaks, len(labels)]):
             axes.plot(range(start, end), at[start:end], "-o", color=colour, markersize=5)
-        axes.plot([], [], "-o", color=colour, markersize=5, label=_label(name, 40))
+        axes.plot([], [], "-o", color=colour, markersize=5, label=shown_name(name, 40))
         axes.plot(list(thin), at[list(thin)], "o", color="white", markersize=3, zorder=3)
     axes.set_xticks(range(len(labels)), labels, rotation=90, rotation_mode="anchor", ha="right", va="center")
     axes.set_ylabel(unit)
     axes.grid(axis="y")
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, borderpad=0.2)
-    _fade(axes.get_xticklabels(), thin)
-    return _svg(figure)
+    fade(axes.get_xticklabels(), thin)
+    return svg_of(figure)
 
 
-@_style
+@styled
 def densities(edges: Sequence[float], series: Mapping[str, Sequence[float]], unit: str, *, faded: bool) -> str:
     """Histograms as outlines over the same bins, two colours; grey when `faded`."""
-    figure = _figure(_LINES_HEIGHT + _BELOW + 24)
-    axes = _panel(figure, 66, 2 * _EDGE, 24, _BELOW)
-    for (name, density), colour in zip(series.items(), (_FADED, GREY) if faded else (BLUE, RED), strict=True):
+    figure = new_figure(_LINES_HEIGHT + BELOW + 24)
+    axes = panel(figure, 66, 2 * EDGE, 24, BELOW)
+    for (name, density), colour in zip(series.items(), (FADED, GREY) if faded else (BLUE, RED), strict=True):
         axes.stairs(density, edges, color=colour, fill=True, alpha=0.25)
         axes.stairs(density, edges, color=colour, label=name, linewidth=1.4)
     axes.axvline(0, color=GREY, linewidth=0.8)
@@ -274,10 +267,10 @@ def densities(edges: Sequence[float], series: Mapping[str, Sequence[float]], uni
     axes.set_ylabel("density")
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, borderpad=0.2)
-    return _svg(figure)
+    return svg_of(figure)
 
 
-@_style
+@styled
 def merges(tree: Sequence[tuple[int, int, float]], names: Sequence[str], most: int) -> str:
     """A dendrogram. Row i of `tree` (two nodes and their distance) makes node len(names) + i, as in scipy.
 
@@ -288,88 +281,16 @@ def merges(tree: Sequence[tuple[int, int, float]], names: Sequence[str], most: i
         sizes.append(sizes[left] + sizes[right])
     linkage = np.array([(*row, size) for row, size in zip(tree, sizes[len(names) :], strict=True)], np.float64)
     drawn = dendrogram(linkage, p=most, truncate_mode="lastp", no_plot=True, show_leaf_counts=False)
-    labels = [_label(names[n]) if n < len(names) else f"({sizes[n]} topics)" for n in drawn["leaves"] or []]
-    figure = _figure(_rows_height(len(labels), 14.4))
-    axes = _panel(figure, 2 * _EDGE, _EDGE + _beside(labels), _EDGE, _BELOW)
+    labels = [shown_name(names[n]) if n < len(names) else f"({sizes[n]} topics)" for n in drawn["leaves"] or []]
+    figure = new_figure(rows_height(len(labels), 14.4))
+    axes = panel(figure, 2 * EDGE, EDGE + width_beside(labels), EDGE, BELOW)
     for across, along in zip(drawn["icoord"], drawn["dcoord"], strict=True):
         axes.plot(along, (np.array(across) - 5) / 10, color=BLUE, linewidth=1)
     axes.set_xlim(1.05 * (np.max(drawn["dcoord"]) or 1.0), 0)
     axes.yaxis.tick_right()
     axes.spines["left"].set_visible(False)
-    _name_rows(axes, labels, "mean cosine distance")
-    return _svg(figure)
-
-
-def _figure(height: float, width: float = _WIDTH) -> Figure:
-    return Figure((width / 72, height / 72))
-
-
-def _panel(figure: Figure, left: float, right: float, top: float, below: float) -> Axes:
-    """Axes with these margins."""
-    width, height = figure.get_size_inches() * 72
-    wide, high = max(width - left - right, 1) / width, max(height - top - below, 1) / height
-    return figure.add_axes((left / width, below / height, wide, high))
-
-
-def _svg(figure: Figure) -> str:
-    text = io.StringIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from")  # the browser has other fonts
-        figure.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    return text.getvalue()[text.getvalue().index("<svg") :]
-
-
-def _bars(
-    figure: Figure,
-    left: float,
-    labels: list[str],
-    values: Sequence[float],
-    colours: list[str],
-    unit: str,
-    digits: int = 0,
-) -> None:
-    """Bars with names on the left and values on the right, from `left` to the right edge, at the top of the figure."""
-    below = figure.get_figheight() * 72 - _rows_height(len(labels)) + _BELOW
-    axes = _panel(figure, left + _beside(labels), 2 * _EDGE, _EDGE, below)
-    most = max([1.0, *values])
-    drawn = axes.barh(range(len(values)), values, 0.7, color=colours)
-    axes.bar_label(drawn, fmt=f"{{:,.{digits}f}}", padding=3, fontsize=_SMALL)
-    wide = axes.get_position().width * _WIDTH
-    value = _text_width(f"{most:,.{digits}f}") + 4
-    axes.set_xlim(0, most / (1 - min(0.5, value / wide)))  # room for the longest value
-    axes.xaxis.set_major_locator(MaxNLocator(6 if wide > 250 else 3, integer=True))
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-    _name_rows(axes, labels, unit)
-
-
-def _name_rows(axes: Axes, labels: list[str], unit: str) -> None:
-    axes.set_yticks(range(len(labels)), labels)
-    axes.set_ylim(max(1, len(labels)) - 0.5, -0.5)
-    axes.tick_params(axis="y", length=0)
-    axes.set_xlabel(unit)
-
-
-def _fade(labels: Sequence[Text], thin: Collection[int]) -> None:
-    for place in thin:
-        labels[place].set_color(_FADED)
-
-
-def _rows_height(count: int, row: float = _ROW) -> float:
-    return _EDGE + row * max(1, count) + _BELOW
-
-
-def _label(name: str, characters_max: int = LABEL_CHARACTERS) -> str:
-    return one_line(_NOT_XML.sub("", name), characters_max)
-
-
-def _beside(labels: Sequence[str]) -> float:
-    """Width of the longest label beside an axis, with a gap."""
-    return max(map(_text_width, labels), default=0) + 8
-
-
-def _text_width(text: str) -> float:
-    font = mpl.font_manager.FontProperties(size=_TEXT)
-    return float(text_to_path.get_text_width_height_descent(_NO_DEJAVU.sub("W", text), font, ismath=False)[0])
+    name_rows(axes, labels, "mean cosine distance")
+    return svg_of(figure)
 
 
 def _darkness(values: npt.NDArray[np.float64], low_is_dark: bool) -> npt.NDArray[np.float64]:

@@ -1,0 +1,113 @@
+"""What all figures are made of: their size and look, panels, rows with names, and SVG text with the same bytes twice.
+
+Text stays text, so it can be selected, and the browser chooses fonts for any script. Names come from logs: they are
+never parsed as math (`$`), characters that XML forbids are removed, and matplotlib escapes the rest. Lengths are in
+points.
+"""
+
+import io
+import re
+import warnings
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.textpath import text_to_path
+from matplotlib.ticker import MaxNLocator
+
+from tasks.runtime.untrusted import one_line
+
+LABEL_CHARACTERS = 52
+WIDTH = 633.6
+"""Width of the page's column."""
+TEXT, SMALL = 9.0, 8.0
+EDGE, BELOW, ROW = 6.0, 36.0, 17.3
+"""Margin of a figure, space below for an axis with its unit, and height of a row."""
+INK, FADED = "#1c2733", "#8a929c"
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_NO_DEJAVU = re.compile("[^\x20-\u052f\u2010-\u2122]")
+"""Characters measured as wide as a W: mostly scripts that the font lacks."""
+_LOOK = mpl.rc_params_from_file(Path(__file__).with_name("figures.mplstyle"), use_default_template=False)
+styled = mpl.rc_context(dict(_LOOK))
+
+
+def new_figure(height: float, width: float = WIDTH) -> Figure:
+    """An empty figure, in points."""
+    return Figure((width / 72, height / 72))
+
+
+def panel(figure: Figure, left: float, right: float, top: float, below: float) -> Axes:
+    """Axes with these margins."""
+    width, height = figure.get_size_inches() * 72
+    wide, high = max(width - left - right, 1) / width, max(height - top - below, 1) / height
+    return figure.add_axes((left / width, below / height, wide, high))
+
+
+def svg_of(figure: Figure) -> str:
+    """The SVG text of a figure; the same bytes for the same figure."""
+    text = io.StringIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # the browser has other fonts
+        figure.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    return text.getvalue()[text.getvalue().index("<svg") :]
+
+
+def bar_rows(
+    figure: Figure,
+    left: float,
+    labels: list[str],
+    values: Sequence[float],
+    colours: list[str],
+    unit: str,
+    digits: int = 0,
+) -> None:
+    """Bars with names on the left and values on the right, from `left` to the right edge, at the top of the figure."""
+    below = figure.get_figheight() * 72 - rows_height(len(labels)) + BELOW
+    axes = panel(figure, left + width_beside(labels), 2 * EDGE, EDGE, below)
+    most = max([1.0, *values])
+    drawn = axes.barh(range(len(values)), values, 0.7, color=colours)
+    axes.bar_label(drawn, fmt=f"{{:,.{digits}f}}", padding=3, fontsize=SMALL)
+    wide = axes.get_position().width * WIDTH
+    value = text_width(f"{most:,.{digits}f}") + 4
+    axes.set_xlim(0, most / (1 - min(0.5, value / wide)))  # room for the longest value
+    axes.xaxis.set_major_locator(MaxNLocator(6 if wide > 250 else 3, integer=True))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    name_rows(axes, labels, unit)
+
+
+def name_rows(axes: Axes, labels: list[str], unit: str) -> None:
+    """Names of rows on the left, first on top, and the unit below."""
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(max(1, len(labels)) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel(unit)
+
+
+def fade(labels: Sequence[Text], thin: Collection[int]) -> None:
+    """Labels at these places in grey."""
+    for place in thin:
+        labels[place].set_color(FADED)
+
+
+def rows_height(count: int, row: float = ROW) -> float:
+    """Height of a figure with so many rows and an axis below."""
+    return EDGE + row * max(1, count) + BELOW
+
+
+def shown_name(name: str, characters_max: int = LABEL_CHARACTERS) -> str:
+    """A name from a log, as one line without what XML forbids."""
+    return one_line(_NOT_XML.sub("", name), characters_max)
+
+
+def width_beside(labels: Sequence[str]) -> float:
+    """Width of the longest label beside an axis, with a gap."""
+    return max(map(text_width, labels), default=0) + 8
+
+
+def text_width(text: str) -> float:
+    """Width of a label."""
+    font = mpl.font_manager.FontProperties(size=TEXT)
+    return float(text_to_path.get_text_width_height_descent(_NO_DEJAVU.sub("W", text), font, ismath=False)[0])
