@@ -7,14 +7,13 @@ and the change that depends on it nothing is awaited, so two clicks or two tabs 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from schemas.arena import ArenaModel
-from schemas.battle import Winner
 from schemas.conversation import RecordType
 from tasks.arena.answers import SURROGATES, Answers, Counts, utc
 from tasks.arena.conversations import (
@@ -33,6 +32,7 @@ from tasks.arena.entrance.door import ENDED, Door, Ended, KnownImage, Refused
 from tasks.arena.entrance.visitors import Visitors
 from tasks.arena.logs import LogFolder, LogsUnwritable
 from tasks.arena.pool import Pool, draw_pair, for_prompt
+from tasks.arena.votes import FEEDBACK, VOTES, Cast, cast_in
 from tasks.providers.capabilities import StreamingModel
 
 REASON_CHARACTERS_MAX = 500
@@ -40,14 +40,6 @@ FULL = "The arena cannot write its logs now, so it takes no messages and no vote
 FEW_MODELS = "Too few models answer at the moment. Please try again in a minute."
 VOTING = "A vote is being written. Please try again in a moment."
 TERMS = "Please accept the terms first."
-_WINNERS = {
-    RecordType.LEFT_VOTE: Winner.MODEL_A,
-    RecordType.RIGHT_VOTE: Winner.MODEL_B,
-    RecordType.TIE_VOTE: Winner.TIE,
-    RecordType.BOTH_BAD_VOTE: Winner.BOTH_BAD,
-}
-_VOTES = frozenset(_WINNERS)
-_FEEDBACK = {RecordType.UPVOTE, RecordType.DOWNVOTE, RecordType.FLAG}
 
 
 @dataclass(frozen=True)
@@ -59,20 +51,6 @@ class Visit:
     address: str
     accepted: bool = True
     """Whether the terms were accepted."""
-
-
-class Cast(NamedTuple):
-    """One anonymous vote."""
-
-    model_a: str
-    model_b: str
-    vote: RecordType
-    with_image: bool
-
-    @property
-    def winner(self) -> str:
-        """As in the table of battles."""
-        return _WINNERS[self.vote].value
 
 
 class Arena:
@@ -104,7 +82,7 @@ class Arena:
     def read_votes(self, records: Iterable[dict[str, Any]]) -> None:
         """Take in the anonymous votes of earlier logs; records of other shapes are left out."""
         for record in records:
-            if vote := _cast_in(record):
+            if vote := cast_in(record):
                 self.cast.append(vote)
 
     async def say(
@@ -271,7 +249,7 @@ class Arena:
         An answer that is still coming ends. The vote is on the disk when this returns.
         """
         self._check_owner(conversation, visit)
-        if kind not in (_FEEDBACK if conversation.mode is Mode.DIRECT else _VOTES):
+        if kind not in (FEEDBACK if conversation.mode is Mode.DIRECT else VOTES):
             raise Refused("This is no vote for this kind of conversation.")
         if not conversation.may_vote():
             return False
@@ -359,20 +337,6 @@ class Arena:
             "answers_coming": self._answers.coming(),
             **vars(self.counts),
         }
-
-
-def _cast_in(record: Mapping[str, Any]) -> Cast | None:
-    """The anonymous vote of a log line."""
-    kind, states = record.get("type"), record.get("states")
-    if not isinstance(kind, str) or kind not in _VOTES or record.get("models") != ["", ""]:
-        return None
-    match states:
-        case [{"model_name": str(a), "messages": list(messages)}, {"model_name": str(b)}]:
-            with_image = any(
-                isinstance(said, list) for message in messages if isinstance(message, list) for said in message
-            )
-            return Cast(a, b, RecordType(kind), with_image)
-    return None
 
 
 def _clean(reason: str) -> str:
