@@ -275,9 +275,8 @@ def test_a_hundred_sessions_lose_no_vote_while_the_arena_is_killed_and_restarted
         assert len(found) >= 34
         acknowledged |= found
     assert len(acknowledged) >= 100
-    (file,) = killed.folder.glob("vision-tmp-*-conv.json")
     whole, halves = [], 0
-    for line in file.read_bytes().splitlines():
+    for line in logged(killed.folder).splitlines():
         try:
             whole.append(json.loads(line))
         except ValueError:
@@ -369,10 +368,14 @@ def keep(page, name: str) -> None:
         page.screenshot(path=Path(folder) / f"{name}.png")
 
 
+def logged(folder: Path) -> bytes:
+    """All lines: of one day, and of a second one where midnight UTC came in between."""
+    return b"".join(file.read_bytes() for file in sorted(folder.glob("vision-tmp-*-conv.json")))
+
+
 def check_logged(folder: Path) -> None:
     """Every line is whole, and what the hostile model said is there word for word, flagged for its name."""
-    (file,) = folder.glob("vision-tmp-*-conv.json")
-    records = [json.loads(line) for line in file.read_bytes().splitlines()]
+    records = [json.loads(line) for line in logged(folder).splitlines()]
     said = [each for each in records if each.get("model") == "hostile-model-7b"]
     assert said and all(each["state"]["messages"][-1][1] == HOSTILE and each["arena"]["names_itself"] for each in said)
-    assert "127.0.0.1" not in file.read_text()
+    assert b"127.0.0.1" not in logged(folder)

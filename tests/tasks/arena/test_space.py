@@ -42,8 +42,7 @@ def test_the_folder_serves_battles_by_itself_and_logs_where_it_is_told(space, tm
     finally:
         process.terminate()
         process.wait()
-    (logged,) = logs.glob("vision-tmp-*-conv.json")
-    assert "leftvote" in logged.read_text()
+    assert any("leftvote" in file.read_text() for file in logs.glob("vision-tmp-*-conv.json"))
 
 
 def test_models_and_terms_are_copied_without_keys_and_versions_are_pinned(space, tmp_path, monkeypatch):
