@@ -70,7 +70,7 @@ def estimate(
 ) -> None:
     """Estimate calls, tokens and US dollars for everything that is not measured yet. Sends nothing."""
     if writer or hidden:
-        _print(_of_writing(store, bench, writer, hidden, prices), as_json)
+        _print(_of_writing(settings_of(store=store, provider=provider, prices=prices), bench, writer, hidden), as_json)
         return
     if bench and not (models or judge):
         raise BadInput("--bench needs --models FILE, the models that would answer it, --judge FILE or --writer FILE")
@@ -98,21 +98,28 @@ def _print(found: list[Estimate], as_json: bool) -> None:
         _print_total(found)
 
 
-def _of_writing(store: str, bench: str | None, writer: str | None, hidden: bool, prices: str | None) -> list[Estimate]:
+def _of_writing(settings: Settings, bench: str | None, writer: str | None, hidden: bool) -> list[Estimate]:
     from flows.writer import writer_named
     from tasks.bench.written.checks import check_known
     from tasks.bench.written.estimate import estimate_writing
+    from tasks.providers import Providers
     from tasks.runtime.prices import load_prices
+    from tasks.signals import ITEM_IMAGE_SIGNALS
+    from tasks.signals.paid import estimate_images
+    from tasks.storage.queries.benches.written_items import item_images
     from tasks.storage.tables import Store
 
     if writer is None:
         raise BadInput("--hidden belongs to --writer FILE, the model that would write; give both")
     if bench is None:
         raise BadInput("--writer needs --bench NAME, the benchmark that it would write for")
-    opened = Store.existing(store)
+    opened = Store.existing(settings.store)
     check_known(opened, bench)
-    asked = writer_named(writer)
-    return estimate_writing(opened, bench, asked, hidden, load_prices(prices), tokens_in()) if asked else []
+    asked, known_prices, providers = writer_named(writer), load_prices(settings.prices), Providers(settings.providers)
+    return [
+        *(estimate_writing(opened, bench, asked, hidden, known_prices, tokens_in()) if asked else []),
+        *estimate_images(opened, item_images(opened, bench), providers, known_prices, ITEM_IMAGE_SIGNALS),
+    ]
 
 
 def _of_judge(settings: Settings) -> list[Estimate]:
@@ -197,7 +204,7 @@ def _of(settings: Settings, known: "Store", source: "Store") -> list[Estimate]:
     messages = texts_of(source.read("conversations"))[MeasuredOn.MESSAGES] | vote_reasons(source)
     messages |= texts_on_bench(known) if settings.with_answers else {}
     return [
-        *estimate_images(known, images, providers, prices),
+        *estimate_images(known, images["image_id"], providers, prices),
         *estimate_moderation(known, originals, messages, providers, prices, count),
         *estimate_documents(known, conversations, images, providers, prices, count),
         *estimate_topic_names(documents // members_min(documents, settings.topics), providers, prices, count),

@@ -1,5 +1,6 @@
 """A chat arena: people chat with models and vote; the logs are FastChat's, so `curate run` reads them.
 
 In: a models file, a folder for logs, providers of the door's checks. Out: `vision-tmp-DATE-conv.json`, `serve_images/`,
-requests for takedowns. Everything but `page`, `events`, `shown.look`, `streams` and `app` works without a user interface.
+requests for takedowns. Everything but `page`, `events`, `streams`, `app` and `shown.look` works without a user
+interface.
 """

@@ -15,6 +15,7 @@ import polars as pl
 from schemas.prices import Prices, TokenPrice
 from schemas.run import Estimate
 from schemas.tags import Sees
+from tasks.images.decode import DecodedImage
 from tasks.providers import Providers
 from tasks.providers.capabilities import RemoteModel
 from tasks.providers.text_windows import windows
@@ -26,6 +27,7 @@ from tasks.signals import (
     IMAGE_SIGNALS,
     SCREENING_TEXT_SIGNALS,
     Item,
+    Make,
     Signal,
     failure_signals,
 )
@@ -96,10 +98,17 @@ def _collect(signal: Signal[Item], load: Load[Item], content_ids: Sequence[str])
     return len(signal.values(load(content_ids)))
 
 
-def estimate_images(known: Store, images: pl.DataFrame, providers: Providers, prices: Prices) -> list[Estimate]:
-    """Cost of image signals at Google Vision: one unit per chosen signal and image that lacks a value."""
-    signals = [make(providers) for n, make in IMAGE_SIGNALS.items() if providers.names.get(n) == "google_vision"]
-    lacking = {image_id for signal in signals for image_id in missing(known, signal, images["image_id"])}
+def estimate_images(
+    known: Store,
+    image_ids: Iterable[str],
+    providers: Providers,
+    prices: Prices,
+    kinds: Mapping[str, Make[DecodedImage]] = IMAGE_SIGNALS,
+) -> list[Estimate]:
+    """Cost of these image signals at Google Vision: one unit per chosen signal and image that lacks a value."""
+    signals = [make(providers) for n, make in kinds.items() if providers.names.get(n) == "google_vision"]
+    shown = list(image_ids)
+    lacking = {image_id for signal in signals for image_id in missing(known, signal, shown)}
     if not signals:
         return []
     signal_names = ", ".join(signal.name for signal in signals)

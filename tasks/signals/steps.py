@@ -33,7 +33,7 @@ from tasks.signals.paid import Asked, measure_one_by_one, measure_overnight
 from tasks.signals.run import ImageItems, Measured, Measurer, TextItems, measure_items, missing
 from tasks.storage.content_id import text_id
 from tasks.storage.queries.benches.judged import carded_texts
-from tasks.storage.queries.benches.written_items import items_for_judging, validation_texts
+from tasks.storage.queries.benches.written_items import item_images, validation_texts
 from tasks.storage.queries.documents import kept_conversations
 from tasks.storage.queries.images import StoredImages
 from tasks.storage.queries.released import conversations_as_released
@@ -114,9 +114,7 @@ def measure_item_images(settings: Settings, providers: Providers, bench: str | N
     """Name the objects in the images of a benchmark's kept items, or of all written benchmarks."""
     store = Store.open(settings.store)
     named = [bench] if bench else sorted(set(store.read("bench_items", ["bench"])["bench"]))
-    shown = {image_id for name in named for item in items_for_judging(store, name) for image_id in item.image_ids}
-    stored = StoredImages(store, "images", "redacted_images").part_of
-    items = ImageItems(store, {image_id: stored[image_id] for image_id in sorted(shown & stored.keys())})
+    items = ImageItems(store, {image_id: part for name in named for image_id, part in item_images(store, name).items()})
     signals = {name: make(providers) for name, make in ITEM_IMAGE_SIGNALS.items()} if items.part_of else {}
     return report("measure_item_images", _measure_missing(settings, store, providers, items, signals, items.part_of))
 

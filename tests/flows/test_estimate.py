@@ -9,9 +9,10 @@ from schemas.tags import Categories
 from tasks.providers import Providers
 from tasks.signals import DOCUMENT_SIGNALS
 from tasks.storage.run_record import latest_run_record
-from tests.asked_bench import benched
+from tests.asked_bench import benched, models_file
 from tests.builders import NOON, conversation, decision, drawn_image, image, store_with
 from tests.http_server import HttpServer, Reply
+from tests.visit_bench import visit_bench
 
 pytest.importorskip("openai", reason="production extra")
 ASK = ("--provider", "categories=openai")
@@ -157,3 +158,16 @@ def test_topic_names_are_counted_for_as_many_topics_as_there_can_be(curate, tmp_
     (row,) = map(json.loads, out.splitlines())
     assert (row["calls"], row["mode"]) == (23 // 5, "one by one")  # the smallest topic has five documents
     assert row["input_tokens"] > row["calls"] * 1100
+
+
+def test_objects_that_vision_would_name_are_counted_with_the_writing(curate, tmp_path, monkeypatch):
+    pytest.importorskip("google.cloud.vision", reason="production extra")
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    monkeypatch.setenv("CURATE_VISION_ENDPOINT", "127.0.0.1:9")
+    store, writer = visit_bench(tmp_path / "s", {}), models_file(tmp_path, "http://127.0.0.1:9/v1", "w")
+    asked = ("estimate", "--store", store.root, "--bench", "b", "--writer", writer, "--json")
+    code, out, err = curate(*asked, "--provider", "objects=google_vision")
+    assert code == 0, err
+    row = json.loads(out.splitlines()[-1])
+    assert (row["service"], row["signals"], row["items"], row["units"]) == ("google_vision", "objects", 2, 2)
+    assert "objects" not in curate(*asked)[1]

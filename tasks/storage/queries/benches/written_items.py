@@ -13,6 +13,7 @@ from schemas.written import SAMPLED, VALIDATION_SHARE, Split, WrittenBy
 from tasks.storage.content_id import combined_id, text_id
 from tasks.storage.queries.benches.item_verdicts import item_checks
 from tasks.storage.queries.documents import kept_conversations
+from tasks.storage.queries.images import StoredImages
 from tasks.storage.tables import Store
 
 _FORM = ["item_id", "document_id"]
@@ -38,6 +39,13 @@ class ItemForJudging:
     """Whether its captions and its reference may be released."""
     document_id: str
     """Content id of instruction and images, as in `answers`."""
+
+
+def item_images(store: Store, bench: str) -> dict[str, tuple[str, str]]:
+    """Image id -> (table, part) of the stored images that kept items show."""
+    shown = {image_id for item in items_for_judging(store, bench) for image_id in item.image_ids}
+    stored = StoredImages(store, "images", "redacted_images").part_of
+    return {image_id: stored[image_id] for image_id in sorted(shown & stored.keys())}
 
 
 def items_for_judging(store: Store, bench: str) -> list[ItemForJudging]:
