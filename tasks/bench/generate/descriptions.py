@@ -16,6 +16,20 @@ ATTEMPTS = 3
 KEY_WORDS = range(4, 7)
 _NOT_THE_OBSERVERS = re.compile(r"\b(?:his|her|its|their|own|stage) (?:left|right)\b(?! of)", re.IGNORECASE)
 
+_WHOLE = r" (?:the |an? )?(?:\w+ ){0,2}(?:image|picture|frame|scene|background|backdrop)\b"
+_RELATION = re.compile(
+    rf"\b(?:(?:(?:left|right) of|in front of)(?!{_WHOLE})|on top of|next to|behind|beside|between|beneath|underneath"
+    r"|(?:above|below|under|inside|facing) (?:an?|the|one|another|it|them)\b)",
+    re.IGNORECASE,
+)
+"""How one thing stands to another; not where it is in the image, and not that it stands before a background."""
+_LIGHT = re.compile(
+    r"\b(?:shadows?|(?:sun|moon|day|lamp|candle|spot|street|back|torch|star)(?:light|lit)|sunset|sunrise|dusk|dawn|twilight"
+    r"|silhouettes?|lighting|lit|glow(?:s|ing)?|(?:light|sun|moon) (?:from|of|falls|shines)|(?:sun|moon) is shining)\b",
+    re.IGNORECASE,
+)
+"""What light there is; not the light of a light blue."""
+
 
 class CellDescriptions:
     """Descriptions of one aspect and level, in order; earlier ones decide which words are kept out of later ones."""
@@ -99,6 +113,10 @@ def description_problem(
         return "a topic word that was to be kept out"
     if _NOT_THE_OBSERVERS.search(reply.description):
         return "left or right of somebody in the image"
+    if not level.relations and (found := _RELATION.search(reply.description)):
+        return f"{found[0]!r}, a relation between things"
+    if not level.light and (found := _LIGHT.search(reply.description)):
+        return f"{found[0]!r}, about light"
     if any(words == words_of(text) for text in known):
         return "the same as an earlier one"
     return None

@@ -108,6 +108,18 @@ def test_descriptions_are_checked_for_whose_left_it_is_and_for_words_kept_out():
     assert problem("A red cup.", words=("a",)) == "1 key words"
     assert problem("red " * 61).startswith("61 words")
     assert problem("Three red cups.") is None
+    for told in ("behind a box", "to the left of the box", "Between two boxes", "above the box", "in front of a house"):
+        assert problem(f"A red cup {told}.").endswith("a relation between things"), told
+    for told in (
+        "to the left of the image",
+        "on the right",
+        "in front of a plain white background",
+        "at the top, above all",
+    ):
+        assert problem(f"A red cup {told}.") is None, told
+    for told in ("casts a shadow", "is lit", "stands in the sunlight", "glows", "at dusk"):
+        assert problem(f"A red cup {told}.").endswith("about light"), told
+    assert problem("A light blue cup and a lightbulb.") is None
     assert problem("Four red cups.") == problem("12 red cups.") == "a number over 3"
 
 
